@@ -1,0 +1,105 @@
+# The front door.  Meson builds; this file only remembers the command lines.
+#
+#   make                     build build/debug
+#   make run                 a router in front of two stand-in engines; prints what to try
+#   make test                every test: unit, model, corpora, end to end
+#   make check               format, lint, layers and style, headers
+#   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each)
+#   make fuzz SECONDS=60     libFuzzer on every target, from its corpus
+#   make install PREFIX=/usr/local
+#   make format              rewrite the sources in the house format
+#
+# BUILD picks the kind: debug release asan tsan clang.  Each command installs what it lacks.
+
+BUILD   ?= debug
+SECONDS ?= 10
+PREFIX  ?= /usr/local
+OUT     := build/$(BUILD)
+
+SETUP.debug   := --buildtype=debug
+SETUP.clang   := --buildtype=debug
+SETUP.release := --buildtype=release -Dslow_checks=false
+SETUP.asan    := --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+SETUP.tsan    := --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
+SETUP.fuzz    := $(SETUP.asan) -Dfuzzers=true
+COMPILER.clang := CC=clang
+COMPILER.fuzz  := CC=clang
+ifeq ($(SETUP.$(BUILD)),)
+$(error BUILD=$(BUILD) is not one of debug release asan tsan clang fuzz)
+endif
+
+FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] test/*.[ch] test/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
+VENV  := build/venv
+
+.PHONY: all deps run test unit e2e check tidy lint format format-check headers fuzz bench install clean
+
+all: $(OUT)/build.ninja
+	@ninja -C $(OUT)
+
+$(OUT)/build.ninja: | deps
+	$(COMPILER.$(BUILD)) meson setup $(SETUP.$(BUILD)) --prefix=$(PREFIX) $(OUT)
+
+deps:
+	@tools/install.sh build $(DEPS.$(BUILD))
+DEPS.clang := check
+DEPS.fuzz  := fuzz
+
+$(VENV)/.ready: test/e2e/requirements.txt
+	@tools/install.sh test
+	/usr/bin/python3 -m venv $(VENV)
+	$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+run:
+	@$(MAKE) --no-print-directory BUILD=release all
+	@tools/install.sh test
+	@exec /usr/bin/python3 tools/demo.py build/release/warmpath
+
+test:
+	@tools/test.sh $(BUILD)
+
+unit: all
+	@meson test -C $(OUT) --no-rebuild --print-errorlogs; tools/tally.py $(OUT)
+
+e2e: all $(VENV)/.ready
+	@$(VENV)/bin/pytest -q test/e2e --warmpath $(OUT)/warmpath $(ARGS)
+
+check: tidy format-check headers lint
+
+tidy:
+	tools/tidy.py
+
+lint: all
+	@tools/install.sh check
+	clang-tidy --quiet -p $(OUT) $(filter %.c,$(FILES))
+
+format:
+	@tools/install.sh check
+	clang-format -i $(FILES)
+
+format-check:
+	@tools/install.sh check
+	clang-format --dry-run --Werror $(FILES)
+
+headers: $(OUT)/build.ninja
+	tools/headers.py $(OUT)
+
+fuzz:
+	@$(MAKE) --no-print-directory BUILD=fuzz all
+	@for target in build/fuzz/*_fuzz; do \
+	    name=$$(basename $$target _fuzz); mkdir -p build/fuzz/new/$$name; \
+	    $$target -max_total_time=$(SECONDS) -print_final_stats=1 \
+	        build/fuzz/new/$$name fuzz/corpus/$$name || exit 1; \
+	done
+
+bench:
+	@tools/install.sh bench
+	@$(MAKE) --no-print-directory BUILD=release all
+	@/usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+
+install:
+	@$(MAKE) --no-print-directory BUILD=release all
+	meson install -C build/release --no-rebuild
+
+clean:
+	rm -rf build

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// address.h -- where a socket leads, as the bytes that the kernel wants.
+//
+// The deterministic half carries addresses without looking inside; sys/socket.h reads and writes
+// them.  Zero size means none.
+#pragma once
+
+#include "base/slice.h"
+
+struct address {
+    _Alignas(8) uint8_t bytes[28]; // a sockaddr_in or a sockaddr_in6
+    uint32_t size;
+};
+
+static inline bool address_equal(const struct address *a, const struct address *b)
+{
+    return slice_equal(slice_of(a->bytes, a->size), slice_of(b->bytes, b->size));
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/pool.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define POISON 1
+#endif
+#endif
+#ifdef POISON
+void __asan_poison_memory_region(void const volatile *bytes, size_t size);
+void __asan_unpoison_memory_region(void const volatile *bytes, size_t size);
+#define SLOT_POISON(bytes, size) __asan_poison_memory_region(bytes, size)
+#define SLOT_UNPOISON(bytes, size) __asan_unpoison_memory_region(bytes, size)
+#else
+#define SLOT_POISON(bytes, size) ((void)(bytes), (void)(size))
+#define SLOT_UNPOISON(bytes, size) ((void)(bytes), (void)(size))
+#endif
+
+// Whole pages, so that a trimmed slot shares none with its neighbour.
+enum { pool_alignment = 4096 };
+
+bool pool_init(struct pool *pool, size_t slot_size, uint32_t capacity)
+{
+    ASSERT(slot_size > 0 && capacity > 0);
+
+    slot_size = (slot_size + 63) / 64 * 64;
+    size_t size = (slot_size * capacity + pool_alignment - 1) / pool_alignment * pool_alignment;
+    uint8_t *slots = aligned_alloc(pool_alignment, size);
+    uint32_t *free_stack = malloc(capacity * sizeof(uint32_t));
+    if (slots == NULL || free_stack == NULL) {
+        free(slots);
+        free(free_stack);
+        return false;
+    }
+    SLOT_POISON(slots, size);
+    *pool = (struct pool){
+        .slots = slots,
+        .slot_size = slot_size,
+        .capacity = capacity,
+        .free_stack = free_stack,
+    };
+    return true;
+}
+
+void pool_fini(struct pool *pool)
+{
+    ASSERT(pool_in_use(pool) == 0);
+    SLOT_UNPOISON(pool->slots, pool->slot_size * pool->capacity);
+    free(pool->slots);
+    free(pool->free_stack);
+    *pool = (struct pool){0};
+}
+
+uint32_t pool_in_use(const struct pool *pool)
+{
+    return pool->fresh - pool->free_count;
+}
+
+void *pool_take(struct pool *pool)
+{
+    uint32_t index;
+
+    if (pool->free_count > 0) {
+        index = pool->free_stack[--pool->free_count];
+        pool->free_low = pool->free_count < pool->free_low ? pool->free_count : pool->free_low;
+        pool->clean_count =
+            pool->free_count < pool->clean_count ? pool->free_count : pool->clean_count;
+    } else if (pool->fresh < pool->capacity) {
+        index = pool->fresh++;
+        pool->free_low = 0;
+    } else {
+        return NULL;
+    }
+    uint8_t *slot = pool->slots + index * pool->slot_size;
+    SLOT_UNPOISON(slot, pool->slot_size);
+    return slot;
+}
+
+void pool_put(struct pool *pool, void *slot_ptr)
+{
+    uint8_t *slot;
+    memcpy(&slot, slot_ptr, sizeof(slot)); // slot_ptr is a T **, for any T
+    memset(slot_ptr, 0, sizeof(slot));
+
+    ASSERT(slot >= pool->slots);
+    size_t offset = (size_t)(slot - pool->slots);
+    size_t index = offset / pool->slot_size;
+    ASSERT(offset % pool->slot_size == 0 && index < pool->fresh);
+    ASSERT(pool->free_count < pool->fresh);
+
+    SLOT_POISON(slot, pool->slot_size);
+    pool->free_stack[pool->free_count++] = (uint32_t)index;
+}
+
+uint32_t pool_trim(struct pool *pool, pool_discard_fn *discard)
+{
+    uint32_t discarded = 0;
+
+    for (uint32_t i = pool->clean_count; i < pool->free_low; i++) {
+        discard(pool->slots + pool->free_stack[i] * pool->slot_size, pool->slot_size);
+        discarded++;
+    }
+    if (pool->free_low > pool->clean_count) {
+        pool->clean_count = pool->free_low;
+    }
+    pool->free_low = pool->free_count;
+    return discarded;
+}

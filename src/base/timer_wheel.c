@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/timer_wheel.h"
+
+#include "base/base.h"
+
+enum { level_bits = 6, slot_mask = timer_wheel_slots - 1 };
+
+static uint64_t level_span(unsigned level)
+{
+    return (uint64_t)1 << (level_bits * (level + 1));
+}
+
+static unsigned slot_of(uint64_t time_ms, unsigned level)
+{
+    return (unsigned)(time_ms >> (level_bits * level)) & slot_mask;
+}
+
+static void push(struct timer **head, struct timer *timer)
+{
+    timer->next = *head;
+    timer->link = head;
+    if (*head != NULL) {
+        (*head)->link = &timer->next;
+    }
+    *head = timer;
+}
+
+static void unlink_timer(struct timer *timer)
+{
+    *timer->link = timer->next;
+    if (timer->next != NULL) {
+        timer->next->link = timer->link;
+    }
+    timer->next = NULL;
+    timer->link = NULL;
+}
+
+static void place(struct timer_wheel *wheel, struct timer *timer)
+{
+    uint64_t distance = timer->due_ms - wheel->now_ms;
+    uint64_t place_ms = timer->due_ms;
+    unsigned level = 0;
+
+    while (level < timer_wheel_levels - 1 && distance >= level_span(level)) {
+        level++;
+    }
+    if (distance >= level_span(level)) {
+        place_ms = wheel->now_ms + level_span(level) - 1; // looked at again when that time comes
+    }
+    unsigned slot = slot_of(place_ms, level);
+    push(&wheel->slots[level][slot], timer);
+    wheel->occupied[level] |= (uint64_t)1 << slot;
+}
+
+void timer_wheel_init(struct timer_wheel *wheel, uint64_t now_ms)
+{
+    *wheel = (struct timer_wheel){.now_ms = now_ms};
+}
+
+void timer_wheel_arm(struct timer_wheel *wheel, struct timer *timer, uint64_t due_ms)
+{
+    ASSERT(timer->fire != NULL);
+
+    timer_wheel_disarm(wheel, timer);
+    timer->due_ms = due_ms > wheel->now_ms ? due_ms : wheel->now_ms + 1;
+    place(wheel, timer);
+}
+
+void timer_wheel_disarm(struct timer_wheel *wheel, struct timer *timer)
+{
+    // The slot's bit may stay behind: it costs one look at an empty slot.
+    (void)wheel;
+    if (timer_is_armed(timer)) {
+        unlink_timer(timer);
+    }
+}
+
+// Empties a slot: what is due joins the due list, the rest moves to a finer wheel.
+static void spill(struct timer_wheel *wheel, unsigned level, unsigned slot)
+{
+    struct timer *timer = wheel->slots[level][slot];
+
+    wheel->slots[level][slot] = NULL;
+    wheel->occupied[level] &= ~((uint64_t)1 << slot);
+    while (timer != NULL) {
+        struct timer *next = timer->next;
+        timer->link = NULL;
+        if (timer->due_ms <= wheel->now_ms) {
+            push(&wheel->due, timer);
+        } else {
+            place(wheel, timer);
+        }
+        timer = next;
+    }
+}
+
+// The next time at which some slot must be looked at, or UINT64_MAX.  Per level: the first occupied
+// slot after the present one, in the order in which their times come.
+static uint64_t next_stop(const struct timer_wheel *wheel)
+{
+    uint64_t stop = UINT64_MAX;
+
+    for (unsigned level = 0; level < timer_wheel_levels; level++) {
+        uint64_t bits = wheel->occupied[level];
+        if (bits == 0) {
+            continue;
+        }
+        unsigned shift = level_bits * level;
+        uint64_t tick = (wheel->now_ms >> shift) + 1; // the slots from here on are in the future
+        unsigned first = (unsigned)tick & slot_mask;
+        uint64_t turned = first == 0 ? bits : (bits >> first) | (bits << (timer_wheel_slots - first));
+        uint64_t at = (tick + (unsigned)__builtin_ctzll(turned)) << shift;
+        stop = at < stop ? at : stop;
+    }
+    return stop;
+}
+
+static void fire_due(struct timer_wheel *wheel)
+{
+    while (wheel->due != NULL) {
+        struct timer *timer = wheel->due;
+        unlink_timer(timer);
+        timer->fire(timer);
+    }
+}
+
+void timer_wheel_advance(struct timer_wheel *wheel, uint64_t now_ms)
+{
+    ASSERT(now_ms >= wheel->now_ms);
+
+    for (;;) {
+        uint64_t stop = next_stop(wheel);
+        if (stop > now_ms) {
+            break;
+        }
+        wheel->now_ms = stop;
+        for (unsigned level = timer_wheel_levels; level-- > 0;) {
+            uint64_t below = ((uint64_t)1 << (level_bits * level)) - 1;
+            unsigned slot = slot_of(stop, level);
+            if ((stop & below) == 0 && (wheel->occupied[level] >> slot & 1) != 0) {
+                spill(wheel, level, slot);
+            }
+        }
+    }
+    wheel->now_ms = now_ms;
+    fire_due(wheel);
+}
+
+uint64_t timer_wheel_wait_ms(const struct timer_wheel *wheel, uint64_t limit_ms)
+{
+    uint64_t stop = next_stop(wheel);
+    uint64_t wait = stop == UINT64_MAX ? limit_ms : stop - wheel->now_ms;
+    return wait < limit_ms ? wait : limit_ms;
+}

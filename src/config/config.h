@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// config.h -- the configuration file and the command line, checked, as one immutable struct.
+//
+// Every option is one row of options.def: its name in the file, its type, bounds, default and help.
+// The YAML binder, the command line, `--help`, the manual page and docs/configuration.md all read
+// those rows; this struct holds one field for each.  A value that is out of bounds, misspelt or
+// missing is refused here, with file, line and column, so nobody after this point checks again.
+//
+// Threads: immutable once created; shared by all.  Memory: one block of strings and arrays that the
+// config owns; everything inside lives until config_destroy.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum config_authorization {
+    CONFIG_AUTHORIZATION_FORWARD, // the client's own header reaches the backend
+    CONFIG_AUTHORIZATION_REPLACE, // the backend's key takes its place
+    CONFIG_AUTHORIZATION_STRIP,   // the backend sees none
+};
+
+enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
+
+struct config_list {
+    const char **items;
+    uint32_t count;
+};
+
+struct config_backend {
+    const char *url;  // as written: the backend's name in headers, logs and the admin API
+    const char *host; // an address literal without brackets, or a DNS name
+    uint16_t port;
+    bool tls;
+    uint32_t weight;
+    uint32_t pool;             // index into config->pools
+    struct config_list models; // empty: learned from the backend
+    const char *api_key;       // sent when authorization is `replace`; NULL: config->api_key
+};
+
+struct config_pool {
+    const char *name;
+    const char *policy;        // a name that policy_find knows
+    struct config_list models; // models that belong to this pool whatever backends say
+};
+
+struct config {
+    struct config_list listen; // address:port, [v6]:port
+    uint32_t workers;          // 0: one for each core
+    const char *policy;
+    uint32_t load_bound_percent;
+    struct config_list session_headers;
+
+    struct config_backend *backends;
+    uint32_t backend_count;
+    struct config_pool *pools; // at least one
+    uint32_t pool_count;
+
+    enum config_authorization authorization;
+    const char *api_key; // NULL when not set
+    bool backend_header;
+    bool forwarded_for;
+    bool half_close;
+    struct config_list blocked_paths;
+
+    struct {
+        const char *certificate; // NULL: plain text
+        const char *key;
+    } tls;
+
+    struct {
+        const char *ca; // NULL: the system's
+        bool verify;
+    } backend_tls;
+
+    struct {
+        uint32_t header_size;
+        uint32_t uri_size;
+        uint64_t body_size;
+        uint64_t body_memory; // all bodies held at one time, over all workers
+        uint32_t requests;
+        uint32_t connections;
+        uint32_t backends; // slots for configured, resolved and added backends
+    } limits;
+
+    // All in milliseconds; 0 means no limit where the row allows it.
+    struct {
+        uint32_t header;
+        uint32_t body;
+        uint32_t keepalive;
+        uint32_t connect;
+        uint32_t first_byte;
+        uint32_t between_chunks;
+        uint32_t request;
+        uint32_t backend_keepalive;
+        uint32_t drain;
+    } timeouts;
+
+    struct {
+        const char *path;
+        uint32_t interval; // ms; 0: no active probes
+        uint32_t timeout;  // ms
+        uint32_t rise;
+        uint32_t fall;
+        uint32_t eject_failures; // consecutive; 0: never eject
+        uint32_t eject_time;     // ms; doubles with each ejection in a row
+        uint32_t eject_time_max; // ms
+    } health;
+
+    struct {
+        uint32_t attempts;
+        uint32_t backoff; // ms
+        uint32_t budget_percent;
+        uint32_t budget_min; // retries that are always in the budget, per 10 s and worker
+    } retry;
+
+    struct {
+        bool learn;
+        uint32_t interval; // ms
+    } models;
+
+    struct {
+        uint32_t ttl_min;         // ms
+        uint32_t ttl_max;         // ms
+        struct config_list servers; // empty: the system's
+    } dns;
+
+    struct {
+        const char *listen; // NULL: no admin API
+        const char *token;
+    } admin;
+
+    enum config_log_level log_level;
+
+    void *memory; // what config_destroy frees
+};
+
+// What is wrong and where.  `file` is "command line" for flags; line and column are 1-based, 0 when
+// they make no sense.
+struct config_error {
+    char file[256];
+    uint32_t line;
+    uint32_t column;
+    char text[512];
+};
+
+// What the command line says.  `values` are option name and value by turns, as `--name value`
+// gave them; they win over the file.  A list option given several times is a list.
+struct config_source {
+    const char *path; // NULL: flags alone
+    const char *const *values;
+    uint32_t value_count; // number of pairs
+};
+
+// Checks all and starts nothing.  Files that options name (certificates, keys) are not opened here.
+// `*out` is untouched on failure.  STATUS_IO: the file cannot be read; error->text says why.
+enum status config_load(const struct config_source *source, struct config **out,
+                        struct config_error *error);
+
+// The same from bytes already in memory; what the fuzzer and the tests call.
+enum status config_parse(struct slice yaml, const char *file, const struct config_source *flags,
+                         struct config **out, struct config_error *error);
+
+// Clears the caller's pointer.  `*config` may be NULL.
+void config_destroy(struct config **config);
