@@ -109,7 +109,8 @@ static uint64_t next_stop(const struct timer_wheel *wheel)
         unsigned shift = level_bits * level;
         uint64_t tick = (wheel->now_ms >> shift) + 1; // the slots from here on are in the future
         unsigned first = (unsigned)tick & slot_mask;
-        uint64_t turned = first == 0 ? bits : (bits >> first) | (bits << (timer_wheel_slots - first));
+        uint64_t turned =
+            first == 0 ? bits : (bits >> first) | (bits << (timer_wheel_slots - first));
         uint64_t at = (tick + (unsigned)__builtin_ctzll(turned)) << shift;
         stop = at < stop ? at : stop;
     }

@@ -122,8 +122,8 @@ struct config {
     } models;
 
     struct {
-        uint32_t ttl_min;         // ms
-        uint32_t ttl_max;         // ms
+        uint32_t ttl_min;           // ms
+        uint32_t ttl_max;           // ms
         struct config_list servers; // empty: the system's
     } dns;
 

@@ -25,7 +25,8 @@ static void note(struct timer *timer)
 
 TEST(fires_in_the_millisecond_it_is_due_at_any_distance)
 {
-    static const uint64_t distances[] = {1, 2, 63, 64, 65, 4095, 4096, 4097, 262143, 262144,
+    static const uint64_t distances[] = {1,      2,        63,       64,       65,
+                                         4095,   4096,     4097,     262143,   262144,
                                          262145, 16777215, 16777216, 16777217, 100000000};
     for (size_t i = 0; i < ARRAY_COUNT(distances); i++) {
         struct timer_wheel wheel;
