@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// chunked.h -- finds the end of a chunked body, in place and as the bytes arrive.
+//
+//     5;ext=1 CRLF  hello CRLF  0 CRLF  trailer: x CRLF  CRLF
+//     ^size ^ext    ^data       ^last   ^trailers        ^end
+//
+// What passes is kept, compacted to the front of the same memory, in one of three ways: with its
+// framing (for a peer that speaks HTTP/1.1; chunk extensions are dropped, as a proxy may and as
+// smugglers dislike), as data alone (for HTTP/1.0), or as data followed by the trailer lines (to be
+// held and framed anew).  The grammar is taken strictly: hexadecimal digits, CRLF, nothing else.
+//
+// Threads: one owner.  Memory: none of its own.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+enum chunked_keep { CHUNKED_KEEP_FRAMED, CHUNKED_KEEP_DATA, CHUNKED_KEEP_DATA_AND_TRAILERS };
+
+struct chunked {
+    uint8_t state;
+    uint8_t digits; // of the chunk size read so far
+    enum chunked_keep keep;
+    uint32_t line_size; // bytes of extensions or trailers seen, which are bounded
+    uint64_t left;      // of the present chunk's data
+    uint64_t data_size; // of all chunks so far
+};
+
+void chunked_start(struct chunked *chunked, enum chunked_keep keep);
+
+// Reads bytes[0 .. size).  Afterwards *used bytes were read and bytes[0 .. *kept) is what to keep;
+// bytes that were not used stay where they are.  OK: the body ended, what follows belongs to the
+// next message.  AGAIN: all was used and more must come.  MALFORMED: it is no chunked body.
+enum status chunked_scan(struct chunked *chunked, uint8_t *bytes, size_t size, size_t *used,
+                         size_t *kept);
+
+// Whether the last byte read ended a chunk, so that another one could be put in its place.
+bool chunked_is_between(const struct chunked *chunked);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// forward.h -- writes a head on, as the next hop should see it.
+//
+// Fields keep their order, case and bytes.  Only what belongs to one connection is left out
+// (RFC 9110, 7.6.1), and only what the options say is added or replaced.
+#pragma once
+
+#include "base/slice.h"
+
+struct http_head;
+struct text;
+
+struct http_forward_request {
+    struct slice host;          // for a request without Host, as HTTP/1.0 allows
+    struct slice request_id;    // added unless the client sent one
+    struct slice authorization; // the value to send; empty: none
+    bool keep_authorization;    // the client's own field passes and the one above is not sent
+    struct slice forwarded_for; // the client's address, to be appended; empty: leave as it is
+};
+
+struct http_forward_answer {
+    bool chunked;            // the body goes on with chunked framing
+    bool drop_length;        // the content-length of the head no longer holds
+    bool close;              // this connection ends after the answer
+    bool say_keep_alive;     // to an HTTP/1.0 client that asked for it
+    struct slice request_id; // added unless the backend sent one; empty: never
+    struct slice backend;    // for x-warmpath-backend; empty: not sent
+};
+
+void http_forward_request(const struct http_head *head, const struct http_forward_request *how,
+                          struct text *out);
+void http_forward_answer(const struct http_head *head, const struct http_forward_answer *how,
+                         struct text *out);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// problem.h -- the errors that the router reports in its own name, in OpenAI's shape, so that the
+// clients' libraries map them to their exceptions.
+#pragma once
+
+#include "base/slice.h"
+
+struct text;
+
+enum http_problem {
+    HTTP_PROBLEM_NONE,
+#define PROBLEM(id, status, type, code, message) HTTP_PROBLEM_##id,
+#include "http/problems.def"
+#undef PROBLEM
+};
+
+struct http_problem_answer {
+    enum http_problem problem;
+    struct slice detail;     // what and where; may be empty
+    struct slice request_id; // may be empty
+    uint32_t retry_after_s;  // 0: not said
+    bool close;              // the connection ends with this answer
+    bool without_body;       // it answers a HEAD request
+};
+
+uint16_t http_problem_status(enum http_problem problem);
+const char *http_problem_code(enum http_problem problem);
+
+// {"error":{"message":…,"type":…,"param":null,"code":…}}
+void http_problem_document(enum http_problem problem, struct slice detail, struct text *out);
+
+// The whole answer, head and document.
+void http_problem_answer(const struct http_problem_answer *answer, struct text *out);
+
+// The reason phrase of a status that the router uses itself.
+const char *http_reason(uint16_t status);
