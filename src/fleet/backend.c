@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/backend.h"
+
+#include "base/base.h"
+
+// Relaxed everywhere: each word stands for itself, and a reader that sees yesterday's value only
+// routes as it would have routed yesterday.
+#define LOAD(word) atomic_load_explicit(&backend->shared.word, memory_order_relaxed)
+#define STORE(word, value) atomic_store_explicit(&backend->shared.word, value, memory_order_relaxed)
+#define ADD(word) atomic_fetch_add_explicit(&backend->shared.word, 1, memory_order_relaxed)
+
+// Doubling stops being interesting long before it overflows.
+enum { ejection_doublings_max = 16 };
+
+enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms)
+{
+    uint64_t ejected_until = LOAD(ejected_until_ms);
+
+    if (LOAD(probe) == BACKEND_PROBE_DOWN) {
+        return BACKEND_DOWN;
+    }
+    if (ejected_until != 0 && (now_ms < ejected_until || LOAD(trial))) {
+        return BACKEND_DOWN;
+    }
+    return now_ms < LOAD(busy_until_ms) ? BACKEND_BUSY : BACKEND_READY;
+}
+
+bool backend_begin(struct backend *backend, uint64_t now_ms, bool anyway, bool *on_trial)
+{
+    uint64_t ejected_until = LOAD(ejected_until_ms);
+    bool half_open = ejected_until != 0 && now_ms >= ejected_until;
+
+    *on_trial =
+        half_open && !atomic_exchange_explicit(&backend->shared.trial, true, memory_order_relaxed);
+    if (half_open && !*on_trial && !anyway) {
+        return false;
+    }
+    ADD(in_flight);
+    ADD(request_count);
+    return true;
+}
+
+void backend_end(struct backend *backend, bool on_trial)
+{
+    if (on_trial) {
+        STORE(trial, false);
+    }
+    unsigned before =
+        atomic_fetch_sub_explicit(&backend->shared.in_flight, 1, memory_order_release);
+    ASSERT(before > 0);
+}
+
+static void eject(struct backend *backend, uint64_t now_ms, const struct backend_rules *rules)
+{
+    unsigned ejections = ADD(ejections);
+    unsigned doublings = ejections < ejection_doublings_max ? ejections : ejection_doublings_max;
+    uint64_t time_ms = (uint64_t)rules->eject_time_ms << doublings;
+
+    time_ms = time_ms < rules->eject_time_max_ms ? time_ms : rules->eject_time_max_ms;
+    STORE(ejected_until_ms, now_ms + time_ms);
+    STORE(trial, false);
+}
+
+void backend_judge(struct backend *backend, enum backend_outcome outcome, uint64_t now_ms,
+                   const struct backend_rules *rules)
+{
+    uint64_t ejected_until = LOAD(ejected_until_ms);
+    bool on_probation = ejected_until != 0 && now_ms >= ejected_until;
+
+    if (outcome == BACKEND_SUCCESS) {
+        // An answer to a request from before the ejection proves nothing new.
+        if (ejected_until == 0 || on_probation) {
+            STORE(failures, 0);
+            STORE(ejections, 0);
+            STORE(ejected_until_ms, 0);
+            STORE(trial, false);
+        }
+        return;
+    }
+    ADD(failure_count);
+    unsigned failures = ADD(failures) + 1;
+    if (rules->eject_failures == 0) {
+        return;
+    }
+    if (on_probation || (ejected_until == 0 && failures >= rules->eject_failures)) {
+        eject(backend, now_ms, rules);
+    }
+}
+
+void backend_set_busy(struct backend *backend, uint64_t until_ms)
+{
+    STORE(busy_until_ms, until_ms);
+}
+
+void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms)
+{
+    STORE(probe, probe);
+    if (probe == BACKEND_PROBE_UP && LOAD(ejected_until_ms) > now_ms) {
+        STORE(ejected_until_ms, now_ms);
+    }
+}
+
+const char *backend_state(const struct backend *backend, uint64_t now_ms)
+{
+    uint64_t ejected_until = LOAD(ejected_until_ms);
+
+    if (LOAD(probe) == BACKEND_PROBE_DOWN) {
+        return "down";
+    }
+    if (ejected_until == 0) {
+        return "up";
+    }
+    return now_ms < ejected_until ? "ejected" : "half_open";
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/fleet.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/reclaim.h"
+#include "base/text.h"
+#include "fleet/fleet_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// What is out of the keeper's hands and waits for the last reader.
+struct retired {
+    struct retired *next;
+    uint64_t ticket;
+    struct fleet_view *view;
+    struct backend *backend;
+};
+
+struct fleet {
+    struct fleet_limits limits;
+    struct reclaim *reclaim;
+    struct fleet_entry *entries; // in the order in which they were added
+    uint32_t entry_count;
+    struct backend **slots; // NULL: free
+    struct fleet_pool_models *pools;
+    struct retired *retired;
+    uint64_t next_id;
+    uint64_t generation;
+    bool changed;
+
+    // Written by the keeper, read by workers.
+    struct {
+        _Alignas(64) _Atomic(struct fleet_view *) view;
+    } shared;
+};
+
+// A keeper that has no memory for a name cannot keep anything.
+static char *copy_text(const char *text)
+{
+    char *copy = strdup(text);
+    ASSERT(copy != NULL);
+    return copy;
+}
+
+static void free_models(struct fleet_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->model_count; i++) {
+        // The strings were made by strdup; the struct promises not to change them.
+        free((void *)(uintptr_t)entry->models[i].name);
+        free((void *)(uintptr_t)entry->models[i].document);
+    }
+    free(entry->models);
+    entry->models = NULL;
+    entry->model_count = 0;
+}
+
+static void backend_free(struct backend **backend_ptr)
+{
+    struct backend *backend = *backend_ptr;
+    *backend_ptr = NULL;
+
+    if (backend == NULL) {
+        return;
+    }
+    ASSERT(atomic_load_explicit(&backend->shared.in_flight, memory_order_acquire) == 0);
+    free(backend->url);
+    free(backend->host);
+    if (backend->authorization != NULL) {
+        explicit_bzero(backend->authorization, strlen(backend->authorization));
+    }
+    free(backend->authorization);
+    free(backend);
+}
+
+struct fleet *fleet_create(const struct fleet_limits *limits, struct reclaim *reclaim)
+{
+    ASSERT(limits->backend_count_max > 0 && limits->pool_count > 0);
+
+    struct fleet *fleet = aligned_alloc(64, sizeof(*fleet));
+    if (fleet == NULL) {
+        return NULL;
+    }
+    *fleet = (struct fleet){.limits = *limits, .reclaim = reclaim, .next_id = 1, .changed = true};
+    fleet->entries = calloc(limits->backend_count_max, sizeof(*fleet->entries));
+    fleet->slots = calloc(limits->backend_count_max, sizeof(*fleet->slots));
+    fleet->pools = calloc(limits->pool_count, sizeof(*fleet->pools));
+    if (fleet->entries == NULL || fleet->slots == NULL || fleet->pools == NULL ||
+        !fleet_publish(fleet)) {
+        fleet_destroy(&fleet);
+    }
+    return fleet;
+}
+
+static void clear_pool_models(struct fleet_pool_models *pool)
+{
+    for (uint32_t i = 0; i < pool->count; i++) {
+        free(pool->names[i]);
+    }
+    free(pool->names);
+    *pool = (struct fleet_pool_models){0};
+}
+
+void fleet_destroy(struct fleet **fleet_ptr)
+{
+    struct fleet *fleet = *fleet_ptr;
+    *fleet_ptr = NULL;
+
+    if (fleet == NULL) {
+        return;
+    }
+    while (fleet->retired != NULL) {
+        struct retired *retired = fleet->retired;
+        fleet->retired = retired->next;
+        fleet_view_destroy(&retired->view);
+        backend_free(&retired->backend);
+        free(retired);
+    }
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        free_models(&fleet->entries[i]);
+        backend_free(&fleet->entries[i].backend);
+    }
+    for (uint32_t i = 0; fleet->pools != NULL && i < fleet->limits.pool_count; i++) {
+        clear_pool_models(&fleet->pools[i]);
+    }
+    struct fleet_view *view = atomic_load_explicit(&fleet->shared.view, memory_order_relaxed);
+    fleet_view_destroy(&view);
+    free(fleet->entries);
+    free(fleet->slots);
+    free(fleet->pools);
+    free(fleet);
+}
+
+static struct fleet_entry *entry_of(const struct fleet *fleet, const struct backend *backend)
+{
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        if (fleet->entries[i].backend == backend) {
+            return &fleet->entries[i];
+        }
+    }
+    ASSERT(false);
+    return NULL;
+}
+
+static struct backend *backend_make(const struct fleet_spec *spec)
+{
+    struct backend *backend = aligned_alloc(64, sizeof(*backend));
+    if (backend == NULL) {
+        return NULL;
+    }
+    *backend = (struct backend){
+        .pool = spec->pool,
+        .url = copy_text(spec->url),
+        .host = copy_text(spec->host),
+        .port = spec->port,
+        .tls = spec->tls,
+        .address = spec->address,
+        .identity = hash_bytes(slice_str(spec->url), 0),
+    };
+    if (spec->api_key != NULL) {
+        ASSERT(asprintf(&backend->authorization, "Bearer %s", spec->api_key) != -1);
+    }
+    return backend;
+}
+
+// Models that the operator named; nobody described them, so we do.
+static void name_models(struct fleet_entry *entry, const struct fleet_spec *spec)
+{
+    entry->models = calloc(spec->model_count, sizeof(*entry->models));
+    ASSERT(entry->models != NULL);
+    for (uint32_t i = 0; i < spec->model_count; i++) {
+        char space[1024];
+        struct text document = text_over(space, sizeof(space) - 1);
+        text_add_str(&document, "{\"id\":");
+        text_add_json(&document, slice_str(spec->models[i]));
+        text_add_str(&document, ",\"object\":\"model\",\"created\":0,\"owned_by\":\"warmpath\"}");
+        space[document.size] = '\0';
+        entry->models[entry->model_count++] = (struct fleet_model){
+            .name = copy_text(spec->models[i]),
+            .document = copy_text(document.overflow ? "{}" : space),
+        };
+    }
+    entry->models_known = true;
+    entry->models_fixed = true;
+}
+
+struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
+{
+    ASSERT(spec->pool < fleet->limits.pool_count && spec->weight > 0);
+
+    uint32_t slot = 0;
+    while (slot < fleet->limits.backend_count_max && fleet->slots[slot] != NULL) {
+        slot++;
+    }
+    if (slot == fleet->limits.backend_count_max) {
+        return NULL;
+    }
+    struct backend *backend = backend_make(spec);
+    if (backend == NULL) {
+        return NULL;
+    }
+    backend->slot = slot;
+    backend->id = fleet->next_id++;
+    fleet->slots[slot] = backend;
+    fleet->entries[fleet->entry_count++] =
+        (struct fleet_entry){.backend = backend, .weight = spec->weight};
+    fleet->changed = true;
+    if (spec->model_count > 0) {
+        name_models(&fleet->entries[fleet->entry_count - 1], spec);
+    }
+    return backend;
+}
+
+static void retire(struct fleet *fleet, struct fleet_view *view, struct backend *backend)
+{
+    struct retired *retired = malloc(sizeof(*retired));
+    // Without memory for the note the object is leaked, which is better than freed too early.
+    if (retired == NULL) {
+        return;
+    }
+    *retired = (struct retired){
+        .next = fleet->retired,
+        .ticket = view != NULL ? reclaim_ticket(fleet->reclaim) : 0,
+        .view = view,
+        .backend = backend,
+    };
+    fleet->retired = retired;
+}
+
+void fleet_remove(struct fleet *fleet, struct backend *backend)
+{
+    struct fleet_entry *entry = entry_of(fleet, backend);
+    uint32_t at = (uint32_t)(entry - fleet->entries);
+
+    free_models(entry);
+    memmove(entry, entry + 1, (fleet->entry_count - at - 1) * sizeof(*entry));
+    fleet->entry_count--;
+    fleet->changed = true;
+    atomic_store_explicit(&backend->shared.removed, true, memory_order_release);
+    retire(fleet, NULL, backend); // its ticket is drawn when a view without it is published
+}
+
+void fleet_set_weight(struct fleet *fleet, struct backend *backend, uint32_t weight)
+{
+    ASSERT(weight > 0);
+    entry_of(fleet, backend)->weight = weight;
+    fleet->changed = true;
+}
+
+void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool draining)
+{
+    entry_of(fleet, backend)->draining = draining;
+    fleet->changed = true;
+}
+
+void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const *names,
+                           uint32_t count)
+{
+    ASSERT(pool < fleet->limits.pool_count);
+
+    struct fleet_pool_models *to = &fleet->pools[pool];
+    clear_pool_models(to);
+    to->names = calloc(count + 1, sizeof(char *));
+    for (uint32_t i = 0; to->names != NULL && i < count; i++) {
+        to->names[to->count++] = copy_text(names[i]);
+    }
+    fleet->changed = true;
+}
+
+static bool models_equal(const struct fleet_entry *entry, const struct fleet_model *models,
+                         uint32_t count)
+{
+    bool equal = entry->models_known && entry->model_count == count;
+    for (uint32_t i = 0; equal && i < count; i++) {
+        equal = strcmp(entry->models[i].name, models[i].name) == 0 &&
+                strcmp(entry->models[i].document, models[i].document) == 0;
+    }
+    return equal;
+}
+
+void fleet_set_models(struct fleet *fleet, struct backend *backend,
+                      const struct fleet_model *models, uint32_t model_count)
+{
+    struct fleet_entry *entry = entry_of(fleet, backend);
+    if (entry->models_fixed || models_equal(entry, models, model_count)) {
+        return;
+    }
+    struct fleet_model *copy = calloc(model_count + 1, sizeof(*copy));
+    if (copy == NULL) {
+        return; // asked again at the next round
+    }
+    free_models(entry);
+    entry->models = copy;
+    entry->models_known = true;
+    for (uint32_t i = 0; i < model_count; i++) {
+        copy[entry->model_count].name = copy_text(models[i].name);
+        copy[entry->model_count].document = copy_text(models[i].document);
+        entry->model_count++;
+    }
+    fleet->changed = true;
+}
+
+void fleet_touch(struct fleet *fleet)
+{
+    fleet->changed = true;
+}
+
+bool fleet_publish(struct fleet *fleet)
+{
+    if (!fleet->changed) {
+        return true;
+    }
+    struct fleet_view *view = fleet_view_build(&(struct fleet_view_source){
+        .entries = fleet->entries,
+        .entry_count = fleet->entry_count,
+        .pools = fleet->pools,
+        .pool_count = fleet->limits.pool_count,
+        .generation = fleet->generation + 1,
+    });
+    if (view == NULL) {
+        return false;
+    }
+    fleet->generation++;
+    fleet->changed = false;
+    struct fleet_view *old =
+        atomic_exchange_explicit(&fleet->shared.view, view, memory_order_acq_rel);
+    if (old == NULL) {
+        return true;
+    }
+    uint64_t ticket = reclaim_ticket(fleet->reclaim);
+    retire(fleet, old, NULL);
+    for (struct retired *retired = fleet->retired; retired != NULL; retired = retired->next) {
+        retired->ticket = retired->ticket == 0 ? ticket : retired->ticket;
+    }
+    return true;
+}
+
+static bool is_free(const struct fleet *fleet, const struct retired *retired)
+{
+    if (retired->ticket == 0 || !reclaim_is_past(fleet->reclaim, retired->ticket)) {
+        return false;
+    }
+    return retired->backend == NULL ||
+           atomic_load_explicit(&retired->backend->shared.in_flight, memory_order_acquire) == 0;
+}
+
+void fleet_reclaim(struct fleet *fleet)
+{
+    struct retired **link = &fleet->retired;
+
+    while (*link != NULL) {
+        struct retired *retired = *link;
+        if (!is_free(fleet, retired)) {
+            link = &retired->next;
+            continue;
+        }
+        *link = retired->next;
+        if (retired->backend != NULL) {
+            fleet->slots[retired->backend->slot] = NULL;
+        }
+        fleet_view_destroy(&retired->view);
+        backend_free(&retired->backend);
+        free(retired);
+    }
+}
+
+struct backend *fleet_at(const struct fleet *fleet, uint32_t position)
+{
+    return position < fleet->entry_count ? fleet->entries[position].backend : NULL;
+}
+
+struct backend *fleet_find(const struct fleet *fleet, uint64_t id)
+{
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        if (fleet->entries[i].backend->id == id) {
+            return fleet->entries[i].backend;
+        }
+    }
+    return NULL;
+}
+
+struct backend *fleet_find_url(const struct fleet *fleet, const char *url)
+{
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        if (strcmp(fleet->entries[i].backend->url, url) == 0) {
+            return fleet->entries[i].backend;
+        }
+    }
+    return NULL;
+}
+
+uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend)
+{
+    return entry_of(fleet, backend)->weight;
+}
+
+bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend)
+{
+    return entry_of(fleet, backend)->draining;
+}
+
+const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,
+                             uint32_t position)
+{
+    const struct fleet_entry *entry = entry_of(fleet, backend);
+    return position < entry->model_count ? entry->models[position].name : NULL;
+}
+
+const struct fleet_view *fleet_view(const struct fleet *fleet)
+{
+    return atomic_load_explicit(&fleet->shared.view, memory_order_acquire);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fleet.h -- all backends, and the picture of them that workers route by.
+//
+// One thread (the keeper) changes the fleet: it adds and removes backends, notes what models they
+// serve, and publishes an immutable view.  Workers take the view once a turn and never wait:
+//
+//     keeper   fleet_add, fleet_set_models, … -> fleet_publish ---> view 8
+//     workers  fleet_view() each turn               view 7 .... retired, freed by fleet_reclaim
+//
+// A view says which backends belong to which pool and which of them serve which model.  A backend
+// whose models nobody knows serves any.  A model that several pools serve belongs to the pool that
+// names it in the configuration, or else to the first.
+//
+// Threads: one keeper; any readers, through `reclaim`.  Memory: the keeper allocates; a backend that
+// was removed is freed when no view shows it and no request is on it.
+#pragma once
+
+#include "base/slice.h"
+#include "fleet/backend.h"
+
+struct fleet;
+struct reclaim;
+
+struct fleet_limits {
+    uint32_t backend_count_max;
+    uint32_t pool_count;
+};
+
+struct fleet_spec {
+    const char *url;
+    const char *host;
+    const char *api_key; // NULL: none
+    uint16_t port;
+    bool tls;
+    uint32_t weight;
+    uint32_t pool;
+    struct address address;
+    const char *const *models; // what the operator says it serves
+    uint32_t model_count;      // 0: to be learned
+};
+
+// A model as a backend describes it.
+struct fleet_model {
+    const char *name;
+    const char *document; // its JSON object
+};
+
+struct fleet_member {
+    struct backend *backend;
+    uint32_t weight;
+    bool draining;
+};
+
+// Some members of one pool: indices [first, first + count) of view->lists.
+struct fleet_group {
+    uint32_t pool;
+    uint32_t first;
+    uint32_t count;
+};
+
+struct fleet_view_model {
+    const char *name; // NULL: an empty place in the table
+    const char *document;
+    uint64_t hash;
+    struct fleet_group group;
+};
+
+struct fleet_view {
+    uint64_t generation;
+    struct fleet_member *members;
+    uint32_t member_count;
+    uint32_t *lists;
+    struct fleet_group *pools; // all members of each
+    uint32_t pool_count;
+    struct fleet_group any_model;    // members that may serve a model nobody knows; may be empty
+    struct fleet_view_model *models; // open addressing
+    uint32_t model_mask;
+    char *models_document; // the answer to GET /v1/models
+    bool has_healthy;      // some member is not known to be down
+    char *strings;         // what the names and documents point into
+};
+
+// NULL when memory is short.  Keeps `reclaim`.
+struct fleet *fleet_create(const struct fleet_limits *limits, struct reclaim *reclaim);
+
+// Readers must have left.  Clears the caller's pointer; `*fleet` may be NULL.
+void fleet_destroy(struct fleet **fleet);
+
+// Keeper.  NULL when all slots are taken.  Takes effect with fleet_publish, as all changes do.
+struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec);
+void fleet_remove(struct fleet *fleet, struct backend *backend);
+void fleet_set_weight(struct fleet *fleet, struct backend *backend, uint32_t weight);
+void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool draining);
+
+// Pools that models belong to by configuration, whatever backends say.
+void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const *names,
+                           uint32_t count);
+
+// What the backend answered when asked.  Ignored when the operator named its models.
+void fleet_set_models(struct fleet *fleet, struct backend *backend,
+                      const struct fleet_model *models, uint32_t model_count);
+
+// Health changed, which the list of models shows.
+void fleet_touch(struct fleet *fleet);
+
+// Keeper.  Publishes a new view if anything changed; false when memory is short and the old one
+// stays in force.
+bool fleet_publish(struct fleet *fleet);
+
+// Keeper.  Frees what nobody can see any more.
+void fleet_reclaim(struct fleet *fleet);
+
+// Keeper.  What it knows, for listings: by position, NULL past the last.
+struct backend *fleet_at(const struct fleet *fleet, uint32_t position);
+struct backend *fleet_find(const struct fleet *fleet, uint64_t id);
+struct backend *fleet_find_url(const struct fleet *fleet, const char *url);
+uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend);
+bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend);
+const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,
+                             uint32_t position);
+
+// Reader.  Valid until its next reclaim_quiesce.
+const struct fleet_view *fleet_view(const struct fleet *fleet);
+
+// Who serves `model`: NULL when nobody does.
+const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct slice model);
+
+// What is known of it: NULL when nothing is.
+const struct fleet_view_model *fleet_view_model(const struct fleet_view *view, struct slice model);

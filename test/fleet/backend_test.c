@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/backend.h"
+
+#include "base/rng.h"
+#include "test.h"
+
+static const struct backend_rules rules = {
+    .eject_failures = 3, .eject_time_ms = 1000, .eject_time_max_ms = 3000};
+
+static bool begin(struct backend *backend, uint64_t now_ms)
+{
+    bool on_trial;
+    return backend_begin(backend, now_ms, false, &on_trial);
+}
+
+static void fail(struct backend *backend, uint64_t now_ms, int count)
+{
+    for (int i = 0; i < count; i++) {
+        backend_judge(backend, BACKEND_FAULT, now_ms, &rules);
+    }
+}
+
+TEST(faults_in_a_row_eject_and_a_success_between_them_does_not)
+{
+    struct backend backend = {0};
+    fail(&backend, 10, 2);
+    backend_judge(&backend, BACKEND_SUCCESS, 10, &rules);
+    fail(&backend, 10, 2);
+    CHECK_EQ(backend_tier(&backend, 10), BACKEND_READY);
+    fail(&backend, 10, 1);
+    CHECK_EQ(backend_tier(&backend, 10), BACKEND_DOWN);
+    CHECK_STR(backend_state(&backend, 10), "ejected");
+    CHECK_EQ(backend_tier(&backend, 1009), BACKEND_DOWN);
+}
+
+TEST(a_half_open_breaker_admits_one_trial)
+{
+    struct backend backend = {0};
+    bool on_trial = false;
+    fail(&backend, 10, 3);
+    CHECK_EQ(backend_tier(&backend, 1010), BACKEND_READY);
+    CHECK_STR(backend_state(&backend, 1010), "half_open");
+    CHECK(backend_begin(&backend, 1010, false, &on_trial));
+    CHECK(on_trial);
+    CHECK_EQ(backend_tier(&backend, 1010), BACKEND_DOWN);
+    bool second = false;
+    CHECK(!backend_begin(&backend, 1010, false, &second));
+    CHECK(backend_begin(&backend, 1010, true, &second)); // panic
+    CHECK(!second);
+    CHECK_EQ(atomic_load(&backend.shared.in_flight), 2);
+
+    backend_judge(&backend, BACKEND_SUCCESS, 1020, &rules);
+    CHECK_STR(backend_state(&backend, 1020), "up");
+    backend_end(&backend, on_trial);
+    backend_end(&backend, second);
+    CHECK_EQ(atomic_load(&backend.shared.in_flight), 0);
+    CHECK_EQ(backend_tier(&backend, 1020), BACKEND_READY);
+}
+
+TEST(a_failed_trial_ejects_for_longer_up_to_the_limit)
+{
+    struct backend backend = {0};
+    bool on_trial = false;
+    fail(&backend, 0, 3);
+    uint64_t now = 0;
+    static const uint64_t pauses[] = {1000, 2000, 3000, 3000};
+    for (size_t i = 0; i < ARRAY_COUNT(pauses); i++) {
+        CHECK_EQ(backend_tier(&backend, now + pauses[i] - 1), BACKEND_DOWN);
+        now += pauses[i];
+        CHECK(backend_begin(&backend, now, false, &on_trial));
+        CHECK(on_trial);
+        fail(&backend, now, 1);
+        backend_end(&backend, on_trial);
+    }
+}
+
+TEST(a_trial_that_ended_without_a_verdict_lets_the_next_one_try)
+{
+    struct backend backend = {0};
+    bool on_trial = false;
+    fail(&backend, 0, 3);
+    CHECK(backend_begin(&backend, 1000, false, &on_trial));
+    backend_end(&backend, on_trial); // the client went away
+    CHECK(backend_begin(&backend, 1001, false, &on_trial));
+    CHECK(on_trial);
+}
+
+TEST(an_old_answer_does_not_end_an_ejection)
+{
+    struct backend backend = {0};
+    fail(&backend, 0, 3);
+    backend_judge(&backend, BACKEND_SUCCESS, 500, &rules);
+    CHECK_EQ(backend_tier(&backend, 999), BACKEND_DOWN);
+}
+
+TEST(busy_is_not_a_fault_and_passes)
+{
+    struct backend backend = {0};
+    backend_set_busy(&backend, 500);
+    CHECK_EQ(backend_tier(&backend, 499), BACKEND_BUSY);
+    CHECK_EQ(backend_tier(&backend, 500), BACKEND_READY);
+    CHECK(begin(&backend, 10));
+}
+
+TEST(probes_take_a_backend_out_and_shorten_an_ejection)
+{
+    struct backend backend = {0};
+    backend_set_probe(&backend, BACKEND_PROBE_DOWN, 0);
+    CHECK_EQ(backend_tier(&backend, 0), BACKEND_DOWN);
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 0);
+    CHECK_EQ(backend_tier(&backend, 0), BACKEND_READY);
+
+    fail(&backend, 10, 3);
+    backend_set_probe(&backend, BACKEND_PROBE_UP, 20);
+    CHECK_STR(backend_state(&backend, 20), "half_open");
+}
+
+TEST(zero_failures_means_never_eject)
+{
+    struct backend backend = {0};
+    struct backend_rules never = {.eject_failures = 0};
+    for (int i = 0; i < 100; i++) {
+        backend_judge(&backend, BACKEND_FAULT, 5, &never);
+    }
+    CHECK_EQ(backend_tier(&backend, 5), BACKEND_READY);
+    CHECK_EQ(atomic_load(&backend.shared.failure_count), 100);
+}
+
+TEST(what_begins_ends_and_the_count_is_zero_again)
+{
+    struct backend backend = {0};
+    struct rng rng = {.state = 5};
+    bool trials[64];
+    uint32_t open = 0;
+    for (uint64_t now = 0; now < 100000; now += rng_below(&rng, 20)) {
+        if (open < 64 && rng_below(&rng, 2) == 0) {
+            open += backend_begin(&backend, now, rng_below(&rng, 8) == 0, &trials[open]);
+        } else if (open > 0) {
+            backend_judge(&backend, rng_below(&rng, 3) == 0 ? BACKEND_SUCCESS : BACKEND_FAULT, now,
+                          &rules);
+            backend_end(&backend, trials[--open]);
+        }
+        CHECK_EQ(atomic_load(&backend.shared.in_flight), open);
+    }
+    while (open > 0) {
+        backend_end(&backend, trials[--open]);
+    }
+    CHECK_EQ(atomic_load(&backend.shared.in_flight), 0);
+    CHECK(!atomic_load(&backend.shared.trial));
+}
