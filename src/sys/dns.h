@@ -2,7 +2,16 @@
 //
 // dns.h -- names to addresses, without blocking and with their time to live.
 //
-// Threads: belongs to the thread of its loop.  Memory: a query owns itself until its callback ran.
+// A name is looked up as programs on this machine are used to: in the hosts file, then at the
+// servers, with the search list of resolv.conf, which is read once.  An answer that does not fit a
+// datagram is asked for again over TCP.
+//
+// "No such name" and "nobody knows" are told apart, because callers drop what they knew on the first
+// and keep it on the second.  A name without addresses is CLOSED only when the servers said so for
+// both families.  One family is enough for OK, though: there are servers that answer only one.
+//
+// Threads: belongs to the thread of its loop.  Memory: a query owns itself until its callback ran;
+// it, and what c-ares needs, is allocated when it is asked.
 #pragma once
 
 #include "base/address.h"
@@ -11,22 +20,39 @@
 struct dns;
 struct loop;
 
-enum { dns_address_count_max = 64 };
+enum {
+    dns_address_count_max = 64,
+    // For what has no time to live: the hosts file, and servers that say zero, which means "do not
+    // keep" and would otherwise mean to ask without pause.
+    dns_ttl_default_ms = 5000,
+    // For what lives longer than a day, and for address literals.
+    dns_ttl_max_ms = 24 * 3600 * 1000,
+};
+
+struct dns_options {
+    const char *servers; // "address[:port],...", IPv6 in brackets; NULL: the system's
+    uint32_t timeout_ms; // of the first attempt; each round over all servers doubles it; 0: 1000
+    uint32_t tries;      // rounds; 0: 3
+};
 
 struct dns_answer {
     enum status status; // OK; CLOSED: the name has no address; IO: no server answered
-    const char *why;    // for the log, when status is not OK
-    struct address addresses[dns_address_count_max]; // port filled in, sorted, without duplicates
-    uint32_t address_count;
-    uint32_t ttl_ms; // the shortest of all records
+    const char *why;    // for the log, when status is not OK; lives as long as the program
+    // Port filled in, IPv4 before IPv6, sorted by their bytes, without duplicates.  Of more than fit
+    // the first in that order.
+    struct address addresses[dns_address_count_max];
+    uint32_t address_count; // at least one when status is OK
+    uint32_t ttl_ms; // the shortest of all records, aliases too; never zero when status is OK
 };
 
+// May call dns_resolve, but not dns_destroy.
 typedef void dns_done_fn(void *owner, const struct dns_answer *answer);
 
-// `servers` is "address[:port],..." or NULL for the system's; keeps `loop`.
-enum status dns_create(struct loop *loop, const char *servers, struct dns **out);
+// Keeps `loop`.  `options` may be NULL.  MALFORMED: `servers` cannot be read.
+enum status dns_create(struct loop *loop, const struct dns_options *options, struct dns **out);
 
-// Open queries are dropped without their callback.  Clears the caller's pointer; `*dns` may be NULL.
+// Between turns of the loop only.  Open queries are dropped without their callback.  Clears the
+// caller's pointer; `*dns` may be NULL.
 void dns_destroy(struct dns **dns);
 
 // Calls `done` once, later or at once.  Asks for both families.
