@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
@@ -22,38 +21,34 @@ void __asan_unpoison_memory_region(void const volatile *bytes, size_t size);
 #define SLOT_UNPOISON(bytes, size) ((void)(bytes), (void)(size))
 #endif
 
-// Whole pages, so that a trimmed slot shares none with its neighbour.
-enum { pool_alignment = 4096 };
-
-bool pool_init(struct pool *pool, size_t slot_size, uint32_t capacity)
+static size_t slots_size(size_t slot_size, uint32_t capacity)
 {
-    ASSERT(slot_size > 0 && capacity > 0);
+    return (slot_size + 63) / 64 * 64 * capacity;
+}
 
-    slot_size = (slot_size + 63) / 64 * 64;
-    size_t size = (slot_size * capacity + pool_alignment - 1) / pool_alignment * pool_alignment;
-    uint8_t *slots = aligned_alloc(pool_alignment, size);
-    uint32_t *free_stack = malloc(capacity * sizeof(uint32_t));
-    if (slots == NULL || free_stack == NULL) {
-        free(slots);
-        free(free_stack);
-        return false;
-    }
-    SLOT_POISON(slots, size);
+size_t pool_memory_size(size_t slot_size, uint32_t capacity)
+{
+    return slots_size(slot_size, capacity) + capacity * sizeof(uint32_t);
+}
+
+void pool_init(struct pool *pool, void *memory, size_t slot_size, uint32_t capacity)
+{
+    ASSERT(slot_size > 0 && capacity > 0 && memory != NULL);
+
+    uint8_t *slots = memory;
+    void *stack = slots + slots_size(slot_size, capacity);
     *pool = (struct pool){
         .slots = slots,
-        .slot_size = slot_size,
+        .slot_size = (slot_size + 63) / 64 * 64,
         .capacity = capacity,
-        .free_stack = free_stack,
+        .free_stack = stack,
     };
-    return true;
 }
 
 void pool_fini(struct pool *pool)
 {
     ASSERT(pool_in_use(pool) == 0);
-    SLOT_UNPOISON(pool->slots, pool->slot_size * pool->capacity);
-    free(pool->slots);
-    free(pool->free_stack);
+    SLOT_UNPOISON(pool->slots, pool->slot_size * pool->fresh);
     *pool = (struct pool){0};
 }
 
@@ -85,7 +80,7 @@ void *pool_take(struct pool *pool)
 void pool_put(struct pool *pool, void *slot_ptr)
 {
     uint8_t *slot;
-    memcpy(&slot, slot_ptr, sizeof(slot)); // slot_ptr is a T **, for any T
+    memcpy(&slot, slot_ptr, sizeof(slot)); // of whatever pointer type it is
     memset(slot_ptr, 0, sizeof(slot));
 
     ASSERT(slot >= pool->slots);

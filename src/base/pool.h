@@ -2,18 +2,18 @@
 //
 // pool.h -- a fixed number of equal slots, taken and put back in constant time.
 //
-//     slots   [ used ][ free ][ used ][ never taken ... ]
-//     free    [ 1 ]                      a stack: what was put back last is taken first,
-//              ^ bottom: the coldest     since it is warm in the cache
+//     memory  [ slot 0: used ][ slot 1: free ][ slot 2: used ][ never taken ... ][ stack ]
+//     stack   [ 1 ]    what was put back last is taken first, since it is warm in the cache;
+//              ^       the bottom is the coldest
 //
-// All address space is reserved by _create and no page of it is touched before its first use, so a
-// generous limit costs nothing until it is needed.  pool_trim gives the pages of slots that nobody
-// wanted since the previous trim back to the system, so a burst does not stay in memory for ever.
+// The memory is the caller's, reserved and not touched: no page of it is read or written before its
+// first use, so a generous limit costs nothing until it is needed.  pool_trim gives the pages of
+// slots that nobody wanted since the previous trim back to the system, so a burst does not stay in
+// memory for ever.
 //
-// Threads: one owner.  Under AddressSanitizer a free slot is poisoned.
+// Threads: one owner.  Under AddressSanitizer a slot that was put back is poisoned.
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,17 +31,19 @@ struct pool {
 // Gives the pages of [bytes, bytes + size) back; what is read there afterwards is undefined.
 typedef void pool_discard_fn(void *bytes, size_t size);
 
-// False when address space is short, which only startup has to deal with.  `slot_size` is rounded
-// up to a multiple of 64.
-bool pool_init(struct pool *pool, size_t slot_size, uint32_t capacity);
+// What pool_init needs for that many slots; each is a multiple of 64 bytes.
+size_t pool_memory_size(size_t slot_size, uint32_t capacity);
 
-// Every slot must have been put back.
+// `memory` is page-aligned and of pool_memory_size.  Keeps it.
+void pool_init(struct pool *pool, void *memory, size_t slot_size, uint32_t capacity);
+
+// Every slot must have been put back.  The memory is the caller's again.
 void pool_fini(struct pool *pool);
 
 // NULL when all slots are in use.  The bytes are whatever was left in them.
 void *pool_take(struct pool *pool);
 
-// Clears the caller's pointer.
+// `slot_ptr` is a T **, for any T; clears the caller's pointer.
 void pool_put(struct pool *pool, void *slot_ptr);
 
 uint32_t pool_in_use(const struct pool *pool);

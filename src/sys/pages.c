@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sys/pages.h"
+
+#include "base/base.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { page_size = 4096 };
+
+void *pages_reserve(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return bytes == MAP_FAILED ? NULL : bytes;
+}
+
+void pages_release(void *bytes_ptr, size_t size)
+{
+    void *bytes;
+    memcpy(&bytes, bytes_ptr, sizeof(bytes));
+    memset(bytes_ptr, 0, sizeof(bytes));
+    if (bytes != NULL) {
+        ASSERT(munmap(bytes, size) == 0);
+    }
+}
+
+void pages_discard(void *bytes, size_t size)
+{
+    size_t skip = -(uintptr_t)bytes % page_size;
+    if (size < skip + page_size) {
+        return;
+    }
+    size_t whole = (size - skip) / page_size * page_size;
+    ASSERT(madvise((uint8_t *)bytes + skip, whole, MADV_DONTNEED) == 0);
+}

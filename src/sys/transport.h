@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// transport.h -- a connected socket, plain or under TLS, as one thing to read from and write to.
+//
+// Events are edges, so what they say is remembered here until a call comes back with AGAIN: a reader
+// looks at can_read before it spends a system call.
+//
+// Threads: belongs to the thread of its loop.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+#include "sys/loop.h"
+
+struct tls_context;
+struct tls_session;
+
+struct transport {
+    struct loop_source source; // first: the owner finds itself from here
+    struct tls_session *tls;   // NULL: plain
+    bool can_read;
+    bool can_write;
+    bool hung_up; // the peer stopped sending, or is gone
+    bool handshaking;
+};
+
+enum transport_end {
+    TRANSPORT_ORDERLY,  // the peer sees the end of a stream
+    TRANSPORT_TRUNCATE, // under TLS, an end without the closing alert
+    TRANSPORT_ABORT,    // the peer sees a reset
+};
+
+// Takes the descriptor and registers it.  `context` NULL: plain; otherwise a handshake comes first.
+// `host` as for tls_session_open.  On failure the descriptor is closed.
+enum status transport_open(struct transport *transport, struct loop *loop, int fd,
+                           struct tls_context *context, const char *host);
+
+// Notes what the loop said; call it first in `ready`.
+void transport_note(struct transport *transport, uint32_t events);
+
+// OK when there is nothing (more) to do; AGAIN while the peers still talk.
+enum status transport_handshake(struct transport *transport);
+
+// As the calls of tcp.h.  A reader must go on until AGAIN before it waits for `ready`.
+enum status transport_read(struct transport *transport, void *bytes, size_t capacity, size_t *size);
+enum status transport_write(struct transport *transport, const struct slice *slices,
+                            uint32_t slice_count, size_t *size);
+
+// Says that no more will be written; reading goes on.
+void transport_finish(struct transport *transport);
+
+// Does nothing to one that is not open.
+void transport_close(struct transport *transport, struct loop *loop, enum transport_end end);
+
+static inline bool transport_is_open(const struct transport *transport)
+{
+    return transport->source.magic != 0;
+}
+
+// Why a handshake failed, for the log.
+const char *transport_why(const struct transport *transport);

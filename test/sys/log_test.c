@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sys/log.h"
+
+#include "test.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static char captured[4096];
+
+// What goes to standard error while `write_lines` runs.
+static void capture(void (*write_lines)(void))
+{
+    int ends[2];
+    ASSERT(pipe(ends) == 0);
+    int saved = dup(STDERR_FILENO);
+    ASSERT(dup2(ends[1], STDERR_FILENO) != -1);
+    write_lines();
+    ASSERT(dup2(saved, STDERR_FILENO) != -1);
+    close(saved);
+    close(ends[1]);
+    ssize_t size = read(ends[0], captured, sizeof(captured) - 1);
+    captured[size > 0 ? size : 0] = '\0';
+    close(ends[0]);
+}
+
+static void one_line(void)
+{
+    errno = EPIPE;
+    log_warn("backend %s said \"%s\"", "http://a", "x\r\nforged: line");
+}
+
+TEST(a_line_has_time_level_and_no_way_to_forge_another)
+{
+    capture(one_line);
+    CHECK_EQ(errno, EPIPE);
+    CHECK(strstr(captured, "Z warn backend http://a said \"x??forged: line\"\n") != NULL);
+    CHECK_EQ(captured[10], 'T');
+    CHECK(strchr(captured, '\n') == captured + strlen(captured) - 1);
+}
+
+static void levels(void)
+{
+    log_debug("not this");
+    log_set_level(LOG_LEVEL_DEBUG);
+    log_debug("this");
+    log_set_level(LOG_LEVEL_ERROR);
+    log_warn("nor this");
+}
+
+TEST(lines_above_the_level_are_dropped)
+{
+    capture(levels);
+    CHECK(strstr(captured, "debug this\n") != NULL);
+    CHECK(strstr(captured, "not this") == NULL && strstr(captured, "nor this") == NULL);
+    log_set_level(LOG_LEVEL_INFO);
+}
+
+static void long_line(void)
+{
+    log_error("%02000d", 0);
+}
+
+TEST(a_long_line_is_cut_and_still_ends)
+{
+    capture(long_line);
+    CHECK(strlen(captured) < 1100);
+    CHECK_EQ(captured[strlen(captured) - 1], '\n');
+}
