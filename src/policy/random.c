@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// random -- any target, all alike.
+//
+// Needs neither state nor load figures, so many balancers in front of one fleet do not disturb each
+// other.  The price is chance: with n requests on n targets the fullest holds about ln n / ln ln n.
+
+#include "base/rng.h"
+#include "policy/policy.h"
+
+static uint32_t random_pick(void *state, const struct policy_input *in, struct rng *rng)
+{
+    (void)state;
+
+    return rng_below(rng, in->target_count);
+}
+
+const struct policy policy_random = {
+    .name = "random",
+    .summary = "any target, all alike",
+    .pick = random_pick,
+};

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// weighted_least_requests -- the target with the fewest running requests for its weight.
+//
+//     load(target) = (running requests + 1) / weight
+//
+// The request to come is counted: an idle target of weight 1 and one of weight 8 are not equally
+// good, and without it all idle targets would tie.  A light target is thus used once the heavy ones
+// are as full, for their weight, as one request would make it; who wants a fixed share of the
+// traffic instead takes weighted_random or weighted_round_robin.
+
+#include "base/base.h"
+#include "base/rng.h"
+#include "policy/policy.h"
+
+static uint32_t weighted_least_requests_pick(void *state, const struct policy_input *in,
+                                             struct rng *rng)
+{
+    (void)state;
+
+    uint32_t best = 0;
+    uint32_t tie_count = 0;
+
+    for (uint32_t i = 0; i < in->target_count; i++) {
+        const struct policy_target *target = &in->targets[i];
+        const struct policy_target *least = &in->targets[best];
+        ASSERT(target->weight > 0);
+
+        // a/b < c/d as a*d < c*b: no rounding, and 2^32 * (2^32 - 1) fits.
+        uint64_t load = ((uint64_t)target->running_requests + 1) * least->weight;
+        uint64_t least_load = ((uint64_t)least->running_requests + 1) * target->weight;
+
+        if (load < least_load) {
+            best = i;
+            tie_count = 1;
+        } else if (load == least_load) {
+            // Reservoir sampling, as in least_requests.
+            tie_count++;
+            if (rng_below(rng, tie_count) == 0) {
+                best = i;
+            }
+        }
+    }
+    return best;
+}
+
+const struct policy policy_weighted_least_requests = {
+    .name = "weighted_least_requests",
+    .summary = "the target with the fewest running requests for its weight",
+    .pick = weighted_least_requests_pick,
+};
