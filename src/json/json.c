@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nearly all bytes of a request are inside strings, and nearly all of those are plain ASCII: one
+// loop, plain_end, passes over them a vector at a time, and everything else is one byte at a time.
+
+#include "json/json.h"
+
+#include "base/base.h"
+#include "base/text.h"
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+// A function named read_... takes the place to read from and the end of the text, and returns the
+// place after what it read, or NULL when that is not there.
+
+// An empty slice may have no bytes to point at, and even adding nothing to NULL is undefined.
+static const uint8_t *end_of(struct slice text)
+{
+    return text.size > 0 ? text.bytes + text.size : text.bytes;
+}
+
+static bool is_space(uint8_t byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
+{
+    while (at < end && is_space(*at)) {
+        at++;
+    }
+    return at;
+}
+
+// Bytes that stand for themselves in a string: ASCII without quote, backslash and control characters.
+static bool is_plain(uint8_t byte)
+{
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+// The first byte that is not plain, or `end`.
+static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
+{
+#ifdef __SSE2__
+    const __m128i quote = _mm_set1_epi8('"');
+    const __m128i backslash = _mm_set1_epi8('\\');
+    const __m128i space = _mm_set1_epi8(' ');
+
+    for (; end - at >= 16; at += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        // As signed numbers, bytes from 0x80 up are below the space too.
+        __m128i special = _mm_or_si128(
+            _mm_cmplt_epi8(bytes, space),
+            _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)));
+        unsigned mask = (unsigned)_mm_movemask_epi8(special);
+        if (mask != 0) {
+            return at + __builtin_ctz(mask);
+        }
+    }
+#endif
+    // Eight at a time, for the tail and for other processors: (word - ones * n) & ~word has the top
+    // bit of a byte set when a byte below n is there; false alarms only follow a true one.
+    const uint64_t ones = 0x0101010101010101;
+    for (; end - at >= 8; at += 8) {
+        uint64_t word;
+        memcpy(&word, at, sizeof(word));
+        uint64_t quotes = word ^ (ones * '"');
+        uint64_t backslashes = word ^ (ones * '\\');
+        uint64_t special = ((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes) |
+                           ((backslashes - ones) & ~backslashes) | word;
+        if ((special & (ones * 0x80)) != 0) {
+            break;
+        }
+    }
+    while (at < end && is_plain(*at)) {
+        at++;
+    }
+    return at;
+}
+
+static bool is_continuation(uint8_t byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+// One character of two to four bytes.  The bounds on the second byte keep out overlong forms,
+// surrogates and what lies above U+10FFFF; RFC 3629, section 4.
+static const uint8_t *read_utf8(const uint8_t *at, const uint8_t *end)
+{
+    size_t left = (size_t)(end - at);
+
+    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
+        return left >= 2 && is_continuation(at[1]) ? at + 2 : NULL;
+    }
+    if ((at[0] & 0xf0) == 0xe0) {
+        uint8_t low = at[0] == 0xe0 ? 0xa0 : 0x80;
+        uint8_t high = at[0] == 0xed ? 0x9f : 0xbf;
+        return left >= 3 && at[1] >= low && at[1] <= high && is_continuation(at[2]) ? at + 3 : NULL;
+    }
+    if (at[0] >= 0xf0 && at[0] <= 0xf4) {
+        uint8_t low = at[0] == 0xf0 ? 0x90 : 0x80;
+        uint8_t high = at[0] == 0xf4 ? 0x8f : 0xbf;
+        return left >= 4 && at[1] >= low && at[1] <= high && is_continuation(at[2]) &&
+                       is_continuation(at[3])
+                   ? at + 4
+                   : NULL;
+    }
+    return NULL;
+}
+
+static int hex_value(uint8_t byte)
+{
+    if (is_digit(byte)) {
+        return byte - '0';
+    }
+    byte = ascii_lower(byte);
+    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
+}
+
+// An escape, from its backslash on, and the UTF-16 unit it stands for.
+static const uint8_t *read_escape_unit(const uint8_t *at, const uint8_t *end, uint32_t *unit)
+{
+    // By letter, what \b, \f, \n, \r, \t, \", \\ and \/ stand for; 0 for what is no escape.
+    static const uint8_t meaning[128] = {
+        ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+        ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
+    };
+
+    if (end - at < 2) {
+        return NULL;
+    }
+    if (at[1] != 'u') {
+        *unit = at[1] < sizeof(meaning) ? meaning[at[1]] : 0;
+        return *unit != 0 ? at + 2 : NULL;
+    }
+    if (end - at < 6) {
+        return NULL;
+    }
+    uint32_t number = 0;
+    for (int i = 2; i < 6; i++) {
+        int digit = hex_value(at[i]);
+        if (digit < 0) {
+            return NULL;
+        }
+        number = number << 4 | (uint32_t)digit;
+    }
+    *unit = number;
+    return at + 6;
+}
+
+// From after the opening quote to after the closing one.
+static const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
+{
+    for (;;) {
+        at = plain_end(at, end);
+        if (at == end) {
+            return NULL;
+        }
+        if (*at == '"') {
+            return at + 1;
+        }
+        if (*at == '\\') {
+            uint32_t unit;
+            at = read_escape_unit(at, end, &unit);
+            if (at == NULL) {
+                return NULL;
+            }
+        }
+        // Characters beyond ASCII come in runs.  A control character is none and ends the reading.
+        while (at < end && (*at >= 0x80 || *at < 0x20)) {
+            at = read_utf8(at, end);
+            if (at == NULL) {
+                return NULL;
+            }
+        }
+    }
+}
+
+static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *begin = at;
+    while (at < end && is_digit(*at)) {
+        at++;
+    }
+    return at > begin ? at : NULL;
+}
+
+static const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
+{
+    at += *at == '-';
+    if (at < end && *at == '0') {
+        at++; // no digit may follow; whoever reads on finds it out of place
+    } else {
+        at = read_digits(at, end);
+    }
+    if (at != NULL && at < end && *at == '.') {
+        at = read_digits(at + 1, end);
+    }
+    if (at != NULL && at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        at += at < end && (*at == '+' || *at == '-');
+        at = read_digits(at, end);
+    }
+    return at;
+}
+
+static const uint8_t *read_literal(const uint8_t *at, const uint8_t *end)
+{
+    struct slice text = slice_of(at, (size_t)(end - at));
+
+    if (slice_starts_with(text, "true") || slice_starts_with(text, "null")) {
+        return at + 4;
+    }
+    return slice_starts_with(text, "false") ? at + 5 : NULL;
+}
+
+static bool fail(struct json *json, enum status status)
+{
+    json->status = status;
+    return false;
+}
+
+static bool container_begin(struct json *json, struct json_value *out)
+{
+    if (json->depth == json_depth_max) {
+        return fail(json, STATUS_TOO_LARGE);
+    }
+    bool object = *json->at == '{';
+    uint64_t bit = (uint64_t)1 << json->depth % 64;
+    uint64_t *word = &json->objects[json->depth / 64];
+    *word = object ? *word | bit : *word & ~bit;
+
+    *out = (struct json_value){
+        .kind = object ? JSON_OBJECT : JSON_ARRAY,
+        .raw = slice_of(json->at, 1),
+    };
+    json->at++;
+    json->depth++;
+    json->pending = true;
+    return true;
+}
+
+static void container_end(struct json *json)
+{
+    json->at++;
+    json->depth--;
+    json->first = false; // what has just ended was an item of the one around it
+}
+
+static bool is_in_object(const struct json *json)
+{
+    uint32_t level = json->depth - 1;
+    return (json->objects[level / 64] >> level % 64 & 1) != 0;
+}
+
+static bool value_read(struct json *json, struct json_value *out)
+{
+    const uint8_t *begin = json->at;
+    const uint8_t *end = json->end;
+    const uint8_t *after = NULL;
+    enum json_kind kind = JSON_ABSENT;
+
+    switch (begin < end ? *begin : '\0') {
+    case '{':
+    case '[':
+        return container_begin(json, out);
+    case '"':
+        kind = JSON_STRING;
+        after = read_string(begin + 1, end);
+        break;
+    case 't':
+    case 'f':
+        kind = JSON_BOOL;
+        after = read_literal(begin, end);
+        break;
+    case 'n':
+        kind = JSON_NULL;
+        after = read_literal(begin, end);
+        break;
+    case '-':
+    case '0' ... '9':
+        kind = JSON_NUMBER;
+        after = read_number(begin, end);
+        break;
+    default:
+        break;
+    }
+    if (after == NULL) {
+        return fail(json, STATUS_MALFORMED);
+    }
+    json->at = after;
+    out->kind = kind;
+    out->raw = kind == JSON_STRING ? slice_of(begin + 1, (size_t)(after - begin) - 2)
+                                   : slice_of(begin, (size_t)(after - begin));
+    return true;
+}
+
+static bool key_read(struct json *json, struct slice *out)
+{
+    const uint8_t *begin = json->at;
+    if (begin == json->end || *begin != '"') {
+        return fail(json, STATUS_MALFORMED);
+    }
+    const uint8_t *after = read_string(begin + 1, json->end);
+    if (after == NULL) {
+        return fail(json, STATUS_MALFORMED);
+    }
+    const uint8_t *colon = skip_space(after, json->end);
+    if (colon == json->end || *colon != ':') {
+        return fail(json, STATUS_MALFORMED);
+    }
+    *out = slice_of(begin + 1, (size_t)(after - begin) - 2);
+    json->at = skip_space(colon + 1, json->end);
+    return true;
+}
+
+// json_next for a cursor with nothing pending.
+static bool item_read(struct json *json, struct json_item *out)
+{
+    json->at = skip_space(json->at, json->end);
+    if (json->depth == 0) {
+        bool first = json->first;
+        json->first = false;
+        out->key = slice_of(json->at, 0);
+        return first && value_read(json, &out->value);
+    }
+
+    bool object = is_in_object(json);
+    if (json->at == json->end) {
+        return fail(json, STATUS_MALFORMED);
+    }
+    if (*json->at == (object ? '}' : ']')) {
+        container_end(json);
+        return false;
+    }
+    if (!json->first) {
+        if (*json->at != ',') {
+            return fail(json, STATUS_MALFORMED);
+        }
+        json->at = skip_space(json->at + 1, json->end);
+    }
+    json->first = false;
+    out->key = slice_of(json->at, 0);
+    return (!object || key_read(json, &out->key)) && value_read(json, &out->value);
+}
+
+// Reads on until only `depth` containers are open.
+static bool drain(struct json *json, uint32_t depth)
+{
+    struct json_item item;
+
+    while (json->status == STATUS_OK && json->depth > depth) {
+        if (json->pending) {
+            json_enter(json);
+        }
+        item_read(json, &item);
+    }
+    return json->status == STATUS_OK;
+}
+
+struct json json_open(struct slice text)
+{
+    return (struct json){.at = text.bytes, .end = end_of(text), .first = true};
+}
+
+bool json_next(struct json *json, struct json_item *out)
+{
+    if (json->pending) {
+        drain(json, json->depth - 1);
+    }
+    return json->status == STATUS_OK && item_read(json, out);
+}
+
+void json_enter(struct json *json)
+{
+    ASSERT(json->pending);
+
+    json->pending = false;
+    json->first = true;
+}
+
+bool json_skip(struct json *json, struct json_value *value)
+{
+    if (value->kind != JSON_ARRAY && value->kind != JSON_OBJECT) {
+        return json->status == STATUS_OK;
+    }
+    ASSERT(json->pending);
+    ASSERT(value->raw.bytes == json->at - 1);
+
+    if (!drain(json, json->depth - 1)) {
+        return false;
+    }
+    value->raw.size = (size_t)(json->at - value->raw.bytes);
+    return true;
+}
+
+enum status json_close(struct json *json)
+{
+    struct json_item item;
+
+    if (json->status == STATUS_OK && json->depth == 0) {
+        item_read(json, &item);
+    }
+    if (drain(json, 0)) {
+        json->at = skip_space(json->at, json->end);
+        if (json->at != json->end) {
+            json->status = STATUS_MALFORMED;
+        }
+    }
+    return json->status;
+}
+
+enum status json_find(struct slice text, const char *const *names, uint32_t name_count,
+                      struct json_value *out)
+{
+    ASSERT(name_count <= json_find_max);
+
+    struct json_value found[json_find_max] = {0};
+    struct json json = json_open(text);
+    struct json_item item;
+
+    if (json_next(&json, &item) && item.value.kind == JSON_OBJECT) {
+        json_enter(&json);
+        while (json_next(&json, &item)) {
+            for (uint32_t i = 0; i < name_count; i++) {
+                if (json_string_is(item.key, names[i]) && json_skip(&json, &item.value)) {
+                    found[i] = item.value;
+                    break;
+                }
+            }
+        }
+    }
+    enum status status = json_close(&json);
+    if (status == STATUS_OK) {
+        memcpy(out, found, name_count * sizeof(*out));
+    }
+    return status;
+}
+
+// An escape, or two that make a surrogate pair, and the character.
+static const uint8_t *read_escape(const uint8_t *at, const uint8_t *end, uint32_t *character)
+{
+    uint32_t high = 0;
+    uint32_t low = 0;
+
+    at = read_escape_unit(at, end, &high);
+    if (at == NULL || high < 0xd800 || high > 0xdfff) {
+        *character = high;
+        return at;
+    }
+    if (high > 0xdbff || at == end || *at != '\\') {
+        return NULL;
+    }
+    at = read_escape_unit(at, end, &low);
+    if (at == NULL || low < 0xdc00 || low > 0xdfff) {
+        return NULL;
+    }
+    *character = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+    return at;
+}
+
+// Returns how many of the four bytes it wrote.
+static size_t utf8_encode(uint32_t character, uint8_t *out)
+{
+    if (character < 0x80) {
+        out[0] = (uint8_t)character;
+        return 1;
+    }
+    if (character < 0x800) {
+        out[0] = (uint8_t)(0xc0 | character >> 6);
+        out[1] = (uint8_t)(0x80 | (character & 0x3f));
+        return 2;
+    }
+    if (character < 0x10000) {
+        out[0] = (uint8_t)(0xe0 | character >> 12);
+        out[1] = (uint8_t)(0x80 | (character >> 6 & 0x3f));
+        out[2] = (uint8_t)(0x80 | (character & 0x3f));
+        return 3;
+    }
+    out[0] = (uint8_t)(0xf0 | character >> 18);
+    out[1] = (uint8_t)(0x80 | (character >> 12 & 0x3f));
+    out[2] = (uint8_t)(0x80 | (character >> 6 & 0x3f));
+    out[3] = (uint8_t)(0x80 | (character & 0x3f));
+    return 4;
+}
+
+static const uint8_t *find_backslash(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *found = at < end ? memchr(at, '\\', (size_t)(end - at)) : NULL;
+    return found != NULL ? found : end;
+}
+
+// The next stretch of a string, unescaped: everything up to an escape, as it lies there, or what one
+// escape stands for, in `scratch`.  NULL for half a surrogate pair.
+static const uint8_t *read_piece(const uint8_t *at, const uint8_t *end, uint8_t *scratch,
+                                 struct slice *out)
+{
+    if (*at != '\\') {
+        const uint8_t *after = find_backslash(at, end);
+        *out = slice_of(at, (size_t)(after - at));
+        return after;
+    }
+    uint32_t character = 0;
+    at = read_escape(at, end, &character);
+    if (at != NULL) {
+        *out = slice_of(scratch, utf8_encode(character, scratch));
+    }
+    return at;
+}
+
+bool json_string_is(struct slice raw, const char *text)
+{
+    struct slice wanted = slice_str(text);
+    const uint8_t *at = raw.bytes;
+    const uint8_t *end = end_of(raw);
+
+    if (raw.size < wanted.size) {
+        return false; // unescaping only shortens
+    }
+    while (at < end) {
+        uint8_t scratch[4];
+        struct slice piece;
+        at = read_piece(at, end, scratch, &piece);
+        if (at == NULL || piece.size > wanted.size ||
+            memcmp(piece.bytes, wanted.bytes, piece.size) != 0) {
+            return false;
+        }
+        wanted = slice_of(wanted.bytes + piece.size, wanted.size - piece.size);
+    }
+    return wanted.size == 0;
+}
+
+enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, struct slice *out)
+{
+    const uint8_t *at = raw.bytes;
+    const uint8_t *end = end_of(raw);
+
+    if (find_backslash(at, end) == end) {
+        *out = raw;
+        return STATUS_OK;
+    }
+    struct text text = text_over(buffer, capacity);
+    while (at < end) {
+        uint8_t scratch[4];
+        struct slice piece;
+        at = read_piece(at, end, scratch, &piece);
+        if (at == NULL) {
+            return STATUS_MALFORMED;
+        }
+        text_add(&text, piece);
+    }
+    if (text.overflow) {
+        return STATUS_TOO_LARGE;
+    }
+    *out = text_slice(&text);
+    return STATUS_OK;
+}
+
+bool json_uint(const struct json_value *value, uint64_t *out)
+{
+    return value->kind == JSON_NUMBER && slice_parse_u64(value->raw, out);
+}
+
+bool json_is_true(const struct json_value *value)
+{
+    return value->kind == JSON_BOOL && slice_is(value->raw, "true");
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// json.h -- a pull scanner: reads JSON text in place, from front to back, without a tree.
+//
+// The cursor walks the items of one array or object at a time.  An item that is itself a container
+// is entered on request and passed over otherwise, so a reader states only what it wants:
+//
+//     struct json json = json_open(body);
+//     struct json_item item;
+//     if (json_next(&json, &item) && item.value.kind == JSON_OBJECT) {
+//         json_enter(&json);
+//         while (json_next(&json, &item)) {          // the members, one by one
+//             if (json_string_is(item.key, "messages") && item.value.kind == JSON_ARRAY) {
+//                 json_enter(&json);
+//                 while (json_next(&json, &item)) {  // its elements
+//                     ...
+//                 }                                  // false: the cursor is outside again
+//             }
+//         }
+//     }
+//     return json_close(&json);                      // checks all that was not looked at
+//
+// Errors stick: after the first one json_next says false at every level, and json_close says why.
+// What has been handed out until then was well-formed as far as it goes, but only STATUS_OK from
+// json_close means that the text is JSON from its first to its last byte.
+//
+// Strict RFC 8259: UTF-8 is validated in full (no overlong forms, no surrogates, nothing above
+// U+10FFFF), no byte order mark, no NaN, no comments, no trailing commas, nothing but white space
+// after the value.  Two things the grammar allows stay allowed until someone decodes them: numbers
+// of any size, and \u escapes that are half a surrogate pair.
+//
+// Limits: json_depth_max levels of nesting, beyond which the answer is STATUS_TOO_LARGE; no limit on
+// length.  Time is linear in the text, each byte looked at once; memory is the cursor.
+//
+// Threads: a cursor belongs to one thread.  Memory: nothing is allocated or copied; a cursor keeps
+// the text it was opened on, and every slice it hands out points into that text.
+//
+// Not here: writing JSON (base/text.h), and documents that arrive in pieces.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// What requests nest in earnest, schemas of tools included, stays below 30; Python's own parser, which
+// most engines use, gives up near 1,000.
+enum { json_depth_max = 128 };
+
+enum json_kind {
+    JSON_ABSENT,
+    JSON_NULL,
+    JSON_BOOL,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT
+};
+
+struct json_value {
+    enum json_kind kind;
+    // A string: what is between the quotes, escapes as they stand.  An array or object: its opening
+    // bracket alone until json_skip has found the other end.  Anything else: its text.
+    struct slice raw;
+};
+
+struct json_item {
+    struct slice key; // raw like a string's text; empty in arrays and for the document's own value
+    struct json_value value;
+};
+
+// A cursor.  Its fields are json.c's own.
+struct json {
+    const uint8_t *at;
+    const uint8_t *end;
+    enum status status;
+    uint32_t depth; // containers begun and not ended
+    bool first;     // nothing of the innermost container has been read
+    bool pending;   // the innermost container was handed out and neither entered nor passed over
+    uint64_t objects[json_depth_max / 64]; // bit d: the container at depth d is an object
+};
+
+// The cursor stands before the document, whose only item is its value.  Keeps `text`.
+struct json json_open(struct slice text);
+
+// Moves to the next item of the container the cursor is in; passes over the last one handed out if
+// that was a container and was not entered.  False when there is none: the container is then behind
+// the cursor, which is back among its siblings; or when the text is malformed.
+bool json_next(struct json *json, struct json_item *out);
+
+// Goes into the array or object that json_next has just handed out; a bug to call at another time.
+void json_enter(struct json *json);
+
+// Passes over the array or object that json_next has just handed out and widens its `raw` to all of
+// its text, which can be opened as a document.  Does nothing to other values.  False when malformed.
+bool json_skip(struct json *json, struct json_value *value);
+
+// Reads what is left, and says how it went: STATUS_MALFORMED, or STATUS_TOO_LARGE when nested too
+// deep.  The cursor has then no more items.
+enum status json_close(struct json *json);
+
+// Finds the members of the document's object that have the given names; of duplicates the last, as
+// Python's parser does.  What is missing is JSON_ABSENT; so is everything when the document is not an
+// object.  Arrays and objects come with all their text.  Reads and checks the whole text.  At most
+// json_find_max names; `out` has one value for each, untouched on failure.
+enum { json_find_max = 32 };
+enum status json_find(struct slice text, const char *const *names, uint32_t name_count,
+                      struct json_value *out);
+
+// Whether a string that the cursor handed out, unescaped, is `text`: "mod\u0065l" is "model".
+bool json_string_is(struct slice raw, const char *text);
+
+// Unescapes a string that the cursor handed out.  `*out` is `raw` itself when it has no escape, and
+// otherwise lies in `buffer`.  STATUS_TOO_LARGE: `capacity` does not hold it; raw.size always does.
+// STATUS_MALFORMED: half a surrogate pair, which no UTF-8 can stand for.
+enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, struct slice *out);
+
+// False, with `*out` untouched, when the value is not a number written as plain digits below 2^64.
+// 1.0 and 1e3 are not: who cares to accept them decides how.
+bool json_uint(const struct json_value *value, uint64_t *out);
+
+// True only for the literal true.
+bool json_is_true(const struct json_value *value);
