@@ -36,6 +36,11 @@ bool chunked_is_between(const struct chunked *chunked)
     return chunked->state == STATE_SIZE && chunked->digits == 0;
 }
 
+uint64_t chunked_left(const struct chunked *chunked)
+{
+    return chunked->state == STATE_DATA ? chunked->left : 0;
+}
+
 static int hex_value(uint8_t byte)
 {
     uint8_t lower = ascii_lower(byte);

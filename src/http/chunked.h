@@ -37,3 +37,6 @@ enum status chunked_scan(struct chunked *chunked, uint8_t *bytes, size_t size, s
 
 // Whether the last byte read ended a chunk, so that another one could be put in its place.
 bool chunked_is_between(const struct chunked *chunked);
+
+// Bytes of data that the present chunk still announces; 0 outside of a chunk's data.
+uint64_t chunked_left(const struct chunked *chunked);

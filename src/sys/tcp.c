@@ -99,16 +99,17 @@ void address_format(const struct address *address, struct text *out)
     text_add_u64(out, ntohs(any->sin_port));
 }
 
-enum status tcp_listen(const struct address *address, int *out)
+static enum status bind_to(const struct address *address, bool share, int *out)
 {
     enum status status = STATUS_IO;
     int on = 1;
+    int shared = share;
     int fd = socket(as_sockaddr(address)->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd == -1) {
         goto out;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1 ||
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == -1) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == -1) {
         goto out;
     }
     if (bind(fd, as_sockaddr(address), address->size) == -1 || listen(fd, listen_backlog) == -1) {
@@ -119,6 +120,19 @@ enum status tcp_listen(const struct address *address, int *out)
     status = STATUS_OK;
 
 out:
+    tcp_close(&fd);
+    return status;
+}
+
+enum status tcp_listen(const struct address *address, int *out)
+{
+    return bind_to(address, true, out);
+}
+
+enum status tcp_probe_bind(const struct address *address)
+{
+    int fd = -1;
+    enum status status = bind_to(address, false, &fd);
     tcp_close(&fd);
     return status;
 }

@@ -25,6 +25,9 @@ void address_format(const struct address *address, struct text *out);
 // Bound and listening, with SO_REUSEPORT: each worker has its own queue of new connections.
 enum status tcp_listen(const struct address *address, int *out);
 
+// Whether nobody listens there, not even with SO_REUSEPORT.  IO: somebody does, or it is not ours.
+enum status tcp_probe_bind(const struct address *address);
+
 // EXHAUSTED when descriptors are short: the connection stays in the queue.
 enum status tcp_accept(int listener, int *out, struct address *peer);
 

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "proxy/exchange.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "proxy/exchange_internal.h"
+
+// More than all steps times all attempts: a longer walk without parking is a cycle.
+enum { step_walk_max = 256 };
+
+enum { retry_after_s = 1 };
+
+#define X(name) const struct step step_##name = {#name, name##_run};
+STEPS(X)
+#undef X
+
+bool exchange_start(struct client *client)
+{
+    struct worker *worker = client->worker;
+    struct exchange *x = pool_take(&worker->exchanges);
+    struct http_head *head = pool_take(&worker->heads);
+
+    if (x == NULL || head == NULL) {
+        if (x != NULL) {
+            pool_put(&worker->exchanges, &x);
+        }
+        if (head != NULL) {
+            pool_put(&worker->heads, &head);
+        }
+        return false;
+    }
+    *x = (struct exchange){
+        .step = &step_read_head,
+        .worker = worker,
+        .client = client,
+        .head = head,
+        .request_deadline_ms = UINT64_MAX,
+    };
+    http_head_start(head, HTTP_KIND_REQUEST,
+                    (struct http_limits){.head_size = worker->head_size_max,
+                                         .target_size = worker->config->limits.uri_size});
+    client->exchange = x;
+    exchange_set_phase(x, PHASE_HEADER, worker->config->timeouts.header);
+    return true;
+}
+
+// A client that closed its side while we work for it is gone, unless the operator knows better.
+static bool client_is_gone(const struct exchange *x)
+{
+    return x->is_complete && x->client->transport.hung_up && !x->worker->config->half_close;
+}
+
+static void walk(struct exchange *x, const struct step *next)
+{
+    unsigned walked = 0;
+
+    while (next != NULL) {
+        ASSERT(walked < step_walk_max);
+        walked++;
+        x->step = next;
+        if (client_is_gone(x) && next != &step_finish) {
+            exchange_abort(x);
+            return;
+        }
+        next = next->run(x);
+    }
+    // The last step may have freed `x`.
+}
+
+void exchange_run(struct exchange *x)
+{
+    walk(x, x->step);
+}
+
+void exchange_wake(struct exchange *x)
+{
+    client_wake(x->client);
+}
+
+void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
+{
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+    uint64_t left_ms = x->request_deadline_ms - now_ms;
+
+    if (x->request_deadline_ms == UINT64_MAX || (limit_ms != 0 && limit_ms < left_ms)) {
+        x->phase = phase;
+        client_set_deadline(x->client, limit_ms);
+        return;
+    }
+    x->phase = PHASE_REQUEST;
+    client_set_deadline(x->client, x->request_deadline_ms > now_ms ? left_ms : 1);
+}
+
+static const struct step *expired(struct exchange *x)
+{
+    struct slice none = {0};
+
+    switch (x->phase) {
+    case PHASE_HEADER:
+    case PHASE_BODY:
+        return exchange_refuse(x, HTTP_PROBLEM_SLOW_REQUEST, none);
+    case PHASE_CONNECT:
+        return attempt_failed(x, FAILURE_CONNECT_TIMEOUT);
+    case PHASE_FIRST_BYTE:
+        return attempt_failed(x, FAILURE_FIRST_BYTE);
+    case PHASE_CHUNK:
+        return relay_broken(x, HTTP_PROBLEM_CHUNK_TIMEOUT);
+    case PHASE_CLIENT:
+        return NULL;
+    case PHASE_BACK_OFF:
+        return &step_route;
+    case PHASE_REQUEST:
+        if (x->has_begun) {
+            return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
+        }
+        attempt_end(x, false);
+        return exchange_refuse(x, HTTP_PROBLEM_REQUEST_TIMEOUT, none);
+    }
+    ASSERT(false);
+    return NULL;
+}
+
+void exchange_expire(struct exchange *x)
+{
+    struct client *client = x->client;
+    // Past the whole request's limit there is no second chance: what waits for the client is not
+    // waited for any longer.
+    bool give_up = x->phase == PHASE_CLIENT || (x->phase == PHASE_REQUEST && x->answer_is_done);
+    const struct step *next = give_up ? NULL : expired(x);
+    if (next == NULL) {
+        exchange_abort(x);
+        return;
+    }
+    x->request_deadline_ms = x->phase == PHASE_REQUEST ? UINT64_MAX : x->request_deadline_ms;
+    walk(x, next);
+    if (client->exchange == NULL) {
+        client_wake(client);
+    }
+}
+
+void exchange_drop_request(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    struct client *client = x->client;
+
+    if (x->head == NULL) {
+        return;
+    }
+    pool_put(&worker->heads, &x->head);
+    body_store_put(&worker->bodies, &x->block);
+    buffer_put(worker, &x->sending);
+    x->body = NULL;
+    // What is left is the beginning of the next request.
+    uint32_t left = client->in.end - x->in_used;
+    if (left == 0) {
+        buffer_put(worker, &client->in);
+    } else {
+        memmove(client->in.bytes, client->in.bytes + x->in_used, left);
+        client->in.end = left;
+    }
+    x->in_used = 0;
+}
+
+// Gives everything back; the client is on its own again.
+static void release(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+
+    attempt_end(x, false);
+    exchange_drop_request(x);
+    if (x->answer_head != NULL) {
+        pool_put(&worker->heads, &x->answer_head);
+    }
+    buffer_put(worker, &x->receiving);
+    buffer_put(worker, &x->out_head);
+    buffer_put(worker, &x->out);
+    worker_not_again(worker, x);
+    if (x->is_counted) {
+        atomic_fetch_sub_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
+    }
+    x->client->exchange = NULL;
+    pool_put(&worker->exchanges, &x);
+}
+
+void exchange_abort(struct exchange *x)
+{
+    struct client *client = x->client;
+    release(x);
+    client_close(client, TRANSPORT_ABORT);
+}
+
+const struct step *exchange_refuse(struct exchange *x, enum http_problem problem,
+                                   struct slice detail)
+{
+    struct worker *worker = x->worker;
+    uint16_t status = http_problem_status(problem);
+
+    ASSERT(!x->has_begun && x->backend == NULL);
+    if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
+        exchange_abort(x);
+        return NULL;
+    }
+    x->keep_alive &= x->is_complete;
+    x->is_lingering = !x->is_complete;
+    struct text out =
+        text_over(x->out_head.bytes + x->out_head.end, worker->buffer_size - x->out_head.end);
+    http_problem_answer(
+        &(struct http_problem_answer){
+            .problem = problem,
+            .detail = detail,
+            .request_id = x->request_id_text,
+            .retry_after_s = status == 503 ? retry_after_s : 0,
+            .close = !x->keep_alive,
+            .without_body = x->is_head_request,
+        },
+        &out);
+    ASSERT(!out.overflow);
+    x->out_head.end += (uint32_t)out.size;
+    worker_count(&worker->shared.problem_count);
+    return &step_answer;
+}
+
+const struct step *answer_run(struct exchange *x)
+{
+    x->has_begun = true;
+    x->answer_is_done = true;
+    switch (exchange_flush(x)) {
+    case STATUS_OK:
+        return &step_finish;
+    case STATUS_AGAIN:
+        exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.between_chunks);
+        return NULL;
+    default:
+        exchange_abort(x);
+        return NULL;
+    }
+}
+
+const struct step *finish_run(struct exchange *x)
+{
+    struct client *client = x->client;
+    bool keep = x->keep_alive && !x->is_truncated && !x->worker->draining;
+    bool linger = x->is_lingering && !x->is_truncated;
+    enum transport_end end = !x->is_truncated                 ? TRANSPORT_ORDERLY
+                             : x->framing == HTTP_UNTIL_CLOSE ? TRANSPORT_ABORT
+                                                              : TRANSPORT_TRUNCATE;
+    attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
+    release(x);
+    if (keep) {
+        client_rest(client);
+    } else if (linger) {
+        client_linger(client);
+    } else {
+        client_close(client, end);
+    }
+    return NULL;
+}
+
+enum status exchange_flush(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    struct transport *transport = &x->client->transport;
+
+    while (!buffer_is_empty(&x->out_head) || !buffer_is_empty(&x->out)) {
+        if (!transport->can_write) {
+            return STATUS_AGAIN;
+        }
+        struct slice parts[2] = {buffer_slice(&x->out_head), buffer_slice(&x->out)};
+        size_t moved = 0;
+        enum status status = transport_write(transport, parts, 2, &moved);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        size_t of_head = moved < parts[0].size ? moved : parts[0].size;
+        x->out_head.begin += (uint32_t)of_head;
+        x->out.begin += (uint32_t)(moved - of_head);
+    }
+    buffer_put(worker, &x->out_head);
+    buffer_put(worker, &x->out);
+    return STATUS_OK;
+}

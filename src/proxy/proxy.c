@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "proxy/proxy.h"
+
+#include "base/base.h"
+#include "config/config.h"
+#include "proxy/worker_internal.h"
+#include "sys/tcp.h"
+#include "sys/tls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct proxy {
+    struct proxy_shared shared;
+    struct fleet *fleet;
+    struct reclaim *reclaim;
+    struct worker **workers;
+    uint32_t worker_count;
+    struct plan *retired; // the plan before this one, until every worker has moved on
+    uint64_t retired_ticket;
+};
+
+static void plan_free(struct proxy *proxy, struct plan **plan_ptr)
+{
+    struct plan *plan = *plan_ptr;
+    *plan_ptr = NULL;
+
+    if (plan == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; plan->server_tls != NULL && i < proxy->worker_count; i++) {
+        tls_context_destroy(&plan->server_tls[i]);
+    }
+    free(plan->server_tls);
+    free(plan);
+}
+
+static struct plan *plan_make(struct proxy *proxy, const struct config *config,
+                              char error[proxy_error_size])
+{
+    struct plan *plan = calloc(1, sizeof(*plan));
+    ASSERT(plan != NULL);
+    plan->config = config;
+    if (config->tls.certificate == NULL) {
+        return plan;
+    }
+    plan->server_tls = calloc(proxy->worker_count, sizeof(struct tls_context *));
+    ASSERT(plan->server_tls != NULL);
+    struct tls_server_options options = {.certificate = config->tls.certificate,
+                                         .key = config->tls.key};
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        char why[tls_error_size];
+        if (tls_server_create(&options, &plan->server_tls[i], why) != STATUS_OK) {
+            snprintf(error, proxy_error_size, "%s", why);
+            plan_free(proxy, &plan);
+            return NULL;
+        }
+    }
+    return plan;
+}
+
+static enum status bind_listeners(const struct config *config, int *fds, uint32_t *count,
+                                  char error[proxy_error_size])
+{
+    *count = 0;
+    for (uint32_t i = 0; i < config->listen.count; i++) {
+        struct address address;
+        if (i == listener_count_max) {
+            snprintf(error, proxy_error_size, "more than %d listeners", listener_count_max);
+            return STATUS_TOO_LARGE;
+        }
+        if (address_parse(config->listen.items[i], &address) != STATUS_OK ||
+            tcp_listen(&address, &fds[i]) != STATUS_OK) {
+            snprintf(error, proxy_error_size, "cannot listen on %s: %s", config->listen.items[i],
+                     strerrordesc_np(errno));
+            return STATUS_IO;
+        }
+        ++*count;
+    }
+    return STATUS_OK;
+}
+
+static enum status start_workers(struct proxy *proxy, const struct config *config,
+                                 char error[proxy_error_size])
+{
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        int fds[listener_count_max];
+        uint32_t count = 0;
+        enum status status = bind_listeners(config, fds, &count, error);
+        if (status != STATUS_OK) {
+            for (uint32_t k = 0; k < count; k++) {
+                tcp_close(&fds[k]);
+            }
+            return status;
+        }
+        status = worker_start(
+            &(struct worker_options){
+                .index = i,
+                .proxy = &proxy->shared,
+                .fleet = proxy->fleet,
+                .reclaim = proxy->reclaim,
+                .listener_fds = fds,
+                .listener_count = count,
+            },
+            &proxy->workers[i]);
+        if (status != STATUS_OK) {
+            snprintf(error, proxy_error_size, "cannot start worker %u: %s", i,
+                     strerrordesc_np(errno));
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+// SO_REUSEPORT would let us share a port with a stranger: another warmpath of the same user.  One
+// socket without it, bound first, finds out.
+static enum status check_ports_are_free(const struct config *config, char error[proxy_error_size])
+{
+    for (uint32_t i = 0; i < config->listen.count; i++) {
+        struct address address;
+        if (address_parse(config->listen.items[i], &address) != STATUS_OK ||
+            tcp_probe_bind(&address) != STATUS_OK) {
+            snprintf(error, proxy_error_size, "cannot listen on %s: %s", config->listen.items[i],
+                     strerrordesc_np(errno));
+            return STATUS_IO;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status proxy_start(const struct proxy_options *options, struct proxy **out,
+                        char error[proxy_error_size])
+{
+    struct proxy *proxy = aligned_alloc(64, sizeof(*proxy));
+    ASSERT(proxy != NULL);
+    *proxy = (struct proxy){
+        .fleet = options->fleet,
+        .reclaim = options->reclaim,
+        .worker_count = options->worker_count,
+    };
+    proxy->workers = calloc(options->worker_count, sizeof(struct worker *));
+    ASSERT(proxy->workers != NULL);
+    enum status status = check_ports_are_free(options->config, error);
+    if (status == STATUS_OK) {
+        struct plan *plan = plan_make(proxy, options->config, error);
+        atomic_store_explicit(&proxy->shared.plan, plan, memory_order_release);
+        status = plan == NULL ? STATUS_IO : start_workers(proxy, options->config, error);
+    }
+    if (status != STATUS_OK) {
+        proxy_stop(&proxy);
+        return status;
+    }
+    *out = proxy;
+    return STATUS_OK;
+}
+
+enum status proxy_replan(struct proxy *proxy, const struct config *config,
+                         char error[proxy_error_size])
+{
+    if (proxy->retired != NULL) {
+        snprintf(error, proxy_error_size, "the last change is still being taken up, try again");
+        return STATUS_AGAIN;
+    }
+    struct plan *plan = plan_make(proxy, config, error);
+    if (plan == NULL) {
+        return STATUS_IO;
+    }
+    proxy->retired = atomic_exchange_explicit(&proxy->shared.plan, plan, memory_order_acq_rel);
+    proxy->retired_ticket = reclaim_ticket(proxy->reclaim);
+    proxy_wake(proxy);
+    return STATUS_OK;
+}
+
+const struct config *proxy_reclaim(struct proxy *proxy)
+{
+    if (proxy->retired == NULL || !reclaim_is_past(proxy->reclaim, proxy->retired_ticket)) {
+        return NULL;
+    }
+    const struct config *config = proxy->retired->config;
+    plan_free(proxy, &proxy->retired);
+    return config;
+}
+
+void proxy_wake(struct proxy *proxy)
+{
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        if (proxy->workers[i] != NULL) {
+            loop_wake(proxy->workers[i]->loop);
+        }
+    }
+}
+
+void proxy_drain(struct proxy *proxy)
+{
+    atomic_store_explicit(&proxy->shared.draining, true, memory_order_release);
+    proxy_wake(proxy);
+}
+
+bool proxy_is_drained(const struct proxy *proxy)
+{
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        if (!atomic_load_explicit(&proxy->workers[i]->shared.drained, memory_order_acquire)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void proxy_stop(struct proxy **proxy_ptr)
+{
+    struct proxy *proxy = *proxy_ptr;
+    *proxy_ptr = NULL;
+
+    if (proxy == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        worker_stop(&proxy->workers[i]);
+    }
+    struct plan *plan = atomic_load_explicit(&proxy->shared.plan, memory_order_acquire);
+    plan_free(proxy, &plan);
+    plan_free(proxy, &proxy->retired);
+    free(proxy->workers);
+    free(proxy);
+}
+
+void proxy_totals(const struct proxy *proxy, struct proxy_totals *out)
+{
+    *out = (struct proxy_totals){
+        .in_flight = atomic_load_explicit(&proxy->shared.in_flight, memory_order_relaxed),
+        .connection_count =
+            atomic_load_explicit(&proxy->shared.connection_count, memory_order_relaxed),
+        .body_memory = atomic_load_explicit(&proxy->shared.body_memory, memory_order_relaxed),
+    };
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        const struct worker *worker = proxy->workers[i];
+        out->request_count +=
+            atomic_load_explicit(&worker->shared.request_count, memory_order_relaxed);
+        out->retry_count += atomic_load_explicit(&worker->shared.retry_count, memory_order_relaxed);
+        out->problem_count +=
+            atomic_load_explicit(&worker->shared.problem_count, memory_order_relaxed);
+        out->buffers_in_use +=
+            atomic_load_explicit(&worker->shared.buffer_count, memory_order_relaxed);
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// proxy.h -- the data plane: one worker thread a core, each with all it needs of its own.
+//
+//     keeper thread                       worker threads
+//     plan (configuration, TLS)  ------>  take the plan and the view once a turn,
+//     fleet view                 ------>  serve their own listeners, clients, connections
+//     proxy_drain, proxy_stop    ------>
+//     proxy_totals               <------  counters
+//
+// Threads: every call here is the keeper's.  Memory: workers reserve all at start; see worker.h.
+#pragma once
+
+#include "base/reclaim.h"
+#include "base/slice.h"
+#include "base/status.h"
+
+struct config;
+struct fleet;
+struct proxy;
+
+enum { proxy_error_size = 512 };
+
+struct proxy_options {
+    const struct config *config; // kept until the next plan has taken its place
+    struct fleet *fleet;
+    struct reclaim *reclaim; // its readers are the workers, by index
+    uint32_t worker_count;
+};
+
+struct proxy_totals {
+    uint64_t request_count;
+    uint64_t retry_count;
+    uint64_t problem_count; // answers that were the router's own
+    uint32_t in_flight;
+    uint32_t connection_count;
+    uint64_t body_memory;
+    uint64_t buffers_in_use;
+};
+
+// Binds all listeners and starts all workers, or nothing.  `error` says what failed.
+enum status proxy_start(const struct proxy_options *options, struct proxy **out,
+                        char error[proxy_error_size]);
+
+// Replaces the configuration for all that comes after; what runs goes on.  On failure the old plan
+// stays in force.  The old configuration may be freed when proxy_reclaim says so.
+enum status proxy_replan(struct proxy *proxy, const struct config *config,
+                         char error[proxy_error_size]);
+
+// The configuration that no worker can see any more, once, or NULL.
+const struct config *proxy_reclaim(struct proxy *proxy);
+
+// Stop accepting, close what is idle, finish what runs.
+void proxy_drain(struct proxy *proxy);
+bool proxy_is_drained(const struct proxy *proxy);
+
+// Ends all workers, whatever they do.  Clears the caller's pointer; `*proxy` may be NULL.
+void proxy_stop(struct proxy **proxy);
+
+void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
+
+// Makes every worker take a turn soon, so that a new view is seen.
+void proxy_wake(struct proxy *proxy);

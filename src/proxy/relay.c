@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps that bring the answer back.
+//
+// Bytes are read into a buffer, checked where they lie, and written on from there; the buffer is
+// kept only if the client did not take all of it, and as long as something is in it nothing more is
+// read.  So a slow client slows its backend, and a stream costs no memory while it flows.
+//
+// A stream that breaks ends without its last chunk.  An event stream gets one more event that says
+// what happened, since many clients look at events only.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "http/forward.h"
+#include "proxy/exchange_internal.h"
+#include "proxy/upstream.h"
+#include "sys/log.h"
+
+enum {
+    // Reads per wake-up: after that others have their turn.
+    read_turns_max = 16,
+    // An engine's Retry-After is honoured up to this; without one, this is how long others are
+    // preferred.
+    busy_most_s = 60,
+    busy_default_s = 1,
+    event_size_max = 1024,
+};
+
+static bool is_busy_status(uint16_t status)
+{
+    return status == 429 || status == 503;
+}
+
+static bool is_fault_status(uint16_t status)
+{
+    return status >= 500 && status != 501 && status != 503;
+}
+
+// The backend asks for a pause.
+static void note_busy(struct exchange *x, const struct http_head *head)
+{
+    const struct http_field *field = http_head_find(head, HTTP_NAME_RETRY_AFTER);
+    uint64_t seconds = busy_default_s;
+
+    if (field != NULL && !slice_parse_u64(http_field_value(head, field), &seconds)) {
+        seconds = busy_default_s; // a date: rare, and no engine sends it
+    }
+    seconds = seconds < busy_most_s ? seconds : busy_most_s;
+    backend_set_busy(x->backend, loop_now_ms(x->worker->loop) + seconds * 1000);
+}
+
+// Where the bytes of one read are: the buffer's, from `at` on.
+struct portion {
+    uint8_t *bytes;
+    size_t size;
+};
+
+// Checks and compacts a portion of body in place; sets *kept to what goes to the client.
+static enum status scan_body(struct exchange *x, struct portion body, size_t *kept)
+{
+    size_t used = body.size;
+    enum status status = STATUS_AGAIN;
+
+    *kept = body.size;
+    switch (x->framing) {
+    case HTTP_NO_BODY:
+        *kept = 0;
+        used = 0;
+        status = STATUS_OK;
+        break;
+    case HTTP_LENGTH:
+        used = body.size < x->answer_left ? body.size : (size_t)x->answer_left;
+        *kept = used;
+        x->answer_left -= used;
+        status = x->answer_left == 0 ? STATUS_OK : STATUS_AGAIN;
+        break;
+    case HTTP_CHUNKED:
+        status = chunked_scan(&x->answer_chunks, body.bytes, body.size, &used, kept);
+        break;
+    case HTTP_UNTIL_CLOSE:
+        break;
+    }
+    if (status == STATUS_OK) {
+        x->answer_is_done = true;
+        // Bytes that nobody asked for: the connection is not what we think it is.
+        x->upstream_is_reusable &= used == body.size;
+    }
+    return status;
+}
+
+static void write_answer_head(struct exchange *x, const struct http_head *head)
+{
+    const struct config *config = x->worker->config;
+    struct text out =
+        text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
+    bool chunked = x->framing == HTTP_CHUNKED && !x->is_http10;
+
+    x->keep_alive &= !x->worker->draining && x->framing != HTTP_UNTIL_CLOSE &&
+                     !(x->framing == HTTP_CHUNKED && x->is_http10);
+    http_forward_answer(
+        head,
+        &(struct http_forward_answer){
+            .chunked = chunked,
+            .close = !x->keep_alive,
+            .say_keep_alive = x->is_http10 && x->keep_alive,
+            .request_id = x->request_id_text,
+            .backend = config->backend_header ? slice_str(x->backend->url) : (struct slice){0},
+        },
+        &out);
+    ASSERT(!out.overflow);
+    x->out_head.end += (uint32_t)out.size;
+}
+
+static bool is_event_stream(const struct http_head *head)
+{
+    static const char type[] = "text/event-stream";
+    const struct http_field *field = http_head_find(head, HTTP_NAME_CONTENT_TYPE);
+    return field != NULL && field->value_size >= sizeof(type) - 1 &&
+           slice_equal_nocase(http_head_at(head, field->value_at, sizeof(type) - 1),
+                              slice_str(type));
+}
+
+// 1xx: 100 is between us and the backend; the others go on to those who know them.
+static void pass_interim(struct exchange *x, const struct http_head *head)
+{
+    if (head->status == 100 || x->is_http10) {
+        return;
+    }
+    if (x->out_head.bytes == NULL && !buffer_take(x->worker, &x->out_head)) {
+        return;
+    }
+    struct text out =
+        text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
+    http_forward_answer(head, &(struct http_forward_answer){0}, &out);
+    // Hints that do not fit any more are only hints; the answer itself must have its room.
+    if (!out.overflow && x->out_head.end + out.size <= x->worker->buffer_size / 4) {
+        x->out_head.end += (uint32_t)out.size;
+    }
+}
+
+// The head is whole: decide, and turn to the body, whose first bytes may lie behind it.
+static const struct step *begin_answer(struct exchange *x, struct http_head *head)
+{
+    struct worker *worker = x->worker;
+
+    if (is_busy_status(head->status)) {
+        note_busy(x, head);
+        if (attempt_may_retry(x, FAILURE_BUSY)) {
+            return attempt_again(x);
+        }
+    }
+    if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
+        attempt_end(x, false);
+        exchange_abort(x);
+        return NULL;
+    }
+    attempt_judge(x, is_fault_status(head->status) ? BACKEND_FAULT : BACKEND_SUCCESS);
+    http_head_answer_framing(head, x->is_head_request);
+    x->framing = head->framing;
+    x->answer_left = head->content_length;
+    x->is_event_stream = is_event_stream(head);
+    x->upstream_is_reusable =
+        head->keep_alive && x->request_is_sent && x->framing != HTTP_UNTIL_CLOSE;
+    chunked_start(&x->answer_chunks, x->is_http10 ? CHUNKED_KEEP_DATA : CHUNKED_KEEP_FRAMED);
+    write_answer_head(x, head);
+
+    struct buffer *in = &x->receiving;
+    in->begin += head->size;
+    size_t kept = 0;
+    enum status status =
+        scan_body(x, (struct portion){in->bytes + in->begin, in->end - in->begin}, &kept);
+    in->end = in->begin + (uint32_t)kept;
+    x->out = *in; // what is left of the buffer is the first portion of the body
+    *in = (struct buffer){0};
+    exchange_drop_request(x);
+    x->has_begun = true;
+    if (status == STATUS_MALFORMED) {
+        return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
+    }
+    return &step_relay;
+}
+
+// Feeds what has been received to the parser: the worker's own if it all came at once, else one
+// that the exchange keeps.
+static enum status feed_head(struct exchange *x, struct http_head **head)
+{
+    struct worker *worker = x->worker;
+    struct http_limits limits = {.head_size = worker->head_size_max,
+                                 .target_size = worker->head_size_max};
+
+    if (x->answer_head == NULL) {
+        http_head_start(worker->answer_head, HTTP_KIND_RESPONSE, limits);
+        *head = worker->answer_head;
+        enum status status = http_head_feed(*head, buffer_slice(&x->receiving));
+        if (status != STATUS_AGAIN) {
+            return status;
+        }
+        x->answer_head = pool_take(&worker->heads);
+        if (x->answer_head == NULL) {
+            return STATUS_EXHAUSTED;
+        }
+        http_head_start(x->answer_head, HTTP_KIND_RESPONSE, limits);
+    }
+    *head = x->answer_head;
+    return http_head_feed(x->answer_head, buffer_slice(&x->receiving));
+}
+
+// One or more heads may have come: interim ones, then the answer's.  With *wait more must come.
+static const struct step *take_heads(struct exchange *x, bool *wait)
+{
+    struct http_head *head = NULL;
+
+    *wait = false;
+    while (!buffer_is_empty(&x->receiving)) {
+        switch (feed_head(x, &head)) {
+        case STATUS_OK:
+            break;
+        case STATUS_AGAIN:
+            *wait = true;
+            return NULL;
+        case STATUS_EXHAUSTED:
+            attempt_end(x, false);
+            return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no head is free"));
+        default:
+            log_warn("backend %s: its answer is no HTTP: %s", x->backend->url,
+                     head->why != NULL ? head->why : "the head is too large");
+            return attempt_failed(x, FAILURE_GARBAGE);
+        }
+        if (head->status == 101) {
+            return attempt_failed(x, FAILURE_GARBAGE); // we asked for no upgrade
+        }
+        if (head->status >= 200) {
+            return begin_answer(x, head);
+        }
+        pass_interim(x, head);
+        x->receiving.begin += head->size;
+        if (x->answer_head != NULL) {
+            pool_put(&x->worker->heads, &x->answer_head);
+        }
+    }
+    *wait = true;
+    return NULL;
+}
+
+// Makes room at the end of the buffer for the next read.
+static bool make_room(struct exchange *x)
+{
+    struct buffer *in = &x->receiving;
+
+    if (in->bytes == NULL) {
+        return buffer_take(x->worker, in);
+    }
+    if (in->begin > 0) {
+        memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
+        in->end -= in->begin;
+        in->begin = 0;
+    }
+    return true;
+}
+
+const struct step *await_head_run(struct exchange *x)
+{
+    struct transport *transport = &x->upstream->transport;
+    bool wait = true;
+
+    while (transport->can_read) {
+        if (!make_room(x)) {
+            attempt_end(x, false);
+            return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
+        }
+        size_t size = 0;
+        struct buffer *in = &x->receiving;
+        enum status status =
+            transport_read(transport, in->bytes + in->end, x->worker->read_size - in->end, &size);
+        if (status == STATUS_AGAIN) {
+            break;
+        }
+        if (status != STATUS_OK) {
+            return attempt_reset(x);
+        }
+        in->end += (uint32_t)size;
+        const struct step *next = take_heads(x, &wait);
+        if (!wait) {
+            return next;
+        }
+    }
+    if (buffer_is_empty(&x->receiving)) {
+        buffer_put(x->worker, &x->receiving);
+    }
+    if (exchange_flush(x) == STATUS_IO) { // of interim heads; whoever waits for them is gone
+        exchange_abort(x);
+        return NULL;
+    }
+    // The backend reads on: the request may not be all sent.
+    return !x->request_is_sent && transport->can_write ? &step_send_request : NULL;
+}
+
+// Reads one portion into x->out.  OK: something is there or the answer is done.
+static enum status read_portion(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    size_t size = 0;
+
+    if (!x->upstream->transport.can_read) {
+        return STATUS_AGAIN;
+    }
+    if (x->out.bytes == NULL && !buffer_take(worker, &x->out)) {
+        return STATUS_EXHAUSTED;
+    }
+    enum status status =
+        transport_read(&x->upstream->transport, x->out.bytes, worker->read_size, &size);
+    if (status == STATUS_CLOSED && x->framing == HTTP_UNTIL_CLOSE) {
+        x->answer_is_done = true;
+        return STATUS_OK;
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    size_t kept = 0;
+    status = scan_body(x, (struct portion){x->out.bytes, size}, &kept);
+    x->out.end = (uint32_t)kept;
+    return status == STATUS_MALFORMED ? STATUS_MALFORMED : STATUS_OK;
+}
+
+static const struct step *portion_failed(struct exchange *x, enum status status)
+{
+    switch (status) {
+    case STATUS_AGAIN:
+        if (buffer_is_empty(&x->out)) {
+            buffer_put(x->worker, &x->out);
+        }
+        exchange_set_phase(x, PHASE_CHUNK, x->worker->config->timeouts.between_chunks);
+        return NULL;
+    case STATUS_EXHAUSTED:
+        // Nothing is lost: the bytes wait in the kernel until a buffer is free.
+        worker_again(x->worker, x);
+        return NULL;
+    default:
+        attempt_judge(x, BACKEND_FAULT);
+        return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
+    }
+}
+
+const struct step *relay_run(struct exchange *x)
+{
+    for (unsigned turn = 0; turn < read_turns_max; turn++) {
+        enum status status = exchange_flush(x);
+        if (status == STATUS_AGAIN) {
+            exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.between_chunks);
+            return NULL;
+        }
+        if (status != STATUS_OK) {
+            exchange_abort(x);
+            return NULL;
+        }
+        if (x->answer_is_done) {
+            return &step_finish;
+        }
+        status = read_portion(x);
+        if (status != STATUS_OK) {
+            return portion_failed(x, status);
+        }
+    }
+    worker_again(x->worker, x);
+    return NULL;
+}
+
+// One last event, framed so that it fits where the stream broke off.
+static void add_error_event(struct exchange *x, enum http_problem problem)
+{
+    uint8_t space[event_size_max];
+    struct text event = text_over(space, sizeof(space));
+    struct text out = text_over(x->out.bytes + x->out.end, x->worker->buffer_size - x->out.end);
+    bool framed = x->framing == HTTP_CHUNKED && !x->is_http10;
+
+    // The empty lines end whatever was begun; where nothing was, they mean nothing.
+    text_add_str(&event, "\n\ndata: ");
+    http_problem_document(problem, (struct slice){0}, &event);
+    text_add_str(&event, "\n\n");
+    ASSERT(!event.overflow);
+    if (framed && !chunked_is_between(&x->answer_chunks)) {
+        uint64_t left = chunked_left(&x->answer_chunks);
+        if (left >= event.size) {
+            text_add(&out, text_slice(&event)); // as a part of the chunk that never ends
+            x->out.end += out.overflow ? 0 : (uint32_t)out.size;
+            return;
+        }
+        if (left == 0) {
+            return; // in the middle of the framing: nothing can be said there
+        }
+        for (uint64_t i = 0; i < left; i++) {
+            text_add_str(&out, "\n");
+        }
+        text_add_str(&out, "\r\n");
+    }
+    if (framed) {
+        text_add_hex(&out, event.size);
+        text_add_str(&out, "\r\n");
+    }
+    text_add(&out, text_slice(&event));
+    text_add_str(&out, framed ? "\r\n" : "");
+    x->out.end += out.overflow ? 0 : (uint32_t)out.size;
+}
+
+const struct step *relay_broken(struct exchange *x, enum http_problem problem)
+{
+    ASSERT(x->has_begun);
+
+    bool can_say = x->is_event_stream && x->framing != HTTP_LENGTH && x->framing != HTTP_NO_BODY;
+    if (can_say && (x->out.bytes != NULL || buffer_take(x->worker, &x->out))) {
+        add_error_event(x, problem);
+    }
+    if (x->backend != NULL) {
+        log_warn("backend %s: its answer broke off: %s", x->backend->url,
+                 http_problem_code(problem));
+    }
+    attempt_end(x, false);
+    x->is_truncated = true;
+    x->answer_is_done = true;
+    return &step_relay;
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps that take a request in: its head, then its body, whole.
+//
+// The body is held until the answer begins, for two reasons: routing looks at all of it, and another
+// backend may have to get it.  It stays behind its head in the client's buffer if it fits there, and
+// moves to a block otherwise.  Everything that can be refused is refused before the body is read.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "fleet/fleet.h"
+#include "proxy/exchange_internal.h"
+
+static const char models_path[] = "/v1/models";
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static const struct slice no_detail = {0};
+
+// The client stopped in the middle of a request, or the connection broke.
+static const struct step *input_failed(struct exchange *x, enum status status)
+{
+    if (status == STATUS_EXHAUSTED) {
+        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
+    }
+    exchange_abort(x);
+    return NULL;
+}
+
+static void name_request(struct exchange *x)
+{
+    const struct http_field *field = http_head_find(x->head, HTTP_NAME_REQUEST_ID);
+    if (field != NULL && field->value_size > 0) {
+        x->request_id_text = http_field_value(x->head, field);
+        return;
+    }
+    static const char digits[] = "0123456789abcdef";
+    uint64_t words[2] = {rng_next(&x->worker->rng), rng_next(&x->worker->rng)};
+    for (uint32_t i = 0; i < request_id_size; i++) {
+        x->request_id[i] = digits[words[i / 16] >> (4 * (i % 16)) & 15];
+    }
+    x->request_id_text = slice_of(x->request_id, request_id_size);
+}
+
+// What we know to be the model list is answered here: no single backend knows it.
+static const struct step *answer_document(struct exchange *x, struct slice document)
+{
+    struct worker *worker = x->worker;
+    // Two buffers, since the document may be as large as fits in one.
+    if (document.size > worker->buffer_size || !buffer_take(worker, &x->out_head) ||
+        !buffer_take(worker, &x->out)) {
+        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("the list is too long"));
+    }
+    struct text out = text_over(x->out_head.bytes, worker->buffer_size);
+    text_add_str(&out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ");
+    text_add_u64(&out, document.size);
+    text_add_str(&out, "\r\nx-request-id: ");
+    text_add(&out, x->request_id_text);
+    text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
+    ASSERT(!out.overflow);
+    x->out_head.end = (uint32_t)out.size;
+    if (!x->is_head_request) {
+        memcpy(x->out.bytes, document.bytes, document.size);
+        x->out.end = (uint32_t)document.size;
+    }
+    return &step_answer;
+}
+
+// NULL when the request is not about models.
+static const struct step *answer_models(struct exchange *x)
+{
+    const struct fleet_view *view = x->worker->view;
+    struct slice path = http_head_path(x->head);
+    struct slice method = http_head_method(x->head);
+
+    if ((!slice_is(method, "GET") && !x->is_head_request) ||
+        !slice_starts_with(path, models_path)) {
+        return NULL;
+    }
+    struct slice rest =
+        slice_of(path.bytes + sizeof(models_path) - 1, path.size - (sizeof(models_path) - 1));
+    if (rest.size == 0) {
+        if (!view->has_healthy) {
+            return exchange_refuse(x, HTTP_PROBLEM_NO_BACKEND, no_detail);
+        }
+        return answer_document(x, slice_str(view->models_document));
+    }
+    if (rest.bytes[0] != '/' || rest.size == 1) {
+        return NULL;
+    }
+    struct slice name = slice_of(rest.bytes + 1, rest.size - 1);
+    const struct fleet_view_model *model = fleet_view_model(view, name);
+    if (model == NULL || model->document == NULL) {
+        return view->any_model.count > 0 ? NULL // somebody may know it
+                                         : exchange_refuse(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
+    }
+    return answer_document(x, slice_str(model->document));
+}
+
+static bool is_blocked(const struct exchange *x)
+{
+    const struct config_list *blocked = &x->worker->config->blocked_paths;
+    struct slice path = http_head_path(x->head);
+    for (uint32_t i = 0; i < blocked->count; i++) {
+        if (slice_is(path, blocked->items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Counts the request in; false when there are as many as are allowed.
+static bool admit(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    unsigned before = atomic_fetch_add_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
+    x->is_counted = true;
+    worker_count(&worker->shared.request_count);
+    return before < worker->config->limits.requests;
+}
+
+// The head is here: everything that can be said without the body.
+static const struct step *head_complete(struct exchange *x)
+{
+    const struct config *config = x->worker->config;
+    struct http_head *head = x->head;
+
+    x->in_used = head->size;
+    x->is_http10 = head->is_http10;
+    x->is_head_request = slice_is(http_head_method(head), "HEAD");
+    x->keep_alive = head->keep_alive;
+    x->is_complete = head->framing == HTTP_NO_BODY ||
+                     (head->framing == HTTP_LENGTH && head->content_length == 0);
+    if (config->timeouts.request != 0) {
+        x->request_deadline_ms = loop_now_ms(x->worker->loop) + config->timeouts.request;
+    }
+    name_request(x);
+    if (!admit(x)) {
+        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
+    }
+    if (is_blocked(x)) {
+        return exchange_refuse(x, HTTP_PROBLEM_BLOCKED, http_head_path(head));
+    }
+    if (head->framing == HTTP_LENGTH && head->content_length > x->worker->body_size_max) {
+        return exchange_refuse(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
+    }
+    retry_budget_deposit(
+        &x->worker->retry_budget,
+        &(struct retry_budget_rules){config->retry.budget_percent, config->retry.budget_min});
+    const struct step *local = x->is_complete ? answer_models(x) : NULL;
+    if (local != NULL) {
+        return local;
+    }
+    chunked_start(&x->request_chunks, CHUNKED_KEEP_DATA_AND_TRAILERS);
+    exchange_set_phase(x, PHASE_BODY, config->timeouts.body);
+    return &step_read_body;
+}
+
+const struct step *read_head_run(struct exchange *x)
+{
+    struct client *client = x->client;
+
+    for (;;) {
+        enum status status = http_head_feed(x->head, buffer_slice(&client->in));
+        switch (status) {
+        case STATUS_OK:
+            return head_complete(x);
+        case STATUS_MALFORMED:
+            return exchange_refuse(x, HTTP_PROBLEM_MALFORMED, slice_str(x->head->why));
+        case STATUS_TOO_LARGE:
+            return exchange_refuse(
+                x, x->head->target_is_long ? HTTP_PROBLEM_LONG_URI : HTTP_PROBLEM_LARGE_HEAD,
+                no_detail);
+        default:
+            break;
+        }
+        status = client_fill(client);
+        if (status == STATUS_AGAIN) {
+            return NULL;
+        }
+        if (status != STATUS_OK) {
+            return input_failed(x, status);
+        }
+    }
+}
+
+// The client waits for a word before it sends the body, unless it has begun to.
+static void encourage(struct exchange *x)
+{
+    struct buffer *out = &x->out_head;
+    if (!x->head->expects || x->is_complete || x->client->in.end > x->in_used) {
+        return;
+    }
+    x->head->expects = false;
+    if (buffer_take(x->worker, out)) {
+        memcpy(out->bytes, continue_line, sizeof(continue_line) - 1);
+        out->end = sizeof(continue_line) - 1;
+    }
+}
+
+// Room for `size` bytes of body; what is there already moves along.
+static bool make_room(struct exchange *x, size_t size)
+{
+    struct worker *worker = x->worker;
+    size_t used = x->body_size + x->trailer_size;
+
+    if (x->block.bytes != NULL) {
+        return size <= x->block.capacity || body_store_grow(&worker->bodies, &x->block, used, size);
+    }
+    return body_store_take(&worker->bodies, size, &x->block);
+}
+
+static const struct step *body_failed(struct exchange *x, enum status status)
+{
+    switch (status) {
+    case STATUS_MALFORMED:
+        return exchange_refuse(x, HTTP_PROBLEM_MALFORMED,
+                               slice_str("the chunked body is malformed"));
+    case STATUS_TOO_LARGE:
+        return exchange_refuse(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
+    case STATUS_EXHAUSTED:
+        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.body_memory"));
+    default:
+        exchange_abort(x);
+        return NULL;
+    }
+}
+
+static const struct step *body_complete(struct exchange *x)
+{
+    x->is_complete = true;
+    return &step_route;
+}
+
+static enum status read_block(struct exchange *x, size_t room, size_t *size)
+{
+    if (!x->client->transport.can_read) {
+        return STATUS_AGAIN;
+    }
+    return transport_read(&x->client->transport, x->block.bytes + x->body_size + x->trailer_size,
+                          room, size);
+}
+
+// A body of known length.  OK: it is all here.
+static enum status read_length(struct exchange *x)
+{
+    struct client *client = x->client;
+    size_t wanted = x->head->content_length;
+
+    if (x->block.bytes == NULL && x->head->size + wanted <= x->worker->buffer_size) {
+        for (;;) {
+            size_t here = client->in.end - x->head->size;
+            if (here >= wanted) {
+                x->body = client->in.bytes + x->head->size;
+                x->body_size = wanted;
+                x->in_used = (uint32_t)(x->head->size + wanted);
+                return STATUS_OK;
+            }
+            enum status status = client_fill(client);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
+        }
+    }
+    if (x->block.bytes == NULL) {
+        if (!make_room(x, wanted)) {
+            return STATUS_EXHAUSTED;
+        }
+        // All that came with the head is body, since the body is longer than the buffer.
+        x->body_size = client->in.end - x->head->size;
+        memcpy(x->block.bytes, client->in.bytes + x->head->size, x->body_size);
+        client->in.end = x->head->size;
+    }
+    x->body = x->block.bytes;
+    while (x->body_size < wanted) {
+        size_t size = 0;
+        enum status status = read_block(x, wanted - x->body_size, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        x->body_size += size;
+        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
+    }
+    return STATUS_OK;
+}
+
+// Scans `size` new bytes that lie behind what was kept.  What follows the body goes back into the
+// client's buffer.  OK: the body is all here.
+static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
+{
+    struct client *client = x->client;
+    size_t used = 0;
+    size_t kept = 0;
+    enum status status = chunked_scan(&x->request_chunks, bytes, size, &used, &kept);
+    size_t total = x->body_size + x->trailer_size + kept;
+
+    x->body_size = x->request_chunks.data_size;
+    if (x->body_size > x->worker->body_size_max) {
+        return STATUS_TOO_LARGE;
+    }
+    if (status == STATUS_MALFORMED) {
+        return status;
+    }
+    x->trailer_size = (uint32_t)(total - x->body_size);
+    if (status == STATUS_OK && used < size) {
+        memcpy(client->in.bytes + x->head->size, bytes + used, size - used);
+        client->in.end = x->head->size + (uint32_t)(size - used);
+    }
+    return status;
+}
+
+// A chunked body always goes to a block: its length is not known before its end.
+static enum status read_chunks(struct exchange *x)
+{
+    struct client *client = x->client;
+    // What is read too far must fit behind the head again.
+    size_t portion = x->worker->buffer_size - x->head->size;
+
+    if (x->block.bytes == NULL) {
+        if (!make_room(x, portion)) {
+            return STATUS_EXHAUSTED;
+        }
+        size_t here = client->in.end - x->head->size;
+        memcpy(x->block.bytes, client->in.bytes + x->head->size, here);
+        client->in.end = x->head->size;
+        x->body = x->block.bytes;
+        enum status status = here > 0 ? scan_chunks(x, x->block.bytes, here) : STATUS_AGAIN;
+        if (status != STATUS_AGAIN) {
+            return status;
+        }
+    }
+    for (;;) {
+        size_t used = x->body_size + x->trailer_size;
+        size_t room = x->block.capacity - used;
+        size_t size = 0;
+        if (room == 0) {
+            size_t more = x->block.capacity + 1;
+            if (more > x->worker->bodies.sizes[body_class_count - 1]) {
+                return STATUS_TOO_LARGE;
+            }
+            if (!make_room(x, more)) {
+                return STATUS_EXHAUSTED;
+            }
+            x->body = x->block.bytes;
+            continue;
+        }
+        enum status status = read_block(x, room < portion ? room : portion, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
+        status = scan_chunks(x, x->block.bytes + used, size);
+        if (status != STATUS_AGAIN) {
+            return status;
+        }
+    }
+}
+
+const struct step *read_body_run(struct exchange *x)
+{
+    encourage(x);
+    enum status status = exchange_flush(x);
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        return input_failed(x, status);
+    }
+    if (x->is_complete) {
+        return body_complete(x);
+    }
+    status = x->head->framing == HTTP_LENGTH ? read_length(x) : read_chunks(x);
+    if (status == STATUS_OK) {
+        return body_complete(x);
+    }
+    return status == STATUS_AGAIN ? NULL : body_failed(x, status);
+}

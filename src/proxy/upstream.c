@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "proxy/upstream.h"
+
+#include "base/base.h"
+#include "config/config.h"
+#include "fleet/backend.h"
+#include "proxy/client.h"
+#include "proxy/exchange.h"
+#include "proxy/worker_internal.h"
+#include "sys/tcp.h"
+#include "sys/tls.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+static struct upstream *of_timer(struct timer *timer)
+{
+    return (struct upstream *)((char *)timer - offsetof(struct upstream, timer));
+}
+
+static void recycle(struct loop_deferred *deferred)
+{
+    struct upstream *upstream =
+        (struct upstream *)((char *)deferred - offsetof(struct upstream, recycle));
+    struct worker *worker = upstream->worker;
+    pool_put(&worker->upstreams, &upstream);
+}
+
+static void unlink_idle(struct upstream *upstream)
+{
+    if (upstream->link == NULL) {
+        return;
+    }
+    *upstream->link = upstream->next;
+    if (upstream->next != NULL) {
+        upstream->next->link = upstream->link;
+    }
+    upstream->next = NULL;
+    upstream->link = NULL;
+}
+
+void upstream_close(struct upstream **upstream_ptr)
+{
+    struct upstream *upstream = *upstream_ptr;
+    *upstream_ptr = NULL;
+
+    if (upstream == NULL) {
+        return;
+    }
+    struct worker *worker = upstream->worker;
+    unlink_idle(upstream);
+    loop_disarm(worker->loop, &upstream->timer);
+    transport_close(&upstream->transport, worker->loop, TRANSPORT_ORDERLY);
+    upstream->exchange = NULL;
+    loop_defer(worker->loop, &upstream->recycle);
+}
+
+static void ready(struct loop_source *source, uint32_t events)
+{
+    struct upstream *upstream = (struct upstream *)source;
+    transport_note(&upstream->transport, events);
+    if (upstream->exchange != NULL) {
+        exchange_wake(upstream->exchange);
+    } else if ((events & (LOOP_READABLE | LOOP_HANGUP)) != 0) {
+        // Nobody asked anything: it is the end, or noise that would end up in the next answer.
+        upstream_close(&upstream);
+    }
+}
+
+static void expire(struct timer *timer)
+{
+    struct upstream *upstream = of_timer(timer);
+    struct worker *worker = upstream->worker;
+    if (upstream->exchange != NULL) {
+        return; // armed again when it becomes idle
+    }
+    uint64_t now_ms = loop_now_ms(worker->loop);
+    if (now_ms >= upstream->idle_until_ms) {
+        upstream_close(&upstream);
+    } else {
+        loop_arm(worker->loop, timer, upstream->idle_until_ms - now_ms);
+    }
+}
+
+static struct upstream *take_idle(struct worker *worker, const struct backend *backend)
+{
+    struct upstream *upstream;
+    while ((upstream = worker->idle[backend->slot]) != NULL) {
+        if (upstream->backend == backend && !upstream->transport.hung_up &&
+            !upstream->transport.can_read) {
+            unlink_idle(upstream);
+            upstream->reused = true;
+            return upstream;
+        }
+        upstream_close(&upstream);
+    }
+    return NULL;
+}
+
+enum status upstream_open(struct worker *worker, struct backend *backend, bool fresh,
+                          struct upstream **out)
+{
+    struct upstream *upstream = fresh ? NULL : take_idle(worker, backend);
+    if (upstream != NULL) {
+        *out = upstream;
+        return STATUS_OK;
+    }
+    struct tls_context *context = NULL;
+    if (backend->tls) {
+        context = worker_client_tls(worker);
+        if (context == NULL) {
+            errno = EPROTO;
+            return STATUS_IO;
+        }
+    }
+    upstream = pool_take(&worker->upstreams);
+    if (upstream == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    *upstream = (struct upstream){
+        .transport.source.ready = ready,
+        .worker = worker,
+        .backend = backend,
+        .timer.fire = expire,
+        .recycle.run = recycle,
+    };
+    int fd = -1;
+    enum status status = tcp_connect(&backend->address, &fd);
+    if (status == STATUS_OK) {
+        status = transport_open(&upstream->transport, worker->loop, fd, context, backend->host);
+    }
+    if (status != STATUS_OK) {
+        pool_put(&worker->upstreams, &upstream);
+        return status;
+    }
+    *out = upstream;
+    return STATUS_OK;
+}
+
+enum status upstream_connect(struct upstream *upstream)
+{
+    if (!upstream->connected) {
+        if (!upstream->transport.can_write) {
+            return STATUS_AGAIN;
+        }
+        int error = tcp_error(upstream->transport.source.fd);
+        if (error != 0) {
+            errno = error;
+            return STATUS_IO;
+        }
+        upstream->connected = true;
+    }
+    return transport_handshake(&upstream->transport);
+}
+
+void upstream_keep(struct upstream **upstream_ptr)
+{
+    struct upstream *upstream = *upstream_ptr;
+    struct worker *worker = upstream->worker;
+    struct backend *backend = upstream->backend;
+    uint32_t keep_ms = worker->config->timeouts.backend_keepalive;
+
+    if (keep_ms == 0 || worker->draining || upstream->transport.hung_up ||
+        atomic_load_explicit(&backend->shared.removed, memory_order_acquire)) {
+        upstream_close(upstream_ptr);
+        return;
+    }
+    *upstream_ptr = NULL;
+    struct upstream **top = &worker->idle[backend->slot];
+    upstream->exchange = NULL;
+    upstream->idle_until_ms = loop_now_ms(worker->loop) + keep_ms;
+    upstream->next = *top;
+    upstream->link = top;
+    if (*top != NULL) {
+        (*top)->link = &upstream->next;
+    }
+    *top = upstream;
+    if (!timer_is_armed(&upstream->timer)) {
+        loop_arm(worker->loop, &upstream->timer, keep_ms);
+    }
+}
+
+void upstream_purge(struct worker *worker, bool all)
+{
+    for (uint32_t slot = 0; slot < worker->backend_count_max; slot++) {
+        struct upstream *upstream = worker->idle[slot];
+        while (upstream != NULL) {
+            struct upstream *next = upstream->next;
+            if (all ||
+                atomic_load_explicit(&upstream->backend->shared.removed, memory_order_acquire)) {
+                upstream_close(&upstream);
+            }
+            upstream = next;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// upstream.h -- a connection to a backend: opened for an exchange, kept for the next.
+//
+// Each worker keeps the idle ones by backend, the most recently used on top, and drops them when the
+// backend closes them, when they have waited for timeouts.backend_keepalive, or when the backend
+// leaves the fleet.  A kept connection may turn out to have been closed at the very moment it was
+// taken: `reused` tells the exchange that this is no fault of the backend's.
+//
+// Threads: belongs to its worker.
+#pragma once
+
+#include "sys/transport.h"
+
+struct backend;
+struct exchange;
+struct worker;
+
+struct upstream {
+    struct transport transport; // first: `ready` finds us from here
+    struct worker *worker;
+    struct backend *backend;
+    struct exchange *exchange; // NULL: idle
+    struct upstream *next;     // among the idle ones of the backend
+    struct upstream **link;
+    uint64_t idle_until_ms;
+    bool reused;
+    bool connected;
+    struct timer timer;
+    struct loop_deferred recycle;
+};
+
+// An idle connection or, with `fresh` or when there is none, one that is being opened.  EXHAUSTED:
+// no slot is left; IO: the kernel or TLS refused, errno set.
+enum status upstream_open(struct worker *worker, struct backend *backend, bool fresh,
+                          struct upstream **out);
+
+// Whether bytes can be sent: AGAIN while it connects or shakes hands.
+enum status upstream_connect(struct upstream *upstream);
+
+// Keeps it for the next exchange.  Clears the caller's pointer, as the next one does.
+void upstream_keep(struct upstream **upstream);
+
+// Closes at once, which makes an engine stop generating.
+void upstream_close(struct upstream **upstream);
+
+// Drops idle connections to backends that are no longer in the fleet; all of them with `all`.
+void upstream_purge(struct worker *worker, bool all);

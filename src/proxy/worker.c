@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/base.h"
+#include "config/config.h"
+#include "fleet/fleet.h"
+#include "http/head.h"
+#include "policy/policy.h"
+#include "proxy/client.h"
+#include "proxy/exchange_internal.h"
+#include "proxy/upstream.h"
+#include "proxy/worker_internal.h"
+#include "route/route.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "sys/pages.h"
+#include "sys/tcp.h"
+#include "sys/thread.h"
+#include "sys/tls.h"
+
+#include <stdlib.h>
+
+enum {
+    housekeeping_ms = 1000,
+    accepts_per_turn = 64,
+    // What one read takes at least, so that a long answer does not cost a call per kilobyte.
+    read_size_min = 16384,
+    // Room for the fields that we add to a head: ids, the backend's name, a key.
+    head_extra = 4096,
+    // A chunked body's trailers stand behind it.
+    trailer_room = 32768,
+    body_block_min = 262144,
+};
+
+bool buffer_take(struct worker *worker, struct buffer *buffer)
+{
+    ASSERT(buffer->bytes == NULL);
+    *buffer = (struct buffer){.bytes = pool_take(&worker->buffers)};
+    return buffer->bytes != NULL;
+}
+
+void buffer_put(struct worker *worker, struct buffer *buffer)
+{
+    if (buffer->bytes != NULL) {
+        pool_put(&worker->buffers, &buffer->bytes);
+    }
+    *buffer = (struct buffer){0};
+}
+
+struct tls_context *worker_client_tls(struct worker *worker)
+{
+    if (worker->client_tls == NULL) {
+        char error[tls_error_size];
+        struct tls_client_options options = {.ca = worker->config->backend_tls.ca,
+                                             .verify = worker->config->backend_tls.verify};
+        if (tls_client_create(&options, &worker->client_tls, error) != STATUS_OK) {
+            log_error("TLS to backends: %s", error);
+        }
+    }
+    return worker->client_tls;
+}
+
+void worker_again(struct worker *worker, struct exchange *x)
+{
+    if (x->again_link != NULL) {
+        return;
+    }
+    x->again_next = worker->again;
+    x->again_link = &worker->again;
+    if (worker->again != NULL) {
+        worker->again->again_link = &x->again_next;
+    }
+    worker->again = x;
+    loop_wake(worker->loop);
+}
+
+void worker_not_again(struct worker *worker, struct exchange *x)
+{
+    (void)worker;
+    if (x->again_link == NULL) {
+        return;
+    }
+    *x->again_link = x->again_next;
+    if (x->again_next != NULL) {
+        x->again_next->again_link = x->again_link;
+    }
+    x->again_next = NULL;
+    x->again_link = NULL;
+}
+
+// Those that gave way before this turn; those that give way again wait for the next.
+static void run_again(struct worker *worker)
+{
+    struct exchange *list = worker->again;
+    worker->again = NULL;
+    if (list != NULL) {
+        list->again_link = &list;
+    }
+    while (list != NULL) {
+        struct exchange *x = list;
+        worker_not_again(worker, x);
+        exchange_wake(x);
+    }
+}
+
+static bool may_accept(const struct worker *worker)
+{
+    unsigned count = atomic_load_explicit(&worker->proxy->connection_count, memory_order_relaxed);
+    return count < worker->connection_count_max &&
+           pool_in_use(&worker->clients) < worker->connection_count_max;
+}
+
+static void accept_some(struct listener *listener)
+{
+    struct worker *worker = listener->worker;
+
+    listener->pending = true;
+    for (unsigned i = 0; i < accepts_per_turn; i++) {
+        int fd = -1;
+        struct address peer;
+        if (!may_accept(worker)) {
+            return; // they wait in the kernel's queue; housekeeping looks again
+        }
+        enum status status = tcp_accept(listener->source.fd, &fd, &peer);
+        if (status != STATUS_OK) {
+            listener->pending = status == STATUS_EXHAUSTED;
+            return;
+        }
+        client_open(worker, fd, &peer);
+    }
+    loop_wake(worker->loop); // others first, then the rest of the queue
+}
+
+static void listener_ready(struct loop_source *source, uint32_t events)
+{
+    (void)events;
+    accept_some((struct listener *)source);
+}
+
+static void accept_pending(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->listener_count; i++) {
+        if (worker->listeners[i].pending) {
+            accept_some(&worker->listeners[i]);
+        }
+    }
+}
+
+static void close_listeners(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->listener_count; i++) {
+        loop_remove(worker->loop, &worker->listeners[i].source);
+        tcp_close(&worker->listeners[i].source.fd);
+    }
+    worker->listener_count = 0;
+}
+
+static void keep_house(struct timer *timer)
+{
+    struct worker *worker =
+        (struct worker *)((char *)timer - offsetof(struct worker, housekeeping));
+    pool_trim(&worker->buffers, pages_discard);
+    body_store_trim(&worker->bodies);
+    accept_pending(worker);
+    loop_arm(worker->loop, timer, housekeeping_ms);
+}
+
+// A route has the policies of one plan.  False when memory is short: the old one stays.
+static bool take_policies(struct worker *worker, const struct config *config)
+{
+    const struct policy **policies = calloc(config->pool_count, sizeof(*policies));
+    if (policies == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        policies[i] = policy_find(config->pools[i].policy);
+        ASSERT(policies[i] != NULL);
+    }
+    struct route *route = route_create(&(struct route_options){
+        .policies = policies,
+        .pool_count = config->pool_count,
+        .target_count_max = config->limits.backends,
+        .load_bound_percent = config->load_bound_percent,
+        .seed = rng_next(&worker->rng),
+    });
+    free(policies);
+    if (route == NULL) {
+        return false;
+    }
+    route_destroy(&worker->route);
+    worker->route = route;
+    return true;
+}
+
+// What the keeper published since the last turn.
+static void take_news(struct worker *worker)
+{
+    const struct plan *plan = atomic_load_explicit(&worker->proxy->plan, memory_order_acquire);
+    if (plan != worker->plan) {
+        if (worker->plan != NULL) {
+            tls_context_destroy(&worker->client_tls);
+        }
+        if (!take_policies(worker, plan->config)) {
+            log_error("no memory for the policies of the new configuration");
+        }
+        worker->plan = plan;
+        worker->config = plan->config;
+    }
+    worker->view = fleet_view(worker->fleet);
+    if (worker->view->generation != worker->view_generation) {
+        worker->view_generation = worker->view->generation;
+        upstream_purge(worker, false);
+    }
+}
+
+static void turn(void *owner)
+{
+    struct worker *worker = owner;
+
+    run_again(worker);
+    accept_pending(worker);
+    if (!worker->draining && atomic_load_explicit(&worker->proxy->draining, memory_order_acquire)) {
+        worker->draining = true;
+        close_listeners(worker);
+        client_close_idle(worker);
+        upstream_purge(worker, true);
+    }
+    if (worker->draining && worker->all_clients == NULL) {
+        atomic_store_explicit(&worker->shared.drained, true, memory_order_release);
+    }
+    atomic_store_explicit(&worker->shared.buffer_count, pool_in_use(&worker->buffers),
+                          memory_order_relaxed);
+    // Nothing of the old plan or view is held from here to take_news.
+    reclaim_quiesce(worker->reclaim, worker->index);
+    take_news(worker);
+}
+
+struct pool_need {
+    struct pool *pool;
+    size_t slot_size;
+    uint32_t count;
+};
+
+enum { pool_kind_count = 5 };
+
+static bool reserve(struct worker *worker, uint64_t body_memory)
+{
+    uint32_t requests = worker->request_count_max;
+    uint32_t connections = worker->connection_count_max;
+    struct pool_need needs[pool_kind_count] = {
+        // Whole pages first, so that they stay aligned.
+        {&worker->buffers, worker->buffer_size, connections + 2 * requests},
+        {&worker->clients, sizeof(struct client), connections},
+        {&worker->exchanges, sizeof(struct exchange), connections},
+        {&worker->heads, sizeof(struct http_head), connections + requests},
+        {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->backend_count_max},
+    };
+    size_t size = 0;
+    for (uint32_t i = 0; i < pool_kind_count; i++) {
+        size += (pool_memory_size(needs[i].slot_size, needs[i].count) + 4095) / 4096 * 4096;
+    }
+    uint8_t *memory = pages_reserve(size);
+    if (memory == NULL) {
+        return false;
+    }
+    worker->memory = memory;
+    worker->memory_size = size;
+    for (uint32_t i = 0; i < pool_kind_count; i++) {
+        pool_init(needs[i].pool, memory, needs[i].slot_size, needs[i].count);
+        memory += (pool_memory_size(needs[i].slot_size, needs[i].count) + 4095) / 4096 * 4096;
+    }
+    worker->answer_head = malloc(sizeof(*worker->answer_head));
+    worker->idle = calloc(worker->backend_count_max, sizeof(struct upstream *));
+    uint64_t block = worker->body_size_max + trailer_room;
+    return worker->answer_head != NULL && worker->idle != NULL &&
+           body_store_init(&worker->bodies, block > body_block_min ? block : body_block_min,
+                           body_memory, &worker->proxy->body_memory);
+}
+
+static void size_up(struct worker *worker, const struct config *config)
+{
+    uint32_t header_size = config->limits.header_size;
+    worker->head_size_max = header_size;
+    worker->read_size = header_size > read_size_min ? header_size : read_size_min;
+    worker->buffer_size = (worker->read_size + head_extra + 4095) / 4096 * 4096;
+    worker->connection_count_max = config->limits.connections;
+    worker->request_count_max = config->limits.requests;
+    worker->body_size_max = config->limits.body_size;
+    worker->backend_count_max = config->limits.backends;
+}
+
+static enum status listen_on(struct worker *worker, const int *fds, uint32_t count)
+{
+    ASSERT(count <= listener_count_max);
+    for (uint32_t i = 0; i < count; i++) {
+        worker->listeners[i] =
+            (struct listener){.source = {.fd = fds[i], .ready = listener_ready}, .worker = worker};
+    }
+    worker->listener_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (loop_add(worker->loop, &worker->listeners[i].source) != STATUS_OK) {
+            return STATUS_IO;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void close_everything(struct worker *worker)
+{
+    close_listeners(worker);
+    while (worker->all_clients != NULL) {
+        struct client *client = worker->all_clients;
+        if (client->exchange != NULL) {
+            exchange_abort(client->exchange);
+        } else {
+            client_close(client, TRANSPORT_ABORT);
+        }
+    }
+    upstream_purge(worker, true);
+    loop_turn(worker->loop, 0); // recycles what was closed
+}
+
+static void run(void *owner)
+{
+    struct worker *worker = owner;
+    loop_run(worker->loop, turn, worker);
+    close_everything(worker);
+    reclaim_leave(worker->reclaim, worker->index);
+}
+
+static void worker_free(struct worker **worker_ptr)
+{
+    struct worker *worker = *worker_ptr;
+    *worker_ptr = NULL;
+
+    if (worker->loop != NULL) {
+        close_listeners(worker);
+    }
+    if (worker->memory != NULL) {
+        pool_fini(&worker->buffers);
+        pool_fini(&worker->clients);
+        pool_fini(&worker->exchanges);
+        pool_fini(&worker->heads);
+        pool_fini(&worker->upstreams);
+        pages_release(&worker->memory, worker->memory_size);
+    }
+    body_store_fini(&worker->bodies);
+    route_destroy(&worker->route);
+    tls_context_destroy(&worker->client_tls);
+    loop_destroy(&worker->loop);
+    free(worker->answer_head);
+    free(worker->idle);
+    free(worker);
+}
+
+enum status worker_start(const struct worker_options *options, struct worker **out)
+{
+    enum status status = STATUS_IO;
+    struct worker *worker = aligned_alloc(64, sizeof(*worker));
+    if (worker == NULL) {
+        return STATUS_IO;
+    }
+    *worker = (struct worker){
+        .proxy = options->proxy,
+        .fleet = options->fleet,
+        .reclaim = options->reclaim,
+        .index = options->index,
+        .rng.state = clock_entropy(),
+        .housekeeping.fire = keep_house,
+    };
+    const struct plan *plan = atomic_load_explicit(&options->proxy->plan, memory_order_acquire);
+    size_up(worker, plan->config);
+    if (loop_create(&worker->loop) != STATUS_OK) {
+        goto out;
+    }
+    if (listen_on(worker, options->listener_fds, options->listener_count) != STATUS_OK) {
+        goto out;
+    }
+    if (!reserve(worker, plan->config->limits.body_memory)) {
+        goto out;
+    }
+    take_news(worker);
+    retry_budget_start(&worker->retry_budget,
+                       &(struct retry_budget_rules){plan->config->retry.budget_percent,
+                                                    plan->config->retry.budget_min},
+                       loop_now_ms(worker->loop));
+    loop_arm(worker->loop, &worker->housekeeping, housekeeping_ms);
+    if (thread_start("worker", run, worker, &worker->thread) != STATUS_OK) {
+        goto out;
+    }
+    *out = worker;
+    worker = NULL; // now the caller's
+    status = STATUS_OK;
+
+out:
+    if (worker != NULL) {
+        worker_free(&worker);
+    }
+    return status;
+}
+
+void worker_stop(struct worker **worker_ptr)
+{
+    struct worker *worker = *worker_ptr;
+    if (worker == NULL) {
+        return;
+    }
+    loop_stop(worker->loop);
+    thread_join(&worker->thread);
+    worker_free(worker_ptr);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// worker_internal.h -- one worker thread and everything that belongs to it.
+//
+// All memory of the request path is reserved when the worker starts, in pools: clients (accepted
+// connections), exchanges (requests under way), upstreams (connections to backends), heads (parsed
+// request heads) and buffers.  An idle client holds none of the others; a stream that flows holds no
+// buffer, since a buffer is held only while bytes wait in it.
+//
+// Objects whose descriptors were in the loop are recycled at the end of the turn, so an event that
+// is still on its way never meets another object in the same memory.
+#pragma once
+
+#include "base/pool.h"
+#include "base/rng.h"
+#include "proxy/body_store.h"
+#include "proxy/proxy.h"
+#include "proxy/retry_budget.h"
+#include "sys/loop.h"
+
+struct client;
+struct exchange;
+struct fleet_view;
+struct route;
+struct thread;
+struct tls_context;
+struct upstream;
+
+enum { listener_count_max = 16 };
+
+// What the keeper hands to the workers in one piece.
+struct plan {
+    const struct config *config;
+    struct tls_context **server_tls; // one for each worker, or NULL when listeners are plain
+};
+
+// Shared by all workers.
+struct proxy_shared {
+    _Alignas(64) atomic_uint in_flight; // requests, against limits.requests
+    _Alignas(64) atomic_uint connection_count;
+    _Alignas(64) atomic_uint_fast64_t body_memory;
+    _Alignas(64) atomic_bool draining;
+    _Atomic(struct plan *) plan;
+};
+
+struct listener {
+    struct loop_source source;
+    struct worker *worker;
+    bool pending; // connections may wait that could not be accepted
+};
+
+// Bytes in a slot of worker->buffers, of which [begin, end) wait.  No slot: nothing waits.
+struct buffer {
+    uint8_t *bytes;
+    uint32_t begin;
+    uint32_t end;
+};
+
+struct worker {
+    struct proxy_shared *proxy;
+    struct fleet *fleet;
+    struct reclaim *reclaim;
+    uint32_t index;
+    struct loop *loop;
+    struct thread *thread;
+
+    // Taken once a turn.
+    const struct plan *plan;
+    const struct config *config;
+    const struct fleet_view *view;
+    uint64_t view_generation;
+
+    struct route *route;
+    struct rng rng;
+    struct retry_budget retry_budget;
+    struct tls_context *client_tls; // made when first needed
+
+    // Sizes that were fixed at start.
+    uint32_t head_size_max;
+    uint32_t read_size;   // the most that is read in one go
+    uint32_t buffer_size; // read_size and room for the fields that we add
+    uint32_t connection_count_max;
+    uint32_t request_count_max;
+    uint64_t body_size_max;
+    uint32_t backend_count_max;
+
+    struct pool clients;
+    struct pool exchanges;
+    struct pool upstreams;
+    struct pool heads;
+    struct pool buffers;
+    struct body_store bodies;
+    void *memory; // of the pools
+    size_t memory_size;
+
+    struct http_head *answer_head; // for an answer's head that comes in one piece
+    struct upstream **idle;        // by slot of the backend: connections that wait for work
+    struct client *all_clients;
+    struct exchange *again; // those that gave way to others and go on next turn
+    struct listener listeners[listener_count_max];
+    uint32_t listener_count;
+    struct timer housekeeping;
+    bool draining;
+
+    // Written by this worker, read by the keeper.
+    struct {
+        _Alignas(64) atomic_uint_fast64_t request_count;
+        atomic_uint_fast64_t retry_count;
+        atomic_uint_fast64_t problem_count;
+        atomic_uint client_count;
+        atomic_uint buffer_count;
+        atomic_bool drained;
+    } shared;
+};
+
+struct worker_options {
+    uint32_t index;
+    struct proxy_shared *proxy;
+    struct fleet *fleet;
+    struct reclaim *reclaim;
+    const int *listener_fds; // taken over
+    uint32_t listener_count;
+};
+
+// Starts the thread.  The plan must be published before.  On failure `*out` is untouched and the
+// descriptors are closed.
+enum status worker_start(const struct worker_options *options, struct worker **out);
+
+// The thread ends at the end of its turn; all connections are cut.
+void worker_stop(struct worker **worker);
+
+// One writer, so no atomic addition is needed.
+static inline void worker_count(atomic_uint_fast64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+// Buffers.  False when the pool is empty.
+bool buffer_take(struct worker *worker, struct buffer *buffer);
+void buffer_put(struct worker *worker, struct buffer *buffer);
+
+static inline struct slice buffer_slice(const struct buffer *buffer)
+{
+    return slice_of(buffer->bytes + buffer->begin, buffer->end - buffer->begin);
+}
+
+static inline bool buffer_is_empty(const struct buffer *buffer)
+{
+    return buffer->begin == buffer->end;
+}
+
+// For connections to backends; NULL when it cannot be made, which is logged.
+struct tls_context *worker_client_tls(struct worker *worker);
+
+// Runs the exchange again next turn: it could go on now but has had its share.
+void worker_again(struct worker *worker, struct exchange *exchange);
+void worker_not_again(struct worker *worker, struct exchange *exchange);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sys/thread.h"
+
+#include "test.h"
+
+#include <signal.h>
+
+static int ran;
+static int term_is_blocked;
+
+static void note(void *owner)
+{
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    term_is_blocked = sigismember(&mask, SIGTERM);
+    ran = *(int *)owner;
+}
+
+TEST(runs_what_it_is_given_and_hears_no_signals)
+{
+    struct thread *thread = NULL;
+    int token = 7;
+    CHECK_EQ(thread_start("test", note, &token, &thread), STATUS_OK);
+    thread_join(&thread);
+    CHECK(thread == NULL);
+    CHECK_EQ(ran, 7);
+    CHECK_EQ(term_is_blocked, 1);
+    thread_join(&thread);
+}
+
+TEST(there_is_at_least_one_core)
+{
+    CHECK(thread_core_count() >= 1);
+}
