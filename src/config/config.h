@@ -16,6 +16,8 @@
 
 #include <stdint.h>
 
+struct text;
+
 enum config_authorization {
     CONFIG_AUTHORIZATION_FORWARD, // the client's own header reaches the backend
     CONFIG_AUTHORIZATION_REPLACE, // the backend's key takes its place
@@ -148,20 +150,32 @@ struct config_error {
 
 // What the command line says.  `values` are option name and value by turns, as `--name value`
 // gave them; they win over the file.  A list option given several times is a list.
+// Of a single option given several times the last counts.
+//
+// `read` is how files with secrets are read; NULL: from the disk.  It fills `bytes` with the whole
+// file: STATUS_TOO_LARGE when that has more than `capacity`, STATUS_IO with errno otherwise.
+typedef enum status config_read_fn(const char *path, void *bytes, size_t capacity, size_t *size);
+
 struct config_source {
     const char *path; // NULL: flags alone
     const char *const *values;
     uint32_t value_count; // number of pairs
+    config_read_fn *read;
 };
 
-// Checks all and starts nothing.  Files that options name (certificates, keys) are not opened here.
-// `*out` is untouched on failure.  STATUS_IO: the file cannot be read; error->text says why.
+// Checks all and starts nothing.  Of the files that options name only those with secrets
+// (`api_key_file`, `admin.token_file`) are read; certificates are not opened here.  `*out` is
+// untouched on failure.  STATUS_IO: the file cannot be read; error->text says why.
 enum status config_load(const struct config_source *source, struct config **out,
                         struct config_error *error);
 
-// The same from bytes already in memory; what the fuzzer and the tests call.
+// The same from bytes already in memory; what the fuzzer and the tests call.  `flags` may be NULL;
+// its path is not looked at.
 enum status config_parse(struct slice yaml, const char *file, const struct config_source *flags,
                          struct config **out, struct config_error *error);
 
 // Clears the caller's pointer.  `*config` may be NULL.
 void config_destroy(struct config **config);
+
+// Appends "file:line:column: text", or "file: text" where there is no line.
+void config_error_write(const struct config_error *error, struct text *out);

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "config/cross_check.h"
+
+#include "base/base.h"
+#include "config/draft_internal.h"
+#include "config/endpoint.h"
+#include "config/nearest.h"
+
+static struct config_place place_of(struct config_draft *draft, const char *name)
+{
+    struct config_binding program = config_draft_binding(draft);
+    return config_place_of(&program, name);
+}
+
+// The place of `name` in one backend or pool; of the item itself for NULL.
+static struct config_place item_place(struct config_draft *draft, const char *list, uint32_t index,
+                                      const char *name)
+{
+    const struct config_option *option = config_option_find(&config_options, list);
+    struct config_binding item = config_item_binding(draft, option, index);
+    return config_place_of(&item, name);
+}
+
+static enum status check_tls(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+
+    if (config->tls.certificate != NULL && config->tls.key == NULL) {
+        return config_refuse(draft, place_of(draft, "tls.certificate"),
+                             "tls.certificate needs tls.key");
+    }
+    if (config->tls.key != NULL && config->tls.certificate == NULL) {
+        return config_refuse(draft, place_of(draft, "tls.key"), "tls.key needs tls.certificate");
+    }
+    return STATUS_OK;
+}
+
+static enum status check_admin(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+
+    if (config->admin.listen == NULL) {
+        return STATUS_OK;
+    }
+    if (config->admin.token == NULL) {
+        return config_refuse(draft, place_of(draft, "admin.listen"),
+                             "admin.listen needs admin.token or admin.token_file");
+    }
+    for (uint32_t i = 0; i < config->listen.count; i++) {
+        if (strcmp(config->listen.items[i], config->admin.listen) == 0) {
+            return config_refuse(draft, place_of(draft, "admin.listen"),
+                                 "admin.listen must not be an address of listen");
+        }
+    }
+    return STATUS_OK;
+}
+
+// Pairs where the first must not exceed the second.
+static enum status check_order(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    const struct {
+        const char *small;
+        const char *large;
+        uint64_t small_value;
+        uint64_t large_value;
+    } pairs[] = {
+        {"limits.uri_size", "limits.header_size", config->limits.uri_size,
+         config->limits.header_size},
+        {"limits.body_size", "limits.body_memory", config->limits.body_size,
+         config->limits.body_memory},
+        {"health.eject_time", "health.eject_time_max", config->health.eject_time,
+         config->health.eject_time_max},
+        {"dns.ttl_min", "dns.ttl_max", config->dns.ttl_min, config->dns.ttl_max},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(pairs); i++) {
+        if (pairs[i].small_value <= pairs[i].large_value) {
+            continue;
+        }
+        // At least one of them was written: the defaults are in order.
+        struct config_place place = place_of(draft, pairs[i].small);
+        place = config_place_is_set(place) ? place : place_of(draft, pairs[i].large);
+        return config_refuse(draft, place, "%s must not be more than %s", pairs[i].small,
+                             pairs[i].large);
+    }
+    return STATUS_OK;
+}
+
+static const struct config_pool *pool_at(const struct config_draft *draft, uint32_t index)
+{
+    return (const struct config_pool *)(const void *)draft->pools.items + index;
+}
+
+static const struct config_backend_draft *backend_at(const struct config_draft *draft,
+                                                     uint32_t index)
+{
+    return (const struct config_backend_draft *)(const void *)draft->backends.items + index;
+}
+
+static enum status check_pool_models(struct config_draft *draft, uint32_t index)
+{
+    const struct config_list *own = &pool_at(draft, index)->models;
+
+    for (uint32_t i = 0; i < index; i++) {
+        const struct config_list *other = &pool_at(draft, i)->models;
+        for (uint32_t k = 0; k < own->count * other->count; k++) {
+            const char *model = own->items[k / other->count];
+            if (strcmp(model, other->items[k % other->count]) == 0) {
+                return config_refuse(draft, item_place(draft, "pools", index, "models"),
+                                     "pools.models: \"%.64s\" already belongs to pool \"%.64s\"",
+                                     model, pool_at(draft, i)->name);
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status finish_pools(struct config_draft *draft)
+{
+    struct config *config = draft->config;
+    uint32_t count = draft->pools.count > 0 ? draft->pools.count : 1;
+
+    config->pools = config_memory_take(&draft->memory, count * sizeof(config->pools[0]));
+    if (config->pools == NULL) {
+        return config_refuse_size(draft, (struct config_place){0});
+    }
+    config->pool_count = count;
+    config->pools[0] = (struct config_pool){.name = "default", .policy = config->policy};
+    for (uint32_t i = 0; i < draft->pools.count; i++) {
+        config->pools[i] = *pool_at(draft, i);
+        if (config->pools[i].policy == NULL) {
+            config->pools[i].policy = config->policy;
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (strcmp(config->pools[i].name, config->pools[k].name) == 0) {
+                return config_refuse(draft, item_place(draft, "pools", i, "name"),
+                                     "pools.name: there are two pools \"%.64s\"",
+                                     config->pools[i].name);
+            }
+        }
+        enum status status = check_pool_models(draft, i);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status find_pool(struct config_draft *draft, uint32_t index, uint32_t *out)
+{
+    const struct config *config = draft->config;
+    const char *name = backend_at(draft, index)->pool;
+    struct config_nearest nearest = {.word = name};
+
+    if (name == NULL) {
+        *out = 0;
+        return STATUS_OK;
+    }
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        if (strcmp(config->pools[i].name, name) == 0) {
+            *out = i;
+            return STATUS_OK;
+        }
+        config_nearest_offer(&nearest, config->pools[i].name);
+    }
+    struct config_place place = item_place(draft, "backends", index, "pool");
+    if (nearest.best != NULL) {
+        return config_refuse(draft, place,
+                             "backends.pool: there is no pool \"%.64s\"; did you mean \"%.64s\"?",
+                             name, nearest.best);
+    }
+    return config_refuse(draft, place, "backends.pool: there is no pool \"%.64s\"", name);
+}
+
+static bool is_same_server(const struct config_backend *a, const struct config_backend *b)
+{
+    return a->port == b->port && a->tls == b->tls &&
+           slice_equal_nocase(slice_str(a->host), slice_str(b->host));
+}
+
+static enum status finish_backend(struct config_draft *draft, uint32_t index)
+{
+    struct config *config = draft->config;
+    struct config_backend *backend = &config->backends[index];
+    struct config_endpoint parts;
+
+    *backend = backend_at(draft, index)->backend;
+    const char *why = config_url_split(slice_str(backend->url), &parts);
+    ASSERT(why == NULL); // the kind of the row saw to it
+    backend->host = config_memory_copy(&draft->memory, parts.host);
+    if (backend->host == NULL) {
+        return config_refuse_size(draft, item_place(draft, "backends", index, "url"));
+    }
+    backend->port = parts.port;
+    backend->tls = parts.tls;
+    for (uint32_t i = 0; i < index; i++) {
+        if (is_same_server(backend, &config->backends[i])) {
+            return config_refuse(draft, item_place(draft, "backends", index, "url"),
+                                 "backends.url: \"%.200s\" is there already, as \"%.200s\"",
+                                 backend->url, config->backends[i].url);
+        }
+    }
+    return find_pool(draft, index, &backend->pool);
+}
+
+static enum status finish_backends(struct config_draft *draft)
+{
+    struct config *config = draft->config;
+    uint32_t count = draft->backends.count;
+
+    if (count == 0 && config->admin.listen == NULL) {
+        return config_refuse(draft, place_of(draft, "backends"),
+                             "no backends: name at least one, or set admin.listen to add them "
+                             "later");
+    }
+    if (count > config->limits.backends) {
+        return config_refuse(draft, item_place(draft, "backends", config->limits.backends, NULL),
+                             "%u backends are more than limits.backends, which is %u", count,
+                             config->limits.backends);
+    }
+    config->backends = config_memory_take(&draft->memory, count * sizeof(config->backends[0]));
+    if (config->backends == NULL) {
+        return config_refuse_size(draft, place_of(draft, "backends"));
+    }
+    config->backend_count = count;
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        status = finish_backend(draft, i);
+    }
+    return status;
+}
+
+static enum status check_keys(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+
+    if (config->authorization != CONFIG_AUTHORIZATION_REPLACE || config->api_key != NULL) {
+        return STATUS_OK;
+    }
+    for (uint32_t i = 0; i < config->backend_count; i++) {
+        if (config->backends[i].api_key == NULL) {
+            return config_refuse(draft, place_of(draft, "authorization"),
+                                 "authorization: replace needs api_key or api_key_file, for all or "
+                                 "for each backend; \"%.200s\" has none",
+                                 config->backends[i].url);
+        }
+    }
+    if (config->backend_count == 0) {
+        return config_refuse(draft, place_of(draft, "authorization"),
+                             "authorization: replace needs api_key or api_key_file");
+    }
+    return STATUS_OK;
+}
+
+enum status config_cross_check(struct config_draft *draft)
+{
+    static enum status (*const steps[])(struct config_draft *) = {
+        check_tls, check_admin, check_order, finish_pools, finish_backends, check_keys,
+    };
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; i < ARRAY_COUNT(steps) && status == STATUS_OK; i++) {
+        status = steps[i](draft);
+    }
+    return status;
+}

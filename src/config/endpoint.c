@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "config/endpoint.h"
+
+#include "base/text.h"
+
+enum { host_size_max = 253, label_size_max = 63 };
+
+static const char port_text[] = "a port is a number from 1 to 65535";
+static const char v6_text[] = "what is in brackets must be an IPv6 address";
+
+static struct slice slice_from(struct slice text, size_t begin)
+{
+    return slice_of(text.bytes + begin, text.size - begin);
+}
+
+static size_t find(struct slice text, uint8_t byte)
+{
+    const uint8_t *at = text.size > 0 ? memchr(text.bytes, byte, text.size) : NULL;
+    return at != NULL ? (size_t)(at - text.bytes) : text.size;
+}
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_hex(uint8_t byte)
+{
+    uint8_t lower = ascii_lower(byte);
+    return is_digit(byte) || (lower >= 'a' && lower <= 'f');
+}
+
+static bool is_v4(struct slice text)
+{
+    for (int part = 0; part < 4; part++) {
+        size_t size = part < 3 ? find(text, '.') : text.size;
+        uint64_t number;
+        // No leading zeros: half of the world reads them as octal.
+        if (size > 3 || (size > 1 && text.bytes[0] == '0') ||
+            !slice_parse_u64(slice_of(text.bytes, size), &number) || number > 255) {
+            return false;
+        }
+        if (part < 3) {
+            if (size == text.size) {
+                return false;
+            }
+            text = slice_from(text, size + 1);
+        }
+    }
+    return true;
+}
+
+// Groups of hex digits between colons; "::" once stands for the ones left out, an IPv4 address at
+// the end for the last two.
+static bool is_v6(struct slice text)
+{
+    int groups = 0;
+    bool gap = false;
+
+    if (slice_starts_with(text, "::")) {
+        gap = true;
+        text = slice_from(text, 2);
+    }
+    while (text.size > 0) {
+        size_t size = find(text, ':');
+        if (size == text.size && is_v4(text)) {
+            groups += 2;
+            break;
+        }
+        if (size == 0 || size > 4) {
+            return false;
+        }
+        for (size_t i = 0; i < size; i++) {
+            if (!is_hex(text.bytes[i])) {
+                return false;
+            }
+        }
+        groups++;
+        text = slice_from(text, size);
+        if (slice_starts_with(text, "::")) {
+            if (gap) {
+                return false;
+            }
+            gap = true;
+            text = slice_from(text, 2);
+        } else if (text.size == 1) {
+            return false; // a colon at the end
+        } else if (text.size > 0) {
+            text = slice_from(text, 1);
+        }
+    }
+    return gap ? groups <= 7 : groups == 8;
+}
+
+static bool is_label(struct slice label)
+{
+    if (label.size == 0 || label.size > label_size_max || label.bytes[0] == '-') {
+        return false;
+    }
+    for (size_t i = 0; i < label.size; i++) {
+        uint8_t lower = ascii_lower(label.bytes[i]);
+        if (!is_digit(lower) && !(lower >= 'a' && lower <= 'z') && lower != '-' && lower != '_') {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Underscores are no host names by the book, and common in container networks.
+static bool is_name(struct slice host)
+{
+    struct slice label = {0};
+
+    if (host.size > host_size_max) {
+        return false;
+    }
+    struct slice rest = host;
+    for (;;) {
+        size_t size = find(rest, '.');
+        label = slice_of(rest.bytes, size);
+        if (!is_label(label)) {
+            return false;
+        }
+        if (size == rest.size) {
+            break;
+        }
+        rest = slice_from(rest, size + 1);
+        if (rest.size == 0) {
+            break; // a dot at the end: the name is complete
+        }
+    }
+    // 10.0.0.300 is a mistake in an address and no name: no top-level domain is a number.
+    uint64_t number;
+    return !slice_parse_u64(label, &number);
+}
+
+// `text` is what follows the host: nothing, or a colon and a number.
+static bool read_port(struct slice text, uint16_t *port)
+{
+    uint64_t number;
+
+    if (text.size == 0) {
+        *port = 0;
+        return true;
+    }
+    if (text.bytes[0] != ':' || !slice_parse_u64(slice_from(text, 1), &number) || number == 0 ||
+        number > UINT16_MAX) {
+        return false;
+    }
+    *port = (uint16_t)number;
+    return true;
+}
+
+// Splits `host:port` and `[v6]:port`; the host of the former is not looked at.
+static const char *split(struct slice text, struct config_endpoint *out)
+{
+    struct slice rest;
+
+    if (text.size > 0 && text.bytes[0] == '[') {
+        size_t close = find(text, ']');
+        if (close == text.size) {
+            return "a bracket is not closed";
+        }
+        out->host = slice_of(text.bytes + 1, close - 1);
+        if (!is_v6(out->host)) {
+            return v6_text;
+        }
+        rest = slice_from(text, close + 1);
+    } else {
+        size_t colon = find(text, ':');
+        out->host = slice_of(text.bytes, colon);
+        rest = slice_from(text, colon);
+    }
+    return read_port(rest, &out->port) ? NULL : port_text;
+}
+
+static const char *check_host(struct slice url, struct slice host)
+{
+    if (url.bytes[0] == '[') {
+        return NULL; // split() saw to it
+    }
+    if (host.size == 0) {
+        return "the host is missing";
+    }
+    if (!is_v4(host) && !is_name(host)) {
+        return "the host is neither a name nor an address (IPv6 goes in brackets)";
+    }
+    return NULL;
+}
+
+const char *config_url_split(struct slice url, struct config_endpoint *out)
+{
+    struct config_endpoint parts = {0};
+
+    if (url.size >= 7 && slice_is_nocase(slice_of(url.bytes, 7), "http://")) {
+        url = slice_from(url, 7);
+    } else if (url.size >= 8 && slice_is_nocase(slice_of(url.bytes, 8), "https://")) {
+        url = slice_from(url, 8);
+        parts.tls = true;
+    } else {
+        return "a URL starts with http:// or https://";
+    }
+    if (find(url, '@') < url.size) {
+        return "a user or password has no place in the URL; see api_key";
+    }
+    if (find(url, '?') < url.size || find(url, '#') < url.size) {
+        return "a query has no place in the URL of a backend";
+    }
+    size_t slash = find(url, '/');
+    if (slash + 1 < url.size) {
+        return "a path has no place in the URL of a backend: requests bring their own";
+    }
+    url.size = slash;
+    if (url.size == 0) {
+        return "the host is missing";
+    }
+    const char *why = split(url, &parts);
+    why = why != NULL ? why : check_host(url, parts.host);
+    if (why != NULL) {
+        return why;
+    }
+    if (parts.port == 0) {
+        parts.port = parts.tls ? 443 : 80;
+    }
+    *out = parts;
+    return NULL;
+}
+
+const char *config_address_split(struct slice address, struct config_endpoint *out)
+{
+    struct config_endpoint parts = {0};
+    const char *why = split(address, &parts);
+
+    if (why != NULL) {
+        return why;
+    }
+    if (parts.port == 0) {
+        return "the port is missing";
+    }
+    if (slice_is(parts.host, "*")) {
+        parts.host.size = 0;
+    }
+    if (parts.host.size > 0 && address.bytes[0] != '[' && !is_v4(parts.host)) {
+        return "names are not looked up here; write the address";
+    }
+    *out = parts;
+    return NULL;
+}
+
+const char *config_server_split(struct slice server, struct config_endpoint *out)
+{
+    struct config_endpoint parts = {0};
+
+    if (is_v6(server)) {
+        *out = (struct config_endpoint){.host = server};
+        return NULL;
+    }
+    const char *why = split(server, &parts);
+    if (why != NULL) {
+        return why;
+    }
+    if (server.size == 0 || (server.bytes[0] != '[' && !is_v4(parts.host))) {
+        return "a name server is given by its address";
+    }
+    *out = parts;
+    return NULL;
+}

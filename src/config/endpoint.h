@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// endpoint.h -- the spelling of URLs and addresses: parts of a text, no sockets, no names resolved.
+//
+//     https://gpu-7.internal:8000/    [2001:db8::1]:8080    :8080    10.0.0.2
+//     ^tls    ^host          ^port
+#pragma once
+
+#include "base/slice.h"
+
+struct config_endpoint {
+    struct slice host; // without brackets; part of the text; empty: every address
+    uint16_t port;     // 0: none written
+    bool tls;
+};
+
+// A backend: http or https, a host, at most a port and a "/".  The port is filled in.  NULL on
+// success, else what is wrong, and `*out` is untouched.
+const char *config_url_split(struct slice url, struct config_endpoint *out);
+
+// To listen on: `ip:port`, `[v6]:port`, `:port` or `*:port`.  NULL on success.
+const char *config_address_split(struct slice address, struct config_endpoint *out);
+
+// A name server: an address with or without a port.  NULL on success.
+const char *config_server_split(struct slice server, struct config_endpoint *out);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// manual.h -- the options for people: --help, the manual page and docs/configuration.md.
+//
+// All three are written from the rows of options.def, so they cannot disagree with the parser.
+// Output errors stay in the stream: ask ferror(out) at the end.
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+
+// A sub-command of the program, for the manual page.
+struct config_manual_command {
+    const char *usage;   // "serve [options]"
+    const char *summary; // a sentence
+};
+
+struct config_manual_page {
+    const char *version;
+    const struct config_manual_command *commands;
+    uint32_t command_count;
+};
+
+// Plain text, at most 80 columns: every flag with its help, by group.
+void config_manual_write_help(FILE *out);
+
+// warmpath(8), for man(1).
+void config_manual_write_man(FILE *out, const struct config_manual_page *page);
+
+// docs/configuration.md.
+void config_manual_write_markdown(FILE *out);
+
+// A configuration file that is complete, commented and accepted as it stands; part of the docs.
+extern const char config_manual_example[];

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "config/endpoint.h"
+
+#include "test.h"
+
+static struct config_endpoint parts;
+
+typedef const char *split_fn(struct slice text, struct config_endpoint *out);
+
+// "host port" or "host port tls"; what is wrong in parentheses.
+static const char *split(split_fn *splitter, const char *text)
+{
+    static char out[512];
+    const char *why = splitter(slice_str(text), &parts);
+
+    if (why != NULL) {
+        snprintf(out, sizeof(out), "(%s)", why);
+    } else {
+        snprintf(out, sizeof(out), "%.*s %u%s", (int)parts.host.size,
+                 (const char *)parts.host.bytes, parts.port, parts.tls ? " tls" : "");
+    }
+    return out;
+}
+
+static const char *url(const char *text)
+{
+    return split(config_url_split, text);
+}
+
+static const char *address(const char *text)
+{
+    return split(config_address_split, text);
+}
+
+static const char *server(const char *text)
+{
+    return split(config_server_split, text);
+}
+
+TEST(a_url_is_a_scheme_a_host_and_perhaps_a_port)
+{
+    CHECK_STR(url("http://10.0.0.1:8000"), "10.0.0.1 8000");
+    CHECK_STR(url("https://gpu-7.internal:8443/"), "gpu-7.internal 8443 tls");
+    CHECK_STR(url("http://a"), "a 80");
+    CHECK_STR(url("https://a"), "a 443 tls");
+    CHECK_STR(url("HTTPS://A"), "A 443 tls");
+    CHECK_STR(url("http://[2001:db8::1]:9"), "2001:db8::1 9");
+    CHECK_STR(url("http://[::1]"), "::1 80");
+    CHECK_STR(url("http://vllm_0.svc.cluster.local."), "vllm_0.svc.cluster.local. 80");
+}
+
+TEST(a_url_with_anything_else_is_refused)
+{
+    static const char *const bad[] = {
+        "",
+        "a",
+        "a:80",
+        "ftp://a",
+        "http:/a",
+        "http://",
+        "http:///",
+        "http://:80",
+        "http://a:",
+        "http://a:0",
+        "http://a:65536",
+        "http://a:8o",
+        "http://a:1:2",
+        "http://a/v1",
+        "http://a//",
+        "http://a?x",
+        "http://a/?x",
+        "http://a#x",
+        "http://u:p@a",
+        "http://[::1",
+        "http://[]:1",
+        "http://[::1]8",
+        "http://[a]",
+        "http://[1.2.3.4]",
+        "http://a b",
+        "http://a..b",
+        "http://.a",
+        "http://-a",
+        "http://10.0.0.300",
+        "http://10.0.0",
+        "http://010.0.0.1",
+        "http://::1",
+        "http://a%20",
+        "http://a\\b",
+        "http://\xc3\xa9",
+        "http://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        parts.port = 7;
+        if (config_url_split(slice_str(bad[i]), &parts) == NULL) {
+            test_fail(__FILE__, __LINE__, "\"%s\" is accepted", bad[i]);
+        }
+        CHECK_EQ(parts.port, 7); // untouched
+    }
+}
+
+TEST(says_which_part_of_a_url_is_wrong)
+{
+    CHECK_STR(url("a:80"), "(a URL starts with http:// or https://)");
+    CHECK_STR(url("http://a/v1"),
+              "(a path has no place in the URL of a backend: requests bring their own)");
+    CHECK_STR(url("http://u@a"), "(a user or password has no place in the URL; see api_key)");
+    CHECK_STR(url("http://a:99999"), "(a port is a number from 1 to 65535)");
+}
+
+TEST(an_address_to_listen_on_is_a_number_or_all)
+{
+    CHECK_STR(address("127.0.0.1:8080"), "127.0.0.1 8080");
+    CHECK_STR(address("[::]:80"), ":: 80");
+    CHECK_STR(address(":8080"), " 8080");
+    CHECK_STR(address("*:8080"), " 8080");
+    CHECK_STR(address("localhost:80"), "(names are not looked up here; write the address)");
+    CHECK_STR(address("127.0.0.1"), "(the port is missing)");
+    CHECK_STR(address("8080"), "(the port is missing)");
+    CHECK_STR(address("[::1]"), "(the port is missing)");
+    CHECK_STR(address(""), "(the port is missing)");
+    CHECK_STR(address(":"), "(a port is a number from 1 to 65535)");
+    CHECK_STR(address("::1:80"), "(a port is a number from 1 to 65535)");
+    CHECK_STR(address("256.0.0.1:80"), "(names are not looked up here; write the address)");
+    CHECK_STR(address("[::1:80"), "(a bracket is not closed)");
+}
+
+TEST(a_name_server_may_leave_the_port_out)
+{
+    CHECK_STR(server("10.0.0.2"), "10.0.0.2 0");
+    CHECK_STR(server("10.0.0.2:5353"), "10.0.0.2 5353");
+    CHECK_STR(server("::1"), "::1 0");
+    CHECK_STR(server("[::1]:53"), "::1 53");
+    CHECK_STR(server("[::1]"), "::1 0");
+    CHECK_STR(server("dns"), "(a name server is given by its address)");
+    CHECK_STR(server(""), "(a name server is given by its address)");
+    CHECK_STR(server(":53"), "(a name server is given by its address)");
+}
+
+TEST(reads_ipv6_as_the_standard_writes_it)
+{
+    static const char *const good[] = {
+        "::",
+        "::1",
+        "1::",
+        "1:2:3:4:5:6:7:8",
+        "1::8",
+        "1:2:3:4:5:6:7::",
+        "::2:3:4:5:6:7:8",
+        "fe80::ABCD",
+        "::ffff:10.0.0.1",
+        "1:2:3:4:5:6:10.0.0.1",
+    };
+    static const char *const bad[] = {
+        ":",
+        ":::",
+        "1",
+        "1:2",
+        "1:2:3:4:5:6:7",
+        "1:2:3:4:5:6:7:8:9",
+        "1::2::3",
+        "12345::",
+        "g::",
+        "::1:",
+        ":1::",
+        "1:2:3:4:5:6:7:10.0.0.1",
+        "::10.0.0.256",
+        "::1%eth0",
+        "1:2:3:4::5:6:7:8",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        CHECK_STR(config_server_split(slice_str(good[i]), &parts) == NULL ? good[i] : "refused",
+                  good[i]);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        CHECK_STR(config_server_split(slice_str(bad[i]), &parts) != NULL ? bad[i] : "accepted",
+                  bad[i]);
+    }
+}
