@@ -48,8 +48,8 @@ static char *cut_flags(char *text, const char **values, uint32_t *count)
         char *space = strchr(text, ' ');
         if (space != NULL && *count < flag_count_max) {
             *space = '\0';
-            values[2 * *count] = text;
-            values[2 * *count + 1] = space + 1;
+            values[2 * (size_t)*count] = text;
+            values[2 * (size_t)*count + 1] = space + 1;
             *count += 1;
         }
         text = end + 1;

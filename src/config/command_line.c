@@ -34,6 +34,7 @@ enum status config_command_line_read(char **words, int word_count, const char **
                                      struct config_source *out, struct config_error *error)
 {
     struct config_source source = {.values = pairs};
+    const char **next = pairs;
 
     for (int i = 0; i < word_count; i++) {
         const char *flag = words[i];
@@ -55,8 +56,8 @@ enum status config_command_line_read(char **words, int word_count, const char **
         if (strcmp(flag, "--config") == 0) {
             source.path = value;
         } else {
-            pairs[2 * source.value_count] = flag;
-            pairs[2 * source.value_count + 1] = value;
+            *next++ = flag;
+            *next++ = value;
             source.value_count++;
         }
     }

@@ -260,6 +260,7 @@ static void write_man_front(FILE *out, const struct config_manual_page *page)
 {
     fprintf(out,
             ".TH WARMPATH 8 \"\" \"warmpath %s\" \"System Manager's Manual\"\n"
+            ".nh\n.ad l\n" // a name broken in two cannot be searched for
             ".SH NAME\nwarmpath \\- load balancer for language model inference\n"
             ".SH SYNOPSIS\n",
             page->version);

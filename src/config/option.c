@@ -180,6 +180,8 @@ void config_option_flag(const struct config_option *option, char flag[config_fla
     int size = snprintf(flag, config_flag_size_max, "--%s", name);
     ASSERT(size > 2 && size < config_flag_size_max);
     for (char *at = flag; *at != '\0'; at++) {
-        *at = *at == '.' || *at == '_' ? '-' : *at;
+        if (*at == '.' || *at == '_') {
+            *at = '-';
+        }
     }
 }

@@ -19,8 +19,8 @@ void config_quote(struct text *out, const char *text)
 
     text_add_str(out, "\"");
     for (size_t i = 0; i < shown; i++) {
-        char byte = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-        text_add(out, slice_of(&byte, 1));
+        bool printable = text[i] >= ' ' && text[i] <= '~';
+        text_add(out, printable ? slice_of(&text[i], 1) : slice_str("?"));
     }
     text_add_str(out, shown < size ? "...\"" : "\"");
 }
@@ -111,7 +111,7 @@ static bool number_of_bytes(struct slice text, uint64_t *out)
 static bool number_of_ms(struct slice text, uint64_t *out)
 {
     static const struct unit units[] = {
-        {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000},
+        {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
     };
     return number_in(text, units, ARRAY_COUNT(units), out);
 }

@@ -170,8 +170,8 @@ TEST(the_manual_page_has_every_option_and_sections_in_order)
 
 TEST(no_line_of_the_manual_page_is_a_request_by_accident)
 {
-    static const char *const requests[] = {".TH ",  ".SH ",  ".SS ",  ".TP\n", ".PP\n",
-                                           ".br\n", ".RS\n", ".RE\n", ".nf\n", ".fi\n"};
+    static const char *const requests[] = {".TH ",  ".SH ",  ".SS ",  ".TP\n", ".PP\n", ".br\n",
+                                           ".RS\n", ".RE\n", ".nf\n", ".fi\n", ".nh\n", ".ad l\n"};
     char *page = written(write_man);
     uint32_t strays = 0;
     for (const char *at = page; *at != '\0';) {
@@ -193,16 +193,10 @@ TEST(the_example_is_accepted_as_it_stands)
     CHECK_EQ(config->backends[3].pool, 1);
 }
 
-// Nothing but the test's own process reads the environment.
-static bool is_asked_to_write(void)
-{
-    return getenv("WRITE_DOCS") != NULL; // NOLINT(concurrency-mt-unsafe)
-}
-
 TEST(docs_configuration_md_is_what_the_rows_generate)
 {
     char *page = written(config_manual_write_markdown);
-    if (is_asked_to_write()) {
+    if (secure_getenv("WRITE_DOCS") != NULL) {
         FILE *out = fopen(docs_path, "w");
         ASSERT(out != NULL);
         fputs(page, out);

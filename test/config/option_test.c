@@ -7,11 +7,23 @@
 #include "config/config.h"
 #include "test.h"
 
-static const struct config_option_table *const tables[] = {
-    &config_options,
-    &config_backend_options,
-    &config_pool_options,
-};
+// Row `index` of all three tables one after the other, and its table; NULL past the last.
+static const struct config_option *row_at(uint32_t index, const struct config_option_table **table)
+{
+    static const struct config_option_table *const tables[] = {
+        &config_options,
+        &config_backend_options,
+        &config_pool_options,
+    };
+    for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
+        *table = tables[t];
+        if (index < tables[t]->count) {
+            return &tables[t]->rows[index];
+        }
+        index -= tables[t]->count;
+    }
+    return NULL;
+}
 
 TEST(finds_a_row_by_name_and_by_flag)
 {
@@ -41,19 +53,17 @@ TEST(backends_have_a_flag_of_their_own_and_pools_have_none)
 
 TEST(names_are_unique_in_their_table_and_flags_in_the_program)
 {
-    for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
-        for (uint32_t i = 0; i < tables[t]->count; i++) {
-            const struct config_option *row = &tables[t]->rows[i];
-            CHECK(config_option_find(tables[t], row->name) == row);
+    const struct config_option_table *table;
+    const struct config_option *row;
+    char flag[config_flag_size_max];
+
+    for (uint32_t i = 0; (row = row_at(i, &table)) != NULL; i++) {
+        CHECK(config_option_find(table, row->name) == row);
+        if (table != &config_options || !row->has_flag) {
+            continue;
         }
-    }
-    for (uint32_t i = 0; i < config_options.count; i++) {
-        const struct config_option *row = &config_options.rows[i];
-        if (row->has_flag) {
-            char flag[config_flag_size_max];
-            config_option_flag(row, flag);
-            CHECK(config_option_find_flag(flag + 2) == row);
-        }
+        config_option_flag(row, flag);
+        CHECK(config_option_find_flag(flag + 2) == row);
     }
 }
 
@@ -90,75 +100,110 @@ static size_t field_size(const struct config_option *row)
 
 TEST(the_field_of_a_row_has_the_type_that_its_kind_writes)
 {
-    for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
-        for (uint32_t i = 0; i < tables[t]->count; i++) {
-            const struct config_option *row = &tables[t]->rows[i];
-            if (row->items != NULL) {
-                CHECK(row->kind == row->items->rows[0].kind);
-                CHECK_STR(row->items->name, row->name);
-                continue;
-            }
-            CHECK_EQ(row->size, field_size(row));
-            CHECK(row->size == 1 || row->size == 4 || row->size == 8 || row->is_list);
-            CHECK(row->offset + row->size <= tables[t]->item_size);
+    const struct config_option_table *table;
+    const struct config_option *row;
+
+    for (uint32_t i = 0; (row = row_at(i, &table)) != NULL; i++) {
+        if (row->items != NULL) {
+            continue;
+        }
+        CHECK_EQ(row->size, field_size(row));
+        CHECK(row->size == 1 || row->size == 4 || row->size == 8 || row->is_list);
+        CHECK(row->offset + row->size <= table->item_size);
+    }
+}
+
+TEST(a_list_of_things_takes_what_the_first_row_of_a_thing_takes)
+{
+    const struct config_option_table *table;
+    const struct config_option *row;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; (row = row_at(i, &table)) != NULL; i++) {
+        if (row->items == NULL) {
+            continue;
+        }
+        CHECK(row->kind == row->items->rows[0].kind);
+        CHECK_STR(row->items->name, row->name);
+        count++;
+    }
+    CHECK_EQ(count, 2);
+}
+
+// The row after `row` in its table that has the same field; NULL: there is none.
+static const struct config_option *twin_of(const struct config_option *row,
+                                           const struct config_option_table *table)
+{
+    for (const struct config_option *twin = row + 1; twin < table->rows + table->count; twin++) {
+        if (row->items == NULL && twin->items == NULL && row->offset == twin->offset) {
+            return twin;
         }
     }
+    return NULL;
 }
 
 TEST(two_rows_share_a_field_only_as_a_secret_and_its_file)
 {
-    for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
-        const struct config_option *rows = tables[t]->rows;
-        for (uint32_t i = 0; i < tables[t]->count; i++) {
-            for (uint32_t k = i + 1; k < tables[t]->count; k++) {
-                if (rows[i].items == NULL && rows[k].items == NULL &&
-                    rows[i].offset == rows[k].offset) {
-                    CHECK(rows[i].kind == &config_kind_secret);
-                    CHECK(rows[k].kind == &config_kind_secret_file);
-                }
-            }
-        }
+    const struct config_option_table *table;
+    const struct config_option *row;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; (row = row_at(i, &table)) != NULL; i++) {
+        const struct config_option *twin = twin_of(row, table);
+        CHECK(twin == NULL || row->kind == &config_kind_secret);
+        CHECK(twin == NULL || twin->kind == &config_kind_secret_file);
+        count += twin != NULL;
+    }
+    CHECK_EQ(count, 3);
+}
+
+static bool is_number(const struct config_option *row)
+{
+    return row->kind == &config_kind_count || row->kind == &config_kind_size ||
+           row->kind == &config_kind_duration;
+}
+
+static bool accepts(const struct config_option *row, const char *text)
+{
+    uint64_t field[2];
+    char space[256];
+    struct text why = text_over(space, sizeof(space));
+    return row->kind->read(row, text, field, &why);
+}
+
+TEST(numbers_have_bounds_that_are_accepted_and_defaults_within)
+{
+    const struct config_option_table *table;
+    const struct config_option *row;
+
+    for (uint32_t i = 0; (row = row_at(i, &table)) != NULL; i++) {
+        CHECK_EQ(row->low != NULL && row->high != NULL, is_number(row));
+        CHECK_EQ(row->choices != NULL, row->kind == &config_kind_choice);
+        CHECK(!row->is_list || row->most > 0);
+        CHECK(!is_number(row) || accepts(row, row->low));
+        CHECK(!is_number(row) || accepts(row, row->high));
+        CHECK(row->is_list || row->fallback == NULL || accepts(row, row->fallback));
     }
 }
 
-TEST(numbers_have_bounds_and_defaults_are_within)
+static uint32_t count_of(const char *text, char byte)
 {
-    for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
-        for (uint32_t i = 0; i < tables[t]->count; i++) {
-            const struct config_option *row = &tables[t]->rows[i];
-            bool is_number = row->kind == &config_kind_count || row->kind == &config_kind_size ||
-                             row->kind == &config_kind_duration;
-            CHECK_EQ(row->low != NULL && row->high != NULL, is_number);
-            CHECK_EQ(row->choices != NULL, row->kind == &config_kind_choice);
-            CHECK(!row->is_list || row->most > 0);
-            if (row->is_list || row->fallback == NULL) {
-                continue;
-            }
-            uint64_t field[2];
-            char space[256];
-            struct text why = text_over(space, sizeof(space));
-            CHECK(row->kind->read(row, row->fallback, field, &why));
-            if (is_number) { // the bounds themselves are accepted
-                CHECK(row->kind->read(row, row->low, field, &why));
-                CHECK(row->kind->read(row, row->high, field, &why));
-            }
-        }
+    uint32_t count = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        count += *at == byte;
     }
+    return count;
 }
 
 TEST(every_row_explains_itself_in_sentences)
 {
-    for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
-        for (uint32_t i = 0; i < tables[t]->count; i++) {
-            const char *help = tables[t]->rows[i].help;
-            size_t size = strlen(help);
-            CHECK(size > 20 && help[size - 1] == '.');
-            CHECK(strstr(help, "  ") == NULL && strchr(help, '\n') == NULL);
-            uint32_t backquotes = 0;
-            for (const char *at = help; *at != '\0'; at++) {
-                backquotes += *at == '`';
-            }
-            CHECK_EQ(backquotes % 2, 0);
-        }
+    const struct config_option_table *table;
+    const struct config_option *row;
+
+    for (uint32_t i = 0; (row = row_at(i, &table)) != NULL; i++) {
+        size_t size = strlen(row->help);
+        CHECK(size > 20 && row->help[size - 1] == '.');
+        CHECK(strstr(row->help, "  ") == NULL && strchr(row->help, '\n') == NULL);
+        CHECK_EQ(count_of(row->help, '`') % 2, 0);
     }
 }

@@ -48,7 +48,7 @@ __attribute__((unused)) static const char *outcome(const char *yaml)
 __attribute__((unused)) static const char *outcome_with(const char *yaml, const char *const *flags)
 {
     struct config_source source = {.values = flags, .read = read_secret_path};
-    while (flags[2 * source.value_count] != NULL) {
+    while (flags[2 * (size_t)source.value_count] != NULL) {
         source.value_count++;
     }
     return outcome_of(&source, slice_str(yaml), "f");
