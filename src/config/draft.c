@@ -8,8 +8,10 @@
 #include <stdio.h>
 
 // `name` goes in front, or the flag where it was one.
-static void describe(struct config_draft *draft, struct config_place place, const char *name,
-                     const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void describe(struct config_draft *draft,
+                                                           struct config_place place,
+                                                           const char *name, const char *format,
+                                                           va_list args)
 {
     struct config_error *error = draft->error;
     const char *subject = place.flag != NULL ? place.flag : name;
