@@ -86,7 +86,7 @@ static const struct sample {
 } samples[] = {
     {"listen", ":1", ":1", 0, ""},
     {"workers", "7", NULL, 7, ""},
-    {"policy", "round_robin", "round_robin", 0, ""},
+    {"policy", "least_requests", "least_requests", 0, ""},
     {"load_bound_percent", "150", NULL, 150, ""},
     {"session_headers", "x-a", "x-a", 0, ""},
     {"authorization", "strip", NULL, CONFIG_AUTHORIZATION_STRIP, ""},
