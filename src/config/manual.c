@@ -15,11 +15,12 @@ enum { page_width = 80, help_indent = 8, describe_size_max = 256 };
 const char config_manual_example[] =
     "# Two pools of engines behind one address, with TLS towards clients.\n"
     "listen: :8443\n"
-    "policy: round_robin\n"
+    "policy: weighted_least_requests\n"
     "\n"
     "pools:\n"
     "  - name: chat\n"
     "  - name: embeddings\n"
+    "    policy: round_robin\n"
     "    models: [bge-m3]\n"
     "\n"
     "backends:\n"
