@@ -110,7 +110,7 @@ static void check_config(const struct config *config)
 
 static void check_error(const struct config_error *error, struct slice yaml)
 {
-    uint32_t lines = 1;
+    uint32_t lines = 2; // the end of the text counts as a line of its own
     for (size_t i = 0; i < yaml.size; i++) {
         // Carriage returns and the line breaks of Unicode count as well; each has at least a byte
         // below 0x20 or above 0x7f.
