@@ -94,15 +94,11 @@ static enum status check_twins(const struct config_binding *binding,
         if (twin == option || twin->items != NULL || twin->offset != option->offset) {
             continue;
         }
-        struct config_place *other = &binding->places[i];
-        if (!config_place_is_set(*other)) {
-            continue;
-        }
-        if ((other->flag != NULL) == (place.flag != NULL)) {
+        struct config_place other = binding->places[i];
+        if (config_place_is_set(other) && (other.flag != NULL) == (place.flag != NULL)) {
             return config_refuse_option(binding, option, place, "%s is set as well; keep one",
                                         twin->name);
         }
-        *other = (struct config_place){0};
     }
     return STATUS_OK;
 }

@@ -82,6 +82,9 @@ TEST(backends_fit_in_their_slots)
     CHECK_STR(outcome("limits: {backends: 2}\nbackends: [http://a, http://b]\n"), "ok");
     CHECK_STR(outcome("limits: {backends: 2}\nbackends:\n- http://a\n- http://b\n- http://c\n"),
               "f:5:3: 3 backends are more than limits.backends, which is 2");
+    CHECK_STR(outcome_with("limits: {backends: 1}\n",
+                           FLAGS("--backend", "http://a", "--backend", "http://b")),
+              "command line: --backend: 2 backends are more than limits.backends, which is 1");
 }
 
 TEST(without_pools_there_is_one_with_the_global_policy)
