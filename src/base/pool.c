@@ -6,8 +6,11 @@
 
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+// gcc says it with a macro, clang with a feature.
+#if defined(__SANITIZE_ADDRESS__)
+#define POISON 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
 #define POISON 1
 #endif
 #endif

@@ -22,6 +22,9 @@
 struct fleet;
 struct reclaim;
 
+// More pools than anyone has named; fixed, so that views and plans of different age agree on it.
+enum { fleet_pool_count_max = 64 };
+
 struct fleet_limits {
     uint32_t backend_count_max;
     uint32_t pool_count;

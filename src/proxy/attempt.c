@@ -105,7 +105,7 @@ bool attempt_may_retry(struct exchange *x, enum failure failure)
     if (!failures[failure].is_retried || x->head == NULL || x->tried.count == route_tried_max) {
         return false;
     }
-    if (!failures[failure].is_free && x->attempts > config->retry.attempts) {
+    if (!failures[failure].is_free && x->attempts >= config->retry.attempts) {
         return false;
     }
     read_request(x, &scratch, &request);

@@ -167,22 +167,21 @@ static void keep_house(struct timer *timer)
 // A route has the policies of one plan.  False when memory is short: the old one stays.
 static bool take_policies(struct worker *worker, const struct config *config)
 {
-    const struct policy **policies = calloc(config->pool_count, sizeof(*policies));
-    if (policies == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        policies[i] = policy_find(config->pools[i].policy);
+    const struct policy *policies[fleet_pool_count_max];
+
+    // A view may be of another age than the plan: pools that it has and the plan has not go by the
+    // first one's policy for a turn.
+    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
+        policies[i] = policy_find(config->pools[i < config->pool_count ? i : 0].policy);
         ASSERT(policies[i] != NULL);
     }
     struct route *route = route_create(&(struct route_options){
         .policies = policies,
-        .pool_count = config->pool_count,
-        .target_count_max = config->limits.backends,
+        .pool_count = fleet_pool_count_max,
+        .target_count_max = worker->backend_count_max,
         .load_bound_percent = config->load_bound_percent,
         .seed = rng_next(&worker->rng),
     });
-    free(policies);
     if (route == NULL) {
         return false;
     }

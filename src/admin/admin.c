@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/admin.h"
+
+#include "admin/admin_api.h"
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "http/head.h"
+#include "http/problem.h"
+#include "sys/tcp.h"
+#include "sys/transport.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    connection_count_max = 64,
+    request_size_max = 65536,
+    answer_size_max = 8 << 20, // thousands of backends with their models
+    time_ms_max = 10000,
+};
+
+struct connection {
+    struct transport transport; // first: `ready` finds us from here
+    struct admin *admin;
+    struct connection *next;
+    struct connection **link;
+    struct timer timer;
+    struct loop_deferred recycle;
+    struct http_head head;
+    uint8_t in[request_size_max];
+    uint32_t in_size;
+    uint8_t *out; // NULL until there is an answer
+    size_t out_size;
+    size_t sent;
+};
+
+struct admin {
+    struct loop_source source; // first: the listener's `ready` finds us from here
+    struct admin_options options;
+    struct connection *connections;
+    uint32_t connection_count;
+    uint64_t start_ms;
+};
+
+static void recycle(struct loop_deferred *deferred)
+{
+    struct connection *c =
+        (struct connection *)((char *)deferred - offsetof(struct connection, recycle));
+    free(c->out);
+    free(c);
+}
+
+static void drop(struct connection *c)
+{
+    struct loop *loop = c->admin->options.loop;
+    *c->link = c->next;
+    if (c->next != NULL) {
+        c->next->link = c->link;
+    }
+    c->admin->connection_count--;
+    loop_disarm(loop, &c->timer);
+    transport_close(&c->transport, loop, TRANSPORT_ORDERLY);
+    loop_defer(loop, &c->recycle);
+}
+
+// In constant time, so that the token cannot be guessed byte by byte.
+static bool token_is_good(const struct connection *c)
+{
+    const struct config *config = *c->admin->options.config;
+    const struct http_field *field = http_head_find(&c->head, HTTP_NAME_AUTHORIZATION);
+    static const char scheme[] = "Bearer ";
+
+    if (field == NULL || config->admin.token == NULL) {
+        return false;
+    }
+    struct slice given = http_field_value(&c->head, field);
+    if (given.size < sizeof(scheme) - 1 ||
+        !slice_equal_nocase(slice_of(given.bytes, sizeof(scheme) - 1), slice_str(scheme))) {
+        return false;
+    }
+    given = slice_of(given.bytes + sizeof(scheme) - 1, given.size - (sizeof(scheme) - 1));
+    struct slice wanted = slice_str(config->admin.token);
+    volatile uint8_t differs = given.size != wanted.size;
+    for (size_t i = 0; i < given.size; i++) {
+        differs |= (uint8_t)(given.bytes[i] ^ wanted.bytes[wanted.size > 0 ? i % wanted.size : 0]);
+    }
+    return differs == 0;
+}
+
+static void refuse(struct text *out, enum http_problem problem, const char *detail)
+{
+    http_problem_answer(&(struct http_problem_answer){.problem = problem,
+                                                      .detail = slice_str(detail),
+                                                      .close = true},
+                        out);
+}
+
+static void make_answer(struct connection *c, enum status status)
+{
+    struct admin *admin = c->admin;
+    uint64_t now_ms = loop_now_ms(admin->options.loop);
+
+    c->out = malloc(answer_size_max);
+    ASSERT(c->out != NULL);
+    struct text out = text_over(c->out, answer_size_max);
+    if (status == STATUS_MALFORMED) {
+        refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
+    } else if (status == STATUS_TOO_LARGE) {
+        refuse(&out, HTTP_PROBLEM_LARGE_BODY, "");
+    } else if (!slice_is(http_head_path(&c->head), "/health") && !token_is_good(c)) {
+        refuse(&out, HTTP_PROBLEM_UNAUTHORIZED, "");
+    } else {
+        struct admin_request request = {
+            .method = http_head_method(&c->head),
+            .path = http_head_path(&c->head),
+            .body = slice_of(c->in + c->head.size, c->head.content_length),
+        };
+        admin_api_answer(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
+    }
+    c->out_size = out.size;
+}
+
+// OK: the request is whole.
+static enum status scan(struct connection *c)
+{
+    if (c->head.size == 0) {
+        enum status status = http_head_feed(&c->head, slice_of(c->in, c->in_size));
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (c->head.framing == HTTP_CHUNKED) {
+            c->head.why = "this API takes bodies with a content-length";
+            return STATUS_MALFORMED;
+        }
+    }
+    if (c->head.content_length > request_size_max - c->head.size) {
+        return STATUS_TOO_LARGE;
+    }
+    return c->in_size >= c->head.size + c->head.content_length ? STATUS_OK : STATUS_AGAIN;
+}
+
+static enum status read_request(struct connection *c)
+{
+    while (c->out == NULL) {
+        size_t size = 0;
+        if (c->in_size == request_size_max) {
+            make_answer(c, STATUS_TOO_LARGE);
+            break;
+        }
+        enum status status =
+            transport_read(&c->transport, c->in + c->in_size, request_size_max - c->in_size, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        c->in_size += (uint32_t)size;
+        status = scan(c);
+        if (status != STATUS_AGAIN) {
+            make_answer(c, status);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status write_answer(struct connection *c)
+{
+    while (c->sent < c->out_size) {
+        struct slice rest = slice_of(c->out + c->sent, c->out_size - c->sent);
+        size_t size = 0;
+        enum status status = transport_write(&c->transport, &rest, 1, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        c->sent += size;
+    }
+    return STATUS_CLOSED; // said all
+}
+
+static void connection_ready(struct loop_source *source, uint32_t events)
+{
+    struct connection *c = (struct connection *)source;
+    transport_note(&c->transport, events);
+    enum status status = read_request(c);
+    if (status == STATUS_OK) {
+        status = write_answer(c);
+    }
+    if (status != STATUS_AGAIN) {
+        drop(c);
+    }
+}
+
+static void connection_expire(struct timer *timer)
+{
+    drop((struct connection *)((char *)timer - offsetof(struct connection, timer)));
+}
+
+static void take(struct admin *admin, int fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    if (c == NULL || admin->connection_count == connection_count_max) {
+        free(c);
+        tcp_close(&fd);
+        return;
+    }
+    c->transport.source.ready = connection_ready;
+    c->admin = admin;
+    c->timer.fire = connection_expire;
+    c->recycle.run = recycle;
+    http_head_start(&c->head, HTTP_KIND_REQUEST,
+                    (struct http_limits){.head_size = request_size_max, .target_size = 4096});
+    if (transport_open(&c->transport, admin->options.loop, fd, NULL, NULL) != STATUS_OK) {
+        free(c);
+        return;
+    }
+    c->next = admin->connections;
+    c->link = &admin->connections;
+    if (c->next != NULL) {
+        c->next->link = &c->next;
+    }
+    admin->connections = c;
+    admin->connection_count++;
+    loop_arm(admin->options.loop, &c->timer, time_ms_max);
+}
+
+static void listener_ready(struct loop_source *source, uint32_t events)
+{
+    struct admin *admin = (struct admin *)source;
+    struct address peer;
+    int fd = -1;
+
+    (void)events;
+    while (tcp_accept(source->fd, &fd, &peer) == STATUS_OK) {
+        take(admin, fd);
+    }
+}
+
+enum status admin_open(const struct admin_options *options, struct admin **out,
+                       char error[admin_error_size])
+{
+    struct admin *admin = calloc(1, sizeof(*admin));
+    struct address address;
+
+    ASSERT(admin != NULL);
+    admin->options = *options;
+    admin->start_ms = loop_now_ms(options->loop);
+    admin->source = (struct loop_source){.fd = -1, .ready = listener_ready};
+    if (address_parse(options->listen, &address) != STATUS_OK ||
+        tcp_probe_bind(&address) != STATUS_OK ||
+        tcp_listen(&address, &admin->source.fd) != STATUS_OK ||
+        loop_add(options->loop, &admin->source) != STATUS_OK) {
+        snprintf(error, admin_error_size, "cannot listen on %s for the admin API: %s",
+                 options->listen, strerrordesc_np(errno));
+        admin_close(&admin);
+        return STATUS_IO;
+    }
+    *out = admin;
+    return STATUS_OK;
+}
+
+void admin_close(struct admin **admin_ptr)
+{
+    struct admin *admin = *admin_ptr;
+    *admin_ptr = NULL;
+
+    if (admin == NULL) {
+        return;
+    }
+    while (admin->connections != NULL) {
+        drop(admin->connections);
+    }
+    loop_remove(admin->options.loop, &admin->source);
+    tcp_close(&admin->source.fd);
+    free(admin);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// admin.h -- the operator's API: JSON over HTTP, on its own listener, behind a bearer token.
+//
+//     GET    /status                 the router at a glance
+//     GET    /backends               all backends with state, load and models
+//     POST   /backends               add one: {"url": …, "weight": 1, "pool": …, "models": […]}
+//     GET    /backends/ID            one of them
+//     PATCH  /backends/ID            {"weight": n}
+//     DELETE /backends/ID            remove it; what runs on it goes on
+//     POST   /backends/ID/drain      nothing new goes there
+//     POST   /backends/ID/ready      the opposite
+//     GET    /health                 200, without a token: the process answers
+//
+// Each connection carries one request.  All limits are small and fixed: this is not a data plane.
+//
+// Threads: the keeper's.
+#pragma once
+
+#include "base/status.h"
+
+struct admin;
+struct config;
+struct fleet;
+struct loop;
+struct proxy;
+struct roster;
+
+enum { admin_error_size = 512 };
+
+struct admin_options {
+    struct loop *loop;
+    const char *listen;
+    struct fleet *fleet;
+    struct roster *roster;
+    struct config *const *config; // the one in force
+    struct proxy *const *proxy;   // NULL until it has started
+    void (*changed)(void *owner); // the fleet has news to publish
+    void *owner;
+};
+
+enum status admin_open(const struct admin_options *options, struct admin **out,
+                       char error[admin_error_size]);
+
+// Clears the caller's pointer, which may be NULL.
+void admin_close(struct admin **admin);

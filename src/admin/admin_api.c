@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/admin_api.h"
+
+#include "admin/admin.h"
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "config/endpoint.h"
+#include "feed/roster.h"
+#include "fleet/fleet.h"
+#include "http/problem.h"
+#include "proxy/proxy.h"
+#include "sys/tcp.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+enum {
+    answer_head_size = 256,
+    backend_weight_max = 256,
+    backend_models_max = 256,
+    host_size_max = 256,
+};
+
+// What a handler has to do with.
+struct call {
+    const struct admin_options *options;
+    const struct admin_request *request;
+    uint64_t now_ms;
+    uint64_t uptime_ms;
+    struct backend *backend; // of paths that name one
+    struct text *out;
+};
+
+static void problem(const struct call *call, enum http_problem which, const char *detail)
+{
+    http_problem_answer(
+        &(struct http_problem_answer){.problem = which, .detail = slice_str(detail), .close = true},
+        call->out);
+}
+
+// Writes a head with the length of the document that `write` makes.  The document is written first,
+// behind the room for the head, and the head is put in front of it.
+static void document(const struct call *call, uint16_t status, struct slice json)
+{
+    struct text *out = call->out;
+    text_add_format(out,
+                    "HTTP/1.1 %u %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n"
+                    "connection: close\r\n\r\n",
+                    status, http_reason(status), json.size);
+    text_add(out, json);
+}
+
+static void add_backend(const struct call *call, const struct backend *backend, struct text *json)
+{
+    const struct fleet *fleet = call->options->fleet;
+    const struct config *config = *call->options->config;
+    bool draining = fleet_is_draining(fleet, backend);
+    uint8_t space[64];
+    struct text address = text_over(space, sizeof(space));
+    const char *name;
+
+    address_format(&backend->address, &address);
+    text_add_format(json, "{\"id\":%lu,\"url\":", (unsigned long)backend->id);
+    text_add_json(json, slice_str(backend->url));
+    text_add_str(json, ",\"address\":");
+    text_add_json(json, text_slice(&address));
+    text_add_str(json, ",\"pool\":");
+    text_add_json(
+        json,
+        slice_str(backend->pool < config->pool_count ? config->pools[backend->pool].name : ""));
+    text_add_format(
+        json,
+        ",\"weight\":%u,\"state\":\"%s\",\"in_flight\":%u,\"requests\":%lu,\"failures\":%lu,"
+        "\"models\":[",
+        fleet_weight(fleet, backend), draining ? "draining" : backend_state(backend, call->now_ms),
+        atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed),
+        (unsigned long)atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed),
+        (unsigned long)atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed));
+    for (uint32_t i = 0; (name = fleet_model_name(fleet, backend, i)) != NULL; i++) {
+        text_add_str(json, i > 0 ? "," : "");
+        text_add_json(json, slice_str(name));
+    }
+    text_add_str(json, "]}");
+}
+
+// Runs `write` into memory of its own and sends what came out.
+static void send_written(const struct call *call, uint16_t status,
+                         void (*write)(const struct call *call, struct text *json))
+{
+    size_t capacity = call->out->capacity - answer_head_size;
+    uint8_t *space = malloc(capacity);
+    ASSERT(space != NULL);
+    struct text json = text_over(space, capacity);
+    write(call, &json);
+    if (json.overflow) {
+        problem(call, HTTP_PROBLEM_INTERNAL, "the list is too long for one answer");
+    } else {
+        document(call, status, text_slice(&json));
+    }
+    free(space);
+}
+
+static void write_one(const struct call *call, struct text *json)
+{
+    add_backend(call, call->backend, json);
+}
+
+static void write_list(const struct call *call, struct text *json)
+{
+    const struct backend *backend;
+    text_add_str(json, "{\"backends\":[");
+    for (uint32_t i = 0; (backend = fleet_at(call->options->fleet, i)) != NULL; i++) {
+        text_add_str(json, i > 0 ? "," : "");
+        add_backend(call, backend, json);
+    }
+    text_add_str(json, "]}");
+}
+
+static void write_status(const struct call *call, struct text *json)
+{
+    struct proxy_totals totals = {0};
+    const struct backend *backend;
+    uint32_t backends = 0;
+    uint32_t usable = 0;
+
+    if (*call->options->proxy != NULL) {
+        proxy_totals(*call->options->proxy, &totals);
+    }
+    while ((backend = fleet_at(call->options->fleet, backends)) != NULL) {
+        usable += backend_tier(backend, call->now_ms) != BACKEND_DOWN;
+        backends++;
+    }
+    text_add_format(json,
+                    "{\"version\":\"%s\",\"uptime_s\":%lu,\"in_flight\":%u,\"connections\":%u,"
+                    "\"requests\":%lu,\"retries\":%lu,\"problems\":%lu,\"body_memory\":%lu,"
+                    "\"buffers\":%lu,\"backends\":%u,\"usable_backends\":%u}",
+                    WARMPATH_VERSION, (unsigned long)(call->uptime_ms / 1000), totals.in_flight,
+                    totals.connection_count, (unsigned long)totals.request_count,
+                    (unsigned long)totals.retry_count, (unsigned long)totals.problem_count,
+                    (unsigned long)totals.body_memory, (unsigned long)totals.buffers_in_use,
+                    backends, usable);
+}
+
+static void write_ok(const struct call *call, struct text *json)
+{
+    (void)call;
+    text_add_str(json, "{\"status\":\"ok\"}");
+}
+
+// What a POST /backends asks for, checked field by field; false after a problem was answered.
+struct addition {
+    struct config_backend spec;
+    char host[host_size_max];
+    const char *models[backend_models_max];
+};
+
+static bool read_weight(const struct call *call, const cJSON *item, uint32_t *weight)
+{
+    bool good = cJSON_IsNumber(item) && item->valuedouble >= 1 &&
+                item->valuedouble <= backend_weight_max &&
+                item->valuedouble == (double)(uint32_t)item->valuedouble;
+    if (!good) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "weight must be a whole number from 1 to 256");
+        return false;
+    }
+    *weight = (uint32_t)item->valuedouble;
+    return true;
+}
+
+static bool read_url(const struct call *call, const cJSON *item, struct addition *out)
+{
+    struct config_endpoint endpoint;
+    if (!cJSON_IsString(item)) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "url is missing or not a string");
+        return false;
+    }
+    const char *why = config_url_split(slice_str(item->valuestring), &endpoint);
+    if (why == NULL && endpoint.host.size >= sizeof(out->host)) {
+        why = "the host is too long";
+    }
+    if (why != NULL) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, why);
+        return false;
+    }
+    memcpy(out->host, endpoint.host.bytes, endpoint.host.size);
+    out->host[endpoint.host.size] = '\0';
+    out->spec.url = item->valuestring;
+    out->spec.host = out->host;
+    out->spec.port = endpoint.port;
+    out->spec.tls = endpoint.tls;
+    return true;
+}
+
+static bool read_pool(const struct call *call, const cJSON *item, struct addition *out)
+{
+    const struct config *config = *call->options->config;
+    for (uint32_t i = 0; cJSON_IsString(item) && i < config->pool_count; i++) {
+        if (strcmp(config->pools[i].name, item->valuestring) == 0) {
+            out->spec.pool = i;
+            return true;
+        }
+    }
+    problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "there is no such pool");
+    return false;
+}
+
+static bool read_models(const struct call *call, const cJSON *list, struct addition *out)
+{
+    const cJSON *item;
+    bool good = cJSON_IsArray(list);
+    cJSON_ArrayForEach(item, list)
+    {
+        good = good && cJSON_IsString(item) && out->spec.models.count < backend_models_max;
+        if (good) {
+            out->models[out->spec.models.count++] = item->valuestring;
+        }
+    }
+    out->spec.models.items = out->models;
+    if (!good) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "models must be a list of strings");
+    }
+    return good;
+}
+
+static bool read_addition(const struct call *call, const cJSON *object, struct addition *out)
+{
+    const cJSON *item;
+    bool good = true;
+
+    *out = (struct addition){.spec = {.weight = 1}};
+    cJSON_ArrayForEach(item, object)
+    {
+        if (!good) {
+            return false;
+        }
+        if (strcmp(item->string, "url") == 0) {
+            good = read_url(call, item, out);
+        } else if (strcmp(item->string, "weight") == 0) {
+            good = read_weight(call, item, &out->spec.weight);
+        } else if (strcmp(item->string, "pool") == 0) {
+            good = read_pool(call, item, out);
+        } else if (strcmp(item->string, "models") == 0) {
+            good = read_models(call, item, out);
+        } else if (strcmp(item->string, "api_key") == 0 && cJSON_IsString(item)) {
+            out->spec.api_key = item->valuestring;
+        } else {
+            problem(call, HTTP_PROBLEM_BAD_DOCUMENT, item->string);
+            return false;
+        }
+    }
+    if (good && out->spec.url == NULL) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "url is missing");
+        return false;
+    }
+    return good;
+}
+
+// NULL after a problem was answered.
+static cJSON *read_body(const struct call *call)
+{
+    struct slice body = call->request->body;
+    cJSON *object = cJSON_ParseWithLength((const char *)body.bytes, body.size);
+    if (!cJSON_IsObject(object)) {
+        cJSON_Delete(object);
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "it is not a JSON object");
+        return NULL;
+    }
+    return object;
+}
+
+static void list_backends(const struct call *call)
+{
+    send_written(call, 200, write_list);
+}
+
+static void show_status(const struct call *call)
+{
+    send_written(call, 200, write_status);
+}
+
+static void show_health(const struct call *call)
+{
+    send_written(call, 200, write_ok);
+}
+
+static void show_backend(const struct call *call)
+{
+    send_written(call, 200, write_one);
+}
+
+static void add_one(const struct call *call)
+{
+    struct addition addition;
+    struct call answer = *call;
+    cJSON *object = read_body(call);
+
+    if (object != NULL && read_addition(call, object, &addition)) {
+        switch (roster_add(call->options->roster, &addition.spec, &answer.backend)) {
+        case STATUS_OK:
+            // A name that has yet to be resolved has no backend to show.
+            send_written(&answer, 201, answer.backend != NULL ? write_one : write_ok);
+            break;
+        case STATUS_MALFORMED:
+            problem(call, HTTP_PROBLEM_CONFLICT, "this url is in the fleet already");
+            break;
+        default:
+            problem(call, HTTP_PROBLEM_CONFLICT, "limits.backends is reached");
+            break;
+        }
+    }
+    cJSON_Delete(object);
+}
+
+static void change_one(const struct call *call)
+{
+    uint32_t weight = 0;
+    cJSON *object = read_body(call);
+    if (object == NULL) {
+        return;
+    }
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "weight");
+    if (cJSON_GetArraySize(object) != 1 || item == NULL) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "only weight can be changed");
+    } else if (read_weight(call, item, &weight)) {
+        fleet_set_weight(call->options->fleet, call->backend, weight);
+        call->options->changed(call->options->owner);
+        send_written(call, 200, write_one);
+    }
+    cJSON_Delete(object);
+}
+
+static void remove_one(const struct call *call)
+{
+    if (roster_remove(call->options->roster, call->backend) != STATUS_OK) {
+        problem(call, HTTP_PROBLEM_CONFLICT,
+                "it stands behind a DNS name; drain it, or remove the record");
+        return;
+    }
+    text_add_str(call->out, "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+}
+
+static void set_draining(const struct call *call, bool draining)
+{
+    fleet_set_draining(call->options->fleet, call->backend, draining);
+    call->options->changed(call->options->owner);
+    send_written(call, 200, write_one);
+}
+
+static void drain_one(const struct call *call)
+{
+    set_draining(call, true);
+}
+
+static void ready_one(const struct call *call)
+{
+    set_draining(call, false);
+}
+
+// Every path of the API; `#` stands for a backend's id.
+static const struct {
+    const char *method;
+    const char *path;
+    void (*run)(const struct call *call);
+} routes[] = {
+    {"GET", "/health", show_health},          {"GET", "/status", show_status},
+    {"GET", "/backends", list_backends},      {"POST", "/backends", add_one},
+    {"GET", "/backends/#", show_backend},     {"PATCH", "/backends/#", change_one},
+    {"DELETE", "/backends/#", remove_one},    {"POST", "/backends/#/drain", drain_one},
+    {"POST", "/backends/#/ready", ready_one},
+};
+
+// Whether `path` has that form; *id is what stands for the `#`.
+static bool path_matches(struct slice path, const char *form, struct slice *id)
+{
+    const char *hash = strchr(form, '#');
+    if (hash == NULL) {
+        return slice_is(path, form);
+    }
+    struct slice before = slice_of(form, (size_t)(hash - form));
+    struct slice after = slice_str(hash + 1);
+    if (path.size <= before.size + after.size ||
+        !slice_equal(slice_of(path.bytes, before.size), before) ||
+        !slice_equal(slice_of(path.bytes + path.size - after.size, after.size), after)) {
+        return false;
+    }
+    *id = slice_of(path.bytes + before.size, path.size - before.size - after.size);
+    return memchr(id->bytes, '/', id->size) == NULL;
+}
+
+void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
+                      uint64_t now_ms, uint64_t uptime_ms, struct text *out)
+{
+    struct call call = {.options = options,
+                        .request = request,
+                        .now_ms = now_ms,
+                        .uptime_ms = uptime_ms,
+                        .out = out};
+    bool path_is_known = false;
+
+    for (size_t i = 0; i < ARRAY_COUNT(routes); i++) {
+        struct slice id = {0};
+        uint64_t number = 0;
+        if (!path_matches(request->path, routes[i].path, &id)) {
+            continue;
+        }
+        path_is_known = true;
+        if (!slice_is(request->method, routes[i].method)) {
+            continue;
+        }
+        if (id.size > 0) {
+            call.backend = slice_parse_u64(id, &number) ? fleet_find(options->fleet, number) : NULL;
+            if (call.backend == NULL) {
+                problem(&call, HTTP_PROBLEM_NOT_FOUND, "there is no backend of that id");
+                return;
+            }
+        }
+        routes[i].run(&call);
+        return;
+    }
+    problem(&call, path_is_known ? HTTP_PROBLEM_NO_SUCH_METHOD : HTTP_PROBLEM_NOT_FOUND, "");
+}

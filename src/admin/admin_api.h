@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// admin_api.h -- what each path of the admin API does: a request in, an answer out, no sockets.
+#pragma once
+
+#include "base/slice.h"
+
+struct admin_options;
+struct text;
+
+struct admin_request {
+    struct slice method;
+    struct slice path;
+    struct slice body;
+};
+
+// Carries the request out and writes the whole answer, head included.  `uptime_ms` is how long the
+// process runs, `now_ms` the loop's time.
+void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
+                      uint64_t now_ms, uint64_t uptime_ms, struct text *out);

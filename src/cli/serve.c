@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// serve -- the router.  The main thread is the keeper: it owns the configuration and the fleet, asks
+// backends how they are, hears signals and answers operators; workers do the work.
+//
+//     SIGHUP           read the configuration again; on an error the old one stays
+//     SIGTERM, SIGINT  stop accepting, finish what runs, exit; a second one exits at once
+
+#include "admin/admin.h"
+#include "base/base.h"
+#include "base/reclaim.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "config/command_line.h"
+#include "config/config.h"
+#include "feed/prober.h"
+#include "feed/roster.h"
+#include "fleet/fleet.h"
+#include "proxy/proxy.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+#include "sys/signals.h"
+#include "sys/tcp.h"
+#include "sys/thread.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    // Listening waits this long at most for the first word of every backend.
+    first_round_ms = 1000,
+    tick_ms = 100,
+};
+
+struct keeper {
+    struct config_source source;
+    struct config *config;
+    struct loop *loop;
+    struct reclaim reclaim;
+    struct fleet *fleet;
+    struct prober *prober;
+    struct roster *roster;
+    struct proxy *proxy;
+    struct admin *admin;
+    struct signals *signals;
+    struct timer tick;
+    bool fleet_changed;
+    bool draining;
+    bool stopping;
+    uint64_t drain_until_ms; // UINT64_MAX: for as long as it takes
+};
+
+static void print_error(const struct config_error *error)
+{
+    char line[1024];
+    struct text text = text_over(line, sizeof(line));
+    config_error_write(error, &text);
+    fprintf(stderr, "%.*s\n", (int)text.size, line);
+}
+
+static void log_config_error(const struct config_error *error)
+{
+    char line[1024];
+    struct text text = text_over(line, sizeof(line));
+    config_error_write(error, &text);
+    log_error("%.*s; the old configuration stays in force", (int)text.size, line);
+}
+
+static void set_log_level(const struct config *config)
+{
+    static const enum log_level levels[] = {
+        [CONFIG_LOG_ERROR] = LOG_LEVEL_ERROR,
+        [CONFIG_LOG_WARN] = LOG_LEVEL_WARN,
+        [CONFIG_LOG_INFO] = LOG_LEVEL_INFO,
+        [CONFIG_LOG_DEBUG] = LOG_LEVEL_DEBUG,
+    };
+    log_set_level(levels[config->log_level]);
+}
+
+static void fleet_has_news(void *owner)
+{
+    struct keeper *keeper = owner;
+    keeper->fleet_changed = true;
+}
+
+// Several changes of one turn are one view.
+static void turn(void *owner)
+{
+    struct keeper *keeper = owner;
+    if (keeper->fleet_changed && fleet_publish(keeper->fleet)) {
+        keeper->fleet_changed = false;
+        if (keeper->proxy != NULL) {
+            proxy_wake(keeper->proxy);
+        }
+    }
+    if (keeper->draining && !keeper->stopping && proxy_is_drained(keeper->proxy)) {
+        keeper->stopping = true;
+        log_info("all requests have ended");
+        loop_stop(keeper->loop);
+    }
+}
+
+static void tick(struct timer *timer)
+{
+    struct keeper *keeper = (struct keeper *)((char *)timer - offsetof(struct keeper, tick));
+
+    fleet_reclaim(keeper->fleet);
+    const struct config *old = proxy_reclaim(keeper->proxy);
+    if (old != NULL) {
+        struct config *config = (struct config *)(uintptr_t)old; // ours, lent to the workers
+        config_destroy(&config);
+    }
+    if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
+        log_warn("requests that have not ended in time are cut");
+        keeper->stopping = true;
+        loop_stop(keeper->loop);
+    }
+    loop_arm(keeper->loop, timer, tick_ms);
+}
+
+static void warn_of_restart(const struct config *old, const struct config *new)
+{
+    bool differs = old->workers != new->workers || old->listen.count != new->listen.count ||
+                   old->limits.header_size != new->limits.header_size ||
+                   old->limits.body_size != new->limits.body_size ||
+                   old->limits.body_memory != new->limits.body_memory ||
+                   old->limits.connections != new->limits.connections ||
+                   old->limits.backends != new->limits.backends ||
+                   (old->tls.certificate == NULL) != (new->tls.certificate == NULL);
+    for (uint32_t i = 0; !differs && i < old->listen.count; i++) {
+        differs = strcmp(old->listen.items[i], new->listen.items[i]) != 0;
+    }
+    if (differs) {
+        log_warn("listen, workers, TLS on or off, and limits of sizes and counts take effect at "
+                 "the next start");
+    }
+}
+
+static void reload(struct keeper *keeper)
+{
+    struct config *config = NULL;
+    struct config_error error;
+    char why[proxy_error_size];
+
+    if (keeper->source.path == NULL) {
+        log_warn("SIGHUP: there is no configuration file to read again");
+        return;
+    }
+    if (config_load(&keeper->source, &config, &error) != STATUS_OK) {
+        log_config_error(&error);
+        return;
+    }
+    if (proxy_replan(keeper->proxy, config, why) != STATUS_OK) {
+        log_error("%s; the old configuration stays in force", why);
+        config_destroy(&config);
+        return;
+    }
+    warn_of_restart(keeper->config, config);
+    keeper->config = config; // the old one is freed when no worker sees it; see tick
+    set_log_level(config);
+    prober_set_config(keeper->prober, config);
+    roster_set_config(keeper->roster, config);
+    log_info("configuration reloaded");
+}
+
+static void heard(void *owner, enum signal_kind kind)
+{
+    struct keeper *keeper = owner;
+
+    if (keeper->proxy == NULL) {
+        keeper->stopping |= kind == SIGNAL_STOP;
+        return;
+    }
+    if (kind == SIGNAL_RELOAD) {
+        if (!keeper->draining) {
+            reload(keeper);
+        }
+        return;
+    }
+    if (keeper->draining) {
+        log_warn("second signal: stopping at once");
+        keeper->stopping = true;
+        loop_stop(keeper->loop);
+        return;
+    }
+    uint32_t limit_ms = keeper->config->timeouts.drain;
+    log_info("draining: no new connections, %u ms for what runs", limit_ms);
+    keeper->draining = true;
+    keeper->drain_until_ms = limit_ms == 0 ? UINT64_MAX : loop_now_ms(keeper->loop) + limit_ms;
+    proxy_drain(keeper->proxy);
+}
+
+// A backend that answers is known before the first client comes; one that hangs is not waited for.
+static void first_round(struct keeper *keeper)
+{
+    uint64_t until_ms = loop_now_ms(keeper->loop) + first_round_ms;
+
+    while (!keeper->stopping && loop_now_ms(keeper->loop) < until_ms &&
+           !(roster_has_resolved_all(keeper->roster) && prober_has_asked_all(keeper->prober))) {
+        loop_turn(keeper->loop, 50);
+        turn(keeper);
+    }
+}
+
+static bool set_up(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+
+    reclaim_init(&keeper->reclaim, worker_count);
+    if (loop_create(&keeper->loop) != STATUS_OK ||
+        signals_open(keeper->loop, heard, keeper, &keeper->signals) != STATUS_OK) {
+        return false;
+    }
+    keeper->fleet =
+        fleet_create(&(struct fleet_limits){.backend_count_max = config->limits.backends,
+                                            .pool_count = fleet_pool_count_max},
+                     &keeper->reclaim);
+    if (keeper->fleet == NULL) {
+        return false;
+    }
+    keeper->prober = prober_create(&(struct prober_options){.loop = keeper->loop,
+                                                            .fleet = keeper->fleet,
+                                                            .config = config,
+                                                            .changed = fleet_has_news,
+                                                            .owner = keeper});
+    if (keeper->prober == NULL) {
+        return false;
+    }
+    keeper->roster = roster_create(&(struct roster_options){.loop = keeper->loop,
+                                                            .fleet = keeper->fleet,
+                                                            .prober = keeper->prober,
+                                                            .config = config,
+                                                            .changed = fleet_has_news,
+                                                            .owner = keeper});
+    return keeper->roster != NULL;
+}
+
+static int run(struct keeper *keeper)
+{
+    uint32_t worker_count =
+        keeper->config->workers > 0 ? keeper->config->workers : thread_core_count();
+    char error[proxy_error_size];
+
+    worker_count =
+        worker_count < reclaim_reader_count_max ? worker_count : reclaim_reader_count_max;
+    if (!set_up(keeper, worker_count)) {
+        fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
+        return CLI_FAILED;
+    }
+    if (keeper->config->admin.listen != NULL &&
+        admin_open(&(struct admin_options){.loop = keeper->loop,
+                                           .listen = keeper->config->admin.listen,
+                                           .fleet = keeper->fleet,
+                                           .roster = keeper->roster,
+                                           .config = &keeper->config,
+                                           .proxy = &keeper->proxy,
+                                           .changed = fleet_has_news,
+                                           .owner = keeper},
+                   &keeper->admin, error) != STATUS_OK) {
+        fprintf(stderr, "warmpath: %s\n", error);
+        return CLI_FAILED;
+    }
+    first_round(keeper);
+    if (proxy_start(&(struct proxy_options){.config = keeper->config,
+                                            .fleet = keeper->fleet,
+                                            .reclaim = &keeper->reclaim,
+                                            .worker_count = worker_count},
+                    &keeper->proxy, error) != STATUS_OK) {
+        fprintf(stderr, "warmpath: %s\n", error);
+        return CLI_FAILED;
+    }
+    for (uint32_t i = 0; i < keeper->config->listen.count; i++) {
+        log_info("listening on %s with %u workers", keeper->config->listen.items[i], worker_count);
+    }
+    keeper->tick.fire = tick;
+    loop_arm(keeper->loop, &keeper->tick, tick_ms);
+    if (!keeper->stopping) {
+        loop_run(keeper->loop, turn, keeper);
+    }
+    return CLI_OK;
+}
+
+static void tear_down(struct keeper *keeper)
+{
+    admin_close(&keeper->admin);
+    proxy_stop(&keeper->proxy);
+    roster_destroy(&keeper->roster);
+    prober_destroy(&keeper->prober);
+    if (keeper->loop != NULL) {
+        loop_turn(keeper->loop, 0); // recycles what was closed
+        signals_close(&keeper->signals, keeper->loop);
+    }
+    fleet_destroy(&keeper->fleet);
+    loop_destroy(&keeper->loop);
+    config_destroy(&keeper->config);
+}
+
+int cli_serve(int word_count, char **words)
+{
+    static struct keeper keeper; // the program's one; too large for the stack
+    struct config_error error;
+    const char **pairs = calloc((size_t)word_count * 2 + 1, sizeof(*pairs));
+    int result = CLI_USAGE;
+
+    ASSERT(pairs != NULL);
+    if (config_command_line_read(words, word_count, pairs, &keeper.source, &error) != STATUS_OK ||
+        config_load(&keeper.source, &keeper.config, &error) != STATUS_OK) {
+        print_error(&error);
+    } else {
+        set_log_level(keeper.config);
+        tcp_limit_raise();
+        result = run(&keeper);
+    }
+    tear_down(&keeper);
+    free(pairs);
+    return result;
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/fetch.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "fleet/backend.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "sys/tcp.h"
+#include "sys/transport.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+enum {
+    // A list of models with all their permissions is some kilobytes each.
+    answer_size_max = 1 << 20,
+    request_size_max = 4096,
+    head_size_max = 65536,
+};
+
+struct fetch {
+    struct transport transport; // first: `ready` finds us from here
+    struct loop *loop;
+    struct timer timer;
+    struct loop_deferred recycle;
+    fetch_done_fn *done;
+    void *owner;
+    bool connected;
+    bool has_head;
+    uint8_t request[request_size_max];
+    uint32_t request_size;
+    uint32_t sent;
+    uint8_t *answer; // the head, then the body as far as it is known
+    size_t answer_size;
+    size_t scanned; // of a chunked body: what was looked at and kept
+    struct http_head head;
+    struct chunked chunks;
+};
+
+static void recycle(struct loop_deferred *deferred)
+{
+    struct fetch *fetch = (struct fetch *)((char *)deferred - offsetof(struct fetch, recycle));
+    free(fetch->answer);
+    free(fetch);
+}
+
+static void finish(struct fetch *fetch)
+{
+    loop_disarm(fetch->loop, &fetch->timer);
+    transport_close(&fetch->transport, fetch->loop, TRANSPORT_ORDERLY);
+    loop_defer(fetch->loop, &fetch->recycle);
+}
+
+void fetch_cancel(struct fetch **fetch_ptr)
+{
+    struct fetch *fetch = *fetch_ptr;
+    *fetch_ptr = NULL;
+    if (fetch != NULL) {
+        finish(fetch);
+    }
+}
+
+static void report(struct fetch *fetch, const struct fetch_result *result)
+{
+    finish(fetch);
+    fetch->done(fetch->owner, result);
+}
+
+static void fail(struct fetch *fetch, const char *why)
+{
+    report(fetch, &(struct fetch_result){.why = why});
+}
+
+static void succeed(struct fetch *fetch, size_t body_size)
+{
+    report(fetch, &(struct fetch_result){
+                      .status = fetch->head.status,
+                      .body = slice_of(fetch->answer + fetch->head.size, body_size),
+                  });
+}
+
+// OK: the answer is complete and *body_size says how long its body is.
+static enum status scan_body(struct fetch *fetch, bool closed, size_t *body_size)
+{
+    size_t size = fetch->answer_size - fetch->head.size;
+    size_t used = 0;
+    size_t kept = 0;
+    enum status status;
+
+    switch (fetch->head.framing) {
+    case HTTP_NO_BODY:
+        *body_size = 0;
+        return STATUS_OK;
+    case HTTP_LENGTH:
+        *body_size = fetch->head.content_length;
+        return size >= fetch->head.content_length ? STATUS_OK : STATUS_AGAIN;
+    case HTTP_UNTIL_CLOSE:
+        *body_size = size;
+        return closed ? STATUS_OK : STATUS_AGAIN;
+    case HTTP_CHUNKED:
+        status = chunked_scan(&fetch->chunks, fetch->answer + fetch->head.size + fetch->scanned,
+                              size - fetch->scanned, &used, &kept);
+        fetch->scanned += kept;
+        fetch->answer_size = fetch->head.size + fetch->scanned;
+        *body_size = fetch->scanned;
+        return status;
+    }
+    ASSERT(false);
+    return STATUS_MALFORMED;
+}
+
+// Looks at what has come.  OK: done, reported.  AGAIN: more must come.
+static enum status scan(struct fetch *fetch, bool closed)
+{
+    size_t body_size = 0;
+    enum status status;
+
+    while (!fetch->has_head) {
+        status = http_head_feed(&fetch->head, slice_of(fetch->answer, fetch->answer_size));
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (fetch->head.status >= 200) {
+            http_head_answer_framing(&fetch->head, false);
+            fetch->has_head = true;
+            chunked_start(&fetch->chunks, CHUNKED_KEEP_DATA);
+            break;
+        }
+        fetch->answer_size -= fetch->head.size;
+        memmove(fetch->answer, fetch->answer + fetch->head.size, fetch->answer_size);
+        http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
+                        (struct http_limits){head_size_max, head_size_max});
+        if (fetch->answer_size == 0) {
+            return STATUS_AGAIN;
+        }
+    }
+    status = scan_body(fetch, closed, &body_size);
+    if (status == STATUS_OK) {
+        succeed(fetch, body_size);
+    }
+    return status;
+}
+
+static void read_answer(struct fetch *fetch)
+{
+    while (fetch->transport.can_read) {
+        size_t size = 0;
+        if (fetch->answer_size == answer_size_max) {
+            fail(fetch, "the answer is too large");
+            return;
+        }
+        enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
+                                            answer_size_max - fetch->answer_size, &size);
+        if (status == STATUS_AGAIN) {
+            return;
+        }
+        if (status == STATUS_IO) {
+            fail(fetch, strerrordesc_np(errno));
+            return;
+        }
+        fetch->answer_size += size;
+        bool closed = status == STATUS_CLOSED;
+        status = scan(fetch, closed);
+        if (status == STATUS_OK) {
+            return;
+        }
+        if (status != STATUS_AGAIN || closed) {
+            fail(fetch, closed ? "the connection was closed" : "the answer is no HTTP");
+            return;
+        }
+    }
+}
+
+static enum status connect_and_send(struct fetch *fetch)
+{
+    if (!fetch->connected) {
+        if (!fetch->transport.can_write) {
+            return STATUS_AGAIN;
+        }
+        errno = tcp_error(fetch->transport.source.fd);
+        if (errno != 0) {
+            return STATUS_IO;
+        }
+        fetch->connected = true;
+    }
+    enum status status = transport_handshake(&fetch->transport);
+    while (status == STATUS_OK && fetch->sent < fetch->request_size) {
+        struct slice rest =
+            slice_of(fetch->request + fetch->sent, fetch->request_size - fetch->sent);
+        size_t size = 0;
+        status = transport_write(&fetch->transport, &rest, 1, &size);
+        fetch->sent += status == STATUS_OK ? (uint32_t)size : 0;
+    }
+    return status;
+}
+
+static void ready(struct loop_source *source, uint32_t events)
+{
+    struct fetch *fetch = (struct fetch *)source;
+    transport_note(&fetch->transport, events);
+    enum status status = connect_and_send(fetch);
+    if (status == STATUS_OK) {
+        read_answer(fetch);
+    } else if (status != STATUS_AGAIN) {
+        fail(fetch, transport_why(&fetch->transport));
+    }
+}
+
+static void expire(struct timer *timer)
+{
+    struct fetch *fetch = (struct fetch *)((char *)timer - offsetof(struct fetch, timer));
+    // Without a connection the only thing that this timer was for is the bad news.
+    bool opened = transport_is_open(&fetch->transport);
+    fail(fetch, opened ? "timed out" : "cannot connect");
+}
+
+static void write_request(struct fetch *fetch, const struct fetch_options *options)
+{
+    const struct backend *backend = options->backend;
+    struct text out = text_over(fetch->request, sizeof(fetch->request));
+    bool is_v6 = strchr(backend->host, ':') != NULL;
+
+    text_add_format(&out, "GET %s HTTP/1.1\r\nhost: %s%s%s:%u\r\n", options->path, is_v6 ? "[" : "",
+                    backend->host, is_v6 ? "]" : "", backend->port);
+    if (backend->authorization != NULL) {
+        text_add_format(&out, "authorization: %s\r\n", backend->authorization);
+    }
+    text_add_str(&out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n\r\n");
+    fetch->request_size = out.overflow ? 0 : (uint32_t)out.size;
+}
+
+struct fetch *fetch_start(const struct fetch_options *options)
+{
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+    uint8_t *answer = malloc(answer_size_max);
+    if (fetch == NULL || answer == NULL) {
+        free(fetch);
+        free(answer);
+        return NULL;
+    }
+    fetch->transport.source.ready = ready;
+    fetch->loop = options->loop;
+    fetch->timer.fire = expire;
+    fetch->recycle.run = recycle;
+    fetch->done = options->done;
+    fetch->owner = options->owner;
+    fetch->answer = answer;
+    write_request(fetch, options);
+    http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
+                    (struct http_limits){head_size_max, head_size_max});
+
+    int fd = -1;
+    struct tls_context *tls = options->backend->tls ? options->tls : NULL;
+    bool opened = (options->backend->tls == false || tls != NULL) &&
+                  tcp_connect(&options->backend->address, &fd) == STATUS_OK &&
+                  transport_open(&fetch->transport, options->loop, fd, tls,
+                                 options->backend->host) == STATUS_OK;
+    loop_arm(options->loop, &fetch->timer, opened ? options->timeout_ms : 0);
+    return fetch;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// fetch.h -- asks a backend one small question: GET a path, take the whole answer.
+//
+// For health probes and model lists, on the keeper's loop; never for clients' requests.  Each fetch
+// has its own connection, one deadline for all of it, and a bound on the answer.
+//
+// Threads: belongs to the thread of its loop.  Memory: a fetch owns itself until it is done.
+#pragma once
+
+#include "base/slice.h"
+
+struct backend;
+struct fetch;
+struct loop;
+struct tls_context;
+
+struct fetch_result {
+    uint16_t status;   // 0: there was no answer
+    struct slice body; // valid during the callback
+    const char *why;   // when there was no answer
+};
+
+typedef void fetch_done_fn(void *owner, const struct fetch_result *result);
+
+struct fetch_options {
+    struct loop *loop;
+    const struct backend *backend; // looked at only before fetch_start returns
+    struct tls_context *tls;       // for backends that want it
+    const char *path;
+    uint32_t timeout_ms;
+    fetch_done_fn *done; // called once, never from inside fetch_start
+    void *owner;
+};
+
+// NULL when memory is short.
+struct fetch *fetch_start(const struct fetch_options *options);
+
+// Ends it without its callback.  Clears the caller's pointer, which may be NULL.
+void fetch_cancel(struct fetch **fetch);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/models_list.h"
+
+#include "base/base.h"
+#include "fleet/fleet.h"
+#include "json/json.h"
+
+#include <stdlib.h>
+
+// Copies into list->memory with a NUL behind.
+static const char *keep(char **at, struct slice text)
+{
+    char *copy = *at;
+    memcpy(copy, text.bytes, text.size);
+    copy[text.size] = '\0';
+    *at += text.size + 1;
+    return copy;
+}
+
+static void take_entry(struct models_list *list, struct slice document, char **at)
+{
+    static const char *const names[] = {"id"};
+    struct json_value id[1] = {0};
+    uint8_t space[512];
+    struct slice name = {0};
+
+    if (list->count == models_list_count_max || json_find(document, names, 1, id) != STATUS_OK ||
+        id[0].kind != JSON_STRING ||
+        json_string_decode(id[0].raw, space, sizeof(space), &name) != STATUS_OK || name.size == 0 ||
+        memchr(name.bytes, '\0', name.size) != NULL) {
+        return;
+    }
+    // Written as a document of ours, so no byte of it may be a NUL; JSON has none outside strings
+    // and the scanner refuses them inside.
+    const char *kept_name = keep(at, name);
+    list->models[list->count++] =
+        (struct fleet_model){.name = kept_name, .document = keep(at, document)};
+}
+
+enum status models_list_read(struct slice body, struct models_list *out)
+{
+    static const char *const names[] = {"data"};
+    struct json_value data[1] = {0};
+
+    if (json_find(body, names, 1, data) != STATUS_OK || data[0].kind != JSON_ARRAY) {
+        return STATUS_MALFORMED;
+    }
+    struct models_list list = {
+        .models = calloc(models_list_count_max, sizeof(struct fleet_model)),
+        // A name is shorter than its document, and each of the two ends with a NUL.
+        .memory = malloc(2 * data[0].raw.size + 2),
+    };
+    if (list.models == NULL || list.memory == NULL) {
+        models_list_free(&list);
+        return STATUS_EXHAUSTED;
+    }
+    char *at = list.memory;
+    struct json json = json_open(data[0].raw);
+    struct json_item item;
+    if (json_next(&json, &item)) {
+        json_enter(&json);
+        while (json_next(&json, &item)) {
+            if (item.value.kind == JSON_OBJECT && json_skip(&json, &item.value)) {
+                take_entry(&list, item.value.raw, &at);
+            }
+        }
+    }
+    ASSERT(json_close(&json) == STATUS_OK); // json_find has read all of it
+    *out = list;
+    return STATUS_OK;
+}
+
+void models_list_free(struct models_list *list)
+{
+    free(list->models);
+    free(list->memory);
+    *list = (struct models_list){0};
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// models_list.h -- reads what a backend answers to GET /v1/models.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+struct fleet_model;
+
+enum { models_list_count_max = 4096 };
+
+struct models_list {
+    struct fleet_model *models; // names and documents are in `memory`
+    uint32_t count;
+    char *memory;
+};
+
+// {"object":"list","data":[{"id":"name",…},…]}.  MALFORMED when it is not that; an entry without a
+// usable id is left out.  On success the caller owes models_list_free.
+enum status models_list_read(struct slice body, struct models_list *out);
+void models_list_free(struct models_list *list);

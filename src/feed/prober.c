@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/prober.h"
+
+#include "base/base.h"
+#include "base/rng.h"
+#include "config/config.h"
+#include "feed/fetch.h"
+#include "feed/models_list.h"
+#include "fleet/fleet.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+#include "sys/tls.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+enum {
+    // While probes are off, models are asked for all the same.
+    models_timeout_ms = 10000,
+};
+
+// One backend under watch.
+struct watch {
+    struct prober *prober;
+    struct backend *backend; // NULL: the slot is not watched
+    struct timer timer;
+    struct fetch *health;
+    struct fetch *models;
+    uint64_t models_due_ms;
+    uint32_t successes; // in a row
+    uint32_t failures;  // in a row
+    bool asked_health;  // at least once, with an outcome
+    bool asked_models;
+    bool models_failed; // said so in the log
+};
+
+struct prober {
+    struct loop *loop;
+    struct fleet *fleet;
+    const struct config *config;
+    void (*changed)(void *owner);
+    void *owner;
+    struct tls_context *tls; // made when first needed
+    struct rng rng;
+    struct watch *watches; // by slot
+    uint32_t watch_count;
+};
+
+struct prober *prober_create(const struct prober_options *options)
+{
+    struct prober *prober = calloc(1, sizeof(*prober));
+    if (prober == NULL) {
+        return NULL;
+    }
+    prober->loop = options->loop;
+    prober->fleet = options->fleet;
+    prober->config = options->config;
+    prober->changed = options->changed;
+    prober->owner = options->owner;
+    prober->rng.state = clock_entropy();
+    prober->watch_count = options->config->limits.backends;
+    prober->watches = calloc(prober->watch_count, sizeof(*prober->watches));
+    if (prober->watches == NULL) {
+        prober_destroy(&prober);
+    }
+    return prober;
+}
+
+static void stop(struct watch *watch)
+{
+    fetch_cancel(&watch->health);
+    fetch_cancel(&watch->models);
+    loop_disarm(watch->prober->loop, &watch->timer);
+    *watch = (struct watch){0};
+}
+
+void prober_destroy(struct prober **prober_ptr)
+{
+    struct prober *prober = *prober_ptr;
+    *prober_ptr = NULL;
+
+    if (prober == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; prober->watches != NULL && i < prober->watch_count; i++) {
+        if (prober->watches[i].backend != NULL) {
+            stop(&prober->watches[i]);
+        }
+    }
+    tls_context_destroy(&prober->tls);
+    free(prober->watches);
+    free(prober);
+}
+
+void prober_set_config(struct prober *prober, const struct config *config)
+{
+    prober->config = config;
+    tls_context_destroy(&prober->tls); // trust may have changed
+}
+
+static struct tls_context *tls_of(struct prober *prober, const struct backend *backend)
+{
+    if (backend->tls && prober->tls == NULL) {
+        char error[tls_error_size];
+        struct tls_client_options options = {.ca = prober->config->backend_tls.ca,
+                                             .verify = prober->config->backend_tls.verify};
+        if (tls_client_create(&options, &prober->tls, error) != STATUS_OK) {
+            log_error("TLS to backends: %s", error);
+        }
+    }
+    return prober->tls;
+}
+
+static void set_health(struct watch *watch, enum backend_probe probe, const char *why)
+{
+    struct prober *prober = watch->prober;
+    struct backend *backend = watch->backend;
+    unsigned before = atomic_load_explicit(&backend->shared.probe, memory_order_relaxed);
+    uint64_t now_ms = loop_now_ms(prober->loop);
+
+    // Said again even if nothing changed: a sign of life shortens an ejection.
+    backend_set_probe(backend, probe, now_ms);
+    if (before == probe) {
+        return;
+    }
+    if (probe == BACKEND_PROBE_UP) {
+        log_info("backend %s is up", backend->url);
+        watch->models_due_ms = now_ms; // it may have come back with others
+    } else {
+        log_warn("backend %s is down: %s", backend->url, why);
+    }
+    fleet_touch(prober->fleet);
+    prober->changed(prober->owner);
+}
+
+static void health_done(void *owner, const struct fetch_result *result)
+{
+    struct watch *watch = owner;
+    const struct config *config = watch->prober->config;
+    bool well = result->status != 0 && result->status < 500;
+    bool is_first = !watch->asked_health;
+    const char *why = result->status == 0 ? result->why : "its health check says 5xx";
+
+    watch->health = NULL;
+    watch->asked_health = true;
+    watch->successes = well ? watch->successes + 1 : 0;
+    watch->failures = well ? 0 : watch->failures + 1;
+    if (well && (is_first || watch->successes >= config->health.rise)) {
+        set_health(watch, BACKEND_PROBE_UP, NULL);
+    } else if (!well && (is_first || watch->failures >= config->health.fall)) {
+        set_health(watch, BACKEND_PROBE_DOWN, why);
+    }
+}
+
+static void models_done(void *owner, const struct fetch_result *result)
+{
+    struct watch *watch = owner;
+    struct prober *prober = watch->prober;
+    struct models_list list;
+
+    watch->models = NULL;
+    watch->asked_models = true;
+    if (result->status != 200 || models_list_read(result->body, &list) != STATUS_OK) {
+        if (result->status != 0 && !watch->models_failed) {
+            log_info("backend %s does not list its models (status %u): it gets requests for any",
+                     watch->backend->url, result->status);
+            watch->models_failed = true;
+        }
+        return;
+    }
+    watch->models_failed = false;
+    fleet_set_models(prober->fleet, watch->backend, list.models, list.count);
+    models_list_free(&list);
+    prober->changed(prober->owner);
+}
+
+static void ask_models(struct watch *watch)
+{
+    struct prober *prober = watch->prober;
+    uint64_t now_ms = loop_now_ms(prober->loop);
+
+    if (!prober->config->models.learn || watch->models != NULL || now_ms < watch->models_due_ms) {
+        return;
+    }
+    watch->models_due_ms = now_ms + prober->config->models.interval;
+    watch->models = fetch_start(&(struct fetch_options){
+        .loop = prober->loop,
+        .backend = watch->backend,
+        .tls = tls_of(prober, watch->backend),
+        .path = "/v1/models",
+        .timeout_ms = models_timeout_ms,
+        .done = models_done,
+        .owner = watch,
+    });
+}
+
+static void ask_health(struct watch *watch)
+{
+    struct prober *prober = watch->prober;
+    const struct config *config = prober->config;
+
+    if (config->health.interval == 0 || watch->health != NULL) {
+        return;
+    }
+    watch->health = fetch_start(&(struct fetch_options){
+        .loop = prober->loop,
+        .backend = watch->backend,
+        .tls = tls_of(prober, watch->backend),
+        .path = config->health.path,
+        .timeout_ms = config->health.timeout,
+        .done = health_done,
+        .owner = watch,
+    });
+}
+
+static void ask(struct timer *timer)
+{
+    struct watch *watch = (struct watch *)((char *)timer - offsetof(struct watch, timer));
+    struct prober *prober = watch->prober;
+    const struct config *config = prober->config;
+    uint32_t interval =
+        config->health.interval != 0 ? config->health.interval : config->models.interval;
+    // A tenth of jitter, so that a thousand backends are not asked in the same millisecond.
+    uint32_t jitter = rng_below(&prober->rng, interval / 10 + 1);
+
+    ask_health(watch);
+    ask_models(watch);
+    loop_arm(prober->loop, timer, interval - interval / 20 + jitter);
+}
+
+void prober_watch(struct prober *prober, struct backend *backend)
+{
+    struct watch *watch = &prober->watches[backend->slot];
+
+    ASSERT(backend->slot < prober->watch_count && watch->backend == NULL);
+    *watch = (struct watch){.prober = prober, .backend = backend, .timer.fire = ask};
+    ask(&watch->timer);
+}
+
+void prober_forget(struct prober *prober, const struct backend *backend)
+{
+    struct watch *watch = &prober->watches[backend->slot];
+    ASSERT(watch->backend == backend);
+    stop(watch);
+}
+
+bool prober_has_asked_all(const struct prober *prober)
+{
+    for (uint32_t i = 0; i < prober->watch_count; i++) {
+        const struct watch *watch = &prober->watches[i];
+        bool health_pending = prober->config->health.interval != 0 && !watch->asked_health;
+        bool models_pending = prober->config->models.learn && !watch->asked_models;
+        if (watch->backend != NULL && (health_pending || models_pending)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/roster.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "feed/prober.h"
+#include "fleet/fleet.h"
+#include "sys/dns.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+#include "sys/tcp.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    // After a failure, when to ask DNS again.
+    dns_retry_ms = 2000,
+    url_size_max = 1024,
+};
+
+struct origin {
+    struct origin *next;
+    struct roster *roster;
+    char *url;
+    char *host;
+    char *api_key; // NULL: the configuration's
+    uint16_t port;
+    bool tls;
+    bool from_config;
+    bool in_new_config; // while a new configuration is applied
+    bool is_name;
+    bool has_resolved; // or failed to, once
+    bool is_resolving;
+    bool has_failed; // said so in the log
+    bool is_gone;    // to be freed when its query comes back
+    uint32_t weight;
+    uint32_t pool;
+    char **models;
+    uint32_t model_count;
+    struct timer timer;
+    struct backend *backends[dns_address_count_max];
+    uint32_t backend_count;
+};
+
+struct roster {
+    struct loop *loop;
+    struct fleet *fleet;
+    struct prober *prober;
+    const struct config *config;
+    void (*changed)(void *owner);
+    void *owner;
+    struct dns *dns; // made when the first name needs it
+    struct origin *origins;
+};
+
+static char *copy_text(const char *text)
+{
+    char *copy = text == NULL ? NULL : strdup(text);
+    ASSERT(text == NULL || copy != NULL);
+    return copy;
+}
+
+static void drop_backend(struct origin *origin, uint32_t index)
+{
+    struct roster *roster = origin->roster;
+    struct backend *backend = origin->backends[index];
+
+    log_info("backend %s leaves the fleet", backend->url);
+    prober_forget(roster->prober, backend);
+    fleet_remove(roster->fleet, backend);
+    origin->backends[index] = origin->backends[--origin->backend_count];
+}
+
+static struct backend *add_backend(struct origin *origin, const struct address *address)
+{
+    struct roster *roster = origin->roster;
+    char url[url_size_max];
+    struct text text = text_over(url, sizeof(url) - 1);
+
+    text_add_str(&text, origin->url);
+    if (origin->is_name) {
+        text_add_str(&text, "#");
+        address_format_host(address, &text);
+    }
+    url[text.size] = '\0';
+    struct backend *backend =
+        origin->backend_count == dns_address_count_max
+            ? NULL
+            : fleet_add(roster->fleet,
+                        &(struct fleet_spec){
+                            .url = url,
+                            .host = origin->host,
+                            .api_key =
+                                origin->api_key != NULL ? origin->api_key : roster->config->api_key,
+                            .port = origin->port,
+                            .tls = origin->tls,
+                            .weight = origin->weight,
+                            .pool = origin->pool,
+                            .address = *address,
+                            .models = (const char *const *)origin->models,
+                            .model_count = origin->model_count,
+                        });
+    if (backend == NULL) {
+        log_error("backend %s does not fit: limits.backends is %u", url,
+                  roster->config->limits.backends);
+        return NULL;
+    }
+    origin->backends[origin->backend_count++] = backend;
+    log_info("backend %s joins the fleet", url);
+    prober_watch(roster->prober, backend);
+    return backend;
+}
+
+static bool answer_has(const struct dns_answer *answer, const struct address *address)
+{
+    for (uint32_t i = 0; i < answer->address_count; i++) {
+        if (address_equal(&answer->addresses[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool origin_has(const struct origin *origin, const struct address *address)
+{
+    for (uint32_t i = 0; i < origin->backend_count; i++) {
+        if (address_equal(&origin->backends[i]->address, address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void follow(struct origin *origin, const struct dns_answer *answer)
+{
+    for (uint32_t i = origin->backend_count; i-- > 0;) {
+        if (!answer_has(answer, &origin->backends[i]->address)) {
+            drop_backend(origin, i);
+        }
+    }
+    for (uint32_t i = 0; i < answer->address_count; i++) {
+        if (!origin_has(origin, &answer->addresses[i])) {
+            add_backend(origin, &answer->addresses[i]);
+        }
+    }
+    origin->roster->changed(origin->roster->owner);
+}
+
+static void origin_free(struct origin *origin)
+{
+    loop_disarm(origin->roster->loop, &origin->timer);
+    for (uint32_t i = 0; i < origin->model_count; i++) {
+        free(origin->models[i]);
+    }
+    free(origin->models);
+    free(origin->url);
+    free(origin->host);
+    free(origin->api_key);
+    free(origin);
+}
+
+static void resolved(void *owner, const struct dns_answer *answer)
+{
+    struct origin *origin = owner;
+    const struct config *config = origin->roster->config;
+    uint32_t wait_ms = dns_retry_ms;
+
+    origin->is_resolving = false;
+    origin->has_resolved = true;
+    if (origin->is_gone) {
+        origin_free(origin);
+        return;
+    }
+    if (answer->status == STATUS_OK) {
+        origin->has_failed = false;
+        wait_ms = answer->ttl_ms;
+        wait_ms = wait_ms < config->dns.ttl_min ? config->dns.ttl_min : wait_ms;
+        wait_ms = wait_ms > config->dns.ttl_max ? config->dns.ttl_max : wait_ms;
+        follow(origin, answer);
+    } else if (!origin->has_failed) {
+        origin->has_failed = true;
+        log_warn("%s does not resolve: %s; %u known addresses stay", origin->host, answer->why,
+                 origin->backend_count);
+    }
+    loop_arm(origin->roster->loop, &origin->timer, wait_ms);
+}
+
+static const char *servers_of(const struct config *config, char *space, size_t size)
+{
+    struct text text = text_over(space, size - 1);
+    for (uint32_t i = 0; i < config->dns.servers.count; i++) {
+        text_add_str(&text, i > 0 ? "," : "");
+        text_add_str(&text, config->dns.servers.items[i]);
+    }
+    space[text.size] = '\0';
+    return text.size > 0 ? space : NULL;
+}
+
+static void resolve(struct timer *timer)
+{
+    struct origin *origin = (struct origin *)((char *)timer - offsetof(struct origin, timer));
+    struct roster *roster = origin->roster;
+    char servers[1024];
+    struct dns_options options = {.servers = servers_of(roster->config, servers, sizeof(servers))};
+
+    if (roster->dns == NULL && dns_create(roster->loop, &options, &roster->dns) != STATUS_OK) {
+        log_error("DNS cannot be set up, %s waits", origin->host);
+        loop_arm(roster->loop, timer, dns_retry_ms);
+        return;
+    }
+    origin->is_resolving = true;
+    dns_resolve(roster->dns, origin->host, origin->port, resolved, origin);
+}
+
+static struct origin *origin_find(const struct roster *roster, const char *url)
+{
+    struct origin *origin = roster->origins;
+    while (origin != NULL && strcmp(origin->url, url) != 0) {
+        origin = origin->next;
+    }
+    return origin;
+}
+
+static struct origin *origin_add(struct roster *roster, const struct config_backend *spec)
+{
+    struct origin *origin = calloc(1, sizeof(*origin));
+    ASSERT(origin != NULL);
+    *origin = (struct origin){
+        .roster = roster,
+        .url = copy_text(spec->url),
+        .host = copy_text(spec->host),
+        .api_key = copy_text(spec->api_key),
+        .port = spec->port,
+        .tls = spec->tls,
+        .weight = spec->weight,
+        .pool = spec->pool,
+        .timer.fire = resolve,
+    };
+    origin->models = calloc(spec->models.count + 1, sizeof(char *));
+    ASSERT(origin->models != NULL);
+    for (uint32_t i = 0; i < spec->models.count; i++) {
+        origin->models[origin->model_count++] = copy_text(spec->models.items[i]);
+    }
+    // At the end, so that backends keep the order of the configuration.
+    struct origin **link = &roster->origins;
+    while (*link != NULL) {
+        link = &(*link)->next;
+    }
+    *link = origin;
+    struct address address;
+    if (address_from_literal(spec->host, spec->port, &address) == STATUS_OK) {
+        origin->has_resolved = true;
+        add_backend(origin, &address);
+    } else {
+        origin->is_name = true;
+        resolve(&origin->timer);
+    }
+    return origin;
+}
+
+static void origin_remove(struct origin *origin)
+{
+    struct roster *roster = origin->roster;
+    struct origin **link = &roster->origins;
+
+    while (*link != origin) {
+        link = &(*link)->next;
+    }
+    *link = origin->next;
+    while (origin->backend_count > 0) {
+        drop_backend(origin, origin->backend_count - 1);
+    }
+    loop_disarm(roster->loop, &origin->timer);
+    if (origin->is_resolving) {
+        origin->is_gone = true; // freed when the query comes back
+    } else {
+        origin_free(origin);
+    }
+}
+
+// Whether the backends of an origin can stay as they are under a new line of configuration.
+static bool is_same(const struct origin *origin, const struct config_backend *spec)
+{
+    bool same = origin->pool == spec->pool && origin->model_count == spec->models.count;
+    for (uint32_t i = 0; same && i < spec->models.count; i++) {
+        same = strcmp(origin->models[i], spec->models.items[i]) == 0;
+    }
+    const char *key = spec->api_key == NULL ? "" : spec->api_key;
+    return same && strcmp(origin->api_key == NULL ? "" : origin->api_key, key) == 0;
+}
+
+static void apply(struct roster *roster, const struct config_backend *spec)
+{
+    struct origin *origin = origin_find(roster, spec->url);
+
+    if (origin != NULL && !is_same(origin, spec)) {
+        origin_remove(origin);
+        origin = NULL;
+    }
+    if (origin == NULL) {
+        origin = origin_add(roster, spec);
+    }
+    for (uint32_t i = 0; origin->weight != spec->weight && i < origin->backend_count; i++) {
+        fleet_set_weight(roster->fleet, origin->backends[i], spec->weight);
+    }
+    origin->weight = spec->weight;
+    origin->from_config = true;
+    origin->in_new_config = true;
+}
+
+void roster_set_config(struct roster *roster, const struct config *config)
+{
+    roster->config = config;
+    for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+        origin->in_new_config = false;
+    }
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        fleet_set_pool_models(roster->fleet, i, (const char *const *)config->pools[i].models.items,
+                              config->pools[i].models.count);
+    }
+    for (uint32_t i = 0; i < config->backend_count; i++) {
+        apply(roster, &config->backends[i]);
+    }
+    struct origin *origin = roster->origins;
+    while (origin != NULL) {
+        struct origin *next = origin->next;
+        if (origin->from_config && !origin->in_new_config) {
+            origin_remove(origin);
+        }
+        origin = next;
+    }
+    roster->changed(roster->owner);
+}
+
+struct roster *roster_create(const struct roster_options *options)
+{
+    struct roster *roster = calloc(1, sizeof(*roster));
+    if (roster == NULL) {
+        return NULL;
+    }
+    *roster = (struct roster){
+        .loop = options->loop,
+        .fleet = options->fleet,
+        .prober = options->prober,
+        .changed = options->changed,
+        .owner = options->owner,
+    };
+    roster_set_config(roster, options->config);
+    return roster;
+}
+
+void roster_destroy(struct roster **roster_ptr)
+{
+    struct roster *roster = *roster_ptr;
+    *roster_ptr = NULL;
+
+    if (roster == NULL) {
+        return;
+    }
+    dns_destroy(&roster->dns); // drops the open queries, so nobody is gone but not freed
+    while (roster->origins != NULL) {
+        struct origin *origin = roster->origins;
+        origin->is_resolving = false;
+        origin_remove(origin);
+    }
+    free(roster);
+}
+
+enum status roster_add(struct roster *roster, const struct config_backend *spec,
+                       struct backend **out)
+{
+    if (origin_find(roster, spec->url) != NULL) {
+        return STATUS_MALFORMED;
+    }
+    struct origin *origin = origin_add(roster, spec);
+    if (!origin->is_name && origin->backend_count == 0) {
+        origin_remove(origin);
+        return STATUS_EXHAUSTED;
+    }
+    *out = origin->backend_count > 0 ? origin->backends[0] : NULL;
+    roster->changed(roster->owner);
+    return STATUS_OK;
+}
+
+enum status roster_remove(struct roster *roster, struct backend *backend)
+{
+    for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+        if (origin->is_name || origin->backend_count == 0 || origin->backends[0] != backend) {
+            continue;
+        }
+        origin_remove(origin);
+        roster->changed(roster->owner);
+        return STATUS_OK;
+    }
+    return STATUS_MALFORMED;
+}
+
+bool roster_has_resolved_all(const struct roster *roster)
+{
+    for (const struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+        if (!origin->has_resolved) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// roster.h -- who is in the fleet: what the configuration says, what operators added, and what DNS
+// makes of names.
+//
+// An origin is one line of the configuration or one call of the admin API.  An origin with an
+// address is one backend.  An origin with a DNS name is one backend for each address of the name,
+// followed as the records expire; while a name does not resolve, the last known addresses stay.
+//
+//     http://10.0.0.7:8000      -> http://10.0.0.7:8000
+//     http://engines:8000       -> http://engines:8000#10.0.0.7, http://engines:8000#10.0.0.8
+//
+// Threads: the keeper's.
+#pragma once
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct backend;
+struct config;
+struct config_backend;
+struct fleet;
+struct loop;
+struct prober;
+struct roster;
+
+struct roster_options {
+    struct loop *loop;
+    struct fleet *fleet;
+    struct prober *prober;
+    const struct config *config;  // until roster_set_config
+    void (*changed)(void *owner); // the fleet has news to publish
+    void *owner;
+};
+
+// NULL when memory is short.  The backends of the configuration are in the fleet when it returns,
+// those behind names as soon as DNS answers.
+struct roster *roster_create(const struct roster_options *options);
+void roster_destroy(struct roster **roster);
+
+// A new configuration: its backends come, those that only the old one had go, others stay as they
+// are, with their new weights.
+void roster_set_config(struct roster *roster, const struct config *config);
+
+// For the admin API.  MALFORMED: the url is there already.  EXHAUSTED: limits.backends.  The backend
+// is `*out`, NULL for a name that has yet to be resolved.
+enum status roster_add(struct roster *roster, const struct config_backend *spec,
+                       struct backend **out);
+
+// MALFORMED: it stands behind a DNS name, whose records decide.
+enum status roster_remove(struct roster *roster, struct backend *backend);
+
+// Whether every name has been resolved, or not, once.
+bool roster_has_resolved_all(const struct roster *roster);

@@ -1,0 +1,5 @@
+#include "test.h"
+TEST(x)
+{
+    CHECK(1);
+}
