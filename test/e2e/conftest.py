@@ -1,0 +1,90 @@
+"""Options and fixtures of the end-to-end tests.
+
+    def test_something(standin, warmpath):
+        engine = standin("a")                       # backends
+        router = warmpath(engine, retry_attempts=1) # configuration
+        response = router.get("/x")                 # client
+        assert response.status == 200               # expectations
+
+After every test the fixtures check that the router counts nothing in flight, that it exits 0 on SIGTERM,
+that no sanitizer spoke, and that stand-ins received nothing but proper HTTP/1.1.
+"""
+import pathlib
+
+import harness
+import pytest
+
+ROUTERS = pytest.StashKey()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--warmpath", default="build/debug/warmpath", help="the router to test")
+    parser.addoption("--slow-factor", type=float,
+                     help="multiplies every time limit (default: 1, and 5 for asan and tsan builds)")
+    parser.addoption("--chaos-seconds", type=float, default=15, help="how long test_95_chaos.py runs")
+
+
+def pytest_configure(config):
+    path = pathlib.Path(config.getoption("--warmpath"))
+    sanitized = any(word in str(path) for word in ("asan", "tsan"))
+    harness.slow_factor = config.getoption("--slow-factor") or (5.0 if sanitized else 1.0)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(harness.within(30)))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for router in item.stash.get(ROUTERS, []):
+            report.sections.append((f"router {router.url}", router.stderr()[-8000:]))
+
+
+@pytest.fixture
+def binary(request):
+    path = pathlib.Path(request.config.getoption("--warmpath")).resolve()
+    if not path.exists():
+        pytest.exit(f"{path} does not exist: build it first", returncode=2)
+    return path
+
+
+@pytest.fixture
+def standin():
+    """Makes listening stand-ins."""
+    engines = []
+
+    def make(name="engine", start=True, **options):
+        engine = harness.make_engine(name, **options)
+        engines.append(engine)
+        return engine.start() if start else engine
+
+    yield make
+    for engine in engines:
+        engine.stop()
+    for engine in engines:
+        assert engine.misuse == [], f"{engine.name} received what is not HTTP/1.1"
+
+
+@pytest.fixture
+def warmpath(request, binary, tmp_path, standin):
+    """Makes running routers: warmpath(engine, ..., key_of_the_configuration=value)."""
+    routers = request.node.stash.setdefault(ROUTERS, [])
+
+    def make(*backends, config=None, start=True, **keys):
+        router = harness.Router(binary, tmp_path)
+        routers.append(router)
+        return router.start(backends, config, **keys) if start else router
+
+    yield make
+    try:
+        for router in routers:
+            if router.process:
+                router.check_and_stop()
+    finally:
+        for router in routers:
+            router.kill()

@@ -1,0 +1,230 @@
+"""The router as a process, and the small things every test needs: ports, bounded waits."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import client
+from standin import Engine
+
+TOKEN = "test-admin-token"
+SANITIZER = re.compile(r"(Sanitizer|runtime error):|ASSERT|assertion failed", re.IGNORECASE)
+STANDIN = pathlib.Path(__file__).with_name("standin.py")
+
+slow_factor = 1.0  # set by conftest.py: sanitized builds get longer limits
+
+
+def within(seconds):
+    """A time limit that grows with the slowness of the build."""
+    return seconds * slow_factor
+
+
+def eventually(condition, what, seconds=5.0):
+    """Waits for the condition and returns what it gave; fails after the limit."""
+    deadline = time.monotonic() + within(seconds)
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"not within {within(seconds):g} s: {what}"
+        time.sleep(0.01)
+
+
+def free_port(host="127.0.0.1"):
+    """A port to be bound later.
+
+    Stand-ins bind to port 0, but the router is told its port, and a stand-in that is stopped for a while
+    must find its own again: those are taken from below the kernel's range, where no outgoing connection
+    can settle in the meantime.
+    """
+    while True:
+        port = random.randrange(12000, 32000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind((host, port))
+            return port
+
+
+def flag(key):
+    """timeouts_first_byte -> --timeouts-first-byte"""
+    return "--" + key.replace("_", "-")
+
+
+class Router:
+    """One `warmpath serve`."""
+
+    def __init__(self, binary, directory):
+        self.binary = binary
+        self.directory = directory
+        self.port = free_port()
+        self.admin_port = free_port()
+        self.config_path = directory / f"warmpath-{self.port}.yaml"
+        self.stderr_path = directory / f"warmpath-{self.port}.stderr"
+        self.clients = []
+        self.process = None
+        self.finished = False  # the test has seen it exit; nothing is left to check but its words
+
+    @property
+    def address(self):
+        return ("127.0.0.1", self.port)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    # Its life.
+
+    def command(self, backends=(), **keys):
+        """Every key is a flag; a list gives it several times."""
+        values = {"listen": f"127.0.0.1:{self.port}", "workers": 2,
+                  "admin_listen": f"127.0.0.1:{self.admin_port}", "admin_token": TOKEN, **keys}
+        words = [str(self.binary), "serve"]
+        for key, value in values.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if one is not None:
+                    words += [flag(key), str(one).lower() if isinstance(one, bool) else str(one)]
+        for backend in backends:
+            words += ["--backend", getattr(backend, "url", backend)]
+        return words
+
+    def start(self, backends=(), config=None, **keys):
+        command = self.command(backends, **keys)
+        if config is not None:
+            self.write_config(config)
+            command += ["--config", str(self.config_path)]
+        with open(self.stderr_path, "ab") as stderr:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
+        eventually(self.is_listening, "the router listens", 10)
+        return self
+
+    def is_listening(self):
+        assert self.process.poll() is None, f"the router exited with {self.process.returncode} at start"
+        with socket.socket() as sock:
+            return sock.connect_ex(self.address) == 0
+
+    def write_config(self, text):
+        """In one step, so that a reload never sees half a file."""
+        scratch = self.config_path.with_suffix(".new")
+        scratch.write_text(text)
+        scratch.rename(self.config_path)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait_exit(self, seconds=5.0):
+        """The exit status."""
+        try:
+            status = self.process.wait(within(seconds))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the router did not exit within {within(seconds):g} s") from None
+        self.finished = True
+        return status
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def check_and_stop(self):
+        """What must hold after every test, whatever it was about."""
+        for connection in self.clients:
+            connection.close()
+        if not self.finished:
+            assert self.process.poll() is None, f"the router died: exit status {self.process.returncode}"
+            eventually(lambda: self.in_flight() == 0, "all in-flight counts are zero again")
+            self.signal(signal.SIGTERM)
+            assert self.wait_exit(10) == 0, f"exit status {self.process.returncode} after SIGTERM"
+        words = self.stderr()
+        assert not SANITIZER.search(words), "a sanitizer or an assertion spoke (see the router's output)"
+
+    def stderr(self):
+        return self.stderr_path.read_text(errors="replace") if self.stderr_path.exists() else ""
+
+    # What the kernel knows of it.
+
+    def memory(self):
+        """Resident bytes."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) * 1024
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    # Talking to it.
+
+    def connect(self, timeout=10, **options):
+        connection = client.Client(self.address, within(timeout), **options)
+        self.clients.append(connection)
+        return connection
+
+    def ask(self, data, method=None):
+        """One request on a connection of its own."""
+        with self.connect() as connection:
+            connection.send(data)
+            return connection.read_response(method or data.split(b" ", 1)[0].decode())
+
+    def get(self, target, *lines):
+        return self.ask(client.request("GET", target, *lines))
+
+    def post(self, target, value, *lines):
+        return self.ask(client.json_request(target, value, *lines))
+
+    def admin(self, method, target, value=None, token=TOKEN):
+        lines = [f"Authorization: Bearer {token}"] if token else []
+        body = None if value is None else json.dumps(value).encode()
+        with client.Client(("127.0.0.1", self.admin_port), within(5)) as connection:
+            connection.send(client.request(method, target, *lines, "Connection: close", body=body))
+            return connection.read_response(method)
+
+    def backends(self):
+        """Admin's view, by URL."""
+        response = self.admin("GET", "/backends")
+        assert response.status == 200, response
+        return {backend["url"]: backend for backend in response.json()["backends"]}
+
+    def backend(self, engine):
+        return self.backends()[getattr(engine, "url", engine)]
+
+    def in_flight(self):
+        return sum(backend["in_flight"] for backend in self.backends().values())
+
+    def wait_state(self, engine, *states, seconds=5.0):
+        eventually(lambda: self.backend(engine)["state"] in states, f"{engine.url} is {states}", seconds)
+
+
+class EngineProcess:
+    """A stand-in that can be killed."""
+
+    def __init__(self, name, models="test-model"):
+        self.name = name
+        self.models = models
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = None
+
+    def start(self):
+        command = [sys.executable, str(STANDIN), "--port", str(self.port), "--name", self.name,
+                   "--models", self.models]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        line = self.process.stdout.readline()
+        assert line.startswith(b"ready"), f"stand-in {self.name} said {line!r}"
+        return self
+
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+
+def make_engine(name="engine", **options):
+    """A stand-in on a port it can come back to."""
+    host = options.get("host", "127.0.0.1")
+    return Engine(name, port=options.pop("port", None) or free_port(host), **options)
