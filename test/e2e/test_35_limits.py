@@ -1,0 +1,293 @@
+"""Everything has a limit, and each says so with its own status."""
+import time
+
+import pytest
+from client import request
+from harness import eventually, within
+from standin import LAST_CHUNK, STALL, Gate, chunk, plain_answer
+
+
+# Sizes.
+
+
+def test_a_body_of_exactly_the_limit_passes(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_body_size="100KiB")
+    assert router.ask(request("POST", "/x", body=b"x" * 102400)).json()["size"] == 102400
+    chunked = request("POST", "/x", "Transfer-Encoding: chunked") + chunk(b"x" * 102400) + LAST_CHUNK
+    assert router.ask(chunked).json()["size"] == 102400
+
+
+@pytest.mark.parametrize("lines", [(), ("Expect: 100-continue",)], ids=["plain", "expect"])
+def test_a_body_said_to_be_over_the_limit_is_refused_before_it_is_sent(standin, warmpath, lines):
+    engine = standin()
+    router = warmpath(engine, limits_body_size="100KiB")
+    with router.connect() as client:
+        client.send(request("POST", "/x", *lines, "Content-Length: 102401"))
+        response = client.read_response()
+        assert response.status == 413 and response.interim == []
+        assert response.error()["type"] == "invalid_request_error"
+        assert client.wait_closed()
+    assert engine.requests == []
+
+
+def test_a_refused_body_that_is_sent_all_the_same_does_not_hide_the_answer(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_body_size="100KiB")
+    with router.connect() as client:
+        try:
+            client.send(request("POST", "/x", body=b"x" * 1_000_000))
+        except OSError:
+            pass
+        assert client.read_response().status == 413
+
+
+def test_a_chunked_body_is_refused_when_it_passes_the_limit(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_body_size="100KiB")
+    with router.connect() as client:
+        client.send(request("POST", "/x", "Transfer-Encoding: chunked"))
+        for _ in range(103):
+            client.send(chunk(b"x" * 1024))
+        response = client.read_response()
+        assert response.status == 413 and response.error()
+        assert client.wait_closed()
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("size", [b"19001", b"fffffffff", b"7fffffffffffffff"])
+def test_a_chunk_said_to_be_over_the_limit_is_refused_before_it_is_sent(standin, warmpath, size):
+    engine = standin()
+    router = warmpath(engine, limits_body_size="100KiB")
+    with router.connect() as client:
+        client.send(request("POST", "/x", "Transfer-Encoding: chunked") + size + b"\r\nabc")
+        assert client.read_response().status == 413
+    assert engine.requests == []
+
+
+def test_a_target_over_the_limit_is_414(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_uri_size=1000)
+    assert router.get("/" + "x" * 999).status == 200
+    with router.connect() as client:
+        client.send(request("GET", "/" + "x" * 1000))
+        response = client.read_response()
+        assert response.status == 414 and response.error()
+        assert client.wait_closed()
+    assert len(engine.requests) == 1
+
+
+@pytest.mark.parametrize("lines", [
+    ["X-Large: " + "x" * 9000], [f"X-{n}: " + "x" * 80 for n in range(100)], ["X" * 9000 + ": x"]],
+    ids=["one value", "many lines", "one name"])
+def test_a_head_over_the_limit_is_431(standin, warmpath, lines):
+    engine = standin()
+    router = warmpath(engine, limits_header_size="8KiB")
+    assert router.get("/x", "X-Large: " + "x" * 7000).status == 200
+    with router.connect() as client:
+        client.send(request("GET", "/x", *lines))
+        response = client.read_response()
+        assert response.status == 431 and response.error()
+        assert client.wait_closed()
+    assert len(engine.requests) == 1
+
+
+def test_endless_trailers_are_refused(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_header_size="8KiB", limits_body_size="100KiB")
+    with router.connect() as client:
+        client.send(request("POST", "/x", "Transfer-Encoding: chunked") + b"0\r\n")
+        try:
+            for number in range(10000):
+                client.send(b"X-%d: %s\r\n" % (number, b"x" * 100))
+        except OSError:
+            pass
+        assert client.read_response().status in (413, 431)
+    assert engine.requests == []
+
+
+def test_endless_chunk_extensions_are_refused(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_header_size="8KiB", limits_body_size="100KiB")
+    with router.connect() as client:
+        try:
+            client.send(request("POST", "/x", "Transfer-Encoding: chunked") + b"1;" + b"x" * 2_000_000)
+        except OSError:
+            pass
+        assert client.read_response().status in (400, 413, 431)
+    assert engine.requests == []
+
+
+# Numbers.
+
+
+def test_requests_over_the_limit_are_503_until_one_has_ended(standin, warmpath):
+    engine = standin()
+    gate = Gate()
+    engine.answer("/slow", gate, plain_answer(200, b"done"))
+    router = warmpath(engine, limits_requests=3)
+    slow = [router.connect() for _ in range(3)]
+    for client in slow:
+        client.send(request("GET", "/slow"))
+    eventually(lambda: engine.open == 3, "three are running")
+    with router.connect() as client:
+        for _ in range(2):
+            client.send(request("POST", "/x", body=b"abc"))
+            response = client.read_response()
+            assert response.status == 503 and response.error()
+            assert int(response.header("retry-after")) >= 0
+        gate.open()
+        assert [other.read_response().body for other in slow] == [b"done"] * 3
+        if response.header("connection") != "close":
+            client.send(request("GET", "/x"))
+            assert client.read_response().status == 200
+    assert router.get("/x").status == 200
+    assert engine.targets()[:3] == ["/slow"] * 3 and len(engine.requests) in (4, 5)
+
+
+def test_connections_over_the_limit_are_not_served_and_come_back(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_connections=3)
+    clients = [router.connect() for _ in range(3)]
+    for client in clients:
+        client.send(request("GET", "/x"))
+        assert client.read_response().status == 200
+    with router.connect(timeout=1) as extra:
+        try:
+            extra.send(request("GET", "/extra"))
+            served = extra.read_response().status == 200
+        except Exception:  # closed, reset or not accepted for now: all are fine
+            served = False
+    assert not served
+    for client in clients:
+        client.send(request("GET", "/x"))
+        assert client.read_response().status == 200
+        client.close()
+
+    def served_again():
+        try:
+            return router.get("/again").status == 200
+        except Exception:
+            return False
+
+    eventually(served_again, "a new connection is served", 5)
+
+
+def test_bodies_held_at_one_time_are_bounded_together(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, limits_body_size="1MiB", limits_body_memory="1MiB")
+    holder = router.connect()
+    holder.send(request("POST", "/x", "Content-Length: 1000000") + b"x" * 999_999)
+    time.sleep(0.3)  # for the router to take it
+    response = router.ask(request("POST", "/y", body=b"x" * 900_000))
+    assert response.status == 503 and response.error()
+    assert response.header("retry-after")
+    holder.send(b"x")
+    assert holder.read_response().json()["size"] == 1_000_000
+    assert router.ask(request("POST", "/y", body=b"x" * 900_000)).json()["size"] == 900_000
+    assert engine.targets() == ["/x", "/y"]
+
+
+# Slow senders.
+
+
+def closes_within(client, seconds):
+    begun = time.monotonic()
+    assert client.wait_closed()
+    return time.monotonic() - begun < within(seconds)
+
+
+@pytest.mark.parametrize("begin", [b"G", b"GET /x HTTP/1.1\r\n", b"GET /x HTTP/1.1\r\nHost: a\r\n"])
+def test_a_head_that_does_not_come_is_408(standin, warmpath, begin):
+    engine = standin()
+    router = warmpath(engine, timeouts_header="300ms")
+    with router.connect() as client:
+        client.send(begin)
+        begun = time.monotonic()
+        response = client.read_response()
+        assert response.status == 408 and response.error()
+        assert 0.2 < time.monotonic() - begun < within(1.5)
+        assert client.wait_closed()
+    assert engine.requests == []
+
+
+def test_a_head_in_single_bytes_does_not_extend_the_limit(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, timeouts_header="300ms")
+    with router.connect() as client:
+        begun = time.monotonic()
+        try:
+            for byte in request("GET", "/x", "X-Slow: " + "x" * 1000):
+                client.send(bytes([byte]))
+                time.sleep(0.02)
+                if time.monotonic() - begun > within(3):
+                    break
+        except OSError:
+            pass
+        assert time.monotonic() - begun < within(3)
+    assert engine.requests == []
+
+
+def test_a_body_that_does_not_come_is_408(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, timeouts_body="300ms")
+    for start in (request("POST", "/x", "Content-Length: 10") + b"12345",
+                  request("POST", "/x", "Transfer-Encoding: chunked") + b"5\r\nab"):
+        with router.connect() as client:
+            client.send(start)
+            begun = time.monotonic()
+            response = client.read_response()
+            assert response.status == 408 and response.error()
+            assert 0.2 < time.monotonic() - begun < within(1.5)
+            assert client.wait_closed()
+    assert engine.requests == []
+
+
+def test_an_idle_connection_is_closed_without_a_word(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, timeouts_keepalive="300ms")
+    with router.connect() as client:
+        client.send(request("GET", "/x"))
+        assert client.read_response().status == 200
+        assert closes_within(client, 1.5)
+
+
+def test_a_connection_that_says_nothing_at_all_is_closed(standin, warmpath):
+    router = warmpath(standin(), timeouts_header="300ms", timeouts_keepalive="300ms")
+    with router.connect() as client:
+        try:
+            client.receive()
+            client.buffer, said = b"", client.buffer
+            assert said.startswith(b"HTTP/1.1 408 ")
+        except Exception as end:
+            assert "closed" in str(end)
+
+
+def test_limits_of_time_do_not_touch_who_is_only_waiting(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", 0.8, plain_answer(200, b"late"))
+    router = warmpath(engine, timeouts_header="300ms", timeouts_body="300ms", timeouts_keepalive="300ms")
+    assert router.ask(request("POST", "/x", body=b"abc")).body == b"late"
+
+
+def test_many_slow_senders_leave_room_for_others(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, timeouts_header="10s")
+    slow = [router.connect() for _ in range(200)]
+    for client in slow:
+        client.send(b"GET /slow HTTP/1.1\r\nHost: a\r\nX-A: ")
+    begun = time.monotonic()
+    for _ in range(20):
+        assert router.get("/x").status == 200
+    assert time.monotonic() - begun < within(2)
+
+
+def test_blocked_paths_never_reach_a_backend(standin, warmpath):
+    engine = standin()
+    engine.answer("/never", STALL)
+    router = warmpath(engine, blocked_paths=["/reset_prefix_cache", "/sleep"])
+    for target in ("/sleep", "/sleep?level=1", "/reset_prefix_cache"):
+        response = router.ask(request("POST", target, body=b""))
+        assert 400 <= response.status < 500 and response.error()
+    assert router.get("/sleeping").status == 200
+    assert engine.targets() == ["/sleeping"]

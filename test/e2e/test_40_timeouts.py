@@ -1,0 +1,130 @@
+"""How long the router waits for a backend."""
+import json
+import time
+
+from client import chat, json_request, request
+from harness import eventually, within
+from standin import LAST_CHUNK, SSE_HEAD, STALL, BlackHole, chunk, event, head, plain_answer
+
+
+def took(begun, low, high):
+    return low <= time.monotonic() - begun < within(high)
+
+
+def test_connecting_that_takes_too_long_is_504(warmpath):
+    hole = BlackHole()
+    router = warmpath(hole.url, timeouts_connect="300ms", retry_attempts=1)
+    begun = time.monotonic()
+    response = router.get("/x")
+    assert response.status == 504 and response.error()
+    assert took(begun, 0.25, 1.5)
+    hole.stop()
+
+
+def test_a_first_byte_that_does_not_come_is_504_and_the_backend_is_told(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", STALL)
+    router = warmpath(engine, timeouts_first_byte="300ms", retry_attempts=1)
+    begun = time.monotonic()
+    response = router.post("/x", chat())
+    assert response.status == 504 and response.error()
+    assert took(begun, 0.25, 1.5)
+    assert engine.requests[0].gone.wait(within(1))
+
+
+def test_half_a_head_is_not_an_answer(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", b"HTTP/1.1 200 OK\r\nContent-Le", STALL)
+    router = warmpath(engine, timeouts_first_byte="300ms", timeouts_between_chunks="300ms", retry_attempts=1)
+    response = router.get("/x")
+    assert response.status == 504 and response.error()
+
+
+def test_a_silence_in_a_stream_ends_it_with_an_error_event(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", SSE_HEAD, chunk(event(b"1")), STALL)
+    router = warmpath(engine, timeouts_between_chunks="300ms")
+    begun = time.monotonic()
+    response = router.get("/x")
+    assert took(begun, 0.25, 1.5)
+    assert response.status == 200 and not response.complete
+    assert response.events()[0] == "1"
+    assert json.loads(response.events()[-1])["error"]["message"]
+    assert engine.requests[0].gone.wait(within(1))
+
+
+def test_a_silence_in_a_sized_body_cuts_it(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", head(200, "Content-Length: 100"), b"half", STALL)
+    router = warmpath(engine, timeouts_between_chunks="300ms")
+    response = router.get("/x")
+    assert (response.status, response.body, response.complete) == (200, b"half", False)
+
+
+def test_a_stream_may_last_as_long_as_it_says_something(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", SSE_HEAD, *[step for _ in range(8) for step in (0.15, chunk(b":\n\n"))], LAST_CHUNK)
+    router = warmpath(engine, timeouts_between_chunks="600ms", timeouts_first_byte="600ms")
+    response = router.get("/x")
+    assert response.complete and response.body == b":\n\n" * 8
+
+
+def test_a_client_that_reads_slowly_is_not_a_backend_that_is_silent(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 300, LAST_CHUNK)
+    router = warmpath(engine, timeouts_between_chunks="300ms")
+    with router.connect(receive_buffer=16384) as client:
+        client.send(request("GET", "/x"))
+        eventually(lambda: engine.requests, "the request arrives")
+        time.sleep(1.0)
+        response = client.read_response()
+        assert response.complete and len(response.body) == 300 * 65536
+
+
+def test_the_whole_request_has_a_limit_before_the_head(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", STALL)
+    router = warmpath(engine, timeouts_request="300ms")
+    begun = time.monotonic()
+    response = router.get("/x")
+    assert response.status == 504 and response.error()
+    assert took(begun, 0.25, 1.5)
+
+
+def test_the_whole_request_has_a_limit_within_the_stream(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", SSE_HEAD, *[step for _ in range(100) for step in (0.05, chunk(event(b"1")))], LAST_CHUNK)
+    router = warmpath(engine, timeouts_request="500ms")
+    begun = time.monotonic()
+    response = router.get("/x")
+    assert took(begun, 0.4, 2)
+    assert response.status == 200 and not response.complete
+    assert "error" in response.events()[-1]
+    assert engine.requests[0].gone.wait(within(1))
+
+
+def test_zero_means_no_limit(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", 0.5, SSE_HEAD, 0.5, chunk(event(b"1")), LAST_CHUNK)
+    router = warmpath(engine, timeouts_first_byte=0, timeouts_between_chunks=0, timeouts_request=0)
+    assert router.get("/x").complete
+
+
+def test_idle_backend_connections_are_closed_in_time(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, timeouts_backend_keepalive="300ms", health_interval=0, models_learn=False)
+    assert router.get("/x").status == 200
+    eventually(lambda: not engine.connections, "the idle connection is closed", 3)
+    assert router.get("/x").status == 200
+
+
+def test_a_slow_answer_after_a_fast_one_is_not_confused_by_old_timers(standin, warmpath):
+    engine = standin()
+    engine.answer("/slow", 0.35, plain_answer(200, b"slow"))
+    router = warmpath(engine, timeouts_first_byte="500ms", timeouts_request="500ms", workers=1)
+    with router.connect() as client:
+        for _ in range(3):
+            client.send(json_request("/v1/completions", chat()))
+            assert client.read_response().status == 200
+            client.send(request("GET", "/slow"))
+            assert client.read_response().body == b"slow"

@@ -1,0 +1,190 @@
+"""What fails before a byte of the answer reached the client is tried elsewhere."""
+import time
+
+import pytest
+from client import chat, request
+from harness import eventually, free_port, within
+from standin import CLOSE, RESET, SSE_HEAD, BlackHole, chunk, event, json_answer, plain_answer
+
+FAILURES = {
+    "reset": (RESET,), "close": (CLOSE,), "reset mid-head": (b"HTTP/1.1 200 OK\r\nContent-Le", RESET),
+    "close mid-head": (b"HTTP/1.1 200 OK\r\nContent-Le", CLOSE)}
+NO_EJECTION = {"health_eject_failures": 0, "health_interval": 0}
+
+
+def test_a_refused_connection_is_tried_elsewhere(standin, warmpath):
+    engine = standin()
+    router = warmpath(f"http://127.0.0.1:{free_port()}", engine, policy="round_robin", **NO_EJECTION)
+    for number in range(10):
+        response = router.post("/x", {"n": number})
+        assert response.status == 200
+        assert response.header("x-warmpath-backend") == engine.url
+    assert len(engine.requests) == 10
+
+
+def test_a_connection_that_hangs_is_tried_elsewhere(standin, warmpath):
+    hole, engine = BlackHole(), standin()
+    router = warmpath(hole.url, engine, policy="round_robin", timeouts_connect="200ms", **NO_EJECTION)
+    assert [router.get("/x").status for _ in range(4)] == [200] * 4
+    hole.stop()
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_backend_that_leaves_before_its_head_is_replaced(standin, warmpath, failure):
+    bad, good = standin("bad"), standin("good")
+    bad.answer("/x", *FAILURES[failure])
+    router = warmpath(bad, good, policy="round_robin", workers=1, **NO_EJECTION)
+    body = b"a body that must arrive twice, whole" * 100
+    for _ in range(4):
+        response = router.ask(request("POST", "/x", "X-Request-Id: same", body=body))
+        assert (response.status, response.json()["engine"]) == (200, "good")
+    assert len(bad.requests) >= 1 and len(good.requests) == 4
+    assert {seen.body for seen in (*bad.requests, *good.requests)} == {body}
+    assert {seen.header("x-request-id") for seen in (*bad.requests, *good.requests)} == {"same"}
+
+
+def test_a_large_body_is_sent_again_whole(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.answer("/x", RESET)
+    router = warmpath(bad, good, policy="round_robin", workers=1, **NO_EJECTION)
+    body = bytes(range(256)) * 8000
+    for _ in range(2):
+        assert router.ask(request("POST", "/x", body=body)).json()["engine"] == "good"
+    assert all(seen.body == body for seen in good.requests)
+
+
+def test_no_backend_is_tried_twice(standin, warmpath):
+    engines = [standin(str(number)) for number in range(4)]
+    for engine in engines:
+        engine.answer("/x", RESET)
+    router = warmpath(*engines, retry_attempts=10, **NO_EJECTION)
+    response = router.get("/x")
+    assert response.status == 502 and response.error()
+    assert [len(engine.requests) for engine in engines] == [1, 1, 1, 1]
+
+
+def test_attempts_are_bounded(standin, warmpath):
+    engines = [standin(str(number)) for number in range(5)]
+    for engine in engines:
+        engine.answer("/x", RESET)
+    router = warmpath(*engines, retry_attempts=3, **NO_EJECTION)
+    assert router.get("/x").status == 502
+    assert sum(len(engine.requests) for engine in engines) == 3
+
+
+def test_nothing_is_tried_again_after_the_head(standin, warmpath):
+    engines = [standin(str(number)) for number in range(2)]
+    for engine in engines:
+        engine.answer("/x", SSE_HEAD, 0.05, RESET)
+        engine.answer("/y", SSE_HEAD, chunk(event(b"1")), 0.05, RESET)
+    router = warmpath(*engines, **NO_EJECTION)
+    for target in ("/x", "/y"):
+        response = router.get(target)
+        assert response.status == 200 and not response.complete
+    assert sum(len(engine.requests) for engine in engines) == 2
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_backend_is_replaced(standin, warmpath, status):
+    busy, free = standin("busy"), standin("free")
+    busy.answer("/x", json_answer(status, {"error": "busy"}))
+    router = warmpath(busy, free, policy="round_robin", workers=1)
+    for _ in range(6):
+        assert router.get("/x").json()["engine"] == "free"
+    assert len(busy.requests) >= 1
+    assert router.backend(busy)["state"] == "up"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_when_all_are_busy_the_answer_passes_untouched(standin, warmpath, status):
+    engines = [standin("0"), standin("1")]
+    for engine in engines:
+        engine.answer("/x", json_answer(status, {"detail": "queue is full"}, "Retry-After: 7", "X-Queue: 99"))
+    router = warmpath(*engines)
+    response = router.get("/x")
+    assert (response.status, response.json()) == (status, {"detail": "queue is full"})
+    assert (response.header("retry-after"), response.header("x-queue")) == ("7", "99")
+    assert [len(engine.requests) for engine in engines] == [1, 1]
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 500, 502, 504])
+def test_other_answers_are_final(standin, warmpath, status):
+    engines = [standin("0"), standin("1")]
+    for engine in engines:
+        engine.answer("/x", json_answer(status, {"says": engine.name}))
+    router = warmpath(*engines)
+    response = router.get("/x")
+    assert response.status == status
+    assert sum(len(engine.requests) for engine in engines) == 1
+
+
+def test_a_busy_backend_is_left_alone_as_long_as_it_asked(standin, warmpath):
+    busy, free = standin("busy"), standin("free")
+    busy.answer_once("/x", json_answer(429, {}, "Retry-After: 2"))
+    router = warmpath(busy, free, policy="round_robin", workers=1)
+    begun = time.monotonic()
+    for _ in range(4):
+        assert router.get("/x").status == 200
+    first_two_seconds = len(busy.requests)
+    while time.monotonic() - begun < 1.5:
+        assert router.get("/x").status == 200
+        time.sleep(0.05)
+    assert len(busy.requests) == first_two_seconds == 1
+    time.sleep(max(0, begun + 2.5 - time.monotonic()))
+    for _ in range(4):
+        assert router.get("/x").status == 200
+    assert len(busy.requests) > 1
+
+
+def test_a_busy_backend_is_asked_all_the_same_when_it_is_the_only_one(standin, warmpath):
+    engine = standin()
+    engine.answer_once("/x", json_answer(429, {}, "Retry-After: 60"))
+    router = warmpath(engine)
+    assert router.get("/x").status == 429
+    assert router.get("/x").status == 200
+
+
+def test_retries_have_a_budget(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.answer("/x", RESET)
+    router = warmpath(bad, good, policy="round_robin", workers=1, retry_budget_percent=10, retry_budget_min=2,
+                      retry_backoff=0, **NO_EJECTION)
+    statuses = [router.get("/x").status for _ in range(60)]
+    assert set(statuses) == {200, 502}
+    # 30 of 60 fail at first; 2 retries are always free and 10 % of the requests may be retried.
+    assert 18 <= statuses.count(502) <= 28, statuses.count(502)
+
+
+def test_a_waiting_retry_is_given_up_when_the_client_leaves(standin, warmpath):
+    bad, good = standin("bad"), standin("good")
+    bad.answer("/x", RESET)
+    good.answer("/x", RESET)
+    router = warmpath(bad, good, retry_backoff="1s", **NO_EJECTION)
+    client = router.connect()
+    client.send(request("GET", "/x"))
+    eventually(lambda: bad.requests or good.requests, "the first attempt")
+    client.close()
+    time.sleep(1.5)
+    assert len(bad.requests) + len(good.requests) == 1
+
+
+def test_retries_do_not_wait_long(standin, warmpath):
+    engine = standin()
+    dead = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+    router = warmpath(*dead, engine, **NO_EJECTION)
+    begun = time.monotonic()
+    for _ in range(5):
+        assert router.post("/v1/chat/completions", chat()).status == 200
+    assert time.monotonic() - begun < within(3)
+
+
+def test_a_retry_may_use_a_new_connection_to_the_same_backend_when_the_old_one_was_stale(standin, warmpath):
+    engine = standin()
+    engine.answer_once("/x", plain_answer(200, b"first"), CLOSE)
+    router = warmpath(engine, retry_attempts=1, workers=1, **NO_EJECTION)
+    with router.connect() as client:
+        client.send(request("POST", "/x", body=b"abc"))
+        assert client.read_response().body == b"first"
+        client.send(request("POST", "/x", body=b"abc"))
+        assert client.read_response().status == 200
+    assert router.backend(engine)["failures"] == 0

@@ -1,0 +1,244 @@
+"""Which backends are asked: probes, ejection, and the way back."""
+import time
+
+import pytest
+from client import request
+from harness import eventually, within
+from standin import RESET, STALL, Gate, json_answer, plain_answer
+
+PROBES = {"health_interval": "100ms", "health_timeout": "300ms", "health_rise": 2, "health_fall": 2,
+          "policy": "round_robin"}
+EJECTS = {"health_interval": 0, "health_eject_failures": 3, "health_eject_time": "500ms",
+          "policy": "round_robin", "workers": 1}
+
+
+def engines_of(router, count, target="/x"):
+    """Who answers the next requests."""
+    return [router.get(target).json()["engine"] for _ in range(count)]
+
+
+# Probes.
+
+
+def test_a_backend_that_says_it_is_ill_is_left_out_and_comes_back(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, **PROBES)
+    assert set(engines_of(router, 8)) == {"a", "b"}
+    a.health_status = 503
+    router.wait_state(a, "down")
+    assert set(engines_of(router, 8)) == {"b"}
+    a.health_status = 200
+    router.wait_state(a, "up")
+    assert set(engines_of(router, 8)) == {"a", "b"}
+
+
+@pytest.mark.parametrize("ill", [(STALL,), (RESET,), (b"garbage\r\n\r\n", RESET), (json_answer(404, {}),),
+                                 (json_answer(500, {}),)], ids=["stall", "reset", "garbage", "404", "500"])
+def test_every_way_of_not_being_well_is_seen(standin, warmpath, ill):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, **PROBES)
+    a.answer("/health", *ill)
+    router.wait_state(a, "down")
+    del a.scripts["/health"]
+    router.wait_state(a, "up")
+
+
+def test_a_backend_that_is_gone_is_down_and_comes_back(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, **PROBES)
+    a.stop()
+    router.wait_state(a, "down", "ejected")
+    assert set(engines_of(router, 6)) == {"b"}
+    a.start()
+    router.wait_state(a, "up")
+    assert set(engines_of(router, 6)) == {"a", "b"}
+
+
+def test_one_bad_probe_is_not_enough(standin, warmpath):
+    a = standin("a")
+    a.answer("/health", plain_answer(200, b""))
+    router = warmpath(a, **PROBES)
+    for _ in range(3):
+        a.answer_once("/health", plain_answer(503, b""))
+        seen = len(a.probes)
+        eventually(lambda: len(a.probes) >= seen + 3, "three more probes")
+        assert router.backend(a)["state"] == "up"
+
+
+def test_the_path_of_the_probe_is_configured(standin, warmpath):
+    a = standin("a")
+    a.answer("/well", plain_answer(200, b""))
+    warmpath(a, **PROBES, health_path="/well?deep=1")
+    eventually(lambda: sum(seen.target == "/well?deep=1" for seen in a.requests) >= 3, "probes come")
+    assert [seen.target for seen in a.probes if seen.path == "/health"] == []
+
+
+def test_without_probes_nobody_is_probed(standin, warmpath):
+    a = standin("a")
+    router = warmpath(a, health_interval=0, models_learn=False)
+    time.sleep(0.3)
+    assert router.get("/x").status == 200
+    assert a.probes == []
+
+
+def test_with_every_backend_down_the_answer_is_503(standin, warmpath):
+    a = standin("a")
+    router = warmpath(a, **PROBES)
+    a.health_status = 503
+    router.wait_state(a, "down")
+    response = router.get("/x")
+    assert response.status == 503 and response.error()
+    assert int(response.header("retry-after")) >= 1
+    assert a.requests == []
+    a.health_status = 200
+    router.wait_state(a, "up")
+    assert router.get("/x").status == 200
+
+
+def test_a_router_that_starts_before_its_backends_finds_them(standin, warmpath):
+    a = standin("a", start=False)
+    router = warmpath(a, **PROBES)
+    assert router.get("/x").status in (502, 503)
+    a.start()
+    router.wait_state(a, "up")
+    assert router.get("/x").status == 200
+
+
+def test_running_answers_survive_a_bad_probe(standin, warmpath):
+    a = standin("a")
+    gate = Gate()
+    a.answer("/slow", gate, plain_answer(200, b"done"))
+    router = warmpath(a, **PROBES)
+    with router.connect() as client:
+        client.send(request("GET", "/slow"))
+        eventually(lambda: a.open == 1, "it runs")
+        a.health_status = 503
+        router.wait_state(a, "down")
+        gate.open()
+        assert client.read_response().body == b"done"
+
+
+# Ejection.
+
+
+@pytest.mark.parametrize("steps, statuses", [
+    ((json_answer(500, {}),), {500}), ((json_answer(502, {}),), {502}), ((json_answer(504, {}),), {504}),
+    ((RESET,), {200})], ids=["500", "502", "504", "reset"])
+def test_failures_in_a_row_eject_a_backend(standin, warmpath, steps, statuses):
+    a, b = standin("a"), standin("b")
+    a.answer("/x", *steps)
+    router = warmpath(a, b, **EJECTS)
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
+    assert len(a.requests) == 3
+    assert set(engines_of(router, 6)) == {"b"}
+    assert router.backend(a)["failures"] >= 3
+
+
+def test_a_backend_that_is_gone_is_ejected(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, **EJECTS)
+    a.stop()
+    for _ in range(6):
+        assert router.get("/x").status == 200
+    assert router.backend(a)["state"] == "ejected"
+
+
+def test_timeouts_eject_a_backend(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    a.answer("/x", STALL)
+    router = warmpath(a, b, timeouts_first_byte="150ms", **{**EJECTS, "health_eject_time": "30s"})
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
+    assert len(a.requests) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 422, 429, 503])
+def test_being_busy_or_asked_nonsense_is_no_failure(standin, warmpath, status):
+    a = standin("a")
+    a.answer("/x", json_answer(status, {}))
+    router = warmpath(a, **EJECTS)
+    for _ in range(10):
+        assert router.get("/x").status == status
+    assert router.backend(a)["state"] == "up"
+
+
+def test_a_client_that_leaves_is_no_failure_of_the_backend(standin, warmpath):
+    a = standin("a")
+    a.answer("/x", STALL)
+    router = warmpath(a, **EJECTS)
+    for number in range(5):
+        client = router.connect()
+        client.send(request("GET", "/x"))
+        eventually(lambda: len(a.requests) == number + 1, "the request arrives")
+        client.reset()
+    eventually(lambda: router.in_flight() == 0, "nothing in flight")
+    assert router.backend(a)["state"] == "up"
+    assert router.backend(a)["failures"] == 0
+
+
+def test_a_success_between_failures_forgives_them(standin, warmpath):
+    a = standin("a")
+    router = warmpath(a, **EJECTS)
+    for _ in range(4):
+        for _ in range(2):
+            a.answer_once("/x", json_answer(500, {}))
+            assert router.get("/x").status == 500
+        assert router.get("/x").status == 200
+    assert router.backend(a)["state"] == "up"
+
+
+def test_an_ejected_backend_gets_one_trial_and_is_back(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    for _ in range(3):
+        a.answer_once("/x", json_answer(500, {}))
+    router = warmpath(a, b, **EJECTS)
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
+    gate = Gate()
+    a.answer("/x", gate, json_answer(200, {"engine": "a"}))
+    time.sleep(0.6)
+    clients = [router.connect() for _ in range(8)]
+    for client in clients:
+        client.send(request("GET", "/x"))
+    eventually(lambda: a.open + len(b.requests) >= 8, "all are sent")
+    eventually(lambda: a.open == 1, "one trial runs")
+    time.sleep(0.1)
+    assert a.open == 1
+    assert router.backend(a)["state"] == "half_open"
+    gate.open()
+    assert all(client.read_response().status == 200 for client in clients)
+    router.wait_state(a, "up")
+    assert set(engines_of(router, 6)) == {"a", "b"}
+
+
+def test_a_failed_trial_ejects_for_longer(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    a.answer("/x", json_answer(500, {}))
+    router = warmpath(a, b, **EJECTS)
+    eventually(lambda: router.get("/x") and router.backend(a)["state"] == "ejected", "a is ejected")
+    eventually(lambda: router.get("/x") and len(a.requests) == 4, "the trial", 3)
+    failed_at = time.monotonic()
+    eventually(lambda: router.get("/x") and len(a.requests) == 5, "the next trial", 3)
+    assert time.monotonic() - failed_at > 0.9  # 500 ms twice
+
+
+def test_when_all_are_ejected_they_are_asked_all_the_same(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    for engine in (a, b):
+        engine.answer("/x", json_answer(500, {}))
+    router = warmpath(a, b, **{**EJECTS, "health_eject_time": "30s"})
+    for _ in range(10):
+        assert router.get("/x").status == 500
+    assert {backend["state"] for backend in router.backends().values()} <= {"ejected", "half_open"}
+    for engine in (a, b):
+        del engine.scripts["/x"]
+    begun = time.monotonic()
+    assert router.get("/x").status == 200
+    assert time.monotonic() - begun < within(2)
+
+
+def test_ejection_can_be_turned_off(standin, warmpath):
+    a = standin("a")
+    a.answer("/x", json_answer(500, {}))
+    router = warmpath(a, **{**EJECTS, "health_eject_failures": 0})
+    for _ in range(10):
+        assert router.get("/x").status == 500
+    assert router.backend(a)["state"] == "up"

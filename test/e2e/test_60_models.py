@@ -1,0 +1,185 @@
+"""Models: the list the router gives, and which backends a request may go to."""
+import json
+
+import pytest
+from client import chat, request
+from harness import eventually
+from standin import json_answer, plain_answer
+
+LEARNS = {"models_interval": "200ms", "health_interval": "100ms", "health_fall": 1, "health_rise": 1}
+
+
+def models(router):
+    response = router.get("/v1/models")
+    assert response.status == 200
+    listing = response.json()
+    assert listing["object"] == "list"
+    assert all(row["object"] == "model" and isinstance(row["id"], str) for row in listing["data"])
+    names = [row["id"] for row in listing["data"]]
+    assert len(set(names)) == len(names), "each model once"
+    return set(names)
+
+
+def asks(router, model, count=6):
+    """Who answers for the model."""
+    return {router.post("/v1/embeddings", {"model": model, "input": "x"}).header("x-warmpath-backend")
+            for _ in range(count)}
+
+
+def test_the_list_is_the_union_over_backends(standin, warmpath):
+    a, b = standin("a", models=["m1", "m2"]), standin("b", models=["m2", "m3"])
+    router = warmpath(a, b, **LEARNS)
+    assert models(router) == {"m1", "m2", "m3"}
+    assert set(router.backend(a)["models"]) == {"m1", "m2"}
+
+
+def test_the_list_is_the_routers_own_answer(standin, warmpath):
+    a = standin("a", models=["m1"])
+    router = warmpath(a, health_interval="30s", models_interval="1h")
+    before = len(a.probes)
+    for _ in range(5):
+        assert models(router) == {"m1"}
+    assert len(a.probes) == before
+    head = router.ask(request("HEAD", "/v1/models"))
+    assert head.status == 200
+    assert router.get("/v1/models").header("x-request-id")
+
+
+def test_a_model_goes_to_backends_that_serve_it(standin, warmpath):
+    a, b, c = standin("a", models=["m1", "m2"]), standin("b", models=["m2"]), standin("c", models=["m3"])
+    router = warmpath(a, b, c, policy="round_robin", workers=1, **LEARNS)
+    assert asks(router, "m1") == {a.url}
+    assert asks(router, "m2") == {a.url, b.url}
+    assert asks(router, "m3") == {c.url}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"])
+def test_an_unknown_model_is_404(standin, warmpath, path):
+    a = standin("a", models=["m1"])
+    router = warmpath(a, **LEARNS)
+    with router.connect() as client:
+        client.send(request("POST", path, body=json.dumps({"model": "m9", "input": "x"}).encode()))
+        response = client.read_response()
+        assert response.status == 404
+        assert response.error()["code"] == "model_not_found"
+        assert "m9" in response.error()["message"]
+        client.send(request("GET", "/x"))  # the connection is as good as before
+        assert client.read_response().status == 200
+    assert a.targets() == ["/x"]
+
+
+@pytest.mark.parametrize("name", ["m1 ", "M1", "m", "m11", "", "m1\n", "\u043c1"])
+def test_names_match_exactly(standin, warmpath, name):
+    router = warmpath(standin("a", models=["m1"]), **LEARNS)
+    response = router.post("/v1/embeddings", {"model": name, "input": "x"})
+    assert response.status == (200 if name == "" and response.status == 200 else 404), response
+
+
+@pytest.mark.parametrize("body", [
+    '{"messages":[{"content":"\\"model\\":\\"m2\\""}],"model":"m1"}',
+    '{"metadata":{"model":"m2"},"model":"m1"}',
+    '{"list":[{"model":"m2"},["model","m2"]],"model":"m1"}',
+    '{"mod\\u0065l":"m1"}',
+    '{"model":"\\u006d1"}',
+    ' \t\r\n{ "x" : null , "model" \n:\t "m1" , "y" : [1.5e3, true, {}] } \n',
+    '{"a\\\\":"\\\\","model":"m1"}',
+    '{"prompt":"' + "x" * 500_000 + '","model":"m1"}',
+    '{"deep":' + "[" * 60 + "]" * 60 + ',"model":"m1"}',
+], ids=["in a text", "in an object", "in a list", "escaped key", "escaped value", "blanks", "backslashes",
+        "far away", "after depth"])
+def test_the_model_is_found_where_json_has_it(standin, warmpath, body):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
+    router = warmpath(a, b, policy="round_robin", **LEARNS)
+    for _ in range(4):
+        response = router.ask(request("POST", "/v1/other", body=body.encode()))
+        assert response.header("x-warmpath-backend") == a.url
+
+
+@pytest.mark.parametrize("body", [b"", b"not json", b"[1,2]", b'"model"', b'{"input":"x"}', b'{"model":null}',
+                                  b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\n\xff\xfe\r\n--x--\r\n'])
+def test_a_body_without_a_model_may_go_anywhere(standin, warmpath, body):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
+    router = warmpath(a, b, policy="round_robin", **LEARNS)
+    answers = [router.ask(request("POST", "/x", body=body)) for _ in range(6)]
+    assert {response.status for response in answers} == {200}
+    assert {response.json()["engine"] for response in answers} == {"a", "b"}
+
+
+@pytest.mark.parametrize("answer", [plain_answer(404, b"no such page"), json_answer(200, {"hello": "world"}),
+                                    plain_answer(200, b"not json")], ids=["404", "other JSON", "not JSON"])
+def test_a_backend_without_a_list_takes_any_model(standin, warmpath, answer):
+    a, b = standin("a"), standin("b", models=["m2"])
+    a.answer("/v1/models", answer)
+    router = warmpath(a, b, policy="round_robin", workers=1, **LEARNS)
+    assert asks(router, "anything") == {a.url}
+    assert asks(router, "m2") == {a.url, b.url}
+
+
+def test_without_learning_every_backend_takes_any_model(standin, warmpath):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
+    router = warmpath(a, b, policy="round_robin", workers=1, models_learn=False)
+    assert asks(router, "m7") == {a.url, b.url}
+
+
+def test_configured_models_are_believed_before_the_backend(standin, warmpath):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m1"])
+    router = warmpath(workers=1, config=f"""
+backends:
+  - url: {a.url}
+    models: [mine]
+  - url: {b.url}
+""", **LEARNS)
+    assert models(router) == {"mine", "m1"}
+    assert asks(router, "mine") == {a.url}
+    assert asks(router, "m1") == {b.url}
+
+
+def test_new_and_removed_models_are_noticed(standin, warmpath):
+    a = standin("a", models=["m1"])
+    router = warmpath(a, **LEARNS)
+    a.models = ["m2", "adapter/lora-7"]
+    eventually(lambda: models(router) == {"m2", "adapter/lora-7"}, "the new list")
+    assert asks(router, "adapter/lora-7", 2) == {a.url}
+    assert router.post("/v1/embeddings", {"model": "m1", "input": "x"}).status == 404
+
+
+def test_models_of_a_backend_that_is_down_are_not_listed_and_are_503(standin, warmpath):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
+    router = warmpath(a, b, **LEARNS)
+    a.health_status = 503
+    router.wait_state(a, "down")
+    eventually(lambda: models(router) == {"m2"}, "m1 is gone from the list")
+    response = router.post("/v1/embeddings", {"model": "m1", "input": "x"})
+    assert response.status == 503 and response.error() and response.header("retry-after")
+    assert router.post("/v1/embeddings", {"model": "m2", "input": "x"}).status == 200
+
+
+def test_a_retry_stays_with_backends_that_serve_the_model(standin, warmpath):
+    a, b, c = standin("a", models=["m1"]), standin("b", models=["m1"]), standin("c", models=["m2"])
+    a.answer("/v1/chat/completions", json_answer(429, {}))
+    b.answer("/v1/chat/completions", json_answer(429, {}))
+    router = warmpath(a, b, c, **LEARNS)
+    assert router.post("/v1/chat/completions", chat(model="m1")).status == 429
+    assert (len(a.requests), len(b.requests), len(c.requests)) == (1, 1, 0)
+
+
+def test_pools_divide_the_models(standin, warmpath):
+    small, large = standin("small", models=["any"]), standin("large", models=["any"])
+    router = warmpath(config=f"""
+models:
+  learn: false
+pools:
+  - name: small
+    models: [small-model]
+  - name: large
+    models: [large-model, huge-model]
+backends:
+  - url: {small.url}
+    pool: small
+  - url: {large.url}
+    pool: large
+""")
+    assert asks(router, "small-model") == {small.url}
+    assert asks(router, "huge-model") == {large.url}
+    assert router.backend(large)["pool"] == "large"
+    assert {"small-model", "large-model", "huge-model"} <= models(router)

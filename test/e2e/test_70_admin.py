@@ -1,0 +1,245 @@
+"""The operator's interface."""
+import json
+
+import pytest
+from client import chat, json_request, request
+from harness import eventually, free_port, within
+from standin import STALL, Gate, plain_answer
+
+QUIET = {"health_interval": 0, "models_learn": False, "policy": "round_robin"}
+
+
+@pytest.mark.parametrize("token", [None, "wrong", "", "test-admin-tokenx", "test-admin-toke"])
+@pytest.mark.parametrize("method, target", [("GET", "/status"), ("GET", "/backends"), ("POST", "/backends"),
+                                            ("DELETE", "/backends/1")])
+def test_nothing_without_the_token(standin, warmpath, token, method, target):
+    engine = standin()
+    router = warmpath(engine, **QUIET)
+    response = router.admin(method, target, token=token)
+    assert response.status == 401
+    assert len(router.backends()) == 1
+
+
+def test_admin_is_not_on_the_data_listener(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, **QUIET)
+    response = router.get("/backends", "Authorization: Bearer test-admin-token")
+    assert response.json()["engine"] == "engine"
+
+
+def test_status(standin, warmpath):
+    engine = standin()
+    engine.answer("/hold", STALL)
+    router = warmpath(engine, **QUIET)
+    quiet = router.admin("GET", "/status").json()
+    assert isinstance(quiet["version"], str) and quiet["uptime_s"] >= 0
+    assert (quiet["in_flight"], quiet["connections"]) == (0, 0)
+    client = router.connect()
+    client.send(request("GET", "/hold"))
+    eventually(lambda: engine.open == 1, "it runs")
+    busy = router.admin("GET", "/status").json()
+    assert (busy["in_flight"], busy["connections"]) == (1, 1)
+
+
+def test_backends_are_listed_with_what_is_known(standin, warmpath):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
+    a.answer("/hold", STALL)
+    router = warmpath(config=f"""
+policy: round_robin
+backends:
+  - url: {a.url}
+    weight: 3
+  - url: {b.url}
+""")
+    rows = router.admin("GET", "/backends").json()["backends"]
+    assert [row["url"] for row in rows] == [a.url, b.url]
+    assert [row["weight"] for row in rows] == [3, 1]
+    assert [row["models"] for row in rows] == [["m1"], ["m2"]]
+    assert [row["address"] for row in rows] == [f"127.0.0.1:{a.port}", f"127.0.0.1:{b.port}"]
+    assert {row["state"] for row in rows} == {"up"} and {row["pool"] for row in rows} == {"default"}
+    assert len({row["id"] for row in rows}) == 2
+    client = router.connect()
+    client.send(json_request("/hold", {"model": "m1"}))
+    eventually(lambda: router.backend(a)["in_flight"] == 1, "it is counted")
+    assert router.backend(b)["in_flight"] == 0
+    for _ in range(3):
+        router.post("/v1/embeddings", {"model": "m2", "input": "x"})
+    eventually(lambda: router.backend(b)["requests"] == 3, "they are counted")
+
+
+def test_an_added_backend_takes_requests(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, workers=1, **QUIET)
+    response = router.admin("POST", "/backends", {"url": b.url, "weight": 2})
+    assert response.status == 201
+    made = response.json()
+    assert (made["url"], made["weight"], made["in_flight"]) == (b.url, 2, 0)
+    assert router.backend(b)["id"] == made["id"]
+    eventually(lambda: router.get("/x").json()["engine"] == "b", "b is asked")
+
+
+def test_a_router_may_start_empty(standin, warmpath):
+    engine = standin()
+    router = warmpath(**QUIET)
+    response = router.get("/x")
+    assert response.status == 503 and response.error()
+    assert router.admin("POST", "/backends", {"url": engine.url}).status == 201
+    eventually(lambda: router.get("/x").status == 200, "the backend is asked")
+
+
+def test_an_added_backend_may_say_its_models(standin, warmpath):
+    a, b = standin("a", models=["m1"]), standin("b", models=["m1"])
+    router = warmpath(a)
+    assert router.admin("POST", "/backends", {"url": b.url, "models": ["m9"]}).status == 201
+
+    def served_by_b():
+        response = router.post("/v1/embeddings", {"model": "m9", "input": "x"})
+        return response.status == 200 and response.header("x-warmpath-backend") == b.url
+
+    eventually(served_by_b, "m9 is served")
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"[]", b"{}", b'{"url": 5}', b'{"url": "ftp://x"}', b'{"url": "http://127.0.0.1:99999"}',
+    b'{"url": "http://127.0.0.1:1", "weight": 0}', b'{"url": "http://127.0.0.1:1", "weight": -1}',
+    b'{"url": "http://127.0.0.1:1", "weight": "heavy"}', b'{"url": "http://127.0.0.1:1", "colour": "red"}',
+    b'{"url": "http://127.0.0.1:1", "pool": "no-such-pool"}', b'{"url": "http://127.0.0.1:1", "models": "m"}'],
+    ids=repr)
+def test_a_backend_that_makes_no_sense_is_refused(standin, warmpath, body):
+    router = warmpath(standin(), **QUIET)
+    from client import Client
+    with Client(("127.0.0.1", router.admin_port), within(5)) as client:
+        client.send(request("POST", "/backends", "Authorization: Bearer test-admin-token", body=body))
+        response = client.read_response()
+    assert 400 <= response.status < 500 and response.status != 401
+    assert response.error()["message"]
+    assert len(router.backends()) == 1
+
+
+def test_the_same_backend_cannot_be_added_twice(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, **QUIET)
+    response = router.admin("POST", "/backends", {"url": engine.url})
+    assert response.status in (400, 409) and response.error()
+    assert len(router.backends()) == 1
+
+
+def test_a_removed_backend_finishes_what_it_runs(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    gates = {"a": Gate(), "b": Gate()}
+    for engine in (a, b):
+        engine.answer("/slow", gates[engine.name], plain_answer(200, engine.name.encode()))
+    router = warmpath(a, b, workers=1, **QUIET)
+    clients = [router.connect() for _ in range(2)]
+    for client in clients:
+        client.send(request("GET", "/slow"))
+    eventually(lambda: a.open == 1 and b.open == 1, "both run")
+    response = router.admin("DELETE", f"/backends/{router.backend(a)['id']}")
+    assert response.status == 204 and response.body == b""
+    assert {router.get("/x").json()["engine"] for _ in range(6)} == {"b"}
+    for gate in gates.values():
+        gate.open()
+    assert {client.read_response().body for client in clients} == {b"a", b"b"}
+    eventually(lambda: a.url not in router.backends(), "a is gone")
+
+
+def test_a_removed_backend_can_be_added_again(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, workers=1, **QUIET)
+    for _ in range(5):
+        assert router.admin("DELETE", f"/backends/{router.backend(b)['id']}").status == 204
+        eventually(lambda: b.url not in router.backends(), "b is gone")
+        assert router.admin("POST", "/backends", {"url": b.url}).status == 201
+        eventually(lambda: router.get("/x").json()["engine"] == "b", "b is asked")
+
+
+def test_draining_and_back(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    gate = Gate()
+    a.answer("/slow", gate, plain_answer(200, b"done"))
+    router = warmpath(a, b, workers=1, **QUIET)
+    number = router.backend(a)["id"]
+    with router.connect() as client:
+        for _ in range(2):  # one of two goes to a
+            other = router.connect()
+            other.send(request("GET", "/slow"))
+            eventually(lambda: a.open == 1 or b.requests, "it is sent")
+            if a.open:
+                break
+        assert a.open == 1
+        assert router.admin("POST", f"/backends/{number}/drain").status in (200, 204)
+        assert router.backend(a)["state"] == "draining"
+        assert {router.get("/x").json()["engine"] for _ in range(6)} == {"b"}
+        gate.open()
+        assert other.read_response().body == b"done"
+        client.send(request("GET", "/x"))
+        assert client.read_response().json()["engine"] == "b"
+    assert router.admin("POST", f"/backends/{number}/ready").status in (200, 204)
+    router.wait_state(a, "up")
+    assert {router.get("/x").json()["engine"] for _ in range(6)} == {"a", "b"}
+
+
+def test_a_drained_backend_is_not_brought_back_by_probes(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, health_interval="50ms", health_rise=1)
+    router.admin("POST", f"/backends/{router.backend(a)['id']}/drain")
+    seen = len(a.probes)
+    eventually(lambda: len(a.probes) >= seen + 3 or len(b.probes) >= seen + 10, "some more probes")
+    assert router.backend(a)["state"] == "draining"
+
+
+def test_with_every_backend_draining_the_answer_is_503(standin, warmpath):
+    a = standin("a")
+    router = warmpath(a, **QUIET)
+    router.admin("POST", f"/backends/{router.backend(a)['id']}/drain")
+    response = router.get("/x")
+    assert response.status == 503 and response.error()
+
+
+def test_a_weight_can_be_changed(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, workers=1, **{**QUIET, "policy": "weighted_round_robin"})
+    response = router.admin("PATCH", f"/backends/{router.backend(a)['id']}", {"weight": 3})
+    assert response.status == 200 and response.json()["weight"] == 3
+    assert router.backend(a)["weight"] == 3
+    names = [router.get("/x").json()["engine"] for _ in range(44)][4:]
+    assert (names.count("a"), names.count("b")) == (30, 10)
+    for body in ({"weight": 0}, {"weight": 1.5}, {"height": 3}, {}):
+        assert router.admin("PATCH", f"/backends/{router.backend(a)['id']}", body).status == 400
+    assert router.backend(a)["weight"] == 3
+
+
+@pytest.mark.parametrize("method, target, status", [
+    ("DELETE", "/backends/999", 404), ("POST", "/backends/999/drain", 404), ("PATCH", "/backends/999", 404),
+    ("DELETE", "/backends/x", 404), ("GET", "/nothing", 404), ("PUT", "/backends", 405), ("DELETE", "/status", 405),
+    ("POST", "/backends/1/explode", 404)])
+def test_what_is_not_there_is_said(standin, warmpath, method, target, status):
+    router = warmpath(standin(), **QUIET)
+    response = router.admin(method, target, {"weight": 1} if method in ("PATCH", "POST", "PUT") else None)
+    assert response.status == status and response.error()
+    assert len(router.backends()) == 1
+
+
+def test_backends_change_under_load_without_a_failed_request(standin, warmpath):
+    fixed, extra = standin("fixed"), standin("extra")
+    router = warmpath(fixed, **QUIET)
+    clients = [router.connect() for _ in range(8)]
+    for _ in range(15):
+        made = router.admin("POST", "/backends", {"url": extra.url}).json()
+        for client in clients:
+            client.send(json_request("/v1/chat/completions", chat(stream=True, events=5), "X-Standin-Gap: 0.002"))
+        assert router.admin("DELETE", f"/backends/{made['id']}").status == 204
+        for client in clients:
+            response = client.read_response()
+            assert response.status == 200 and response.complete
+        eventually(lambda: extra.url not in router.backends(), "it is gone")
+    assert json.loads(router.admin("GET", "/status").body)["in_flight"] == 0
+
+
+def test_a_dead_backend_can_be_added_and_removed(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, **QUIET)
+    made = router.admin("POST", "/backends", {"url": f"http://127.0.0.1:{free_port()}"}).json()
+    for _ in range(4):
+        assert router.get("/x").status == 200
+    assert router.admin("DELETE", f"/backends/{made['id']}").status == 204
