@@ -1,0 +1,196 @@
+"""Engines die and come back at random under a crowd of streams.
+
+What must hold: a request whose answer had not begun never fails; a stream that was cut is seen as cut, and
+only when its engine was killed; at the end nothing is counted, and memory and descriptors are as before.
+"""
+import asyncio
+import collections
+import json
+import random
+import time
+
+import pytest
+from client import Response, chat, json_request, sse_events
+from harness import EngineProcess, eventually, within
+
+STREAMS = 200
+MEMORY_TOLERANCE = 8_000_000  # bytes over the baseline: allocator slack; sanitized builds keep far more
+KEYS = {"policy": "least_requests", "workers": 2, "health_interval": "200ms", "health_timeout": "1s",
+        "health_fall": 2, "health_rise": 1, "health_eject_time": "300ms", "health_eject_time_max": "1s",
+        "retry_attempts": 4, "retry_budget_percent": 100, "retry_budget_min": 1_000_000,
+        "timeouts_backend_keepalive": "1s"}
+
+
+class Crowd:
+    """Clients that ask again and again until told to stop."""
+
+    def __init__(self, router, seed):
+        self.router = router
+        self.rng = random.Random(seed)
+        self.stopping = False
+        self.counts = collections.Counter()
+        self.failures = []
+        self.cut = []  # (engine, begun, ended)
+
+    async def run(self, seconds, meanwhile):
+        clients = [asyncio.ensure_future(self.client(number)) for number in range(STREAMS)]
+        await meanwhile(seconds)
+        self.stopping = True
+        await asyncio.wait_for(asyncio.gather(*clients), within(60))
+
+    async def client(self, number):
+        rng = random.Random(self.rng.random())
+        await asyncio.sleep(rng.uniform(0, 0.5))
+        link = None
+        while not self.stopping:
+            if link is None:
+                link = await asyncio.open_connection(*self.router.address)
+            keep = await asyncio.wait_for(self.exchange(rng, *link), within(30))
+            if not keep:
+                link[1].close()
+                link = None
+        if link:
+            link[1].close()
+
+    async def exchange(self, rng, reader, writer):
+        """One request; true when the connection can be used again."""
+        begun = time.monotonic()
+        count, streamed = rng.randrange(2, 20), rng.random() < 0.8
+        writer.write(json_request(
+            "/v1/chat/completions", chat(stream=streamed, events=count),
+            f"X-Standin-Delay: {rng.uniform(0, 0.3):.3f}", f"X-Standin-Gap: {rng.uniform(0.03, 0.1):.3f}"))
+        leaves_after = rng.uniform(0, 1) if rng.random() < 0.1 else None
+        try:
+            work = self.read_answer(reader)
+            response, body, complete = await (asyncio.wait_for(work, leaves_after) if leaves_after else work)
+        except asyncio.TimeoutError:
+            self.counts["left"] += 1
+            writer.transport.abort()
+            return False
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            self.failures.append(f"no answer: {error!r} after {time.monotonic() - begun:.2f} s")
+            return False
+        self.judge(response, body, complete, count, streamed, begun)
+        return complete
+
+    @staticmethod
+    async def read_answer(reader):
+        response = Response(await reader.readuntil(b"\r\n\r\n"))
+        body = b""
+        try:
+            if response.all("content-length"):
+                body = await reader.readexactly(int(response.header("content-length")))
+                return response, body, True
+            while size := int(await reader.readuntil(b"\r\n"), 16):
+                body += (await reader.readexactly(size + 2))[:-2]
+            await reader.readexactly(2)
+            return response, body, True
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return response, body, False
+
+    def judge(self, response, body, complete, count, streamed, begun):
+        if response.status != 200:
+            self.failures.append(f"{response.status} {body!r} after {time.monotonic() - begun:.2f} s")
+            return
+        if not streamed:
+            self.counts["whole" if complete else "cut"] += 1
+            if complete:
+                text = json.loads(body)["choices"][0]["message"]["content"]
+                self.check_words(text.split(), count)
+            return
+        events = sse_events(body)
+        words = [json.loads(data)["choices"][0]["delta"]["content"].strip() for data in events
+                 if data != "[DONE]" and '"error"' not in data]
+        if complete:
+            self.counts["streamed"] += 1
+            if events[-1] != "[DONE]" or '"error"' in body.decode():
+                self.failures.append(f"a stream that claims to be complete: {events[-2:]}")
+            self.check_words(words, count)
+            return
+        self.counts["cut"] += 1
+        self.check_words(words, len(words))
+        if "[DONE]" not in events and "error" not in json.loads(events[-1]):
+            self.failures.append(f"a cut stream without its error event: {events[-2:]}")
+        self.cut.append((response.header("x-warmpath-backend"), begun, time.monotonic()))
+
+    def check_words(self, words, count):
+        engine = words[0].split("-")[0] if words else ""
+        if words != [f"{engine}-{number}" for number in range(count)]:
+            self.failures.append(f"{count} words expected, got {words}")
+
+
+class Reaper:
+    """Kills at most two of the engines at a time, and brings them back."""
+
+    def __init__(self, engines, seed):
+        self.engines = engines
+        self.rng = random.Random(seed)
+        self.kills = []
+
+    async def reap(self, seconds):
+        until = time.monotonic() + seconds
+        revivals = set()
+        while time.monotonic() < until:
+            await asyncio.sleep(self.rng.uniform(0.2, 0.8))
+            if len(revivals) < 2:
+                victim = self.rng.choice([engine for engine in self.engines if engine.process])
+                self.kills.append((victim.url, time.monotonic()))
+                victim.kill()
+                revival = asyncio.ensure_future(self.revive(victim))
+                revivals.add(revival)
+                revival.add_done_callback(revivals.discard)
+        await asyncio.gather(*revivals)
+
+    async def revive(self, engine):
+        await asyncio.sleep(self.rng.uniform(0.3, 1.5))
+        await asyncio.get_running_loop().run_in_executor(None, engine.start)
+
+    def killed(self, url, begun, ended):
+        return any(name == url and begun <= at <= ended + 0.1 for name, at in self.kills)
+
+
+async def peace(seconds):
+    await asyncio.sleep(seconds)
+
+
+@pytest.fixture
+def fleet():
+    engines = [EngineProcess(name) for name in ("a", "b", "c", "d")]
+    try:
+        for engine in engines:
+            engine.start()
+        yield engines
+    finally:
+        for engine in engines:
+            engine.kill()
+
+
+@pytest.mark.timeout(600)
+def test_engines_die_and_nobody_notices_but_their_streams(fleet, warmpath, request, record_property):
+    router = warmpath(*fleet, **KEYS)
+    seconds = request.config.getoption("--chaos-seconds")
+
+    calm = Crowd(router, 1)
+    asyncio.run(calm.run(2, peace))
+    assert calm.failures == [] and calm.cut == []
+    eventually(lambda: router.in_flight() == 0, "nothing in flight after the calm")
+    eventually(lambda: router.admin("GET", "/status").json()["connections"] == 0, "no clients after the calm")
+    memory, descriptors = router.memory(), router.descriptors()
+
+    crowd, reaper = Crowd(router, 2), Reaper(fleet, 3)
+    asyncio.run(crowd.run(seconds, reaper.reap))
+    record_property("counts", dict(crowd.counts))
+    print(dict(crowd.counts), f"{len(reaper.kills)} kills")
+
+    assert crowd.failures == [], f"{len(crowd.failures)} of {sum(crowd.counts.values())}"
+    stray = [cut for cut in crowd.cut if not reaper.killed(*cut)]
+    assert stray == [], f"{len(stray)} streams were cut though their engine lived"
+    assert crowd.counts["streamed"] > STREAMS and crowd.counts["cut"] > 0 and len(reaper.kills) >= seconds / 3
+
+    eventually(lambda: router.in_flight() == 0, "nothing in flight")
+    eventually(lambda: router.admin("GET", "/status").json()["connections"] == 0, "no clients")
+    eventually(lambda: all(row["state"] == "up" for row in router.backends().values()), "all are up again", 10)
+    eventually(lambda: router.descriptors() <= descriptors + 8, "descriptors are closed", 10)
+    if within(1) == 1:
+        grown = router.memory() - memory
+        assert grown < MEMORY_TOLERANCE, f"the router grew by {grown} bytes"
