@@ -1,10 +1,11 @@
 """A request and its answer go through unchanged."""
 import json
 import random
+import socket
 
 import pytest
 from client import chat, request
-from harness import eventually, within
+from harness import eventually, free_port, within
 from standin import CLOSE, LAST_CHUNK, RESET, STALL, Gate, chunk, head, json_answer, plain_answer
 
 HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade", "expect"}
@@ -194,6 +195,31 @@ def test_a_replaced_authorization_is_sent_for_clients_that_had_none(standin, war
     router = warmpath(engine, authorization="replace", api_key="of-the-backend")
     assert router.get("/x").status == 200
     assert engine.requests[0].header("authorization") == "Bearer of-the-backend"
+
+
+def test_keys_may_be_in_files_and_differ_by_backend(standin, warmpath, tmp_path):
+    a, b = standin("a"), standin("b")
+    (tmp_path / "key").write_text("of-the-file\n")
+    router = warmpath(workers=1, config=f"""
+authorization: replace
+api_key_file: {tmp_path / "key"}
+backends:
+  - url: {a.url}
+  - url: {b.url}
+    api_key: of-b-alone
+""")
+    for _ in range(4):
+        assert router.get("/x", "Authorization: Bearer of-the-client").status == 200
+    assert {seen.header("authorization") for seen in a.requests} == {"Bearer of-the-file"}
+    assert {seen.header("authorization") for seen in b.requests} == {"Bearer of-b-alone"}
+
+
+@pytest.mark.parametrize("before, after", [([], "127.0.0.1"), (["10.1.2.3, 10.4.5.6"], "10.1.2.3, 10.4.5.6, 127.0.0.1")])
+def test_the_clients_address_is_told_where_wanted(standin, warmpath, before, after):
+    engine = standin()
+    router = warmpath(engine, forwarded_for=True)
+    assert router.get("/x", *(f"X-Forwarded-For: {value}" for value in before)).status == 200
+    assert ", ".join(engine.requests[0].all("x-forwarded-for")) == after
 
 
 # The answer.
@@ -428,6 +454,18 @@ def test_idle_backend_connections_that_close_later_are_dropped(standin, warmpath
     for _ in range(5):
         assert router.get("/x").status == 200
         engine.close_idle_connections()
+
+
+def test_several_listeners_serve_the_same(standin, warmpath):
+    engine = standin()
+    router = warmpath(start=False)
+    ports = [router.port, free_port(), free_port()]
+    router.start([engine], listen=[f"127.0.0.1:{ports[0]}", f"127.0.0.2:{ports[1]}", f"[::1]:{ports[2]}"])
+    for address in (("127.0.0.1", ports[0]), ("127.0.0.2", ports[1]), ("::1", ports[2])):
+        with socket.create_connection(address, within(5)) as sock:
+            sock.sendall(request("GET", "/x", "Connection: close"))
+            assert sock.recv(100).startswith(b"HTTP/1.1 200 ")
+    assert len(engine.requests) == 3
 
 
 # HTTP/1.0.

@@ -65,6 +65,17 @@ def test_one_bad_probe_is_not_enough(standin, warmpath):
         assert router.backend(a)["state"] == "up"
 
 
+def test_rise_counts_good_probes(standin, warmpath):
+    a = standin("a")
+    router = warmpath(a, **{**PROBES, "health_rise": 4})
+    a.health_status = 503
+    router.wait_state(a, "down")
+    a.health_status = 200
+    seen = len(a.probes)
+    router.wait_state(a, "up")
+    assert sum(probe.path == "/health" for probe in a.probes[seen:]) >= 4
+
+
 def test_the_path_of_the_probe_is_configured(standin, warmpath):
     a = standin("a")
     a.answer("/well", plain_answer(200, b""))
@@ -218,6 +229,15 @@ def test_a_failed_trial_ejects_for_longer(standin, warmpath):
     failed_at = time.monotonic()
     eventually(lambda: router.get("/x") and len(a.requests) == 5, "the next trial", 3)
     assert time.monotonic() - failed_at > 0.9  # 500 ms twice
+
+
+def test_the_time_of_ejection_has_a_maximum(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    a.answer("/x", json_answer(500, {}))
+    router = warmpath(a, b, **{**EJECTS, "health_eject_time": "200ms", "health_eject_time_max": "200ms"})
+    begun = time.monotonic()
+    eventually(lambda: router.get("/x") and len(a.requests) >= 9, "six trials after three failures", 10)
+    assert time.monotonic() - begun < within(3)  # six times 200 ms; doubling would take 12 s
 
 
 def test_when_all_are_ejected_they_are_asked_all_the_same(standin, warmpath):

@@ -205,7 +205,7 @@ def test_a_weight_can_be_changed(standin, warmpath):
     names = [router.get("/x").json()["engine"] for _ in range(44)][4:]
     assert (names.count("a"), names.count("b")) == (30, 10)
     for body in ({"weight": 0}, {"weight": 1.5}, {"height": 3}, {}):
-        assert router.admin("PATCH", f"/backends/{router.backend(a)['id']}", body).status == 400
+        assert router.admin("PATCH", f"/backends/{router.backend(a)['id']}", body).status in (400, 422)
     assert router.backend(a)["weight"] == 3
 
 
@@ -234,6 +234,24 @@ def test_backends_change_under_load_without_a_failed_request(standin, warmpath):
             assert response.status == 200 and response.complete
         eventually(lambda: extra.url not in router.backends(), "it is gone")
     assert json.loads(router.admin("GET", "/status").body)["in_flight"] == 0
+
+
+def test_slots_for_backends_are_limited(standin, warmpath):
+    a, b, c = (standin(name) for name in "abc")
+    router = warmpath(a, limits_backends=2, **QUIET)
+    assert router.admin("POST", "/backends", {"url": b.url}).status == 201
+    refused = router.admin("POST", "/backends", {"url": c.url})
+    assert refused.status >= 400 and refused.error()
+    assert set(router.backends()) == {a.url, b.url}
+    assert router.admin("DELETE", f"/backends/{router.backend(b)['id']}").status == 204
+    eventually(lambda: router.admin("POST", "/backends", {"url": c.url}).status == 201, "the slot is free again")
+
+
+def test_the_token_may_be_in_a_file(standin, warmpath, tmp_path):
+    (tmp_path / "token").write_text("test-admin-token\n")
+    router = warmpath(standin(), admin_token=None, admin_token_file=tmp_path / "token", **QUIET)
+    assert len(router.backends()) == 1
+    assert router.admin("GET", "/status", token="other").status == 401
 
 
 def test_a_dead_backend_can_be_added_and_removed(standin, warmpath):
