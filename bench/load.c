@@ -64,6 +64,11 @@ struct load {
     bool began;
     bool ended;
 
+    struct usage_watch server;
+    struct usage_watch self;
+    struct usage server_at_begin;
+    struct usage self_at_begin;
+
     bool measured; // whether the answer that is being read counts
     struct load_result result;
 
@@ -358,6 +363,13 @@ static void schedule_start(struct load *load)
     }
 }
 
+static struct usage usage_since(const struct usage_watch *watch, struct usage begin)
+{
+    struct usage now = usage_read(watch);
+    return (struct usage){.ran_ns = now.ran_ns - begin.ran_ns,
+                          .waited_ns = now.waited_ns - begin.waited_ns};
+}
+
 static void schedule_run(struct load *load)
 {
     if (load->start_ns == 0) {
@@ -368,11 +380,15 @@ static void schedule_run(struct load *load)
     }
     if (!load->began && load->now_ns >= load->begin_ns) {
         load->began = true;
+        load->server_at_begin = usage_read(&load->server);
+        load->self_at_begin = usage_read(&load->self);
         say("begin");
     }
     if (!load->ended && load->now_ns >= load->end_ns) {
         load->ended = true;
         load->result.measured_ns = load->now_ns - load->begin_ns;
+        load->result.server = usage_since(&load->server, load->server_at_begin);
+        load->result.self = usage_since(&load->self, load->self_at_begin);
         say("end");
     }
     while (load->options.mode == LOAD_OPEN && load->idle_count > 0) {
@@ -390,6 +406,8 @@ static void schedule_run(struct load *load)
 static void finish(struct load *load)
 {
     load->over = true;
+    usage_watch_close(&load->server);
+    usage_watch_close(&load->self);
     for (uint32_t i = 0; i < load->opened; i++) {
         connection_close(load, &load->connections[i]);
     }
@@ -466,7 +484,7 @@ struct load *load_create(int epoll, struct origin *origin)
     return load.connections && load.idle ? &load : NULL;
 }
 
-void load_start(struct load *load, const struct load_options *options, uint64_t now_ns)
+bool load_start(struct load *load, const struct load_options *options, uint64_t now_ns)
 {
     ASSERT(load->over);
     ASSERT(options->connections > 0 && options->connections <= load_connections_max);
@@ -474,6 +492,8 @@ void load_start(struct load *load, const struct load_options *options, uint64_t 
     load->options = *options;
     load->now_ns = now_ns;
     load->over = false;
+    load->server.count = 0;
+    load->self.count = 0;
     load->idle_first = 0;
     load->idle_count = 0;
     load->opened = 0;
@@ -488,6 +508,9 @@ void load_start(struct load *load, const struct load_options *options, uint64_t 
     load->ended = false;
     load->result = (struct load_result){0};
     request_fill(load);
+    char self[32];
+    snprintf(self, sizeof(self), "%d", getpid());
+    return usage_watch_open(&load->server, options->watch) && usage_watch_open(&load->self, self);
 }
 
 const struct load_result *load_result(const struct load *load)

@@ -20,6 +20,7 @@
 
 #include "histogram.h"
 #include "origin.h"
+#include "usage.h"
 
 enum load_mode { LOAD_CLOSED, LOAD_OPEN, LOAD_IDLE, LOAD_STREAMS };
 
@@ -32,6 +33,7 @@ struct load_options {
     uint64_t warmup_ms;
     uint64_t measure_ms;
     const char *path;
+    const char *watch; // threads of the proxy, see usage.h
 };
 
 struct load_result {
@@ -42,6 +44,8 @@ struct load_result {
     uint64_t failures; // answers other than a whole 200, connections lost
     uint64_t reconnects;
     uint64_t measured_ns;
+    struct usage server; // within what is measured
+    struct usage self;
     struct histogram whole;  // until the last byte
     struct histogram first;  // until the first byte of the body
     struct histogram events; // of each event, from its writing
@@ -54,7 +58,8 @@ enum { load_connections_max = 16384 };
 // Keeps `origin`.  NULL when there is no memory.  Lives until the process ends.
 struct load *load_create(int epoll, struct origin *origin);
 
-void load_start(struct load *load, const struct load_options *options, uint64_t now_ns);
+// False when a thread to watch is not there; the run is then to be released.
+bool load_start(struct load *load, const struct load_options *options, uint64_t now_ns);
 
 // Lets go of what is held.
 void load_release(struct load *load);

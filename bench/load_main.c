@@ -61,9 +61,12 @@ static void result_print(const struct load_result *result)
 {
     printf("{\"answers\":%" PRIu64 ",\"missing\":%" PRIu64 ",\"seconds\":%.6f,\"failures\":%" PRIu64
            ",\"reconnects\":%" PRIu64 ",\"answer_bytes\":%" PRIu64 ",\"reads\":%" PRIu64
-           ",\"events\":%" PRIu64,
+           ",\"events\":%" PRIu64 ",\"server_ran\":%.6f,\"server_waited\":%.6f"
+           ",\"load_ran\":%.6f,\"load_waited\":%.6f",
            result->answers, result->missing, (double)result->measured_ns / 1e9, result->failures,
-           result->reconnects, result->answer_bytes, result->reads, result->events.count);
+           result->reconnects, result->answer_bytes, result->reads, result->events.count,
+           (double)result->server.ran_ns / 1e9, (double)result->server.waited_ns / 1e9,
+           (double)result->self.ran_ns / 1e9, (double)result->self.waited_ns / 1e9);
     times_print("whole", &result->whole);
     times_print("first", &result->first);
     times_print("event", &result->events);
@@ -107,10 +110,12 @@ static bool options_read(char *line, struct load_options *out)
         .body_size = 2048,
         .measure_ms = 1000,
         .path = "/v1/chat/completions",
+        .watch = "",
     };
     const struct flag flags[] = {
         {.name = "mode", .text = &mode},
         {.name = "path", .text = &options.path},
+        {.name = "watch", .text = &options.watch},
         {.name = "port", .number = &options.port},
         {.name = "connections", .number = &options.connections},
         {.name = "body", .number = &options.body_size},
@@ -143,7 +148,10 @@ static void line_run(struct commander *commander, uint64_t now_ns)
         return;
     }
     commander->running = true;
-    load_start(commander->load, &options, now_ns);
+    if (!load_start(commander->load, &options, now_ns)) {
+        fputs("bench_load: a thread to watch is not there\n", stderr);
+        load_release(commander->load);
+    }
 }
 
 static void commander_read(struct commander *commander, uint64_t now_ns)

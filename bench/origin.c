@@ -269,7 +269,7 @@ static void request_answer(struct origin *origin, struct connection *connection)
         return;
     }
     if (connection->events_left > 0) {
-        connection->due_ns = origin->now_ns + connection->gap_us * UINT64_C(1000);
+        connection->due_ns = origin->now_ns; // the first event at once
         due_push(origin, connection);
     } else if (connection->answer.size == 0) {
         answer_done(origin, connection);
