@@ -39,7 +39,7 @@ static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-// Bytes that stand for themselves in a string: ASCII without quote, backslash and control characters.
+// Bytes that stand for themselves in a string: ASCII less quote, backslash and control characters.
 static bool is_plain(uint8_t byte)
 {
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
@@ -417,6 +417,16 @@ enum status json_close(struct json *json)
     return json->status;
 }
 
+// The index of the name that `key` is, or name_count.
+static uint32_t find_name(struct slice key, const char *const *names, uint32_t name_count)
+{
+    uint32_t i = 0;
+    while (i < name_count && !json_string_is(key, names[i])) {
+        i++;
+    }
+    return i;
+}
+
 enum status json_find(struct slice text, const char *const *names, uint32_t name_count,
                       struct json_value *out)
 {
@@ -429,11 +439,9 @@ enum status json_find(struct slice text, const char *const *names, uint32_t name
     if (json_next(&json, &item) && item.value.kind == JSON_OBJECT) {
         json_enter(&json);
         while (json_next(&json, &item)) {
-            for (uint32_t i = 0; i < name_count; i++) {
-                if (json_string_is(item.key, names[i]) && json_skip(&json, &item.value)) {
-                    found[i] = item.value;
-                    break;
-                }
+            uint32_t i = find_name(item.key, names, name_count);
+            if (i < name_count && json_skip(&json, &item.value)) {
+                found[i] = item.value;
             }
         }
     }
@@ -497,8 +505,8 @@ static const uint8_t *find_backslash(const uint8_t *at, const uint8_t *end)
     return found != NULL ? found : end;
 }
 
-// The next stretch of a string, unescaped: everything up to an escape, as it lies there, or what one
-// escape stands for, in `scratch`.  NULL for half a surrogate pair.
+// The next stretch of a string, unescaped: all up to an escape, as it lies there, or what one escape
+// stands for, in `scratch`.  NULL for half a surrogate pair.
 static const uint8_t *read_piece(const uint8_t *at, const uint8_t *end, uint8_t *scratch,
                                  struct slice *out)
 {

@@ -29,7 +29,7 @@
 // after the value.  Two things the grammar allows stay allowed until someone decodes them: numbers
 // of any size, and \u escapes that are half a surrogate pair.
 //
-// Limits: json_depth_max levels of nesting, beyond which the answer is STATUS_TOO_LARGE; no limit on
+// Limits: json_depth_max levels of nesting, beyond which the answer is STATUS_TOO_LARGE; none on
 // length.  Time is linear in the text, each byte looked at once; memory is the cursor.
 //
 // Threads: a cursor belongs to one thread.  Memory: nothing is allocated or copied; a cursor keeps
@@ -44,8 +44,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// What requests nest in earnest, schemas of tools included, stays below 30; Python's own parser, which
-// most engines use, gives up near 1,000.
+// What requests nest in earnest, schemas of tools included, stays below 30; Python's own parser,
+// which most engines use, gives up near 1,000.
 enum { json_depth_max = 128 };
 
 enum json_kind {
@@ -93,7 +93,7 @@ bool json_next(struct json *json, struct json_item *out);
 void json_enter(struct json *json);
 
 // Passes over the array or object that json_next has just handed out and widens its `raw` to all of
-// its text, which can be opened as a document.  Does nothing to other values.  False when malformed.
+// its text, which can be opened as a document.  Leaves other values alone.  False when malformed.
 bool json_skip(struct json *json, struct json_value *value);
 
 // Reads what is left, and says how it went: STATUS_MALFORMED, or STATUS_TOO_LARGE when nested too
@@ -101,7 +101,7 @@ bool json_skip(struct json *json, struct json_value *value);
 enum status json_close(struct json *json);
 
 // Finds the members of the document's object that have the given names; of duplicates the last, as
-// Python's parser does.  What is missing is JSON_ABSENT; so is everything when the document is not an
+// Python's parser does.  What is missing is JSON_ABSENT; so is everything when the document is no
 // object.  Arrays and objects come with all their text.  Reads and checks the whole text.  At most
 // json_find_max names; `out` has one value for each, untouched on failure.
 enum { json_find_max = 32 };

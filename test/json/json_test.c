@@ -185,14 +185,15 @@ TEST(nesting_has_a_limit_of_its_own)
                  depth <= json_depth_max ? STATUS_MALFORMED : STATUS_TOO_LARGE);
     }
     // Siblings are not nesting.
-    char siblings[3000];
-    for (size_t i = 0; i < sizeof(siblings); i += 3) {
-        memcpy(siblings + i, "[],", 3);
+    char bytes[3000];
+    struct text siblings = text_over(bytes, sizeof(bytes));
+    text_add_str(&siblings, "[[]");
+    for (int i = 0; i < 2 * json_depth_max; i++) {
+        text_add_str(&siblings, ",[{}]");
     }
-    siblings[0] = '[';
-    siblings[1] = '1';
-    siblings[sizeof(siblings) - 1] = ']';
-    CHECK_EQ(verdict(slice_of(siblings, sizeof(siblings))), STATUS_OK);
+    text_add_str(&siblings, "]");
+    CHECK(!siblings.overflow);
+    CHECK_EQ(verdict(text_slice(&siblings)), STATUS_OK);
 }
 
 TEST(an_empty_slice_without_bytes_is_malformed_and_not_a_crash)
@@ -415,8 +416,6 @@ TEST(reads_whole_numbers_and_no_others)
     CHECK(!json_is_true(&(struct json_value){.kind = JSON_BOOL, .raw = slice_str("false")}));
 }
 
-// --- random documents ---
-
 enum { document_size_max = 4096, trace_size_max = 4 * document_size_max };
 
 static void add_random_string(struct text *text, struct rng *rng)
@@ -570,15 +569,13 @@ TEST(each_byte_at_each_place_of_a_string_is_judged_as_the_twin_judges_it)
 {
     uint8_t buffer[80];
 
-    for (uint32_t place = 0; place < 40; place++) {
-        for (uint32_t byte = 0; byte < 256; byte++) {
-            uint8_t *text = buffer + byte % 16;
-            memset(text, 'x', 42);
-            text[0] = '"';
-            text[41] = '"';
-            text[1 + place] = (uint8_t)byte;
-            CHECK(agrees_with_twin(slice_of(text, 42)));
-        }
+    for (uint32_t i = 0; i < 40 * 256; i++) {
+        uint8_t *text = buffer + i % 16;
+        memset(text, 'x', 42);
+        text[0] = '"';
+        text[41] = '"';
+        text[1 + i / 256] = (uint8_t)i;
+        CHECK(agrees_with_twin(slice_of(text, 42)));
     }
 }
 
@@ -596,8 +593,9 @@ static enum status wander(struct slice text, struct rng *rng)
         uint32_t choice = rng_below(rng, 3);
         if (choice == 0 && container) {
             json_enter(&json);
-        } else if (choice == 1 && json_skip(&json, &item.value) && container) {
-            ASSERT(verdict(item.value.raw) == STATUS_OK);
+        } else if (choice == 1 && json_skip(&json, &item.value) && container &&
+                   verdict(item.value.raw) != STATUS_OK) {
+            return STATUS_IO; // which the scanner never says
         }
     }
     return json_close(&json);
@@ -723,7 +721,7 @@ static bool suits_cjson(struct slice text)
     }
 }
 
-// One way only: cJSON also accepts much that is not JSON (leading zeros, control characters, invalid
+// One way only: cJSON also accepts much that is not JSON (leading zeros, control characters, broken
 // UTF-8, trailing garbage), for which the twin is the judge.
 TEST(what_is_accepted_means_to_cjson_what_it_means_to_us)
 {
@@ -753,7 +751,7 @@ TEST(what_is_accepted_means_to_cjson_what_it_means_to_us)
 // With an unmapped page behind the last byte, reading one too many is a crash.
 TEST(nothing_is_read_past_the_end)
 {
-    enum { page = 4096 };
+    const size_t page = 4096;
     static uint8_t document[document_size_max];
     static const char *const names[] = {"model"};
     uint8_t *pages =
