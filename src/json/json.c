@@ -505,8 +505,8 @@ static const uint8_t *find_backslash(const uint8_t *at, const uint8_t *end)
     return found != NULL ? found : end;
 }
 
-// The next stretch of a string, unescaped: all up to an escape, as it lies there, or what one escape
-// stands for, in `scratch`.  NULL for half a surrogate pair.
+// The next stretch of a string, unescaped: all up to an escape, as it lies there, or what one
+// escape stands for, in `scratch`.  NULL for half a surrogate pair.
 static const uint8_t *read_piece(const uint8_t *at, const uint8_t *end, uint8_t *scratch,
                                  struct slice *out)
 {

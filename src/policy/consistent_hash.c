@@ -17,10 +17,10 @@
 //
 //     cap = ceil(load_bound_percent / 100 * (m + 1) * weight / W), or more,
 //
-// is passed over and the session takes its next best for this request.  The caps add up to more than
-// m, so someone is always below.  On a quiet fleet the mean is next to nothing and the cap would be
-// 1: two requests of one session at a time would part although everyone is idle.  Hence the floor:
-// one running request overloads nobody.
+// is passed over and the session takes its next best for this request.  The caps add up to more
+// than m, so someone is always below.  On a quiet fleet the mean is next to nothing and the cap
+// would be 1: two requests of one session at a time would part although everyone is idle.  Hence
+// the floor: one running request overloads nobody.
 //
 // A request without a session has nothing to stick to and is placed by weighted_power_of_two, which
 // with equal weights is power_of_two.

@@ -2,8 +2,8 @@
 //
 // weighted_round_robin -- targets in turn, each as often as its weight says, evenly spread.
 //
-// Every target has a timetable.  One round of the clock has 2^32 ticks; a target of weight w departs
-// w times a round, evenly spaced, from an offset that its fleet slot alone decides:
+// Every target has a timetable.  One round of the clock has 2^32 ticks; a target of weight w
+// departs w times a round, evenly spaced, from an offset that its fleet slot alone decides:
 //
 //     departure(j) = ceil((j * 2^32 + offset) / w),    j = 0 .. w - 1
 //     offset       = slot * 2^32 / golden ratio  (mod 2^32)

@@ -364,7 +364,7 @@ TEST(refuses_to_decode_half_a_surrogate_pair)
 {
     static const char *const raws[] = {
         "\\ud800",         "\\udc00",         "\\ud800x",       "\\ud800\\n", "\\ud800\\ud800",
-        "\\ud800\\u0041x", "\\udc00\\ud800x", "ok \\udbff ok ", "\\udfff",
+        "\\ud800\\u0041x", "\\udc00\\ud800x", "ok \\udbff ok ", "\\udfff",    "\\udc00\\udc00",
     };
     for (size_t i = 0; i < ARRAY_COUNT(raws); i++) {
         uint8_t buffer[64];

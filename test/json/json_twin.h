@@ -2,9 +2,9 @@
 //
 // json_twin.h -- the simple twin of json/json.h: the same language, one byte after the other.
 //
-// Recursive, without vectors, tables or tricks, and decoding every UTF-8 character where the scanner
-// compares bounds.  Both write down what they read in one notation, so that a test compares not only
-// verdicts but where every key and value begins and ends:
+// Recursive, without vectors, tables or tricks, and decoding every UTF-8 character where the
+// scanner compares bounds.  Both write down what they read in one notation, so that a test compares
+// not only verdicts but where every key and value begins and ends:
 //
 //     {"a": [1, "x"], "b": null}      ->      {a:[#1;"x;]b:~null;}
 #pragma once
