@@ -115,14 +115,15 @@ static const uint8_t *read_utf8(const uint8_t *at, const uint8_t *end)
     return NULL;
 }
 
-static int hex_value(uint8_t byte)
-{
-    if (is_digit(byte)) {
-        return byte - '0';
-    }
-    byte = ascii_lower(byte);
-    return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
+// The value of a hexadecimal digit plus hex_digit; 0 for other bytes.  A table because clients that
+// escape all but ASCII send bodies of nothing else.
+enum { hex_digit = 0x10 };
+static const uint8_t hex_values[256] = {
+    ['0'] = 0x10, ['1'] = 0x11, ['2'] = 0x12, ['3'] = 0x13, ['4'] = 0x14, ['5'] = 0x15,
+    ['6'] = 0x16, ['7'] = 0x17, ['8'] = 0x18, ['9'] = 0x19, ['a'] = 0x1a, ['b'] = 0x1b,
+    ['c'] = 0x1c, ['d'] = 0x1d, ['e'] = 0x1e, ['f'] = 0x1f, ['A'] = 0x1a, ['B'] = 0x1b,
+    ['C'] = 0x1c, ['D'] = 0x1d, ['E'] = 0x1e, ['F'] = 0x1f,
+};
 
 // An escape, from its backslash on, and the UTF-16 unit it stands for.
 static const uint8_t *read_escape_unit(const uint8_t *at, const uint8_t *end, uint32_t *unit)
@@ -143,16 +144,12 @@ static const uint8_t *read_escape_unit(const uint8_t *at, const uint8_t *end, ui
     if (end - at < 6) {
         return NULL;
     }
-    uint32_t number = 0;
-    for (int i = 2; i < 6; i++) {
-        int digit = hex_value(at[i]);
-        if (digit < 0) {
-            return NULL;
-        }
-        number = number << 4 | (uint32_t)digit;
-    }
-    *unit = number;
-    return at + 6;
+    uint32_t a = hex_values[at[2]];
+    uint32_t b = hex_values[at[3]];
+    uint32_t c = hex_values[at[4]];
+    uint32_t d = hex_values[at[5]];
+    *unit = (a & 15) << 12 | (b & 15) << 8 | (c & 15) << 4 | (d & 15);
+    return (a & b & c & d & hex_digit) != 0 ? at + 6 : NULL;
 }
 
 // From after the opening quote to after the closing one.

@@ -360,6 +360,36 @@ TEST(decodes_every_escape)
     CHECK(decodes_to("caf\xc3\xa9 \\u00e9", slice_str("caf\xc3\xa9 \xc3\xa9")));
 }
 
+// The character of one to three bytes at the start of `text`, or -1 when that is not all of it.
+static int32_t only_character(struct slice text)
+{
+    const uint8_t *at = text.bytes;
+    switch (text.size) {
+    case 1:
+        return at[0];
+    case 2:
+        return (at[0] & 0x1f) << 6 | (at[1] & 0x3f);
+    case 3:
+        return (at[0] & 0x0f) << 12 | (at[1] & 0x3f) << 6 | (at[2] & 0x3f);
+    default:
+        return -1;
+    }
+}
+
+TEST(decodes_every_number_in_either_case)
+{
+    for (uint32_t unit = 0; unit < 0x20000; unit++) {
+        char raw[7];
+        uint8_t buffer[6];
+        struct slice out = {0};
+        bool surrogate = (unit & 0xf800) == 0xd800;
+        snprintf(raw, sizeof(raw), unit < 0x10000 ? "\\u%04x" : "\\u%04X", unit & 0xffff);
+        enum status status = json_string_decode(slice_str(raw), buffer, sizeof(buffer), &out);
+        CHECK_EQ(status, surrogate ? STATUS_MALFORMED : STATUS_OK);
+        CHECK(surrogate || only_character(out) == (int32_t)(unit & 0xffff));
+    }
+}
+
 TEST(refuses_to_decode_half_a_surrogate_pair)
 {
     static const char *const raws[] = {
