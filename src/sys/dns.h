@@ -10,6 +10,8 @@
 // and keep it on the second.  A name without addresses is CLOSED only when the servers said so for
 // both families.  One family is enough for OK, though: there are servers that answer only one.
 //
+// c-ares writes to connections with writev(2): the program must ignore SIGPIPE.
+//
 // Threads: belongs to the thread of its loop.  Memory: a query owns itself until its callback ran;
 // it, and what c-ares needs, is allocated when it is asked.
 #pragma once
