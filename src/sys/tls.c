@@ -30,7 +30,7 @@ struct tls_session {
     const char *why; // static text; "" until something failed
     size_t sealed;   // bytes that the next write has to begin with
     bool starved;    // the last read found no whole record
-    bool failed;     // nothing may be sent any more, not even the closing alert
+    int error;       // errno of the failure; then nothing may be sent, not even the closing alert
 };
 
 static const unsigned char http_1_1[] = "\x08http/1.1"; // the wire's list: a size before each name
@@ -334,20 +334,24 @@ static enum status outcome(struct tls_session *session, int result)
         session->why = protocol_failed(session->openssl);
         break;
     }
-    session->failed = true;
+    session->error = errno;
     return STATUS_IO;
 }
 
-static void before_call(const struct tls_session *session)
+// False, with errno, for a session that has failed: the two directions of a connection are driven
+// independently, so that one may still be tried after the other has met the end.
+static bool before_call(const struct tls_session *session)
 {
-    ASSERT(!session->failed);
     ERR_clear_error();
-    errno = 0;
+    errno = session->error;
+    return session->error == 0;
 }
 
 enum status tls_handshake(struct tls_session *session)
 {
-    before_call(session);
+    if (!before_call(session)) {
+        return STATUS_IO;
+    }
     return outcome(session, SSL_do_handshake(session->openssl));
 }
 
@@ -355,7 +359,9 @@ enum status tls_read(struct tls_session *session, void *bytes, size_t capacity, 
 {
     ASSERT(capacity > 0);
 
-    before_call(session);
+    if (!before_call(session)) {
+        return STATUS_IO;
+    }
     size_t moved = 0;
     enum status status = outcome(session, SSL_read_ex(session->openssl, bytes, capacity, &moved));
     session->starved = status == STATUS_AGAIN;
@@ -376,7 +382,9 @@ enum status tls_write(struct tls_session *session, struct slice bytes, size_t *s
     if (session->sealed > 0) {
         count = session->sealed;
     }
-    before_call(session);
+    if (!before_call(session)) {
+        return STATUS_IO;
+    }
     size_t moved = 0;
     enum status status =
         outcome(session, SSL_write_ex(session->openssl, bytes.bytes, count, &moved));
@@ -412,7 +420,7 @@ void tls_session_close(struct tls_session **session_ptr, bool orderly)
     }
     int saved_errno = errno;
     // Before the handshake is over there is nothing to end, and OpenSSL calls it an error.
-    if (orderly && !session->failed && SSL_is_init_finished(session->openssl)) {
+    if (orderly && session->error == 0 && SSL_is_init_finished(session->openssl)) {
         ERR_clear_error();
         SSL_shutdown(session->openssl); // the alert, without waiting for the peer's
     }

@@ -11,8 +11,8 @@
 //
 // An end of the stream without the closing alert is not an end: it is STATUS_IO with ECONNRESET, so
 // that nobody can cut a body that lasts until the connection closes and have it pass for whole.
-// Whatever breaks the protocol is STATUS_IO with EPROTO; tls_why says it in words.  After STATUS_IO
-// a session is good for tls_why and tls_session_close only.
+// Whatever breaks the protocol is STATUS_IO with EPROTO; tls_why says it in words.  A failed
+// session stays failed: every later call returns STATUS_IO with the same errno.
 //
 // TLS 1.2 and later, no renegotiation, no compression, no early data.  A server picks http/1.1 from
 // what the client offers and refuses one that offers only other protocols; a client offers

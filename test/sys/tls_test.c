@@ -468,6 +468,11 @@ TEST(an_end_without_the_alert_is_no_end)
         CHECK_EQ(tls_read(pair.client, bytes, sizeof(bytes), &size), STATUS_IO);
         CHECK_EQ(errno, ECONNRESET);
         CHECK_STR(tls_why(pair.client), "the peer ended the connection without the closing alert");
+        errno = 0;
+        CHECK_EQ(write_text(pair.client, "too late"), STATUS_IO);
+        CHECK_EQ(errno, ECONNRESET);
+        CHECK_EQ(tls_read(pair.client, bytes, sizeof(bytes), &size), STATUS_IO);
+        CHECK_STR(tls_why(pair.client), "the peer ended the connection without the closing alert");
         tls_session_close(&pair.client, orderly_close_first == 1);
         pair_close(&pair);
     }
