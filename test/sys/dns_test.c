@@ -311,13 +311,12 @@ static void connection_ready(struct loop_source *source, uint32_t events)
 
 static struct connection *free_connection(struct server *server)
 {
-    for (uint32_t i = 0; i < connection_count_max; i++) {
-        if (server->connections[i].source.magic == 0) {
-            return &server->connections[i];
-        }
+    uint32_t at = 0;
+    while (server->connections[at].source.magic != 0) {
+        at++;
+        ASSERT(at < connection_count_max); // a resolver has one at a time
     }
-    ASSERT(!"a resolver has one connection at a time");
-    return NULL;
+    return &server->connections[at];
 }
 
 static void listener_ready(struct loop_source *source, uint32_t events)
@@ -392,15 +391,22 @@ static const struct record zone[] = {
     {"for-ever.test", "10.0.0.1", 0x7fffffff, TYPE_A},
 };
 
-static void scene_open(struct scene *scene)
+static void scene_open_with(struct scene *scene, uint32_t timeout_ms)
 {
     signal(SIGPIPE, SIG_IGN);
     scene->loop = NULL;
     scene->dns = NULL;
     ASSERT(loop_create(&scene->loop) == STATUS_OK);
     server_start(&scene->server, scene->loop, zone, ARRAY_COUNT(zone));
-    struct dns_options options = {.servers = scene->server.address, .timeout_ms = 50, .tries = 2};
+    struct dns_options options = {
+        .servers = scene->server.address, .timeout_ms = timeout_ms, .tries = 2};
     ASSERT(dns_create(scene->loop, &options, &scene->dns) == STATUS_OK);
+}
+
+// With more patience than a test has: what only a second try would bring fails.
+static void scene_open(struct scene *scene)
+{
+    scene_open_with(scene, 60000);
 }
 
 static void scene_close(struct scene *scene)
@@ -572,7 +578,7 @@ TEST(an_empty_family_does_not_hide_that_the_other_failed)
 TEST(silence_ends_after_the_last_try)
 {
     struct scene scene;
-    scene_open(&scene);
+    scene_open_with(&scene, 50);
     scene.server.silent = true;
     uint64_t start_ms = loop_now_ms(scene.loop);
     struct dns_answer answer = resolve(&scene, "four.test");
@@ -589,7 +595,7 @@ TEST(silence_ends_after_the_last_try)
 TEST(nobody_listening_is_an_error)
 {
     struct scene scene;
-    scene_open(&scene);
+    scene_open_with(&scene, 50);
     server_stop(&scene.server);
     struct dns_answer answer = resolve(&scene, "four.test");
     CHECK_EQ(answer.status, STATUS_IO);
@@ -657,29 +663,52 @@ TEST(what_does_not_fit_a_datagram_comes_over_tcp)
     }
 }
 
-// Resolves the same name many times over TCP; false when an answer is wrong or does not come.
-static bool resolve_many_over_tcp(struct scene *scene, uint32_t count, bool all_at_once)
+enum { name_count = 100 };
+
+// Resolves many names, each with its own address, all at once or with turns between; the count of
+// right answers.  The names differ because c-ares may give two open questions the same number, and
+// then knows them apart by the name only.
+static uint32_t resolve_many(struct scene *scene, bool all_at_once)
 {
-    static struct wait waits[100];
-    ASSERT(count <= ARRAY_COUNT(waits));
+    static struct record records[name_count];
+    static char names[name_count][16];
+    static char values[name_count][16];
+    static struct wait waits[name_count];
+    uint32_t right = 0;
+
     memset(waits, 0, sizeof(waits));
-    dns_destroy(&scene->dns);
-    struct dns_options options = {.servers = scene->server.address, .timeout_ms = 60000};
-    ASSERT(dns_create(scene->loop, &options, &scene->dns) == STATUS_OK);
-    scene->server.truncates = true;
-    for (uint32_t i = 0; i < count; i++) {
-        dns_resolve(scene->dns, "several.test", 8000, note, &waits[i]);
+    scene->server.records = records;
+    scene->server.record_count = name_count;
+    for (int i = 0; i < name_count; i++) {
+        snprintf(names[i], sizeof(names[i]), "n%d.test", i);
+        snprintf(values[i], sizeof(values[i]), "10.0.1.%d", i);
+        records[i] = (struct record){names[i], values[i], 60, TYPE_A};
+    }
+    for (int i = 0; i < name_count; i++) {
+        dns_resolve(scene->dns, names[i], 8000, note, &waits[i]);
         if (!all_at_once) {
             loop_turn(scene->loop, 0); // the earlier ones are under way in every possible stage
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (int i = 0; i < name_count; i++) {
+        char expected[32];
+        snprintf(expected, sizeof(expected), "%s:8000", values[i]);
         wait_for(scene, &waits[i].done_count, 1);
-        if (waits[i].done_count != 1 || strcmp(addresses_text(&waits[i].answer), several) != 0) {
-            return false;
-        }
+        right +=
+            waits[i].done_count == 1 && strcmp(addresses_text(&waits[i].answer), expected) == 0;
     }
-    return true;
+    return right;
+}
+
+TEST(a_hundred_at_once_each_get_their_own_answer)
+{
+    for (int all_at_once = 0; all_at_once < 2; all_at_once++) {
+        struct scene scene;
+        scene_open(&scene);
+        CHECK_EQ(resolve_many(&scene, all_at_once == 1), name_count);
+        CHECK_EQ(scene.server.question_count, 2 * name_count);
+        scene_close(&scene);
+    }
 }
 
 TEST(many_answers_over_one_connection_all_arrive)
@@ -687,8 +716,9 @@ TEST(many_answers_over_one_connection_all_arrive)
     for (int all_at_once = 0; all_at_once < 2; all_at_once++) {
         struct scene scene;
         scene_open(&scene);
-        CHECK(resolve_many_over_tcp(&scene, 100, all_at_once == 1));
-        CHECK_EQ(scene.server.tcp_question_count, 200);
+        scene.server.truncates = true;
+        CHECK_EQ(resolve_many(&scene, all_at_once == 1), name_count);
+        CHECK_EQ(scene.server.tcp_question_count, 2 * name_count);
         scene_close(&scene);
     }
 }
@@ -698,9 +728,6 @@ TEST(a_connection_that_is_already_open_is_written_to_at_once)
     struct scene scene;
     struct wait wait = {0};
     scene_open(&scene);
-    dns_destroy(&scene.dns);
-    struct dns_options options = {.servers = scene.server.address, .timeout_ms = 60000};
-    CHECK_EQ(dns_create(scene.loop, &options, &scene.dns), STATUS_OK);
     scene.server.truncates = true;
     scene.server.silent_over_tcp = true;
     dns_resolve(scene.dns, "four.test", 8000, note, &wait);
@@ -752,7 +779,7 @@ TEST(of_too_many_addresses_the_first_in_order_are_kept)
 TEST(an_answer_to_another_question_is_not_believed)
 {
     struct scene scene;
-    scene_open(&scene);
+    scene_open_with(&scene, 50);
     scene.server.changes_id = true;
     CHECK_EQ(resolve(&scene, "four.test").status, STATUS_IO);
     scene_close(&scene);
@@ -779,10 +806,7 @@ TEST(garbage_ends_in_some_answer_and_never_in_a_crash)
 {
     struct scene scene;
     uint32_t seen[STATUS_IO + 1] = {0};
-    scene_open(&scene);
-    dns_destroy(&scene.dns);
-    struct dns_options options = {.servers = scene.server.address, .timeout_ms = 2, .tries = 2};
-    CHECK_EQ(dns_create(scene.loop, &options, &scene.dns), STATUS_OK);
+    scene_open_with(&scene, 2);
     scene.server.changes_bytes = true;
     for (int round = 0; round < 300; round++) {
         CHECK(ask_burst(&scene, seen));
@@ -817,39 +841,6 @@ TEST(a_literal_is_its_own_answer_at_once)
     CHECK_EQ(wait.answer.ttl_ms, dns_ttl_max_ms);
     dns_resolve(scene.dns, "::1", 80, note, &wait);
     CHECK_STR(addresses_text(&wait.answer), "[::1]:80");
-    scene_close(&scene);
-}
-
-TEST(hundreds_at_once_each_get_their_own_answer)
-{
-    enum { name_count = 300 };
-    static struct record records[name_count];
-    static char names[name_count][16];
-    static char values[name_count][16];
-    static struct wait waits[name_count];
-    struct scene scene;
-    scene_open(&scene);
-    dns_destroy(&scene.dns);
-    // A socket's buffer may overflow and drop questions; there is time to ask again.
-    struct dns_options options = {.servers = scene.server.address, .timeout_ms = 300, .tries = 4};
-    CHECK_EQ(dns_create(scene.loop, &options, &scene.dns), STATUS_OK);
-    for (int i = 0; i < name_count; i++) {
-        snprintf(names[i], sizeof(names[i]), "n%d.test", i);
-        snprintf(values[i], sizeof(values[i]), "10.0.%d.%d", i / 256, i % 256);
-        records[i] = (struct record){names[i], values[i], 60, TYPE_A};
-    }
-    scene.server.records = records;
-    scene.server.record_count = name_count;
-    for (int i = 0; i < name_count; i++) {
-        dns_resolve(scene.dns, names[i], 8000, note, &waits[i]);
-    }
-    for (int i = 0; i < name_count; i++) {
-        char expected[32];
-        snprintf(expected, sizeof(expected), "%s:8000", values[i]);
-        wait_for(&scene, &waits[i].done_count, 1);
-        CHECK_EQ(waits[i].done_count, 1);
-        CHECK_STR(addresses_text(&waits[i].answer), expected);
-    }
     scene_close(&scene);
 }
 
