@@ -47,6 +47,7 @@ struct keeper {
     struct signals *signals;
     struct timer tick;
     bool fleet_changed;
+    bool reload_pending;
     bool draining;
     bool stopping;
     uint64_t drain_until_ms; // UINT64_MAX: for as long as it takes
@@ -102,24 +103,6 @@ static void turn(void *owner)
     }
 }
 
-static void tick(struct timer *timer)
-{
-    struct keeper *keeper = (struct keeper *)((char *)timer - offsetof(struct keeper, tick));
-
-    fleet_reclaim(keeper->fleet);
-    const struct config *old = proxy_reclaim(keeper->proxy);
-    if (old != NULL) {
-        struct config *config = (struct config *)(uintptr_t)old; // ours, lent to the workers
-        config_destroy(&config);
-    }
-    if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
-        log_warn("requests that have not ended in time are cut");
-        keeper->stopping = true;
-        loop_stop(keeper->loop);
-    }
-    loop_arm(keeper->loop, timer, tick_ms);
-}
-
 static void warn_of_restart(const struct config *old, const struct config *new)
 {
     bool differs = old->workers != new->workers || old->listen.count != new->listen.count ||
@@ -152,7 +135,13 @@ static void reload(struct keeper *keeper)
         log_config_error(&error);
         return;
     }
-    if (proxy_replan(keeper->proxy, config, why) != STATUS_OK) {
+    enum status status = proxy_replan(keeper->proxy, config, why);
+    if (status == STATUS_AGAIN) {
+        keeper->reload_pending = true; // the last change is still being taken up
+        config_destroy(&config);
+        return;
+    }
+    if (status != STATUS_OK) {
         log_error("%s; the old configuration stays in force", why);
         config_destroy(&config);
         return;
@@ -163,6 +152,28 @@ static void reload(struct keeper *keeper)
     prober_set_config(keeper->prober, config);
     roster_set_config(keeper->roster, config);
     log_info("configuration reloaded");
+}
+
+static void tick(struct timer *timer)
+{
+    struct keeper *keeper = (struct keeper *)((char *)timer - offsetof(struct keeper, tick));
+
+    fleet_reclaim(keeper->fleet);
+    const struct config *old = proxy_reclaim(keeper->proxy);
+    if (old != NULL) {
+        struct config *config = (struct config *)(uintptr_t)old; // ours, lent to the workers
+        config_destroy(&config);
+    }
+    if (keeper->reload_pending && !keeper->draining) {
+        keeper->reload_pending = false;
+        reload(keeper);
+    }
+    if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
+        log_warn("requests that have not ended in time are cut");
+        keeper->stopping = true;
+        loop_stop(keeper->loop);
+    }
+    loop_arm(keeper->loop, timer, tick_ms);
 }
 
 static void heard(void *owner, enum signal_kind kind)
@@ -284,6 +295,9 @@ static int run(struct keeper *keeper)
 
 static void tear_down(struct keeper *keeper)
 {
+    if (keeper->loop != NULL) {
+        loop_disarm(keeper->loop, &keeper->tick);
+    }
     admin_close(&keeper->admin);
     proxy_stop(&keeper->proxy);
     roster_destroy(&keeper->roster);

@@ -95,6 +95,7 @@ struct config {
         uint32_t connect;
         uint32_t first_byte;
         uint32_t between_chunks;
+        uint32_t unread;
         uint32_t request;
         uint32_t backend_keepalive;
         uint32_t drain;

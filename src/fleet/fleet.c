@@ -45,16 +45,16 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-static void free_models(struct fleet_entry *entry)
+static void free_models(struct fleet_model **models, uint32_t *count)
 {
-    for (uint32_t i = 0; i < entry->model_count; i++) {
+    for (uint32_t i = 0; i < *count; i++) {
         // The strings were made by strdup; the struct promises not to change them.
-        free((void *)(uintptr_t)entry->models[i].name);
-        free((void *)(uintptr_t)entry->models[i].document);
+        free((void *)(uintptr_t)(*models)[i].name);
+        free((void *)(uintptr_t)(*models)[i].document);
     }
-    free(entry->models);
-    entry->models = NULL;
-    entry->model_count = 0;
+    free(*models);
+    *models = NULL;
+    *count = 0;
 }
 
 static void backend_free(struct backend **backend_ptr)
@@ -94,15 +94,6 @@ struct fleet *fleet_create(const struct fleet_limits *limits, struct reclaim *re
     return fleet;
 }
 
-static void clear_pool_models(struct fleet_pool_models *pool)
-{
-    for (uint32_t i = 0; i < pool->count; i++) {
-        free(pool->names[i]);
-    }
-    free(pool->names);
-    *pool = (struct fleet_pool_models){0};
-}
-
 void fleet_destroy(struct fleet **fleet_ptr)
 {
     struct fleet *fleet = *fleet_ptr;
@@ -119,11 +110,11 @@ void fleet_destroy(struct fleet **fleet_ptr)
         free(retired);
     }
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        free_models(&fleet->entries[i]);
+        free_models(&fleet->entries[i].models, &fleet->entries[i].model_count);
         backend_free(&fleet->entries[i].backend);
     }
     for (uint32_t i = 0; fleet->pools != NULL && i < fleet->limits.pool_count; i++) {
-        clear_pool_models(&fleet->pools[i]);
+        free_models(&fleet->pools[i].models, &fleet->pools[i].count);
     }
     struct fleet_view *view = atomic_load_explicit(&fleet->shared.view, memory_order_relaxed);
     fleet_view_destroy(&view);
@@ -166,24 +157,23 @@ static struct backend *backend_make(const struct fleet_spec *spec)
 }
 
 // Models that the operator named; nobody described them, so we do.
-static void name_models(struct fleet_entry *entry, const struct fleet_spec *spec)
+static struct fleet_model *describe_models(const char *const *names, uint32_t count)
 {
-    entry->models = calloc(spec->model_count, sizeof(*entry->models));
-    ASSERT(entry->models != NULL);
-    for (uint32_t i = 0; i < spec->model_count; i++) {
+    struct fleet_model *models = calloc(count + 1, sizeof(*models));
+    ASSERT(models != NULL);
+    for (uint32_t i = 0; i < count; i++) {
         char space[1024];
         struct text document = text_over(space, sizeof(space) - 1);
         text_add_str(&document, "{\"id\":");
-        text_add_json(&document, slice_str(spec->models[i]));
+        text_add_json(&document, slice_str(names[i]));
         text_add_str(&document, ",\"object\":\"model\",\"created\":0,\"owned_by\":\"warmpath\"}");
         space[document.size] = '\0';
-        entry->models[entry->model_count++] = (struct fleet_model){
-            .name = copy_text(spec->models[i]),
+        models[i] = (struct fleet_model){
+            .name = copy_text(names[i]),
             .document = copy_text(document.overflow ? "{}" : space),
         };
     }
-    entry->models_known = true;
-    entry->models_fixed = true;
+    return models;
 }
 
 struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
@@ -208,7 +198,11 @@ struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
         (struct fleet_entry){.backend = backend, .weight = spec->weight};
     fleet->changed = true;
     if (spec->model_count > 0) {
-        name_models(&fleet->entries[fleet->entry_count - 1], spec);
+        struct fleet_entry *entry = &fleet->entries[fleet->entry_count - 1];
+        entry->models = describe_models(spec->models, spec->model_count);
+        entry->model_count = spec->model_count;
+        entry->models_known = true;
+        entry->models_fixed = true;
     }
     return backend;
 }
@@ -234,7 +228,7 @@ void fleet_remove(struct fleet *fleet, struct backend *backend)
     struct fleet_entry *entry = entry_of(fleet, backend);
     uint32_t at = (uint32_t)(entry - fleet->entries);
 
-    free_models(entry);
+    free_models(&entry->models, &entry->model_count);
     memmove(entry, entry + 1, (fleet->entry_count - at - 1) * sizeof(*entry));
     fleet->entry_count--;
     fleet->changed = true;
@@ -261,11 +255,9 @@ void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const
     ASSERT(pool < fleet->limits.pool_count);
 
     struct fleet_pool_models *to = &fleet->pools[pool];
-    clear_pool_models(to);
-    to->names = calloc(count + 1, sizeof(char *));
-    for (uint32_t i = 0; to->names != NULL && i < count; i++) {
-        to->names[to->count++] = copy_text(names[i]);
-    }
+    free_models(&to->models, &to->count);
+    to->models = describe_models(names, count);
+    to->count = count;
     fleet->changed = true;
 }
 
@@ -291,7 +283,7 @@ void fleet_set_models(struct fleet *fleet, struct backend *backend,
     if (copy == NULL) {
         return; // asked again at the next round
     }
-    free_models(entry);
+    free_models(&entry->models, &entry->model_count);
     entry->models = copy;
     entry->models_known = true;
     for (uint32_t i = 0; i < model_count; i++) {

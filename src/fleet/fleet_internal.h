@@ -16,7 +16,7 @@ struct fleet_entry {
 };
 
 struct fleet_pool_models {
-    char **names;
+    struct fleet_model *models;
     uint32_t count;
 };
 

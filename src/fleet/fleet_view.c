@@ -55,7 +55,8 @@ static struct sizes measure(const struct fleet_view_source *source)
     for (uint32_t p = 0; p < source->pool_count; p++) {
         for (uint32_t m = 0; m < source->pools[p].count; m++) {
             sizes.names++;
-            sizes.strings_size += strlen(source->pools[p].names[m]) + 1;
+            sizes.strings_size += strlen(source->pools[p].models[m].name) + 1;
+            sizes.strings_size += strlen(source->pools[p].models[m].document) + 1;
         }
     }
     return sizes;
@@ -145,28 +146,56 @@ static struct fleet_view_model *add_model(struct fleet_view *view, char **string
     return model;
 }
 
-// Names, pools and the documents of healthy members.
+static bool pool_is_healthy(const struct fleet_view_source *source, uint32_t pool)
+{
+    for (uint32_t i = 0; i < source->entry_count; i++) {
+        if (source->entries[i].backend->pool == pool && is_healthy(source->entries[i].backend)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void describe(struct fleet_view_model *model, uint32_t pool, const char *document,
+                     char **strings)
+{
+    model->group.pool = model->group.pool == UINT32_MAX ? pool : model->group.pool;
+    if (model->document == NULL && document != NULL) {
+        model->document = keep_string(strings, document);
+    }
+}
+
+// What a backend says of its models; what the configuration gave to a pool stays there, the rest
+// goes to the first pool that serves it.
+static void add_learned(struct fleet_view *view, const struct fleet_view_source *source,
+                        uint32_t pool, char **strings)
+{
+    for (uint32_t i = 0; i < source->entry_count; i++) {
+        const struct fleet_entry *entry = &source->entries[i];
+        for (uint32_t m = 0; entry->backend->pool == pool && m < entry->model_count; m++) {
+            describe(add_model(view, strings, entry->models[m].name), pool,
+                     is_healthy(entry->backend) ? entry->models[m].document : NULL, strings);
+        }
+    }
+}
+
 static void add_models(struct fleet_view *view, const struct fleet_view_source *source)
 {
     char *strings = view->strings;
 
     for (uint32_t p = 0; p < source->pool_count; p++) {
         for (uint32_t m = 0; m < source->pools[p].count; m++) {
-            struct fleet_view_model *model = add_model(view, &strings, source->pools[p].names[m]);
-            model->group.pool = model->group.pool == UINT32_MAX ? p : model->group.pool;
+            describe(add_model(view, &strings, source->pools[p].models[m].name), p, NULL, &strings);
         }
     }
-    // What the configuration gave to a pool stays there; the rest goes to the first that serves it.
     for (uint32_t p = 0; p < source->pool_count; p++) {
-        for (uint32_t i = 0; i < source->entry_count; i++) {
-            const struct fleet_entry *entry = &source->entries[i];
-            for (uint32_t m = 0; entry->backend->pool == p && m < entry->model_count; m++) {
-                struct fleet_view_model *model = add_model(view, &strings, entry->models[m].name);
-                model->group.pool = model->group.pool == UINT32_MAX ? p : model->group.pool;
-                if (model->document == NULL && is_healthy(entry->backend)) {
-                    model->document = keep_string(&strings, entry->models[m].document);
-                }
-            }
+        add_learned(view, source, p, &strings);
+    }
+    // A pool's own models that no backend describes, described by us.
+    for (uint32_t p = 0; p < source->pool_count; p++) {
+        for (uint32_t m = 0; pool_is_healthy(source, p) && m < source->pools[p].count; m++) {
+            const struct fleet_model *named = &source->pools[p].models[m];
+            describe(add_model(view, &strings, named->name), p, named->document, &strings);
         }
     }
 }
@@ -210,26 +239,35 @@ static void add_any(struct fleet_view *view, const struct fleet_view_source *sou
     }
 }
 
+// Writes a model's document once, however many serve it.
+static void list_model(struct fleet_view *view, const char *name, bool *listed, struct text *out)
+{
+    const struct fleet_view_model *model = place_of(view, slice_str(name));
+    if (model->document == NULL || listed[model - view->models]) {
+        return;
+    }
+    listed[model - view->models] = true;
+    text_add_str(out, out->size > sizeof(list_open) - 1 ? "," : "");
+    text_add_str(out, model->document);
+}
+
 // In the order of the backends, so that the list does not change its order with every hash.
 static void write_document(struct fleet_view *view, const struct fleet_view_source *source,
                            size_t capacity)
 {
     struct text out = text_over(view->models_document, capacity);
     bool *listed = calloc(view->model_mask + 1, sizeof(bool));
-    const char *separator = "";
+    ASSERT(listed != NULL);
 
     text_add_str(&out, list_open);
-    for (uint32_t i = 0; i < source->entry_count && listed != NULL; i++) {
+    for (uint32_t i = 0; i < source->entry_count; i++) {
         for (uint32_t m = 0; m < source->entries[i].model_count; m++) {
-            const struct fleet_view_model *model =
-                place_of(view, slice_str(source->entries[i].models[m].name));
-            if (model->document == NULL || listed[model - view->models]) {
-                continue;
-            }
-            listed[model - view->models] = true;
-            text_add_str(&out, separator);
-            text_add_str(&out, model->document);
-            separator = ",";
+            list_model(view, source->entries[i].models[m].name, listed, &out);
+        }
+    }
+    for (uint32_t p = 0; p < source->pool_count; p++) {
+        for (uint32_t m = 0; m < source->pools[p].count; m++) {
+            list_model(view, source->pools[p].models[m].name, listed, &out);
         }
     }
     text_add_str(&out, list_close);

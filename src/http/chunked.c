@@ -20,8 +20,8 @@ enum {
 };
 
 enum {
-    // 16^15 bytes is more than anyone sends, and leaves no way to overflow.
-    digits_max = 15,
+    // All that fit in 64 bits; whoever adds to it takes care.
+    digits_max = 16,
     // All extensions of one chunk, or all trailers.
     line_size_max = 16384,
 };
@@ -80,13 +80,16 @@ static enum status scan_extension(struct chunked *c, uint8_t byte)
         c->state = STATE_SIZE_LF;
         return STATUS_OK;
     }
-    return is_text(byte) && ++c->line_size <= line_size_max ? STATUS_OK : STATUS_MALFORMED;
+    if (++c->line_size > line_size_max) {
+        return STATUS_TOO_LARGE;
+    }
+    return is_text(byte) ? STATUS_OK : STATUS_MALFORMED;
 }
 
 static enum status scan_trailer(struct chunked *c, uint8_t byte)
 {
     if (++c->line_size > line_size_max) {
-        return STATUS_MALFORMED;
+        return STATUS_TOO_LARGE;
     }
     switch (c->state) {
     case STATE_TRAILER_BEGIN:
@@ -180,8 +183,9 @@ enum status chunked_scan(struct chunked *c, uint8_t *bytes, size_t size, size_t 
         }
         uint8_t byte = bytes[in++];
         uint8_t before = c->state;
-        if (scan_byte(c, byte) != STATUS_OK) {
-            status = STATUS_MALFORMED;
+        enum status scanned = scan_byte(c, byte);
+        if (scanned != STATUS_OK) {
+            status = scanned;
         } else if (is_kept(c, before)) {
             bytes[out++] = byte;
         }

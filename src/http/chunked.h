@@ -32,6 +32,7 @@ void chunked_start(struct chunked *chunked, enum chunked_keep keep);
 // Reads bytes[0 .. size).  Afterwards *used bytes were read and bytes[0 .. *kept) is what to keep;
 // bytes that were not used stay where they are.  OK: the body ended, what follows belongs to the
 // next message.  AGAIN: all was used and more must come.  MALFORMED: it is no chunked body.
+// TOO_LARGE: its extensions or trailers have no end.
 enum status chunked_scan(struct chunked *chunked, uint8_t *bytes, size_t size, size_t *used,
                          size_t *kept);
 

@@ -349,6 +349,22 @@ static const char *check_request(struct http_head *head)
     return why;
 }
 
+// llhttp lets a bare LF end the first line and the head.
+static bool lines_end_properly(const struct http_head *head)
+{
+    const uint8_t *at = head->bytes;
+    const uint8_t *end = head->bytes + head->size;
+    const uint8_t *line_feed;
+
+    while ((line_feed = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if (line_feed == head->bytes || line_feed[-1] != '\r') {
+            return false;
+        }
+        at = line_feed + 1;
+    }
+    return true;
+}
+
 static enum status complete(struct http_head *head)
 {
     const llhttp_t *parser = (const void *)head->parser;
@@ -357,6 +373,10 @@ static enum status complete(struct http_head *head)
     head->status = parser->status_code;
     if (parser->http_major != 1 || parser->http_minor > 1) {
         head->why = "the version is neither HTTP/1.0 nor HTTP/1.1";
+    } else if (!lines_end_properly(head)) {
+        head->why = "a line ends without CR";
+    } else if (head->kind == HTTP_KIND_RESPONSE && (head->status < 100 || head->status > 999)) {
+        head->why = "the status is not a number of three digits";
     } else {
         head->why = check_framing(head);
     }

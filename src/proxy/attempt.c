@@ -287,6 +287,7 @@ const struct step *connect_run(struct exchange *x)
     write_head(x);
     x->sent = 0;
     x->request_is_sent = false;
+    x->send_failed = false;
     x->attempts += !x->use_fresh;
     exchange_set_phase(x, PHASE_FIRST_BYTE, worker->config->timeouts.first_byte);
     return &step_send_request;
@@ -334,6 +335,8 @@ const struct step *send_request_run(struct exchange *x)
         }
         if (status != STATUS_OK) {
             // It may have answered early and closed (413, 401): what it said is worth reading.
+            x->send_failed = status != STATUS_AGAIN;
+            transport->can_read = true;
             return &step_await_head;
         }
         x->sent += moved;

@@ -191,6 +191,21 @@ void exchange_abort(struct exchange *x)
     client_close(client, TRANSPORT_ABORT);
 }
 
+// A request that is refused before its body was read may be all here nevertheless; then the
+// connection can go on.
+static void absorb_body(struct exchange *x)
+{
+    if (x->is_complete || x->head == NULL || x->head->size == 0 ||
+        x->head->framing != HTTP_LENGTH || x->block.bytes != NULL) {
+        return;
+    }
+    uint64_t here = x->client->in.end - x->head->size;
+    if (x->head->content_length <= here) {
+        x->in_used = x->head->size + (uint32_t)x->head->content_length;
+        x->is_complete = true;
+    }
+}
+
 const struct step *exchange_refuse(struct exchange *x, enum http_problem problem,
                                    struct slice detail)
 {
@@ -202,6 +217,7 @@ const struct step *exchange_refuse(struct exchange *x, enum http_problem problem
         exchange_abort(x);
         return NULL;
     }
+    absorb_body(x);
     x->keep_alive &= x->is_complete;
     x->is_lingering = !x->is_complete;
     struct text out =
@@ -230,7 +246,7 @@ const struct step *answer_run(struct exchange *x)
     case STATUS_OK:
         return &step_finish;
     case STATUS_AGAIN:
-        exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.between_chunks);
+        exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
         return NULL;
     default:
         exchange_abort(x);

@@ -87,6 +87,7 @@ struct exchange {
     struct buffer sending; // the head for the backend
     size_t sent;           // of head, body and framing together
     bool request_is_sent;
+    bool send_failed; // the connection takes no more; it may still have something to say
     uint32_t attempts;
     struct route_tried tried;
 

@@ -161,7 +161,6 @@ enum status proxy_replan(struct proxy *proxy, const struct config *config,
                          char error[proxy_error_size])
 {
     if (proxy->retired != NULL) {
-        snprintf(error, proxy_error_size, "the last change is still being taken up, try again");
         return STATUS_AGAIN;
     }
     struct plan *plan = plan_make(proxy, config, error);

@@ -43,7 +43,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size]);
 
 // Replaces the configuration for all that comes after; what runs goes on.  On failure the old plan
-// stays in force.  The old configuration may be freed when proxy_reclaim says so.
+// stays in force.  AGAIN: some worker has yet to see the plan before.  The old configuration may be freed when proxy_reclaim says so.
 enum status proxy_replan(struct proxy *proxy, const struct config *config,
                          char error[proxy_error_size]);
 

@@ -175,7 +175,7 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
     *in = (struct buffer){0};
     exchange_drop_request(x);
     x->has_begun = true;
-    if (status == STATUS_MALFORMED) {
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
         return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
     }
     return &step_relay;
@@ -292,6 +292,9 @@ const struct step *await_head_run(struct exchange *x)
         exchange_abort(x);
         return NULL;
     }
+    if (x->send_failed) {
+        return attempt_reset(x);
+    }
     // The backend reads on: the request may not be all sent.
     return !x->request_is_sent && transport->can_write ? &step_send_request : NULL;
 }
@@ -320,7 +323,7 @@ static enum status read_portion(struct exchange *x)
     size_t kept = 0;
     status = scan_body(x, (struct portion){x->out.bytes, size}, &kept);
     x->out.end = (uint32_t)kept;
-    return status == STATUS_MALFORMED ? STATUS_MALFORMED : STATUS_OK;
+    return status == STATUS_AGAIN ? STATUS_OK : status;
 }
 
 static const struct step *portion_failed(struct exchange *x, enum status status)
@@ -347,7 +350,7 @@ const struct step *relay_run(struct exchange *x)
     for (unsigned turn = 0; turn < read_turns_max; turn++) {
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
-            exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.between_chunks);
+            exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
             return NULL;
         }
         if (status != STATUS_OK) {

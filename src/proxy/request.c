@@ -296,10 +296,12 @@ static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
     size_t total = x->body_size + x->trailer_size + kept;
 
     x->body_size = x->request_chunks.data_size;
-    if (x->body_size > x->worker->body_size_max) {
+    // What is announced counts as well: nobody has to send it to be told.
+    uint64_t most = x->worker->body_size_max;
+    if (x->body_size > most || chunked_left(&x->request_chunks) > most - x->body_size) {
         return STATUS_TOO_LARGE;
     }
-    if (status == STATUS_MALFORMED) {
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
         return status;
     }
     x->trailer_size = (uint32_t)(total - x->body_size);

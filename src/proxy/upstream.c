@@ -56,14 +56,26 @@ void upstream_close(struct upstream **upstream_ptr)
     loop_defer(worker->loop, &upstream->recycle);
 }
 
+// Nobody asked anything, so whatever can be read is the end, or noise that would end up in the next
+// answer.  Under TLS there is more to read than data: tickets, for one.
+static bool is_silent(struct upstream *upstream)
+{
+    uint8_t byte;
+    size_t size = 0;
+    if (upstream->transport.hung_up) {
+        return false;
+    }
+    return !upstream->transport.can_read ||
+           transport_read(&upstream->transport, &byte, 1, &size) == STATUS_AGAIN;
+}
+
 static void ready(struct loop_source *source, uint32_t events)
 {
     struct upstream *upstream = (struct upstream *)source;
     transport_note(&upstream->transport, events);
     if (upstream->exchange != NULL) {
         exchange_wake(upstream->exchange);
-    } else if ((events & (LOOP_READABLE | LOOP_HANGUP)) != 0) {
-        // Nobody asked anything: it is the end, or noise that would end up in the next answer.
+    } else if (!is_silent(upstream)) {
         upstream_close(&upstream);
     }
 }
@@ -87,8 +99,7 @@ static struct upstream *take_idle(struct worker *worker, const struct backend *b
 {
     struct upstream *upstream;
     while ((upstream = worker->idle[backend->slot]) != NULL) {
-        if (upstream->backend == backend && !upstream->transport.hung_up &&
-            !upstream->transport.can_read) {
+        if (upstream->backend == backend && is_silent(upstream)) {
             unlink_idle(upstream);
             upstream->reused = true;
             return upstream;

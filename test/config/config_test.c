@@ -53,6 +53,7 @@ TEST(default_limits_and_times_are_what_the_manual_promises)
     CHECK_EQ(config->timeouts.connect, 3000);
     CHECK_EQ(config->timeouts.first_byte, 600000);
     CHECK_EQ(config->timeouts.between_chunks, 120000);
+    CHECK_EQ(config->timeouts.unread, 300000);
     CHECK_EQ(config->timeouts.request, 0);
     CHECK_EQ(config->timeouts.backend_keepalive, 4000);
     CHECK_EQ(config->timeouts.drain, 30000);
@@ -112,6 +113,7 @@ static const struct sample {
     {"timeouts.keepalive", "9s", NULL, 9000, ""},
     {"timeouts.connect", "9s", NULL, 9000, ""},
     {"timeouts.first_byte", "9s", NULL, 9000, ""},
+    {"timeouts.unread", "9s", NULL, 9000, ""},
     {"timeouts.between_chunks", "9s", NULL, 9000, ""},
     {"timeouts.request", "9s", NULL, 9000, ""},
     {"timeouts.backend_keepalive", "9s", NULL, 9000, ""},

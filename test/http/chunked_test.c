@@ -65,7 +65,7 @@ TEST(refuses_every_spelling_but_the_plain_one)
         "5\rhello",
         "5\r\nhelloo\r\n",
         "5\r\nhello\n0\r\n\r\n",
-        "1000000000000000\r\n",
+        "10000000000000000\r\n",
         "5;a\nb\r\n",
         "5;a\x01\r\n",
         "0\r\nT\r\n\r\n",
@@ -129,5 +129,5 @@ TEST(extensions_and_trailers_are_bounded)
         status = chunked_scan(&chunked, &byte, 1, &used, &kept);
         count++;
     }
-    CHECK_EQ(status, STATUS_MALFORMED);
+    CHECK_EQ(status, STATUS_TOO_LARGE);
 }
