@@ -27,13 +27,17 @@ def within(seconds):
 
 
 def eventually(condition, what, seconds=5.0):
-    """Waits for the condition and returns what it gave; fails after the limit."""
+    """Waits for the condition and returns what it gave; fails after the limit.
+
+    `what` is said on failure; a function is asked then.
+    """
     deadline = time.monotonic() + within(seconds)
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"not within {within(seconds):g} s: {what}"
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within(seconds):g} s: {what() if callable(what) else what}")
         time.sleep(0.01)
 
 

@@ -269,10 +269,10 @@ class Connection(asyncio.Protocol):
         """False at the end of what comes."""
         if self.ended:
             return False
+        self.changed.clear()
         if self.engine.slow_reader:
             await asyncio.sleep(0.01)
             self.transport.resume_reading()
-        self.changed.clear()
         await self.changed.wait()
         return True
 
