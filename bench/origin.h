@@ -5,7 +5,7 @@
 //
 //     POST /any/path                        1 KB of JSON, after the whole body was read
 //     POST /any/path?events=N&gap_us=G      a chunked stream of N server-sent events, the first at
-//                                           once, then one every G
+//                                           once, then one every G microseconds
 //     POST /any/path?events=N&lockstep=1    each event as soon as the client has the one before
 //     GET  /health                          200
 //     GET  /v1/models                       a list with the one model `bench`
