@@ -31,10 +31,14 @@ endif
 FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] test/*.[ch] test/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
 VENV  := build/venv
 
-.PHONY: all deps run test unit e2e check tidy lint format format-check headers fuzz bench install clean
+.PHONY: all program deps run test unit e2e check tidy lint format format-check headers fuzz bench install clean
 
 all: $(OUT)/build.ninja
 	@ninja -C $(OUT)
+
+# Without the tests, which take most of the time.
+program: $(OUT)/build.ninja
+	@ninja -C $(OUT) warmpath warmpath.8 bench_origin bench_load
 
 $(OUT)/build.ninja: | deps
 	$(COMPILER.$(BUILD)) meson setup $(SETUP.$(BUILD)) --prefix=$(PREFIX) $(OUT)
@@ -51,7 +55,7 @@ $(VENV)/.ready: test/e2e/requirements.txt
 	@touch $@
 
 run:
-	@$(MAKE) --no-print-directory BUILD=release all
+	@$(MAKE) --no-print-directory BUILD=release program
 	@tools/install.sh test
 	@exec /usr/bin/python3 tools/demo.py build/release/warmpath
 
@@ -94,11 +98,11 @@ fuzz:
 
 bench:
 	@tools/install.sh bench
-	@$(MAKE) --no-print-directory BUILD=release all
+	@$(MAKE) --no-print-directory BUILD=release program
 	@/usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 install:
-	@$(MAKE) --no-print-directory BUILD=release all
+	@$(MAKE) --no-print-directory BUILD=release program
 	meson install -C build/release --no-rebuild
 
 clean:

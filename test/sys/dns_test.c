@@ -692,7 +692,7 @@ static uint32_t resolve_many(struct scene *scene, bool all_at_once)
     }
     for (int i = 0; i < name_count; i++) {
         char expected[32];
-        snprintf(expected, sizeof(expected), "%s:8000", values[i]);
+        snprintf(expected, sizeof(expected), "%.23s:8000", values[i]);
         wait_for(scene, &waits[i].done_count, 1);
         right +=
             waits[i].done_count == 1 && strcmp(addresses_text(&waits[i].answer), expected) == 0;
