@@ -211,8 +211,8 @@ static void first_round(struct keeper *keeper)
     while (!keeper->stopping && loop_now_ms(keeper->loop) < until_ms &&
            !(roster_has_resolved_all(keeper->roster) && prober_has_asked_all(keeper->prober))) {
         loop_turn(keeper->loop, 50);
-        turn(keeper);
     }
+    turn(keeper); // publishes what is known
 }
 
 static bool set_up(struct keeper *keeper, uint32_t worker_count)

@@ -415,8 +415,8 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
         add_error_event(x, problem);
     }
     if (x->backend != NULL) {
-        log_warn("backend %s: its answer broke off: %s", x->backend->url,
-                 http_problem_code(problem));
+        log_debug("backend %s: its answer broke off: %s", x->backend->url,
+                  http_problem_code(problem));
     }
     attempt_end(x, false);
     x->is_truncated = true;
