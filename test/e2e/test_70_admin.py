@@ -31,14 +31,16 @@ def test_status(standin, warmpath):
     engine = standin()
     engine.answer("/hold", STALL)
     router = warmpath(engine, **QUIET)
-    quiet = router.admin("GET", "/status").json()
-    assert isinstance(quiet["version"], str) and quiet["uptime_s"] >= 0
-    assert (quiet["in_flight"], quiet["connections"]) == (0, 0)
+
+    def status():
+        return router.admin("GET", "/status").json()
+
+    assert isinstance(status()["version"], str) and status()["uptime_s"] >= 0
+    eventually(lambda: (status()["in_flight"], status()["connections"]) == (0, 0), status)
     client = router.connect()
     client.send(request("GET", "/hold"))
     eventually(lambda: engine.open == 1, "it runs")
-    busy = router.admin("GET", "/status").json()
-    assert (busy["in_flight"], busy["connections"]) == (1, 1)
+    assert (status()["in_flight"], status()["connections"]) == (1, 1)
 
 
 def test_backends_are_listed_with_what_is_known(standin, warmpath):
