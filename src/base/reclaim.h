@@ -43,11 +43,22 @@ static inline void reclaim_init(struct reclaim *reclaim, uint32_t reader_count)
     }
 }
 
-// Reader: at the end of a turn, holding nothing.
+// Reader: between turns.  First the epoch is read, then the new objects are taken and the last of the
+// old ones let go, then that epoch is announced: whatever was replaced up to it is not held.
+static inline uint64_t reclaim_epoch(const struct reclaim *reclaim)
+{
+    return atomic_load_explicit(&reclaim->shared.epoch, memory_order_acquire);
+}
+
+static inline void reclaim_announce(struct reclaim *reclaim, uint32_t reader, uint64_t epoch)
+{
+    atomic_store_explicit(&reclaim->readers[reader].seen, epoch, memory_order_release);
+}
+
+// Reader: holding nothing at all.
 static inline void reclaim_quiesce(struct reclaim *reclaim, uint32_t reader)
 {
-    uint64_t epoch = atomic_load_explicit(&reclaim->shared.epoch, memory_order_acquire);
-    atomic_store_explicit(&reclaim->readers[reader].seen, epoch, memory_order_release);
+    reclaim_announce(reclaim, reader, reclaim_epoch(reclaim));
 }
 
 // Reader: it has stopped and will hold nothing ever again.

@@ -211,7 +211,7 @@ static void take_news(struct worker *worker)
     }
 }
 
-static void turn(void *owner)
+static void end_turn(void *owner)
 {
     struct worker *worker = owner;
 
@@ -228,9 +228,14 @@ static void turn(void *owner)
     }
     atomic_store_explicit(&worker->shared.buffer_count, pool_in_use(&worker->buffers),
                           memory_order_relaxed);
-    // Nothing of the old plan or view is held from here to take_news.
-    reclaim_quiesce(worker->reclaim, worker->index);
-    take_news(worker);
+}
+
+static void begin_turn(void *owner)
+{
+    struct worker *worker = owner;
+    uint64_t epoch = reclaim_epoch(worker->reclaim);
+    take_news(worker); // lets go of connections to backends that left
+    reclaim_announce(worker->reclaim, worker->index, epoch);
 }
 
 struct pool_need {
@@ -321,7 +326,8 @@ static void close_everything(struct worker *worker)
 static void run(void *owner)
 {
     struct worker *worker = owner;
-    loop_run(worker->loop, turn, worker);
+    loop_on_begin(worker->loop, begin_turn, worker);
+    loop_run(worker->loop, end_turn, worker);
     close_everything(worker);
     reclaim_leave(worker->reclaim, worker->index);
 }

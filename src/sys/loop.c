@@ -26,6 +26,8 @@ struct loop {
     struct timer_wheel timers;
     struct loop_deferred *deferred;
     struct loop_source wake;
+    void (*begin)(void *owner); // NULL: nothing to look at
+    void *begin_owner;
 
     // Written by any thread, read by the loop's.
     struct {
@@ -179,6 +181,12 @@ static void run_deferred(struct loop *loop)
     }
 }
 
+void loop_on_begin(struct loop *loop, void (*begin)(void *owner), void *owner)
+{
+    loop->begin = begin;
+    loop->begin_owner = owner;
+}
+
 void loop_turn(struct loop *loop, uint64_t wait_ms)
 {
     struct epoll_event events[event_batch];
@@ -189,6 +197,9 @@ void loop_turn(struct loop *loop, uint64_t wait_ms)
     ASSERT(count != -1 || errno == EINTR);
 
     read_clock(loop);
+    if (loop->begin != NULL) {
+        loop->begin(loop->begin_owner);
+    }
     for (int i = 0; i < count; i++) {
         struct loop_source *source = events[i].data.ptr;
         if (source->magic == source_magic) {

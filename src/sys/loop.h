@@ -65,6 +65,10 @@ void loop_disarm(struct loop *loop, struct timer *timer);
 // Runs until loop_stop.  `turn`, if not NULL, is called once per turn after all events and timers.
 void loop_run(struct loop *loop, void (*turn)(void *owner), void *owner);
 
+// `begin` is called once per turn when the kernel has returned, before any event is told: the moment
+// to look at what other threads published while we slept.
+void loop_on_begin(struct loop *loop, void (*begin)(void *owner), void *owner);
+
 // One turn that waits at most `wait_ms`; for tests and for shutting down.
 void loop_turn(struct loop *loop, uint64_t wait_ms);
 
