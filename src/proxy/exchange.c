@@ -93,6 +93,7 @@ void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
     client_set_deadline(x->client, x->request_deadline_ms > now_ms ? left_ms : 1);
 }
 
+// NULL when the exchange is over.
 static const struct step *expired(struct exchange *x)
 {
     struct slice none = {0};
@@ -107,8 +108,6 @@ static const struct step *expired(struct exchange *x)
         return attempt_failed(x, FAILURE_FIRST_BYTE);
     case PHASE_CHUNK:
         return relay_broken(x, HTTP_PROBLEM_CHUNK_TIMEOUT);
-    case PHASE_CLIENT:
-        return NULL;
     case PHASE_BACK_OFF:
         return &step_route;
     case PHASE_REQUEST:
@@ -117,6 +116,8 @@ static const struct step *expired(struct exchange *x)
         }
         attempt_end(x, false);
         return exchange_refuse(x, HTTP_PROBLEM_REQUEST_TIMEOUT, none);
+    case PHASE_CLIENT:
+        break;
     }
     ASSERT(false);
     return NULL;
@@ -125,17 +126,18 @@ static const struct step *expired(struct exchange *x)
 void exchange_expire(struct exchange *x)
 {
     struct client *client = x->client;
-    // Past the whole request's limit there is no second chance: what waits for the client is not
-    // waited for any longer.
-    bool give_up = x->phase == PHASE_CLIENT || (x->phase == PHASE_REQUEST && x->answer_is_done);
-    const struct step *next = give_up ? NULL : expired(x);
-    if (next == NULL) {
+
+    // What waits for a client that does not read is not waited for any longer.
+    if (x->phase == PHASE_CLIENT || (x->phase == PHASE_REQUEST && x->answer_is_done)) {
         exchange_abort(x);
         return;
     }
-    x->request_deadline_ms = x->phase == PHASE_REQUEST ? UINT64_MAX : x->request_deadline_ms;
-    walk(x, next);
-    if (client->exchange == NULL) {
+    if (x->phase == PHASE_REQUEST) {
+        x->request_deadline_ms =
+            UINT64_MAX; // it has done its work; what follows has its own limits
+    }
+    walk(x, expired(x));
+    if (client_is_open(client) && client->exchange == NULL) {
         client_wake(client);
     }
 }

@@ -99,20 +99,19 @@ void address_format(const struct address *address, struct text *out)
     text_add_u64(out, ntohs(any->sin_port));
 }
 
-static enum status bind_to(const struct address *address, bool share, int *out)
+static enum status bind_to(const struct address *address, int share, int *out)
 {
     enum status status = STATUS_IO;
     int on = 1;
-    int shared = share;
     int fd = socket(as_sockaddr(address)->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd == -1) {
         goto out;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1 ||
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == -1) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &share, sizeof(share)) == -1) {
         goto out;
     }
-    if (bind(fd, as_sockaddr(address), address->size) == -1 || listen(fd, listen_backlog) == -1) {
+    if (bind(fd, as_sockaddr(address), address->size) == -1) {
         goto out;
     }
     *out = fd;
@@ -126,13 +125,23 @@ out:
 
 enum status tcp_listen(const struct address *address, int *out)
 {
-    return bind_to(address, true, out);
+    int fd = -1;
+    if (bind_to(address, 1, &fd) != STATUS_OK) {
+        return STATUS_IO;
+    }
+    if (listen(fd, listen_backlog) == -1) {
+        tcp_close(&fd);
+        return STATUS_IO;
+    }
+    *out = fd;
+    return STATUS_OK;
 }
 
 enum status tcp_probe_bind(const struct address *address)
 {
     int fd = -1;
-    enum status status = bind_to(address, false, &fd);
+    // Without listening: a client that comes meanwhile is refused, not accepted and cut.
+    enum status status = bind_to(address, 0, &fd);
     tcp_close(&fd);
     return status;
 }

@@ -110,3 +110,20 @@ TEST(a_refused_connection_says_so)
         CHECK_EQ(errno, ECONNREFUSED);
     }
 }
+
+TEST(a_port_that_somebody_listens_on_is_not_free_even_if_it_could_be_shared)
+{
+    struct address any;
+    struct address bound;
+    int listener = -1;
+    int second = -1;
+    CHECK_EQ(address_parse("127.0.0.1:0", &any), STATUS_OK);
+    CHECK_EQ(tcp_listen(&any, &listener), STATUS_OK);
+    CHECK_EQ(tcp_local(listener, &bound), STATUS_OK);
+    CHECK_EQ(tcp_listen(&bound, &second), STATUS_OK); // as another worker does
+    CHECK_EQ(tcp_probe_bind(&bound), STATUS_IO);
+    CHECK_EQ(errno, EADDRINUSE);
+    tcp_close(&listener);
+    tcp_close(&second);
+    CHECK_EQ(tcp_probe_bind(&bound), STATUS_OK);
+}
