@@ -46,10 +46,11 @@ WAITED_SHARE_MAX = {"closed": 0.03, "open": 0.01}
 
 class Plan:
     def __init__(self, quick):
-        self.rounds = 5 if quick else 9
+        # Latency takes more and shorter windows: what disturbs one window should spare most.
+        self.rounds = {"closed": 5, "open": 5} if quick else {"closed": 9, "open": 15}
         self.spare_seconds = 6 if quick else 90  # for windows that are measured again
-        self.warmup_ms = 110 if quick else 300
-        self.measure_ms = 250 if quick else 1000
+        self.warmup_ms = 110 if quick else 250
+        self.measure_ms = {"closed": 250, "open": 250} if quick else {"closed": 1000, "open": 500}
         self.holds = 1 if quick else 3
         self.soak_seconds = 0.5 if quick else 3
 
@@ -85,7 +86,7 @@ class Bench:
     def window(self, server, mode, words, case):
         """One measured run; again, and the less disturbed one, while there is time to spare."""
         warmup_ms = max(self.plan.warmup_ms, CASES[case]["warmup_ms"])
-        timing = f"warmup-ms {warmup_ms} measure-ms {self.plan.measure_ms}"
+        timing = f"warmup-ms {warmup_ms} measure-ms {self.plan.measure_ms[mode]}"
         best = None
         limit = WAITED_SHARE_MAX[mode]
         while best is None or (best["disturbance"] > limit and self.spare_seconds > 0):
@@ -108,7 +109,7 @@ class Bench:
         """{name: [window of each round]}; the order rotates, so that none is always the first."""
         words = f"{CASES[case][mode]} {rate}"
         results = {server.name: [] for server in servers}
-        for number in range(self.plan.rounds):
+        for number in range(self.plan.rounds[mode]):
             turn = number % len(servers)
             for server in servers[turn:] + servers[:turn]:
                 if server.name in self.lost:
@@ -132,6 +133,12 @@ def median(windows, of):
     return statistics.median(of(window) for window in windows)
 
 
+def spread(windows, of):
+    """How far apart the middle half of the windows lies, as a share of their median."""
+    low, middle, high = statistics.quantiles((of(window) for window in windows), n=4)
+    return float(f"{(high - low) / middle:.2g}") if middle else 0.0
+
+
 def requests_of(case):
     """Answers in a window.  Streams that began or ended outside of it count by their events."""
     if case == "sse_200":
@@ -153,8 +160,10 @@ def throughput(bench, case, servers):
     found, cpu = {}, {}
     for name, windows in results.items():
         # The time in which another program had the proxy's core is not the proxy's.
-        found[name] = median(windows, lambda w: requests(w) / (w["seconds"] - w["server_waited"]))
-        report.figure(case, "rps", found[name], "1/s", proxy=name)
+        def rate_of(window):
+            return requests(window) / (window["seconds"] - window["server_waited"])
+        found[name] = median(windows, rate_of)
+        report.figure(case, "rps", found[name], "1/s", proxy=name, spread=spread(windows, rate_of))
         report.figure(case, "rps_wall", median(windows, lambda w: requests(w) / w["seconds"]),
                       "1/s", proxy=name)
         busy = median(windows, lambda w: w["load_ran"] / w["seconds"])
@@ -195,12 +204,14 @@ def latency(bench, case, servers, found):
     if "direct" not in results:
         raise CannotMeasure(f"{case}: no direct latency to compare with")
     for quantile in ("p50", "p99"):
-        for what in dict.fromkeys((kind, "first")):
+        # An answer of 1 KB comes in one piece: its first byte is its last.
+        for what in (kind, "first") if kind == "event" else (kind,):
             added, total = {}, {}
             key, prefix = f"{what}_{quantile}_us", "" if what == kind else f"{what}_"
             for name, windows in results.items():
                 total[name] = median(windows, lambda w: w[key])
-                report.figure(case, f"{prefix}{quantile}_us", total[name], "us", proxy=name)
+                report.figure(case, f"{prefix}{quantile}_us", total[name], "us", proxy=name,
+                              spread=spread(windows, lambda w: w[key]))
                 if name != "direct":
                     # Round by round, since both sides of the difference drift together.
                     pairs = zip(windows, results["direct"])
@@ -280,7 +291,7 @@ def run(report, build, quick):
         with tempfile.TemporaryDirectory(prefix="bench-proxy-") as directory:
             bench = Bench(report, build, quick, directory)
             try:
-                report.figure("setup", "rounds", bench.plan.rounds, "1", quick=quick,
+                report.figure("setup", "rounds", min(bench.plan.rounds.values()), "1", quick=quick,
                               date=time.strftime("%Y-%m-%d"), machine=machine(),
                               **{name: version(name, build) for name in (OURS, *PEERS)})
                 traffic(bench)
@@ -316,7 +327,8 @@ ROWS = {
                  ("rss_kb", "resident KB", "rss_ratio"),
                  ("pss_kb", "proportional KB", None)),
 }
-ROWS["sse_200"] = (*ROWS["json_2k"], ("first_added_p50_us", "added p50 to first event, µs", "first_p50_ratio"),
+ROWS["sse_200"] = (*ROWS["json_2k"],
+                   ("first_added_p50_us", "added p50 to first event, µs", "first_p50_ratio"),
                    ("first_added_p99_us", "added p99 to first event, µs", "first_p99_ratio"))
 ROWS["streams_5k"] = ROWS["idle_10k"]
 
@@ -340,8 +352,10 @@ def markdown(figures):
     found = {(f["case"], f["metric"], f.get("proxy")): f["value"] for f in figures}
     setup = next(f for f in figures if (f["case"], f["metric"]) == ("setup", "rounds"))
     lines = [f"{setup['date']}, {setup['machine']}; {setup['haproxy']}; {setup['nginx']}; "
-             f"{setup['warmpath']}; medians of {setup['value']} rounds"
-             f"{' (quick run)' if setup['quick'] else ''}.", "",
+             f"{setup['warmpath']}; medians of {setup['value']} rounds or more"
+             f"{' (quick run)' if setup['quick'] else ''}, "
+             f"{found.get(('setup', 'disturbed_windows', None), '?')} windows disturbed by other "
+             f"programs.", "",
              "| case | | " + " | ".join(COLUMNS) + " | ratio | needed |",
              "|---|---|" + "---:|" * len(COLUMNS) + "---:|---|"]
     for case in ("json_2k", "sse_200", "idle_10k", "streams_5k"):

@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import socket
@@ -115,13 +116,13 @@ COMMANDS = {"warmpath": warmpath_command, "nginx": nginx_command, "haproxy": hap
 
 def version(name, build):
     command = {"nginx": ["nginx", "-v"], "haproxy": ["haproxy", "-v"],
-               "warmpath": [str(build / "warmpath"), "--version"]}[name]
+               "warmpath": [str(build / "warmpath"), "version"]}[name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except OSError:
-        return "missing"
-    text = (done.stdout + done.stderr).splitlines()
-    return text[0].strip() if text and done.returncode == 0 else "unknown"
+        return f"no {name}"
+    found = re.search(r"\d+\.\d+\S*", done.stdout + done.stderr)
+    return f"{name} {found[0]}" if found else f"{name} of unknown version"
 
 
 def free_ports():
