@@ -171,8 +171,9 @@ class Process:
         return found
 
     def threads(self):
+        """None when it has died, which the next request will find out."""
         return [task.name for pid in self.tree()
-                for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+                for task in pathlib.Path(f"/proc/{pid}/task").glob("*")]
 
     def set_urgent(self, urgent):
         """While latency is measured we run before anything else on the machine: otherwise its other
@@ -181,18 +182,19 @@ class Process:
         try:
             for thread in self.threads():
                 os.sched_setscheduler(int(thread), policy, os.sched_param(priority))
-        except PermissionError:
+        except (PermissionError, ProcessLookupError):
             pass
 
     def memory(self):
         """Resident kilobytes: all, and with shared pages divided among those who share them."""
         resident = proportional = 0
         for pid in self.tree():
-            for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Rss:"):
-                    resident += int(line.split()[1])
-                elif line.startswith("Pss:"):
-                    proportional += int(line.split()[1])
+            try:
+                text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+            except OSError as error:
+                raise CannotMeasure(f"no memory of process {pid}: {error.strerror}") from error
+            resident += int(re.search(r"^Rss:\s+(\d+)", text, re.MULTILINE)[1])
+            proportional += int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1])
         return resident, proportional
 
     def stop(self):
