@@ -8,7 +8,8 @@ enum { retry_parts = 10000, percent_parts = 100 };
 
 static void add(struct retry_budget *budget, const struct retry_budget_rules *rules, uint64_t parts)
 {
-    uint64_t most = (uint64_t)rules->per_10s * 2 * retry_parts + rules->percent * percent_parts;
+    uint64_t most =
+        (uint64_t)rules->per_10s * 2 * retry_parts + (uint64_t)rules->percent * percent_parts;
     uint64_t sum = budget->parts + parts;
     budget->parts = sum < most ? sum : most;
 }
