@@ -35,7 +35,7 @@ struct admin_options {
     struct roster *roster;
     struct config *const *config; // the one in force
     struct proxy *const *proxy;   // NULL until it has started
-    void (*changed)(void *owner); // the fleet has news to publish
+    void (*changed)(void *owner); // publish the fleet now: the answer says that it is done
     void *owner;
 };
 

@@ -299,6 +299,7 @@ static void add_one(const struct call *call)
     if (object != NULL && read_addition(call, object, &addition)) {
         switch (roster_add(call->options->roster, &addition.spec, &answer.backend)) {
         case STATUS_OK:
+            call->options->changed(call->options->owner);
             // A name that has yet to be resolved has no backend to show.
             send_written(&answer, 201, answer.backend != NULL ? write_one : write_ok);
             break;
@@ -338,6 +339,7 @@ static void remove_one(const struct call *call)
                 "it stands behind a DNS name; drain it, or remove the record");
         return;
     }
+    call->options->changed(call->options->owner);
     text_add_str(call->out, "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
 }
 

@@ -37,6 +37,7 @@ enum {
 struct keeper {
     struct config_source source;
     struct config *config;
+    struct config *old_config; // of before the last reload, as long as a worker may see it
     struct loop *loop;
     struct reclaim reclaim;
     struct fleet *fleet;
@@ -86,15 +87,21 @@ static void fleet_has_news(void *owner)
     keeper->fleet_changed = true;
 }
 
+static void publish(void *owner)
+{
+    struct keeper *keeper = owner;
+    keeper->fleet_changed = !fleet_publish(keeper->fleet);
+    if (keeper->proxy != NULL) {
+        proxy_wake(keeper->proxy);
+    }
+}
+
 // Several changes of one turn are one view.
 static void turn(void *owner)
 {
     struct keeper *keeper = owner;
-    if (keeper->fleet_changed && fleet_publish(keeper->fleet)) {
-        keeper->fleet_changed = false;
-        if (keeper->proxy != NULL) {
-            proxy_wake(keeper->proxy);
-        }
+    if (keeper->fleet_changed) {
+        publish(keeper);
     }
     if (keeper->draining && !keeper->stopping && proxy_is_drained(keeper->proxy)) {
         keeper->stopping = true;
@@ -147,7 +154,8 @@ static void reload(struct keeper *keeper)
         return;
     }
     warn_of_restart(keeper->config, config);
-    keeper->config = config; // the old one is freed when no worker sees it; see tick
+    keeper->old_config = keeper->config; // freed when no worker sees it; see tick
+    keeper->config = config;
     set_log_level(config);
     prober_set_config(keeper->prober, config);
     roster_set_config(keeper->roster, config);
@@ -159,10 +167,8 @@ static void tick(struct timer *timer)
     struct keeper *keeper = (struct keeper *)((char *)timer - offsetof(struct keeper, tick));
 
     fleet_reclaim(keeper->fleet);
-    const struct config *old = proxy_reclaim(keeper->proxy);
-    if (old != NULL) {
-        struct config *config = (struct config *)(uintptr_t)old; // ours, lent to the workers
-        config_destroy(&config);
+    if (proxy_reclaim(keeper->proxy)) {
+        config_destroy(&keeper->old_config);
     }
     if (keeper->reload_pending && !keeper->draining) {
         keeper->reload_pending = false;
@@ -267,7 +273,7 @@ static int run(struct keeper *keeper)
                                            .roster = keeper->roster,
                                            .config = &keeper->config,
                                            .proxy = &keeper->proxy,
-                                           .changed = fleet_has_news,
+                                           .changed = publish,
                                            .owner = keeper},
                    &keeper->admin, error) != STATUS_OK) {
         fprintf(stderr, "warmpath: %s\n", error);
@@ -309,6 +315,7 @@ static void tear_down(struct keeper *keeper)
     fleet_destroy(&keeper->fleet);
     loop_destroy(&keeper->loop);
     config_destroy(&keeper->config);
+    config_destroy(&keeper->old_config);
 }
 
 int cli_serve(int word_count, char **words)

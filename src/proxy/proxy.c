@@ -173,14 +173,13 @@ enum status proxy_replan(struct proxy *proxy, const struct config *config,
     return STATUS_OK;
 }
 
-const struct config *proxy_reclaim(struct proxy *proxy)
+bool proxy_reclaim(struct proxy *proxy)
 {
     if (proxy->retired == NULL || !reclaim_is_past(proxy->reclaim, proxy->retired_ticket)) {
-        return NULL;
+        return false;
     }
-    const struct config *config = proxy->retired->config;
     plan_free(proxy, &proxy->retired);
-    return config;
+    return true;
 }
 
 void proxy_wake(struct proxy *proxy)

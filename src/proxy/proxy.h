@@ -47,8 +47,8 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
 enum status proxy_replan(struct proxy *proxy, const struct config *config,
                          char error[proxy_error_size]);
 
-// The configuration that no worker can see any more, once, or NULL.
-const struct config *proxy_reclaim(struct proxy *proxy);
+// True, once after each change of plan, when no worker can see the configuration before it.
+bool proxy_reclaim(struct proxy *proxy);
 
 // Stop accepting, close what is idle, finish what runs.
 void proxy_drain(struct proxy *proxy);
