@@ -143,12 +143,14 @@ def test_new_and_removed_models_are_noticed(standin, warmpath):
     assert router.post("/v1/embeddings", {"model": "m1", "input": "x"}).status == 404
 
 
-def test_models_of_a_backend_that_is_down_are_not_listed_and_are_503(standin, warmpath):
+def test_models_of_a_backend_that_is_down_are_not_listed_and_not_forgotten(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
     router = warmpath(a, b, **LEARNS)
     a.health_status = 503
     router.wait_state(a, "down")
     eventually(lambda: models(router) == {"m2"}, "m1 is gone from the list")
+    assert router.post("/v1/embeddings", {"model": "m1", "input": "x"}).header("x-warmpath-backend") == a.url
+    a.stop()
     response = router.post("/v1/embeddings", {"model": "m1", "input": "x"})
     assert response.status == 503 and response.error() and response.header("retry-after")
     assert router.post("/v1/embeddings", {"model": "m2", "input": "x"}).status == 200
