@@ -99,6 +99,26 @@ void address_format(const struct address *address, struct text *out)
     text_add_u64(out, ntohs(any->sin_port));
 }
 
+// Tokens are small and must not wait for more; a peer that vanished without a word is noticed within
+// two minutes.  Connections inherit all this from their listener.  Best effort: sockets that know no
+// such options work too.
+static void tune(int fd)
+{
+    static const struct {
+        int level;
+        int name;
+        int value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+        {IPPROTO_TCP, TCP_KEEPCNT, 4},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof(options[i].value));
+    }
+}
+
 static enum status bind_to(const struct address *address, int share, int *out)
 {
     enum status status = STATUS_IO;
@@ -129,6 +149,7 @@ enum status tcp_listen(const struct address *address, int *out)
     if (bind_to(address, 1, &fd) != STATUS_OK) {
         return STATUS_IO;
     }
+    tune(fd);
     if (listen(fd, listen_backlog) == -1) {
         tcp_close(&fd);
         return STATUS_IO;
@@ -146,13 +167,6 @@ enum status tcp_probe_bind(const struct address *address)
     return status;
 }
 
-static void without_delay(int fd)
-{
-    int on = 1;
-    // Tokens are small and must not wait for more.  Fails on sockets that have no Nagle: fine.
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
 enum status tcp_accept(int listener, int *out, struct address *peer)
 {
     socklen_t size = sizeof(peer->bytes);
@@ -161,7 +175,6 @@ enum status tcp_accept(int listener, int *out, struct address *peer)
     for (;;) {
         int fd = accept4(listener, (void *)peer->bytes, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd != -1) {
-            without_delay(fd);
             peer->size = size;
             *out = fd;
             return STATUS_OK;
@@ -197,7 +210,7 @@ enum status tcp_connect(const struct address *address, int *out)
     if (fd == -1) {
         return STATUS_IO;
     }
-    without_delay(fd);
+    tune(fd);
     if (connect(fd, as_sockaddr(address), address->size) == -1 && errno != EINPROGRESS) {
         goto out;
     }

@@ -6,7 +6,10 @@
 #include "test.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 static const char *formatted(const char *text)
 {
@@ -126,4 +129,34 @@ TEST(a_port_that_somebody_listens_on_is_not_free_even_if_it_could_be_shared)
     tcp_close(&listener);
     tcp_close(&second);
     CHECK_EQ(tcp_probe_bind(&bound), STATUS_OK);
+}
+
+static int option_of(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t size = sizeof(value);
+    ASSERT(getsockopt(fd, level, name, &value, &size) == 0);
+    return value;
+}
+
+TEST(both_ends_send_at_once_and_notice_a_peer_that_vanished)
+{
+    struct address any;
+    struct address bound;
+    struct address peer;
+    int listener = -1;
+    int ends[2] = {-1, -1};
+    CHECK_EQ(address_parse("127.0.0.1:0", &any), STATUS_OK);
+    CHECK_EQ(tcp_listen(&any, &listener), STATUS_OK);
+    CHECK_EQ(tcp_local(listener, &bound), STATUS_OK);
+    CHECK_EQ(tcp_connect(&bound, &ends[0]), STATUS_OK);
+    await(listener, POLLIN);
+    CHECK_EQ(tcp_accept(listener, &ends[1], &peer), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK(option_of(ends[i], IPPROTO_TCP, TCP_NODELAY) != 0);
+        CHECK(option_of(ends[i], SOL_SOCKET, SO_KEEPALIVE) != 0);
+        CHECK_EQ(option_of(ends[i], IPPROTO_TCP, TCP_KEEPIDLE), 60);
+        tcp_close(&ends[i]);
+    }
+    tcp_close(&listener);
 }
