@@ -36,6 +36,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(harness.within(30)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    """Several processes finish in any order; the report still begins with the most basic failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    for kind in ("failed", "error"):
+        if reporter and kind in reporter.stats:
+            reporter.stats[kind].sort(key=lambda report: report.nodeid)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item):
     outcome = yield

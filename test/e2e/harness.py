@@ -50,7 +50,7 @@ def free_port(host="127.0.0.1"):
     """
     while True:
         port = random.randrange(12000, 32000)
-        with socket.socket() as sock, contextlib.suppress(OSError):
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as sock, contextlib.suppress(OSError):
             sock.bind((host, port))
             return port
 
@@ -141,7 +141,7 @@ class Router:
             connection.close()
         if not self.finished:
             assert self.process.poll() is None, f"the router died: exit status {self.process.returncode}"
-            eventually(lambda: self.in_flight() == 0, "all in-flight counts are zero again")
+            eventually(self.is_idle, self.status)
             self.signal(signal.SIGTERM)
             assert self.wait_exit(10) == 0, f"exit status {self.process.returncode} after SIGTERM"
         words = self.stderr()
@@ -197,6 +197,17 @@ class Router:
 
     def in_flight(self):
         return sum(backend["in_flight"] for backend in self.backends().values())
+
+    def status(self):
+        response = self.admin("GET", "/status")
+        assert response.status == 200, response
+        return response.json()
+
+    def is_idle(self):
+        """Nothing in flight on any backend, and nothing held for anyone."""
+        status = self.status()
+        return self.in_flight() == 0 and all(status.get(key, 0) == 0 for key in (
+            "in_flight", "connections", "body_memory", "buffers"))
 
     def wait_state(self, engine, *states, seconds=5.0):
         eventually(lambda: self.backend(engine)["state"] in states, f"{engine.url} is {states}", seconds)

@@ -360,7 +360,8 @@ class Engine:
 
     @property
     def url(self):
-        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
     def answer(self, path, *steps):
         self.scripts[path] = steps

@@ -468,6 +468,32 @@ def test_several_listeners_serve_the_same(standin, warmpath):
     assert len(engine.requests) == 3
 
 
+def test_a_backend_may_have_an_ipv6_address(standin, warmpath):
+    engine = standin("six", host="::1")
+    router = warmpath(engine)
+    response = router.get("/x")
+    assert (response.json()["engine"], response.header("x-warmpath-backend")) == ("six", engine.url)
+
+
+def test_what_comes_after_connection_close_is_not_served(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine)
+    with router.connect() as client:
+        client.send(request("GET", "/1", "Connection: close") + request("GET", "/2"))
+        assert client.read_response().json()["target"] == "/1"
+        assert client.wait_closed()
+    assert engine.targets() == ["/1"]
+
+
+def test_hundreds_of_pipelined_requests(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine)
+    with router.connect() as client:
+        client.send(b"".join(request("POST", f"/{number}", body=b"x" * number) for number in range(300)))
+        for number in range(300):
+            assert client.read_response().json()["size"] == number
+
+
 # HTTP/1.0.
 
 
@@ -491,6 +517,48 @@ def test_an_old_client_gets_a_sized_body_and_the_end_of_the_connection(standin, 
         response = client.read_response()
         assert response.json()["size"] == 3
         assert client.wait_closed()
+
+
+def test_an_old_client_may_keep_its_connection(standin, warmpath):
+    engine = standin()
+    engine.answer("/chunked", head(200, "Transfer-Encoding: chunked"), chunk(b"hello"), LAST_CHUNK)
+    router = warmpath(engine)
+    with router.connect() as client:
+        client.send(b"GET /1 HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+        response = client.read_response()
+        assert response.status == 200
+        if response.header("connection", "").lower() != "keep-alive":
+            assert client.wait_closed()
+            return
+        client.send(b"GET /chunked HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+        response = client.read_response()  # only the end of the connection can end it
+        assert response.body == b"hello" and response.header("connection", "close").lower() == "close"
+
+
+@pytest.mark.parametrize("lines, body", [(("Content-Length: 5",), b"hello"), ((), b"hello")], ids=["sized", "to the end"])
+def test_an_old_backend_is_understood(standin, warmpath, lines, body):
+    engine = standin()
+    engine.answer("/x", b"HTTP/1.0 200 OK\r\n" + "".join(line + "\r\n" for line in lines).encode() + b"\r\n" + body,
+                  0.02, CLOSE)
+    router = warmpath(engine)
+    with router.connect() as client:
+        for _ in range(3):
+            client.send(request("GET", "/x"))
+            response = client.read_response()
+            assert (response.version, response.body, response.complete) == ("HTTP/1.1", b"hello", True)
+            if response.header("connection") == "close":
+                break
+
+
+def test_many_interim_answers_are_passed_or_refused(standin, warmpath):
+    engine = standin()
+    engine.answer("/some", *[head(103, "Link: </a>")] * 20, plain_answer(200, b"ok"))
+    engine.answer("/endless", *[head(103, "Link: </a>" + "x" * 500)] * 20_000, plain_answer(200, b"ok"))
+    router = warmpath(engine)
+    response = router.get("/some")
+    assert (response.status, len(response.interim)) == (200, 20)
+    response = router.get("/endless")
+    assert response.status in (200, 502)
 
 
 def test_an_old_client_need_not_send_host(standin, warmpath):

@@ -250,6 +250,17 @@ def test_a_leaving_client_does_not_disturb_its_neighbours(standin, warmpath):
     assert sum(1 for seen in engine.requests if seen.gone_at) == 10
 
 
+def test_a_client_that_finished_sending_counts_as_gone(standin, warmpath):
+    engine = standin()
+    engine.answer("/x", STALL)
+    router = warmpath(engine)
+    with router.connect() as client:
+        client.send(request("GET", "/x"))
+        seen = eventually(lambda: engine.requests and engine.requests[0], "the request arrives")
+        client.half_close()
+        assert seen.gone.wait(within(1))
+
+
 def test_a_client_that_only_finished_sending_is_still_answered(standin, warmpath):
     engine = standin()
     engine.answer("/x", 0.3, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

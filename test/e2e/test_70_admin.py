@@ -1,8 +1,6 @@
 """The operator's interface."""
-import json
-
 import pytest
-from client import chat, json_request, request
+from client import Client, Ended, chat, json_request, request
 from harness import eventually, free_port, within
 from standin import STALL, Gate, plain_answer
 
@@ -31,16 +29,12 @@ def test_status(standin, warmpath):
     engine = standin()
     engine.answer("/hold", STALL)
     router = warmpath(engine, **QUIET)
-
-    def status():
-        return router.admin("GET", "/status").json()
-
-    assert isinstance(status()["version"], str) and status()["uptime_s"] >= 0
-    eventually(lambda: (status()["in_flight"], status()["connections"]) == (0, 0), status)
+    assert isinstance(router.status()["version"], str) and router.status()["uptime_s"] >= 0
+    eventually(router.is_idle, router.status)
     client = router.connect()
     client.send(request("GET", "/hold"))
     eventually(lambda: engine.open == 1, "it runs")
-    assert (status()["in_flight"], status()["connections"]) == (1, 1)
+    assert (router.status()["in_flight"], router.status()["connections"]) == (1, 1)
 
 
 def test_backends_are_listed_with_what_is_known(standin, warmpath):
@@ -109,7 +103,6 @@ def test_an_added_backend_may_say_its_models(standin, warmpath):
     ids=repr)
 def test_a_backend_that_makes_no_sense_is_refused(standin, warmpath, body):
     router = warmpath(standin(), **QUIET)
-    from client import Client
     with Client(("127.0.0.1", router.admin_port), within(5)) as client:
         client.send(request("POST", "/backends", "Authorization: Bearer test-admin-token", body=body))
         response = client.read_response()
@@ -235,7 +228,7 @@ def test_backends_change_under_load_without_a_failed_request(standin, warmpath):
             response = client.read_response()
             assert response.status == 200 and response.complete
         eventually(lambda: extra.url not in router.backends(), "it is gone")
-    assert json.loads(router.admin("GET", "/status").body)["in_flight"] == 0
+    assert router.status()["in_flight"] == 0
 
 
 def test_slots_for_backends_are_limited(standin, warmpath):
@@ -263,3 +256,44 @@ def test_a_dead_backend_can_be_added_and_removed(standin, warmpath):
     for _ in range(4):
         assert router.get("/x").status == 200
     assert router.admin("DELETE", f"/backends/{made['id']}").status == 204
+
+
+# The interface itself.
+
+
+def test_admin_keeps_connections_and_refuses_nonsense(standin, warmpath):
+    router = warmpath(standin(), **QUIET)
+    authorized = "Authorization: Bearer test-admin-token"
+    with Client(("127.0.0.1", router.admin_port), within(5)) as client:
+        for _ in range(5):
+            client.send(request("GET", "/status", authorized))
+            response = client.read_response()
+            assert response.status == 200
+            if response.header("connection") == "close":
+                break
+    for nonsense in (b"garbage\r\n\r\n", request("POST", "/backends", authorized, "Content-Length: 5",
+                                                   "Transfer-Encoding: chunked")):
+        with Client(("127.0.0.1", router.admin_port), within(5)) as client:
+            client.send(nonsense)
+            assert client.read_response().status == 400
+    with Client(("127.0.0.1", router.admin_port), within(5)) as client:
+        try:
+            client.send(request("POST", "/backends", authorized, body=b" " * 50_000_000))
+            status = client.read_response().status
+        except (Ended, OSError):
+            status = 413
+        assert status == 413
+
+
+def test_slow_admin_clients_disturb_nobody(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b, health_interval="100ms", health_fall=1, health_rise=1)
+    slow = [Client(("127.0.0.1", router.admin_port), within(5)) for _ in range(20)]
+    for client in slow:
+        client.send(b"GET /status HTT")
+    a.health_status = 503
+    router.wait_state(a, "down")
+    assert {router.get("/x").json()["engine"] for _ in range(4)} == {"b"}
+    for client in slow:
+        client.reset()
+    router.wait_state(b, "up")

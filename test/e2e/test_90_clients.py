@@ -217,7 +217,7 @@ def test_h2load_loses_no_request(standin, warmpath, tmp_path):
     assert "3000 succeeded, 0 failed, 0 errored, 0 timeout" in done.stdout, done.stdout
     assert re.search(r"status codes: 3000 2xx", done.stdout)
     assert sum(len(one.requests) for one in engines) == 3000
-    eventually(lambda: router.admin("GET", "/status").json()["connections"] == 0, "all clients are gone")
+    eventually(lambda: router.status()["connections"] == 0, "all clients are gone")
 
 
 def test_h2load_streams(standin, warmpath, tmp_path):

@@ -93,7 +93,7 @@ def test_nothing_is_left_behind(standin, warmpath, workers):
     assert set(answers) <= {200, 429, 500, 502, 503}, sorted(set(answers))
     assert answers.count(200) > len(answers) / 2
     eventually(lambda: router.in_flight() == 0, "nothing in flight")
-    eventually(lambda: router.admin("GET", "/status").json()["connections"] == 0, "no connections")
+    eventually(lambda: router.status()["connections"] == 0, "no connections")
     eventually(lambda: all(engine.open == 0 for engine in engines), "stand-ins are idle")
     eventually(lambda: router.descriptors() <= descriptors + 4, "descriptors are closed", 5)
     states = [row["state"] for row in router.backends().values()]

@@ -174,7 +174,7 @@ def test_engines_die_and_nobody_notices_but_their_streams(fleet, warmpath, reque
     asyncio.run(calm.run(2, peace))
     assert calm.failures == [] and calm.cut == []
     eventually(lambda: router.in_flight() == 0, "nothing in flight after the calm")
-    eventually(lambda: router.admin("GET", "/status").json()["connections"] == 0, "no clients after the calm")
+    eventually(lambda: router.status()["connections"] == 0, "no clients after the calm")
     memory, descriptors = router.memory(), router.descriptors()
 
     crowd, reaper = Crowd(router, 2), Reaper(fleet, 3)
@@ -188,7 +188,7 @@ def test_engines_die_and_nobody_notices_but_their_streams(fleet, warmpath, reque
     assert crowd.counts["streamed"] > STREAMS and crowd.counts["cut"] > 0 and len(reaper.kills) >= seconds / 3
 
     eventually(lambda: router.in_flight() == 0, "nothing in flight")
-    eventually(lambda: router.admin("GET", "/status").json()["connections"] == 0, "no clients")
+    eventually(lambda: router.status()["connections"] == 0, "no clients")
     eventually(lambda: router.post("/v1/completions", chat()).status == 200  # an ejected one needs a trial
                and all(row["state"] == "up" for row in router.backends().values()), router.backends, 10)
     eventually(lambda: router.descriptors() <= descriptors + 8, "descriptors are closed", 10)
