@@ -82,7 +82,8 @@ void exchange_wake(struct exchange *x)
 void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
-    uint64_t left_ms = x->request_deadline_ms - now_ms;
+    // Events come before timers: the deadline may have passed without having been noticed.
+    uint64_t left_ms = x->request_deadline_ms > now_ms ? x->request_deadline_ms - now_ms : 1;
 
     if (x->request_deadline_ms == UINT64_MAX || (limit_ms != 0 && limit_ms < left_ms)) {
         x->phase = phase;
@@ -90,7 +91,7 @@ void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
         return;
     }
     x->phase = PHASE_REQUEST;
-    client_set_deadline(x->client, x->request_deadline_ms > now_ms ? left_ms : 1);
+    client_set_deadline(x->client, left_ms);
 }
 
 // NULL when the exchange is over.

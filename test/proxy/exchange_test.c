@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "proxy/exchange_internal.h"
 #include "rig.h"
 #include "test.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #define STREAM_HEAD                                                                                \
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-request-id: r\r\n"                    \
@@ -193,6 +195,59 @@ TEST(a_request_has_a_deadline_as_a_whole)
     CHECK(rig_stop(&rig));
 }
 
+TEST(a_stream_is_cut_at_the_deadline_of_the_request_however_lively_it_is)
+{
+    char rest[65536];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "timeouts: {request: 500ms}"}));
+    struct rig_pair pair;
+    CHECK(rig_ask(&rig, RIG_GET, &pair));
+    CHECK(peer_send(pair.backend, STREAM_HEAD "8\r\ndata: 1\n\r\n"));
+    CHECK(peer_expect(pair.client, STREAM_HEAD "8\r\ndata: 1\n\r\n"));
+    // Many more than come in half a second; the proxy hangs up on us before the end.
+    uint32_t sent = 0;
+    while (sent < 5000 && send(pair.backend->fd, "8\r\ndata: 2\n\r\n", 13, MSG_NOSIGNAL) == 13) {
+        poll(NULL, 0, 1);
+        sent++;
+    }
+    CHECK(sent < 5000);
+    CHECK(peer_read_rest(pair.client, rest, sizeof(rest)));
+    CHECK(strstr(rest, "\"code\":\"whole_request_timeout\"}}\n\n\r\n") != NULL);
+    CHECK(strstr(rest, "\r\n0\r\n\r\n") == NULL);
+    CHECK(rig_stop(&rig));
+}
+
+static void never(struct timer *timer)
+{
+    (void)timer;
+    ASSERT(false);
+}
+
+TEST(a_deadline_that_has_passed_is_not_forgotten_when_a_phase_begins)
+{
+    static struct worker worker;
+    static struct exchange x;
+    struct client client = {.worker = &worker, .timer.fire = never};
+    CHECK_EQ(loop_create(&worker.loop), STATUS_OK);
+    x = (struct exchange){.worker = &worker, .client = &client};
+    uint64_t now_ms = loop_now_ms(worker.loop);
+    x.request_deadline_ms = now_ms - 5; // its timer is about to fire, but another event came first
+    exchange_set_phase(&x, PHASE_CHUNK, 1000);
+    CHECK_EQ(x.phase, PHASE_REQUEST);
+    CHECK_EQ(client.deadline_ms, now_ms + 1);
+    // The nearer of the two counts.
+    x.request_deadline_ms = now_ms + 500;
+    exchange_set_phase(&x, PHASE_CHUNK, 1000);
+    CHECK_EQ(x.phase, PHASE_REQUEST);
+    CHECK_EQ(client.deadline_ms, now_ms + 500);
+    exchange_set_phase(&x, PHASE_CHUNK, 400);
+    CHECK_EQ(x.phase, PHASE_CHUNK);
+    CHECK_EQ(client.deadline_ms, now_ms + 400);
+    exchange_set_phase(&x, PHASE_CHUNK, 0); // no limit of its own
+    CHECK_EQ(x.phase, PHASE_REQUEST);
+    loop_disarm(worker.loop, &client.timer);
+    loop_destroy(&worker.loop);
+}
+
 TEST(a_client_that_leaves_before_the_first_byte_stops_the_backend)
 {
     struct rig_pair pair;
@@ -356,5 +411,33 @@ TEST(however_a_request_ends_nothing_stays_behind)
             CHECK(false);
         }
     }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_request_that_expires_when_no_buffer_is_left_ends_once)
+{
+    enum { body_size = 16 << 20 };
+    char head[256];
+    // The pool has 2 * requests + connections buffers: four.
+    CHECK(rig_start(&rig, &(struct rig_options){
+                              .config = "timeouts: {header: 300ms}\n"
+                                        "limits: {connections: 2, requests: 1, body_size: 32m, "
+                                        "body_memory: 64m}"}));
+    // One holds what came of its head, the head for a backend that does not read, and what came of
+    // the answer's head.
+    struct peer *client = rig_connect(&rig);
+    snprintf(head, sizeof(head), POST "content-length: %d\r\n\r\n", body_size);
+    CHECK(peer_send(client, head));
+    CHECK_EQ(peer_fill(client, body_size), body_size);
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_send(backend, "HTTP/1.1 200 OK\r\n"));
+    CHECK_EQ(rig_totals(&rig).buffers_in_use, 3);
+    // The other one holds the last, so nobody can tell it that it was too slow.
+    struct peer *slow = rig_connect(&rig);
+    CHECK(peer_send(slow, "GET /a HTTP/1.1\r\n"));
+    CHECK(peer_expect_reset(slow));
+    CHECK(rig_has_connections(&rig, 1));
+    peer_close(client);
+    CHECK(rig_becomes_idle(&rig));
     CHECK(rig_stop(&rig));
 }
