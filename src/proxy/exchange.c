@@ -94,6 +94,14 @@ void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
     client_set_deadline(x->client, left_ms);
 }
 
+void exchange_await(struct exchange *x, enum phase phase, uint32_t limit_ms)
+{
+    if (x->awaited != phase) {
+        x->awaited = phase;
+        exchange_set_phase(x, phase, limit_ms);
+    }
+}
+
 // NULL when the exchange is over.
 static const struct step *expired(struct exchange *x)
 {
@@ -249,7 +257,7 @@ const struct step *answer_run(struct exchange *x)
     case STATUS_OK:
         return &step_finish;
     case STATUS_AGAIN:
-        exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+        exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
         return NULL;
     default:
         exchange_abort(x);
@@ -292,6 +300,7 @@ enum status exchange_flush(struct exchange *x)
         if (status != STATUS_OK) {
             return status;
         }
+        x->awaited = PHASE_HEADER;
         size_t of_head = moved < parts[0].size ? moved : parts[0].size;
         x->out_head.begin += (uint32_t)of_head;
         x->out.begin += (uint32_t)(moved - of_head);

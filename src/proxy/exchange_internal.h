@@ -99,7 +99,8 @@ struct exchange {
     enum http_framing framing;
     uint64_t answer_left; // HTTP_LENGTH
     struct chunked answer_chunks;
-    bool has_begun; // a byte of the answer may have reached the client
+    enum phase awaited; // what no byte has moved for since; PHASE_HEADER: nothing
+    bool has_begun;     // a byte of the answer may have reached the client
     bool is_event_stream;
     bool upstream_is_reusable;
     bool answer_is_done; // all that will be sent is in the out buffers
@@ -111,6 +112,10 @@ struct exchange {
 };
 
 void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms);
+
+// The same for one side of an answer, whose time runs from the last byte that moved: a wake-up that
+// moves none does not begin it anew.
+void exchange_await(struct exchange *x, enum phase phase, uint32_t limit_ms);
 
 // Lets go of what only the request needed.
 void exchange_drop_request(struct exchange *x);

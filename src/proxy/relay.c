@@ -321,6 +321,7 @@ static enum status read_portion(struct exchange *x)
         return status;
     }
     size_t kept = 0;
+    x->awaited = PHASE_HEADER;
     status = scan_body(x, (struct portion){x->out.bytes, size}, &kept);
     x->out.end = (uint32_t)kept;
     return status == STATUS_AGAIN ? STATUS_OK : status;
@@ -328,19 +329,21 @@ static enum status read_portion(struct exchange *x)
 
 static const struct step *portion_failed(struct exchange *x, enum status status)
 {
+    uint32_t limit_ms = x->worker->config->timeouts.between_chunks;
+
     switch (status) {
     case STATUS_AGAIN:
         if (buffer_is_empty(&x->out)) {
             buffer_put(x->worker, &x->out);
         }
-        exchange_set_phase(x, PHASE_CHUNK, x->worker->config->timeouts.between_chunks);
+        exchange_await(x, PHASE_CHUNK, limit_ms);
         return NULL;
     case STATUS_EXHAUSTED:
-        // Nothing is lost: the bytes wait in the kernel until a buffer is free.
+        // Nothing is lost: the bytes wait in the kernel until a buffer is free.  Nobody is late.
+        exchange_set_phase(x, PHASE_CHUNK, limit_ms);
         worker_again(x->worker, x);
         return NULL;
     default:
-        attempt_judge(x, BACKEND_FAULT);
         return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
     }
 }
@@ -350,7 +353,7 @@ const struct step *relay_run(struct exchange *x)
     for (unsigned turn = 0; turn < read_turns_max; turn++) {
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
-            exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+            exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
             return NULL;
         }
         if (status != STATUS_OK) {
@@ -365,6 +368,8 @@ const struct step *relay_run(struct exchange *x)
             return portion_failed(x, status);
         }
     }
+    // Whatever was waited for before this answer, or since it last stood still, has come.
+    exchange_await(x, PHASE_CHUNK, x->worker->config->timeouts.between_chunks);
     worker_again(x->worker, x);
     return NULL;
 }
@@ -415,10 +420,15 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
         add_error_event(x, problem);
     }
     if (x->backend != NULL) {
+        // A long answer is nobody's fault; a broken or a silent one is.
+        if (problem != HTTP_PROBLEM_REQUEST_TIMEOUT) {
+            attempt_judge(x, BACKEND_FAULT);
+        }
         log_debug("backend %s: its answer broke off: %s", x->backend->url,
                   http_problem_code(problem));
     }
     attempt_end(x, false);
+    x->awaited = PHASE_HEADER;
     x->is_truncated = true;
     x->answer_is_done = true;
     return &step_relay;

@@ -248,6 +248,55 @@ TEST(a_deadline_that_has_passed_is_not_forgotten_when_a_phase_begins)
     loop_destroy(&worker.loop);
 }
 
+TEST(silence_between_two_chunks_ends_the_stream)
+{
+    char rest[1024];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "timeouts: {between_chunks: 300ms}"}));
+    struct rig_pair pair;
+    CHECK(rig_ask(&rig, RIG_GET, &pair));
+    CHECK(peer_send(pair.backend, STREAM_HEAD "8\r\ndata: 1\n\r\n"));
+    CHECK(peer_expect(pair.client, STREAM_HEAD "8\r\ndata: 1\n\r\n"));
+    // What the client says meanwhile is no sign of life from the backend.
+    uint32_t said = 0;
+    char byte;
+    while (said < 100 && recv(pair.backend->fd, &byte, 1, MSG_PEEK) == -1) {
+        CHECK(peer_send(pair.client, "G"));
+        poll(NULL, 0, 20);
+        said++;
+    }
+    CHECK(said < 100);
+    CHECK(peer_expect_end(pair.backend));
+    CHECK(peer_read_rest(pair.client, rest, sizeof(rest)));
+    CHECK(strstr(rest, "\"code\":\"chunk_timeout\"}}\n\n\r\n") != NULL);
+    CHECK_EQ(atomic_load(&rig.backends[0].backend->shared.failure_count), 1);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_client_that_takes_nothing_counts_as_gone_although_the_backend_talks_on)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "timeouts: {unread: 300ms}"}));
+    struct peer *client = rig_connect_slow(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n"));
+    // As much as fits on the way to the client, and then a byte now and then.
+    size_t filled = 0;
+    while (rig_totals(&rig).buffers_in_use == 0 && filled < 32 << 20) {
+        filled += peer_fill(backend, 65536);
+    }
+    CHECK_EQ(rig_totals(&rig).buffers_in_use, 1);
+    uint32_t sent = 0;
+    while (sent < 100 && send(backend->fd, "x", 1, MSG_NOSIGNAL) == 1) {
+        poll(NULL, 0, 20);
+        sent++;
+    }
+    CHECK(sent < 100);
+    CHECK(rig_becomes_idle(&rig));
+    CHECK(rig_has_connections(&rig, 0));
+    CHECK(rig_stop(&rig));
+}
+
 TEST(a_client_that_leaves_before_the_first_byte_stops_the_backend)
 {
     struct rig_pair pair;
