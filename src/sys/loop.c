@@ -214,7 +214,8 @@ void loop_run(struct loop *loop, void (*turn)(void *owner), void *owner)
 {
     while (!atomic_load_explicit(&loop->shared.stop, memory_order_acquire)) {
         loop_turn(loop, wait_max_ms);
-        atomic_store_explicit(&loop->shared.woken, false, memory_order_seq_cst);
+        // An exchange and no store: it sees all that was written before the wake-ups it takes back.
+        (void)atomic_exchange_explicit(&loop->shared.woken, false, memory_order_seq_cst);
         if (turn != NULL) {
             turn(owner);
             run_deferred(loop);

@@ -62,7 +62,8 @@ struct timer_wheel *loop_timers(struct loop *loop);
 void loop_arm(struct loop *loop, struct timer *timer, uint64_t delay_ms);
 void loop_disarm(struct loop *loop, struct timer *timer);
 
-// Runs until loop_stop.  `turn`, if not NULL, is called once per turn after all events and timers.
+// Runs until loop_stop; not at all when that came before.  `turn`, if not NULL, is called once per
+// turn after all events and timers.
 void loop_run(struct loop *loop, void (*turn)(void *owner), void *owner);
 
 // `begin` is called once per turn when the kernel has returned, before any event is told: the moment

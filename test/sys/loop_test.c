@@ -6,6 +6,8 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 struct tap {
@@ -90,29 +92,51 @@ TEST(a_removed_source_hears_nothing_even_of_the_same_turn)
     loop_destroy(&loop);
 }
 
-static void *wake_from_outside(void *loop)
-{
-    loop_wake(loop);
-    loop_stop(loop);
-    return NULL;
-}
+struct turns {
+    struct loop *loop;
+    atomic_int count;
+};
 
 static void count_turn(void *owner)
 {
-    ++*(int *)owner;
+    struct turns *turns = owner;
+    atomic_fetch_add(&turns->count, 1);
+}
+
+// An idle loop turns once a second by itself: a hundred turns without wake-ups outlast the test's time.
+static void *wake_from_outside(void *owner)
+{
+    struct turns *turns = owner;
+    for (int i = 1; i <= 100; i++) {
+        loop_wake(turns->loop);
+        while (atomic_load(&turns->count) < i) {
+            sched_yield();
+        }
+    }
+    loop_stop(turns->loop);
+    return NULL;
 }
 
 TEST(another_thread_can_wake_and_stop_it)
 {
-    struct loop *loop = NULL;
-    CHECK_EQ(loop_create(&loop), STATUS_OK);
+    struct turns turns = {0};
     pthread_t thread;
-    int turns = 0;
-    CHECK_EQ(pthread_create(&thread, NULL, wake_from_outside, loop), 0);
-    loop_run(loop, count_turn, &turns);
+    CHECK_EQ(loop_create(&turns.loop), STATUS_OK);
+    CHECK_EQ(pthread_create(&thread, NULL, wake_from_outside, &turns), 0);
+    loop_run(turns.loop, count_turn, &turns);
     pthread_join(thread, NULL);
-    CHECK(turns >= 1);
-    loop_destroy(&loop);
+    CHECK(atomic_load(&turns.count) >= 100);
+    loop_destroy(&turns.loop);
+}
+
+TEST(stopped_before_it_runs_it_takes_no_turn)
+{
+    struct turns turns = {0};
+    CHECK_EQ(loop_create(&turns.loop), STATUS_OK);
+    loop_stop(turns.loop);
+    loop_run(turns.loop, count_turn, &turns);
+    CHECK_EQ(atomic_load(&turns.count), 0);
+    loop_destroy(&turns.loop);
 }
 
 static int timer_fired;
