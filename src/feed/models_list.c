@@ -12,7 +12,7 @@
 static const char *keep(char **at, struct slice text)
 {
     char *copy = *at;
-    memcpy(copy, text.bytes, text.size);
+    memmove(copy, text.bytes, text.size); // a decoded name is there already
     copy[text.size] = '\0';
     *at += text.size + 1;
     return copy;
@@ -22,12 +22,11 @@ static void take_entry(struct models_list *list, struct slice document, char **a
 {
     static const char *const names[] = {"id"};
     struct json_value id[1] = {0};
-    uint8_t space[512];
     struct slice name = {0};
 
     if (list->count == models_list_count_max || json_find(document, names, 1, id) != STATUS_OK ||
         id[0].kind != JSON_STRING ||
-        json_string_decode(id[0].raw, space, sizeof(space), &name) != STATUS_OK || name.size == 0 ||
+        json_string_decode(id[0].raw, *at, id[0].raw.size, &name) != STATUS_OK || name.size == 0 ||
         memchr(name.bytes, '\0', name.size) != NULL) {
         return;
     }

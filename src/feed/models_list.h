@@ -16,7 +16,9 @@ struct models_list {
     char *memory;
 };
 
-// {"object":"list","data":[{"id":"name",…},…]}.  MALFORMED when it is not that; an entry without a
-// usable id is left out.  On success the caller owes models_list_free.
+// {"object":"list","data":[{"id":"name",…},…]}.  MALFORMED when it is not that; EXHAUSTED when memory
+// is short; `*out` is untouched by both.  An entry without a usable id (a string, not empty, no NUL
+// in it) is left out, and so is what comes after models_list_count_max.  A document is the entry as
+// it was sent, byte for byte.  On success the caller owes models_list_free.
 enum status models_list_read(struct slice body, struct models_list *out);
 void models_list_free(struct models_list *list);
