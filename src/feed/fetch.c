@@ -17,7 +17,8 @@
 enum {
     // A list of models with all their permissions is some kilobytes each.
     answer_size_max = 1 << 20,
-    request_size_max = 4096,
+    // A path and a key of 4096 bytes each, which is what a configuration may hold, and the rest.
+    request_size_max = 12288,
     head_size_max = 65536,
 };
 
@@ -28,6 +29,7 @@ struct fetch {
     struct loop_deferred recycle;
     fetch_done_fn *done;
     void *owner;
+    const char *why; // there is not even a connection to wait for
     bool connected;
     bool has_head;
     uint8_t request[request_size_max];
@@ -205,16 +207,15 @@ static void ready(struct loop_source *source, uint32_t events)
     if (status == STATUS_OK) {
         read_answer(fetch);
     } else if (status != STATUS_AGAIN) {
-        fail(fetch, transport_why(&fetch->transport));
+        // Of a connection that never was TLS has nothing to say.
+        fail(fetch, fetch->connected ? transport_why(&fetch->transport) : strerrordesc_np(errno));
     }
 }
 
 static void expire(struct timer *timer)
 {
     struct fetch *fetch = (struct fetch *)((char *)timer - offsetof(struct fetch, timer));
-    // Without a connection the only thing that this timer was for is the bad news.
-    bool opened = transport_is_open(&fetch->transport);
-    fail(fetch, opened ? "timed out" : "cannot connect");
+    fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
 }
 
 static void write_request(struct fetch *fetch, const struct fetch_options *options)
@@ -229,7 +230,28 @@ static void write_request(struct fetch *fetch, const struct fetch_options *optio
         text_add_format(&out, "authorization: %s\r\n", backend->authorization);
     }
     text_add_str(&out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n\r\n");
-    fetch->request_size = out.overflow ? 0 : (uint32_t)out.size;
+    ASSERT(!out.overflow);
+    fetch->request_size = (uint32_t)out.size;
+}
+
+// NULL, or why there is no connection to wait for.
+static const char *start_connecting(struct fetch *fetch, const struct fetch_options *options)
+{
+    const struct backend *backend = options->backend;
+    int fd = -1;
+
+    if (backend->tls && options->tls == NULL) {
+        return "TLS could not be set up";
+    }
+    if (tcp_connect(&backend->address, &fd) != STATUS_OK) {
+        return strerrordesc_np(errno);
+    }
+    enum status status = transport_open(&fetch->transport, options->loop, fd,
+                                        backend->tls ? options->tls : NULL, backend->host);
+    if (status == STATUS_OK) {
+        return NULL;
+    }
+    return status == STATUS_IO ? strerrordesc_np(errno) : status_text(status);
 }
 
 struct fetch *fetch_start(const struct fetch_options *options)
@@ -252,12 +274,8 @@ struct fetch *fetch_start(const struct fetch_options *options)
     http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
                     (struct http_limits){head_size_max, head_size_max});
 
-    int fd = -1;
-    struct tls_context *tls = options->backend->tls ? options->tls : NULL;
-    bool opened = (options->backend->tls == false || tls != NULL) &&
-                  tcp_connect(&options->backend->address, &fd) == STATUS_OK &&
-                  transport_open(&fetch->transport, options->loop, fd, tls,
-                                 options->backend->host) == STATUS_OK;
-    loop_arm(options->loop, &fetch->timer, opened ? options->timeout_ms : 0);
+    // Bad news that is known already is told from the loop, as all news is.
+    fetch->why = start_connecting(fetch, options);
+    loop_arm(options->loop, &fetch->timer, fetch->why == NULL ? options->timeout_ms : 0);
     return fetch;
 }

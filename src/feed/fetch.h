@@ -29,12 +29,13 @@ struct fetch_options {
     struct tls_context *tls;       // for backends that want it
     const char *path;
     uint32_t timeout_ms;
-    fetch_done_fn *done; // called once, never from inside fetch_start
+    fetch_done_fn *done; // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };
 
 // NULL when memory is short.
 struct fetch *fetch_start(const struct fetch_options *options);
 
-// Ends it without its callback.  Clears the caller's pointer, which may be NULL.
+// Ends it without its callback, from anywhere but that.  Clears the caller's pointer, which may be
+// NULL.
 void fetch_cancel(struct fetch **fetch);
