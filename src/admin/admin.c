@@ -4,6 +4,7 @@
 
 #include "admin/admin_api.h"
 #include "base/base.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "config/config.h"
 #include "http/head.h"
@@ -12,7 +13,6 @@
 #include "sys/transport.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,8 +26,7 @@ enum {
 struct connection {
     struct transport transport; // first: `ready` finds us from here
     struct admin *admin;
-    struct connection *next;
-    struct connection **link;
+    struct list_node all; // in admin->connections
     struct timer timer;
     struct loop_deferred recycle;
     struct http_head head;
@@ -41,15 +40,14 @@ struct connection {
 struct admin {
     struct loop_source source; // first: the listener's `ready` finds us from here
     struct admin_options options;
-    struct connection *connections;
+    struct list_node *connections;
     uint32_t connection_count;
     uint64_t start_ms;
 };
 
 static void recycle(struct loop_deferred *deferred)
 {
-    struct connection *c =
-        (struct connection *)((char *)deferred - offsetof(struct connection, recycle));
+    struct connection *c = CONTAINER_OF(deferred, struct connection, recycle);
     free(c->out);
     free(c);
 }
@@ -57,10 +55,7 @@ static void recycle(struct loop_deferred *deferred)
 static void drop(struct connection *c)
 {
     struct loop *loop = c->admin->options.loop;
-    *c->link = c->next;
-    if (c->next != NULL) {
-        c->next->link = c->link;
-    }
+    list_remove(&c->all);
     c->admin->connection_count--;
     loop_disarm(loop, &c->timer);
     transport_close(&c->transport, loop, TRANSPORT_ORDERLY);
@@ -194,7 +189,7 @@ static void connection_ready(struct loop_source *source, uint32_t events)
 
 static void connection_expire(struct timer *timer)
 {
-    drop((struct connection *)((char *)timer - offsetof(struct connection, timer)));
+    drop(CONTAINER_OF(timer, struct connection, timer));
 }
 
 static void take(struct admin *admin, int fd)
@@ -215,12 +210,7 @@ static void take(struct admin *admin, int fd)
         free(c);
         return;
     }
-    c->next = admin->connections;
-    c->link = &admin->connections;
-    if (c->next != NULL) {
-        c->next->link = &c->next;
-    }
-    admin->connections = c;
+    list_push(&admin->connections, &c->all);
     admin->connection_count++;
     loop_arm(admin->options.loop, &c->timer, time_ms_max);
 }
@@ -269,7 +259,7 @@ void admin_close(struct admin **admin_ptr)
         return;
     }
     while (admin->connections != NULL) {
-        drop(admin->connections);
+        drop(CONTAINER_OF(admin->connections, struct connection, all));
     }
     loop_remove(admin->options.loop, &admin->source);
     tcp_close(&admin->source.fd);

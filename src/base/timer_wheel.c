@@ -16,26 +16,6 @@ static unsigned slot_of(uint64_t time_ms, unsigned level)
     return (unsigned)(time_ms >> (level_bits * level)) & slot_mask;
 }
 
-static void push(struct timer **head, struct timer *timer)
-{
-    timer->next = *head;
-    timer->link = head;
-    if (*head != NULL) {
-        (*head)->link = &timer->next;
-    }
-    *head = timer;
-}
-
-static void unlink_timer(struct timer *timer)
-{
-    *timer->link = timer->next;
-    if (timer->next != NULL) {
-        timer->next->link = timer->link;
-    }
-    timer->next = NULL;
-    timer->link = NULL;
-}
-
 static void place(struct timer_wheel *wheel, struct timer *timer)
 {
     uint64_t distance = timer->due_ms - wheel->now_ms;
@@ -49,7 +29,7 @@ static void place(struct timer_wheel *wheel, struct timer *timer)
         place_ms = wheel->now_ms + level_span(level) - 1; // looked at again when that time comes
     }
     unsigned slot = slot_of(place_ms, level);
-    push(&wheel->slots[level][slot], timer);
+    list_push(&wheel->slots[level][slot], &timer->node);
     wheel->occupied[level] |= (uint64_t)1 << slot;
 }
 
@@ -71,27 +51,24 @@ void timer_wheel_disarm(struct timer_wheel *wheel, struct timer *timer)
 {
     // The slot's bit may stay behind: it costs one look at an empty slot.
     (void)wheel;
-    if (timer_is_armed(timer)) {
-        unlink_timer(timer);
-    }
+    list_remove(&timer->node);
 }
 
 // Empties a slot: what is due joins the due list, the rest moves to a finer wheel.
 static void spill(struct timer_wheel *wheel, unsigned level, unsigned slot)
 {
-    struct timer *timer = wheel->slots[level][slot];
+    struct list_node *spilled = NULL;
 
-    wheel->slots[level][slot] = NULL;
+    list_move(&wheel->slots[level][slot], &spilled);
     wheel->occupied[level] &= ~((uint64_t)1 << slot);
-    while (timer != NULL) {
-        struct timer *next = timer->next;
-        timer->link = NULL;
+    while (spilled != NULL) {
+        struct timer *timer = CONTAINER_OF(spilled, struct timer, node);
+        list_remove(&timer->node);
         if (timer->due_ms <= wheel->now_ms) {
-            push(&wheel->due, timer);
+            list_push(&wheel->due, &timer->node);
         } else {
             place(wheel, timer);
         }
-        timer = next;
     }
 }
 
@@ -120,8 +97,8 @@ static uint64_t next_stop(const struct timer_wheel *wheel)
 static void fire_due(struct timer_wheel *wheel)
 {
     while (wheel->due != NULL) {
-        struct timer *timer = wheel->due;
-        unlink_timer(timer);
+        struct timer *timer = CONTAINER_OF(wheel->due, struct timer, node);
+        list_remove(&timer->node);
         timer->fire(timer);
     }
 }

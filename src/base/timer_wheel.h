@@ -16,12 +16,12 @@
 // Threads: one owner.
 #pragma once
 
-#include <stdbool.h>
+#include "base/list.h"
+
 #include <stdint.h>
 
 struct timer {
-    struct timer *next;
-    struct timer **link; // what points at us; NULL when not armed
+    struct list_node node; // first; in a slot or among the due while armed
     uint64_t due_ms;
     void (*fire)(struct timer *timer);
 };
@@ -31,8 +31,8 @@ enum { timer_wheel_levels = 4, timer_wheel_slots = 64 };
 struct timer_wheel {
     uint64_t now_ms;
     uint64_t occupied[timer_wheel_levels]; // one bit a slot
-    struct timer *slots[timer_wheel_levels][timer_wheel_slots];
-    struct timer *due;
+    struct list_node *slots[timer_wheel_levels][timer_wheel_slots];
+    struct list_node *due;
 };
 
 void timer_wheel_init(struct timer_wheel *wheel, uint64_t now_ms);
@@ -45,7 +45,7 @@ void timer_wheel_disarm(struct timer_wheel *wheel, struct timer *timer);
 
 static inline bool timer_is_armed(const struct timer *timer)
 {
-    return timer->link != 0;
+    return list_has(&timer->node);
 }
 
 // Fires all that is due at `now_ms`, which must not go backwards.

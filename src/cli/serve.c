@@ -24,7 +24,6 @@
 #include "sys/tcp.h"
 #include "sys/thread.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -164,7 +163,7 @@ static void reload(struct keeper *keeper)
 
 static void tick(struct timer *timer)
 {
-    struct keeper *keeper = (struct keeper *)((char *)timer - offsetof(struct keeper, tick));
+    struct keeper *keeper = CONTAINER_OF(timer, struct keeper, tick);
 
     fleet_reclaim(keeper->fleet);
     if (proxy_reclaim(keeper->proxy)) {

@@ -11,7 +11,6 @@
 #include "sys/transport.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 enum {
@@ -44,7 +43,7 @@ struct fetch {
 
 static void recycle(struct loop_deferred *deferred)
 {
-    struct fetch *fetch = (struct fetch *)((char *)deferred - offsetof(struct fetch, recycle));
+    struct fetch *fetch = CONTAINER_OF(deferred, struct fetch, recycle);
     free(fetch->answer);
     free(fetch);
 }
@@ -214,7 +213,7 @@ static void ready(struct loop_source *source, uint32_t events)
 
 static void expire(struct timer *timer)
 {
-    struct fetch *fetch = (struct fetch *)((char *)timer - offsetof(struct fetch, timer));
+    struct fetch *fetch = CONTAINER_OF(timer, struct fetch, timer);
     fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
 }
 

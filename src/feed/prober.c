@@ -13,7 +13,6 @@
 #include "sys/loop.h"
 #include "sys/tls.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 enum {
@@ -217,7 +216,7 @@ static void ask_health(struct watch *watch)
 
 static void ask(struct timer *timer)
 {
-    struct watch *watch = (struct watch *)((char *)timer - offsetof(struct watch, timer));
+    struct watch *watch = CONTAINER_OF(timer, struct watch, timer);
     struct prober *prober = watch->prober;
     const struct config *config = prober->config;
     uint32_t interval =

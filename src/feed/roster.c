@@ -12,7 +12,6 @@
 #include "sys/loop.h"
 #include "sys/tcp.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,7 +202,7 @@ static const char *servers_of(const struct config *config, char *space, size_t s
 
 static void resolve(struct timer *timer)
 {
-    struct origin *origin = (struct origin *)((char *)timer - offsetof(struct origin, timer));
+    struct origin *origin = CONTAINER_OF(timer, struct origin, timer);
     struct roster *roster = origin->roster;
     char servers[1024];
     struct dns_options options = {.servers = servers_of(roster->config, servers, sizeof(servers))};

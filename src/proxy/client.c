@@ -6,14 +6,16 @@
 #include "config/config.h"
 #include "proxy/exchange.h"
 
-#include <stddef.h>
-
-// How long and how much is read of a request that was refused.
-enum { linger_ms = 2000 };
+enum {
+    // How long the rest of a request that was refused is read.
+    linger_ms = 2000,
+    // Requests sent ahead are answered in one go up to this; then others have their turn.
+    requests_per_turn = 16,
+};
 
 static void recycle(struct loop_deferred *deferred)
 {
-    struct client *client = (struct client *)((char *)deferred - offsetof(struct client, recycle));
+    struct client *client = CONTAINER_OF(deferred, struct client, recycle);
     struct worker *worker = client->worker;
     pool_put(&worker->clients, &client);
 }
@@ -26,10 +28,8 @@ void client_close(struct client *client, enum transport_end end)
     buffer_put(worker, &client->in);
     loop_disarm(worker->loop, &client->timer);
     transport_close(&client->transport, worker->loop, end);
-    *client->link = client->next;
-    if (client->next != NULL) {
-        client->next->link = client->link;
-    }
+    list_remove(&client->all);
+    list_remove(&client->again);
     atomic_fetch_sub_explicit(&worker->proxy->connection_count, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&worker->shared.client_count, 1, memory_order_relaxed);
     loop_defer(worker->loop, &client->recycle);
@@ -49,7 +49,7 @@ void client_set_deadline(struct client *client, uint64_t delay_ms)
 
 static void expire(struct timer *timer)
 {
-    struct client *client = (struct client *)((char *)timer - offsetof(struct client, timer));
+    struct client *client = CONTAINER_OF(timer, struct client, timer);
     struct loop *loop = client->worker->loop;
     uint64_t now_ms = loop_now_ms(loop);
 
@@ -83,8 +83,6 @@ void client_open(struct worker *worker, int fd, const struct address *peer)
         .timer.fire = expire,
         .recycle.run = recycle,
         .peer = *peer,
-        .next = worker->all_clients,
-        .link = &worker->all_clients,
     };
     struct tls_context *context =
         worker->plan->server_tls != NULL ? worker->plan->server_tls[worker->index] : NULL;
@@ -92,10 +90,7 @@ void client_open(struct worker *worker, int fd, const struct address *peer)
         pool_put(&worker->clients, &client);
         return;
     }
-    if (client->next != NULL) {
-        client->next->link = &client->next;
-    }
-    worker->all_clients = client;
+    list_push(&worker->all_clients, &client->all);
     atomic_fetch_add_explicit(&worker->proxy->connection_count, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&worker->shared.client_count, 1, memory_order_relaxed);
     client_set_deadline(client, worker->config->timeouts.header);
@@ -126,15 +121,16 @@ enum status client_fill(struct client *client)
 // Reads and drops until the peer is done.
 static void drop_input(struct client *client)
 {
-    enum status status;
-    do {
+    enum status status = STATUS_OK;
+    for (unsigned turn = 0; status == STATUS_OK && turn < client_reads_per_turn; turn++) {
         client->in.end = 0;
         status = client_fill(client);
-    } while (status == STATUS_OK);
-    if (status != STATUS_AGAIN) {
+    }
+    buffer_put(client->worker, &client->in);
+    if (status == STATUS_OK) {
+        worker_again(client->worker, client);
+    } else if (status != STATUS_AGAIN) {
         client_close(client, TRANSPORT_ORDERLY);
-    } else {
-        buffer_put(client->worker, &client->in);
     }
 }
 
@@ -172,7 +168,11 @@ static bool shake_hands(struct client *client)
 
 void client_wake(struct client *client)
 {
-    while (client_is_open(client)) {
+    for (unsigned turn = 0; client_is_open(client); turn++) {
+        if (turn == requests_per_turn) {
+            worker_again(client->worker, client); // many requests sent ahead, and others wait
+            return;
+        }
         if (client->transport.handshaking && !shake_hands(client)) {
             return;
         }
@@ -206,12 +206,12 @@ void client_linger(struct client *client)
 
 void client_close_idle(struct worker *worker)
 {
-    struct client *client = worker->all_clients;
-    while (client != NULL) {
-        struct client *next = client->next;
+    struct list_node *node = worker->all_clients;
+    while (node != NULL) {
+        struct client *client = CONTAINER_OF(node, struct client, all);
+        node = node->next;
         if (client->exchange == NULL && !client->is_lingering) {
             client_close(client, TRANSPORT_ORDERLY);
         }
-        client = next;
     }
 }

@@ -19,6 +19,9 @@
 #include "proxy/worker_internal.h"
 #include "sys/transport.h"
 
+// Reads per wake-up: after that others have their turn.
+enum { client_reads_per_turn = 16 };
+
 struct client {
     struct transport transport; // first: `ready` finds us from here
     struct worker *worker;
@@ -26,8 +29,8 @@ struct client {
     struct buffer in;          // bytes received and not yet answered
     uint64_t deadline_ms;      // UINT64_MAX: none
     struct timer timer;
-    struct client *next; // among all clients of the worker
-    struct client **link;
+    struct list_node all;   // in worker->all_clients
+    struct list_node again; // in worker->again
     struct loop_deferred recycle;
     struct address peer;
     bool is_lingering;

@@ -187,7 +187,6 @@ static void release(struct exchange *x)
     buffer_put(worker, &x->receiving);
     buffer_put(worker, &x->out_head);
     buffer_put(worker, &x->out);
-    worker_not_again(worker, x);
     if (x->is_counted) {
         atomic_fetch_sub_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
     }

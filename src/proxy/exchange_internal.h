@@ -106,9 +106,6 @@ struct exchange {
     bool answer_is_done; // all that will be sent is in the out buffers
     bool is_truncated;
     bool is_lingering; // the request was not read to its end
-
-    struct exchange *again_next; // in worker->again
-    struct exchange **again_link;
 };
 
 void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms);

@@ -341,7 +341,7 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
     case STATUS_EXHAUSTED:
         // Nothing is lost: the bytes wait in the kernel until a buffer is free.  Nobody is late.
         exchange_set_phase(x, PHASE_CHUNK, limit_ms);
-        worker_again(x->worker, x);
+        worker_again(x->worker, x->client);
         return NULL;
     default:
         return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
@@ -370,7 +370,7 @@ const struct step *relay_run(struct exchange *x)
     }
     // Whatever was waited for before this answer, or since it last stood still, has come.
     exchange_await(x, PHASE_CHUNK, x->worker->config->timeouts.between_chunks);
-    worker_again(x->worker, x);
+    worker_again(x->worker, x->client);
     return NULL;
 }
 

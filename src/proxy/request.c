@@ -198,16 +198,51 @@ static void encourage(struct exchange *x)
     }
 }
 
-// Room for `size` bytes of body; what is there already moves along.
-static bool make_room(struct exchange *x, size_t size)
+// Moves what came of the body with the head into a block of its own.  The block grows with what
+// arrives, not with what is announced: a promise of many megabytes must not keep others out.
+static bool begin_block(struct exchange *x)
 {
-    struct worker *worker = x->worker;
+    struct client *client = x->client;
+    size_t here = client->in.end - x->head->size;
+
+    if (!body_store_take(&x->worker->bodies, x->worker->buffer_size, &x->block)) {
+        return false;
+    }
+    memcpy(x->block.bytes, client->in.bytes + x->head->size, here);
+    client->in.end = x->head->size;
+    return true;
+}
+
+// Makes sure that the block has room for at least one byte more.
+static enum status grow_block(struct exchange *x)
+{
+    struct body_store *bodies = &x->worker->bodies;
     size_t used = x->body_size + x->trailer_size;
 
-    if (x->block.bytes != NULL) {
-        return size <= x->block.capacity || body_store_grow(&worker->bodies, &x->block, used, size);
+    if (used < x->block.capacity) {
+        return STATUS_OK;
     }
-    return body_store_take(&worker->bodies, size, &x->block);
+    if (used >= bodies->sizes[body_class_count - 1]) {
+        return STATUS_TOO_LARGE;
+    }
+    return body_store_grow(bodies, &x->block, used, used + 1) ? STATUS_OK : STATUS_EXHAUSTED;
+}
+
+// Reads at most `most` bytes behind what the block holds.
+static enum status read_block(struct exchange *x, size_t most, size_t *size)
+{
+    size_t used = x->body_size + x->trailer_size;
+    size_t room = x->block.capacity - used;
+
+    if (!x->client->transport.can_read) {
+        return STATUS_AGAIN;
+    }
+    enum status status = transport_read(&x->client->transport, x->block.bytes + used,
+                                        room < most ? room : most, size);
+    if (status == STATUS_OK) {
+        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
+    }
+    return status;
 }
 
 static const struct step *body_failed(struct exchange *x, enum status status)
@@ -232,56 +267,60 @@ static const struct step *body_complete(struct exchange *x)
     return &step_route;
 }
 
-static enum status read_block(struct exchange *x, size_t room, size_t *size)
+// Others have their turn before more is read.
+static enum status give_way(struct exchange *x)
 {
-    if (!x->client->transport.can_read) {
-        return STATUS_AGAIN;
+    worker_again(x->worker, x->client);
+    return STATUS_AGAIN;
+}
+
+// A body that fits behind its head.  OK: it is all here.
+static enum status read_in_place(struct exchange *x)
+{
+    struct client *client = x->client;
+    size_t wanted = x->head->content_length;
+
+    while (client->in.end - x->head->size < wanted) {
+        enum status status = client_fill(client);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
     }
-    return transport_read(&x->client->transport, x->block.bytes + x->body_size + x->trailer_size,
-                          room, size);
+    x->body = client->in.bytes + x->head->size;
+    x->body_size = wanted;
+    x->in_used = (uint32_t)(x->head->size + wanted);
+    return STATUS_OK;
 }
 
 // A body of known length.  OK: it is all here.
 static enum status read_length(struct exchange *x)
 {
-    struct client *client = x->client;
     size_t wanted = x->head->content_length;
 
     if (x->block.bytes == NULL && x->head->size + wanted <= x->worker->buffer_size) {
-        for (;;) {
-            size_t here = client->in.end - x->head->size;
-            if (here >= wanted) {
-                x->body = client->in.bytes + x->head->size;
-                x->body_size = wanted;
-                x->in_used = (uint32_t)(x->head->size + wanted);
-                return STATUS_OK;
-            }
-            enum status status = client_fill(client);
-            if (status != STATUS_OK) {
-                return status;
-            }
-            exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
-        }
+        return read_in_place(x);
     }
     if (x->block.bytes == NULL) {
-        if (!make_room(x, wanted)) {
+        // All that came with the head is body, since the body is longer than the buffer.
+        size_t here = x->client->in.end - x->head->size;
+        if (!begin_block(x)) {
             return STATUS_EXHAUSTED;
         }
-        // All that came with the head is body, since the body is longer than the buffer.
-        x->body_size = client->in.end - x->head->size;
-        memcpy(x->block.bytes, client->in.bytes + x->head->size, x->body_size);
-        client->in.end = x->head->size;
+        x->body_size = here;
     }
-    x->body = x->block.bytes;
-    while (x->body_size < wanted) {
+    for (unsigned turn = 0; x->body_size < wanted; turn++) {
         size_t size = 0;
-        enum status status = read_block(x, wanted - x->body_size, &size);
+        enum status status = turn < client_reads_per_turn ? grow_block(x) : give_way(x);
+        if (status == STATUS_OK) {
+            status = read_block(x, wanted - x->body_size, &size);
+        }
         if (status != STATUS_OK) {
             return status;
         }
         x->body_size += size;
-        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
     }
+    x->body = x->block.bytes;
     return STATUS_OK;
 }
 
@@ -315,48 +354,30 @@ static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
 // A chunked body always goes to a block: its length is not known before its end.
 static enum status read_chunks(struct exchange *x)
 {
-    struct client *client = x->client;
     // What is read too far must fit behind the head again.
     size_t portion = x->worker->buffer_size - x->head->size;
+    enum status status = STATUS_AGAIN;
 
     if (x->block.bytes == NULL) {
-        if (!make_room(x, portion)) {
+        size_t here = x->client->in.end - x->head->size;
+        if (!begin_block(x)) {
             return STATUS_EXHAUSTED;
         }
-        size_t here = client->in.end - x->head->size;
-        memcpy(x->block.bytes, client->in.bytes + x->head->size, here);
-        client->in.end = x->head->size;
-        x->body = x->block.bytes;
-        enum status status = here > 0 ? scan_chunks(x, x->block.bytes, here) : STATUS_AGAIN;
-        if (status != STATUS_AGAIN) {
-            return status;
-        }
+        status = here > 0 ? scan_chunks(x, x->block.bytes, here) : STATUS_AGAIN;
     }
-    for (;;) {
-        size_t used = x->body_size + x->trailer_size;
-        size_t room = x->block.capacity - used;
+    for (unsigned turn = 0; status == STATUS_AGAIN; turn++) {
         size_t size = 0;
-        if (room == 0) {
-            size_t more = x->block.capacity + 1;
-            if (more > x->worker->bodies.sizes[body_class_count - 1]) {
-                return STATUS_TOO_LARGE;
-            }
-            if (!make_room(x, more)) {
-                return STATUS_EXHAUSTED;
-            }
-            x->body = x->block.bytes;
-            continue;
+        status = turn < client_reads_per_turn ? grow_block(x) : give_way(x);
+        if (status == STATUS_OK) {
+            status = read_block(x, portion, &size);
         }
-        enum status status = read_block(x, room < portion ? room : portion, &size);
         if (status != STATUS_OK) {
             return status;
         }
-        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
-        status = scan_chunks(x, x->block.bytes + used, size);
-        if (status != STATUS_AGAIN) {
-            return status;
-        }
+        status = scan_chunks(x, x->block.bytes + x->body_size + x->trailer_size, size);
     }
+    x->body = x->block.bytes;
+    return status;
 }
 
 const struct step *read_body_run(struct exchange *x)

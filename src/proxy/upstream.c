@@ -12,32 +12,17 @@
 #include "sys/tls.h"
 
 #include <errno.h>
-#include <stddef.h>
 
 static struct upstream *of_timer(struct timer *timer)
 {
-    return (struct upstream *)((char *)timer - offsetof(struct upstream, timer));
+    return CONTAINER_OF(timer, struct upstream, timer);
 }
 
 static void recycle(struct loop_deferred *deferred)
 {
-    struct upstream *upstream =
-        (struct upstream *)((char *)deferred - offsetof(struct upstream, recycle));
+    struct upstream *upstream = CONTAINER_OF(deferred, struct upstream, recycle);
     struct worker *worker = upstream->worker;
     pool_put(&worker->upstreams, &upstream);
-}
-
-static void unlink_idle(struct upstream *upstream)
-{
-    if (upstream->link == NULL) {
-        return;
-    }
-    *upstream->link = upstream->next;
-    if (upstream->next != NULL) {
-        upstream->next->link = upstream->link;
-    }
-    upstream->next = NULL;
-    upstream->link = NULL;
 }
 
 void upstream_close(struct upstream **upstream_ptr)
@@ -49,7 +34,7 @@ void upstream_close(struct upstream **upstream_ptr)
         return;
     }
     struct worker *worker = upstream->worker;
-    unlink_idle(upstream);
+    list_remove(&upstream->idle);
     loop_disarm(worker->loop, &upstream->timer);
     transport_close(&upstream->transport, worker->loop, TRANSPORT_ORDERLY);
     upstream->exchange = NULL;
@@ -97,10 +82,11 @@ static void expire(struct timer *timer)
 
 static struct upstream *take_idle(struct worker *worker, const struct backend *backend)
 {
-    struct upstream *upstream;
-    while ((upstream = worker->idle[backend->slot]) != NULL) {
+    while (worker->idle[backend->slot] != NULL) {
+        struct upstream *upstream =
+            CONTAINER_OF(worker->idle[backend->slot], struct upstream, idle);
         if (upstream->backend == backend && is_silent(upstream)) {
-            unlink_idle(upstream);
+            list_remove(&upstream->idle);
             upstream->reused = true;
             return upstream;
         }
@@ -178,15 +164,9 @@ void upstream_keep(struct upstream **upstream_ptr)
         return;
     }
     *upstream_ptr = NULL;
-    struct upstream **top = &worker->idle[backend->slot];
     upstream->exchange = NULL;
     upstream->idle_until_ms = loop_now_ms(worker->loop) + keep_ms;
-    upstream->next = *top;
-    upstream->link = top;
-    if (*top != NULL) {
-        (*top)->link = &upstream->next;
-    }
-    *top = upstream;
+    list_push(&worker->idle[backend->slot], &upstream->idle);
     if (!timer_is_armed(&upstream->timer)) {
         loop_arm(worker->loop, &upstream->timer, keep_ms);
     }
@@ -195,14 +175,14 @@ void upstream_keep(struct upstream **upstream_ptr)
 void upstream_purge(struct worker *worker, bool all)
 {
     for (uint32_t slot = 0; slot < worker->backend_count_max; slot++) {
-        struct upstream *upstream = worker->idle[slot];
-        while (upstream != NULL) {
-            struct upstream *next = upstream->next;
+        struct list_node *node = worker->idle[slot];
+        while (node != NULL) {
+            struct upstream *upstream = CONTAINER_OF(node, struct upstream, idle);
+            node = node->next;
             if (all ||
                 atomic_load_explicit(&upstream->backend->shared.removed, memory_order_acquire)) {
                 upstream_close(&upstream);
             }
-            upstream = next;
         }
     }
 }

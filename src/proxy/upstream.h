@@ -10,6 +10,7 @@
 // Threads: belongs to its worker.
 #pragma once
 
+#include "base/list.h"
 #include "sys/transport.h"
 
 struct backend;
@@ -21,8 +22,7 @@ struct upstream {
     struct worker *worker;
     struct backend *backend;
     struct exchange *exchange; // NULL: idle
-    struct upstream *next;     // among the idle ones of the backend
-    struct upstream **link;
+    struct list_node idle;     // among the idle ones of the backend
     uint64_t idle_until_ms;
     bool reused;
     bool connected;

@@ -28,7 +28,8 @@ enum {
     head_extra = 4096,
     // A chunked body's trailers stand behind it.
     trailer_room = 32768,
-    body_block_min = 262144,
+    // At least a buffer of the largest header_size.
+    body_block_min = 524288,
 };
 
 bool buffer_take(struct worker *worker, struct buffer *buffer)
@@ -59,46 +60,24 @@ struct tls_context *worker_client_tls(struct worker *worker)
     return worker->client_tls;
 }
 
-void worker_again(struct worker *worker, struct exchange *x)
+void worker_again(struct worker *worker, struct client *client)
 {
-    if (x->again_link != NULL) {
-        return;
+    if (!list_has(&client->again)) {
+        list_push(&worker->again, &client->again);
+        loop_wake(worker->loop);
     }
-    x->again_next = worker->again;
-    x->again_link = &worker->again;
-    if (worker->again != NULL) {
-        worker->again->again_link = &x->again_next;
-    }
-    worker->again = x;
-    loop_wake(worker->loop);
-}
-
-void worker_not_again(struct worker *worker, struct exchange *x)
-{
-    (void)worker;
-    if (x->again_link == NULL) {
-        return;
-    }
-    *x->again_link = x->again_next;
-    if (x->again_next != NULL) {
-        x->again_next->again_link = x->again_link;
-    }
-    x->again_next = NULL;
-    x->again_link = NULL;
 }
 
 // Those that gave way before this turn; those that give way again wait for the next.
 static void run_again(struct worker *worker)
 {
-    struct exchange *list = worker->again;
-    worker->again = NULL;
-    if (list != NULL) {
-        list->again_link = &list;
-    }
+    struct list_node *list = NULL;
+
+    list_move(&worker->again, &list);
     while (list != NULL) {
-        struct exchange *x = list;
-        worker_not_again(worker, x);
-        exchange_wake(x);
+        struct client *client = CONTAINER_OF(list, struct client, again);
+        list_remove(&client->again);
+        client_wake(client);
     }
 }
 
@@ -156,8 +135,7 @@ static void close_listeners(struct worker *worker)
 
 static void keep_house(struct timer *timer)
 {
-    struct worker *worker =
-        (struct worker *)((char *)timer - offsetof(struct worker, housekeeping));
+    struct worker *worker = CONTAINER_OF(timer, struct worker, housekeeping);
     pool_trim(&worker->buffers, pages_discard);
     body_store_trim(&worker->bodies);
     accept_pending(worker);
@@ -273,7 +251,7 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
         memory += (pool_memory_size(needs[i].slot_size, needs[i].count) + 4095) / 4096 * 4096;
     }
     worker->answer_head = malloc(sizeof(*worker->answer_head));
-    worker->idle = calloc(worker->backend_count_max, sizeof(struct upstream *));
+    worker->idle = calloc(worker->backend_count_max, sizeof(struct list_node *));
     uint64_t block = worker->body_size_max + trailer_room;
     return worker->answer_head != NULL && worker->idle != NULL &&
            body_store_init(&worker->bodies, block > body_block_min ? block : body_block_min,
@@ -312,7 +290,7 @@ static void close_everything(struct worker *worker)
 {
     close_listeners(worker);
     while (worker->all_clients != NULL) {
-        struct client *client = worker->all_clients;
+        struct client *client = CONTAINER_OF(worker->all_clients, struct client, all);
         if (client->exchange != NULL) {
             exchange_abort(client->exchange);
         } else {

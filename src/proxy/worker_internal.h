@@ -11,6 +11,7 @@
 // is still on its way never meets another object in the same memory.
 #pragma once
 
+#include "base/list.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "proxy/body_store.h"
@@ -94,9 +95,9 @@ struct worker {
     size_t memory_size;
 
     struct http_head *answer_head; // for an answer's head that comes in one piece
-    struct upstream **idle;        // by slot of the backend: connections that wait for work
-    struct client *all_clients;
-    struct exchange *again; // those that gave way to others and go on next turn
+    struct list_node **idle;       // by slot of the backend: connections that wait for work
+    struct list_node *all_clients;
+    struct list_node *again; // clients that gave way to others and go on next turn
     struct listener listeners[listener_count_max];
     uint32_t listener_count;
     struct timer housekeeping;
@@ -153,6 +154,5 @@ static inline bool buffer_is_empty(const struct buffer *buffer)
 // For connections to backends; NULL when it cannot be made, which is logged.
 struct tls_context *worker_client_tls(struct worker *worker);
 
-// Runs the exchange again next turn: it could go on now but has had its share.
-void worker_again(struct worker *worker, struct exchange *exchange);
-void worker_not_again(struct worker *worker, struct exchange *exchange);
+// Wakes the client next turn: it could go on now but has had its share.
+void worker_again(struct worker *worker, struct client *client);
