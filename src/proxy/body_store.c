@@ -42,7 +42,15 @@ void body_store_fini(struct body_store *store)
     }
 }
 
-static bool charge(struct body_store *store, size_t size)
+// What a block of a class is charged.  The largest may be a little larger than the bound, for the sake
+// of trailers; alone, one always fits.
+static uint64_t price(const struct body_store *store, uint32_t class_index)
+{
+    uint64_t size = store->sizes[class_index];
+    return size < store->memory_max ? size : store->memory_max;
+}
+
+static bool charge(struct body_store *store, uint64_t size)
 {
     uint64_t before = atomic_fetch_add_explicit(store->used, size, memory_order_relaxed);
     if (before + size <= store->memory_max) {
@@ -52,33 +60,40 @@ static bool charge(struct body_store *store, size_t size)
     return false;
 }
 
-bool body_store_take(struct body_store *store, size_t size, struct body_block *out)
+// A block of at least `size` bytes, of which `paid` are charged already.
+static bool take(struct body_store *store, size_t size, uint64_t paid, struct body_block *out)
 {
     uint32_t i = 0;
     while (i < body_class_count && store->sizes[i] < size) {
         i++;
     }
-    ASSERT(i < body_class_count);
-    if (!charge(store, store->sizes[i])) {
+    ASSERT(i < body_class_count && price(store, i) >= paid);
+    uint64_t extra = price(store, i) - paid;
+    if (!charge(store, extra)) {
         return false;
     }
     uint8_t *bytes = pool_take(&store->classes[i]);
     if (bytes == NULL) {
-        atomic_fetch_sub_explicit(store->used, store->sizes[i], memory_order_relaxed);
+        atomic_fetch_sub_explicit(store->used, extra, memory_order_relaxed);
         return false;
     }
     *out = (struct body_block){.bytes = bytes, .capacity = store->sizes[i], .class_index = i};
     return true;
 }
 
+bool body_store_take(struct body_store *store, size_t size, struct body_block *out)
+{
+    return take(store, size, 0, out);
+}
+
 bool body_store_grow(struct body_store *store, struct body_block *block, size_t used, size_t size)
 {
     struct body_block larger;
-    if (!body_store_take(store, size, &larger)) {
+    if (!take(store, size, price(store, block->class_index), &larger)) {
         return false;
     }
     memcpy(larger.bytes, block->bytes, used);
-    body_store_put(store, block);
+    pool_put(&store->classes[block->class_index], &block->bytes);
     *block = larger;
     return true;
 }
@@ -88,7 +103,7 @@ void body_store_put(struct body_store *store, struct body_block *block)
     if (block->bytes == NULL) {
         return;
     }
-    atomic_fetch_sub_explicit(store->used, block->capacity, memory_order_relaxed);
+    atomic_fetch_sub_explicit(store->used, price(store, block->class_index), memory_order_relaxed);
     pool_put(&store->classes[block->class_index], &block->bytes);
     block->capacity = 0;
 }

@@ -46,3 +46,19 @@ TEST(the_bound_holds_for_all_workers_together)
     body_store_fini(&a);
     body_store_fini(&b);
 }
+
+TEST(a_body_that_grows_to_the_bound_fits_if_it_is_alone)
+{
+    struct body_store store;
+    CHECK(body_store_init(&store, (1 << 20) + 4096, 1 << 20, &used));
+    struct body_block block = {0};
+    CHECK(body_store_take(&store, 1, &block));
+    CHECK(body_store_grow(&store, &block, block.capacity, block.capacity + 1));
+    CHECK(body_store_grow(&store, &block, block.capacity, block.capacity + 1));
+    CHECK(block.capacity >= (1 << 20) + 4096);
+    struct body_block other = {0};
+    CHECK(!body_store_take(&store, 1, &other));
+    body_store_put(&store, &block);
+    CHECK_EQ(atomic_load(&used), 0);
+    body_store_fini(&store);
+}
