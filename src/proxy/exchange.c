@@ -272,7 +272,6 @@ const struct step *finish_run(struct exchange *x)
     enum transport_end end = !x->is_truncated                 ? TRANSPORT_ORDERLY
                              : x->framing == HTTP_UNTIL_CLOSE ? TRANSPORT_ABORT
                                                               : TRANSPORT_TRUNCATE;
-    attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
     release(x);
     if (keep) {
         client_rest(client);

@@ -351,6 +351,11 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
 const struct step *relay_run(struct exchange *x)
 {
     for (unsigned turn = 0; turn < read_turns_max; turn++) {
+        if (x->answer_is_done) {
+            // The backend has done its part, however long the client takes for the rest; and whoever
+            // has read the last byte finds the request counted out.
+            attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
+        }
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
             exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
