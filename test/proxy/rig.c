@@ -120,7 +120,8 @@ static void add_backend(struct rig *rig, bool refuses)
 static void join_fleet(struct rig *rig, struct rig_backend *place)
 {
     char url[64];
-    struct fleet_spec spec = {.url = url, .host = "127.0.0.1", .port = place->port, .weight = 1};
+    struct fleet_spec spec = {
+        .url = url, .host = "127.0.0.1", .api_key = "rig-key", .port = place->port, .weight = 1};
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", place->port);
     ASSERT(address_from_literal(spec.host, spec.port, &spec.address) == STATUS_OK);
     place->backend = fleet_add(rig->fleet, &spec);
