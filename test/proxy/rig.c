@@ -616,6 +616,26 @@ bool peer_read_rest(struct peer *peer, char *text, size_t capacity)
     return false;
 }
 
+size_t peer_drain(struct peer *peer)
+{
+    static uint8_t portion[portion_size];
+    uint64_t until_ns = patience();
+    size_t size = 0;
+
+    while (peer != NULL) {
+        ssize_t got = receive(peer, portion, sizeof(portion), until_ns);
+        if (got == 0 || (got == -1 && errno == ECONNRESET)) {
+            return size;
+        }
+        if (got == -1) {
+            FAIL("%s: expected the stream to end, got %zu bytes, %s", peer->what, size, why(got));
+            break;
+        }
+        size += (size_t)got;
+    }
+    return SIZE_MAX;
+}
+
 bool peer_expect_problem(struct peer *peer, int status, const char *code)
 {
     char head[4096];

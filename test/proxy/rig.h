@@ -127,6 +127,9 @@ bool peer_read_head(struct peer *peer, char *head, size_t capacity);
 // All that comes until the stream ends one way or the other.
 bool peer_read_rest(struct peer *peer, char *text, size_t capacity);
 
+// Reads and drops until the stream ends; returns how much it was, SIZE_MAX when it does not end.
+size_t peer_drain(struct peer *peer);
+
 // One of the proxy's own answers.
 bool peer_expect_problem(struct peer *peer, int status, const char *code);
 
