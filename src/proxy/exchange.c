@@ -269,9 +269,12 @@ const struct step *finish_run(struct exchange *x)
     struct client *client = x->client;
     bool keep = x->keep_alive && !x->is_truncated && !x->worker->draining;
     bool linger = x->is_lingering && !x->is_truncated;
-    enum transport_end end = !x->is_truncated                 ? TRANSPORT_ORDERLY
-                             : x->framing == HTTP_UNTIL_CLOSE ? TRANSPORT_ABORT
-                                                              : TRANSPORT_TRUNCATE;
+    // Where the end of the stream is the end of the answer, one that is missing must not look like it.
+    bool ends_by_close =
+        x->framing == HTTP_UNTIL_CLOSE || (x->framing == HTTP_CHUNKED && x->is_http10);
+    enum transport_end end = !x->is_truncated ? TRANSPORT_ORDERLY
+                             : ends_by_close  ? TRANSPORT_ABORT
+                                              : TRANSPORT_TRUNCATE;
     release(x);
     if (keep) {
         client_rest(client);
