@@ -72,7 +72,7 @@ struct exchange {
     uint32_t trailer_size; // lines behind the body
     struct chunked request_chunks;
     char request_id[request_id_size];
-    struct slice request_id_text; // the client's, in its head, or ours
+    struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat
     bool is_complete;             // all of the request is here
     bool is_counted;              // in proxy->in_flight
     bool is_head_request;

@@ -133,8 +133,10 @@ static void pass_interim(struct exchange *x, const struct http_head *head)
     struct text out =
         text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
     http_forward_answer(head, &(struct http_forward_answer){0}, &out);
-    // Hints that do not fit any more are only hints; the answer itself must have its room.
-    if (!out.overflow && x->out_head.end + out.size <= x->worker->buffer_size / 4) {
+    // Hints that do not fit any more are only hints; the answer itself must have its room: that of the
+    // largest head, and half of what is for the fields that we add.
+    uint32_t most = (x->worker->buffer_size - x->worker->read_size) / 2;
+    if (!out.overflow && x->out_head.end + out.size <= most) {
         x->out_head.end += (uint32_t)out.size;
     }
 }

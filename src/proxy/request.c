@@ -17,6 +17,9 @@ static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 static const struct slice no_detail = {0};
 
+// A client's request id that is longer goes to the backend, but is not repeated in answers.
+enum { given_id_size_max = 512 };
+
 // The client stopped in the middle of a request, or the connection broke.
 static const struct step *input_failed(struct exchange *x, enum status status)
 {
@@ -31,7 +34,10 @@ static void name_request(struct exchange *x)
 {
     const struct http_field *field = http_head_find(x->head, HTTP_NAME_REQUEST_ID);
     if (field != NULL && field->value_size > 0) {
-        x->request_id_text = http_field_value(x->head, field);
+        // Buffers have room for what we add to a head, but not for another head.
+        if (field->value_size <= given_id_size_max) {
+            x->request_id_text = http_field_value(x->head, field);
+        }
         return;
     }
     static const char digits[] = "0123456789abcdef";
@@ -54,8 +60,10 @@ static const struct step *answer_document(struct exchange *x, struct slice docum
     struct text out = text_over(x->out_head.bytes, worker->buffer_size);
     text_add_str(&out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ");
     text_add_u64(&out, document.size);
-    text_add_str(&out, "\r\nx-request-id: ");
-    text_add(&out, x->request_id_text);
+    if (x->request_id_text.size > 0) {
+        text_add_str(&out, "\r\nx-request-id: ");
+        text_add(&out, x->request_id_text);
+    }
     text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
     x->out_head.end = (uint32_t)out.size;

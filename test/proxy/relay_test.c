@@ -419,3 +419,53 @@ TEST(a_head_may_be_as_large_as_the_limit_says_and_no_larger)
     CHECK(peer_expect_problem(pair.client, 502, "bad_backend_answer"));
     CHECK(rig_stop(&rig));
 }
+
+TEST(hints_do_not_take_the_room_of_the_answer)
+{
+    static char hint[9000];
+    static char head[head_size_max + 1];
+    static char both[sizeof(hint) + sizeof(head)];
+    static char seen[head_size_max + 1024];
+    struct rig_pair pair;
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    // In one piece, so that the hint has not left when the answer comes.
+    write_head(hint, "HTTP/1.1 103 Early Hints\r\n", sizeof(hint) - 1);
+    write_head(head, LENGTH_HEAD "0\r\n", head_size_max);
+    snprintf(both, sizeof(both), "%s%s", hint, head);
+    CHECK(ask(RIG_GET, &pair));
+    CHECK(peer_send(pair.backend, both));
+    CHECK(peer_read_head(pair.client, seen, sizeof(seen)));
+    if (strstr(seen, "HTTP/1.1 103 ") == seen) { // it may have been quicker
+        CHECK_STR(seen, hint);
+        CHECK(peer_read_head(pair.client, seen, sizeof(seen)));
+    }
+    CHECK_STR(seen, head);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(an_id_that_is_longer_than_any_id_is_not_repeated_in_the_answer)
+{
+    static char request[head_size_max + 1];
+    static char answer[head_size_max + 1];
+    static char seen[2 * head_size_max];
+    struct rig_pair pair;
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    size_t used = (size_t)snprintf(request, sizeof(request),
+                                   "GET /a HTTP/1.1\r\nhost: h\r\n"
+                                   "x-request-id: ");
+    memset(request + used, 'i', 30000);
+    memcpy(request + used + 30000, "\r\n\r\n", 5);
+    write_head(answer, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n", 30000);
+    CHECK(rig_ask(&rig, request, &pair)); // the backend may have a use for it
+    CHECK(peer_send(pair.backend, answer));
+    CHECK(peer_read_head(pair.client, seen, sizeof(seen)));
+    CHECK_STR(seen, answer);
+    // One of 512 bytes is.
+    memcpy(request + used + 512, "\r\n\r\n", 5);
+    CHECK(peer_send(pair.client, request));
+    CHECK(peer_expect(pair.backend, request));
+    CHECK(peer_send(pair.backend, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
+    CHECK(peer_read_head(pair.client, seen, sizeof(seen)));
+    CHECK(strstr(seen, request + used - 16) != NULL);
+    CHECK(rig_stop(&rig));
+}
