@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "config/config.h"
+#include "config/option_kind.h"
 #include "fleet/fleet.h"
 #include "http/head.h"
 #include "policy/policy.h"
@@ -24,8 +25,8 @@ enum {
     accepts_per_turn = 64,
     // What one read takes at least, so that a long answer does not cost a call per kilobyte.
     read_size_min = 16384,
-    // Room for the fields that we add to a head: ids, the backend's name, a key.
-    head_extra = 4096,
+    // Room for the fields that we add to a head: a key, ids, the backend's name.
+    head_extra = config_secret_size_max + 4096,
     // A chunked body's trailers stand behind it.
     trailer_room = 32768,
     // At least a buffer of the largest header_size.

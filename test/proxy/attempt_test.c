@@ -383,3 +383,41 @@ TEST(the_head_for_the_backend_says_what_the_configuration_wants)
         CHECK(rig_stop(&rig));
     }
 }
+
+TEST(the_largest_head_has_room_for_all_that_is_added_to_it)
+{
+    enum { head_size = 32768, field_count = 100 };
+    static char request[head_size + 1];
+    static char seen[2 * head_size];
+    CHECK(
+        rig_start(&rig, &(struct rig_options){
+                            .config = "authorization: replace\napi_key: x\nforwarded_for: true"}));
+    // A backend with the longest key there is, in place of the rig's own.
+    static char key[4096 + 1];
+    memset(key, 'k', sizeof(key) - 1);
+    fleet_remove(rig.fleet, rig.backends[0].backend);
+    rig.backends[0].backend =
+        fleet_add(rig.fleet, &(struct fleet_spec){.url = "http://long",
+                                                  .host = "127.0.0.1",
+                                                  .port = rig.backends[0].port,
+                                                  .api_key = key,
+                                                  .weight = 1,
+                                                  .address = rig.backends[0].backend->address});
+    CHECK(rig_publish(&rig));
+    // No blank behind the colons: each field grows by one.
+    size_t used = (size_t)snprintf(request, sizeof(request), "GET /a HTTP/1.1\r\nhost: h\r\n");
+    for (uint32_t i = 0; i < field_count; i++) {
+        used += (size_t)snprintf(request + used, sizeof(request) - used, "a:b\r\n");
+    }
+    used += (size_t)snprintf(request + used, sizeof(request) - used, "fill:");
+    memset(request + used, 'f', head_size - used - 4);
+    memcpy(request + head_size - 4, "\r\n\r\n", 5);
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, request));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_read_head(backend, seen, sizeof(seen)));
+    CHECK(strstr(seen, key) != NULL);
+    CHECK(strstr(seen, "x-forwarded-for: 127.0.0.1\r\n") != NULL);
+    CHECK(strlen(seen) > head_size + sizeof(key) + field_count);
+    CHECK(rig_stop(&rig));
+}

@@ -7,7 +7,7 @@
 
 enum {
     body_limit = 2 << 20,       // the rig's limits.body_size
-    buffer_size = 32768 + 4096, // of a default configuration: a head, and room for what we add
+    buffer_size = 32768 + 8192, // of a default configuration: a head, and room for what we add
     message_size_max = 4 << 20,
 };
 
