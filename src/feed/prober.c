@@ -15,19 +15,16 @@
 
 #include <stdlib.h>
 
-enum {
-    // While probes are off, models are asked for all the same.
-    models_timeout_ms = 10000,
-};
+enum { models_timeout_ms = 10000 };
 
 // One backend under watch.
 struct watch {
     struct prober *prober;
     struct backend *backend; // NULL: the slot is not watched
-    struct timer timer;
+    struct timer health_timer;
+    struct timer models_timer;
     struct fetch *health;
     struct fetch *models;
-    uint64_t models_due_ms;
     uint32_t successes; // in a row
     uint32_t failures;  // in a row
     bool asked_health;  // at least once, with an outcome
@@ -71,7 +68,8 @@ static void stop(struct watch *watch)
 {
     fetch_cancel(&watch->health);
     fetch_cancel(&watch->models);
-    loop_disarm(watch->prober->loop, &watch->timer);
+    loop_disarm(watch->prober->loop, &watch->health_timer);
+    loop_disarm(watch->prober->loop, &watch->models_timer);
     *watch = (struct watch){0};
 }
 
@@ -93,12 +91,6 @@ void prober_destroy(struct prober **prober_ptr)
     free(prober);
 }
 
-void prober_set_config(struct prober *prober, const struct config *config)
-{
-    prober->config = config;
-    tls_context_destroy(&prober->tls); // trust may have changed
-}
-
 static struct tls_context *tls_of(struct prober *prober, const struct backend *backend)
 {
     if (backend->tls && prober->tls == NULL) {
@@ -112,22 +104,58 @@ static struct tls_context *tls_of(struct prober *prober, const struct backend *b
     return prober->tls;
 }
 
+// A twentieth more or less, so that a thousand backends are not asked in the same millisecond.  Never
+// later than it was to be: one reload after another must not put the question off for ever.
+static void arm(struct watch *watch, struct timer *timer, uint32_t interval_ms)
+{
+    struct prober *prober = watch->prober;
+    uint32_t jitter_ms = rng_below(&prober->rng, interval_ms / 10 + 1);
+    uint64_t delay_ms = interval_ms - interval_ms / 20 + jitter_ms;
+    if (!timer_is_armed(timer) || timer->due_ms > loop_now_ms(prober->loop) + delay_ms) {
+        loop_arm(prober->loop, timer, delay_ms);
+    }
+}
+
+static void arm_health(struct watch *watch)
+{
+    const struct config *config = watch->prober->config;
+    if (config->health.interval != 0) {
+        arm(watch, &watch->health_timer, config->health.interval);
+    } else {
+        loop_disarm(watch->prober->loop, &watch->health_timer);
+    }
+}
+
+static void arm_models(struct watch *watch)
+{
+    const struct config *config = watch->prober->config;
+    if (config->models.learn) {
+        arm(watch, &watch->models_timer, config->models.interval);
+    } else {
+        loop_disarm(watch->prober->loop, &watch->models_timer);
+    }
+}
+
+static void ask_models(struct timer *timer);
+
 static void set_health(struct watch *watch, enum backend_probe probe, const char *why)
 {
     struct prober *prober = watch->prober;
     struct backend *backend = watch->backend;
     unsigned before = atomic_load_explicit(&backend->shared.probe, memory_order_relaxed);
-    uint64_t now_ms = loop_now_ms(prober->loop);
 
     // Said again even if nothing changed: a sign of life shortens an ejection.
-    backend_set_probe(backend, probe, now_ms);
+    backend_set_probe(backend, probe, loop_now_ms(prober->loop));
     if (before == probe) {
         return;
     }
     if (probe == BACKEND_PROBE_UP) {
         log_info("backend %s is up", backend->url);
-        watch->models_due_ms = now_ms; // it may have come back with others
-    } else {
+        if (before == BACKEND_PROBE_DOWN) {
+            fetch_cancel(&watch->models); // it may have come back with others
+            ask_models(&watch->models_timer);
+        }
+    } else if (probe == BACKEND_PROBE_DOWN) {
         log_warn("backend %s is down: %s", backend->url, why);
     }
     fleet_touch(prober->fleet);
@@ -175,15 +203,15 @@ static void models_done(void *owner, const struct fetch_result *result)
     prober->changed(prober->owner);
 }
 
-static void ask_models(struct watch *watch)
+static void ask_models(struct timer *timer)
 {
+    struct watch *watch = CONTAINER_OF(timer, struct watch, models_timer);
     struct prober *prober = watch->prober;
-    uint64_t now_ms = loop_now_ms(prober->loop);
 
-    if (!prober->config->models.learn || watch->models != NULL || now_ms < watch->models_due_ms) {
+    arm_models(watch);
+    if (!prober->config->models.learn || watch->models != NULL) {
         return;
     }
-    watch->models_due_ms = now_ms + prober->config->models.interval;
     watch->models = fetch_start(&(struct fetch_options){
         .loop = prober->loop,
         .backend = watch->backend,
@@ -195,11 +223,13 @@ static void ask_models(struct watch *watch)
     });
 }
 
-static void ask_health(struct watch *watch)
+static void ask_health(struct timer *timer)
 {
+    struct watch *watch = CONTAINER_OF(timer, struct watch, health_timer);
     struct prober *prober = watch->prober;
     const struct config *config = prober->config;
 
+    arm_health(watch);
     if (config->health.interval == 0 || watch->health != NULL) {
         return;
     }
@@ -214,28 +244,45 @@ static void ask_health(struct watch *watch)
     });
 }
 
-static void ask(struct timer *timer)
+// Nobody judges it any more, so it counts as one that has not been asked.
+static void stop_judging(struct watch *watch)
 {
-    struct watch *watch = CONTAINER_OF(timer, struct watch, timer);
-    struct prober *prober = watch->prober;
-    const struct config *config = prober->config;
-    uint32_t interval =
-        config->health.interval != 0 ? config->health.interval : config->models.interval;
-    // A tenth of jitter, so that a thousand backends are not asked in the same millisecond.
-    uint32_t jitter = rng_below(&prober->rng, interval / 10 + 1);
+    fetch_cancel(&watch->health);
+    watch->asked_health = false;
+    watch->successes = 0;
+    watch->failures = 0;
+    set_health(watch, BACKEND_PROBE_UNKNOWN, NULL);
+}
 
-    ask_health(watch);
-    ask_models(watch);
-    loop_arm(prober->loop, timer, interval - interval / 20 + jitter);
+void prober_set_config(struct prober *prober, const struct config *config)
+{
+    prober->config = config;
+    tls_context_destroy(&prober->tls); // trust may have changed
+    for (uint32_t i = 0; i < prober->watch_count; i++) {
+        struct watch *watch = &prober->watches[i];
+        if (watch->backend == NULL) {
+            continue;
+        }
+        arm_health(watch);
+        arm_models(watch);
+        if (config->health.interval == 0) {
+            stop_judging(watch);
+        }
+    }
 }
 
 void prober_watch(struct prober *prober, struct backend *backend)
 {
+    ASSERT(backend->slot < prober->watch_count);
     struct watch *watch = &prober->watches[backend->slot];
 
-    ASSERT(backend->slot < prober->watch_count && watch->backend == NULL);
-    *watch = (struct watch){.prober = prober, .backend = backend, .timer.fire = ask};
-    ask(&watch->timer);
+    ASSERT(watch->backend == NULL);
+    *watch = (struct watch){.prober = prober,
+                            .backend = backend,
+                            .health_timer.fire = ask_health,
+                            .models_timer.fire = ask_models};
+    ask_health(&watch->health_timer);
+    ask_models(&watch->models_timer);
 }
 
 void prober_forget(struct prober *prober, const struct backend *backend)

@@ -34,6 +34,7 @@ struct prober_options {
 struct prober *prober_create(const struct prober_options *options);
 void prober_destroy(struct prober **prober);
 
+// Takes effect at once, the intervals included.  Without probes nobody is down by them.
 void prober_set_config(struct prober *prober, const struct config *config);
 
 // Begins and ends asking a backend.
