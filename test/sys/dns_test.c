@@ -1,382 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The server lives in the same loop as the resolver.  It knows a short list of records, counts the
-// questions, and misbehaves on demand.
 
 #include "sys/dns.h"
 
-#include "base/rng.h"
-#include "base/text.h"
-#include "sys/loop.h"
-#include "sys/tcp.h"
+#include "sys/dns_server.h"
 #include "test.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-enum {
-    TYPE_A = 1,
-    TYPE_CNAME = 5,
-    TYPE_AAAA = 28,
-    RCODE_SERVFAIL = 2,
-    RCODE_NXDOMAIN = 3,
-    RCODE_REFUSED = 5,
-    message_size_max = 4096,
-    connection_count_max = 4,
-};
-
-struct record {
-    const char *name;
-    const char *value; // an address, or the name that an alias stands for
-    uint32_t ttl_s;
-    uint16_t type;
-};
-
-struct message {
-    uint8_t bytes[message_size_max];
-    size_t size;
-};
-
-struct server;
-
-struct connection {
-    struct loop_source source;
-    struct server *server;
-    struct message in;
-};
-
-struct server {
-    struct loop_source udp;
-    struct loop_source tcp;
-    struct loop *loop;
-    const struct record *records;
-    uint32_t record_count;
-    char address[32];
-    uint32_t question_count;
-    uint32_t tcp_question_count;
-    struct connection connections[connection_count_max];
-
-    // How it misbehaves; zero: not at all.
-    bool silent;
-    bool silent_over_tcp;
-    bool truncates; // says over UDP that the answer does not fit
-    bool drips;     // sends TCP answers byte by byte
-    bool hangs_up;  // ends TCP connections without an answer
-    uint8_t rcode;  // for every question, or for those of `rcode_type`
-    uint16_t rcode_type;
-    bool changes_id;
-    bool changes_bytes; // at random, but not the id
-    struct rng rng;
-
-    // The answer to a question of `held_type` waits until so many questions were asked.
-    uint16_t held_type;
-    uint32_t held_until;
-    struct message held;
-    struct sockaddr_in held_for;
-};
-
-static void put(struct message *message, uint64_t number, size_t size)
-{
-    ASSERT(message->size + size <= sizeof(message->bytes));
-    for (size_t i = 0; i < size; i++) {
-        message->bytes[message->size++] = (uint8_t)(number >> (8 * (size - 1 - i)));
-    }
-}
-
-static uint16_t two_bytes(const uint8_t *bytes)
-{
-    return (uint16_t)(bytes[0] << 8 | bytes[1]);
-}
-
-static void put_name(struct message *message, const char *name)
-{
-    while (*name != '\0') {
-        size_t size = strcspn(name, ".");
-        put(message, size, 1);
-        for (size_t i = 0; i < size; i++) {
-            put(message, (uint8_t)name[i], 1);
-        }
-        name += size + (name[size] == '.');
-    }
-    put(message, 0, 1);
-}
-
-// The only question of a message, which is our own resolver's and thus well formed.
-static size_t read_question(const struct message *message, char *name, uint16_t *type)
-{
-    size_t at = 12;
-    size_t size = 0;
-    while (message->bytes[at] != 0) {
-        uint8_t label_size = message->bytes[at];
-        memcpy(name + size, message->bytes + at + 1, label_size);
-        size += label_size;
-        name[size++] = '.';
-        at += 1U + label_size;
-        ASSERT(at < message->size && size < 256);
-    }
-    name[size > 0 ? size - 1 : 0] = '\0';
-    *type = two_bytes(message->bytes + at + 1);
-    return at + 5;
-}
-
-static void put_record(struct message *message, const struct record *record)
-{
-    put_name(message, record->name);
-    put(message, record->type, 2);
-    put(message, 1, 2);
-    put(message, record->ttl_s, 4);
-    size_t size_at = message->size;
-    put(message, 0, 2);
-    if (record->type == TYPE_CNAME) {
-        put_name(message, record->value);
-    } else {
-        int family = record->type == TYPE_A ? AF_INET : AF_INET6;
-        ASSERT(inet_pton(family, record->value, message->bytes + message->size) == 1);
-        message->size += family == AF_INET ? 4 : 16;
-    }
-    size_t size = message->size - size_at - 2;
-    message->bytes[size_at] = (uint8_t)(size >> 8);
-    message->bytes[size_at + 1] = (uint8_t)size;
-}
-
-// Appends what is known of `name`, following aliases.  Returns the count, -1 when there is nothing
-// of any type.
-static int put_answers(const struct server *server, const char *name, uint16_t type,
-                       struct message *out)
-{
-    int count = -1;
-    for (uint32_t i = 0; i < server->record_count; i++) {
-        const struct record *record = &server->records[i];
-        if (strcasecmp(record->name, name) != 0) {
-            continue;
-        }
-        count = count < 0 ? 0 : count;
-        if (record->type == type) {
-            put_record(out, record);
-            count++;
-        } else if (record->type == TYPE_CNAME) {
-            put_record(out, record);
-            int more = put_answers(server, record->value, type, out);
-            count += 1 + (more > 0 ? more : 0);
-        }
-    }
-    return count;
-}
-
-static void make_answer(struct server *server, const struct message *question, bool over_tcp,
-                        struct message *out)
-{
-    char name[256];
-    uint16_t type;
-    size_t question_size = read_question(question, name, &type);
-    bool truncated = server->truncates && !over_tcp;
-    uint8_t rcode = server->rcode_type == 0 || server->rcode_type == type ? server->rcode : 0;
-
-    memcpy(out->bytes, question->bytes, question_size);
-    out->size = question_size;
-    int count = 0;
-    if (rcode == 0 && !truncated) {
-        count = put_answers(server, name, type, out);
-        rcode = count < 0 ? RCODE_NXDOMAIN : 0;
-        count = count < 0 ? 0 : count;
-    }
-    out->bytes[0] ^= server->changes_id;
-    out->bytes[2] = (uint8_t)(0x81 | (truncated ? 0x02 : 0)); // a response
-    out->bytes[3] = (uint8_t)(0x80 | rcode);
-    out->bytes[6] = (uint8_t)(count >> 8);
-    out->bytes[7] = (uint8_t)count;
-    for (int i = 0; server->changes_bytes && i < 3; i++) {
-        uint32_t at = 2 + rng_below(&server->rng, (uint32_t)out->size - 2);
-        out->bytes[at] = (uint8_t)rng_next(&server->rng);
-    }
-    if (server->changes_bytes && rng_below(&server->rng, 4) == 0) {
-        out->size = rng_below(&server->rng, (uint32_t)out->size);
-    }
-}
-
-static void send_udp(const struct server *server, const struct message *message,
-                     const struct sockaddr_in *to)
-{
-    ssize_t size = sendto(server->udp.fd, message->bytes, message->size, 0,
-                          (const struct sockaddr *)to, sizeof(*to));
-    ASSERT(size == (ssize_t)message->size);
-}
-
-static void answer_udp(struct server *server, const struct message *question,
-                       const struct sockaddr_in *from)
-{
-    char name[256];
-    uint16_t type;
-    struct message answer;
-
-    server->question_count++;
-    read_question(question, name, &type);
-    if (!server->silent) {
-        make_answer(server, question, false, &answer);
-        if (server->held_type == type) {
-            server->held = answer;
-            server->held_for = *from;
-            server->held_type = 0;
-        } else {
-            send_udp(server, &answer, from);
-        }
-    }
-    if (server->held.size != 0 && server->question_count >= server->held_until) {
-        send_udp(server, &server->held, &server->held_for);
-        server->held.size = 0;
-    }
-}
-
-static void udp_ready(struct loop_source *source, uint32_t events)
-{
-    struct server *server = (struct server *)source;
-    struct message question;
-    struct sockaddr_in from;
-    (void)events;
-
-    for (;;) {
-        socklen_t from_size = sizeof(from);
-        ssize_t size = recvfrom(source->fd, question.bytes, sizeof(question.bytes), 0,
-                                (struct sockaddr *)&from, &from_size);
-        if (size < 0) {
-            return;
-        }
-        question.size = (size_t)size;
-        answer_udp(server, &question, &from);
-    }
-}
-
-static void connection_end(struct connection *connection)
-{
-    loop_remove(connection->server->loop, &connection->source);
-    tcp_close(&connection->source.fd);
-}
-
-static void send_tcp(const struct connection *connection, const struct message *answer)
-{
-    struct message framed = {0};
-    put(&framed, answer->size, 2);
-    memcpy(framed.bytes + 2, answer->bytes, answer->size);
-    framed.size += answer->size;
-    // Small enough for the socket's buffer.
-    size_t step = connection->server->drips ? 1 : framed.size;
-    for (size_t at = 0; at < framed.size; at += step) {
-        ssize_t size = write(connection->source.fd, framed.bytes + at, step);
-        ASSERT(size == (ssize_t)step || errno == EPIPE || errno == ECONNRESET); // or it has gone
-    }
-}
-
-static void answer_tcp(struct connection *connection)
-{
-    struct message *in = &connection->in;
-    while (in->size >= 2 && in->size >= 2U + two_bytes(in->bytes)) {
-        struct message question = {.size = two_bytes(in->bytes)};
-        struct message answer;
-        memcpy(question.bytes, in->bytes + 2, question.size);
-        in->size -= 2 + question.size;
-        memmove(in->bytes, in->bytes + 2 + question.size, in->size);
-        connection->server->tcp_question_count++;
-        if (!connection->server->silent_over_tcp) {
-            make_answer(connection->server, &question, true, &answer);
-            send_tcp(connection, &answer);
-        }
-    }
-}
-
-static void connection_ready(struct loop_source *source, uint32_t events)
-{
-    struct connection *connection = (struct connection *)source;
-    struct message *in = &connection->in;
-    (void)events;
-
-    for (;;) {
-        size_t size = 0;
-        enum status status =
-            tcp_read(source->fd, in->bytes + in->size, sizeof(in->bytes) - in->size, &size);
-        if (status == STATUS_AGAIN) {
-            return;
-        }
-        if (status != STATUS_OK || connection->server->hangs_up) {
-            connection_end(connection);
-            return;
-        }
-        in->size += size;
-        answer_tcp(connection);
-    }
-}
-
-static struct connection *free_connection(struct server *server)
-{
-    uint32_t at = 0;
-    while (server->connections[at].source.magic != 0) {
-        at++;
-        ASSERT(at < connection_count_max); // a resolver has one at a time
-    }
-    return &server->connections[at];
-}
-
-static void listener_ready(struct loop_source *source, uint32_t events)
-{
-    struct server *server = (struct server *)((char *)source - offsetof(struct server, tcp));
-    struct address peer;
-    int fd = -1;
-    (void)events;
-
-    while (tcp_accept(source->fd, &fd, &peer) == STATUS_OK) {
-        struct connection *connection = free_connection(server);
-        *connection = (struct connection){
-            .source = {.fd = fd, .ready = connection_ready},
-            .server = server,
-        };
-        ASSERT(loop_add(server->loop, &connection->source) == STATUS_OK);
-    }
-}
-
-static void server_start(struct server *server, struct loop *loop, const struct record *records,
-                         uint32_t record_count)
-{
-    struct address address;
-    *server = (struct server){.loop = loop, .records = records, .record_count = record_count};
-    server->rng.state = 1;
-    server->udp.ready = udp_ready;
-    server->tcp.ready = listener_ready;
-    ASSERT(address_parse("127.0.0.1:0", &address) == STATUS_OK);
-    ASSERT(tcp_listen(&address, &server->tcp.fd) == STATUS_OK);
-    ASSERT(tcp_local(server->tcp.fd, &address) == STATUS_OK);
-    server->udp.fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    ASSERT(bind(server->udp.fd, (const struct sockaddr *)address.bytes, address.size) == 0);
-    ASSERT(loop_add(loop, &server->udp) == STATUS_OK);
-    ASSERT(loop_add(loop, &server->tcp) == STATUS_OK);
-    struct text text = text_over(server->address, sizeof(server->address) - 1);
-    address_format(&address, &text);
-    server->address[text.size] = '\0';
-}
-
-static void server_stop(struct server *server)
-{
-    for (uint32_t i = 0; i < connection_count_max; i++) {
-        if (server->connections[i].source.magic != 0) {
-            connection_end(&server->connections[i]);
-        }
-    }
-    loop_remove(server->loop, &server->udp);
-    loop_remove(server->loop, &server->tcp);
-    close(server->udp.fd);
-    close(server->tcp.fd);
-}
 
 // A loop, a server and a resolver that asks it.
 struct scene {
     struct loop *loop;
-    struct server server;
+    struct dns_server server;
     struct dns *dns;
 };
 
-static const struct record zone[] = {
+static const struct dns_record zone[] = {
     {"several.test", "10.0.0.9", 300, TYPE_A},
     {"several.test", "10.0.0.1", 40, TYPE_A},
     {"several.test", "9.0.0.200", 300, TYPE_A},
@@ -397,7 +36,7 @@ static void scene_open_with(struct scene *scene, uint32_t timeout_ms)
     scene->loop = NULL;
     scene->dns = NULL;
     ASSERT(loop_create(&scene->loop) == STATUS_OK);
-    server_start(&scene->server, scene->loop, zone, ARRAY_COUNT(zone));
+    dns_server_start(&scene->server, scene->loop, zone, ARRAY_COUNT(zone));
     struct dns_options options = {
         .servers = scene->server.address, .timeout_ms = timeout_ms, .tries = 2};
     ASSERT(dns_create(scene->loop, &options, &scene->dns) == STATUS_OK);
@@ -412,7 +51,7 @@ static void scene_open(struct scene *scene)
 static void scene_close(struct scene *scene)
 {
     dns_destroy(&scene->dns);
-    server_stop(&scene->server);
+    dns_server_stop(&scene->server);
     loop_destroy(&scene->loop);
 }
 
@@ -596,7 +235,7 @@ TEST(nobody_listening_is_an_error)
 {
     struct scene scene;
     scene_open_with(&scene, 50);
-    server_stop(&scene.server);
+    dns_server_stop(&scene.server);
     struct dns_answer answer = resolve(&scene, "four.test");
     CHECK_EQ(answer.status, STATUS_IO);
     dns_destroy(&scene.dns);
@@ -607,8 +246,8 @@ TEST(the_second_server_is_asked_when_the_first_says_nothing)
 {
     struct scene scene;
     scene_open(&scene);
-    struct server second;
-    server_start(&second, scene.loop, zone, ARRAY_COUNT(zone));
+    struct dns_server second;
+    dns_server_start(&second, scene.loop, zone, ARRAY_COUNT(zone));
     scene.server.silent = true;
     char servers[80];
     snprintf(servers, sizeof(servers), "%s,%s", scene.server.address, second.address);
@@ -620,14 +259,14 @@ TEST(the_second_server_is_asked_when_the_first_says_nothing)
     CHECK_EQ(answer.status, STATUS_OK);
     CHECK_EQ(scene.server.question_count, 2);
     CHECK_EQ(second.question_count, 2);
-    server_stop(&second);
+    dns_server_stop(&second);
     scene_close(&scene);
 }
 
 TEST(answers_may_change)
 {
     struct scene scene;
-    struct record records[] = {
+    struct dns_record records[] = {
         {"moving.test", "10.0.0.1", 1, TYPE_A},
         {"moving.test", "10.0.0.2", 1, TYPE_A},
     };
@@ -670,7 +309,7 @@ enum { name_count = 100 };
 // then knows them apart by the name only.
 static uint32_t resolve_many(struct scene *scene, bool all_at_once)
 {
-    static struct record records[name_count];
+    static struct dns_record records[name_count];
     static char names[name_count][16];
     static char values[name_count][16];
     static struct wait waits[name_count];
@@ -682,7 +321,7 @@ static uint32_t resolve_many(struct scene *scene, bool all_at_once)
     for (int i = 0; i < name_count; i++) {
         snprintf(names[i], sizeof(names[i]), "n%d.test", i);
         snprintf(values[i], sizeof(values[i]), "10.0.1.%d", i);
-        records[i] = (struct record){names[i], values[i], 60, TYPE_A};
+        records[i] = (struct dns_record){names[i], values[i], 60, TYPE_A};
     }
     for (int i = 0; i < name_count; i++) {
         dns_resolve(scene->dns, names[i], 8000, note, &waits[i]);
@@ -755,14 +394,14 @@ TEST(a_connection_that_ends_early_is_an_error)
 TEST(of_too_many_addresses_the_first_in_order_are_kept)
 {
     enum { record_count = 100 };
-    static struct record records[record_count];
+    static struct dns_record records[record_count];
     static char values[record_count][16];
     struct scene scene;
     scene_open(&scene);
     for (int i = 0; i < record_count; i++) {
         // In an order that is neither up nor down.
         snprintf(values[i], sizeof(values[i]), "10.0.0.%d", i * 37 % record_count);
-        records[i] = (struct record){"many.test", values[i], 60, TYPE_A};
+        records[i] = (struct dns_record){"many.test", values[i], 60, TYPE_A};
     }
     scene.server.records = records;
     scene.server.record_count = record_count;
