@@ -2,6 +2,7 @@
 import json
 import time
 
+import pytest
 from client import chat, json_request, request
 from harness import eventually, within
 from standin import LAST_CHUNK, SSE_HEAD, STALL, BlackHole, chunk, event, head, plain_answer
@@ -79,6 +80,37 @@ def test_a_client_that_reads_slowly_is_not_a_backend_that_is_silent(standin, war
         time.sleep(1.0)
         response = client.read_response()
         assert response.complete and len(response.body) == 300 * 65536
+
+
+@pytest.mark.parametrize("lines, end", [(("Transfer-Encoding: chunked",), LAST_CHUNK), (("Content-Length: 32768000",), b"")],
+                         ids=["chunked", "sized"])
+def test_a_client_that_never_reads_is_given_up(standin, warmpath, lines, end):
+    engine = standin()
+    part = chunk(b"x" * 65536) if end else b"x" * 65536
+    engine.answer("/x", head(200, *lines), *[part] * 500, end)
+    router = warmpath(engine, timeouts_unread="500ms")
+    with router.connect(receive_buffer=16384) as client:
+        client.send(request("GET", "/x"))
+        seen = eventually(lambda: engine.requests and engine.requests[0], "the request arrives")
+        assert seen.gone.wait(within(3)), "the backend was never freed"
+        response = client.read_response()
+        assert not response.complete
+    assert router.backend(engine)["failures"] == 0  # it was not the backend's fault
+
+
+def test_a_client_that_reads_now_and_then_is_not_given_up(standin, warmpath):
+    """The kernel tells of room only when a third of its buffer is free: the limit must be above that."""
+    engine = standin()
+    engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 400, LAST_CHUNK)
+    router = warmpath(engine, timeouts_unread="1s")
+    with router.connect(receive_buffer=16384) as client:
+        client.send(request("GET", "/x"))
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            client.receive()
+            time.sleep(0.005)
+        response = client.read_response()
+        assert response.complete and len(response.body) == 400 * 65536
 
 
 def test_the_whole_request_has_a_limit_before_the_head(standin, warmpath):
