@@ -132,18 +132,38 @@ static const struct step *expired(struct exchange *x)
     return NULL;
 }
 
+// The kernel tells of room only when much of its buffer is free: a client that reads slowly is found
+// out by asking.
+static bool client_has_read(struct exchange *x)
+{
+    size_t before = x->unsent;
+    x->unsent = transport_unsent(&x->client->transport);
+    return x->unsent < before;
+}
+
+void exchange_await_client(struct exchange *x)
+{
+    if (x->phase != PHASE_CLIENT) {
+        x->unsent = transport_unsent(&x->client->transport);
+    }
+    exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+}
+
 void exchange_expire(struct exchange *x)
 {
     struct client *client = x->client;
 
+    if (x->phase == PHASE_CLIENT && client_has_read(x)) {
+        exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+        return;
+    }
     // What waits for a client that does not read is not waited for any longer.
     if (x->phase == PHASE_CLIENT || (x->phase == PHASE_REQUEST && x->answer_is_done)) {
         exchange_abort(x);
         return;
     }
     if (x->phase == PHASE_REQUEST) {
-        x->request_deadline_ms =
-            UINT64_MAX; // it has done its work; what follows has its own limits
+        x->request_deadline_ms = UINT64_MAX; // done; what follows has its own limits
     }
     walk(x, expired(x));
     if (client_is_open(client) && client->exchange == NULL) {
@@ -256,7 +276,7 @@ const struct step *answer_run(struct exchange *x)
     case STATUS_OK:
         return &step_finish;
     case STATUS_AGAIN:
-        exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+        exchange_await_client(x);
         return NULL;
     default:
         exchange_abort(x);

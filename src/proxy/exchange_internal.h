@@ -100,6 +100,7 @@ struct exchange {
     uint64_t answer_left; // HTTP_LENGTH
     struct chunked answer_chunks;
     enum phase awaited; // what no byte has moved for since; PHASE_HEADER: nothing
+    size_t unsent;      // bytes that wait in the kernel for the client, when last asked
     bool has_begun;     // a byte of the answer may have reached the client
     bool is_event_stream;
     bool upstream_is_reusable;
@@ -113,6 +114,9 @@ void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
 // The same for one side of an answer, whose time runs from the last byte that moved: a wake-up that
 // moves none does not begin it anew.
 void exchange_await(struct exchange *x, enum phase phase, uint32_t limit_ms);
+
+// Waits for the client to read: within timeouts.unread something must have gone.
+void exchange_await_client(struct exchange *x);
 
 // Lets go of what only the request needed.
 void exchange_drop_request(struct exchange *x);

@@ -360,7 +360,7 @@ const struct step *relay_run(struct exchange *x)
         }
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
-            exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+            exchange_await_client(x);
             return NULL;
         }
         if (status != STATUS_OK) {

@@ -7,6 +7,8 @@
 #include "sys/tls.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 // One TLS record: what fits is gathered so that a head and a short body travel in one.
@@ -102,6 +104,12 @@ enum status transport_write(struct transport *transport, const struct slice *sli
         transport->can_write = false;
     }
     return status;
+}
+
+size_t transport_unsent(const struct transport *transport)
+{
+    int bytes = 0;
+    return ioctl(transport->source.fd, SIOCOUTQ, &bytes) == -1 ? 0 : (size_t)bytes;
 }
 
 void transport_finish(struct transport *transport)

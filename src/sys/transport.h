@@ -46,6 +46,9 @@ enum status transport_read(struct transport *transport, void *bytes, size_t capa
 enum status transport_write(struct transport *transport, const struct slice *slices,
                             uint32_t slice_count, size_t *size);
 
+// Bytes that were written and have not reached the peer.
+size_t transport_unsent(const struct transport *transport);
+
 // Says that no more will be written; reading goes on.
 void transport_finish(struct transport *transport);
 

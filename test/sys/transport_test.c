@@ -77,11 +77,14 @@ TEST(a_full_socket_is_not_writable_until_the_peer_reads)
     }
     CHECK_EQ(status, STATUS_AGAIN);
     CHECK(!a.transport.can_write);
+    size_t unsent = transport_unsent(&a.transport);
+    CHECK(unsent > 0);
     loop_turn(loop, 100);
     while (transport_read(&b.transport, bytes, sizeof(bytes), &size) == STATUS_OK) {
     }
     loop_turn(loop, 100);
     CHECK(a.transport.can_write);
+    CHECK(transport_unsent(&a.transport) < unsent);
     close_pair();
 }
 
