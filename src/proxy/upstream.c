@@ -25,6 +25,14 @@ static void recycle(struct loop_deferred *deferred)
     pool_put(&worker->upstreams, &upstream);
 }
 
+static void leave_idle(struct upstream *upstream)
+{
+    if (list_has(&upstream->idle)) {
+        list_remove(&upstream->idle);
+        upstream->worker->idle_count--;
+    }
+}
+
 void upstream_close(struct upstream **upstream_ptr)
 {
     struct upstream *upstream = *upstream_ptr;
@@ -34,7 +42,7 @@ void upstream_close(struct upstream **upstream_ptr)
         return;
     }
     struct worker *worker = upstream->worker;
-    list_remove(&upstream->idle);
+    leave_idle(upstream);
     loop_disarm(worker->loop, &upstream->timer);
     transport_close(&upstream->transport, worker->loop, TRANSPORT_ORDERLY);
     upstream->exchange = NULL;
@@ -86,7 +94,7 @@ static struct upstream *take_idle(struct worker *worker, const struct backend *b
         struct upstream *upstream =
             CONTAINER_OF(worker->idle[backend->slot], struct upstream, idle);
         if (upstream->backend == backend && is_silent(upstream)) {
-            list_remove(&upstream->idle);
+            leave_idle(upstream);
             upstream->reused = true;
             return upstream;
         }
@@ -158,7 +166,8 @@ void upstream_keep(struct upstream **upstream_ptr)
     struct backend *backend = upstream->backend;
     uint32_t keep_ms = worker->config->timeouts.backend_keepalive;
 
-    if (keep_ms == 0 || worker->draining || upstream->transport.hung_up ||
+    if (keep_ms == 0 || worker->draining || worker->idle_count == worker->idle_count_max ||
+        upstream->transport.hung_up ||
         atomic_load_explicit(&backend->shared.removed, memory_order_acquire)) {
         upstream_close(upstream_ptr);
         return;
@@ -167,6 +176,7 @@ void upstream_keep(struct upstream **upstream_ptr)
     upstream->exchange = NULL;
     upstream->idle_until_ms = loop_now_ms(worker->loop) + keep_ms;
     list_push(&worker->idle[backend->slot], &upstream->idle);
+    worker->idle_count++;
     if (!timer_is_armed(&upstream->timer)) {
         loop_arm(worker->loop, &upstream->timer, keep_ms);
     }

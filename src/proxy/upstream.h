@@ -4,8 +4,11 @@
 //
 // Each worker keeps the idle ones by backend, the most recently used on top, and drops them when the
 // backend closes them, when they have waited for timeouts.backend_keepalive, or when the backend
-// leaves the fleet.  A kept connection may turn out to have been closed at the very moment it was
-// taken: `reused` tells the exchange that this is no fault of the backend's.
+// leaves the fleet.  It keeps no more than one for each request and each backend that are allowed, so
+// that those that wait never take the place of one that is needed.
+//
+// A kept connection may turn out to have been closed at the very moment it was taken: `reused` tells
+// the exchange that this is no fault of the backend's.
 //
 // Threads: belongs to its worker.
 #pragma once

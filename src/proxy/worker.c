@@ -235,7 +235,8 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
         {&worker->clients, sizeof(struct client), connections},
         {&worker->exchanges, sizeof(struct exchange), connections},
         {&worker->heads, sizeof(struct http_head), connections + requests},
-        {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->backend_count_max},
+        // One for each request, one that it gave up this turn, and those that wait for work.
+        {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->idle_count_max},
     };
     size_t size = 0;
     for (uint32_t i = 0; i < pool_kind_count; i++) {
@@ -269,6 +270,7 @@ static void size_up(struct worker *worker, const struct config *config)
     worker->request_count_max = config->limits.requests;
     worker->body_size_max = config->limits.body_size;
     worker->backend_count_max = config->limits.backends;
+    worker->idle_count_max = config->limits.requests + config->limits.backends;
 }
 
 static enum status listen_on(struct worker *worker, const int *fds, uint32_t count)

@@ -395,14 +395,11 @@ TEST(the_largest_head_has_room_for_all_that_is_added_to_it)
     // A backend with the longest key there is, in place of the rig's own.
     static char key[4096 + 1];
     memset(key, 'k', sizeof(key) - 1);
+    char url[rig_url_size];
+    struct fleet_spec spec = rig_spec(&rig, 0, url);
+    spec.api_key = key;
     fleet_remove(rig.fleet, rig.backends[0].backend);
-    rig.backends[0].backend =
-        fleet_add(rig.fleet, &(struct fleet_spec){.url = "http://long",
-                                                  .host = "127.0.0.1",
-                                                  .port = rig.backends[0].port,
-                                                  .api_key = key,
-                                                  .weight = 1,
-                                                  .address = rig.backends[0].backend->address});
+    rig.backends[0].backend = fleet_add(rig.fleet, &spec);
     CHECK(rig_publish(&rig));
     // No blank behind the colons: each field grows by one.
     size_t used = (size_t)snprintf(request, sizeof(request), "GET /a HTTP/1.1\r\nhost: h\r\n");

@@ -117,15 +117,24 @@ static void add_backend(struct rig *rig, bool refuses)
     ASSERT(refuses || listen(place->fd, 128) == 0);
 }
 
-static void join_fleet(struct rig *rig, struct rig_backend *place)
+struct fleet_spec rig_spec(const struct rig *rig, uint32_t index, char url[rig_url_size])
 {
-    char url[64];
-    struct fleet_spec spec = {
-        .url = url, .host = "127.0.0.1", .api_key = "rig-key", .port = place->port, .weight = 1};
-    snprintf(url, sizeof(url), "http://127.0.0.1:%u", place->port);
+    struct fleet_spec spec = {.url = url,
+                              .host = "127.0.0.1",
+                              .api_key = "rig-key",
+                              .port = rig->backends[index].port,
+                              .weight = 1};
+    snprintf(url, rig_url_size, "http://127.0.0.1:%u", spec.port);
     ASSERT(address_from_literal(spec.host, spec.port, &spec.address) == STATUS_OK);
-    place->backend = fleet_add(rig->fleet, &spec);
-    ASSERT(place->backend != NULL);
+    return spec;
+}
+
+static void join_fleet(struct rig *rig, uint32_t index)
+{
+    char url[rig_url_size];
+    struct fleet_spec spec = rig_spec(rig, index, url);
+    rig->backends[index].backend = fleet_add(rig->fleet, &spec);
+    ASSERT(rig->backends[index].backend != NULL);
 }
 
 // Finds a port and starts there.
@@ -188,7 +197,7 @@ bool rig_start(struct rig *rig, const struct rig_options *options)
     ASSERT(rig->fleet != NULL);
     for (uint32_t i = 0; i < backend_count; i++) {
         add_backend(rig, (options->refusing >> i & 1) != 0);
-        join_fleet(rig, &rig->backends[i]);
+        join_fleet(rig, i);
     }
     ASSERT(fleet_publish(rig->fleet));
     return start_proxy(rig, options, worker_count);
@@ -274,7 +283,7 @@ bool rig_stop(struct rig *rig)
     for (uint32_t i = 0; i < rig_peer_count_max; i++) {
         peer_close(&rig->peers[i]);
     }
-    bool clean = rig_has_connections(rig, 0) && rig_becomes_idle(rig);
+    bool clean = rig->proxy == NULL || (rig_has_connections(rig, 0) && rig_becomes_idle(rig));
     tear_down(rig);
     return clean;
 }

@@ -20,7 +20,12 @@
 
 #include <stdatomic.h>
 
-enum { rig_backend_count_max = 8, rig_peer_count_max = 128, rig_patience_ms = 5000 };
+enum {
+    rig_backend_count_max = 8,
+    rig_peer_count_max = 128,
+    rig_patience_ms = 5000,
+    rig_url_size = 64
+};
 
 struct rig;
 
@@ -60,9 +65,13 @@ struct rig_options {
 #define RIG_GET "GET /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n\r\n"
 #define RIG_OK "HTTP/1.1 200 OK\r\nx-request-id: r\r\ncontent-length: 2\r\n\r\nok"
 
+// What a backend needs to join the fleet; the url is written to `url`.
+struct fleet_spec rig_spec(const struct rig *rig, uint32_t index, char url[rig_url_size]);
+
 bool rig_start(struct rig *rig, const struct rig_options *options);
 
-// Closes all peers, waits until everything was given back, and stops the proxy.
+// Closes all peers, waits until everything was given back, and stops the proxy.  A proxy that the
+// test has stopped is not asked.
 bool rig_stop(struct rig *rig);
 
 // A configuration of the same kind as rig_start makes; the caller owns it.
