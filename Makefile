@@ -103,6 +103,7 @@ bench:
 
 install:
 	@$(MAKE) --no-print-directory BUILD=release program
+	@meson configure build/release -Dprefix=$(abspath $(PREFIX))
 	meson install -C build/release --no-rebuild
 
 clean:

@@ -109,21 +109,33 @@ static void turn(void *owner)
     }
 }
 
+static bool lists_equal(const struct config_list *a, const struct config_list *b)
+{
+    bool equal = a->count == b->count;
+    for (uint32_t i = 0; equal && i < a->count; i++) {
+        equal = strcmp(a->items[i], b->items[i]) == 0;
+    }
+    return equal;
+}
+
+static bool texts_equal(const char *a, const char *b)
+{
+    return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
+}
+
 static void warn_of_restart(const struct config *old, const struct config *new)
 {
-    bool differs = old->workers != new->workers || old->listen.count != new->listen.count ||
-                   old->limits.header_size != new->limits.header_size ||
-                   old->limits.body_size != new->limits.body_size ||
-                   old->limits.body_memory != new->limits.body_memory ||
-                   old->limits.connections != new->limits.connections ||
-                   old->limits.backends != new->limits.backends ||
-                   (old->tls.certificate == NULL) != (new->tls.certificate == NULL);
-    for (uint32_t i = 0; !differs && i < old->listen.count; i++) {
-        differs = strcmp(old->listen.items[i], new->listen.items[i]) != 0;
-    }
-    if (differs) {
-        log_warn("listen, workers, TLS on or off, and limits of sizes and counts take effect at "
-                 "the next start");
+    bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
+                lists_equal(&old->dns.servers, &new->dns.servers) &&
+                texts_equal(old->admin.listen, new->admin.listen) &&
+                old->limits.header_size == new->limits.header_size &&
+                old->limits.body_size == new->limits.body_size &&
+                old->limits.body_memory == new->limits.body_memory &&
+                old->limits.connections == new->limits.connections &&
+                old->limits.backends == new->limits.backends;
+    if (!same) {
+        log_warn("listen, workers, admin.listen, dns.servers and limits of sizes and counts take "
+                 "effect at the next start");
     }
 }
 

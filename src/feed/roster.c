@@ -27,7 +27,7 @@ struct origin {
     struct roster *roster;
     char *url;
     char *host;
-    char *api_key; // NULL: the configuration's
+    char *api_key; // its own or the configuration's; NULL: none
     uint16_t port;
     bool tls;
     bool from_config;
@@ -225,6 +225,11 @@ static struct origin *origin_find(const struct roster *roster, const char *url)
     return origin;
 }
 
+static const char *key_of(const struct roster *roster, const struct config_backend *spec)
+{
+    return spec->api_key != NULL ? spec->api_key : roster->config->api_key;
+}
+
 static struct origin *origin_add(struct roster *roster, const struct config_backend *spec)
 {
     struct origin *origin = calloc(1, sizeof(*origin));
@@ -233,7 +238,7 @@ static struct origin *origin_add(struct roster *roster, const struct config_back
         .roster = roster,
         .url = copy_text(spec->url),
         .host = copy_text(spec->host),
-        .api_key = copy_text(spec->api_key),
+        .api_key = copy_text(key_of(roster, spec)),
         .port = spec->port,
         .tls = spec->tls,
         .weight = spec->weight,
@@ -289,8 +294,9 @@ static bool is_same(const struct origin *origin, const struct config_backend *sp
     for (uint32_t i = 0; same && i < spec->models.count; i++) {
         same = strcmp(origin->models[i], spec->models.items[i]) == 0;
     }
-    const char *key = spec->api_key == NULL ? "" : spec->api_key;
-    return same && strcmp(origin->api_key == NULL ? "" : origin->api_key, key) == 0;
+    const char *key = key_of(origin->roster, spec);
+    return same &&
+           strcmp(origin->api_key == NULL ? "" : origin->api_key, key == NULL ? "" : key) == 0;
 }
 
 static void apply(struct roster *roster, const struct config_backend *spec)
@@ -386,17 +392,28 @@ enum status roster_add(struct roster *roster, const struct config_backend *spec,
     return STATUS_OK;
 }
 
+static bool origin_owns(const struct origin *origin, const struct backend *backend)
+{
+    for (uint32_t i = 0; i < origin->backend_count; i++) {
+        if (origin->backends[i] == backend) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum status roster_remove(struct roster *roster, struct backend *backend)
 {
-    for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
-        if (origin->is_name || origin->backend_count == 0 || origin->backends[0] != backend) {
-            continue;
-        }
-        origin_remove(origin);
-        roster->changed(roster->owner);
-        return STATUS_OK;
+    struct origin *origin = roster->origins;
+    while (origin != NULL && !origin_owns(origin, backend)) {
+        origin = origin->next;
     }
-    return STATUS_MALFORMED;
+    if (origin == NULL || (origin->is_name && origin->from_config)) {
+        return STATUS_MALFORMED;
+    }
+    origin_remove(origin);
+    roster->changed(roster->owner);
+    return STATUS_OK;
 }
 
 bool roster_has_resolved_all(const struct roster *roster)

@@ -49,7 +49,8 @@ void roster_set_config(struct roster *roster, const struct config *config);
 enum status roster_add(struct roster *roster, const struct config_backend *spec,
                        struct backend **out);
 
-// MALFORMED: it stands behind a DNS name, whose records decide.
+// A backend behind a name that was added by the admin API goes with all others of that name.
+// MALFORMED: it stands behind a name of the configuration, whose records decide.
 enum status roster_remove(struct roster *roster, struct backend *backend);
 
 // Whether every name has been resolved, or not, once.

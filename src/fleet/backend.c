@@ -68,6 +68,13 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, uint64
     uint64_t ejected_until = LOAD(ejected_until_ms);
     bool on_probation = ejected_until != 0 && now_ms >= ejected_until;
 
+    if (outcome == BACKEND_ANSWERING) {
+        if (on_probation) {
+            STORE(ejected_until_ms, 0);
+            STORE(trial, false);
+        }
+        return;
+    }
     if (outcome == BACKEND_SUCCESS) {
         // An answer to a request from before the ejection proves nothing new.
         if (ejected_until == 0 || on_probation) {

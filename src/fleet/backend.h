@@ -32,8 +32,9 @@ enum backend_tier {
 };
 
 enum backend_outcome {
-    BACKEND_SUCCESS,
-    BACKEND_FAULT, // transport errors, timeouts, 500, 502, 504, answers that are no HTTP
+    BACKEND_ANSWERING, // a good head: enough to pass a trial, not to forget the faults before it
+    BACKEND_SUCCESS,   // an answer that came to its end
+    BACKEND_FAULT,     // transport errors, timeouts, 500, 502, 504, answers that are no HTTP
 };
 
 enum backend_probe { BACKEND_PROBE_UNKNOWN, BACKEND_PROBE_UP, BACKEND_PROBE_DOWN };

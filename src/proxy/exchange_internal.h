@@ -103,6 +103,7 @@ struct exchange {
     size_t unsent;      // bytes that wait in the kernel for the client, when last asked
     bool has_begun;     // a byte of the answer may have reached the client
     bool is_event_stream;
+    bool answer_is_fault; // 500, 502, 504
     bool upstream_is_reusable;
     bool answer_is_done; // all that will be sent is in the out buffers
     bool is_truncated;

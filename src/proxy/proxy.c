@@ -163,6 +163,11 @@ enum status proxy_replan(struct proxy *proxy, const struct config *config,
     if (proxy->retired != NULL) {
         return STATUS_AGAIN;
     }
+    const struct plan *now = atomic_load_explicit(&proxy->shared.plan, memory_order_relaxed);
+    if ((now->server_tls != NULL) != (config->tls.certificate != NULL)) {
+        snprintf(error, proxy_error_size, "tls cannot be turned on or off without a restart");
+        return STATUS_MALFORMED;
+    }
     struct plan *plan = plan_make(proxy, config, error);
     if (plan == NULL) {
         return STATUS_IO;

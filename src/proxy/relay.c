@@ -157,7 +157,8 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
         exchange_abort(x);
         return NULL;
     }
-    attempt_judge(x, is_fault_status(head->status) ? BACKEND_FAULT : BACKEND_SUCCESS);
+    x->answer_is_fault = is_fault_status(head->status);
+    attempt_judge(x, x->answer_is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
     http_head_answer_framing(head, x->is_head_request);
     x->framing = head->framing;
     x->answer_left = head->content_length;
@@ -350,13 +351,22 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
     }
 }
 
+// All of the answer is here, or all that will come.
+static void end_attempt(struct exchange *x)
+{
+    if (x->backend != NULL && !x->is_truncated && !x->answer_is_fault) {
+        attempt_judge(x, BACKEND_SUCCESS);
+    }
+    attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
+}
+
 const struct step *relay_run(struct exchange *x)
 {
     for (unsigned turn = 0; turn < read_turns_max; turn++) {
         if (x->answer_is_done) {
             // The backend has done its part, however long the client takes for the rest; and whoever
             // has read the last byte finds the request counted out.
-            attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
+            end_attempt(x);
         }
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {

@@ -86,6 +86,25 @@ TEST(a_trial_that_ended_without_a_verdict_lets_the_next_one_try)
     CHECK(on_trial);
 }
 
+TEST(answers_that_begin_well_and_always_break_eject)
+{
+    struct backend backend = {0};
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(backend_tier(&backend, 10), BACKEND_READY);
+        backend_judge(&backend, BACKEND_ANSWERING, 10, &rules);
+        backend_judge(&backend, BACKEND_FAULT, 10, &rules);
+    }
+    CHECK_STR(backend_state(&backend, 10), "ejected");
+    bool on_trial = false;
+    CHECK(backend_begin(&backend, 1010, false, &on_trial));
+    CHECK(on_trial);
+    backend_judge(&backend, BACKEND_ANSWERING, 1010, &rules);
+    CHECK_STR(backend_state(&backend, 1010), "up"); // the trial does not last as long as its answer
+    backend_judge(&backend, BACKEND_FAULT, 1010, &rules);
+    CHECK_STR(backend_state(&backend, 1010), "ejected");
+    backend_end(&backend, on_trial);
+}
+
 TEST(an_old_answer_does_not_end_an_ejection)
 {
     struct backend backend = {0};
