@@ -336,7 +336,7 @@ static void remove_one(const struct call *call)
 {
     if (roster_remove(call->options->roster, call->backend) != STATUS_OK) {
         problem(call, HTTP_PROBLEM_CONFLICT,
-                "it stands behind a DNS name; drain it, or remove the record");
+                "it stands behind a DNS name of the configuration; drain it, or remove the record");
         return;
     }
     call->options->changed(call->options->owner);
