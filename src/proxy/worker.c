@@ -273,7 +273,8 @@ static void size_up(struct worker *worker, const struct config *config)
     worker->idle_count_max = config->limits.requests + config->limits.backends;
 }
 
-static enum status listen_on(struct worker *worker, const int *fds, uint32_t count)
+// From here on they are closed with the worker.
+static void take_listeners(struct worker *worker, const int *fds, uint32_t count)
 {
     ASSERT(count <= listener_count_max);
     for (uint32_t i = 0; i < count; i++) {
@@ -281,7 +282,11 @@ static enum status listen_on(struct worker *worker, const int *fds, uint32_t cou
             (struct listener){.source = {.fd = fds[i], .ready = listener_ready}, .worker = worker};
     }
     worker->listener_count = count;
-    for (uint32_t i = 0; i < count; i++) {
+}
+
+static enum status listen_to_all(struct worker *worker)
+{
+    for (uint32_t i = 0; i < worker->listener_count; i++) {
         if (loop_add(worker->loop, &worker->listeners[i].source) != STATUS_OK) {
             return STATUS_IO;
         }
@@ -318,9 +323,7 @@ static void worker_free(struct worker **worker_ptr)
     struct worker *worker = *worker_ptr;
     *worker_ptr = NULL;
 
-    if (worker->loop != NULL) {
-        close_listeners(worker);
-    }
+    close_listeners(worker);
     if (worker->memory != NULL) {
         pool_fini(&worker->buffers);
         pool_fini(&worker->clients);
@@ -342,9 +345,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
 {
     enum status status = STATUS_IO;
     struct worker *worker = aligned_alloc(64, sizeof(*worker));
-    if (worker == NULL) {
-        return STATUS_IO;
-    }
+    ASSERT(worker != NULL);
     *worker = (struct worker){
         .proxy = options->proxy,
         .fleet = options->fleet,
@@ -355,10 +356,8 @@ enum status worker_start(const struct worker_options *options, struct worker **o
     };
     const struct plan *plan = atomic_load_explicit(&options->proxy->plan, memory_order_acquire);
     size_up(worker, plan->config);
-    if (loop_create(&worker->loop) != STATUS_OK) {
-        goto out;
-    }
-    if (listen_on(worker, options->listener_fds, options->listener_count) != STATUS_OK) {
+    take_listeners(worker, options->listener_fds, options->listener_count);
+    if (loop_create(&worker->loop) != STATUS_OK || listen_to_all(worker) != STATUS_OK) {
         goto out;
     }
     if (!reserve(worker, plan->config->limits.body_memory)) {
