@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// After start our code does not call malloc: every request is served from pools.
+//
+// The program is linked so that our calls of the allocator come through here.  The test is one
+// thread and the worker is the other, so calls from any other thread than the test's are the
+// worker's.
+
+#include "base/slice.h"
+#include "proxy/rig.h"
+#include "test.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum { warm_up_count = 100, exchange_count = 10000, backend_peer_count_max = 16 };
+
+static pthread_t test_thread;
+static atomic_uint_fast64_t worker_calls;
+
+static void note_call(void)
+{
+    if (!pthread_equal(pthread_self(), test_thread)) {
+        atomic_fetch_add_explicit(&worker_calls, 1, memory_order_relaxed);
+    }
+}
+
+// The linker's names.
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+void __real_free(void *bytes);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *bytes);
+
+void *__wrap_malloc(size_t size)
+{
+    note_call();
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    note_call();
+    return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    note_call();
+    return __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    note_call();
+    return __real_aligned_alloc(alignment, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    note_call();
+    return __real_strdup(text);
+}
+
+void __wrap_free(void *bytes)
+{
+    note_call();
+    __real_free(bytes);
+}
+
+static struct rig rig;
+static struct peer *backends[backend_peer_count_max];
+
+// The connection to a backend that has something to read; new ones are accepted as they come.
+static struct peer *await_request(void)
+{
+    for (uint32_t tries = 0; tries < rig_patience_ms; tries++) {
+        struct pollfd waits[backend_peer_count_max + rig_backend_count_max];
+        nfds_t count = 0;
+        for (uint32_t i = 0; i < backend_peer_count_max; i++) {
+            int fd = backends[i] != NULL ? backends[i]->fd : -1;
+            waits[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        }
+        for (uint32_t i = 0; i < rig.backend_count; i++) {
+            waits[count++] = (struct pollfd){.fd = rig.backends[i].fd, .events = POLLIN};
+        }
+        poll(waits, count, 1);
+        for (uint32_t i = 0; i < backend_peer_count_max; i++) {
+            char byte;
+            if (waits[i].revents == 0) {
+                continue;
+            }
+            if (recv(waits[i].fd, &byte, 1, MSG_PEEK) == 1) {
+                return backends[i];
+            }
+            peer_close(backends[i]); // the proxy was done with it
+            backends[i] = NULL;
+        }
+        for (uint32_t i = 0; i < rig.backend_count; i++) {
+            uint32_t place = 0;
+            while (place < backend_peer_count_max && backends[place] != NULL) {
+                place++;
+            }
+            if ((waits[backend_peer_count_max + i].revents & POLLIN) != 0) {
+                ASSERT(place < backend_peer_count_max);
+                backends[place] = rig_accept(&rig, i);
+            }
+        }
+    }
+    return NULL;
+}
+
+#define HEAD "POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+#define ANSWER "HTTP/1.1 200 OK\r\nx-request-id: r\r\n"
+
+struct kind {
+    const char *request;
+    const char *received; // by the backend
+    const char *answer;
+};
+
+static const struct kind kinds[] = {
+    {RIG_GET, RIG_GET, RIG_OK},
+    {HEAD "content-length: 38\r\n\r\n{\"model\":\"m\",\"user\":\"u\",\"messages\":[]}",
+     HEAD "content-length: 38\r\n\r\n{\"model\":\"m\",\"user\":\"u\",\"messages\":[]}",
+     ANSWER "content-type: application/json\r\ncontent-length: 14\r\n\r\n{\"choices\":[]}"},
+    {HEAD "content-length: 28\r\n\r\n{\"model\":\"m\",\"stream\":true }",
+     HEAD "content-length: 28\r\n\r\n{\"model\":\"m\",\"stream\":true }",
+     ANSWER "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            "9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\ne\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"},
+    {HEAD "transfer-encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n",
+     HEAD "transfer-encoding: chunked\r\n\r\n7\r\n{\"a\":1}\r\n0\r\n\r\n", RIG_OK},
+};
+
+static bool exchange(struct peer *client, const struct kind *kind)
+{
+    if (!peer_send(client, kind->request)) {
+        return false;
+    }
+    struct peer *backend = await_request();
+    return peer_expect(backend, kind->received) && peer_send(backend, kind->answer) &&
+           peer_expect(client, kind->answer);
+}
+
+// What does not go well: a backend that is busy, one that breaks, one that closes what it kept.
+static bool mishap(struct peer *client, uint32_t which)
+{
+    if (!peer_send(client, RIG_GET)) {
+        return false;
+    }
+    struct peer *backend = await_request();
+    if (!peer_expect(backend, RIG_GET)) {
+        return false;
+    }
+    if (which == 0) {
+        if (!peer_send(backend,
+                       "HTTP/1.1 429 Later\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n")) {
+            return false;
+        }
+    } else {
+        peer_reset(backend);
+        for (uint32_t i = 0; i < backend_peer_count_max; i++) {
+            backends[i] = backends[i] == backend ? NULL : backends[i];
+        }
+    }
+    backend = await_request();
+    return peer_expect(backend, RIG_GET) && peer_send(backend, RIG_OK) &&
+           peer_expect(client, RIG_OK);
+}
+
+enum { long_body_size = 300000 };
+static char long_request[long_body_size + 200];
+
+static bool serve_many(uint32_t count)
+{
+    const struct kind long_kind = {long_request, long_request, RIG_OK};
+    struct peer *client = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % 20 == 0) { // a new client now and then
+            peer_close(client);
+            client = rig_connect(&rig);
+        }
+        bool good = i % 50 == 7    ? mishap(client, i / 50 % 2)
+                    : i % 50 == 13 ? exchange(client, &long_kind)
+                                   : exchange(client, &kinds[i % ARRAY_COUNT(kinds)]);
+        if (!good) {
+            printf("# in exchange %u\n", i);
+            return false;
+        }
+    }
+    peer_close(client);
+    return true;
+}
+
+TEST(ten_thousand_exchanges_allocate_nothing)
+{
+    test_thread = pthread_self();
+    int head_size = snprintf(long_request, sizeof(long_request), HEAD "content-length: %d\r\n\r\n",
+                             long_body_size);
+    memset(long_request + head_size, 'x', long_body_size);
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {backoff: 0, budget_min: 1000}\n"
+                                                          "health: {eject_failures: 0}\n"
+                                                          "timeouts: {backend_keepalive: 1h}",
+                                                .backend_count = 2}));
+    CHECK(serve_many(warm_up_count));
+    uint64_t before = atomic_load(&worker_calls);
+    CHECK(serve_many(exchange_count));
+    CHECK(rig_becomes_idle(&rig));
+    CHECK_EQ(atomic_load(&worker_calls) - before, 0);
+    CHECK_EQ(rig_totals(&rig).request_count, warm_up_count + exchange_count);
+    CHECK_EQ(rig_totals(&rig).problem_count, 0);
+    // A new plan is not served from pools: the count does count.
+    CHECK(rig_replan(&rig, "policy: random"));
+    CHECK(atomic_load(&worker_calls) > before);
+    CHECK(rig_stop(&rig));
+}
