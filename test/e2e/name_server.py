@@ -55,7 +55,7 @@ class NameServer:
             code = NXDOMAIN
         elif kind == TYPE_A:
             addresses = list(self.addresses[name])
-        records = b"".join(
-            struct.pack("!HHHIH", 0xC00C, TYPE_A, 1, self.ttl, 4) + socket.inet_aton(address) for address in addresses)
+        records = b"".join(struct.pack("!HHHIH", 0xC00C, TYPE_A, 1, self.ttl, 4) + socket.inet_aton(address)
+                           for address in addresses)
         flags = 0x8180 | code
         return query[:2] + struct.pack("!HHHHH", flags, 1, len(addresses), 0, 0) + question + records

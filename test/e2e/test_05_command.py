@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from harness import Router, within
+from standin import RESET
 
 GOOD = """
 listen: 127.0.0.1:8080
@@ -115,3 +116,15 @@ limits: {{uri_size: 300}}
 """, limits_uri_size=400)
     assert router.get("/" + "x" * 350).status == 200
     assert router.get("/" + "x" * 450).status == 414
+
+
+@pytest.mark.parametrize("level, says_info, says_debug", [
+    ("error", False, False), ("warn", False, False), ("info", True, False), ("debug", True, True)])
+def test_the_log_says_as_much_as_wanted(standin, warmpath, level, says_info, says_debug):
+    bad, good = standin("bad"), standin("good")
+    bad.answer("/x", RESET)
+    router = warmpath(bad, good, log_level=level, workers=1)
+    for _ in range(4):
+        assert router.get("/x").status == 200
+    assert (" info " in router.stderr()) == says_info
+    assert (" debug " in router.stderr()) == says_debug

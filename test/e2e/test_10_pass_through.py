@@ -214,7 +214,8 @@ backends:
     assert {seen.header("authorization") for seen in b.requests} == {"Bearer of-b-alone"}
 
 
-@pytest.mark.parametrize("before, after", [([], "127.0.0.1"), (["10.1.2.3, 10.4.5.6"], "10.1.2.3, 10.4.5.6, 127.0.0.1")])
+@pytest.mark.parametrize("before, after", [
+    ([], "127.0.0.1"), (["10.1.2.3, 10.4.5.6"], "10.1.2.3, 10.4.5.6, 127.0.0.1")])
 def test_the_clients_address_is_told_where_wanted(standin, warmpath, before, after):
     engine = standin()
     router = warmpath(engine, forwarded_for=True)
@@ -535,11 +536,10 @@ def test_an_old_client_may_keep_its_connection(standin, warmpath):
         assert response.body == b"hello" and response.header("connection", "close").lower() == "close"
 
 
-@pytest.mark.parametrize("lines, body", [(("Content-Length: 5",), b"hello"), ((), b"hello")], ids=["sized", "to the end"])
-def test_an_old_backend_is_understood(standin, warmpath, lines, body):
+@pytest.mark.parametrize("line", [b"Content-Length: 5\r\n", b""], ids=["sized", "to the end"])
+def test_an_old_backend_is_understood(standin, warmpath, line):
     engine = standin()
-    engine.answer("/x", b"HTTP/1.0 200 OK\r\n" + "".join(line + "\r\n" for line in lines).encode() + b"\r\n" + body,
-                  0.02, CLOSE)
+    engine.answer("/x", b"HTTP/1.0 200 OK\r\n" + line + b"\r\nhello", 0.02, CLOSE)
     router = warmpath(engine)
     with router.connect() as client:
         for _ in range(3):

@@ -247,7 +247,8 @@ def test_damaged_requests_never_do_more_than_fail(pair):
     engine, router = pair
     rng = random.Random(20)
     seeds = [*VALID.values(), *MALFORMED.values()]
-    special = [b"\r", b"\n", b"\0", b" ", b":", b"\t", b"\r\n", b"\r\n\r\n", b";", b"0", b"\xff", b"Content-Length: 3\r\n"]
+    special = [b"\r", b"\n", b"\0", b" ", b":", b"\t", b"\r\n", b"\r\n\r\n", b";", b"0", b"\xff",
+               b"Content-Length: 3\r\n"]
     for number in range(400):
         data = bytearray(rng.choice(seeds))
         for _ in range(rng.randrange(1, 4)):

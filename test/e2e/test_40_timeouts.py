@@ -82,12 +82,12 @@ def test_a_client_that_reads_slowly_is_not_a_backend_that_is_silent(standin, war
         assert response.complete and len(response.body) == 300 * 65536
 
 
-@pytest.mark.parametrize("lines, end", [(("Transfer-Encoding: chunked",), LAST_CHUNK), (("Content-Length: 32768000",), b"")],
-                         ids=["chunked", "sized"])
-def test_a_client_that_never_reads_is_given_up(standin, warmpath, lines, end):
+@pytest.mark.parametrize("line, frame, end", [
+    ("Transfer-Encoding: chunked", chunk, LAST_CHUNK), ("Content-Length: 32768000", bytes, b"")],
+    ids=["chunked", "sized"])
+def test_a_client_that_never_reads_is_given_up(standin, warmpath, line, frame, end):
     engine = standin()
-    part = chunk(b"x" * 65536) if end else b"x" * 65536
-    engine.answer("/x", head(200, *lines), *[part] * 500, end)
+    engine.answer("/x", head(200, line), *[frame(b"x" * 65536)] * 500, end)
     router = warmpath(engine, timeouts_unread="500ms")
     with router.connect(receive_buffer=16384) as client:
         client.send(request("GET", "/x"))

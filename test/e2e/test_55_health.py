@@ -1,9 +1,10 @@
 """Which backends are asked: probes, ejection, and the way back."""
+import signal
 import time
 
 import pytest
 from client import request
-from harness import eventually, within
+from harness import EngineProcess, eventually, within
 from standin import RESET, STALL, Gate, json_answer, plain_answer
 
 PROBES = {"health_interval": "100ms", "health_timeout": "300ms", "health_rise": 2, "health_fall": 2,
@@ -134,6 +135,22 @@ def test_running_answers_survive_a_bad_probe(standin, warmpath):
         router.wait_state(a, "down")
         gate.open()
         assert client.read_response().body == b"done"
+
+
+def test_an_engine_that_froze_is_left_out_and_comes_back_when_it_thaws(standin, warmpath):
+    frozen, other = EngineProcess("frozen"), standin("other")
+    frozen.start()
+    try:
+        router = warmpath(frozen.url, other, **PROBES)
+        assert set(engines_of(router, 6)) == {"frozen", "other"}
+        frozen.process.send_signal(signal.SIGSTOP)
+        router.wait_state(frozen, "down")
+        assert set(engines_of(router, 6)) == {"other"}
+        frozen.process.send_signal(signal.SIGCONT)
+        router.wait_state(frozen, "up")
+        assert set(engines_of(router, 6)) == {"frozen", "other"}
+    finally:
+        frozen.kill()
 
 
 # Ejection.
