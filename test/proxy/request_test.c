@@ -258,7 +258,7 @@ TEST(bodies_beyond_the_memory_for_them_are_refused_until_some_is_free_again)
     struct peer *first = rig_connect(&rig);
     write_request(900000, 0);
     CHECK(peer_send_bytes(first, message, message_size - 1));
-    CHECK_EQ(rig_totals(&rig).body_memory, 1 << 20);
+    CHECK(rig_holds_bodies(&rig, 1 << 20));
     struct peer *second = rig_connect(&rig);
     CHECK(peer_send(second, refused));
     CHECK(peer_read_head(second, head, sizeof(head)));

@@ -278,6 +278,22 @@ bool rig_has_connections(struct rig *rig, uint32_t count)
     }
 }
 
+bool rig_holds_bodies(struct rig *rig, uint64_t size)
+{
+    uint64_t until_ns = patience();
+    uint64_t held;
+
+    while ((held = rig_totals(rig).body_memory) != size) {
+        if (clock_monotonic_ns() > until_ns) {
+            FAIL("%lu bytes are held for bodies, expected %lu", (unsigned long)held,
+                 (unsigned long)size);
+            return false;
+        }
+        poll(NULL, 0, 1);
+    }
+    return true;
+}
+
 bool rig_stop(struct rig *rig)
 {
     for (uint32_t i = 0; i < rig_peer_count_max; i++) {

@@ -96,6 +96,9 @@ bool rig_becomes_idle(struct rig *rig);
 // Waits until that many clients are connected.
 bool rig_has_connections(struct rig *rig, uint32_t count);
 
+// Waits until that much memory is charged for bodies: it grows as they arrive.
+bool rig_holds_bodies(struct rig *rig, uint64_t size);
+
 struct peer *rig_connect(struct rig *rig);
 
 // With a small receive buffer, so that what it does not read soon stops the proxy.
