@@ -89,7 +89,8 @@ headers: $(OUT)/build.ninja
 	tools/headers.py $(OUT)
 
 fuzz:
-	@$(MAKE) --no-print-directory BUILD=fuzz all
+	@$(MAKE) --no-print-directory BUILD=fuzz build/fuzz/build.ninja
+	@ninja -C build/fuzz $(patsubst fuzz/%.c,%,$(wildcard fuzz/*_fuzz.c))
 	@for target in build/fuzz/*_fuzz; do \
 	    name=$$(basename $$target _fuzz); mkdir -p build/fuzz/new/$$name; \
 	    $$target -max_total_time=$(SECONDS) -print_final_stats=1 \
