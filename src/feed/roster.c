@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-    // After a failure, when to ask DNS again.
-    dns_retry_ms = 2000,
+    // After a failure, when to try again: DNS, or to find room in the fleet.
+    retry_ms = 2000,
     url_size_max = 1024,
 };
 
@@ -27,20 +27,24 @@ struct origin {
     struct roster *roster;
     char *url;
     char *host;
-    char *api_key; // its own or the configuration's; NULL: none
+    char *pool_name;
+    char *api_key; // its own, or else the configuration's; NULL: there is none
     uint16_t port;
     bool tls;
+    bool has_own_key;
     bool from_config;
     bool in_new_config; // while a new configuration is applied
     bool is_name;
     bool has_resolved; // or failed to, once
     bool is_resolving;
     bool has_failed; // said so in the log
+    bool is_crowded; // some backend does not fit; said so in the log
     bool is_gone;    // to be freed when its query comes back
     uint32_t weight;
     uint32_t pool;
     char **models;
     uint32_t model_count;
+    struct address address; // unless is_name
     struct timer timer;
     struct backend *backends[dns_address_count_max];
     uint32_t backend_count;
@@ -55,6 +59,7 @@ struct roster {
     void *owner;
     struct dns *dns; // made when the first name needs it
     struct origin *origins;
+    struct origin *gone; // removed, each with a query under way
 };
 
 static char *copy_text(const char *text)
@@ -62,6 +67,15 @@ static char *copy_text(const char *text)
     char *copy = text == NULL ? NULL : strdup(text);
     ASSERT(text == NULL || copy != NULL);
     return copy;
+}
+
+static void free_key(struct origin *origin)
+{
+    if (origin->api_key != NULL) {
+        explicit_bzero(origin->api_key, strlen(origin->api_key));
+    }
+    free(origin->api_key);
+    origin->api_key = NULL;
 }
 
 static void drop_backend(struct origin *origin, uint32_t index)
@@ -75,7 +89,17 @@ static void drop_backend(struct origin *origin, uint32_t index)
     origin->backends[index] = origin->backends[--origin->backend_count];
 }
 
-static struct backend *add_backend(struct origin *origin, const struct address *address)
+static void note_crowd(struct origin *origin, const char *url)
+{
+    if (!origin->is_crowded) {
+        log_error("backend %s does not fit: limits.backends is %u", url,
+                  origin->roster->config->limits.backends);
+    }
+    origin->is_crowded = true;
+}
+
+// False when it does not fit.
+static bool add_backend(struct origin *origin, const struct address *address)
 {
     struct roster *roster = origin->roster;
     char url[url_size_max];
@@ -87,32 +111,28 @@ static struct backend *add_backend(struct origin *origin, const struct address *
         address_format_host(address, &text);
     }
     url[text.size] = '\0';
+    ASSERT(origin->backend_count < dns_address_count_max);
     struct backend *backend =
-        origin->backend_count == dns_address_count_max
-            ? NULL
-            : fleet_add(roster->fleet,
-                        &(struct fleet_spec){
-                            .url = url,
-                            .host = origin->host,
-                            .api_key =
-                                origin->api_key != NULL ? origin->api_key : roster->config->api_key,
-                            .port = origin->port,
-                            .tls = origin->tls,
-                            .weight = origin->weight,
-                            .pool = origin->pool,
-                            .address = *address,
-                            .models = (const char *const *)origin->models,
-                            .model_count = origin->model_count,
-                        });
+        fleet_add(roster->fleet, &(struct fleet_spec){
+                                     .url = url,
+                                     .host = origin->host,
+                                     .api_key = origin->api_key,
+                                     .port = origin->port,
+                                     .tls = origin->tls,
+                                     .weight = origin->weight,
+                                     .pool = origin->pool,
+                                     .address = *address,
+                                     .models = (const char *const *)origin->models,
+                                     .model_count = origin->model_count,
+                                 });
     if (backend == NULL) {
-        log_error("backend %s does not fit: limits.backends is %u", url,
-                  roster->config->limits.backends);
-        return NULL;
+        note_crowd(origin, url);
+        return false;
     }
     origin->backends[origin->backend_count++] = backend;
     log_info("backend %s joins the fleet", url);
     prober_watch(roster->prober, backend);
-    return backend;
+    return true;
 }
 
 static bool answer_has(const struct dns_answer *answer, const struct address *address)
@@ -135,8 +155,11 @@ static bool origin_has(const struct origin *origin, const struct address *addres
     return false;
 }
 
-static void follow(struct origin *origin, const struct dns_answer *answer)
+// False when not all fit.
+static bool follow(struct origin *origin, const struct dns_answer *answer)
 {
+    bool all_fit = true;
+
     for (uint32_t i = origin->backend_count; i-- > 0;) {
         if (!answer_has(answer, &origin->backends[i]->address)) {
             drop_backend(origin, i);
@@ -144,10 +167,20 @@ static void follow(struct origin *origin, const struct dns_answer *answer)
     }
     for (uint32_t i = 0; i < answer->address_count; i++) {
         if (!origin_has(origin, &answer->addresses[i])) {
-            add_backend(origin, &answer->addresses[i]);
+            all_fit &= add_backend(origin, &answer->addresses[i]);
         }
     }
+    origin->is_crowded = !all_fit;
     origin->roster->changed(origin->roster->owner);
+    return all_fit;
+}
+
+static void unlink_from(struct origin **link, const struct origin *origin)
+{
+    while (*link != origin) {
+        link = &(*link)->next;
+    }
+    *link = origin->next;
 }
 
 static void origin_free(struct origin *origin)
@@ -159,7 +192,8 @@ static void origin_free(struct origin *origin)
     free(origin->models);
     free(origin->url);
     free(origin->host);
-    free(origin->api_key);
+    free(origin->pool_name);
+    free_key(origin);
     free(origin);
 }
 
@@ -167,11 +201,12 @@ static void resolved(void *owner, const struct dns_answer *answer)
 {
     struct origin *origin = owner;
     const struct config *config = origin->roster->config;
-    uint32_t wait_ms = dns_retry_ms;
+    uint32_t wait_ms = retry_ms;
 
     origin->is_resolving = false;
     origin->has_resolved = true;
     if (origin->is_gone) {
+        unlink_from(&origin->roster->gone, origin);
         origin_free(origin);
         return;
     }
@@ -180,7 +215,10 @@ static void resolved(void *owner, const struct dns_answer *answer)
         wait_ms = answer->ttl_ms;
         wait_ms = wait_ms < config->dns.ttl_min ? config->dns.ttl_min : wait_ms;
         wait_ms = wait_ms > config->dns.ttl_max ? config->dns.ttl_max : wait_ms;
-        follow(origin, answer);
+        // Room is made soon after a backend has left.
+        if (!follow(origin, answer) && wait_ms > retry_ms) {
+            wait_ms = retry_ms;
+        }
     } else if (!origin->has_failed) {
         origin->has_failed = true;
         log_warn("%s does not resolve: %s; %u known addresses stay", origin->host, answer->why,
@@ -200,20 +238,42 @@ static const char *servers_of(const struct config *config, char *space, size_t s
     return text.size > 0 ? space : NULL;
 }
 
-static void resolve(struct timer *timer)
+static void resolve(struct origin *origin)
 {
-    struct origin *origin = CONTAINER_OF(timer, struct origin, timer);
     struct roster *roster = origin->roster;
     char servers[1024];
     struct dns_options options = {.servers = servers_of(roster->config, servers, sizeof(servers))};
 
     if (roster->dns == NULL && dns_create(roster->loop, &options, &roster->dns) != STATUS_OK) {
         log_error("DNS cannot be set up, %s waits", origin->host);
-        loop_arm(roster->loop, timer, dns_retry_ms);
+        loop_arm(roster->loop, &origin->timer, retry_ms);
         return;
     }
     origin->is_resolving = true;
     dns_resolve(roster->dns, origin->host, origin->port, resolved, origin);
+}
+
+// Brings the backends of an origin into the fleet: now, or when DNS has answered, or when there is
+// room.
+static void settle(struct timer *timer)
+{
+    struct origin *origin = CONTAINER_OF(timer, struct origin, timer);
+
+    loop_disarm(origin->roster->loop, timer);
+    if (origin->is_resolving) {
+        return; // and will be settled by the answer
+    }
+    if (origin->is_name) {
+        resolve(origin);
+        return;
+    }
+    origin->has_resolved = true;
+    if (!add_backend(origin, &origin->address)) {
+        loop_arm(origin->roster->loop, timer, retry_ms);
+        return;
+    }
+    origin->is_crowded = false;
+    origin->roster->changed(origin->roster->owner);
 }
 
 static struct origin *origin_find(const struct roster *roster, const char *url)
@@ -225,25 +285,23 @@ static struct origin *origin_find(const struct roster *roster, const char *url)
     return origin;
 }
 
-static const char *key_of(const struct roster *roster, const struct config_backend *spec)
-{
-    return spec->api_key != NULL ? spec->api_key : roster->config->api_key;
-}
-
 static struct origin *origin_add(struct roster *roster, const struct config_backend *spec)
 {
+    const struct config *config = roster->config;
     struct origin *origin = calloc(1, sizeof(*origin));
     ASSERT(origin != NULL);
     *origin = (struct origin){
         .roster = roster,
         .url = copy_text(spec->url),
         .host = copy_text(spec->host),
-        .api_key = copy_text(key_of(roster, spec)),
+        .pool_name = copy_text(config->pools[spec->pool].name),
+        .api_key = copy_text(spec->api_key != NULL ? spec->api_key : config->api_key),
         .port = spec->port,
         .tls = spec->tls,
+        .has_own_key = spec->api_key != NULL,
         .weight = spec->weight,
         .pool = spec->pool,
-        .timer.fire = resolve,
+        .timer.fire = settle,
     };
     origin->models = calloc(spec->models.count + 1, sizeof(char *));
     ASSERT(origin->models != NULL);
@@ -256,47 +314,48 @@ static struct origin *origin_add(struct roster *roster, const struct config_back
         link = &(*link)->next;
     }
     *link = origin;
-    struct address address;
-    if (address_from_literal(spec->host, spec->port, &address) == STATUS_OK) {
-        origin->has_resolved = true;
-        add_backend(origin, &address);
-    } else {
-        origin->is_name = true;
-        resolve(&origin->timer);
-    }
+    origin->is_name = address_from_literal(spec->host, spec->port, &origin->address) != STATUS_OK;
+    settle(&origin->timer);
     return origin;
+}
+
+static void drop_backends(struct origin *origin)
+{
+    while (origin->backend_count > 0) {
+        drop_backend(origin, origin->backend_count - 1);
+    }
 }
 
 static void origin_remove(struct origin *origin)
 {
     struct roster *roster = origin->roster;
-    struct origin **link = &roster->origins;
 
-    while (*link != origin) {
-        link = &(*link)->next;
-    }
-    *link = origin->next;
-    while (origin->backend_count > 0) {
-        drop_backend(origin, origin->backend_count - 1);
-    }
+    unlink_from(&roster->origins, origin);
+    drop_backends(origin);
     loop_disarm(roster->loop, &origin->timer);
     if (origin->is_resolving) {
         origin->is_gone = true; // freed when the query comes back
+        origin->next = roster->gone;
+        roster->gone = origin;
     } else {
         origin_free(origin);
     }
 }
 
+static bool has_key(const struct origin *origin, const char *key)
+{
+    return strcmp(origin->api_key == NULL ? "" : origin->api_key, key == NULL ? "" : key) == 0;
+}
+
 // Whether the backends of an origin can stay as they are under a new line of configuration.
 static bool is_same(const struct origin *origin, const struct config_backend *spec)
 {
+    const char *key = spec->api_key != NULL ? spec->api_key : origin->roster->config->api_key;
     bool same = origin->pool == spec->pool && origin->model_count == spec->models.count;
     for (uint32_t i = 0; same && i < spec->models.count; i++) {
         same = strcmp(origin->models[i], spec->models.items[i]) == 0;
     }
-    const char *key = key_of(origin->roster, spec);
-    return same &&
-           strcmp(origin->api_key == NULL ? "" : origin->api_key, key == NULL ? "" : key) == 0;
+    return same && has_key(origin, key);
 }
 
 static void apply(struct roster *roster, const struct config_backend *spec)
@@ -314,8 +373,54 @@ static void apply(struct roster *roster, const struct config_backend *spec)
         fleet_set_weight(roster->fleet, origin->backends[i], spec->weight);
     }
     origin->weight = spec->weight;
+    origin->has_own_key = spec->api_key != NULL;
     origin->from_config = true;
     origin->in_new_config = true;
+}
+
+static uint32_t pool_find(const struct config *config, const char *name)
+{
+    uint32_t pool = 0;
+    while (pool < config->pool_count && strcmp(config->pools[pool].name, name) != 0) {
+        pool++;
+    }
+    return pool;
+}
+
+// What an operator added stays, in the pool of that name, which may have another number now, and
+// with the key that now holds.  Backends do not change, so they are replaced where that differs.
+static void keep_added(struct origin *origin)
+{
+    const struct config *config = origin->roster->config;
+    uint32_t pool = pool_find(config, origin->pool_name);
+
+    if (pool == config->pool_count) {
+        log_warn("backend %s goes with its pool %s", origin->url, origin->pool_name);
+        origin_remove(origin);
+        return;
+    }
+    if (pool == origin->pool && (origin->has_own_key || has_key(origin, config->api_key))) {
+        return;
+    }
+    origin->pool = pool;
+    if (!origin->has_own_key) {
+        free_key(origin);
+        origin->api_key = copy_text(config->api_key);
+    }
+    drop_backends(origin);
+    settle(&origin->timer);
+}
+
+// Pools that there were before and are not any more must not keep their models.
+static void set_pool_models(const struct roster *roster)
+{
+    static const struct config_list none;
+
+    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
+        const struct config_list *models =
+            i < roster->config->pool_count ? &roster->config->pools[i].models : &none;
+        fleet_set_pool_models(roster->fleet, i, (const char *const *)models->items, models->count);
+    }
 }
 
 void roster_set_config(struct roster *roster, const struct config *config)
@@ -324,17 +429,16 @@ void roster_set_config(struct roster *roster, const struct config *config)
     for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
         origin->in_new_config = false;
     }
-    for (uint32_t i = 0; i < config->pool_count; i++) {
-        fleet_set_pool_models(roster->fleet, i, (const char *const *)config->pools[i].models.items,
-                              config->pools[i].models.count);
-    }
+    set_pool_models(roster);
     for (uint32_t i = 0; i < config->backend_count; i++) {
         apply(roster, &config->backends[i]);
     }
     struct origin *origin = roster->origins;
     while (origin != NULL) {
         struct origin *next = origin->next;
-        if (origin->from_config && !origin->in_new_config) {
+        if (!origin->from_config) {
+            keep_added(origin);
+        } else if (!origin->in_new_config) {
             origin_remove(origin);
         }
         origin = next;
@@ -367,7 +471,12 @@ void roster_destroy(struct roster **roster_ptr)
     if (roster == NULL) {
         return;
     }
-    dns_destroy(&roster->dns); // drops the open queries, so nobody is gone but not freed
+    dns_destroy(&roster->dns); // drops the open queries: nobody comes back for those that are gone
+    while (roster->gone != NULL) {
+        struct origin *origin = roster->gone;
+        roster->gone = origin->next;
+        origin_free(origin);
+    }
     while (roster->origins != NULL) {
         struct origin *origin = roster->origins;
         origin->is_resolving = false;

@@ -6,6 +6,7 @@
 // An origin is one line of the configuration or one call of the admin API.  An origin with an
 // address is one backend.  An origin with a DNS name is one backend for each address of the name,
 // followed as the records expire; while a name does not resolve, the last known addresses stay.
+// What does not fit limits.backends waits until there is room.
 //
 //     http://10.0.0.7:8000      -> http://10.0.0.7:8000
 //     http://engines:8000       -> http://engines:8000#10.0.0.7, http://engines:8000#10.0.0.8
@@ -38,14 +39,18 @@ struct roster_options {
 // NULL when memory is short.  The backends of the configuration are in the fleet when it returns,
 // those behind names as soon as DNS answers.
 struct roster *roster_create(const struct roster_options *options);
+
+// Between turns of the loop only.  Clears the caller's pointer, which may be NULL.
 void roster_destroy(struct roster **roster);
 
 // A new configuration: its backends come, those that only the old one had go, others stay as they
-// are, with their new weights.
+// are, with their new weights.  A line whose pool, models or key changed is a new backend.  What
+// operators added stays for as long as its pool does.  dns.servers is read once, at the first name.
 void roster_set_config(struct roster *roster, const struct config *config);
 
-// For the admin API.  MALFORMED: the url is there already.  EXHAUSTED: limits.backends.  The backend
-// is `*out`, NULL for a name that has yet to be resolved.
+// For the admin API.  `spec->pool` counts in the configuration in force.  MALFORMED: the url is there
+// already.  EXHAUSTED: limits.backends.  The backend is `*out`, NULL for a name that has yet to be
+// resolved; untouched on failure.
 enum status roster_add(struct roster *roster, const struct config_backend *spec,
                        struct backend **out);
 
