@@ -527,7 +527,7 @@ TEST(a_url_is_there_once)
     scene_close(&scene);
 }
 
-TEST(an_added_name_is_resolved_and_its_backends_are_the_records_business)
+TEST(an_added_name_is_resolved_and_goes_with_any_of_its_backends)
 {
     struct scene scene;
     struct backend *backend = (struct backend *)&scene; // anything but NULL
@@ -537,6 +537,18 @@ TEST(an_added_name_is_resolved_and_its_backends_are_the_records_business)
     scene_start(&scene);
     CHECK_EQ(roster_add(scene.roster, &spec, &backend), STATUS_OK);
     CHECK(backend == NULL);
+    TURN_UNTIL(&scene, fleet_is(&scene, engines_one_and_two));
+    CHECK_EQ(roster_remove(scene.roster, fleet_at(scene.fleet, 1)), STATUS_OK);
+    CHECK_STR(fleet_text(&scene), "");
+    scene_close(&scene);
+}
+
+TEST(the_backends_of_a_configured_name_are_the_records_business)
+{
+    struct scene scene;
+    scene_open(&scene, "backends: ['http://engines.test:8000']");
+    set_records(&scene, one_and_two, 2);
+    scene_start(&scene);
     TURN_UNTIL(&scene, fleet_is(&scene, engines_one_and_two));
     for (uint32_t i = 0; i < 2; i++) {
         CHECK_EQ(roster_remove(scene.roster, fleet_at(scene.fleet, i)), STATUS_MALFORMED);
