@@ -1,5 +1,6 @@
 """The router as a process, and the small things every test needs: ports, bounded waits."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -41,15 +42,24 @@ def eventually(condition, what, seconds=5.0):
         time.sleep(0.01)
 
 
+def shuffled_ports():
+    """Without end, all ports of this process: each of the processes that share a run has its own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    ports = list(range(12000 + worker % 16, 32000, 16))
+    random.shuffle(ports)
+    return itertools.cycle(ports)
+
+
+PORTS = shuffled_ports()
+
+
 def free_port(host="127.0.0.1"):
     """A port to be bound later.
 
-    Stand-ins bind to port 0, but the router is told its port, and a stand-in that is stopped for a while
-    must find its own again: those are taken from below the kernel's range, where no outgoing connection
-    can settle in the meantime.
+    The router is told its port, and a stand-in that was stopped for a while must find its own again: so
+    ports come from below the kernel's range, where no outgoing connection can settle in the meantime.
     """
-    while True:
-        port = random.randrange(12000, 32000)
+    for port in PORTS:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as sock, contextlib.suppress(OSError):
             sock.bind((host, port))
             return port
