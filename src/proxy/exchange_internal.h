@@ -61,6 +61,7 @@ struct exchange {
     struct worker *worker;
     struct client *client;
     enum phase phase;
+    enum phase awaited; // what no byte of the answer has moved for since; PHASE_HEADER: nothing
     uint64_t request_deadline_ms; // UINT64_MAX: none
 
     // The request, until its answer begins.
@@ -99,9 +100,8 @@ struct exchange {
     enum http_framing framing;
     uint64_t answer_left; // HTTP_LENGTH
     struct chunked answer_chunks;
-    enum phase awaited; // what no byte has moved for since; PHASE_HEADER: nothing
-    size_t unsent;      // bytes that wait in the kernel for the client, when last asked
-    bool has_begun;     // a byte of the answer may have reached the client
+    size_t unsent;  // bytes that wait in the kernel for the client, when last asked
+    bool has_begun; // a byte of the answer may have reached the client
     bool is_event_stream;
     bool answer_is_fault; // 500, 502, 504
     bool upstream_is_reusable;
