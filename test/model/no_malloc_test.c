@@ -80,6 +80,16 @@ void __wrap_free(void *bytes)
 static struct rig rig;
 static struct peer *backends[backend_peer_count_max];
 
+static uint32_t free_place(void)
+{
+    uint32_t place = 0;
+    while (place < backend_peer_count_max && backends[place] != NULL) {
+        place++;
+    }
+    ASSERT(place < backend_peer_count_max);
+    return place;
+}
+
 // The connection to a backend that has something to read; new ones are accepted as they come.
 static struct peer *await_request(void)
 {
@@ -106,13 +116,8 @@ static struct peer *await_request(void)
             backends[i] = NULL;
         }
         for (uint32_t i = 0; i < rig.backend_count; i++) {
-            uint32_t place = 0;
-            while (place < backend_peer_count_max && backends[place] != NULL) {
-                place++;
-            }
             if ((waits[backend_peer_count_max + i].revents & POLLIN) != 0) {
-                ASSERT(place < backend_peer_count_max);
-                backends[place] = rig_accept(&rig, i);
+                backends[free_place()] = rig_accept(&rig, i);
             }
         }
     }

@@ -291,7 +291,7 @@ TEST(a_backend_may_answer_before_it_has_read_the_body)
     for (uint32_t i = 0; i < 3; i++) {
         struct peer *client = rig_connect(&rig);
         CHECK(peer_send(client, head));
-        CHECK_EQ(peer_fill(client, body_size), body_size);
+        CHECK(peer_send_zeros(client, body_size));
         struct peer *backend = rig_accept(&rig, 0);
         CHECK(peer_read_head(backend, seen, sizeof(seen)));
         CHECK_STR(seen, head);

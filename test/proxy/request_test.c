@@ -62,9 +62,14 @@ static bool passes(struct peer *client, struct peer **backend, size_t size, size
     }
     *backend = *backend == NULL ? rig_accept(&rig, 0) : *backend;
     write_request(size, chunk_size == 0 ? 0 : size + 1); // chunks are put together
-    return peer_expect_bytes(*backend, message, message_size) && peer_send(*backend, RIG_OK) &&
-           peer_expect(client, RIG_OK) && peer_expect(*backend, RIG_GET) &&
-           peer_send(*backend, RIG_OK) && peer_expect(client, RIG_OK) && rig_becomes_idle(&rig);
+    bool passed = peer_expect_bytes(*backend, message, message_size) &&
+                  peer_send(*backend, RIG_OK) && peer_expect(client, RIG_OK) &&
+                  peer_expect(*backend, RIG_GET) && peer_send(*backend, RIG_OK) &&
+                  peer_expect(client, RIG_OK) && rig_becomes_idle(&rig);
+    if (!passed) {
+        printf("# a body of %zu in chunks of %zu\n", size, chunk_size);
+    }
+    return passed;
 }
 
 TEST(bodies_of_every_size_arrive_whole_and_leave_the_next_request_alone)
@@ -85,13 +90,9 @@ TEST(bodies_of_every_size_arrive_whole_and_leave_the_next_request_alone)
     CHECK(rig_start(&rig, &(struct rig_options){0}));
     rig_noise(body, sizeof(body), 1);
     struct peer *client = rig_connect(&rig);
-    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
-        for (size_t k = 0; k < ARRAY_COUNT(chunk_sizes); k++) {
-            if (!passes(client, &backend, sizes[i], chunk_sizes[k])) {
-                printf("# a body of %zu in chunks of %zu\n", sizes[i], chunk_sizes[k]);
-                CHECK(false);
-            }
-        }
+    size_t each = ARRAY_COUNT(chunk_sizes);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes) * each; i++) {
+        CHECK(passes(client, &backend, sizes[i / each], chunk_sizes[i % each]));
     }
     CHECK_EQ(rig_totals(&rig).problem_count, 0);
     CHECK(rig_stop(&rig));
@@ -401,12 +402,11 @@ TEST(a_head_that_is_no_head_is_told_what_it_is)
         CHECK(peer_expect_end(client));
         peer_close(client);
     }
-    memset(large, 'x', sizeof(large) - 1);
-    memcpy(large, "GET /", 5);
+    snprintf(large, sizeof(large), "GET /%039000d", 0);
     struct peer *client = rig_connect(&rig);
     CHECK(peer_send(client, large));
     CHECK(peer_expect_problem(client, 414, "uri_too_long"));
-    memcpy(large, "GET / HTTP/1.1\r\nhost: h\r\nx: ", 28);
+    snprintf(large, sizeof(large), "GET / HTTP/1.1\r\nhost: h\r\nx: %039000d", 0);
     client = rig_connect(&rig);
     CHECK(peer_send(client, large));
     CHECK(peer_expect_problem(client, 431, "header_too_large"));

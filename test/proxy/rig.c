@@ -337,17 +337,16 @@ bool rig_replan(struct rig *rig, const char *lines)
 
 static struct peer *peer_of(struct rig *rig, int fd, const char *what)
 {
+    uint32_t place = 0;
     int on = 1;
 
-    for (uint32_t i = 0; i < rig_peer_count_max; i++) {
-        if (rig->peers[i].fd == -1) {
-            ASSERT(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
-            rig->peers[i] = (struct peer){.rig = rig, .fd = fd, .what = what};
-            return &rig->peers[i];
-        }
+    while (place < rig_peer_count_max && rig->peers[place].fd != -1) {
+        place++;
     }
-    ASSERT(false);
-    return NULL;
+    ASSERT(place < rig_peer_count_max);
+    ASSERT(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
+    rig->peers[place] = (struct peer){.rig = rig, .fd = fd, .what = what};
+    return &rig->peers[place];
 }
 
 static struct peer *connect_with(struct rig *rig, int receive_size)
@@ -491,6 +490,19 @@ bool peer_send_bytes(struct peer *peer, const void *bytes, size_t size)
         }
     }
     return true;
+}
+
+bool peer_send_zeros(struct peer *peer, size_t size)
+{
+    static const uint8_t zeros[portion_size];
+    bool sent = true;
+
+    while (sent && size > 0) {
+        size_t part = size < sizeof(zeros) ? size : sizeof(zeros);
+        sent = peer_send_bytes(peer, zeros, part);
+        size -= part;
+    }
+    return sent;
 }
 
 bool peer_send(struct peer *peer, const char *text)
@@ -737,17 +749,13 @@ size_t peer_fill(struct peer *peer, size_t most)
     size_t sent = 0;
 
     while (peer != NULL && sent < most) {
-        size_t left = most - sent;
-        ssize_t moved =
-            send(peer->fd, zeros, left < sizeof(zeros) ? left : sizeof(zeros), MSG_NOSIGNAL);
-        if (moved > 0) {
-            sent += (size_t)moved;
-        } else if (moved == -1 && errno != EAGAIN) {
-            break;
-        } else if (!wait_for(peer->fd, POLLOUT,
-                             clock_monotonic_ns() + (uint64_t)stuck_ms * 1000000)) {
+        size_t part = most - sent < sizeof(zeros) ? most - sent : sizeof(zeros);
+        uint64_t until_ns = clock_monotonic_ns() + (uint64_t)stuck_ms * 1000000;
+        ssize_t moved = send(peer->fd, zeros, part, MSG_NOSIGNAL);
+        if (moved == -1 && (errno != EAGAIN || !wait_for(peer->fd, POLLOUT, until_ns))) {
             break;
         }
+        sent += moved > 0 ? (size_t)moved : 0;
     }
     return sent;
 }

@@ -43,15 +43,15 @@ struct rig_backend {
 };
 
 struct rig {
-    bool running;
-    struct config *config;
     struct reclaim reclaim;
+    struct config *config;
     struct fleet *fleet;
     struct proxy *proxy;
-    uint16_t port;
     struct rig_backend backends[rig_backend_count_max];
-    uint32_t backend_count;
     struct peer peers[rig_peer_count_max];
+    uint32_t backend_count;
+    uint16_t port;
+    bool running;
 };
 
 struct rig_options {
@@ -123,6 +123,7 @@ bool rig_ask(struct rig *rig, const char *request, struct rig_pair *out);
 
 bool peer_send(struct peer *peer, const char *text);
 bool peer_send_bytes(struct peer *peer, const void *bytes, size_t size);
+bool peer_send_zeros(struct peer *peer, size_t size);
 
 // Exactly these bytes come next.
 bool peer_expect(struct peer *peer, const char *text);

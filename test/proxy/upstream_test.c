@@ -114,64 +114,76 @@ TEST(connections_to_a_backend_that_leaves_the_fleet_are_closed)
     CHECK(rig_stop(&rig));
 }
 
+// Removes the backend and puts another into its slot, which is free as soon as the worker has let go
+// of the old one, and not before: the sanitizers look.
+static bool replace_backend(uint32_t slot)
+{
+    char url[rig_url_size];
+    struct fleet_spec spec = rig_spec(&rig, 0, url);
+    struct backend **place = &rig.backends[0].backend;
+
+    fleet_remove(rig.fleet, *place);
+    bool published = fleet_publish(rig.fleet);
+    proxy_wake(rig.proxy);
+    while (published &&
+           ((*place = fleet_add(rig.fleet, &spec)) == NULL || (*place)->slot != slot)) {
+        if (*place != NULL) {
+            fleet_remove(rig.fleet, *place);
+        }
+        published = rig_publish(&rig);
+        fleet_reclaim(rig.fleet);
+    }
+    return published && rig_publish(&rig);
+}
+
 TEST(a_backend_in_the_place_of_another_does_not_get_its_connections)
 {
     CHECK(rig_start(&rig, &(struct rig_options){0}));
     struct peer *client = rig_connect(&rig);
     for (uint32_t i = 0; i < 100; i++) {
-        char url[rig_url_size];
-        struct fleet_spec spec = rig_spec(&rig, 0, url);
         struct peer *backend = NULL;
-        struct backend *old = rig.backends[0].backend;
-        uint32_t slot = old->slot;
         CHECK(serve(client, &backend));
-        fleet_remove(rig.fleet, old);
-        rig.backends[0].backend = NULL;
-        CHECK(fleet_publish(rig.fleet));
-        proxy_wake(rig.proxy);
-        // Freed as soon as the worker has let go of it, and not before: the sanitizers look.
-        while (rig.backends[0].backend == NULL || rig.backends[0].backend->slot != slot) {
-            fleet_reclaim(rig.fleet);
-            if (rig.backends[0].backend != NULL) {
-                fleet_remove(rig.fleet, rig.backends[0].backend);
-            }
-            rig.backends[0].backend = fleet_add(rig.fleet, &spec);
-            CHECK(rig.backends[0].backend != NULL || rig_publish(&rig));
-        }
-        CHECK(rig_publish(&rig));
+        CHECK(replace_backend(rig.backends[0].backend->slot));
         CHECK(peer_expect_end(backend));
         peer_close(backend);
     }
     CHECK(rig_stop(&rig));
 }
 
+enum { wave_size = 8 };
+
+// As many requests as are allowed, all at one backend, each on a connection of its own.
+static bool serve_wave(struct peer *const clients[wave_size], uint32_t index)
+{
+    struct peer *backends[wave_size];
+    bool good = true;
+
+    for (uint32_t i = 0; i < rig.backend_count; i++) {
+        fleet_set_draining(rig.fleet, rig.backends[i].backend, i != index);
+    }
+    good = rig_publish(&rig);
+    for (uint32_t i = 0; good && i < wave_size; i++) {
+        good = peer_send(clients[i], RIG_GET);
+        backends[i] = rig_accept(&rig, index);
+        good = good && peer_expect(backends[i], RIG_GET);
+    }
+    for (uint32_t i = 0; good && i < wave_size; i++) {
+        good = peer_send(backends[i], RIG_OK) && peer_expect(clients[i], RIG_OK);
+    }
+    return good && rig_becomes_idle(&rig);
+}
+
 TEST(connections_that_rest_leave_room_for_those_that_are_needed)
 {
-    enum { count = 8, backend_count = 4 };
-    struct peer *clients[count];
-    struct peer *backends[count];
+    struct peer *clients[wave_size];
     CHECK(rig_start(&rig, &(struct rig_options){.config = "limits: {requests: 8, backends: 4}\n"
                                                           "timeouts: {backend_keepalive: 1h}",
-                                                .backend_count = backend_count}));
-    for (uint32_t i = 0; i < count; i++) {
+                                                .backend_count = 4}));
+    for (uint32_t i = 0; i < wave_size; i++) {
         clients[i] = rig_connect(&rig);
     }
-    // All requests at one backend, then all at the next: each time the connections are kept.
-    for (uint32_t round = 0; round < backend_count; round++) {
-        for (uint32_t i = 0; i < backend_count; i++) {
-            fleet_set_draining(rig.fleet, rig.backends[i].backend, i != round);
-        }
-        CHECK(rig_publish(&rig));
-        for (uint32_t i = 0; i < count; i++) {
-            CHECK(peer_send(clients[i], RIG_GET));
-            backends[i] = rig_accept(&rig, round);
-            CHECK(peer_expect(backends[i], RIG_GET));
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            CHECK(peer_send(backends[i], RIG_OK));
-            CHECK(peer_expect(clients[i], RIG_OK));
-        }
-        CHECK(rig_becomes_idle(&rig));
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK(serve_wave(clients, i));
     }
     CHECK_EQ(rig_totals(&rig).problem_count, 0);
     CHECK(rig_stop(&rig));
