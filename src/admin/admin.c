@@ -94,6 +94,14 @@ static void refuse(struct text *out, enum http_problem problem, const char *deta
                         out);
 }
 
+static enum http_problem what_is_too_large(const struct connection *c)
+{
+    if (c->head.target_is_long) {
+        return HTTP_PROBLEM_LONG_URI;
+    }
+    return c->head.size == 0 ? HTTP_PROBLEM_LARGE_HEAD : HTTP_PROBLEM_LARGE_BODY;
+}
+
 static void make_answer(struct connection *c, enum status status)
 {
     struct admin *admin = c->admin;
@@ -105,7 +113,7 @@ static void make_answer(struct connection *c, enum status status)
     if (status == STATUS_MALFORMED) {
         refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
     } else if (status == STATUS_TOO_LARGE) {
-        refuse(&out, HTTP_PROBLEM_LARGE_BODY, "");
+        refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
     } else if (!slice_is(http_head_path(&c->head), "/health") && !token_is_good(c)) {
         refuse(&out, HTTP_PROBLEM_UNAUTHORIZED, "");
     } else {

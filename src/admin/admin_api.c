@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "config/endpoint.h"
+#include "config/option_kind.h"
 #include "feed/roster.h"
 #include "fleet/fleet.h"
 #include "http/problem.h"
@@ -40,8 +41,6 @@ static void problem(const struct call *call, enum http_problem which, const char
         call->out);
 }
 
-// Writes a head with the length of the document that `write` makes.  The document is written first,
-// behind the room for the head, and the head is put in front of it.
 static void document(const struct call *call, uint16_t status, struct slice json)
 {
     struct text *out = call->out;
@@ -212,16 +211,29 @@ static bool read_models(const struct call *call, const cJSON *list, struct addit
     bool good = cJSON_IsArray(list);
     cJSON_ArrayForEach(item, list)
     {
-        good = good && cJSON_IsString(item) && out->spec.models.count < backend_models_max;
+        good = good && cJSON_IsString(item) && item->valuestring[0] != '\0' &&
+               out->spec.models.count < backend_models_max;
         if (good) {
             out->models[out->spec.models.count++] = item->valuestring;
         }
     }
     out->spec.models.items = out->models;
     if (!good) {
-        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "models must be a list of strings");
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "models must be a list of at most 256 names");
     }
     return good;
+}
+
+// It ends up in a header of every request to the backend.
+static bool read_key(const struct call *call, const cJSON *item, struct addition *out)
+{
+    if (!cJSON_IsString(item) || !config_secret_is_sound(slice_str(item->valuestring))) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT,
+                "api_key must be visible ASCII characters without spaces");
+        return false;
+    }
+    out->spec.api_key = item->valuestring;
+    return true;
 }
 
 static bool read_addition(const struct call *call, const cJSON *object, struct addition *out)
@@ -243,8 +255,8 @@ static bool read_addition(const struct call *call, const cJSON *object, struct a
             good = read_pool(call, item, out);
         } else if (strcmp(item->string, "models") == 0) {
             good = read_models(call, item, out);
-        } else if (strcmp(item->string, "api_key") == 0 && cJSON_IsString(item)) {
-            out->spec.api_key = item->valuestring;
+        } else if (strcmp(item->string, "api_key") == 0) {
+            good = read_key(call, item, out);
         } else {
             problem(call, HTTP_PROBLEM_BAD_DOCUMENT, item->string);
             return false;
@@ -261,8 +273,13 @@ static bool read_addition(const struct call *call, const cJSON *object, struct a
 static cJSON *read_body(const struct call *call)
 {
     struct slice body = call->request->body;
-    cJSON *object = cJSON_ParseWithLength((const char *)body.bytes, body.size);
-    if (!cJSON_IsObject(object)) {
+    const char *end = NULL;
+    cJSON *object = cJSON_ParseWithLengthOpts((const char *)body.bytes, body.size, &end, false);
+    const char *body_end = (const char *)body.bytes + body.size;
+    while (object != NULL && end < body_end && memchr(" \t\r\n", *end, 4) != NULL) {
+        end++;
+    }
+    if (!cJSON_IsObject(object) || end != body_end) {
         cJSON_Delete(object);
         problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "it is not a JSON object");
         return NULL;

@@ -1,5 +1,521 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/admin_api.h"
+
+#include "admin/keeper_scene.h"
+#include "base/text.h"
 #include "test.h"
-TEST(x)
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+// The last answer.
+static struct {
+    char bytes[65536];
+    size_t size;
+    int status;
+    cJSON *json; // NULL: there is no document
+    char message[512];
+} answer;
+
+static void close_all(struct scene *scene)
 {
-    CHECK(1);
+    cJSON_Delete(answer.json);
+    answer.json = NULL;
+    scene_close(scene);
+}
+
+// What a keeper does after a change.
+static const struct fleet_view *publish(struct scene *scene)
+{
+    ASSERT(fleet_publish(scene->fleet));
+    fleet_reclaim(scene->fleet);
+    return fleet_view(scene->fleet);
+}
+
+// Every answer is one whole message that ends the connection.
+static void read_answer(void)
+{
+    answer.bytes[answer.size] = '\0';
+    cJSON_Delete(answer.json);
+    answer.json = NULL;
+    answer.message[0] = '\0';
+    ASSERT(sscanf(answer.bytes, "HTTP/1.1 %3d ", &answer.status) == 1);
+    const char *body = strstr(answer.bytes, "\r\n\r\n");
+    ASSERT(body != NULL && strstr(answer.bytes, "\r\nconnection: close\r\n") != NULL);
+    body += 4;
+    const char *length = strstr(answer.bytes, "\r\ncontent-length: ");
+    if (answer.status == 204) {
+        ASSERT(length == NULL && *body == '\0');
+        return;
+    }
+    ASSERT(length != NULL &&
+           strstr(answer.bytes, "\r\ncontent-type: application/json\r\n") != NULL);
+    ASSERT(strtoul(length + 18, NULL, 10) == strlen(body));
+    answer.json = cJSON_Parse(body);
+    ASSERT(cJSON_IsObject(answer.json));
+    const cJSON *error = cJSON_GetObjectItem(answer.json, "error");
+    if (error != NULL) {
+        snprintf(answer.message, sizeof(answer.message), "%s",
+                 cJSON_GetStringValue(cJSON_GetObjectItem(error, "message")));
+    }
+}
+
+static int call_with(struct scene *scene, const char *method, const char *path, const char *body,
+                     size_t capacity)
+{
+    struct text out = text_over(answer.bytes, capacity);
+    struct admin_request request = {
+        .method = slice_str(method), .path = slice_str(path), .body = slice_str(body)};
+    admin_api_answer(&scene->options, &request, loop_now_ms(scene->loop), 61999, &out);
+    ASSERT(!out.overflow);
+    answer.size = out.size;
+    read_answer();
+    return answer.status;
+}
+
+static int call(struct scene *scene, const char *method, const char *path, const char *body)
+{
+    return call_with(scene, method, path, body, sizeof(answer.bytes) - 1);
+}
+
+static const char *text_at(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    return text == NULL ? "(no string)" : text;
+}
+
+// -1 when there is none.
+static int64_t number_at(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : -1;
+}
+
+// "/backends/ID" of the backend at a place in the fleet.
+static const char *path_of(const struct scene *scene, uint32_t position, const char *rest)
+{
+    static char path[64];
+    snprintf(path, sizeof(path), "/backends/%lu%s",
+             (unsigned long)fleet_at(scene->fleet, position)->id, rest);
+    return path;
+}
+
+static const char two[] =
+    "'http://10.0.0.1:8000', "
+    "{url: 'https://[2001:db8::1]', weight: 3, pool: other, models: [m, 'n\"']}";
+
+TEST(health_says_that_the_process_answers)
+{
+    struct scene scene;
+    scene_open(&scene, two);
+    CHECK_EQ(call(&scene, "GET", "/health", ""), 200);
+    CHECK_STR(text_at(answer.json, "status"), "ok");
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 1);
+    close_all(&scene);
+}
+
+TEST(status_is_the_router_at_a_glance)
+{
+    static const char *const zeros[] = {"in_flight", "connections", "requests", "retries",
+                                        "problems",  "body_memory", "buffers"};
+    struct scene scene;
+    scene_open(&scene, two);
+    CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
+    CHECK_STR(text_at(answer.json, "version"), WARMPATH_VERSION);
+    CHECK_EQ(number_at(answer.json, "uptime_s"), 61);
+    CHECK_EQ(number_at(answer.json, "backends"), 2);
+    CHECK_EQ(number_at(answer.json, "usable_backends"), 2);
+    for (size_t i = 0; i < ARRAY_COUNT(zeros); i++) {
+        CHECK_EQ(number_at(answer.json, zeros[i]), 0);
+    }
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 4 + (int)ARRAY_COUNT(zeros));
+    backend_set_probe(fleet_at(scene.fleet, 1), BACKEND_PROBE_DOWN, loop_now_ms(scene.loop));
+    CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
+    CHECK_EQ(number_at(answer.json, "usable_backends"), 1);
+    close_all(&scene);
+}
+
+TEST(backends_are_listed_with_all_that_is_known)
+{
+    struct scene scene;
+    bool on_trial;
+    scene_open(&scene, two);
+    struct backend *second = fleet_at(scene.fleet, 1);
+    struct backend_rules rules = {0};
+    CHECK(backend_begin(second, 0, false, &on_trial));
+    backend_judge(second, BACKEND_FAULT, 0, &rules);
+    CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
+    const cJSON *list = cJSON_GetObjectItem(answer.json, "backends");
+    CHECK_EQ(cJSON_GetArraySize(list), 2);
+    const cJSON *item = cJSON_GetArrayItem(list, 1);
+    CHECK_EQ(number_at(item, "id"), (int64_t)second->id);
+    CHECK_STR(text_at(item, "url"), "https://[2001:db8::1]");
+    CHECK_STR(text_at(item, "address"), "[2001:db8::1]:443");
+    CHECK_STR(text_at(item, "pool"), "other");
+    CHECK_EQ(number_at(item, "weight"), 3);
+    CHECK_STR(text_at(item, "state"), "up");
+    CHECK_EQ(number_at(item, "in_flight"), 1);
+    CHECK_EQ(number_at(item, "requests"), 1);
+    CHECK_EQ(number_at(item, "failures"), 1);
+    const cJSON *models = cJSON_GetObjectItem(item, "models");
+    CHECK_EQ(cJSON_GetArraySize(models), 2);
+    CHECK_STR(cJSON_GetStringValue(cJSON_GetArrayItem(models, 1)), "n\"");
+    CHECK_EQ(cJSON_GetArraySize(item), 10);
+    item = cJSON_GetArrayItem(list, 0);
+    CHECK_STR(text_at(item, "address"), "10.0.0.1:8000");
+    CHECK_STR(text_at(item, "pool"), "main");
+    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(item, "models")), 0);
+
+    CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200); // alone it looks the same
+    CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 10);
+    backend_end(second, on_trial);
+    close_all(&scene);
+}
+
+TEST(an_empty_fleet_is_an_empty_list)
+{
+    struct scene scene;
+    scene_open(&scene, "");
+    CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
+    CHECK(cJSON_IsArray(cJSON_GetObjectItem(answer.json, "backends")));
+    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(answer.json, "backends")), 0);
+    close_all(&scene);
+}
+
+TEST(every_state_has_its_word)
+{
+    struct scene scene;
+    struct backend_rules rules = {
+        .eject_failures = 1, .eject_time_ms = 1000, .eject_time_max_ms = 1000};
+    scene_open(&scene,
+               "'http://10.0.0.1', 'http://10.0.0.2', 'http://10.0.0.3', 'http://10.0.0.4'");
+    uint64_t now_ms = loop_now_ms(scene.loop);
+    static const char *const states[] = {"up", "down", "ejected", "half_open"};
+    backend_set_probe(fleet_at(scene.fleet, 1), BACKEND_PROBE_DOWN, now_ms);
+    backend_judge(fleet_at(scene.fleet, 2), BACKEND_FAULT, now_ms, &rules);
+    backend_judge(fleet_at(scene.fleet, 3), BACKEND_FAULT, now_ms - 2000, &rules);
+    for (uint32_t i = 0; i < ARRAY_COUNT(states); i++) {
+        CHECK_EQ(call(&scene, "GET", path_of(&scene, i, ""), ""), 200);
+        CHECK_STR(text_at(answer.json, "state"), states[i]);
+        CHECK_EQ(call(&scene, "POST", path_of(&scene, i, "/drain"), ""), 200);
+        CHECK_STR(text_at(answer.json, "state"), "draining");
+        CHECK_EQ(call(&scene, "POST", path_of(&scene, i, "/ready"), ""), 200);
+        CHECK_STR(text_at(answer.json, "state"), states[i]);
+    }
+    close_all(&scene);
+}
+
+TEST(what_is_not_there_is_404)
+{
+    static const char *const paths[] = {"/",
+                                        "/Status",
+                                        "/statusx",
+                                        "/backends/",
+                                        "/backends/1/",
+                                        "/backends/1/stop",
+                                        "//backends",
+                                        "/backends/1//drain",
+                                        "/backends/drain",
+                                        "/backends//drain",
+                                        "/metrics",
+                                        "*",
+                                        ""};
+    static const char *const ids[] = {"/backends/0",  "/backends/999",
+                                      "/backends/-1", "/backends/+1",
+                                      "/backends/1x", "/backends/18446744073709551617"};
+    struct scene scene;
+    scene_open(&scene, two);
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+        CHECK_EQ(call(&scene, "GET", paths[i], ""), 404);
+    }
+    CHECK_EQ(call(&scene, "GET", "/nothing", ""), 404);
+    CHECK_STR(answer.message, "There is nothing at this path");
+    for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
+        CHECK_EQ(call(&scene, "GET", ids[i], ""), 404);
+        CHECK_STR(answer.message, "There is nothing at this path: there is no backend of that id");
+    }
+    CHECK_EQ(call(&scene, "POST", "/backends/999/drain", ""), 404);
+    CHECK_EQ(call(&scene, "DELETE", "/backends/999", ""), 404);
+    CHECK_EQ(call(&scene, "PATCH", "/backends/999", "{\"weight\":2}"), 404);
+    CHECK_EQ(scene.changed_count, 0);
+    close_all(&scene);
+}
+
+TEST(a_method_that_a_path_does_not_know_is_405)
+{
+    static const struct {
+        const char *path;
+        const char *known; // methods
+    } paths[] = {
+        {"/health", "GET"},
+        {"/status", "GET"},
+        {"/backends", "GET POST"},
+        {"/backends/1", "GET PATCH DELETE"},
+        {"/backends/1/drain", "POST"},
+        {"/backends/1/ready", "POST"},
+    };
+    static const char *const methods[] = {"GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "get"};
+    struct scene scene;
+    scene_open(&scene, two);
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+        for (size_t k = 0; k < ARRAY_COUNT(methods); k++) {
+            if (strstr(paths[i].known, methods[k]) == NULL) {
+                CHECK_EQ(call(&scene, methods[k], paths[i].path, "{}"), 405);
+                CHECK_STR(answer.message, "This path does not know the method");
+            }
+        }
+    }
+    CHECK_EQ(scene.changed_count, 0);
+    close_all(&scene);
+}
+
+TEST(an_added_backend_is_in_the_next_view)
+{
+    struct scene scene;
+    scene_open(&scene, "");
+    CHECK_EQ(call(&scene, "POST", "/backends",
+                  " {\"url\":\"http://10.0.0.7:8000\",\"weight\":256,\"pool\":\"other\","
+                  "\"models\":[\"m\",\"n\"],\"api_key\":\"secret\"}\r\n "),
+             201);
+    CHECK_STR(text_at(answer.json, "url"), "http://10.0.0.7:8000");
+    CHECK_STR(text_at(answer.json, "pool"), "other");
+    CHECK_EQ(number_at(answer.json, "weight"), 256);
+    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(answer.json, "models")), 2);
+    CHECK(strstr(answer.bytes, "secret") == NULL);
+    CHECK(scene.changed_count > 0);
+
+    const struct fleet_view *view = publish(&scene);
+    CHECK_EQ(view->member_count, 1);
+    CHECK_EQ(view->members[0].weight, 256);
+    CHECK_EQ(view->members[0].backend->id, (uint64_t)number_at(answer.json, "id"));
+    CHECK_STR(view->members[0].backend->authorization, "Bearer secret");
+    const struct fleet_group *group = fleet_view_find(view, slice_str("n"));
+    CHECK(group != NULL);
+    CHECK_EQ(group->pool, 1);
+    CHECK_EQ(group->count, 1);
+    CHECK(fleet_view_find(view, slice_str("other")) == NULL);
+
+    CHECK_EQ(call(&scene, "POST", "/backends", "{\"url\":\"https://10.0.0.8\"}"), 201);
+    CHECK_STR(text_at(answer.json, "address"), "10.0.0.8:443");
+    CHECK_STR(text_at(answer.json, "pool"), "main");
+    CHECK_EQ(number_at(answer.json, "weight"), 1);
+    view = publish(&scene);
+    CHECK_EQ(view->member_count, 2);
+    CHECK(view->members[1].backend->tls);
+    close_all(&scene);
+}
+
+static const char no_object[] = "it is not a JSON object";
+static const char bad_weight[] = "weight must be a whole number from 1 to 256";
+static const char bad_models[] = "models must be a list of at most 256 names";
+static const char bad_key[] = "api_key must be visible ASCII characters without spaces";
+
+struct refusal {
+    const char *body;
+    const char *detail;
+};
+
+static const struct refusal bad_additions[] = {
+    {"", no_object},
+    {"null", no_object},
+    {"[]", no_object},
+    {"\"http://10.0.0.1\"", no_object},
+    {"{\"url\":\"http://10.0.0.1\"", no_object},
+    {"{\"url\":\"http://10.0.0.1\"}}", no_object},
+    {"{\"url\":\"http://10.0.0.1\"} {}", no_object},
+    {"{url:1}", no_object},
+    {"{}", "url is missing"},
+    {"{\"weight\":1}", "url is missing"},
+    {"{\"url\":7}", "url is missing or not a string"},
+    {"{\"url\":null}", "url is missing or not a string"},
+    {"{\"url\":\"\"}", "a URL starts with http:// or https://"},
+    {"{\"url\":\"10.0.0.1:80\"}", "a URL starts with http:// or https://"},
+    {"{\"url\":\"ftp://10.0.0.1\"}", "a URL starts with http:// or https://"},
+    {"{\"url\":\"http://\"}", "the host is missing"},
+    {"{\"url\":\"http://10.0.0.1/v1\"}",
+     "a path has no place in the URL of a backend: requests bring their own"},
+    {"{\"url\":\"http://a b\"}",
+     "the host is neither a name nor an address (IPv6 goes in brackets)"},
+    {"{\"url\":\"http://a\\r\\nx\"}",
+     "the host is neither a name nor an address (IPv6 goes in brackets)"},
+    {"{\"url\":\"http://10.0.0.1\",\"weight\":0}", bad_weight},
+    {"{\"url\":\"http://10.0.0.1\",\"weight\":257}", bad_weight},
+    {"{\"url\":\"http://10.0.0.1\",\"weight\":1.5}", bad_weight},
+    {"{\"url\":\"http://10.0.0.1\",\"weight\":-1}", bad_weight},
+    {"{\"url\":\"http://10.0.0.1\",\"weight\":1e300}", bad_weight},
+    {"{\"url\":\"http://10.0.0.1\",\"weight\":\"2\"}", bad_weight},
+    {"{\"url\":\"http://10.0.0.1\",\"pool\":\"nowhere\"}", "there is no such pool"},
+    {"{\"url\":\"http://10.0.0.1\",\"pool\":0}", "there is no such pool"},
+    {"{\"url\":\"http://10.0.0.1\",\"models\":\"m\"}", bad_models},
+    {"{\"url\":\"http://10.0.0.1\",\"models\":[\"m\",1]}", bad_models},
+    {"{\"url\":\"http://10.0.0.1\",\"models\":[\"\"]}", bad_models},
+    {"{\"url\":\"http://10.0.0.1\",\"models\":{\"a\":\"b\"}}", bad_models},
+    {"{\"url\":\"http://10.0.0.1\",\"api_key\":5}", bad_key},
+    {"{\"url\":\"http://10.0.0.1\",\"api_key\":\"\"}", bad_key},
+    {"{\"url\":\"http://10.0.0.1\",\"api_key\":\"k\\r\\nhost: x\"}", bad_key},
+    {"{\"url\":\"http://10.0.0.1\",\"colour\":\"red\"}", "colour"},
+    {"{\"URL\":\"http://10.0.0.1\"}", "URL"},
+};
+
+TEST(a_backend_that_makes_no_sense_is_refused_with_the_reason)
+{
+    struct scene scene;
+    char expected[512];
+    scene_open(&scene, "");
+    for (size_t i = 0; i < ARRAY_COUNT(bad_additions); i++) {
+        CHECK_EQ(call(&scene, "POST", "/backends", bad_additions[i].body), 422);
+        snprintf(expected, sizeof(expected), "The request body is not what this path takes: %s",
+                 bad_additions[i].detail);
+        CHECK_STR(answer.message, expected);
+    }
+    CHECK(fleet_at(scene.fleet, 0) == NULL);
+    CHECK_EQ(scene.changed_count, 0);
+    close_all(&scene);
+}
+
+TEST(more_models_than_a_configuration_may_name_are_refused)
+{
+    struct scene scene;
+    char body[4096];
+    scene_open(&scene, "");
+    for (int count = 257; count >= 256; count--) {
+        struct text text = text_over(body, sizeof(body) - 1);
+        text_add_str(&text, "{\"url\":\"http://10.0.0.1\",\"models\":[");
+        for (int i = 0; i < count; i++) {
+            text_add_format(&text, "%s\"m%d\"", i > 0 ? "," : "", i);
+        }
+        text_add_str(&text, "]}");
+        CHECK(!text.overflow);
+        body[text.size] = '\0';
+        CHECK_EQ(call(&scene, "POST", "/backends", body), count == 256 ? 201 : 422);
+    }
+    CHECK_STR(fleet_model_name(scene.fleet, fleet_at(scene.fleet, 0), 255), "m255");
+    close_all(&scene);
+}
+
+TEST(a_backend_that_is_there_or_does_not_fit_is_a_conflict)
+{
+    struct scene scene;
+    char body[64];
+    scene_open(&scene, "'http://10.0.0.0'");
+    CHECK_EQ(call(&scene, "POST", "/backends", "{\"url\":\"http://10.0.0.0\"}"), 409);
+    CHECK_STR(answer.message,
+              "The request contradicts the present state: this url is in the fleet already");
+    CHECK_EQ(scene.changed_count, 0);
+    for (int i = 1; i <= backend_count_max; i++) {
+        snprintf(body, sizeof(body), "{\"url\":\"http://10.0.0.%d\"}", i);
+        CHECK_EQ(call(&scene, "POST", "/backends", body), i < backend_count_max ? 201 : 409);
+    }
+    CHECK_STR(answer.message,
+              "The request contradicts the present state: limits.backends is reached");
+    close_all(&scene);
+}
+
+TEST(a_name_is_taken_before_it_is_resolved)
+{
+    struct scene scene;
+    scene_open(&scene, "");
+    CHECK_EQ(call(&scene, "POST", "/backends", "{\"url\":\"http://engines.invalid:8000\"}"), 201);
+    CHECK_STR(text_at(answer.json, "status"), "ok");
+    CHECK(!roster_has_resolved_all(scene.roster));
+    CHECK_EQ(call(&scene, "POST", "/backends", "{\"url\":\"http://engines.invalid:8000\"}"), 409);
+    close_all(&scene);
+}
+
+TEST(a_weight_can_be_changed_and_nothing_else)
+{
+    static const struct refusal refusals[] = {
+        {"", no_object},
+        {"7", no_object},
+        {"{\"weight\":2}x", no_object},
+        {"{}", "only weight can be changed"},
+        {"{\"pool\":\"other\"}", "only weight can be changed"},
+        {"{\"weight\":2,\"pool\":\"other\"}", "only weight can be changed"},
+        {"{\"Weight\":2}", "only weight can be changed"},
+        {"{\"weight\":0}", bad_weight},
+        {"{\"weight\":null}", bad_weight},
+        {"{\"weight\":300}", bad_weight},
+    };
+    struct scene scene;
+    char expected[512];
+    scene_open(&scene, two);
+    for (size_t i = 0; i < ARRAY_COUNT(refusals); i++) {
+        CHECK_EQ(call(&scene, "PATCH", path_of(&scene, 1, ""), refusals[i].body), 422);
+        snprintf(expected, sizeof(expected), "The request body is not what this path takes: %s",
+                 refusals[i].detail);
+        CHECK_STR(answer.message, expected);
+    }
+    CHECK_EQ(scene.changed_count, 0);
+    CHECK_EQ(call(&scene, "PATCH", path_of(&scene, 1, ""), "{\"weight\":17}"), 200);
+    CHECK_EQ(number_at(answer.json, "weight"), 17);
+    CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
+    CHECK_EQ(scene.changed_count, 1);
+    const struct fleet_view *view = publish(&scene);
+    CHECK_EQ(view->members[0].weight, 1);
+    CHECK_EQ(view->members[1].weight, 17);
+    close_all(&scene);
+}
+
+TEST(a_removed_backend_is_in_no_later_view)
+{
+    struct scene scene;
+    scene_open(&scene, two);
+    uint64_t stays = fleet_at(scene.fleet, 1)->id;
+    char path[64];
+    snprintf(path, sizeof(path), "%s", path_of(&scene, 0, ""));
+    CHECK_EQ(call(&scene, "DELETE", path, ""), 204);
+    CHECK(scene.changed_count > 0);
+    const struct fleet_view *view = publish(&scene);
+    CHECK_EQ(view->member_count, 1);
+    CHECK_EQ(view->members[0].backend->id, stays);
+    CHECK_EQ(call(&scene, "DELETE", path, ""), 404);
+    CHECK_EQ(call(&scene, "GET", path, ""), 404);
+    close_all(&scene);
+}
+
+// The hosts file knows this one on every machine.
+TEST(a_backend_behind_a_name_cannot_be_removed)
+{
+    struct scene scene;
+    scene_open(&scene, "'http://localhost:8000'");
+    for (int i = 0; i < 400 && !roster_has_resolved_all(scene.roster); i++) {
+        loop_turn(scene.loop, 5);
+    }
+    CHECK(fleet_at(scene.fleet, 0) != NULL);
+    uint32_t changed_count = scene.changed_count;
+    CHECK_EQ(call(&scene, "DELETE", path_of(&scene, 0, ""), ""), 409);
+    CHECK_STR(answer.message, "The request contradicts the present state: it stands behind a DNS "
+                              "name; drain it, or remove the record");
+    CHECK_EQ(scene.changed_count, changed_count);
+    CHECK_EQ(call(&scene, "POST", path_of(&scene, 0, "/drain"), ""), 200);
+    close_all(&scene);
+}
+
+TEST(draining_is_in_the_next_view_until_it_ends)
+{
+    struct scene scene;
+    scene_open(&scene, two);
+    CHECK_EQ(call(&scene, "POST", path_of(&scene, 1, "/drain"), ""), 200);
+    CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
+    CHECK_EQ(scene.changed_count, 1);
+    const struct fleet_view *view = publish(&scene);
+    CHECK(!view->members[0].draining && view->members[1].draining);
+    CHECK_EQ(call(&scene, "POST", path_of(&scene, 1, "/ready"), "ignored"), 200);
+    CHECK_EQ(scene.changed_count, 2);
+    view = publish(&scene);
+    CHECK(!view->members[0].draining && !view->members[1].draining);
+    close_all(&scene);
+}
+
+TEST(a_list_that_does_not_fit_is_an_error_and_not_half_a_list)
+{
+    struct scene scene;
+    scene_open(&scene, two);
+    CHECK_EQ(call_with(&scene, "GET", "/backends", "", 500), 500);
+    CHECK_STR(answer.message, "The router could not finish this request: the list is too long for "
+                              "one answer");
+    CHECK_EQ(call_with(&scene, "GET", path_of(&scene, 0, ""), "", 500), 200);
+    close_all(&scene);
 }
