@@ -37,6 +37,12 @@ static void write_commands(FILE *out)
     }
 }
 
+// A page that did not reach its reader is a failure; a full disk shows only when the rest is written.
+static int end_of_page(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout) ? CLI_OK : CLI_FAILED;
+}
+
 static int cli_help(int word_count, char **words)
 {
     (void)word_count;
@@ -44,7 +50,7 @@ static int cli_help(int word_count, char **words)
     write_commands(stdout);
     fprintf(stdout, "\nOptions of serve; each is also a key of the configuration file.\n\n");
     config_manual_write_help(stdout);
-    return ferror(stdout) ? CLI_FAILED : CLI_OK;
+    return end_of_page();
 }
 
 static int cli_manual(int word_count, char **words)
@@ -61,7 +67,7 @@ static int cli_manual(int word_count, char **words)
         fprintf(stderr, "warmpath manual: say --man or --markdown\n");
         return CLI_USAGE;
     }
-    return ferror(stdout) ? CLI_FAILED : CLI_OK;
+    return end_of_page();
 }
 
 static int cli_version(int word_count, char **words)
@@ -69,7 +75,7 @@ static int cli_version(int word_count, char **words)
     (void)word_count;
     (void)words;
     printf("warmpath %s\n", WARMPATH_VERSION);
-    return CLI_OK;
+    return end_of_page();
 }
 
 static bool is_help(const char *word)
