@@ -31,9 +31,18 @@ void chunked_start(struct chunked *chunked, enum chunked_keep keep)
     *chunked = (struct chunked){.keep = keep};
 }
 
-bool chunked_is_between(const struct chunked *chunked)
+bool chunked_ending(const struct chunked *chunked, struct slice *out)
 {
-    return chunked->state == STATE_SIZE && chunked->digits == 0;
+    if (chunked->state == STATE_DATA_CR) {
+        *out = slice_str("\r\n");
+    } else if (chunked->state == STATE_DATA_LF) {
+        *out = slice_str("\n");
+    } else if (chunked->state == STATE_SIZE && chunked->digits == 0) {
+        *out = slice_str("");
+    } else {
+        return false;
+    }
+    return true;
 }
 
 uint64_t chunked_left(const struct chunked *chunked)

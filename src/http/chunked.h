@@ -36,8 +36,9 @@ void chunked_start(struct chunked *chunked, enum chunked_keep keep);
 enum status chunked_scan(struct chunked *chunked, uint8_t *bytes, size_t size, size_t *used,
                          size_t *kept);
 
-// Whether the last byte read ended a chunk, so that another one could be put in its place.
-bool chunked_is_between(const struct chunked *chunked);
+// What must follow before another chunk can, when the present chunk's data is all there: "\r\n",
+// "\n" or nothing.  False where no such few bytes would do.
+bool chunked_ending(const struct chunked *chunked, struct slice *out);
 
 // Bytes of data that the present chunk still announces; 0 outside of a chunk's data.
 uint64_t chunked_left(const struct chunked *chunked);

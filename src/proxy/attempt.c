@@ -109,12 +109,15 @@ bool attempt_may_retry(struct exchange *x, enum failure failure)
         return false;
     }
     read_request(x, &scratch, &request);
-    if (!route_has_more(x->worker->view, &request, &x->tried)) {
+    // An engine that is busy is better news than one that is down: its answer is passed on then.
+    enum backend_tier worst = failure == FAILURE_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+    if (!route_has_more(x->worker->view, &request, &x->tried, worst, now_ms)) {
         return false;
     }
     struct retry_budget_rules budget = {config->retry.budget_percent, config->retry.budget_min};
     return failures[failure].is_free ||
-           retry_budget_withdraw(&x->worker->retry_budget, &budget, loop_now_ms(x->worker->loop));
+           retry_budget_withdraw(&x->worker->retry_budget, &budget, now_ms);
 }
 
 // Full jitter: many requests that failed together do not come back together.
@@ -186,9 +189,8 @@ static const struct step *connect_afresh(struct exchange *x)
 
 const struct step *attempt_reset(struct exchange *x)
 {
-    bool got_nothing = buffer_is_empty(&x->receiving);
-    return x->upstream->reused && got_nothing ? connect_afresh(x)
-                                              : attempt_failed(x, FAILURE_RESET);
+    return x->upstream->reused && !x->got_bytes ? connect_afresh(x)
+                                                : attempt_failed(x, FAILURE_RESET);
 }
 
 const struct step *route_run(struct exchange *x)
@@ -230,9 +232,9 @@ static void write_head(struct exchange *x)
         .keep_authorization = config->authorization == CONFIG_AUTHORIZATION_FORWARD,
     };
 
-    text_add_str(&host, backend->host);
-    text_add_str(&host, ":");
-    text_add_u64(&host, backend->port);
+    bool is_v6 = strchr(backend->host, ':') != NULL;
+    text_add_format(&host, "%s%s%s:%u", is_v6 ? "[" : "", backend->host, is_v6 ? "]" : "",
+                    backend->port);
     how.host = text_slice(&host);
     if (config->authorization == CONFIG_AUTHORIZATION_REPLACE && backend->authorization != NULL) {
         how.authorization = slice_str(backend->authorization);
@@ -288,6 +290,7 @@ const struct step *connect_run(struct exchange *x)
     x->sent = 0;
     x->request_is_sent = false;
     x->send_failed = false;
+    x->got_bytes = false;
     x->attempts += !x->use_fresh;
     exchange_set_phase(x, PHASE_FIRST_BYTE, worker->config->timeouts.first_byte);
     return &step_send_request;

@@ -49,7 +49,9 @@ bool exchange_start(struct client *client)
 // A client that closed its side while we work for it is gone, unless the operator knows better.
 static bool client_is_gone(const struct exchange *x)
 {
-    return x->is_complete && x->client->transport.hung_up && !x->worker->config->half_close;
+    const struct transport *transport = &x->client->transport;
+    return x->is_complete &&
+           (transport->is_dead || (transport->hung_up && !x->worker->config->half_close));
 }
 
 static void walk(struct exchange *x, const struct step *next)
@@ -143,7 +145,7 @@ static bool client_has_read(struct exchange *x)
 
 void exchange_await_client(struct exchange *x)
 {
-    if (x->phase != PHASE_CLIENT) {
+    if (x->awaited != PHASE_CLIENT) {
         x->unsent = transport_unsent(&x->client->transport);
     }
     exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
@@ -288,7 +290,10 @@ const struct step *finish_run(struct exchange *x)
 {
     struct client *client = x->client;
     bool keep = x->keep_alive && !x->is_truncated && !x->worker->draining;
-    bool linger = x->is_lingering && !x->is_truncated;
+    // Closing on bytes that nobody read would make the kernel throw the answer away.
+    bool linger =
+        !x->is_truncated && (x->is_lingering || client->in.end > x->in_used ||
+                             (client->transport.tls == NULL && client->transport.can_read));
     // Where the end of the stream is the end of the answer, one that is missing must not look like it.
     bool ends_by_close =
         x->framing == HTTP_UNTIL_CLOSE || (x->framing == HTTP_CHUNKED && x->is_http10);

@@ -100,8 +100,10 @@ struct exchange {
     enum http_framing framing;
     uint64_t answer_left; // HTTP_LENGTH
     struct chunked answer_chunks;
-    size_t unsent;  // bytes that wait in the kernel for the client, when last asked
-    bool has_begun; // a byte of the answer may have reached the client
+    size_t unsent;          // bytes that wait in the kernel for the client, when last asked
+    uint32_t interim_count; // heads of 1xx
+    bool got_bytes;         // anything came over the present connection
+    bool has_begun;         // a byte of the answer may have reached the client
     bool is_event_stream;
     bool answer_is_fault; // 500, 502, 504
     bool upstream_is_reusable;

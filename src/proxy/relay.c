@@ -25,6 +25,8 @@ enum {
     busy_most_s = 60,
     busy_default_s = 1,
     event_size_max = 1024,
+    // Hints before one answer; nobody has more than a few to give.
+    interim_count_max = 64,
 };
 
 static bool is_busy_status(uint16_t status)
@@ -170,6 +172,10 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
 
     struct buffer *in = &x->receiving;
     in->begin += head->size;
+    head = NULL; // a stream keeps no head
+    if (x->answer_head != NULL) {
+        pool_put(&worker->heads, &x->answer_head);
+    }
     size_t kept = 0;
     enum status status =
         scan_body(x, (struct portion){in->bytes + in->begin, in->end - in->begin}, &kept);
@@ -209,6 +215,15 @@ static enum status feed_head(struct exchange *x, struct http_head **head)
     return http_head_feed(x->answer_head, buffer_slice(&x->receiving));
 }
 
+// Said for the first failure in a row: a broken backend does not flood the log.
+static void note_garbage(const struct exchange *x, const struct http_head *head)
+{
+    if (atomic_load_explicit(&x->backend->shared.failures, memory_order_relaxed) == 0) {
+        log_warn("backend %s: its answer is no HTTP: %s", x->backend->url,
+                 head->why != NULL ? head->why : "the head is too large");
+    }
+}
+
 // One or more heads may have come: interim ones, then the answer's.  With *wait more must come.
 static const struct step *take_heads(struct exchange *x, bool *wait)
 {
@@ -226,8 +241,7 @@ static const struct step *take_heads(struct exchange *x, bool *wait)
             attempt_end(x, false);
             return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no head is free"));
         default:
-            log_warn("backend %s: its answer is no HTTP: %s", x->backend->url,
-                     head->why != NULL ? head->why : "the head is too large");
+            note_garbage(x, head);
             return attempt_failed(x, FAILURE_GARBAGE);
         }
         if (head->status == 101) {
@@ -235,6 +249,9 @@ static const struct step *take_heads(struct exchange *x, bool *wait)
         }
         if (head->status >= 200) {
             return begin_answer(x, head);
+        }
+        if (++x->interim_count > interim_count_max) {
+            return attempt_failed(x, FAILURE_GARBAGE);
         }
         pass_interim(x, head);
         x->receiving.begin += head->size;
@@ -267,7 +284,11 @@ const struct step *await_head_run(struct exchange *x)
     struct transport *transport = &x->upstream->transport;
     bool wait = true;
 
-    while (transport->can_read) {
+    for (unsigned turn = 0; transport->can_read; turn++) {
+        if (turn == read_turns_max) {
+            worker_again(x->worker, x->client);
+            return NULL;
+        }
         if (!make_room(x)) {
             attempt_end(x, false);
             return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
@@ -283,6 +304,7 @@ const struct step *await_head_run(struct exchange *x)
             return attempt_reset(x);
         }
         in->end += (uint32_t)size;
+        x->got_bytes = true;
         const struct step *next = take_heads(x, &wait);
         if (!wait) {
             return next;
@@ -391,6 +413,16 @@ const struct step *relay_run(struct exchange *x)
     return NULL;
 }
 
+static void add_chunk(struct text *out, struct slice bytes, bool framed)
+{
+    if (framed) {
+        text_add_hex(out, bytes.size);
+        text_add_str(out, "\r\n");
+    }
+    text_add(out, bytes);
+    text_add_str(out, framed ? "\r\n" : "");
+}
+
 // One last event, framed so that it fits where the stream broke off.
 static void add_error_event(struct exchange *x, enum http_problem problem)
 {
@@ -398,33 +430,26 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
     struct text event = text_over(space, sizeof(space));
     struct text out = text_over(x->out.bytes + x->out.end, x->worker->buffer_size - x->out.end);
     bool framed = x->framing == HTTP_CHUNKED && !x->is_http10;
+    uint64_t left = framed ? chunked_left(&x->answer_chunks) : 0;
+    struct slice ending = slice_str(left > 0 ? "\r\n" : "");
 
     // The empty lines end whatever was begun; where nothing was, they mean nothing.
     text_add_str(&event, "\n\ndata: ");
     http_problem_document(problem, (struct slice){0}, &event);
     text_add_str(&event, "\n\n");
     ASSERT(!event.overflow);
-    if (framed && !chunked_is_between(&x->answer_chunks)) {
-        uint64_t left = chunked_left(&x->answer_chunks);
-        if (left >= event.size) {
-            text_add(&out, text_slice(&event)); // as a part of the chunk that never ends
-            x->out.end += out.overflow ? 0 : (uint32_t)out.size;
-            return;
-        }
-        if (left == 0) {
-            return; // in the middle of the framing: nothing can be said there
-        }
+    if (framed && left == 0 && !chunked_ending(&x->answer_chunks, &ending)) {
+        return; // in the middle of a size or of the trailers: nothing can be said there
+    }
+    if (left >= event.size) {
+        text_add(&out, text_slice(&event)); // as a part of the chunk that never ends
+    } else {
         for (uint64_t i = 0; i < left; i++) {
             text_add_str(&out, "\n");
         }
-        text_add_str(&out, "\r\n");
+        text_add(&out, ending);
+        add_chunk(&out, text_slice(&event), framed);
     }
-    if (framed) {
-        text_add_hex(&out, event.size);
-        text_add_str(&out, "\r\n");
-    }
-    text_add(&out, text_slice(&event));
-    text_add_str(&out, framed ? "\r\n" : "");
     x->out.end += out.overflow ? 0 : (uint32_t)out.size;
 }
 

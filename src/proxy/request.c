@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "fleet/fleet.h"
+#include "http/path.h"
 #include "proxy/exchange_internal.h"
 
 static const char models_path[] = "/v1/models";
@@ -108,9 +109,15 @@ static const struct step *answer_models(struct exchange *x)
 static bool is_blocked(const struct exchange *x)
 {
     const struct config_list *blocked = &x->worker->config->blocked_paths;
-    struct slice path = http_head_path(x->head);
+    uint8_t space[http_path_size_max];
+    uint8_t blocked_space[http_path_size_max];
+
+    if (blocked->count == 0) {
+        return false;
+    }
+    struct slice path = http_path_plain(http_head_path(x->head), space);
     for (uint32_t i = 0; i < blocked->count; i++) {
-        if (slice_is(path, blocked->items[i])) {
+        if (slice_equal(path, http_path_plain(slice_str(blocked->items[i]), blocked_space))) {
             return true;
         }
     }

@@ -122,16 +122,24 @@ static bool is_candidate(const struct fleet_member *member, const struct route_t
 }
 
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,
-                    const struct route_tried *tried)
+                    const struct route_tried *tried, enum backend_tier worst, uint64_t now_ms)
 {
     const struct fleet_group *group = group_of(view, request);
     for (uint32_t i = 0; group != NULL && i < group->count; i++) {
-        if (is_candidate(&view->members[view->lists[group->first + i]], tried)) {
+        const struct fleet_member *member = &view->members[view->lists[group->first + i]];
+        if (is_candidate(member, tried) && backend_tier(member->backend, now_ms) <= worst) {
             return true;
         }
     }
     return false;
 }
+
+struct choice_input {
+    uint32_t pool;
+    enum backend_tier tier; // of all targets
+    uint64_t session_key;
+    uint64_t now_ms;
+};
 
 // Fills route->targets with the candidates of the best tier that has any.
 static uint32_t collect(struct route *route, const struct fleet_view *view,
@@ -166,6 +174,32 @@ static uint32_t collect(struct route *route, const struct fleet_view *view,
     return count;
 }
 
+// Lets the policy choose among the first `count` targets.  Each round drops one: another worker was
+// quicker to put it on trial.
+static bool choose_among(struct route *route, const struct choice_input *input, uint32_t count,
+                         struct route_choice *out)
+{
+    while (count > 0) {
+        struct policy_input in = {
+            .targets = route->targets,
+            .target_count = count,
+            .load_bound_percent = route->load_bound_percent,
+            .session_key = input->session_key,
+        };
+        uint32_t chosen =
+            policy_pick(route->policies[input->pool], route->states[input->pool], &in, &route->rng);
+        struct backend *backend = route->backends[chosen];
+        if (backend_begin(backend, input->now_ms, input->tier == BACKEND_DOWN, &out->on_trial)) {
+            out->backend = backend;
+            return true;
+        }
+        count--;
+        route->targets[chosen] = route->targets[count];
+        route->backends[chosen] = route->backends[count];
+    }
+    return false;
+}
+
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_ms,
@@ -177,26 +211,15 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     }
     ASSERT(group->pool < route->pool_count);
 
-    enum backend_tier tier;
-    uint32_t count = collect(route, view, group, tried, now_ms, &tier);
-    // Each round drops one target: another worker was quicker to put it on trial.
-    while (count > 0) {
-        struct policy_input in = {
-            .targets = route->targets,
-            .target_count = count,
-            .load_bound_percent = route->load_bound_percent,
-            .session_key = request->session_key,
-        };
-        uint32_t chosen =
-            policy_pick(route->policies[group->pool], route->states[group->pool], &in, &route->rng);
-        struct backend *backend = route->backends[chosen];
-        if (backend_begin(backend, now_ms, tier == BACKEND_DOWN, &out->on_trial)) {
-            out->backend = backend;
+    // A second look: all that were ready may have been put on trial by other workers meanwhile, and
+    // then the next tier counts.
+    for (int look = 0; look < 2; look++) {
+        struct choice_input input = {
+            .pool = group->pool, .session_key = request->session_key, .now_ms = now_ms};
+        uint32_t count = collect(route, view, group, tried, now_ms, &input.tier);
+        if (choose_among(route, &input, count, out)) {
             return ROUTE_CHOSEN;
         }
-        count--;
-        route->targets[chosen] = route->targets[count];
-        route->backends[chosen] = route->backends[count];
     }
     return ROUTE_NO_BACKEND;
 }

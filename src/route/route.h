@@ -74,6 +74,6 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
 
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend);
 
-// Whether anybody is left to choose, without choosing.
+// Whether anybody of that tier or a better one is left to choose, without choosing.
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,
-                    const struct route_tried *tried);
+                    const struct route_tried *tried, enum backend_tier worst, uint64_t now_ms);

@@ -6,16 +6,19 @@
 #include "sys/clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { line_size_max = 1024 };
 
-// The one global of the program: where to stop talking is a property of the process.
+// The globals of the program: where it talks to is a property of the process.
 static atomic_int level_max = LOG_LEVEL_INFO;
+static atomic_uint dropped_count;
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
 
@@ -33,6 +36,29 @@ static void flatten(char *text, size_t size)
             text[i] = '?';
         }
     }
+}
+
+// A reader that does not read must not stop us: a pipe that has room for a line has room for all of
+// it, and one that has none is not written to.
+static bool has_room(void)
+{
+    struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&standard_error, 1, 0) == 1 && (standard_error.revents & POLLOUT) != 0;
+}
+
+static void put(const char *line, size_t size)
+{
+    if (!has_room()) {
+        atomic_fetch_add_explicit(&dropped_count, 1, memory_order_relaxed);
+        return;
+    }
+    unsigned dropped = atomic_exchange_explicit(&dropped_count, 0, memory_order_relaxed);
+    if (dropped > 0) {
+        char note[64];
+        int length = snprintf(note, sizeof(note), "(%u lines were dropped here)\n", dropped);
+        (void)!write(STDERR_FILENO, note, (size_t)length);
+    }
+    (void)!write(STDERR_FILENO, line, size);
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -59,6 +85,6 @@ void log_line(enum log_level level, const char *format, ...)
     size = size < sizeof(line) - 2 ? size : sizeof(line) - 2;
     flatten(line + head, size - head);
     line[size++] = '\n';
-    (void)!write(STDERR_FILENO, line, size);
+    put(line, size);
     errno = saved_errno;
 }

@@ -3,8 +3,8 @@
 // log.h -- one line per event, to standard error, with time and level.
 //
 // Written where a failure is handled, once; never on the path of a healthy request.  A line is one
-// write, so lines of several threads do not mix.  What cannot be written is dropped: a full disk or
-// a closed terminal is no reason to stop serving.
+// write, so lines of several threads do not mix.  What cannot be written is dropped, and counted
+// where writing goes on: a full disk or a reader that does not read is no reason to stop serving.
 //
 // Threads: any.
 #pragma once

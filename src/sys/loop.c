@@ -168,6 +168,9 @@ static uint32_t events_of(uint32_t epoll_events)
     if ((epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
         events |= LOOP_HANGUP;
     }
+    if ((epoll_events & (EPOLLHUP | EPOLLERR)) != 0) {
+        events |= LOOP_BROKEN;
+    }
     return events;
 }
 

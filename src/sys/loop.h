@@ -24,6 +24,7 @@ enum {
     LOOP_READABLE = 1, // data, an end of stream or an error waits to be read
     LOOP_WRITABLE = 2,
     LOOP_HANGUP = 4, // the peer closed its sending side, or the connection is dead
+    LOOP_BROKEN = 8, // the connection is dead
 };
 
 // Embedded in whatever owns the descriptor.  loop_remove may be called at any time, from inside

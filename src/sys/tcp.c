@@ -186,7 +186,7 @@ enum status tcp_accept(int listener, int *out, struct address *peer)
         case ENFILE:
         case ENOBUFS:
         case ENOMEM:
-            return STATUS_EXHAUSTED;
+            return STATUS_EXHAUSTED; // see is_our_lack
         case EINTR:
         case ECONNABORTED:
         case EPROTO:
@@ -203,15 +203,23 @@ enum status tcp_accept(int listener, int *out, struct address *peer)
     }
 }
 
+// Whether it is we who lack something, and not the peer.
+static bool is_our_lack(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+           error == EADDRNOTAVAIL;
+}
+
 enum status tcp_connect(const struct address *address, int *out)
 {
     enum status status = STATUS_IO;
     int fd = socket(as_sockaddr(address)->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd == -1) {
-        return STATUS_IO;
+        return is_our_lack(errno) ? STATUS_EXHAUSTED : STATUS_IO;
     }
     tune(fd);
     if (connect(fd, as_sockaddr(address), address->size) == -1 && errno != EINPROGRESS) {
+        status = is_our_lack(errno) ? STATUS_EXHAUSTED : STATUS_IO;
         goto out;
     }
     *out = fd;

@@ -31,7 +31,8 @@ enum status tcp_probe_bind(const struct address *address);
 // EXHAUSTED when descriptors are short: the connection stays in the queue.
 enum status tcp_accept(int listener, int *out, struct address *peer);
 
-// Starts connecting.  The socket becomes writable when it is done; ask tcp_error then.
+// Starts connecting.  EXHAUSTED: descriptors, memory or local ports are short, which says nothing of
+// the peer.  The socket becomes writable when it is done; ask tcp_error then.
 enum status tcp_connect(const struct address *address, int *out);
 
 // 0, or the errno that a connection died of.

@@ -22,6 +22,7 @@ enum status transport_open(struct transport *transport, struct loop *loop, int f
     transport->can_read = false;
     transport->can_write = false;
     transport->hung_up = false;
+    transport->is_dead = false;
     transport->handshaking = context != NULL;
     enum status status = STATUS_OK;
     if (context != NULL) {
@@ -42,6 +43,7 @@ void transport_note(struct transport *transport, uint32_t events)
     transport->can_read |= (events & LOOP_READABLE) != 0;
     transport->can_write |= (events & LOOP_WRITABLE) != 0;
     transport->hung_up |= (events & LOOP_HANGUP) != 0;
+    transport->is_dead |= (events & LOOP_BROKEN) != 0;
 }
 
 enum status transport_handshake(struct transport *transport)

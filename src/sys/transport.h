@@ -21,6 +21,7 @@ struct transport {
     bool can_read;
     bool can_write;
     bool hung_up; // the peer stopped sending, or is gone
+    bool is_dead; // it is gone
     bool handshaking;
 };
 

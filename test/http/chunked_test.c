@@ -104,12 +104,16 @@ TEST(knows_when_another_chunk_could_be_put_in)
     struct chunked chunked;
     uint8_t bytes[] = "3\r\nabc\r\n";
     chunked_start(&chunked, CHUNKED_KEEP_FRAMED);
-    CHECK(chunked_is_between(&chunked));
+    struct slice ending;
+    CHECK(chunked_ending(&chunked, &ending) && ending.size == 0);
+    // After each byte: what it takes to end the chunk, if few bytes do.
+    static const char *const expected[] = {NULL, NULL, NULL, NULL, NULL, "\r\n", "\n", ""};
     for (size_t i = 0; i < sizeof(bytes) - 1; i++) {
         size_t used;
         size_t kept;
         CHECK_EQ(chunked_scan(&chunked, bytes + i, 1, &used, &kept), STATUS_AGAIN);
-        CHECK_EQ(chunked_is_between(&chunked), i == sizeof(bytes) - 2);
+        CHECK_EQ(chunked_ending(&chunked, &ending), expected[i] != NULL);
+        CHECK(expected[i] == NULL || slice_is(ending, expected[i]));
     }
     CHECK_EQ(chunked.data_size, 3);
 }

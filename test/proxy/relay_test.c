@@ -228,9 +228,10 @@ static void write_event(enum http_problem problem)
 
 enum where {
     NOWHERE,
-    OWN_CHUNK,  // framed as a chunk of its own
-    IN_CHUNK,   // as a part of the chunk that was begun
-    BEHIND_FILL // the chunk that was begun is filled up first
+    OWN_CHUNK,   // framed as a chunk of its own
+    IN_CHUNK,    // as a part of the chunk that was begun
+    BEHIND_FILL, // the chunk that was begun is filled up and ended first
+    BEHIND_LF    // so is one of which only the last byte was missing
 };
 
 // What a client sees behind `relayed` bytes of an event stream whose backend then went away.
@@ -249,12 +250,13 @@ static bool breaks_as(const char *head, const char *relayed, uint64_t left, enum
     for (uint64_t i = 0; where == BEHIND_FILL && i < left; i++) {
         text_add_str(&text, "\n");
     }
-    text_add_str(&text, where == BEHIND_FILL ? "\r\n" : "");
-    if (where == OWN_CHUNK || where == BEHIND_FILL) {
+    bool framed = where == OWN_CHUNK || where == BEHIND_FILL || where == BEHIND_LF;
+    text_add_str(&text, where == BEHIND_FILL ? "\r\n" : where == BEHIND_LF ? "\n" : "");
+    if (framed) {
         text_add_format(&text, "%zx\r\n", event_size);
     }
     text_add_str(&text, where == NOWHERE ? "" : event);
-    text_add_str(&text, where == OWN_CHUNK || where == BEHIND_FILL ? "\r\n" : "");
+    text_add_str(&text, framed ? "\r\n" : "");
     bool same = peer_expect_bytes(pair.client, wanted, text.size) && peer_expect_end(pair.client);
     close_both(&pair);
     return same && rig_becomes_idle(&rig);
@@ -274,11 +276,11 @@ TEST(an_event_stream_that_breaks_off_ends_with_an_event_that_fits_where_it_broke
         snprintf(begun, sizeof(begun), "%zx\r\ndata: 1", left + 7);
         CHECK(breaks_as(STREAM_HEAD, begun, left, left < event_size ? BEHIND_FILL : IN_CHUNK));
     }
-    // In the middle of the framing nothing can be said.
+    CHECK(breaks_as(STREAM_HEAD, "8\r\ndata: 1\n", 0, BEHIND_FILL));
+    CHECK(breaks_as(STREAM_HEAD, "8\r\ndata: 1\n\r", 0, BEHIND_LF));
+    // In the middle of a size or of the trailers nothing can be said.
     CHECK(breaks_as(STREAM_HEAD, "8", 0, NOWHERE));
     CHECK(breaks_as(STREAM_HEAD, "8\r", 0, NOWHERE));
-    CHECK(breaks_as(STREAM_HEAD, "8\r\ndata: 1\n", 0, NOWHERE));
-    CHECK(breaks_as(STREAM_HEAD, "8\r\ndata: 1\n\r", 0, NOWHERE));
     CHECK(breaks_as(STREAM_HEAD, "0\r\n", 0, NOWHERE));
     // Nor where it would be taken for a part of something else.
     CHECK(breaks_as(CHUNKED_HEAD, "8\r\ndata: 1\n\r\n", 0, NOWHERE));

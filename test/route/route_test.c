@@ -93,14 +93,14 @@ TEST(only_those_who_serve_the_model_are_chosen_each_once)
     tried.count = 0;
     CHECK_STR(choose("m", 0), "b");
     CHECK(route_has_more(fleet_view(fleet), &(struct route_request){.model = slice_str("m")},
-                         &tried));
+                         &tried, BACKEND_DOWN, 0));
     CHECK_STR(choose("m", 0), "a");
     CHECK_STR(choose("m", 0), "-");
     CHECK(!route_has_more(fleet_view(fleet), &(struct route_request){.model = slice_str("m")},
-                          &tried));
+                          &tried, BACKEND_DOWN, 0));
     CHECK_STR(choose("x", 0), "?");
     CHECK(!route_has_more(fleet_view(fleet), &(struct route_request){.model = slice_str("x")},
-                          &tried));
+                          &tried, BACKEND_DOWN, 0));
     tear_down();
 }
 

@@ -68,3 +68,26 @@ TEST(a_long_line_is_cut_and_still_ends)
     CHECK(strlen(captured) < 1100);
     CHECK_EQ(captured[strlen(captured) - 1], '\n');
 }
+
+TEST(a_reader_that_does_not_read_stops_nobody)
+{
+    int ends[2];
+    ASSERT(pipe(ends) == 0);
+    int saved = dup(STDERR_FILENO);
+    ASSERT(dup2(ends[1], STDERR_FILENO) != -1);
+    for (int i = 0; i < 5000; i++) {
+        log_error("%0100d", i); // ten times what a pipe holds
+    }
+    static char bytes[1 << 20];
+    ssize_t size = read(ends[0], bytes, sizeof(bytes));
+    log_error("after");
+    ssize_t more = read(ends[0], captured, sizeof(captured) - 1);
+    ASSERT(dup2(saved, STDERR_FILENO) != -1);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(size > 0 && more > 0);
+    captured[more] = '\0';
+    CHECK(strstr(captured, "lines were dropped here)\n") != NULL);
+    CHECK(strstr(captured, "error after\n") != NULL);
+}
