@@ -46,6 +46,7 @@ struct keeper {
     struct admin *admin;
     struct signals *signals;
     struct timer tick;
+    uint64_t descriptor_count_max;
     bool fleet_changed;
     bool reload_pending;
     bool draining;
@@ -294,7 +295,8 @@ static int run(struct keeper *keeper)
     if (proxy_start(&(struct proxy_options){.config = keeper->config,
                                             .fleet = keeper->fleet,
                                             .reclaim = &keeper->reclaim,
-                                            .worker_count = worker_count},
+                                            .worker_count = worker_count,
+                                            .descriptor_count_max = keeper->descriptor_count_max},
                     &keeper->proxy, error) != STATUS_OK) {
         fprintf(stderr, "warmpath: %s\n", error);
         return CLI_FAILED;
@@ -342,7 +344,7 @@ int cli_serve(int word_count, char **words)
         print_error(&error);
     } else {
         set_log_level(keeper.config);
-        tcp_limit_raise();
+        keeper.descriptor_count_max = tcp_limit_raise();
         result = run(&keeper);
     }
     tear_down(&keeper);

@@ -311,25 +311,34 @@ const struct step *finish_run(struct exchange *x)
     return NULL;
 }
 
+// How much of `moved` bytes fell to a part of that size; the rest is for the next.
+static size_t take_from(size_t *moved, size_t size)
+{
+    size_t part = *moved < size ? *moved : size;
+    *moved -= part;
+    return part;
+}
+
 enum status exchange_flush(struct exchange *x)
 {
     struct worker *worker = x->worker;
     struct transport *transport = &x->client->transport;
 
-    while (!buffer_is_empty(&x->out_head) || !buffer_is_empty(&x->out)) {
+    while (!buffer_is_empty(&x->out_head) || !buffer_is_empty(&x->out) || x->document.size > 0) {
         if (!transport->can_write) {
             return STATUS_AGAIN;
         }
-        struct slice parts[2] = {buffer_slice(&x->out_head), buffer_slice(&x->out)};
+        struct slice parts[3] = {buffer_slice(&x->out_head), buffer_slice(&x->out), x->document};
         size_t moved = 0;
-        enum status status = transport_write(transport, parts, 2, &moved);
+        enum status status = transport_write(transport, parts, 3, &moved);
         if (status != STATUS_OK) {
             return status;
         }
-        x->awaited = PHASE_HEADER;
-        size_t of_head = moved < parts[0].size ? moved : parts[0].size;
-        x->out_head.begin += (uint32_t)of_head;
-        x->out.begin += (uint32_t)(moved - of_head);
+        x->awaited = PHASE_HEADER; // something moved
+        x->out_head.begin += (uint32_t)take_from(&moved, parts[0].size);
+        x->out.begin += (uint32_t)take_from(&moved, parts[1].size);
+        size_t sent = take_from(&moved, parts[2].size);
+        x->document = slice_of(x->document.bytes + sent, x->document.size - sent);
     }
     buffer_put(worker, &x->out_head);
     buffer_put(worker, &x->out);

@@ -96,7 +96,8 @@ struct exchange {
     struct buffer receiving;       // a head that has not come to its end
     struct http_head *answer_head; // its parser
     struct buffer out_head;        // bytes for the client: first these,
-    struct buffer out;             // then these
+    struct buffer out;             // then these,
+    struct slice document;         // or what is left of an answer of our own, in the block
     enum http_framing framing;
     uint64_t answer_left; // HTTP_LENGTH
     struct chunked answer_chunks;

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "config/config.h"
 #include "proxy/worker_internal.h"
+#include "sys/log.h"
 #include "sys/tcp.h"
 #include "sys/tls.h"
 
@@ -23,41 +24,79 @@ struct proxy {
     uint64_t retired_ticket;
 };
 
+static void contexts_free(struct proxy *proxy, struct tls_context ***contexts_ptr)
+{
+    struct tls_context **contexts = *contexts_ptr;
+    *contexts_ptr = NULL;
+    for (uint32_t i = 0; contexts != NULL && i < proxy->worker_count; i++) {
+        tls_context_destroy(&contexts[i]);
+    }
+    free(contexts);
+}
+
 static void plan_free(struct proxy *proxy, struct plan **plan_ptr)
 {
     struct plan *plan = *plan_ptr;
     *plan_ptr = NULL;
 
-    if (plan == NULL) {
-        return;
+    if (plan != NULL) {
+        contexts_free(proxy, &plan->server_tls);
+        contexts_free(proxy, &plan->client_tls);
+        free(plan);
     }
-    for (uint32_t i = 0; plan->server_tls != NULL && i < proxy->worker_count; i++) {
-        tls_context_destroy(&plan->server_tls[i]);
-    }
-    free(plan->server_tls);
-    free(plan);
 }
 
+// One context for each worker: a shared one would cost a lock for each handshake.
+static enum status contexts_make(struct proxy *proxy, const struct config *config, bool for_server,
+                                 struct tls_context ***out, char error[proxy_error_size])
+{
+    struct tls_server_options server = {.certificate = config->tls.certificate,
+                                        .key = config->tls.key};
+    struct tls_client_options client = {.ca = config->backend_tls.ca,
+                                        .verify = config->backend_tls.verify};
+    enum status status = STATUS_OK;
+    char why[tls_error_size];
+
+    *out = calloc(proxy->worker_count, sizeof(struct tls_context *));
+    ASSERT(*out != NULL);
+    for (uint32_t i = 0; status == STATUS_OK && i < proxy->worker_count; i++) {
+        status = for_server ? tls_server_create(&server, &(*out)[i], why)
+                            : tls_client_create(&client, &(*out)[i], why);
+    }
+    if (status != STATUS_OK) {
+        snprintf(error, proxy_error_size, "%s", why);
+    }
+    return status;
+}
+
+static bool has_tls_backends(const struct config *config)
+{
+    for (uint32_t i = 0; i < config->backend_count; i++) {
+        if (config->backends[i].tls) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// NULL when a certificate cannot be used.
 static struct plan *plan_make(struct proxy *proxy, const struct config *config,
                               char error[proxy_error_size])
 {
     struct plan *plan = calloc(1, sizeof(*plan));
+    enum status status = STATUS_OK;
+
     ASSERT(plan != NULL);
     plan->config = config;
-    if (config->tls.certificate == NULL) {
-        return plan;
+    if (config->tls.certificate != NULL) {
+        status = contexts_make(proxy, config, true, &plan->server_tls, error);
     }
-    plan->server_tls = calloc(proxy->worker_count, sizeof(struct tls_context *));
-    ASSERT(plan->server_tls != NULL);
-    struct tls_server_options options = {.certificate = config->tls.certificate,
-                                         .key = config->tls.key};
-    for (uint32_t i = 0; i < proxy->worker_count; i++) {
-        char why[tls_error_size];
-        if (tls_server_create(&options, &plan->server_tls[i], why) != STATUS_OK) {
-            snprintf(error, proxy_error_size, "%s", why);
-            plan_free(proxy, &plan);
-            return NULL;
-        }
+    // The system's authorities take megabytes, so they are read only where somebody needs them.
+    if (status == STATUS_OK && (config->backend_tls.ca != NULL || has_tls_backends(config))) {
+        status = contexts_make(proxy, config, false, &plan->client_tls, error);
+    }
+    if (status != STATUS_OK) {
+        plan_free(proxy, &plan);
     }
     return plan;
 }
@@ -131,6 +170,20 @@ static enum status check_ports_are_free(const struct config *config, char error[
     return STATUS_OK;
 }
 
+// Clients must leave descriptors for backends, or the first to come would starve the work.
+static uint32_t connections_allowed(const struct proxy_options *options)
+{
+    uint32_t wanted = options->config->limits.connections;
+    uint64_t room = options->descriptor_count_max / 4 * 3;
+    if (options->descriptor_count_max == 0 || room >= wanted) {
+        return wanted;
+    }
+    log_warn("%lu descriptors are allowed (ulimit -n): at most %lu connections of clients instead "
+             "of the %u of limits.connections",
+             (unsigned long)options->descriptor_count_max, (unsigned long)room, wanted);
+    return (uint32_t)room;
+}
+
 enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size])
 {
@@ -141,6 +194,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
         .reclaim = options->reclaim,
         .worker_count = options->worker_count,
     };
+    proxy->shared.connection_count_max = connections_allowed(options);
     proxy->workers = calloc(options->worker_count, sizeof(struct worker *));
     ASSERT(proxy->workers != NULL);
     enum status status = check_ports_are_free(options->config, error);

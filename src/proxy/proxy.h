@@ -26,6 +26,7 @@ struct proxy_options {
     struct fleet *fleet;
     struct reclaim *reclaim; // its readers are the workers, by index
     uint32_t worker_count;
+    uint64_t descriptor_count_max; // what the system allows the process
 };
 
 struct proxy_totals {

@@ -49,28 +49,28 @@ static void name_request(struct exchange *x)
     x->request_id_text = slice_of(x->request_id, request_id_size);
 }
 
-// What we know to be the model list is answered here: no single backend knows it.
+// What we know to be the model list is answered here: no single backend knows it.  It is copied, since
+// the view that it belongs to may go while the client reads.
 static const struct step *answer_document(struct exchange *x, struct slice document)
 {
     struct worker *worker = x->worker;
-    // Two buffers, since the document may be as large as fits in one.
-    if (document.size > worker->buffer_size || !buffer_take(worker, &x->out_head) ||
-        !buffer_take(worker, &x->out)) {
-        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("the list is too long"));
+
+    if (document.size > worker->bodies.sizes[body_class_count - 1] ||
+        !body_store_take(&worker->bodies, document.size, &x->block) ||
+        !buffer_take(worker, &x->out_head)) {
+        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no room for the list"));
     }
     struct text out = text_over(x->out_head.bytes, worker->buffer_size);
     text_add_str(&out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ");
     text_add_u64(&out, document.size);
-    if (x->request_id_text.size > 0) {
-        text_add_str(&out, "\r\nx-request-id: ");
-        text_add(&out, x->request_id_text);
-    }
+    text_add_str(&out, "\r\nx-request-id: ");
+    text_add(&out, x->request_id_text);
     text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
     x->out_head.end = (uint32_t)out.size;
     if (!x->is_head_request) {
-        memcpy(x->out.bytes, document.bytes, document.size);
-        x->out.end = (uint32_t)document.size;
+        memcpy(x->block.bytes, document.bytes, document.size);
+        x->document = slice_of(x->block.bytes, document.size);
     }
     return &step_answer;
 }

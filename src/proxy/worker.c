@@ -50,6 +50,9 @@ void buffer_put(struct worker *worker, struct buffer *buffer)
 
 struct tls_context *worker_client_tls(struct worker *worker)
 {
+    if (worker->plan->client_tls != NULL) {
+        return worker->plan->client_tls[worker->index];
+    }
     if (worker->client_tls == NULL) {
         char error[tls_error_size];
         struct tls_client_options options = {.ca = worker->config->backend_tls.ca,
@@ -85,7 +88,7 @@ static void run_again(struct worker *worker)
 static bool may_accept(const struct worker *worker)
 {
     unsigned count = atomic_load_explicit(&worker->proxy->connection_count, memory_order_relaxed);
-    return count < worker->connection_count_max &&
+    return count < worker->proxy->connection_count_max &&
            pool_in_use(&worker->clients) < worker->connection_count_max;
 }
 

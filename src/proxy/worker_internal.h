@@ -33,6 +33,7 @@ enum { listener_count_max = 16 };
 struct plan {
     const struct config *config;
     struct tls_context **server_tls; // one for each worker, or NULL when listeners are plain
+    struct tls_context **client_tls; // likewise; NULL when no backend of the file wants it
 };
 
 // Shared by all workers.
@@ -41,6 +42,7 @@ struct proxy_shared {
     _Alignas(64) atomic_uint connection_count;
     _Alignas(64) atomic_uint_fast64_t body_memory;
     _Alignas(64) atomic_bool draining;
+    uint32_t connection_count_max; // fixed at start
     _Atomic(struct plan *) plan;
 };
 
@@ -74,7 +76,7 @@ struct worker {
     struct route *route;
     struct rng rng;
     struct retry_budget retry_budget;
-    struct tls_context *client_tls; // made when first needed
+    struct tls_context *client_tls; // for a backend that was added later; made when first needed
 
     // Sizes that were fixed at start.
     uint32_t head_size_max;

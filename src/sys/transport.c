@@ -82,6 +82,13 @@ static enum status write_record(struct transport *transport, const struct slice 
     uint8_t record[record_size_max];
     size_t filled = 0;
 
+    while (slice_count > 1 && slices[0].size == 0) {
+        slices++;
+        slice_count--;
+    }
+    while (slice_count > 1 && slices[slice_count - 1].size == 0) {
+        slice_count--;
+    }
     if (slice_count == 1) {
         return tls_write(transport->tls, slices[0], size);
     }

@@ -191,7 +191,7 @@ TEST(a_bad_value_in_the_file_is_refused_even_where_a_flag_replaces_it)
 {
     CHECK_STR(outcome_with("workers: x\n" BACKEND, FLAGS("--workers", "5")),
               "f:1:10: workers: \"x\" is not a number: write a whole number in digits, from 0 to "
-              "1024");
+              "256");
 }
 
 TEST(flags_alone_are_a_configuration)
