@@ -19,18 +19,25 @@ enum {
     // A path and a key of 4096 bytes each, which is what a configuration may hold, and the rest.
     request_size_max = 12288,
     head_size_max = 65536,
+    // Nobody has that much to say before the answer.
+    interim_count_max = 16,
+    // Others have their turn after so many reads, however much the backend sends.
+    reads_per_turn = 16,
+    resume_ms = 1,
 };
 
 struct fetch {
     struct transport transport; // first: `ready` finds us from here
     struct loop *loop;
     struct timer timer;
+    struct timer resume; // events are edges: nobody tells of what was left unread
     struct loop_deferred recycle;
     fetch_done_fn *done;
     void *owner;
     const char *why; // there is not even a connection to wait for
     bool connected;
     bool has_head;
+    uint32_t interim_count;
     uint8_t request[request_size_max];
     uint32_t request_size;
     uint32_t sent;
@@ -51,6 +58,7 @@ static void recycle(struct loop_deferred *deferred)
 static void finish(struct fetch *fetch)
 {
     loop_disarm(fetch->loop, &fetch->timer);
+    loop_disarm(fetch->loop, &fetch->resume);
     transport_close(&fetch->transport, fetch->loop, TRANSPORT_ORDERLY);
     loop_defer(fetch->loop, &fetch->recycle);
 }
@@ -113,7 +121,8 @@ static enum status scan_body(struct fetch *fetch, bool closed, size_t *body_size
     return STATUS_MALFORMED;
 }
 
-// Looks at what has come.  OK: done, reported.  AGAIN: more must come.
+// Looks at what has come.  OK: done, reported.  AGAIN: more must come.  EXHAUSTED: interim answers
+// have no end.
 static enum status scan(struct fetch *fetch, bool closed)
 {
     size_t body_size = 0;
@@ -130,6 +139,9 @@ static enum status scan(struct fetch *fetch, bool closed)
             chunked_start(&fetch->chunks, CHUNKED_KEEP_DATA);
             break;
         }
+        if (++fetch->interim_count > interim_count_max) {
+            return STATUS_EXHAUSTED;
+        }
         fetch->answer_size -= fetch->head.size;
         memmove(fetch->answer, fetch->answer + fetch->head.size, fetch->answer_size);
         http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
@@ -145,34 +157,60 @@ static enum status scan(struct fetch *fetch, bool closed)
     return status;
 }
 
+static const char *why_not(enum status status, bool closed)
+{
+    if (status == STATUS_EXHAUSTED) {
+        return "too many interim answers";
+    }
+    return closed ? "the connection was closed" : "the answer is no HTTP";
+}
+
+// One read of what has come; false when there is nothing to go on with.
+static bool read_some(struct fetch *fetch)
+{
+    size_t size = 0;
+    if (fetch->answer_size == answer_size_max) {
+        fail(fetch, "the answer is too large");
+        return false;
+    }
+    enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
+                                        answer_size_max - fetch->answer_size, &size);
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
+    if (status == STATUS_IO) {
+        fail(fetch, strerrordesc_np(errno));
+        return false;
+    }
+    fetch->answer_size += size;
+    bool closed = status == STATUS_CLOSED;
+    status = scan(fetch, closed);
+    if (status == STATUS_OK) {
+        return false;
+    }
+    if (status != STATUS_AGAIN || closed) {
+        fail(fetch, why_not(status, closed));
+        return false;
+    }
+    return true;
+}
+
 static void read_answer(struct fetch *fetch)
 {
-    while (fetch->transport.can_read) {
-        size_t size = 0;
-        if (fetch->answer_size == answer_size_max) {
-            fail(fetch, "the answer is too large");
+    for (uint32_t reads = 0; fetch->transport.can_read; reads++) {
+        if (reads == reads_per_turn) {
+            loop_arm(fetch->loop, &fetch->resume, resume_ms);
             return;
         }
-        enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
-                                            answer_size_max - fetch->answer_size, &size);
-        if (status == STATUS_AGAIN) {
-            return;
-        }
-        if (status == STATUS_IO) {
-            fail(fetch, strerrordesc_np(errno));
-            return;
-        }
-        fetch->answer_size += size;
-        bool closed = status == STATUS_CLOSED;
-        status = scan(fetch, closed);
-        if (status == STATUS_OK) {
-            return;
-        }
-        if (status != STATUS_AGAIN || closed) {
-            fail(fetch, closed ? "the connection was closed" : "the answer is no HTTP");
+        if (!read_some(fetch)) {
             return;
         }
     }
+}
+
+static void resume(struct timer *timer)
+{
+    read_answer(CONTAINER_OF(timer, struct fetch, resume));
 }
 
 static enum status connect_and_send(struct fetch *fetch)
@@ -265,6 +303,7 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->transport.source.ready = ready;
     fetch->loop = options->loop;
     fetch->timer.fire = expire;
+    fetch->resume.fire = resume;
     fetch->recycle.run = recycle;
     fetch->done = options->done;
     fetch->owner = options->owner;

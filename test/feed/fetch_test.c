@@ -327,6 +327,42 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     scene_close(&scene);
 }
 
+TEST(sixteen_interim_answers_are_passed_over_and_more_are_not)
+{
+    static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    static const char last[] = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+    static const struct {
+        uint32_t count;
+        size_t portion;
+        uint16_t status;
+        const char *text;
+    } cases[] = {
+        {16, 0, 200, "hello"},
+        {17, 0, 0, "too many interim answers"},
+        {17, 7, 0, "too many interim answers"},
+        {100000, 0, 0, "too many interim answers"},
+    };
+    struct scene scene;
+    scene_open(&scene);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        size_t capacity = cases[i].count * strlen(interim) + strlen(last);
+        uint8_t *space = malloc(capacity);
+        ASSERT(space != NULL);
+        struct text answer = text_over(space, capacity);
+        for (uint32_t k = 0; k < cases[i].count; k++) {
+            text_add_str(&answer, interim);
+        }
+        text_add_str(&answer, last);
+        scene.server.routes[0] = (struct stub_route){
+            .path = "/x", .answer = text_slice(&answer), .portion = cases[i].portion};
+        struct outcome outcome = fetch(&scene);
+        CHECK_EQ(outcome.status, cases[i].status);
+        CHECK_STR(outcome.text, cases[i].text);
+        free(space);
+    }
+    scene_close(&scene);
+}
+
 TEST(nobody_there_is_said_later_and_with_the_reason)
 {
     struct scene scene;
@@ -520,13 +556,22 @@ TEST(a_callback_may_start_the_next_one)
     scene_close(&scene);
 }
 
+static void need_certificates(void)
+{
+    static bool made;
+    if (!made) {
+        make_certificates();
+    }
+    made = true;
+}
+
 TEST(over_tls_only_whom_it_trusts_is_asked)
 {
     struct scene scene;
     char error[tls_error_size];
     static const char *const authorities[] = {"ca.pem", "other_ca.pem"};
     static char host[] = "localhost";
-    make_certificates();
+    need_certificates();
     scene_open(&scene);
     struct tls_server_options identity = {.certificate = file_in_dir("leaf.pem"),
                                           .key = file_in_dir("key.pem")};
@@ -556,6 +601,51 @@ TEST(over_tls_only_whom_it_trusts_is_asked)
         tls_context_destroy(&context);
     }
     CHECK_EQ(scene.server.routes[0].count, 1);
+    tls_context_destroy(&scene.server.tls);
+    scene_close(&scene);
+}
+
+// Under TLS a read is a record of 16 KiB at most, and the kernel has room for many of them.
+TEST(a_long_answer_leaves_others_their_turns_and_arrives_whole)
+{
+    enum { body_size = 1000000, record_size = 16384, reads_per_turn = 16 };
+    static char answer[body_size + 128];
+    static char host[] = "localhost";
+    struct tls_context *context = NULL;
+    struct outcome outcome = {0};
+    char error[tls_error_size];
+    struct scene scene;
+    uint32_t turns = 0;
+    need_certificates();
+    scene_open(&scene);
+    struct tls_server_options identity = {.certificate = file_in_dir("leaf.pem"),
+                                          .key = file_in_dir("key.pem")};
+    struct tls_client_options trust = {.ca = file_in_dir("ca.pem"), .verify = true};
+    CHECK_EQ(tls_server_create(&identity, &scene.server.tls, error), STATUS_OK);
+    CHECK_EQ(tls_client_create(&trust, &context, error), STATUS_OK);
+    scene.backend.tls = true;
+    scene.backend.host = host;
+    int head_size = snprintf(answer, sizeof(answer),
+                             "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", body_size);
+    memset(answer + head_size, 'x', body_size);
+    scene.server.routes[0] = (struct stub_route){
+        .path = "/x", .answer = slice_of(answer, (size_t)head_size + body_size)};
+    fetch_start(&(struct fetch_options){.loop = scene.loop,
+                                        .backend = &scene.backend,
+                                        .tls = context,
+                                        .path = "/x",
+                                        .timeout_ms = timeout_ms,
+                                        .done = note,
+                                        .owner = &outcome});
+    turn_until(&scene, &scene.server.routes[0].count, 1);
+    for (; outcome.done_count == 0 && turns < 4000; turns++) {
+        loop_turn(scene.loop, 5);
+    }
+    CHECK_EQ(outcome.status, 200);
+    CHECK_EQ(outcome.body_size, body_size);
+    CHECK(turns >= body_size / record_size / reads_per_turn);
+    turn_until(&scene, &scene.server.open_count, 0);
+    tls_context_destroy(&context);
     tls_context_destroy(&scene.server.tls);
     scene_close(&scene);
 }
