@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A view is built in four passes: members and pools; the models that anyone names, each once; for
-// each model its pool and the members that serve it; the document that lists them.  The keeper does
-// this when something changed, never a worker, so it may take its time.
+// A view is built in passes over all names, each of them linear: members and pools; the models that
+// anyone names, each once; how many members serve each model, then which; the document that lists
+// them.  The keeper does this when something changed, never a worker, so it may take its time, but
+// probes and operators wait meanwhile.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -15,6 +16,15 @@
 static const char list_open[] = "{\"object\":\"list\",\"data\":[";
 static const char list_close[] = "]}";
 
+enum {
+    // Different names of models; what comes later is ignored.
+    model_count_max = 65536,
+    // Members whose models nobody knows serve every model of their pool: so many in all.
+    wildcard_list_size_max = 1 << 22,
+};
+
+static const uint32_t nowhere = UINT32_MAX;
+
 static uint64_t hash_name(struct slice name)
 {
     return hash_bytes(name, 0);
@@ -23,16 +33,6 @@ static uint64_t hash_name(struct slice name)
 static bool is_healthy(const struct backend *backend)
 {
     return atomic_load_explicit(&backend->shared.probe, memory_order_relaxed) != BACKEND_PROBE_DOWN;
-}
-
-static bool entry_serves(const struct fleet_entry *entry, const char *name)
-{
-    for (uint32_t i = 0; i < entry->model_count; i++) {
-        if (strcmp(entry->models[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 struct sizes {
@@ -62,52 +62,66 @@ static struct sizes measure(const struct fleet_view_source *source)
     return sizes;
 }
 
-static struct fleet_view *view_allocate(const struct fleet_view_source *source, struct sizes sizes)
+struct build {
+    const struct fleet_view_source *source;
+    struct fleet_view *view;
+    char *strings;        // where the next one goes
+    uint32_t models_left; // that may still be added
+    uint32_t list_at;
+    uint32_t *places; // for each name of each entry, in their order: where its model is, or nowhere
+    uint32_t *marks;  // for each place: the last entry that was there, plus one
+};
+
+static uint32_t models_allowed(const struct fleet_view_source *source)
 {
+    uint32_t wildcards = 0;
+    for (uint32_t i = 0; i < source->entry_count; i++) {
+        wildcards += !source->entries[i].models_known;
+    }
+    uint32_t allowed = wildcard_list_size_max / (wildcards + 1);
+    return allowed < model_count_max ? allowed : model_count_max;
+}
+
+static bool build_start(struct build *build, struct sizes sizes)
+{
+    const struct fleet_view_source *source = build->source;
     uint32_t table_size = 16;
-    while (table_size < sizes.names * 2) {
+
+    build->models_left = models_allowed(source);
+    build->models_left = sizes.names < build->models_left ? sizes.names : build->models_left;
+    while (table_size < build->models_left * 2) {
         table_size *= 2;
     }
-    // Each model lists at most all members; so does each pool, and the group of those that serve any.
-    size_t list_size = (size_t)source->entry_count * (sizes.names + 2) + 1;
-    struct fleet_view *view = calloc(1, sizeof(*view));
+    build->places = malloc((sizes.names + 1) * sizeof(*build->places));
+    build->marks = calloc(table_size, sizeof(*build->marks));
+    struct fleet_view *view = build->view = calloc(1, sizeof(*view));
     if (view == NULL) {
-        return NULL;
+        return false;
     }
     view->members = calloc(source->entry_count + 1, sizeof(*view->members));
     view->pools = calloc(source->pool_count, sizeof(*view->pools));
     view->models = calloc(table_size, sizeof(*view->models));
-    view->lists = malloc(list_size * sizeof(*view->lists));
-    view->strings = malloc(sizes.strings_size + 1);
+    view->strings = build->strings = malloc(sizes.strings_size + 1);
     view->models_document =
         malloc(sizes.strings_size + sizes.names + sizeof(list_open) + sizeof(list_close));
     view->pool_count = source->pool_count;
     view->model_mask = table_size - 1;
     view->generation = source->generation;
-    if (view->members == NULL || view->pools == NULL || view->models == NULL ||
-        view->lists == NULL || view->strings == NULL || view->models_document == NULL) {
-        fleet_view_destroy(&view);
-    }
-    return view;
+    return build->places != NULL && build->marks != NULL && view->members != NULL &&
+           view->pools != NULL && view->models != NULL && view->strings != NULL &&
+           view->models_document != NULL;
 }
 
-static void add_members(struct fleet_view *view, const struct fleet_view_source *source,
-                        uint32_t *list_at)
+static void add_members(struct build *build)
 {
+    const struct fleet_view_source *source = build->source;
+    struct fleet_view *view = build->view;
+
     for (uint32_t i = 0; i < source->entry_count; i++) {
         const struct fleet_entry *entry = &source->entries[i];
         view->members[view->member_count++] = (struct fleet_member){
             .backend = entry->backend, .weight = entry->weight, .draining = entry->draining};
         view->has_healthy |= is_healthy(entry->backend);
-    }
-    for (uint32_t p = 0; p < source->pool_count; p++) {
-        view->pools[p] = (struct fleet_group){.pool = p, .first = *list_at};
-        for (uint32_t i = 0; i < view->member_count; i++) {
-            if (view->members[i].backend->pool == p) {
-                view->lists[(*list_at)++] = i;
-            }
-        }
-        view->pools[p].count = *list_at - view->pools[p].first;
     }
 }
 
@@ -124,25 +138,31 @@ static struct fleet_view_model *place_of(const struct fleet_view *view, struct s
     return &view->models[at];
 }
 
-static const char *keep_string(char **strings, const char *text)
+static const char *keep_string(struct build *build, const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *kept = *strings;
+    char *kept = build->strings;
     memcpy(kept, text, size);
-    *strings += size;
+    build->strings += size;
     return kept;
 }
 
-static struct fleet_view_model *add_model(struct fleet_view *view, char **strings, const char *name)
+// NULL when there are too many.
+static struct fleet_view_model *add_model(struct build *build, const char *name)
 {
-    struct fleet_view_model *model = place_of(view, slice_str(name));
-    if (model->name == NULL) {
-        *model = (struct fleet_view_model){
-            .name = keep_string(strings, name),
-            .hash = hash_name(slice_str(name)),
-            .group = {.pool = UINT32_MAX},
-        };
+    struct fleet_view_model *model = place_of(build->view, slice_str(name));
+    if (model->name != NULL) {
+        return model;
     }
+    if (build->models_left == 0) {
+        return NULL;
+    }
+    build->models_left--;
+    *model = (struct fleet_view_model){
+        .name = keep_string(build, name),
+        .hash = hash_name(slice_str(name)),
+        .group = {.pool = UINT32_MAX},
+    };
     return model;
 }
 
@@ -156,141 +176,234 @@ static bool pool_is_healthy(const struct fleet_view_source *source, uint32_t poo
     return false;
 }
 
-static void describe(struct fleet_view_model *model, uint32_t pool, const char *document,
-                     char **strings)
+// Returns the place of the model, or nowhere.
+static uint32_t describe(struct build *build, const char *name, uint32_t pool, const char *document)
 {
+    struct fleet_view_model *model = add_model(build, name);
+    if (model == NULL) {
+        return nowhere;
+    }
     model->group.pool = model->group.pool == UINT32_MAX ? pool : model->group.pool;
     if (model->document == NULL && document != NULL) {
-        model->document = keep_string(strings, document);
+        model->document = keep_string(build, document);
     }
+    return (uint32_t)(model - build->view->models);
 }
 
 // What a backend says of its models; what the configuration gave to a pool stays there, the rest
 // goes to the first pool that serves it.
-static void add_learned(struct fleet_view *view, const struct fleet_view_source *source,
-                        uint32_t pool, char **strings)
+static void add_learned(struct build *build, uint32_t pool)
 {
+    const struct fleet_view_source *source = build->source;
+    uint32_t *places = build->places;
+
     for (uint32_t i = 0; i < source->entry_count; i++) {
         const struct fleet_entry *entry = &source->entries[i];
+        bool healthy = is_healthy(entry->backend);
         for (uint32_t m = 0; entry->backend->pool == pool && m < entry->model_count; m++) {
-            describe(add_model(view, strings, entry->models[m].name), pool,
-                     is_healthy(entry->backend) ? entry->models[m].document : NULL, strings);
+            places[m] = describe(build, entry->models[m].name, pool,
+                                 healthy ? entry->models[m].document : NULL);
         }
+        places += entry->model_count;
     }
 }
 
-static void add_models(struct fleet_view *view, const struct fleet_view_source *source)
+static void add_models(struct build *build)
 {
-    char *strings = view->strings;
+    const struct fleet_view_source *source = build->source;
 
     for (uint32_t p = 0; p < source->pool_count; p++) {
         for (uint32_t m = 0; m < source->pools[p].count; m++) {
-            describe(add_model(view, &strings, source->pools[p].models[m].name), p, NULL, &strings);
+            describe(build, source->pools[p].models[m].name, p, NULL);
         }
     }
     for (uint32_t p = 0; p < source->pool_count; p++) {
-        add_learned(view, source, p, &strings);
+        add_learned(build, p);
     }
     // A pool's own models that no backend describes, described by us.
     for (uint32_t p = 0; p < source->pool_count; p++) {
-        for (uint32_t m = 0; pool_is_healthy(source, p) && m < source->pools[p].count; m++) {
+        bool healthy = pool_is_healthy(source, p);
+        for (uint32_t m = 0; healthy && m < source->pools[p].count; m++) {
             const struct fleet_model *named = &source->pools[p].models[m];
-            describe(add_model(view, &strings, named->name), p, named->document, &strings);
+            describe(build, named->name, p, named->document);
         }
     }
 }
 
-static void add_groups(struct fleet_view *view, const struct fleet_view_source *source,
-                       uint32_t *list_at)
+typedef void visit_fn(struct build *build, struct fleet_group *group, uint32_t member);
+
+static void visit_all_of_pool(struct build *build, uint32_t member, visit_fn *visit)
 {
-    for (uint32_t at = 0; at <= view->model_mask; at++) {
-        struct fleet_view_model *model = &view->models[at];
-        if (model->name == NULL) {
-            continue;
+    uint32_t pool = build->source->entries[member].backend->pool;
+    for (uint32_t at = 0; at <= build->view->model_mask; at++) {
+        struct fleet_view_model *model = &build->view->models[at];
+        if (model->name != NULL && model->group.pool == pool) {
+            visit(build, &model->group, member);
         }
-        model->group.first = *list_at;
-        for (uint32_t i = 0; i < source->entry_count; i++) {
-            const struct fleet_entry *entry = &source->entries[i];
-            if (entry->backend->pool == model->group.pool &&
-                (!entry->models_known || entry_serves(entry, model->name))) {
-                view->lists[(*list_at)++] = i;
+    }
+}
+
+// Calls `visit` once for each model and each member that serves it: the members in their order.
+static void visit_servers(struct build *build, visit_fn *visit)
+{
+    const struct fleet_view_source *source = build->source;
+    const uint32_t *places = build->places;
+
+    memset(build->marks, 0, (build->view->model_mask + 1) * sizeof(*build->marks));
+    for (uint32_t i = 0; i < source->entry_count; i++) {
+        const struct fleet_entry *entry = &source->entries[i];
+        if (!entry->models_known) {
+            visit_all_of_pool(build, i, visit);
+        }
+        for (uint32_t m = 0; entry->models_known && m < entry->model_count; m++) {
+            if (places[m] == nowhere || build->marks[places[m]] == i + 1) {
+                continue; // ignored, or named twice
+            }
+            build->marks[places[m]] = i + 1;
+            struct fleet_group *group = &build->view->models[places[m]].group;
+            if (group->pool == entry->backend->pool) {
+                visit(build, group, i);
             }
         }
-        model->group.count = *list_at - model->group.first;
-        if (model->group.count == 0) {
-            model->group = view->pools[model->group.pool]; // the configuration insists
+        places += entry->model_count;
+    }
+}
+
+static void count_server(struct build *build, struct fleet_group *group, uint32_t member)
+{
+    (void)member;
+    group->count++;
+    build->list_at++;
+}
+
+static void add_server(struct build *build, struct fleet_group *group, uint32_t member)
+{
+    build->view->lists[group->first + group->count++] = member;
+}
+
+static void add_pools(struct build *build)
+{
+    struct fleet_view *view = build->view;
+
+    for (uint32_t p = 0; p < view->pool_count; p++) {
+        view->pools[p] = (struct fleet_group){.pool = p, .first = build->list_at};
+        for (uint32_t i = 0; i < view->member_count; i++) {
+            if (view->members[i].backend->pool == p) {
+                view->lists[build->list_at++] = i;
+            }
         }
+        view->pools[p].count = build->list_at - view->pools[p].first;
     }
 }
 
 // The first pool in which some member serves who knows what.
-static void add_any(struct fleet_view *view, const struct fleet_view_source *source,
-                    uint32_t *list_at)
+static void add_any(struct build *build)
 {
-    view->any_model.first = *list_at;
+    const struct fleet_view_source *source = build->source;
+    struct fleet_view *view = build->view;
+
+    view->any_model.first = build->list_at;
     for (uint32_t p = 0; p < source->pool_count && view->any_model.count == 0; p++) {
         view->any_model.pool = p;
         for (uint32_t i = 0; i < source->entry_count; i++) {
             if (source->entries[i].backend->pool == p && !source->entries[i].models_known) {
-                view->lists[(*list_at)++] = i;
+                view->lists[build->list_at++] = i;
                 view->any_model.count++;
             }
         }
     }
 }
 
-// Writes a model's document once, however many serve it.
-static void list_model(struct fleet_view *view, const char *name, bool *listed, struct text *out)
+// Counts first, so that each group's place is known when its members come.
+static bool add_groups(struct build *build)
 {
-    const struct fleet_view_model *model = place_of(view, slice_str(name));
-    if (model->document == NULL || listed[model - view->models]) {
+    struct fleet_view *view = build->view;
+
+    visit_servers(build, count_server);
+    // Each member is in one pool, and perhaps among those that serve any.
+    size_t list_size = (size_t)build->list_at + 2 * (size_t)view->member_count + 1;
+    view->lists = malloc(list_size * sizeof(*view->lists));
+    if (view->lists == NULL) {
+        return false;
+    }
+    build->list_at = 0;
+    add_pools(build);
+    for (uint32_t at = 0; at <= view->model_mask; at++) {
+        struct fleet_group *group = &view->models[at].group;
+        group->first = build->list_at;
+        build->list_at += group->count;
+        group->count = 0;
+    }
+    visit_servers(build, add_server);
+    for (uint32_t at = 0; at <= view->model_mask; at++) {
+        struct fleet_view_model *model = &view->models[at];
+        if (model->name != NULL && model->group.count == 0) {
+            model->group = view->pools[model->group.pool]; // the configuration insists
+        }
+    }
+    add_any(build);
+    return true;
+}
+
+// Writes a model's document once, however many serve it.
+static void list_model(struct build *build, uint32_t place, struct text *out)
+{
+    if (place == nowhere || build->view->models[place].document == NULL ||
+        build->marks[place] != 0) {
         return;
     }
-    listed[model - view->models] = true;
+    build->marks[place] = 1;
     text_add_str(out, out->size > sizeof(list_open) - 1 ? "," : "");
-    text_add_str(out, model->document);
+    text_add_str(out, build->view->models[place].document);
 }
 
 // In the order of the backends, so that the list does not change its order with every hash.
-static void write_document(struct fleet_view *view, const struct fleet_view_source *source,
-                           size_t capacity)
+static void write_document(struct build *build, size_t capacity)
 {
+    const struct fleet_view_source *source = build->source;
+    struct fleet_view *view = build->view;
     struct text out = text_over(view->models_document, capacity);
-    bool *listed = calloc(view->model_mask + 1, sizeof(bool));
-    ASSERT(listed != NULL);
+    const uint32_t *places = build->places;
 
+    memset(build->marks, 0, (view->model_mask + 1) * sizeof(*build->marks));
     text_add_str(&out, list_open);
     for (uint32_t i = 0; i < source->entry_count; i++) {
         for (uint32_t m = 0; m < source->entries[i].model_count; m++) {
-            list_model(view, source->entries[i].models[m].name, listed, &out);
+            list_model(build, *places++, &out);
         }
     }
     for (uint32_t p = 0; p < source->pool_count; p++) {
         for (uint32_t m = 0; m < source->pools[p].count; m++) {
-            list_model(view, source->pools[p].models[m].name, listed, &out);
+            const struct fleet_view_model *model =
+                place_of(view, slice_str(source->pools[p].models[m].name));
+            list_model(build, (uint32_t)(model - view->models), &out);
         }
     }
     text_add_str(&out, list_close);
     ASSERT(!out.overflow);
     view->models_document[out.size] = '\0';
-    free(listed);
 }
 
 struct fleet_view *fleet_view_build(const struct fleet_view_source *source)
 {
     struct sizes sizes = measure(source);
-    struct fleet_view *view = view_allocate(source, sizes);
-    uint32_t list_at = 0;
+    struct build build = {.source = source};
+    bool built = build_start(&build, sizes);
 
-    if (view == NULL) {
-        return NULL;
+    if (built) {
+        memset(build.places, 0xff, sizes.names * sizeof(*build.places)); // nowhere
+        add_members(&build);
+        add_models(&build);
+        built = add_groups(&build);
     }
-    add_members(view, source, &list_at);
-    add_models(view, source);
-    add_groups(view, source, &list_at);
-    add_any(view, source, &list_at);
-    write_document(view, source, sizes.strings_size + sizes.names + sizeof(list_open) + 1);
-    return view;
+    if (built) {
+        write_document(&build, sizes.strings_size + sizes.names + sizeof(list_open) + 1);
+    } else {
+        fleet_view_destroy(&build.view);
+    }
+    free(build.places);
+    free(build.marks);
+    return build.view;
 }
 
 void fleet_view_destroy(struct fleet_view **view_ptr)

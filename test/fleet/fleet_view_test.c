@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/reclaim.h"
+#include "base/rng.h"
 #include "fleet/fleet.h"
 #include "test.h"
+
+#include <stdlib.h>
 
 static struct reclaim reclaim;
 static struct fleet *fleet;
@@ -30,7 +33,7 @@ static void serve(uint32_t backend, const char *first, const char *second)
 // Who serves `model`, as "ab"; "-" when nobody does.
 static const char *who(const char *model)
 {
-    static char names[8];
+    static char names[16];
     ASSERT(fleet_publish(fleet));
     const struct fleet_view *view = fleet_view(fleet);
     const struct fleet_group *group = fleet_view_find(view, slice_str(model));
@@ -113,5 +116,212 @@ TEST(many_models_do_not_collide)
         CHECK_STR(who(names[i]), "a");
     }
     CHECK_STR(who("m500"), "-");
+    fleet_destroy(&fleet);
+}
+
+enum { twin_backends = 7, twin_pools = 3, twin_models = 6, twin_list_max = 4 };
+
+static const char *const twin_names[twin_models + 1] = {"m0", "m1", "m2", "m3", "m4", "m5", "m6"};
+
+struct twin_list {
+    uint32_t count;
+    uint32_t models[twin_list_max]; // some of them twice
+};
+
+// The same fleet, kept plainly and searched from end to end.
+struct twin {
+    uint32_t pool[twin_backends];
+    bool known[twin_backends];
+    struct twin_list serves[twin_backends];
+    struct twin_list configured[twin_pools];
+};
+
+static bool twin_has(const struct twin_list *list, uint32_t model)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        has |= list->models[i] == model;
+    }
+    return has;
+}
+
+static uint32_t twin_pool_of(const struct twin *twin, uint32_t model)
+{
+    for (uint32_t p = 0; p < twin_pools; p++) {
+        if (twin_has(&twin->configured[p], model)) {
+            return p;
+        }
+    }
+    uint32_t pool = twin_pools;
+    for (uint32_t i = 0; i < twin_backends; i++) {
+        if (twin_has(&twin->serves[i], model) && twin->pool[i] < pool) {
+            pool = twin->pool[i];
+        }
+    }
+    return pool;
+}
+
+enum twin_want { TWIN_SERVES, TWIN_WILDCARD, TWIN_ANY };
+
+// Those of `pool` that are wanted, as "ab".
+static bool twin_members(const struct twin *twin, uint32_t pool, uint32_t model,
+                         enum twin_want want, char *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < twin_backends; i++) {
+        bool wanted = want == TWIN_ANY || !twin->known[i] ||
+                      (want == TWIN_SERVES && twin_has(&twin->serves[i], model));
+        if (twin->pool[i] == pool && wanted) {
+            out[count++] = (char)('a' + i);
+        }
+    }
+    out[count] = '\0';
+    return count > 0;
+}
+
+static const char *twin_who(const struct twin *twin, uint32_t model)
+{
+    static char names[twin_backends + 1];
+    uint32_t pool = twin_pool_of(twin, model);
+    if (pool < twin_pools) {
+        if (!twin_members(twin, pool, model, TWIN_SERVES, names)) {
+            (void)twin_members(twin, pool, model, TWIN_ANY, names);
+        }
+        return names;
+    }
+    for (pool = 0; pool < twin_pools; pool++) {
+        if (twin_members(twin, pool, model, TWIN_WILDCARD, names)) {
+            return names;
+        }
+    }
+    return "-";
+}
+
+static struct twin_list twin_draw(struct rng *rng, const char *names[twin_list_max])
+{
+    struct twin_list list = {.count = rng_below(rng, twin_list_max + 1)};
+    for (uint32_t i = 0; i < list.count; i++) {
+        list.models[i] = rng_below(rng, twin_models);
+        names[i] = twin_names[list.models[i]];
+    }
+    return list;
+}
+
+static void twin_start(struct twin *twin, struct rng *rng)
+{
+    const char *names[twin_list_max];
+
+    *twin = (struct twin){0};
+    fleet = fleet_create(
+        &(struct fleet_limits){.backend_count_max = twin_backends, .pool_count = twin_pools},
+        &reclaim);
+    ASSERT(fleet != NULL);
+    for (uint32_t p = 0; p < twin_pools; p++) {
+        if (rng_below(rng, 3) == 0) {
+            twin->configured[p] = twin_draw(rng, names);
+            fleet_set_pool_models(fleet, p, names, twin->configured[p].count);
+        }
+    }
+    for (uint32_t i = 0; i < twin_backends; i++) {
+        char url[] = "http://a";
+        url[7] = (char)('a' + i);
+        twin->pool[i] = rng_below(rng, twin_pools);
+        struct backend *backend = fleet_add(
+            fleet,
+            &(struct fleet_spec){.url = url, .host = "h", .weight = 1, .pool = twin->pool[i]});
+        twin->known[i] = rng_below(rng, 4) != 0;
+        if (twin->known[i]) {
+            struct fleet_model models[twin_list_max];
+            twin->serves[i] = twin_draw(rng, names);
+            for (uint32_t m = 0; m < twin->serves[i].count; m++) {
+                models[m] = (struct fleet_model){names[m], names[m]};
+            }
+            fleet_set_models(fleet, backend, models, twin->serves[i].count);
+        }
+    }
+}
+
+TEST(groups_are_those_that_a_plain_search_finds)
+{
+    struct rng rng = {.state = 11};
+    struct twin twin;
+    reclaim_init(&reclaim, 0);
+    for (int round = 0; round < 3000; round++) {
+        twin_start(&twin, &rng);
+        for (uint32_t m = 0; m <= twin_models; m++) {
+            CHECK_STR(who(twin_names[m]), twin_who(&twin, m));
+        }
+        fleet_destroy(&fleet);
+    }
+}
+
+static struct fleet_model *make_models(uint32_t first, uint32_t count)
+{
+    struct fleet_model *models = calloc(count, sizeof(*models));
+    ASSERT(models != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        char *name = NULL;
+        ASSERT(asprintf(&name, "model-%u", first + i) > 0);
+        models[i] = (struct fleet_model){name, name};
+    }
+    return models;
+}
+
+static void free_models(struct fleet_model *models, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        free((void *)(uintptr_t)models[i].name);
+    }
+    free(models);
+}
+
+// Each model times each backend times each of its models would be 70 billion steps.
+TEST(many_backends_of_many_models_are_no_trouble)
+{
+    enum { backend_count = 64, model_count = 4096 };
+    struct fleet_model *models = make_models(0, model_count);
+    reclaim_init(&reclaim, 0);
+    fleet = fleet_create(
+        &(struct fleet_limits){.backend_count_max = backend_count + 1, .pool_count = 1}, &reclaim);
+    ASSERT(fleet != NULL);
+    for (uint32_t i = 0; i <= backend_count; i++) {
+        struct backend *backend =
+            fleet_add(fleet, &(struct fleet_spec){.url = "http://a", .host = "h", .weight = 1});
+        if (i < backend_count) { // the last one serves any
+            fleet_set_models(fleet, backend, models, model_count);
+        }
+    }
+    CHECK(fleet_publish(fleet));
+    const struct fleet_view *view = fleet_view(fleet);
+    for (uint32_t i = 0; i < model_count; i++) {
+        const struct fleet_view_model *model = fleet_view_model(view, slice_str(models[i].name));
+        CHECK(model != NULL);
+        CHECK_EQ(model->group.count, backend_count + 1);
+        CHECK_EQ(view->lists[model->group.first + i % backend_count], i % backend_count);
+    }
+    fleet_destroy(&fleet);
+    free_models(models, model_count);
+}
+
+TEST(names_beyond_the_limit_are_ignored_and_those_before_stay)
+{
+    enum { model_count_max = 65536, part = 4096, backend_count = model_count_max / part + 1 };
+    reclaim_init(&reclaim, 0);
+    fleet = fleet_create(
+        &(struct fleet_limits){.backend_count_max = backend_count, .pool_count = 1}, &reclaim);
+    ASSERT(fleet != NULL);
+    for (uint32_t i = 0; i < backend_count; i++) {
+        struct fleet_model *models = make_models(i * part, part);
+        struct backend *backend =
+            fleet_add(fleet, &(struct fleet_spec){.url = "http://a", .host = "h", .weight = 1});
+        fleet_set_models(fleet, backend, models, part);
+        free_models(models, part);
+    }
+    CHECK(fleet_publish(fleet));
+    const struct fleet_view *view = fleet_view(fleet);
+    CHECK(fleet_view_find(view, slice_str("model-0")) != NULL);
+    CHECK_EQ(fleet_view_find(view, slice_str("model-65535"))->count, 1);
+    CHECK(fleet_view_find(view, slice_str("model-65536")) == NULL);
+    CHECK(strstr(view->models_document, ",model-65535]}") != NULL);
     fleet_destroy(&fleet);
 }
