@@ -126,6 +126,29 @@ TEST(a_kept_connection_that_turns_out_dead_is_replaced_at_the_same_backend_for_f
     CHECK(rig_stop(&rig));
 }
 
+TEST(in_place_of_a_dead_connection_comes_a_fresh_one_and_not_another_kept_one)
+{
+    struct rig_pair pairs[2];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = NO_RETRIES}));
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(rig_ask(&rig, RIG_GET, &pairs[i]));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(peer_send(pairs[i].backend, RIG_OK));
+        CHECK(peer_expect(pairs[i].client, RIG_OK));
+        CHECK(rig_turn(&rig));
+    }
+    CHECK(peer_send(pairs[0].client, RIG_GET));
+    CHECK(peer_expect(pairs[1].backend, RIG_GET));
+    peer_close(pairs[1].backend);
+    struct peer *fresh = rig_accept(&rig, 0);
+    CHECK(peer_expect(fresh, RIG_GET));
+    CHECK(peer_is_silent(pairs[0].backend));
+    CHECK(peer_send(fresh, RIG_OK));
+    CHECK(peer_expect(pairs[0].client, RIG_OK));
+    CHECK(rig_stop(&rig));
+}
+
 TEST(a_kept_connection_that_has_said_something_is_a_fault_and_so_is_a_fresh_one)
 {
     struct rig_pair pair;

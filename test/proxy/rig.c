@@ -100,6 +100,10 @@ struct config *rig_config(const struct rig *rig, const char *lines)
         text_add_str(&yaml, "limits: {connections: 64, requests: 64, backends: 8, body_size: 2m, "
                             "body_memory: 16m}\n");
     }
+    if (strstr(lines, "timeouts:") == NULL) {
+        // So that no connection to a backend goes by itself.
+        text_add_str(&yaml, "timeouts: {backend_keepalive: 1h}\n");
+    }
     text_add_str(&yaml, lines);
     ASSERT(!yaml.overflow);
     if (config_parse(text_slice(&yaml), "rig", NULL, &config, &error) != STATUS_OK) {
