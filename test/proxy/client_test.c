@@ -120,6 +120,30 @@ TEST(a_client_that_never_stops_sending_is_not_listened_to_for_ever)
     CHECK(rig_stop(&rig));
 }
 
+TEST(any_number_of_requests_may_be_sent_ahead)
+{
+    enum { count = 500 };
+    static const char request[] = "GET /v1/models/none HTTP/1.1\r\nhost: h\r\n\r\n";
+    static const struct fleet_model models[] = {{"m", "{}"}};
+    static char all[count * sizeof(request)];
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    fleet_set_models(rig.fleet, rig.backends[0].backend, models, 1);
+    CHECK(rig_publish(&rig));
+    // Answered by the proxy itself, so that nothing but its own fairness stops it.
+    size_t size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size += (size_t)snprintf(all + size, sizeof(all) - size, "%s", request);
+    }
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, all));
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(peer_expect_problem(client, 404, "model_not_found"));
+    }
+    CHECK(peer_is_silent(client));
+    CHECK(rig_becomes_idle(&rig));
+    CHECK(rig_stop(&rig));
+}
+
 TEST(clients_that_come_and_go_leave_nothing)
 {
     struct peer *backend = NULL;

@@ -304,6 +304,26 @@ TEST(a_client_that_takes_nothing_counts_as_gone_although_the_backend_talks_on)
     CHECK(rig_stop(&rig));
 }
 
+TEST(a_client_that_reads_slowly_is_waited_for)
+{
+    char bytes[1000];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "timeouts: {unread: 600ms}"}));
+    struct peer *client = rig_connect_slow(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n"));
+    (void)peer_fill(backend, 32 << 20);
+    // So little that the kernel does not think it worth mentioning.
+    for (uint32_t i = 0; i < 20; i++) {
+        poll(NULL, 0, 100);
+        CHECK(recv(client->fd, bytes, sizeof(bytes), 0) > 0);
+    }
+    CHECK_EQ(rig_totals(&rig).in_flight, 1);
+    CHECK(rig_becomes_idle(&rig)); // and when it reads no more, no longer
+    CHECK(rig_stop(&rig));
+}
+
 TEST(a_client_that_leaves_before_the_first_byte_stops_the_backend)
 {
     struct rig_pair pair;

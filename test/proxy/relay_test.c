@@ -195,6 +195,48 @@ TEST(a_slow_client_slows_its_backend_and_costs_two_buffers_at_most)
     CHECK(rig_stop(&rig));
 }
 
+TEST(a_backend_is_done_when_its_answer_is_in_however_slowly_the_client_reads)
+{
+    enum { portion = 16384, most = 32 << 20 };
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    // How much does the kernel take before a part stays with the proxy?
+    struct peer *client = rig_connect_slow(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, LENGTH_HEAD "33554432\r\n\r\n"));
+    size_t size = 0;
+    while (size < most && rig_totals(&rig).buffers_in_use == 0) {
+        CHECK(peer_send_zeros(backend, portion));
+        size += portion;
+    }
+    CHECK(size < most);
+    CHECK_EQ(atomic_load(&rig.backends[0].backend->shared.in_flight), 1);
+    peer_close(client);
+    CHECK(peer_expect_gone(backend));
+    // An answer of that size is all here, and partly with the proxy.
+    client = rig_connect_slow(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    backend = rig_accept(&rig, 0);
+    char head[128];
+    snprintf(head, sizeof(head), LENGTH_HEAD "%zu\r\n\r\n", size);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, head));
+    for (size_t sent = 0; sent < size; sent += portion) {
+        CHECK(peer_send_zeros(backend, portion));
+        CHECK(rig_turn(&rig));
+    }
+    CHECK_EQ(atomic_load(&rig.backends[0].backend->shared.in_flight), 0);
+    // Its connection serves the next one meanwhile.
+    struct peer *other = rig_connect(&rig);
+    CHECK(peer_send(other, RIG_GET));
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, RIG_OK));
+    CHECK(peer_expect(other, RIG_OK));
+    CHECK(peer_expect(client, head));
+    CHECK(rig_stop(&rig));
+}
+
 TEST(a_stream_that_flows_holds_no_buffer_and_no_request)
 {
     enum { read_size = 32768 }; // of a default configuration
@@ -342,6 +384,28 @@ TEST(a_stream_whose_chunks_are_malformed_breaks_off_there)
         CHECK_EQ(atomic_load(&rig.backends[0].backend->shared.failure_count), i + 1);
         close_both(&pair);
     }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_good_head_does_not_make_up_for_answers_that_break_off)
+{
+    struct rig_pair pair;
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "health: {eject_failures: 3}"}));
+    struct backend *backend = rig.backends[0].backend;
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(ask(RIG_GET, &pair));
+        CHECK(peer_send(pair.backend, CHUNKED_HEAD "2\r\nok\r\n"));
+        CHECK(peer_expect(pair.client, CHUNKED_HEAD "2\r\nok\r\n"));
+        CHECK_EQ(atomic_load(&backend->shared.failures), i);
+        peer_close(pair.backend);
+        CHECK(peer_expect_end(pair.client));
+        CHECK_EQ(atomic_load(&backend->shared.failures), i + 1);
+    }
+    // One that comes to its end does.
+    CHECK(ask(RIG_GET, &pair));
+    CHECK(peer_send(pair.backend, CHUNKED_HEAD "0\r\n\r\n"));
+    CHECK(peer_expect(pair.client, CHUNKED_HEAD "0\r\n\r\n"));
+    CHECK_EQ(atomic_load(&backend->shared.failures), 0);
     CHECK(rig_stop(&rig));
 }
 
