@@ -312,3 +312,13 @@ def test_blocked_paths_never_reach_a_backend(standin, warmpath):
         assert 400 <= response.status < 500 and response.error()
     assert router.get("/sleeping").status == 200
     assert engine.targets() == ["/sleeping"]
+
+
+@pytest.mark.parametrize("target", ["/sleep", "/%73leep", "//sleep", "/./sleep", "/a/../sleep", "/sleep/", "/sleep;x",
+                                    "/sleep?a=b"])
+def test_a_blocked_path_is_blocked_in_every_spelling(standin, warmpath, target):
+    engine = standin()
+    router = warmpath(engine, blocked_paths=["/sleep"])
+    assert router.get(target).status == 403
+    assert engine.targets() == []
+    assert router.get("/sleepy").status == 200

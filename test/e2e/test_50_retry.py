@@ -201,3 +201,14 @@ def test_a_retry_may_use_a_new_connection_to_the_same_backend_when_the_old_one_w
         client.send(request("POST", "/x", body=b"abc"))
         assert client.read_response().status == 200
     assert router.backend(engine)["failures"] == 0
+
+
+def test_a_busy_engine_is_better_news_than_a_dead_one(standin, warmpath):
+    busy = standin()
+    busy.answer("/x", json_answer(429, {"busy": True}, "Retry-After: 7"))
+    dead = f"http://127.0.0.1:{free_port()}"
+    router = warmpath(busy, dead, health_interval="100ms", health_fall=1)
+    eventually(lambda: router.backends()[dead]["state"] == "down", "the other is down")
+    for _ in range(3):
+        response = router.get("/x")
+        assert response.status == 429 and response.header("retry-after") == "7"

@@ -185,3 +185,11 @@ backends:
     assert asks(router, "huge-model") == {large.url}
     assert router.backend(large)["pool"] == "large"
     assert {"small-model", "large-model", "huge-model"} <= models(router)
+
+
+def test_a_list_of_any_length_is_passed_on(standin, warmpath):
+    names = [f"adapter-{number:04}-{'x' * 200}" for number in range(1500)]
+    engine = standin("a", models=names)
+    router = warmpath(engine, **LEARNS)
+    assert models(router) == set(names)
+    assert router.post("/v1/embeddings", {"model": names[-1], "input": "x"}).status == 200

@@ -258,3 +258,16 @@ def test_a_retry_leaves_a_tls_backend_that_hangs_in_its_handshake(authority, sta
                       timeouts_connect="300ms", policy="round_robin", health_eject_failures=0, **QUIET)
     assert [router.get("/x").status for _ in range(4)] == [200] * 4
     mute.close()
+
+
+def test_a_reload_with_authorities_that_cannot_be_read_is_refused(authority, tmp_path, standin, warmpath):
+    engine = standin("a", tls=authority.server("engine", "IP:127.0.0.1"))
+    bad = tmp_path / "bad.pem"
+    bad.write_text("this is no certificate")
+    lines = f"backends: ['{engine.url}']\nbackend_tls:\n  ca: "
+    router = warmpath(config=lines + f"{authority.certificate}\n")
+    assert router.get("/x").status == 200
+    router.write_config(lines + f"{bad}\n")
+    router.signal(signal.SIGHUP)
+    eventually(lambda: "the old configuration stays in force" in router.stderr(), "the reload is refused")
+    assert router.get("/x").status == 200
