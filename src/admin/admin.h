@@ -5,6 +5,7 @@
 //     GET    /status                 the router at a glance
 //     GET    /backends               all backends with state, load and models
 //     POST   /backends               add one: {"url": …, "weight": 1, "pool": …, "models": […]}
+//     DELETE /backends               {"url": …}: remove it, or a DNS name with all its addresses
 //     GET    /backends/ID            one of them
 //     PATCH  /backends/ID            {"weight": n}
 //     DELETE /backends/ID            remove it; what runs on it goes on

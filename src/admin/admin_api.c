@@ -349,6 +349,12 @@ static void change_one(const struct call *call)
     cJSON_Delete(object);
 }
 
+static void send_removed(const struct call *call)
+{
+    call->options->changed(call->options->owner);
+    text_add_str(call->out, "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+}
+
 static void remove_one(const struct call *call)
 {
     if (roster_remove(call->options->roster, call->backend) != STATUS_OK) {
@@ -356,8 +362,28 @@ static void remove_one(const struct call *call)
                 "it stands behind a DNS name of the configuration; drain it, or remove the record");
         return;
     }
-    call->options->changed(call->options->owner);
-    text_add_str(call->out, "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+    send_removed(call);
+}
+
+// What has no address yet has no id either.
+static void remove_url(const struct call *call)
+{
+    struct roster *roster = call->options->roster;
+    cJSON *object = read_body(call);
+    if (object == NULL) {
+        return;
+    }
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "url");
+    if (cJSON_GetArraySize(object) != 1 || !cJSON_IsString(item)) {
+        problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "it takes a url and nothing else");
+    } else if (!roster_has(roster, item->valuestring)) {
+        problem(call, HTTP_PROBLEM_NOT_FOUND, "there is no backend of that url");
+    } else if (roster_remove_url(roster, item->valuestring) != STATUS_OK) {
+        problem(call, HTTP_PROBLEM_CONFLICT, "it is a DNS name of the configuration");
+    } else {
+        send_removed(call);
+    }
+    cJSON_Delete(object);
 }
 
 static void set_draining(const struct call *call, bool draining)
@@ -385,9 +411,9 @@ static const struct {
 } routes[] = {
     {"GET", "/health", show_health},          {"GET", "/status", show_status},
     {"GET", "/backends", list_backends},      {"POST", "/backends", add_one},
-    {"GET", "/backends/#", show_backend},     {"PATCH", "/backends/#", change_one},
-    {"DELETE", "/backends/#", remove_one},    {"POST", "/backends/#/drain", drain_one},
-    {"POST", "/backends/#/ready", ready_one},
+    {"DELETE", "/backends", remove_url},      {"GET", "/backends/#", show_backend},
+    {"PATCH", "/backends/#", change_one},     {"DELETE", "/backends/#", remove_one},
+    {"POST", "/backends/#/drain", drain_one}, {"POST", "/backends/#/ready", ready_one},
 };
 
 // Whether `path` has that form; *id is what stands for the `#`.

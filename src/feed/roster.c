@@ -485,11 +485,27 @@ void roster_destroy(struct roster **roster_ptr)
     free(roster);
 }
 
+// Names that are gone count until their queries have come back.
+static bool is_full(const struct roster *roster)
+{
+    uint32_t count = 0;
+    for (const struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+        count++;
+    }
+    for (const struct origin *origin = roster->gone; origin != NULL; origin = origin->next) {
+        count++;
+    }
+    return count >= roster->config->limits.backends;
+}
+
 enum status roster_add(struct roster *roster, const struct config_backend *spec,
                        struct backend **out)
 {
     if (origin_find(roster, spec->url) != NULL) {
         return STATUS_MALFORMED;
+    }
+    if (is_full(roster)) {
+        return STATUS_EXHAUSTED;
     }
     struct origin *origin = origin_add(roster, spec);
     if (!origin->is_name && origin->backend_count == 0) {
@@ -511,18 +527,34 @@ static bool origin_owns(const struct origin *origin, const struct backend *backe
     return false;
 }
 
-enum status roster_remove(struct roster *roster, struct backend *backend)
+// `origin` may be NULL.
+static enum status remove_if_ours(struct roster *roster, struct origin *origin)
 {
-    struct origin *origin = roster->origins;
-    while (origin != NULL && !origin_owns(origin, backend)) {
-        origin = origin->next;
-    }
     if (origin == NULL || (origin->is_name && origin->from_config)) {
         return STATUS_MALFORMED;
     }
     origin_remove(origin);
     roster->changed(roster->owner);
     return STATUS_OK;
+}
+
+enum status roster_remove(struct roster *roster, struct backend *backend)
+{
+    struct origin *origin = roster->origins;
+    while (origin != NULL && !origin_owns(origin, backend)) {
+        origin = origin->next;
+    }
+    return remove_if_ours(roster, origin);
+}
+
+bool roster_has(const struct roster *roster, const char *url)
+{
+    return origin_find(roster, url) != NULL;
+}
+
+enum status roster_remove_url(struct roster *roster, const char *url)
+{
+    return remove_if_ours(roster, origin_find(roster, url));
 }
 
 bool roster_has_resolved_all(const struct roster *roster)

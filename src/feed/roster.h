@@ -49,14 +49,22 @@ void roster_destroy(struct roster **roster);
 void roster_set_config(struct roster *roster, const struct config *config);
 
 // For the admin API.  `spec->pool` counts in the configuration in force.  MALFORMED: the url is there
-// already.  EXHAUSTED: limits.backends.  The backend is `*out`, NULL for a name that has yet to be
-// resolved; untouched on failure.
+// already.  EXHAUSTED: limits.backends, which origins are counted by as well, so that names without an
+// address do not pile up.  The backend is `*out`, NULL for a name that has yet to be resolved;
+// untouched on failure.
 enum status roster_add(struct roster *roster, const struct config_backend *spec,
                        struct backend **out);
 
 // A backend behind a name that was added by the admin API goes with all others of that name.
 // MALFORMED: it stands behind a name of the configuration, whose records decide.
 enum status roster_remove(struct roster *roster, struct backend *backend);
+
+// Whether there is an origin of that url, spelt as it was added.
+bool roster_has(const struct roster *roster, const char *url);
+
+// Removes an origin with all its backends, of which it may have none: the way to be rid of a name
+// that does not resolve.  MALFORMED: there is none, or it is a name of the configuration.
+enum status roster_remove_url(struct roster *roster, const char *url);
 
 // Whether every name has been resolved, or not, once.
 bool roster_has_resolved_all(const struct roster *roster);

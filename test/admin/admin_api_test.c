@@ -251,7 +251,7 @@ TEST(a_method_that_a_path_does_not_know_is_405)
     } paths[] = {
         {"/health", "GET"},
         {"/status", "GET"},
-        {"/backends", "GET POST"},
+        {"/backends", "GET POST DELETE"},
         {"/backends/1", "GET PATCH DELETE"},
         {"/backends/1/drain", "POST"},
         {"/backends/1/ready", "POST"},
@@ -490,6 +490,74 @@ TEST(a_backend_behind_a_name_cannot_be_removed)
                               "name of the configuration; drain it, or remove the record");
     CHECK_EQ(scene.changed_count, changed_count);
     CHECK_EQ(call(&scene, "POST", path_of(&scene, 0, "/drain"), ""), 200);
+    close_all(&scene);
+}
+
+TEST(a_url_can_be_removed_resolved_or_not)
+{
+    static const struct {
+        const char *body;
+        int status;
+        const char *message;
+    } steps[] = {
+        {"", 422, "The request body is not what this path takes: it is not a JSON object"},
+        {"{}", 422,
+         "The request body is not what this path takes: it takes a url and nothing else"},
+        {"{\"url\":7}", 422,
+         "The request body is not what this path takes: it takes a url and nothing else"},
+        {"{\"url\":\"http://engines.invalid\",\"id\":1}", 422,
+         "The request body is not what this path takes: it takes a url and nothing else"},
+        {"{\"url\":\"http://other.invalid\"}", 404,
+         "There is nothing at this path: there is no backend of that url"},
+        {"{\"url\":\"http://configured.invalid\"}", 409,
+         "The request contradicts the present state: it is a DNS name of the configuration"},
+        {"{\"url\":\"http://engines.invalid\"}", 204, ""},
+        {"{\"url\":\"http://engines.invalid\"}", 404,
+         "There is nothing at this path: there is no backend of that url"},
+        {"{\"url\":\"http://10.0.0.1\"}", 204, ""},
+    };
+    struct scene scene;
+    scene_open(&scene, "'http://configured.invalid', 'http://10.0.0.1'");
+    CHECK_EQ(call(&scene, "POST", "/backends", "{\"url\":\"http://engines.invalid\"}"), 201);
+    for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+        uint32_t changed_count = scene.changed_count;
+        CHECK_EQ(call(&scene, "DELETE", "/backends", steps[i].body), steps[i].status);
+        CHECK_STR(answer.message, steps[i].message);
+        CHECK_EQ(scene.changed_count > changed_count, steps[i].status == 204);
+    }
+    CHECK(fleet_at(scene.fleet, 0) == NULL);
+    close_all(&scene);
+}
+
+TEST(names_that_do_not_resolve_fill_the_fleet_as_backends_do)
+{
+    struct scene scene;
+    char body[64];
+    scene_open(&scene, "");
+    for (int i = 0; i <= backend_count_max; i++) {
+        snprintf(body, sizeof(body), "{\"url\":\"http://e%d.invalid\"}", i);
+        CHECK_EQ(call(&scene, "POST", "/backends", body), i < backend_count_max ? 201 : 409);
+    }
+    CHECK_STR(answer.message,
+              "The request contradicts the present state: limits.backends is reached");
+    close_all(&scene);
+}
+
+TEST(a_key_of_4096_characters_is_taken_and_a_longer_one_is_not)
+{
+    struct scene scene;
+    static char body[8192];
+    scene_open(&scene, "");
+    for (int size = 4097; size >= 4096; size--) {
+        struct text text = text_over(body, sizeof(body) - 1);
+        text_add_str(&text, "{\"url\":\"http://10.0.0.1\",\"api_key\":\"");
+        for (int i = 0; i < size; i++) {
+            text_add_str(&text, "k");
+        }
+        text_add_str(&text, "\"}");
+        body[text.size] = '\0';
+        CHECK_EQ(call(&scene, "POST", "/backends", body), size == 4096 ? 201 : 422);
+    }
     close_all(&scene);
 }
 

@@ -543,6 +543,50 @@ TEST(an_added_name_is_resolved_and_goes_with_any_of_its_backends)
     scene_close(&scene);
 }
 
+TEST(an_added_name_that_does_not_resolve_takes_a_place_until_its_url_is_removed)
+{
+    struct scene scene;
+    struct backend *backend = NULL;
+    struct config_backend late = spec_of("http://late.test", "late.test");
+    scene_open(&scene, "");
+    scene_start(&scene);
+    for (int i = 0; i < 8; i++) {
+        char url[32];
+        snprintf(url, sizeof(url), "http://late.test:%d", i + 1);
+        struct config_backend spec = spec_of(url, "late.test");
+        CHECK_EQ(roster_add(scene.roster, &spec, &backend), STATUS_OK);
+    }
+    CHECK_EQ(roster_add(scene.roster, &late, &backend), STATUS_EXHAUSTED);
+    CHECK(!roster_has(scene.roster, "http://late.test"));
+    TURN_UNTIL(&scene, roster_has_resolved_all(scene.roster));
+    CHECK_EQ(roster_add(scene.roster, &late, &backend), STATUS_EXHAUSTED);
+    CHECK(roster_has(scene.roster, "http://late.test:3"));
+    CHECK_EQ(roster_remove_url(scene.roster, "http://late.test:3"), STATUS_OK);
+    CHECK(!roster_has(scene.roster, "http://late.test:3"));
+    CHECK_EQ(roster_remove_url(scene.roster, "http://late.test:3"), STATUS_MALFORMED);
+    CHECK_EQ(roster_add(scene.roster, &late, &backend), STATUS_OK);
+    scene_close(&scene);
+}
+
+TEST(a_url_is_removed_with_all_its_addresses_but_not_a_configured_name)
+{
+    struct scene scene;
+    struct backend *backend = NULL;
+    struct config_backend spec = spec_of("http://engines.test:9000", "engines.test");
+    spec.port = 9000;
+    scene_open(&scene, engines);
+    set_records(&scene, one_and_two, 2);
+    scene_start(&scene);
+    TURN_UNTIL(&scene, fleet_is(&scene, engines_one_and_two));
+    CHECK_EQ(roster_add(scene.roster, &spec, &backend), STATUS_OK);
+    TURN_UNTIL(&scene, fleet_at(scene.fleet, 3) != NULL);
+    CHECK_EQ(roster_remove_url(scene.roster, "http://engines.test:9000"), STATUS_OK);
+    CHECK_STR(fleet_text(&scene), engines_one_and_two);
+    CHECK_EQ(roster_remove_url(scene.roster, "http://engines.test:8000"), STATUS_MALFORMED);
+    CHECK_STR(fleet_text(&scene), engines_one_and_two);
+    scene_close(&scene);
+}
+
 TEST(the_backends_of_a_configured_name_are_the_records_business)
 {
     struct scene scene;
