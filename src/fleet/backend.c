@@ -62,14 +62,14 @@ static void eject(struct backend *backend, uint64_t now_ms, const struct backend
     STORE(trial, false);
 }
 
-void backend_judge(struct backend *backend, enum backend_outcome outcome, uint64_t now_ms,
-                   const struct backend_rules *rules)
+void backend_judge(struct backend *backend, enum backend_outcome outcome, bool on_trial,
+                   uint64_t now_ms, const struct backend_rules *rules)
 {
     uint64_t ejected_until = LOAD(ejected_until_ms);
-    bool on_probation = ejected_until != 0 && now_ms >= ejected_until;
+    bool decides = on_trial && ejected_until != 0 && now_ms >= ejected_until;
 
     if (outcome == BACKEND_ANSWERING) {
-        if (on_probation) {
+        if (decides) {
             STORE(ejected_until_ms, 0);
             STORE(trial, false);
         }
@@ -77,7 +77,7 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, uint64
     }
     if (outcome == BACKEND_SUCCESS) {
         // An answer to a request from before the ejection proves nothing new.
-        if (ejected_until == 0 || on_probation) {
+        if (ejected_until == 0 || decides) {
             STORE(failures, 0);
             STORE(ejections, 0);
             STORE(ejected_until_ms, 0);
@@ -90,7 +90,7 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, uint64
     if (rules->eject_failures == 0) {
         return;
     }
-    if (on_probation || (ejected_until == 0 && failures >= rules->eject_failures)) {
+    if (decides || (ejected_until == 0 && failures >= rules->eject_failures)) {
         eject(backend, now_ms, rules);
     }
 }

@@ -79,9 +79,11 @@ enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms);
 // request is on trial; never false with `anyway`.  *on_trial says whether this one is.
 bool backend_begin(struct backend *backend, uint64_t now_ms, bool anyway, bool *on_trial);
 
-// What the request showed.  May be said more than once (a good head, then a reset).
-void backend_judge(struct backend *backend, enum backend_outcome outcome, uint64_t now_ms,
-                   const struct backend_rules *rules);
+// What the request showed.  May be said more than once (a good head, then a reset).  `on_trial` as
+// backend_begin said: while the breaker is half open, what other requests show is counted and decides
+// nothing, because they may be as old as the ejection.
+void backend_judge(struct backend *backend, enum backend_outcome outcome, bool on_trial,
+                   uint64_t now_ms, const struct backend_rules *rules);
 
 // The server asked for a pause.
 void backend_set_busy(struct backend *backend, uint64_t until_ms);

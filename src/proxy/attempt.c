@@ -56,7 +56,7 @@ void attempt_judge(struct exchange *x, enum backend_outcome outcome)
     struct backend_rules rules = rules_of(x->worker->config);
     bool was_out = backend_tier(x->backend, now_ms) == BACKEND_DOWN;
 
-    backend_judge(x->backend, outcome, now_ms, &rules);
+    backend_judge(x->backend, outcome, x->on_trial, now_ms, &rules);
     if (outcome == BACKEND_FAULT && !was_out && backend_tier(x->backend, now_ms) == BACKEND_DOWN) {
         log_warn("backend %s ejected after repeated failures", x->backend->url);
     }

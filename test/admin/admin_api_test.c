@@ -144,7 +144,7 @@ TEST(backends_are_listed_with_all_that_is_known)
     struct backend *second = fleet_at(scene.fleet, 1);
     struct backend_rules rules = {0};
     CHECK(backend_begin(second, 0, false, &on_trial));
-    backend_judge(second, BACKEND_FAULT, 0, &rules);
+    backend_judge(second, BACKEND_FAULT, false, 0, &rules);
     CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
     const cJSON *list = cJSON_GetObjectItem(answer.json, "backends");
     CHECK_EQ(cJSON_GetArraySize(list), 2);
@@ -194,8 +194,8 @@ TEST(every_state_has_its_word)
     uint64_t now_ms = loop_now_ms(scene.loop);
     static const char *const states[] = {"up", "down", "ejected", "half_open"};
     backend_set_probe(fleet_at(scene.fleet, 1), BACKEND_PROBE_DOWN, now_ms);
-    backend_judge(fleet_at(scene.fleet, 2), BACKEND_FAULT, now_ms, &rules);
-    backend_judge(fleet_at(scene.fleet, 3), BACKEND_FAULT, now_ms - 2000, &rules);
+    backend_judge(fleet_at(scene.fleet, 2), BACKEND_FAULT, false, now_ms, &rules);
+    backend_judge(fleet_at(scene.fleet, 3), BACKEND_FAULT, false, now_ms - 2000, &rules);
     for (uint32_t i = 0; i < ARRAY_COUNT(states); i++) {
         CHECK_EQ(call(&scene, "GET", path_of(&scene, i, ""), ""), 200);
         CHECK_STR(text_at(answer.json, "state"), states[i]);

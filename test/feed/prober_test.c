@@ -323,7 +323,7 @@ TEST(a_sign_of_life_ends_an_ejection_early)
     scene_open(&scene, quick);
     watch(&scene);
     turn_until(&scene, &scene.health->count, 1);
-    backend_judge(scene.backend, BACKEND_FAULT, loop_now_ms(scene.loop), &rules);
+    backend_judge(scene.backend, BACKEND_FAULT, false, loop_now_ms(scene.loop), &rules);
     CHECK_STR(backend_state(scene.backend, loop_now_ms(scene.loop)), "ejected");
     CHECK_EQ(probe_after(&scene, well), BACKEND_PROBE_UP);
     CHECK_STR(backend_state(scene.backend, loop_now_ms(scene.loop)), "half_open");

@@ -17,7 +17,7 @@ static bool begin(struct backend *backend, uint64_t now_ms)
 static void fail(struct backend *backend, uint64_t now_ms, int count)
 {
     for (int i = 0; i < count; i++) {
-        backend_judge(backend, BACKEND_FAULT, now_ms, &rules);
+        backend_judge(backend, BACKEND_FAULT, false, now_ms, &rules);
     }
 }
 
@@ -25,7 +25,7 @@ TEST(faults_in_a_row_eject_and_a_success_between_them_does_not)
 {
     struct backend backend = {0};
     fail(&backend, 10, 2);
-    backend_judge(&backend, BACKEND_SUCCESS, 10, &rules);
+    backend_judge(&backend, BACKEND_SUCCESS, false, 10, &rules);
     fail(&backend, 10, 2);
     CHECK_EQ(backend_tier(&backend, 10), BACKEND_READY);
     fail(&backend, 10, 1);
@@ -50,7 +50,7 @@ TEST(a_half_open_breaker_admits_one_trial)
     CHECK(!second);
     CHECK_EQ(atomic_load(&backend.shared.in_flight), 2);
 
-    backend_judge(&backend, BACKEND_SUCCESS, 1020, &rules);
+    backend_judge(&backend, BACKEND_SUCCESS, on_trial, 1020, &rules);
     CHECK_STR(backend_state(&backend, 1020), "up");
     backend_end(&backend, on_trial);
     backend_end(&backend, second);
@@ -70,7 +70,7 @@ TEST(a_failed_trial_ejects_for_longer_up_to_the_limit)
         now += pauses[i];
         CHECK(backend_begin(&backend, now, false, &on_trial));
         CHECK(on_trial);
-        fail(&backend, now, 1);
+        backend_judge(&backend, BACKEND_FAULT, on_trial, now, &rules);
         backend_end(&backend, on_trial);
     }
 }
@@ -91,16 +91,16 @@ TEST(answers_that_begin_well_and_always_break_eject)
     struct backend backend = {0};
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(backend_tier(&backend, 10), BACKEND_READY);
-        backend_judge(&backend, BACKEND_ANSWERING, 10, &rules);
-        backend_judge(&backend, BACKEND_FAULT, 10, &rules);
+        backend_judge(&backend, BACKEND_ANSWERING, false, 10, &rules);
+        backend_judge(&backend, BACKEND_FAULT, false, 10, &rules);
     }
     CHECK_STR(backend_state(&backend, 10), "ejected");
     bool on_trial = false;
     CHECK(backend_begin(&backend, 1010, false, &on_trial));
     CHECK(on_trial);
-    backend_judge(&backend, BACKEND_ANSWERING, 1010, &rules);
+    backend_judge(&backend, BACKEND_ANSWERING, on_trial, 1010, &rules);
     CHECK_STR(backend_state(&backend, 1010), "up"); // the trial does not last as long as its answer
-    backend_judge(&backend, BACKEND_FAULT, 1010, &rules);
+    backend_judge(&backend, BACKEND_FAULT, on_trial, 1010, &rules);
     CHECK_STR(backend_state(&backend, 1010), "ejected");
     backend_end(&backend, on_trial);
 }
@@ -109,8 +109,38 @@ TEST(an_old_answer_does_not_end_an_ejection)
 {
     struct backend backend = {0};
     fail(&backend, 0, 3);
-    backend_judge(&backend, BACKEND_SUCCESS, 500, &rules);
+    backend_judge(&backend, BACKEND_SUCCESS, false, 500, &rules);
     CHECK_EQ(backend_tier(&backend, 999), BACKEND_DOWN);
+}
+
+TEST(while_half_open_only_the_trial_decides)
+{
+    static const enum backend_outcome outcomes[] = {BACKEND_ANSWERING, BACKEND_SUCCESS,
+                                                    BACKEND_FAULT};
+    struct backend backend = {0};
+    bool on_trial = false;
+    bool second = false;
+    fail(&backend, 0, 3);
+    for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) { // before there is a trial
+        backend_judge(&backend, outcomes[i], false, 1000, &rules);
+        CHECK_STR(backend_state(&backend, 1000), "half_open");
+    }
+    CHECK(backend_begin(&backend, 1000, false, &on_trial));
+    CHECK(on_trial);
+    for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) { // and while there is one
+        backend_judge(&backend, outcomes[i], false, 1001, &rules);
+        CHECK_STR(backend_state(&backend, 1001), "half_open");
+        CHECK(!backend_begin(&backend, 1001, false, &second));
+    }
+    CHECK_EQ(atomic_load(&backend.shared.failure_count), 5);
+    backend_judge(&backend, BACKEND_FAULT, on_trial, 1002, &rules);
+    backend_end(&backend, on_trial);
+    CHECK_EQ(backend_tier(&backend, 3001), BACKEND_DOWN); // twice as long, not four times
+    CHECK_EQ(backend_tier(&backend, 3002), BACKEND_READY);
+    CHECK(backend_begin(&backend, 3002, false, &on_trial));
+    backend_judge(&backend, BACKEND_SUCCESS, on_trial, 3003, &rules);
+    backend_end(&backend, on_trial);
+    CHECK_STR(backend_state(&backend, 3003), "up");
 }
 
 TEST(busy_is_not_a_fault_and_passes)
@@ -140,7 +170,7 @@ TEST(zero_failures_means_never_eject)
     struct backend backend = {0};
     struct backend_rules never = {.eject_failures = 0};
     for (int i = 0; i < 100; i++) {
-        backend_judge(&backend, BACKEND_FAULT, 5, &never);
+        backend_judge(&backend, BACKEND_FAULT, false, 5, &never);
     }
     CHECK_EQ(backend_tier(&backend, 5), BACKEND_READY);
     CHECK_EQ(atomic_load(&backend.shared.failure_count), 100);
@@ -156,9 +186,10 @@ TEST(what_begins_ends_and_the_count_is_zero_again)
         if (open < 64 && rng_below(&rng, 2) == 0) {
             open += backend_begin(&backend, now, rng_below(&rng, 8) == 0, &trials[open]);
         } else if (open > 0) {
-            backend_judge(&backend, rng_below(&rng, 3) == 0 ? BACKEND_SUCCESS : BACKEND_FAULT, now,
-                          &rules);
-            backend_end(&backend, trials[--open]);
+            open--;
+            backend_judge(&backend, rng_below(&rng, 3) == 0 ? BACKEND_SUCCESS : BACKEND_FAULT,
+                          trials[open], now, &rules);
+            backend_end(&backend, trials[open]);
         }
         CHECK_EQ(atomic_load(&backend.shared.in_flight), open);
     }

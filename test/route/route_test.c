@@ -117,7 +117,7 @@ TEST(a_request_without_a_model_may_go_to_anyone)
 TEST(prefers_ready_to_busy_to_down_and_tries_the_down_rather_than_none)
 {
     set_up(&policy_round_robin);
-    backend_judge(backends[0], BACKEND_FAULT, 0, &rules); // ejected until 1000
+    backend_judge(backends[0], BACKEND_FAULT, false, 0, &rules); // ejected until 1000
     backend_set_busy(backends[1], 500);
     CHECK_STR(choose("", 10), "c");
     CHECK_STR(choose("", 10), "b");
@@ -138,7 +138,7 @@ TEST(a_draining_backend_gets_nothing_new)
 TEST(while_one_request_is_on_trial_others_go_elsewhere)
 {
     set_up(&policy_round_robin);
-    backend_judge(backends[0], BACKEND_FAULT, 0, &rules);
+    backend_judge(backends[0], BACKEND_FAULT, false, 0, &rules);
     struct route_request request = {.model = slice_str("m")};
     struct route_choice trial;
     CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000, &trial), ROUTE_CHOSEN);
