@@ -269,6 +269,11 @@ static bool read_addition(const struct call *call, const cJSON *object, struct a
     return good;
 }
 
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
+}
+
 // NULL after a problem was answered.
 static cJSON *read_body(const struct call *call)
 {
@@ -276,7 +281,7 @@ static cJSON *read_body(const struct call *call)
     const char *end = NULL;
     cJSON *object = cJSON_ParseWithLengthOpts((const char *)body.bytes, body.size, &end, false);
     const char *body_end = (const char *)body.bytes + body.size;
-    while (object != NULL && end < body_end && memchr(" \t\r\n", *end, 4) != NULL) {
+    while (object != NULL && end < body_end && is_blank(*end)) {
         end++;
     }
     if (!cJSON_IsObject(object) || end != body_end) {

@@ -45,12 +45,19 @@ static char *copy_text(const char *text)
     return copy;
 }
 
+// The struct promises not to change its strings; they are ours all the same, by copy_text.
+static void free_text(const char *text)
+{
+    char *copy;
+    memcpy(&copy, &text, sizeof(copy));
+    free(copy);
+}
+
 static void free_models(struct fleet_model **models, uint32_t *count)
 {
     for (uint32_t i = 0; i < *count; i++) {
-        // The strings were made by strdup; the struct promises not to change them.
-        free((void *)(uintptr_t)(*models)[i].name);
-        free((void *)(uintptr_t)(*models)[i].document);
+        free_text((*models)[i].name);
+        free_text((*models)[i].document);
     }
     free(*models);
     *models = NULL;
@@ -85,7 +92,7 @@ struct fleet *fleet_create(const struct fleet_limits *limits, struct reclaim *re
     }
     *fleet = (struct fleet){.limits = *limits, .reclaim = reclaim, .next_id = 1, .changed = true};
     fleet->entries = calloc(limits->backend_count_max, sizeof(*fleet->entries));
-    fleet->slots = calloc(limits->backend_count_max, sizeof(*fleet->slots));
+    fleet->slots = calloc(limits->backend_count_max, sizeof(struct backend *));
     fleet->pools = calloc(limits->pool_count, sizeof(*fleet->pools));
     if (fleet->entries == NULL || fleet->slots == NULL || fleet->pools == NULL ||
         !fleet_publish(fleet)) {

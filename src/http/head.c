@@ -54,10 +54,12 @@ static bool is_token(struct slice text)
 
 static uint8_t name_of(struct slice text)
 {
-    for (uint8_t i = 1; i < ARRAY_COUNT(names); i++) {
+    _Static_assert(ARRAY_COUNT(names) <= UINT8_MAX, "a field keeps its name in a byte");
+
+    for (size_t i = 1; i < ARRAY_COUNT(names); i++) {
         if (names[i].size == text.size &&
             slice_equal_nocase(text, slice_of(names[i].text, names[i].size))) {
-            return i;
+            return (uint8_t)i;
         }
     }
     return HTTP_NAME_OTHER;
@@ -281,6 +283,7 @@ static const char *check_framing(struct http_head *head)
 
 static const char *check_host(const struct http_head *head, struct slice *host)
 {
+    static const uint8_t refused[] = "/\\@?#,\x7f";
     uint32_t host_count = 0;
 
     for (uint32_t i = 0; i < head->field_count; i++) {
@@ -296,7 +299,7 @@ static const char *check_host(const struct http_head *head, struct slice *host)
         return "host is missing";
     }
     for (size_t i = 0; i < host->size; i++) {
-        if (host->bytes[i] <= ' ' || memchr("/\\@?#,\x7f", host->bytes[i], 7) != NULL) {
+        if (host->bytes[i] <= ' ' || memchr(refused, host->bytes[i], sizeof(refused) - 1) != NULL) {
             return "host has a character that is not allowed";
         }
     }

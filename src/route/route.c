@@ -32,7 +32,7 @@ struct route *route_create(const struct route_options *options)
     route->target_count_max = options->target_count_max;
     route->load_bound_percent = options->load_bound_percent;
     route->rng.state = options->seed;
-    route->policies = calloc(options->pool_count, sizeof(*route->policies));
+    route->policies = calloc(options->pool_count, sizeof(struct policy *));
     route->states = calloc(options->pool_count, sizeof(*route->states));
     route->targets = calloc(options->target_count_max, sizeof(*route->targets));
     route->backends = calloc(options->target_count_max, sizeof(struct backend *));

@@ -66,11 +66,10 @@ enum status transport_read(struct transport *transport, void *bytes, size_t capa
     enum status status = transport->tls != NULL
                              ? tls_read(transport->tls, bytes, capacity, size)
                              : tcp_read(transport->source.fd, bytes, capacity, size);
-    if (status == STATUS_AGAIN) {
-        transport->can_read = false;
-    } else if (status == STATUS_OK && transport->tls == NULL && *size < capacity &&
-               !transport->hung_up) {
-        // The socket is empty: whatever comes next is a new edge.
+    // A plain socket that did not fill the space is empty: whatever comes next is a new edge.
+    bool is_empty =
+        status == STATUS_OK && transport->tls == NULL && *size < capacity && !transport->hung_up;
+    if (status == STATUS_AGAIN || is_empty) {
         transport->can_read = false;
     }
     return status;
