@@ -40,7 +40,8 @@ static void read_answer(void)
     cJSON_Delete(answer.json);
     answer.json = NULL;
     answer.message[0] = '\0';
-    ASSERT(sscanf(answer.bytes, "HTTP/1.1 %3d ", &answer.status) == 1);
+    ASSERT(strncmp(answer.bytes, "HTTP/1.1 ", 9) == 0);
+    answer.status = (int)strtol(answer.bytes + 9, NULL, 10);
     const char *body = strstr(answer.bytes, "\r\n\r\n");
     ASSERT(body != NULL && strstr(answer.bytes, "\r\nconnection: close\r\n") != NULL);
     body += 4;
@@ -243,6 +244,12 @@ TEST(what_is_not_there_is_404)
     close_all(&scene);
 }
 
+static bool is_405(struct scene *scene, const char *method, const char *path)
+{
+    return call(scene, method, path, "{}") == 405 &&
+           strcmp(answer.message, "This path does not know the method") == 0;
+}
+
 TEST(a_method_that_a_path_does_not_know_is_405)
 {
     static const struct {
@@ -259,13 +266,11 @@ TEST(a_method_that_a_path_does_not_know_is_405)
     static const char *const methods[] = {"GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "get"};
     struct scene scene;
     scene_open(&scene, two);
-    for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
-        for (size_t k = 0; k < ARRAY_COUNT(methods); k++) {
-            if (strstr(paths[i].known, methods[k]) == NULL) {
-                CHECK_EQ(call(&scene, methods[k], paths[i].path, "{}"), 405);
-                CHECK_STR(answer.message, "This path does not know the method");
-            }
-        }
+    for (size_t i = 0; i < ARRAY_COUNT(paths) * ARRAY_COUNT(methods); i++) {
+        const char *method = methods[i % ARRAY_COUNT(methods)];
+        const char *known = paths[i / ARRAY_COUNT(methods)].known;
+        const char *path = paths[i / ARRAY_COUNT(methods)].path;
+        CHECK(strstr(known, method) != NULL || is_405(&scene, method, path));
     }
     CHECK_EQ(scene.changed_count, 0);
     close_all(&scene);

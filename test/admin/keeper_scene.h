@@ -19,8 +19,8 @@
 enum { backend_count_max = 8 };
 
 struct scene {
-    struct loop *loop;
     struct reclaim reclaim;
+    struct loop *loop;
     struct fleet *fleet;
     struct prober *prober;
     struct config *config;

@@ -160,33 +160,33 @@ TEST(the_longest_key_and_path_of_a_configuration_are_sent_whole)
 
 struct exchange {
     const char *answer;
-    uint16_t status;
     const char *body;
     enum stub_end end;
+    uint16_t status;
 };
 
 static const struct exchange exchanges[] = {
-    {"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", 200, "hello", STUB_STAYS},
-    {"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more", 200, "hello", STUB_STAYS},
-    {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, "", STUB_STAYS},
-    {"HTTP/1.1 200\r\ncontent-length: 2\r\n\r\nok", 200, "ok", STUB_STAYS},
-    {"HTTP/1.1 204 No Content\r\n\r\n", 204, "", STUB_STAYS},
-    {"HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n", 304, "", STUB_STAYS},
-    {"HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy", 503, "busy", STUB_STAYS},
-    {"HTTP/1.1 404 Not Found\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 404, "", STUB_STAYS},
-    {"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", 200,
-     "hello", STUB_STAYS},
+    {"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", "hello", STUB_STAYS, 200},
+    {"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more", "hello", STUB_STAYS, 200},
+    {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "", STUB_STAYS, 200},
+    {"HTTP/1.1 200\r\ncontent-length: 2\r\n\r\nok", "ok", STUB_STAYS, 200},
+    {"HTTP/1.1 204 No Content\r\n\r\n", "", STUB_STAYS, 204},
+    {"HTTP/1.1 304 Not Modified\r\ncontent-length: 9\r\n\r\n", "", STUB_STAYS, 304},
+    {"HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy", "busy", STUB_STAYS, 503},
+    {"HTTP/1.1 404 Not Found\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", "", STUB_STAYS, 404},
+    {"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+     "hello", STUB_STAYS, 200},
     {"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
      "1;a=b\r\nh\r\n00004\r\nello\r\n0;z\r\nx-sum: 1\r\n\r\nHTTP/1.1",
-     200, "hello", STUB_STAYS},
-    {"HTTP/1.1 200 OK\r\n\r\nhello", 200, "hello", STUB_CLOSES},
-    {"HTTP/1.1 200 OK\r\n\r\n", 200, "", STUB_CLOSES},
-    {"HTTP/1.0 200 OK\r\nserver: x\r\n\r\nhello", 200, "hello", STUB_CLOSES},
-    {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", 200, "hello",
-     STUB_STAYS},
+     "hello", STUB_STAYS, 200},
+    {"HTTP/1.1 200 OK\r\n\r\nhello", "hello", STUB_CLOSES, 200},
+    {"HTTP/1.1 200 OK\r\n\r\n", "", STUB_CLOSES, 200},
+    {"HTTP/1.0 200 OK\r\nserver: x\r\n\r\nhello", "hello", STUB_CLOSES, 200},
+    {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", "hello",
+     STUB_STAYS, 200},
     {"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\nHTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n"
      "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-     200, "hello", STUB_STAYS},
+     "hello", STUB_STAYS, 200},
 };
 
 TEST(an_answer_ends_where_its_head_says)
@@ -202,22 +202,35 @@ TEST(an_answer_ends_where_its_head_says)
     scene_close(&scene);
 }
 
+// Whether it is taken as it should be when `portion` bytes come at a time.
+static bool is_taken(struct scene *scene, const struct exchange *exchange, size_t portion)
+{
+    scene->server.routes[0] = (struct stub_route){.path = "/x",
+                                                  .answer = slice_str(exchange->answer),
+                                                  .portion = portion,
+                                                  .end = exchange->end};
+    struct outcome outcome = fetch(scene);
+    return outcome.status == exchange->status && strcmp(outcome.text, exchange->body) == 0;
+}
+
+// 0 when there is none.  Small portions end everywhere, large ones leave a long rest.
+static size_t portion_that_fails(struct scene *scene, const struct exchange *exchange)
+{
+    size_t size = strlen(exchange->answer);
+    for (size_t portion = 1; portion < size; portion += portion < 4 ? 1 : 1 + size / 40) {
+        if (!is_taken(scene, exchange, portion)) {
+            return portion;
+        }
+    }
+    return 0;
+}
+
 TEST(how_the_bytes_are_split_does_not_matter)
 {
     struct scene scene;
     scene_open(&scene);
     for (size_t i = 0; i < ARRAY_COUNT(exchanges); i++) {
-        size_t size = strlen(exchanges[i].answer);
-        // Small portions end everywhere, large ones leave a long rest.
-        for (size_t portion = 1; portion < size; portion += portion < 4 ? 1 : 1 + size / 40) {
-            scene.server.routes[0] = (struct stub_route){.path = "/x",
-                                                         .answer = slice_str(exchanges[i].answer),
-                                                         .portion = portion,
-                                                         .end = exchanges[i].end};
-            struct outcome outcome = fetch(&scene);
-            CHECK_EQ(outcome.status, exchanges[i].status);
-            CHECK_STR(outcome.text, exchanges[i].body);
-        }
+        CHECK_EQ(portion_that_fails(&scene, &exchanges[i]), 0);
     }
     scene_close(&scene);
 }
@@ -288,7 +301,8 @@ static struct outcome fetch_large(struct scene *scene, const char *head, size_t 
     char *answer = malloc(size);
     ASSERT(answer != NULL && strlen(head) <= size);
     memset(answer, 'x', size);
-    memcpy(answer, head, strlen(head));
+    struct text text = text_over(answer, size);
+    text_add_str(&text, head);
     scene->server.routes[0] =
         (struct stub_route){.path = "/x", .answer = slice_of(answer, size), .end = STUB_CLOSES};
     struct outcome outcome = fetch(scene);
@@ -456,7 +470,7 @@ TEST(a_cancelled_fetch_closes_its_connection_and_says_nothing)
         turn_often(&scene);
         turn_until(&scene, &scene.server.open_count, 0);
         CHECK_EQ(outcome.done_count, 0);
-        clock_push_ms(2 * timeout_ms);
+        clock_push_ms((uint64_t)2 * timeout_ms);
         loop_turn(scene.loop, 0);
         CHECK_EQ(outcome.done_count, 0);
     }

@@ -23,8 +23,8 @@ static const char ill[] = "HTTP/1.1 503 Service Unavailable" EMPTY;
 static const char missing[] = "HTTP/1.1 404 Not Found" EMPTY;
 
 struct scene {
-    struct loop *loop;
     struct reclaim reclaim;
+    struct loop *loop;
     struct fleet *fleet;
     struct config *config;
     struct prober *prober;
@@ -355,7 +355,7 @@ TEST(models_are_learned_and_learned_again)
 TEST(what_is_no_list_of_models_changes_nothing)
 {
     static const char *const answers[] = {
-        "HTTP/1.1 404 Not Found" EMPTY,
+        missing,
         "HTTP/1.1 500 No\r\ncontent-length: 25\r\n\r\n{\"data\":[{\"id\":\"other\"}]}",
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnull",
         "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"data\":[",

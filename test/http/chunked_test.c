@@ -40,15 +40,13 @@ TEST(keeps_what_it_is_asked_to_in_portions_of_any_size)
     };
     char text[sizeof(body) + sizeof(rest)];
     snprintf(text, sizeof(text), "%s%s", body, rest);
-    for (int keep = 0; keep < 3; keep++) {
-        for (size_t portion = 1; portion <= strlen(text); portion++) {
-            char out[256];
-            size_t used = 0;
-            CHECK_EQ(scan((enum chunked_keep)keep, slice_str(text), portion, out, &used),
-                     STATUS_OK);
-            CHECK_EQ(used, strlen(body));
-            CHECK_STR(out, expected[keep]);
-        }
+    for (size_t i = 0; i < 3 * strlen(text); i++) {
+        enum chunked_keep keep = (enum chunked_keep)(i % 3);
+        char out[256];
+        size_t used = 0;
+        CHECK_EQ(scan(keep, slice_str(text), 1 + i / 3, out, &used), STATUS_OK);
+        CHECK_EQ(used, strlen(body));
+        CHECK_STR(out, expected[keep]);
     }
 }
 

@@ -53,7 +53,8 @@ TEST(a_long_detail_is_cut_between_characters)
 {
     char detail[1000];
     for (size_t i = 0; i + 2 <= sizeof(detail); i += 2) {
-        memcpy(detail + i, "\xc3\xa9", 2);
+        detail[i] = '\xc3';
+        detail[i + 1] = '\xa9';
     }
     char space[4096];
     struct text out = text_over(space, sizeof(space));

@@ -17,13 +17,14 @@ TEST(reserves_far_more_than_it_touches)
 
 TEST(a_discarded_page_is_zero_again_and_its_neighbours_are_not)
 {
-    uint8_t *bytes = pages_reserve(4 * 4096);
+    const size_t page = 4096;
+    uint8_t *bytes = pages_reserve(4 * page);
     CHECK(bytes != NULL);
-    memset(bytes, 7, 4 * 4096);
-    pages_discard(bytes + 100, 2 * 4096);
-    CHECK_EQ(bytes[4095], 7);
-    CHECK_EQ(bytes[4096], 0);
-    CHECK_EQ(bytes[2 * 4096 - 1], 0);
-    CHECK_EQ(bytes[2 * 4096], 7);
-    pages_release(&bytes, 4 * 4096);
+    memset(bytes, 7, 4 * page);
+    pages_discard(bytes + 100, 2 * page);
+    CHECK_EQ(bytes[page - 1], 7);
+    CHECK_EQ(bytes[page], 0);
+    CHECK_EQ(bytes[2 * page - 1], 0);
+    CHECK_EQ(bytes[2 * page], 7);
+    pages_release(&bytes, 4 * page);
 }
