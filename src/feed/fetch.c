@@ -272,23 +272,25 @@ static void write_request(struct fetch *fetch, const struct fetch_options *optio
 }
 
 // NULL, or why there is no connection to wait for.
-static const char *start_connecting(struct fetch *fetch, const struct fetch_options *options)
+// EXHAUSTED: it could not even be tried.  Otherwise fetch->why says what is known to have failed.
+static enum status start_connecting(struct fetch *fetch, const struct fetch_options *options)
 {
     const struct backend *backend = options->backend;
     int fd = -1;
 
     if (backend->tls && options->tls == NULL) {
-        return "TLS could not be set up";
+        fetch->why = "TLS could not be set up";
+        return STATUS_IO;
     }
-    if (tcp_connect(&backend->address, &fd) != STATUS_OK) {
-        return strerrordesc_np(errno);
-    }
-    enum status status = transport_open(&fetch->transport, options->loop, fd,
-                                        backend->tls ? options->tls : NULL, backend->host);
+    enum status status = tcp_connect(&backend->address, &fd);
     if (status == STATUS_OK) {
-        return NULL;
+        status = transport_open(&fetch->transport, options->loop, fd,
+                                backend->tls ? options->tls : NULL, backend->host);
     }
-    return status == STATUS_IO ? strerrordesc_np(errno) : status_text(status);
+    if (status != STATUS_OK) {
+        fetch->why = status == STATUS_IO ? strerrordesc_np(errno) : status_text(status);
+    }
+    return status;
 }
 
 struct fetch *fetch_start(const struct fetch_options *options)
@@ -312,8 +314,11 @@ struct fetch *fetch_start(const struct fetch_options *options)
     http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
                     (struct http_limits){head_size_max, head_size_max});
 
+    if (start_connecting(fetch, options) == STATUS_EXHAUSTED) {
+        recycle(&fetch->recycle);
+        return NULL;
+    }
     // Bad news that is known already is told from the loop, as all news is.
-    fetch->why = start_connecting(fetch, options);
     loop_arm(options->loop, &fetch->timer, fetch->why == NULL ? options->timeout_ms : 0);
     return fetch;
 }

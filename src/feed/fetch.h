@@ -33,7 +33,7 @@ struct fetch_options {
     void *owner;
 };
 
-// NULL when memory is short.
+// NULL when memory or descriptors are short: nothing was asked, so nothing was learned.
 struct fetch *fetch_start(const struct fetch_options *options);
 
 // Ends it without its callback, from anywhere but that.  Clears the caller's pointer, which may be
