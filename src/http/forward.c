@@ -88,8 +88,7 @@ void http_forward_answer(const struct http_head *head, const struct http_forward
     bool has_request_id = false;
     for (uint32_t i = 0; i < head->field_count; i++) {
         const struct http_field *field = &head->fields[i];
-        if (http_field_is_hop_by_hop(head, field) ||
-            (field->name == HTTP_NAME_CONTENT_LENGTH && how->drop_length)) {
+        if (http_field_is_hop_by_hop(head, field)) {
             continue;
         }
         has_request_id |= field->name == HTTP_NAME_REQUEST_ID;

@@ -21,7 +21,6 @@ struct http_forward_request {
 
 struct http_forward_answer {
     bool chunked;            // the body goes on with chunked framing
-    bool drop_length;        // the content-length of the head no longer holds
     bool close;              // this connection ends after the answer
     bool say_keep_alive;     // to an HTTP/1.0 client that asked for it
     struct slice request_id; // added unless the backend sent one; empty: never

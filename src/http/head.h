@@ -89,12 +89,6 @@ enum status http_head_feed(struct http_head *head, struct slice bytes);
 // Called once, after the head is complete.
 void http_head_answer_framing(struct http_head *head, bool to_head_request);
 
-// The memory of the head may have moved; says where it is now.
-static inline void http_head_rebase(struct http_head *head, const uint8_t *bytes)
-{
-    head->bytes = bytes;
-}
-
 static inline struct slice http_head_at(const struct http_head *head, uint32_t at, uint32_t size)
 {
     return slice_of(head->bytes + at, size);

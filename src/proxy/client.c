@@ -192,7 +192,6 @@ void client_wake(struct client *client)
 
 void client_rest(struct client *client)
 {
-    client->has_served = true;
     client_set_deadline(client, client->worker->config->timeouts.keepalive);
 }
 

@@ -34,7 +34,6 @@ struct client {
     struct loop_deferred recycle;
     struct address peer;
     bool is_lingering;
-    bool has_served; // at least one request
 };
 
 // Takes the descriptor.

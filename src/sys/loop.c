@@ -135,16 +135,6 @@ uint64_t loop_now_ms(const struct loop *loop)
     return loop->now_ns / 1000000;
 }
 
-uint64_t loop_now_ns(const struct loop *loop)
-{
-    return loop->now_ns;
-}
-
-struct timer_wheel *loop_timers(struct loop *loop)
-{
-    return &loop->timers;
-}
-
 void loop_arm(struct loop *loop, struct timer *timer, uint64_t delay_ms)
 {
     timer_wheel_arm(&loop->timers, timer, loop_now_ms(loop) + delay_ms);

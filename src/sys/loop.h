@@ -56,8 +56,6 @@ void loop_remove(struct loop *loop, struct loop_source *source);
 void loop_defer(struct loop *loop, struct loop_deferred *deferred);
 
 uint64_t loop_now_ms(const struct loop *loop);
-uint64_t loop_now_ns(const struct loop *loop);
-struct timer_wheel *loop_timers(struct loop *loop);
 
 // Convenience for owners of a timer.
 void loop_arm(struct loop *loop, struct timer *timer, uint64_t delay_ms);

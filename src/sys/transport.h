@@ -50,7 +50,7 @@ enum status transport_write(struct transport *transport, const struct slice *sli
 // Bytes that were written and have not reached the peer.
 size_t transport_unsent(const struct transport *transport);
 
-// Says that no more will be written; reading goes on.
+// Says that no more will be written; reading goes on.  Under TLS only transport_close says so.
 void transport_finish(struct transport *transport);
 
 // Does nothing to one that is not open.
