@@ -380,16 +380,6 @@ struct backend *fleet_find(const struct fleet *fleet, uint64_t id)
     return NULL;
 }
 
-struct backend *fleet_find_url(const struct fleet *fleet, const char *url)
-{
-    for (uint32_t i = 0; i < fleet->entry_count; i++) {
-        if (strcmp(fleet->entries[i].backend->url, url) == 0) {
-            return fleet->entries[i].backend;
-        }
-    }
-    return NULL;
-}
-
 uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend)
 {
     return entry_of(fleet, backend)->weight;

@@ -117,13 +117,12 @@ void fleet_reclaim(struct fleet *fleet);
 // Keeper.  What it knows, for listings: by position, NULL past the last.
 struct backend *fleet_at(const struct fleet *fleet, uint32_t position);
 struct backend *fleet_find(const struct fleet *fleet, uint64_t id);
-struct backend *fleet_find_url(const struct fleet *fleet, const char *url);
 uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend);
 bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend);
 const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,
                              uint32_t position);
 
-// Reader.  Valid until its next reclaim_quiesce.
+// Reader.  Valid until it announces a later epoch (reclaim.h).
 const struct fleet_view *fleet_view(const struct fleet *fleet);
 
 // Who serves `model`: NULL when nobody does.

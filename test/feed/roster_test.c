@@ -132,10 +132,21 @@ static const char *fleet_text(const struct scene *scene)
     return space;
 }
 
+// NULL when there is none.
+static struct backend *find_url(const struct scene *scene, const char *url)
+{
+    struct backend *backend;
+    uint32_t i = 0;
+    while ((backend = fleet_at(scene->fleet, i)) != NULL && strcmp(backend->url, url) != 0) {
+        i++;
+    }
+    return backend;
+}
+
 // The id of a backend by its url, 0 when there is none.
 static uint64_t id_of(const struct scene *scene, const char *url)
 {
-    const struct backend *backend = fleet_find_url(scene->fleet, url);
+    const struct backend *backend = find_url(scene, url);
     return backend == NULL ? 0 : backend->id;
 }
 
@@ -381,8 +392,8 @@ TEST(a_changed_weight_keeps_the_backend)
     // An address that comes later has it too.
     set_records(&scene, two_and_three, 2);
     clock_push_ms(20000);
-    TURN_UNTIL(&scene, fleet_find_url(scene.fleet, "http://engines.test:8000#10.0.0.3") != NULL);
-    const struct backend *late = fleet_find_url(scene.fleet, "http://engines.test:8000#10.0.0.3");
+    TURN_UNTIL(&scene, find_url(&scene, "http://engines.test:8000#10.0.0.3") != NULL);
+    const struct backend *late = find_url(&scene, "http://engines.test:8000#10.0.0.3");
     CHECK_EQ(fleet_weight(scene.fleet, late), 6);
     scene_close(&scene);
 }
@@ -691,8 +702,8 @@ TEST(what_was_added_without_a_key_gets_the_new_common_one)
     uint64_t id = id_of(&scene, "http://10.0.0.1");
     set_config(&scene, "api_key: rotated");
     CHECK_EQ(id_of(&scene, "http://10.0.0.1"), id);
-    CHECK_STR(fleet_find_url(scene.fleet, "http://10.0.0.1")->authorization, "Bearer own");
-    CHECK_STR(fleet_find_url(scene.fleet, "http://10.0.0.2")->authorization, "Bearer rotated");
+    CHECK_STR(find_url(&scene, "http://10.0.0.1")->authorization, "Bearer own");
+    CHECK_STR(find_url(&scene, "http://10.0.0.2")->authorization, "Bearer rotated");
     scene_close(&scene);
 }
 
@@ -763,8 +774,7 @@ TEST(addresses_of_a_name_that_do_not_fit_come_when_there_is_room)
     scene.server.silent = false;
     TURN_UNTIL(&scene, id_of(&scene, "http://engines.test:8000#10.0.0.1") != 0);
     CHECK_EQ(id_of(&scene, "http://engines.test:8000#10.0.0.2"), 0);
-    CHECK_EQ(roster_remove(scene.roster, fleet_find_url(scene.fleet, "http://10.1.0.3")),
-             STATUS_OK);
+    CHECK_EQ(roster_remove(scene.roster, find_url(&scene, "http://10.1.0.3")), STATUS_OK);
     publish(&scene);
     clock_push_ms(2000); // and not the twenty seconds that the records live
     turn_often(&scene);

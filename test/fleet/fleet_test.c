@@ -96,8 +96,6 @@ TEST(finds_weights_draining_and_names)
     CHECK(fleet_view(fleet)->members[0].draining);
     CHECK(fleet_find(fleet, a->id) == a);
     CHECK(fleet_find(fleet, a->id + 1) == NULL);
-    CHECK(fleet_find_url(fleet, "http://a") == a);
-    CHECK(fleet_find_url(fleet, "http://b") == NULL);
     CHECK(fleet_at(fleet, 0) == a && fleet_at(fleet, 1) == NULL);
     CHECK_EQ(fleet_weight(fleet, a), 7);
     CHECK(fleet_is_draining(fleet, a));
