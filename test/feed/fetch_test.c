@@ -346,15 +346,15 @@ TEST(sixteen_interim_answers_are_passed_over_and_more_are_not)
     static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
     static const char last[] = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     static const struct {
-        uint32_t count;
+        size_t count;
         size_t portion;
-        uint16_t status;
         const char *text;
+        uint16_t status;
     } cases[] = {
-        {16, 0, 200, "hello"},
-        {17, 0, 0, "too many interim answers"},
-        {17, 7, 0, "too many interim answers"},
-        {100000, 0, 0, "too many interim answers"},
+        {16, 0, "hello", 200},
+        {17, 0, "too many interim answers", 0},
+        {17, 7, "too many interim answers", 0},
+        {100000, 0, "too many interim answers", 0},
     };
     struct scene scene;
     scene_open(&scene);
@@ -363,7 +363,7 @@ TEST(sixteen_interim_answers_are_passed_over_and_more_are_not)
         uint8_t *space = malloc(capacity);
         ASSERT(space != NULL);
         struct text answer = text_over(space, capacity);
-        for (uint32_t k = 0; k < cases[i].count; k++) {
+        for (size_t k = 0; k < cases[i].count; k++) {
             text_add_str(&answer, interim);
         }
         text_add_str(&answer, last);

@@ -5,8 +5,6 @@
 #include "fleet/fleet.h"
 #include "test.h"
 
-#include <stdlib.h>
-
 static struct reclaim reclaim;
 static struct fleet *fleet;
 static struct backend *backends[3];
@@ -241,6 +239,13 @@ static void twin_start(struct twin *twin, struct rng *rng)
     }
 }
 
+static void check_twin(const struct twin *twin)
+{
+    for (uint32_t m = 0; m <= twin_models; m++) {
+        CHECK_STR(who(twin_names[m]), twin_who(twin, m));
+    }
+}
+
 TEST(groups_are_those_that_a_plain_search_finds)
 {
     struct rng rng = {.state = 11};
@@ -248,38 +253,30 @@ TEST(groups_are_those_that_a_plain_search_finds)
     reclaim_init(&reclaim, 0);
     for (int round = 0; round < 3000; round++) {
         twin_start(&twin, &rng);
-        for (uint32_t m = 0; m <= twin_models; m++) {
-            CHECK_STR(who(twin_names[m]), twin_who(&twin, m));
-        }
+        check_twin(&twin);
         fleet_destroy(&fleet);
     }
 }
 
-static struct fleet_model *make_models(uint32_t first, uint32_t count)
+enum { part = 4096 };
+
+// Models of the numbers from `first` on, until the next call.
+static const struct fleet_model *part_of_models(uint32_t first)
 {
-    struct fleet_model *models = calloc(count, sizeof(*models));
-    ASSERT(models != NULL);
-    for (uint32_t i = 0; i < count; i++) {
-        char *name = NULL;
-        ASSERT(asprintf(&name, "model-%u", first + i) > 0);
-        models[i] = (struct fleet_model){name, name};
+    static char names[part][16];
+    static struct fleet_model models[part];
+    for (uint32_t i = 0; i < part; i++) {
+        snprintf(names[i], sizeof(names[i]), "model-%u", first + i);
+        models[i] = (struct fleet_model){names[i], names[i]};
     }
     return models;
-}
-
-static void free_models(struct fleet_model *models, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)models[i].name);
-    }
-    free(models);
 }
 
 // Each model times each backend times each of its models would be 70 billion steps.
 TEST(many_backends_of_many_models_are_no_trouble)
 {
-    enum { backend_count = 64, model_count = 4096 };
-    struct fleet_model *models = make_models(0, model_count);
+    enum { backend_count = 64 };
+    const struct fleet_model *models = part_of_models(0);
     reclaim_init(&reclaim, 0);
     fleet = fleet_create(
         &(struct fleet_limits){.backend_count_max = backend_count + 1, .pool_count = 1}, &reclaim);
@@ -288,34 +285,31 @@ TEST(many_backends_of_many_models_are_no_trouble)
         struct backend *backend =
             fleet_add(fleet, &(struct fleet_spec){.url = "http://a", .host = "h", .weight = 1});
         if (i < backend_count) { // the last one serves any
-            fleet_set_models(fleet, backend, models, model_count);
+            fleet_set_models(fleet, backend, models, part);
         }
     }
     CHECK(fleet_publish(fleet));
     const struct fleet_view *view = fleet_view(fleet);
-    for (uint32_t i = 0; i < model_count; i++) {
+    for (uint32_t i = 0; i < part; i++) {
         const struct fleet_view_model *model = fleet_view_model(view, slice_str(models[i].name));
         CHECK(model != NULL);
         CHECK_EQ(model->group.count, backend_count + 1);
         CHECK_EQ(view->lists[model->group.first + i % backend_count], i % backend_count);
     }
     fleet_destroy(&fleet);
-    free_models(models, model_count);
 }
 
 TEST(names_beyond_the_limit_are_ignored_and_those_before_stay)
 {
-    enum { model_count_max = 65536, part = 4096, backend_count = model_count_max / part + 1 };
+    enum { model_count_max = 65536, backend_count = model_count_max / part + 1 };
     reclaim_init(&reclaim, 0);
     fleet = fleet_create(
         &(struct fleet_limits){.backend_count_max = backend_count, .pool_count = 1}, &reclaim);
     ASSERT(fleet != NULL);
     for (uint32_t i = 0; i < backend_count; i++) {
-        struct fleet_model *models = make_models(i * part, part);
         struct backend *backend =
             fleet_add(fleet, &(struct fleet_spec){.url = "http://a", .host = "h", .weight = 1});
-        fleet_set_models(fleet, backend, models, part);
-        free_models(models, part);
+        fleet_set_models(fleet, backend, part_of_models(i * part), part);
     }
     CHECK(fleet_publish(fleet));
     const struct fleet_view *view = fleet_view(fleet);
