@@ -99,11 +99,11 @@ struct worker {
 
     struct http_head *answer_head; // for an answer's head that comes in one piece
     struct list_node **idle;       // by slot of the backend: connections that wait for work
-    uint32_t idle_count;           // of all backends together
     struct list_node *all_clients;
     struct list_node *again; // clients that gave way to others and go on next turn
     struct listener listeners[listener_count_max];
     uint32_t listener_count;
+    uint32_t idle_count; // connections in all of `idle`
     struct timer housekeeping;
     bool draining;
 
