@@ -30,6 +30,19 @@ static size_t decode(struct slice path, uint8_t space[http_path_size_max])
     return size;
 }
 
+// Takes the segment that begins at *at, without its parameters; *at is then behind its slash.
+static struct slice segment_next(const uint8_t *space, size_t end, size_t *at)
+{
+    const uint8_t *slash = memchr(space + *at, '/', end - *at);
+    size_t size = slash == NULL ? end - *at : (size_t)(slash - space) - *at;
+    struct slice segment = slice_of(space + *at, size);
+    const uint8_t *parameters = size == 0 ? NULL : memchr(segment.bytes, ';', size);
+
+    *at += size + 1;
+    segment.size = parameters == NULL ? size : (size_t)(parameters - segment.bytes);
+    return segment;
+}
+
 struct slice http_path_plain(struct slice path, uint8_t space[http_path_size_max])
 {
     size_t end = decode(path, space);
@@ -37,23 +50,14 @@ struct slice http_path_plain(struct slice path, uint8_t space[http_path_size_max
     size_t at = 0;
 
     while (at < end) {
-        size_t begin = at;
-        while (at < end && space[at] != '/') {
-            at++;
-        }
-        struct slice segment = slice_of(space + begin, at - begin);
-        at++; // the slash
-        const uint8_t *parameters =
-            segment.size == 0 ? NULL : memchr(segment.bytes, ';', segment.size);
-        segment.size = parameters == NULL ? segment.size : (size_t)(parameters - segment.bytes);
+        struct slice segment = segment_next(space, end, &at);
         if (slice_is(segment, "..")) {
-            while (out > 0 && space[--out] != '/') {
-            }
+            const uint8_t *slash = out == 0 ? NULL : memrchr(space, '/', out);
+            out = slash == NULL ? 0 : (size_t)(slash - space);
         } else if (segment.size > 0 && !slice_is(segment, ".")) {
             // Never overtakes the reading end: each segment was read with the slash before it, save
             // for a first one without.
-            ASSERT(out + 1 + segment.size <= end + 1 &&
-                   out + 1 + segment.size <= http_path_size_max);
+            ASSERT(out + 1 + segment.size <= http_path_size_max);
             memmove(space + out + 1, segment.bytes, segment.size);
             space[out] = '/';
             out += 1 + segment.size;
