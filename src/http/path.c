@@ -43,6 +43,16 @@ static struct slice segment_next(const uint8_t *space, size_t end, size_t *at)
     return segment;
 }
 
+// Never overtakes the reading end: each segment was read with the slash before it, save for a first
+// one without.
+static size_t append(uint8_t *space, size_t out, struct slice segment)
+{
+    ASSERT(out + 1 + segment.size <= http_path_size_max);
+    memmove(space + out + 1, segment.bytes, segment.size);
+    space[out] = '/';
+    return out + 1 + segment.size;
+}
+
 struct slice http_path_plain(struct slice path, uint8_t space[http_path_size_max])
 {
     size_t end = decode(path, space);
@@ -55,12 +65,7 @@ struct slice http_path_plain(struct slice path, uint8_t space[http_path_size_max
             const uint8_t *slash = out == 0 ? NULL : memrchr(space, '/', out);
             out = slash == NULL ? 0 : (size_t)(slash - space);
         } else if (segment.size > 0 && !slice_is(segment, ".")) {
-            // Never overtakes the reading end: each segment was read with the slash before it, save
-            // for a first one without.
-            ASSERT(out + 1 + segment.size <= http_path_size_max);
-            memmove(space + out + 1, segment.bytes, segment.size);
-            space[out] = '/';
-            out += 1 + segment.size;
+            out = append(space, out, segment);
         }
     }
     if (out == 0) {
