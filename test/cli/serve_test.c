@@ -366,12 +366,15 @@ TEST(a_broken_file_changes_nothing_and_a_good_one_does)
 
 TEST(what_waits_for_a_restart_is_said)
 {
-    static const char *const changes[] = {
-        "limits: {connections: 64, requests: 64, backends: 9}\n",
-        "limits: {connections: 64, requests: 64, backends: 8}\nworkers: 2\n",
-        "limits: {connections: 64, requests: 64, backends: 8}\ndns: {servers: [10.0.0.1]}\n",
-        "limits: {connections: 64, requests: 64, backends: 8}\n"
-        "admin: {listen: '127.0.0.1:1', token: t}\n",
+    static const struct {
+        unsigned workers;
+        unsigned backends;
+        const char *more;
+    } changes[] = {
+        {1, 9, ""},
+        {2, 8, ""},
+        {1, 8, "dns: {servers: [10.0.0.1]}\n"},
+        {1, 8, "admin: {listen: '127.0.0.1:1', token: t}\n"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(changes); i++) {
         struct scene scene;
@@ -379,9 +382,11 @@ TEST(what_waits_for_a_restart_is_said)
         CHECK(comes_up(&scene));
         FILE *file = fopen(scene.path, "we");
         CHECK(file != NULL);
-        fprintf(file, "listen: '%s'\n%s%sbackends: ['http://%s']\n%s", scene.router.text,
-                strstr(changes[i], "workers") == NULL ? "workers: 1\n" : "", changes[i],
-                scene.backends[0].text, quiet);
+        fprintf(file,
+                "listen: '%s'\nworkers: %u\nbackends: ['http://%s']\n"
+                "limits: {connections: 64, requests: 64, backends: %u}\n%s%s",
+                scene.router.text, changes[i].workers, scene.backends[0].text, changes[i].backends,
+                changes[i].more, quiet);
         CHECK_EQ(fclose(file), 0);
         CHECK_EQ(kill(scene.child.pid, SIGHUP), 0);
         CHECK(child_says(&scene.child, "configuration reloaded"));
