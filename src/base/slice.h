@@ -38,6 +38,16 @@ static inline uint8_t ascii_lower(uint8_t byte)
     return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte | 0x20) : byte;
 }
 
+// -1 when it is no hexadecimal digit.
+static inline int ascii_hex_value(uint8_t byte)
+{
+    uint8_t lower = ascii_lower(byte);
+    if (byte >= '0' && byte <= '9') {
+        return byte - '0';
+    }
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 // ASCII only, as header names and hosts are.
 static inline bool slice_equal_nocase(struct slice a, struct slice b)
 {

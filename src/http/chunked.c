@@ -50,15 +50,6 @@ uint64_t chunked_left(const struct chunked *chunked)
     return chunked->state == STATE_DATA ? chunked->left : 0;
 }
 
-static int hex_value(uint8_t byte)
-{
-    uint8_t lower = ascii_lower(byte);
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 static bool is_text(uint8_t byte)
 {
     return byte == '\t' || (byte >= ' ' && byte != 0x7f);
@@ -66,7 +57,7 @@ static bool is_text(uint8_t byte)
 
 static enum status scan_size(struct chunked *c, uint8_t byte)
 {
-    int value = hex_value(byte);
+    int value = ascii_hex_value(byte);
 
     if (value >= 0) {
         if (c->digits == digits_max) {

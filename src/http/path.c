@@ -4,15 +4,6 @@
 
 #include "base/base.h"
 
-static int hex_value(uint8_t byte)
-{
-    uint8_t lower = ascii_lower(byte);
-    if (byte >= '0' && byte <= '9') {
-        return byte - '0';
-    }
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 static size_t decode(struct slice path, uint8_t space[http_path_size_max])
 {
     size_t size = 0;
@@ -20,9 +11,10 @@ static size_t decode(struct slice path, uint8_t space[http_path_size_max])
     // One byte less than there is, for a slash in front of a path without one.
     for (size_t i = 0; i < path.size && size < http_path_size_max - 1; i++) {
         uint8_t byte = path.bytes[i];
-        if (byte == '%' && i + 2 < path.size && hex_value(path.bytes[i + 1]) >= 0 &&
-            hex_value(path.bytes[i + 2]) >= 0) {
-            byte = (uint8_t)(hex_value(path.bytes[i + 1]) << 4 | hex_value(path.bytes[i + 2]));
+        if (byte == '%' && i + 2 < path.size && ascii_hex_value(path.bytes[i + 1]) >= 0 &&
+            ascii_hex_value(path.bytes[i + 2]) >= 0) {
+            byte = (uint8_t)(ascii_hex_value(path.bytes[i + 1]) << 4 |
+                             ascii_hex_value(path.bytes[i + 2]));
             i += 2;
         }
         space[size++] = byte;
