@@ -259,10 +259,8 @@ static void write_request(struct fetch *fetch, const struct fetch_options *optio
 {
     const struct backend *backend = options->backend;
     struct text out = text_over(fetch->request, sizeof(fetch->request));
-    bool is_v6 = strchr(backend->host, ':') != NULL;
 
-    text_add_format(&out, "GET %s HTTP/1.1\r\nhost: %s%s%s:%u\r\n", options->path, is_v6 ? "[" : "",
-                    backend->host, is_v6 ? "]" : "", backend->port);
+    text_add_format(&out, "GET %s HTTP/1.1\r\nhost: %s\r\n", options->path, backend->authority);
     if (backend->authorization != NULL) {
         text_add_format(&out, "authorization: %s\r\n", backend->authorization);
     }
@@ -271,7 +269,6 @@ static void write_request(struct fetch *fetch, const struct fetch_options *optio
     fetch->request_size = (uint32_t)out.size;
 }
 
-// NULL, or why there is no connection to wait for.
 // EXHAUSTED: it could not even be tried.  Otherwise fetch->why says what is known to have failed.
 static enum status start_connecting(struct fetch *fetch, const struct fetch_options *options)
 {

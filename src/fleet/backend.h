@@ -52,6 +52,7 @@ struct backend {
     uint32_t pool;
     char *url; // how the operator named it, and for names with several addresses which one
     char *host;
+    char *authority;     // host and port, as a Host field has them
     char *authorization; // "Bearer …", or NULL
     uint16_t port;
     bool tls;

@@ -75,6 +75,7 @@ static void backend_free(struct backend **backend_ptr)
     ASSERT(atomic_load_explicit(&backend->shared.in_flight, memory_order_acquire) == 0);
     free(backend->url);
     free(backend->host);
+    free(backend->authority);
     if (backend->authorization != NULL) {
         explicit_bzero(backend->authorization, strlen(backend->authorization));
     }
@@ -157,6 +158,9 @@ static struct backend *backend_make(const struct fleet_spec *spec)
         .address = spec->address,
         .identity = hash_bytes(slice_str(spec->url), 0),
     };
+    bool is_v6 = strchr(spec->host, ':') != NULL;
+    ASSERT(asprintf(&backend->authority, "%s%s%s:%u", is_v6 ? "[" : "", spec->host,
+                    is_v6 ? "]" : "", spec->port) != -1);
     if (spec->api_key != NULL) {
         ASSERT(asprintf(&backend->authorization, "Bearer %s", spec->api_key) != -1);
     }

@@ -148,10 +148,7 @@ static void clear_attempt(struct exchange *x)
 {
     attempt_end(x, false);
     buffer_put(x->worker, &x->sending);
-    buffer_put(x->worker, &x->receiving);
-    if (x->answer_head != NULL) {
-        pool_put(&x->worker->heads, &x->answer_head);
-    }
+    exchange_drop_answer(x);
 }
 
 const struct step *attempt_again(struct exchange *x)
@@ -179,10 +176,7 @@ const struct step *attempt_failed(struct exchange *x, enum failure failure)
 static const struct step *connect_afresh(struct exchange *x)
 {
     upstream_close(&x->upstream);
-    buffer_put(x->worker, &x->receiving);
-    if (x->answer_head != NULL) {
-        pool_put(&x->worker->heads, &x->answer_head);
-    }
+    exchange_drop_answer(x);
     x->use_fresh = true;
     return &step_connect;
 }
@@ -224,18 +218,13 @@ static void write_head(struct exchange *x)
     const struct config *config = x->worker->config;
     const struct backend *backend = x->backend;
     uint8_t address_space[64];
-    uint8_t host_space[512];
     struct text address = text_over(address_space, sizeof(address_space));
-    struct text host = text_over(host_space, sizeof(host_space));
     struct http_forward_request how = {
+        .host = slice_str(backend->authority),
         .request_id = x->request_id_text,
         .keep_authorization = config->authorization == CONFIG_AUTHORIZATION_FORWARD,
     };
 
-    bool is_v6 = strchr(backend->host, ':') != NULL;
-    text_add_format(&host, "%s%s%s:%u", is_v6 ? "[" : "", backend->host, is_v6 ? "]" : "",
-                    backend->port);
-    how.host = text_slice(&host);
     if (config->authorization == CONFIG_AUTHORIZATION_REPLACE && backend->authorization != NULL) {
         how.authorization = slice_str(backend->authorization);
     }

@@ -196,6 +196,14 @@ void exchange_drop_request(struct exchange *x)
     x->in_used = 0;
 }
 
+void exchange_drop_answer(struct exchange *x)
+{
+    buffer_put(x->worker, &x->receiving);
+    if (x->answer_head != NULL) {
+        pool_put(&x->worker->heads, &x->answer_head);
+    }
+}
+
 // Gives everything back; the client is on its own again.
 static void release(struct exchange *x)
 {
@@ -203,10 +211,7 @@ static void release(struct exchange *x)
 
     attempt_end(x, false);
     exchange_drop_request(x);
-    if (x->answer_head != NULL) {
-        pool_put(&worker->heads, &x->answer_head);
-    }
-    buffer_put(worker, &x->receiving);
+    exchange_drop_answer(x);
     buffer_put(worker, &x->out_head);
     buffer_put(worker, &x->out);
     if (x->is_counted) {

@@ -125,6 +125,9 @@ void exchange_await_client(struct exchange *x);
 // Lets go of what only the request needed.
 void exchange_drop_request(struct exchange *x);
 
+// Lets go of an answer's head that has not come to its end.
+void exchange_drop_answer(struct exchange *x);
+
 // Our own answer instead of a backend's.
 const struct step *exchange_refuse(struct exchange *x, enum http_problem problem,
                                    struct slice detail);

@@ -52,7 +52,7 @@ static void note_busy(struct exchange *x, const struct http_head *head)
     backend_set_busy(x->backend, loop_now_ms(x->worker->loop) + seconds * 1000);
 }
 
-// Where the bytes of one read are: the buffer's, from `at` on.
+// A part of a body, where it was read.
 struct portion {
     uint8_t *bytes;
     size_t size;
@@ -155,7 +155,6 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
         }
     }
     if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
-        attempt_end(x, false);
         exchange_abort(x);
         return NULL;
     }
@@ -172,16 +171,13 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
 
     struct buffer *in = &x->receiving;
     in->begin += head->size;
-    head = NULL; // a stream keeps no head
-    if (x->answer_head != NULL) {
-        pool_put(&worker->heads, &x->answer_head);
-    }
     size_t kept = 0;
     enum status status =
         scan_body(x, (struct portion){in->bytes + in->begin, in->end - in->begin}, &kept);
     in->end = in->begin + (uint32_t)kept;
     x->out = *in; // what is left of the buffer is the first portion of the body
     *in = (struct buffer){0};
+    exchange_drop_answer(x); // a stream keeps no head
     exchange_drop_request(x);
     x->has_begun = true;
     if (status != STATUS_OK && status != STATUS_AGAIN) {

@@ -167,6 +167,13 @@ enum status tcp_probe_bind(const struct address *address)
     return status;
 }
 
+// Whether it is we who lack something, and not the peer.
+static bool is_our_lack(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+           error == EADDRNOTAVAIL;
+}
+
 enum status tcp_accept(int listener, int *out, struct address *peer)
 {
     socklen_t size = sizeof(peer->bytes);
@@ -179,14 +186,12 @@ enum status tcp_accept(int listener, int *out, struct address *peer)
             *out = fd;
             return STATUS_OK;
         }
+        if (is_our_lack(errno)) {
+            return STATUS_EXHAUSTED;
+        }
         switch (errno) {
         case EAGAIN:
             return STATUS_AGAIN;
-        case EMFILE:
-        case ENFILE:
-        case ENOBUFS:
-        case ENOMEM:
-            return STATUS_EXHAUSTED; // see is_our_lack
         case EINTR:
         case ECONNABORTED:
         case EPROTO:
@@ -201,13 +206,6 @@ enum status tcp_accept(int listener, int *out, struct address *peer)
             return STATUS_IO;
         }
     }
-}
-
-// Whether it is we who lack something, and not the peer.
-static bool is_our_lack(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
-           error == EADDRNOTAVAIL;
 }
 
 enum status tcp_connect(const struct address *address, int *out)

@@ -31,8 +31,12 @@ static void scene_open(struct scene *scene)
     ASSERT(loop_create(&scene->loop) == STATUS_OK);
     stub_start(&scene->server, scene->loop);
     static char host[] = "127.0.0.1";
-    scene->backend = (struct backend){
-        .host = host, .port = scene->server.port, .address = scene->server.address};
+    static char authority[32];
+    snprintf(authority, sizeof(authority), "%s:%u", host, scene->server.port);
+    scene->backend = (struct backend){.host = host,
+                                      .authority = authority,
+                                      .port = scene->server.port,
+                                      .address = scene->server.address};
 }
 
 static void scene_close(struct scene *scene)
@@ -110,7 +114,7 @@ TEST(asks_in_one_request_for_the_path_and_the_host)
 {
     struct scene scene;
     char expected[512];
-    static char v6[] = "2001:db8::7";
+    static char v6[] = "[2001:db8::7]:1";
     static char key_text[] = "Bearer k";
     scene_open(&scene);
     CHECK_EQ(
@@ -122,13 +126,13 @@ TEST(asks_in_one_request_for_the_path_and_the_host)
              scene.server.port);
     CHECK_STR(scene.server.request, expected);
 
-    scene.backend.host = v6;
+    scene.backend.authority = v6;
     scene.backend.authorization = key_text;
     CHECK_EQ(fetch(&scene).status, 200);
     snprintf(expected, sizeof(expected),
-             "GET /x HTTP/1.1\r\nhost: [2001:db8::7]:%u\r\nauthorization: Bearer k\r\n"
+             "GET /x HTTP/1.1\r\nhost: %s\r\nauthorization: Bearer k\r\n"
              "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n\r\n",
-             scene.server.port);
+             v6);
     CHECK_STR(scene.server.request, expected);
     CHECK_EQ(scene.server.accepted_count, 2);
     scene_close(&scene);

@@ -122,3 +122,19 @@ TEST(models_named_by_the_operator_are_not_unlearned)
     CHECK(fleet_view_find(fleet_view(fleet), slice_str("m2")) == NULL);
     fleet_destroy(&fleet);
 }
+
+TEST(a_backend_is_addressed_as_a_host_field_has_it)
+{
+    static const struct {
+        const char *host;
+        const char *authority;
+    } cases[] = {{"10.0.0.1", "10.0.0.1:80"}, {"::1", "[::1]:80"}, {"name", "name:80"}};
+    struct fleet *fleet = make_fleet(4, 1);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct backend *backend = fleet_add(
+            fleet, &(struct fleet_spec){
+                       .url = cases[i].host, .host = cases[i].host, .port = 80, .weight = 1});
+        CHECK_STR(backend->authority, cases[i].authority);
+    }
+    fleet_destroy(&fleet);
+}
