@@ -102,9 +102,11 @@ bench:
 	@$(MAKE) --no-print-directory BUILD=release program
 	@/usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
+# The prefix is a setting of the build folder, which may be there from an earlier one.
 install:
-	@$(MAKE) --no-print-directory BUILD=release program
+	@$(MAKE) --no-print-directory BUILD=release build/release/build.ninja
 	@meson configure build/release -Dprefix=$(abspath $(PREFIX))
+	@$(MAKE) --no-print-directory BUILD=release program
 	meson install -C build/release --no-rebuild
 
 clean:
