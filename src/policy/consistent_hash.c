@@ -67,7 +67,7 @@ static bool is_overloaded(const struct policy_input *in, const struct fleet_load
     // 32 + 7 + 64 bits on the left, 32 + 64 + 32 on the right.
     unsigned __int128 running = (unsigned __int128)target->running_requests * 100 * fleet->weight;
     unsigned __int128 cap =
-        (unsigned __int128)in->load_bound_percent * (fleet->running + 1) * target->weight;
+        (unsigned __int128)in->knobs->load_bound_percent * (fleet->running + 1) * target->weight;
     return running >= cap;
 }
 
@@ -92,7 +92,7 @@ static bool ranks_before(const struct candidate *a, const struct candidate *b)
 static uint32_t consistent_hash_pick(void *state, const struct policy_input *in, struct rng *rng)
 {
     (void)state;
-    ASSERT(in->load_bound_percent >= 100);
+    ASSERT(in->knobs->load_bound_percent >= 100);
 
     if (in->session_key == 0) {
         return policy_weighted_power_of_two.pick(NULL, in, rng);

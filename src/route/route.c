@@ -12,7 +12,7 @@
 struct route {
     uint32_t pool_count;
     uint32_t target_count_max;
-    uint32_t load_bound_percent;
+    struct policy_knobs knobs;
     struct rng rng;
     const struct policy **policies;
     void **states;
@@ -30,7 +30,7 @@ struct route *route_create(const struct route_options *options)
     }
     route->pool_count = options->pool_count;
     route->target_count_max = options->target_count_max;
-    route->load_bound_percent = options->load_bound_percent;
+    route->knobs = (struct policy_knobs){.load_bound_percent = options->load_bound_percent};
     route->rng.state = options->seed;
     route->policies = calloc(options->pool_count, sizeof(struct policy *));
     route->states = calloc(options->pool_count, sizeof(*route->states));
@@ -183,7 +183,7 @@ static bool choose_among(struct route *route, const struct choice_input *input, 
         struct policy_input in = {
             .targets = route->targets,
             .target_count = count,
-            .load_bound_percent = route->load_bound_percent,
+            .knobs = &route->knobs,
             .session_key = input->session_key,
         };
         uint32_t chosen =

@@ -11,7 +11,7 @@ static uint32_t pick(const struct policy_target *targets, uint32_t count, uint64
     struct policy_input in = {
         .targets = targets,
         .target_count = count,
-        .load_bound_percent = bound_percent,
+        .knobs = &(const struct policy_knobs){.load_bound_percent = bound_percent},
         .session_key = session,
     };
     struct rng rng = {.state = session};
@@ -228,7 +228,9 @@ TEST(without_a_session_the_less_loaded_of_a_random_pair_wins)
     fleet_fill(targets, 4);
     targets[1].running_requests = 1;
     struct policy_input in = {
-        .targets = targets, .target_count = 4, .load_bound_percent = bound_percent};
+        .targets = targets,
+        .target_count = 4,
+        .knobs = &(const struct policy_knobs){.load_bound_percent = bound_percent}};
     struct rng rng = {.state = 1};
     uint32_t hits[4] = {0};
 

@@ -64,7 +64,7 @@ static void check_any_fleet(const struct policy *policy)
         struct policy_input in = {
             .targets = targets,
             .target_count = random_fleet(targets, count_max, &rng),
-            .load_bound_percent = 100 + rng_below(&rng, 200),
+            .knobs = &(const struct policy_knobs){.load_bound_percent = 100 + rng_below(&rng, 200)},
             .session_key = rng_below(&rng, 3) * rng_next(&rng),
         };
         CHECK(policy->pick(state, &in, &rng) < in.target_count);
@@ -90,7 +90,7 @@ static void check_shrink_and_grow(const struct policy *policy)
         struct policy_input in = {
             .targets = targets,
             .target_count = 1 + (turn < 64 ? 63 - turn : turn % 64),
-            .load_bound_percent = 125,
+            .knobs = &(const struct policy_knobs){.load_bound_percent = 125},
             .session_key = rng_next(&rng),
         };
         CHECK(policy->pick(state, &in, &rng) < in.target_count);
@@ -120,7 +120,7 @@ static void check_spread(const struct policy *policy, bool with_session)
         struct policy_input in = {
             .targets = targets,
             .target_count = target_count,
-            .load_bound_percent = 125,
+            .knobs = &(const struct policy_knobs){.load_bound_percent = 125},
             .session_key = with_session ? rng_next(&rng) : 0,
         };
         hits[policy_pick(policy, state, &in, &rng)]++;
@@ -146,8 +146,9 @@ TEST(workers_do_not_start_on_the_same_target)
     enum { target_count = 8, workers = 64 };
     struct policy_target targets[target_count];
     fleet_fill(targets, target_count);
-    struct policy_input in = {
-        .targets = targets, .target_count = target_count, .load_bound_percent = 125};
+    struct policy_input in = {.targets = targets,
+                              .target_count = target_count,
+                              .knobs = &(const struct policy_knobs){.load_bound_percent = 125}};
 
     for (uint32_t p = 0; policy_at(p) != NULL; p++) {
         if (policy_at(p) == &policy_round_robin) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// load.h -- what one backend has to do now, and how fast it does it.
+//
+// Every request that we send adds to the counters when it is sent, moves when its first token comes,
+// and leaves when it ends, on every path it can take:
+//
+//     load_begin        requests + 1, queued tokens + those of its prompt that are not cached
+//     load_first_token  queued tokens back; sequences + 1, context tokens + its prompt
+//     load_output       context tokens + what it has generated
+//     load_end          all of it back
+//
+// Speeds are learned from what requests show.  Prefill: the time to the first token, over the tokens
+// that had to be computed before it (those queued in front, and its own).  Decoding: the time between
+// tokens.  Both are kept as a running quantile in log space, which a single absurd sample moves by one
+// step only; steps are long at first and short later.  Until something is learned the shipped
+// constants hold, which are those of an 8B model on one H200.
+//
+// What the engine itself reports (scraped) tells of work that others cause.  It fades: a report
+// counts for less as it gets older, and for nothing after load_report_life_ms.
+//
+// Threads: any; every field is an atomic that stands alone, so a reader may see one field of a request
+// and not yet another.  Nothing here needs more.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { load_report_life_ms = 10000 };
+
+struct load {
+    // The hot line: written by every request, read by every decision.
+    _Alignas(64) atomic_int_fast64_t queued_tokens;
+    atomic_int_fast64_t context_tokens;
+    atomic_int sequences;     // past their first token
+    atomic_int requests;      // begun and not ended; queued ones and sequences
+    _Atomic float prefill_ms; // for one uncached token; 0: not learned
+    _Atomic float step_ms;    // between two tokens of one sequence; 0: not learned
+    atomic_uint prefill_samples;
+    atomic_uint step_samples;
+
+    // Written by the scraper and by feedback.
+    _Alignas(64) atomic_uint_fast64_t reported_ms; // when; 0: never
+    _Atomic float reported_running;
+    _Atomic float reported_waiting;
+    _Atomic float reported_kv_usage;   // 0..1; negative: not said
+    atomic_int reported_own_requests;  // ours at that time: the rest are others'
+    atomic_uint_fast64_t cache_tokens; // of the KV cache; 0: not known
+    atomic_uint block_tokens;          // of the engine's blocks; 0: not known
+    _Atomic float bytes_per_token;     // of prompts sent here; 0: not learned
+    atomic_uint text_samples;
+    atomic_uint_fast64_t
+        predicted_tokens;               // cached ones, as believed when sent, where the engine told
+    atomic_uint_fast64_t cached_tokens; // and as the engine said
+};
+
+// One request's part of it; the caller keeps it from load_begin to load_end.
+struct load_request {
+    uint32_t prompt_tokens;
+    uint32_t uncached_tokens; // believed
+    uint32_t output_tokens;   // so far
+    uint32_t ahead_tokens;    // queued in front of it when it was sent
+    uint64_t sent_us;
+    uint64_t first_us; // 0: no token yet
+    uint64_t last_us;
+    bool is_counted;
+};
+
+// Everything a decision needs, in plain numbers.
+struct load_view {
+    uint64_t queued_tokens;
+    uint64_t context_tokens;
+    uint32_t sequences;
+    uint32_t requests;      // ours
+    float foreign_requests; // others', as the last report shows them, faded by its age
+    float waiting;          // as reported, faded; negative: not known
+    float kv_usage;         // as reported; negative: not known or too old
+    float prefill_ms;       // per token; never 0
+    float step_ms;          // never 0
+    uint64_t cache_tokens;  // 0: not known
+    bool speed_is_learned;
+};
+
+struct load_report {
+    float running; // negative: not said, as for all of these
+    float waiting;
+    float kv_usage; // 0..1
+    double cache_tokens;
+    double block_tokens;
+};
+
+void load_init(struct load *load);
+
+// `request` has prompt_tokens and uncached_tokens set; the rest is filled in.
+void load_begin(struct load *load, struct load_request *request, uint64_t now_us);
+
+// Idempotent.
+void load_first_token(struct load *load, struct load_request *request, uint64_t now_us);
+
+// `tokens` more have come; implies the first.
+void load_output(struct load *load, struct load_request *request, uint32_t tokens, uint64_t now_us);
+
+// Idempotent; a request that never began is let pass.
+void load_end(struct load *load, struct load_request *request);
+
+// The engine's own count of a prompt of `text_size` bytes.
+void load_learn_text(struct load *load, uint64_t text_size, uint64_t prompt_tokens);
+
+// Tokens in so many bytes of prompt, by what was learned here; a quarter until then.
+uint32_t load_tokens_of(const struct load *load, uint64_t text_size);
+
+void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
+
+void load_read(const struct load *load, uint64_t now_ms, struct load_view *out);
+
+// The time to compute `uncached` tokens behind `cached` ones, in ms: linear, and longer the longer the
+// context is that each of them attends to.  The same curve for every model, scaled by prefill_ms.
+float load_prefill_ms(float prefill_ms, float step_ms, uint64_t cached, uint64_t uncached);

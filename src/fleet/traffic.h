@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// traffic.h -- what a pool's requests are like: how often they come, how long they run.
+//
+// Sliding means over the last few hundred requests, shared by all workers.  A lost update under
+// contention costs one sample.
+//
+// Threads: any.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { traffic_arrival_window = 128 };
+
+struct traffic {
+    _Alignas(64) atomic_uint_fast64_t arrival_count;
+    atomic_uint_fast64_t arrivals_us[traffic_arrival_window];
+    _Alignas(64) atomic_uint_fast64_t completion_count;
+    _Atomic float decode_ms; // from first token to last
+    _Atomic float output_tokens;
+    _Atomic float prefill_ms; // of the chosen backend, as predicted
+    _Atomic float memory_ms;  // time the whole cache would be busy with one request
+};
+
+// Plain numbers for a decision.
+struct traffic_view {
+    float arrivals_per_ms; // 0 until there are two
+    float decode_ms;       // 0 before 20 completions
+    float output_tokens;   // 200 before 20 completions
+    float prefill_ms;
+    float memory_ms;
+    uint64_t completion_count;
+};
+
+void traffic_init(struct traffic *traffic);
+void traffic_arrive(struct traffic *traffic, uint64_t now_us);
+void traffic_routed(struct traffic *traffic, float prefill_ms, float memory_ms);
+void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens);
+void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic_view *out);

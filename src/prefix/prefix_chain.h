@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// prefix_chain.h -- a name for every beginning of a prompt.
+//
+// A prompt is a string of bytes, cut into blocks.  Each block is named by a hash that is chained over
+// all blocks before it, so one 64-bit key stands for everything up to and including its block:
+//
+//     bytes  [ b0 ][ b1 ][ b2 ][ tail: waits for more ]
+//     keys     k0 = h(seed, b0)   k1 = h(k0, b1)   k2 = h(k1, b2)
+//
+// The seed is made of whatever separates caches: model, adapter, and the tenant's salt.  Two tenants
+// with different salts share no key, whatever they send.
+//
+// Bytes come in pieces of any size; keys do not depend on how they were cut.  Token ids are bytes too,
+// four little-endian ones each, with a block of the engine's size times four.
+//
+// Memory: the keys go to the caller's array; the chain itself holds only the block it is in.
+#pragma once
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { prefix_block_size_max = 1024 };
+
+struct prefix_chain {
+    uint64_t *keys; // the caller's
+    uint32_t key_count;
+    uint32_t key_capacity; // further blocks are counted in `size` and not named
+    uint32_t block_size;   // bytes
+    uint32_t pending;      // bytes of a block that is not whole
+    uint64_t last;         // the key of the last whole block, or the seed
+    uint64_t size;         // bytes taken in all
+    uint8_t block[prefix_block_size_max];
+};
+
+// What separates caches from each other; empty slices where there is none.  `secret` is 0, or a number
+// that tenants cannot know, so that none of them can find prompts whose keys collide.
+struct prefix_space {
+    struct slice model;
+    struct slice adapter;
+    struct slice salt;
+    uint64_t secret;
+};
+
+// The seed of token chains.  Chains of text use prefix_text_seed: the same bytes are not the same
+// prompt there.
+uint64_t prefix_seed(const struct prefix_space *space);
+uint64_t prefix_text_seed(const struct prefix_space *space);
+
+// Keeps `keys`.  `block_size` is at most prefix_block_size_max.
+void prefix_chain_begin(struct prefix_chain *chain, uint64_t seed, uint32_t block_size,
+                        uint64_t *keys, uint32_t key_capacity);
+
+void prefix_chain_add(struct prefix_chain *chain, struct slice bytes);
+void prefix_chain_add_token(struct prefix_chain *chain, uint32_t token);
+
+// Moves the chain to another array, which has room for as many keys; for chains that outlive a
+// scratch buffer.
+void prefix_chain_move(struct prefix_chain *chain, uint64_t *keys, uint32_t key_capacity);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// prefix_index.h -- which backend is believed to hold which beginning of a prompt in its KV cache.
+//
+// Keys are those of prefix_chain.h: one names a whole prefix.  Blocks that follow each other are kept
+// as runs of up to 16 keys, with the set of holders beside each run, one bit a block:
+//
+//     run A  k0 .. k15   holders: 3 (all), 7 (all), 9 (0..11 and 13..15: 12 was evicted)
+//       |--> run B  k16 .. k20   holders: 3
+//       |--> run C  k16'.. k31'  holders: 7
+//
+// A run is found by its first key in one shared table.  Because keys are chained, that table is all the
+// fan-out a node needs: a child costs one entry whether it has no sibling or thousands, and a
+// run whose parent was evicted waits there until the parent comes back.
+//
+// Residency.  A block is predicted when a request that contains it was sent, and confirmed when the
+// engine has shown that it computed it.  Whether a holder still has it is a question asked when
+// matching, not work done when time passes: each backend has a clock that counts the blocks that were
+// new to it, each holder remembers the clock at its last touch, and
+//
+//     still held  =  clock - touch < capacity of the backend, and seconds since touch < ttl
+//
+// so forgetting a backend, correcting its capacity and expiring what is old are O(1).
+//
+// Threads: one writer at a time (prefix_mail.h passes the role on), any number of readers.  Readers
+// take no lock and never wait: a run that changes under a reader is read again.  What one reader sees
+// may be as old as the call; a stale answer costs a cache miss, never a wrong response.
+//
+// Memory: all of it is taken by _create.  A full index drops the runs that were stored longest ago; no
+// call below allocates or fails.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct prefix_index;
+
+struct prefix_limits {
+    size_t memory;              // bytes, all of it
+    uint32_t backend_count_max; // at most 65,535
+    uint32_t ttl_s;             // 0: no limit
+};
+
+enum prefix_residency { PREFIX_PREDICTED, PREFIX_CONFIRMED };
+
+// Returns NULL when memory is short, which only startup has to handle.
+struct prefix_index *prefix_index_create(const struct prefix_limits *limits);
+
+// Frees the index and clears the caller's pointer.  `*index` may be NULL.
+void prefix_index_destroy(struct prefix_index **index);
+
+// Writer only.  The backend has, or will have, the blocks of a chain that begins with its first block;
+// touches all of them, the first ones last, as engines evict the end of a prompt before its beginning.
+void prefix_index_store(struct prefix_index *index, uint32_t backend,
+                        enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
+                        uint32_t now_s);
+
+// Writer only.  The backend does not have these blocks, whatever was said before; they need not be
+// whole runs, nor begin a chain.  With PREFIX_PREDICTED only what was never confirmed goes.
+void prefix_index_drop(struct prefix_index *index, uint32_t backend,
+                       enum prefix_residency residency, const uint64_t *keys, uint32_t key_count);
+
+// Writer only, O(1).  The backend restarted, or its number now means another one.
+void prefix_index_forget(struct prefix_index *index, uint32_t backend);
+
+// Writer only, O(1).  The backend has dropped what it was not asked for during its last `age` new
+// blocks.
+void prefix_index_forget_older(struct prefix_index *index, uint32_t backend, uint32_t age);
+
+// Any thread.  How many blocks the backend can hold; 0: no limit.
+void prefix_index_set_capacity(struct prefix_index *index, uint32_t backend, uint32_t blocks);
+
+// A backend and what it holds of a prompt.
+struct prefix_hit {
+    uint32_t backend;
+    uint32_t blocks; // leading ones, at least 1
+    uint32_t age;    // new blocks since the least recently touched of them was touched
+};
+
+// Any thread.  Fills `hits` with every backend that holds the first key and how much follows, in no
+// order, and returns their number, at most hit_max (further ones are left out).
+uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
+                            uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
+                            uint32_t hit_max);
+
+struct prefix_usage {
+    size_t memory;      // of the limit, what runs and holders take now
+    uint64_t run_count; // now
+    uint64_t evictions; // runs dropped because the index was full, ever
+    uint64_t expiries;  // runs dropped because of their age, ever
+};
+
+// Any thread.
+void prefix_index_usage(const struct prefix_index *index, struct prefix_usage *out);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// prefix_mail.h -- how many threads write to an index that has one writer.
+//
+// Each sender has a ring of its own.  To send is to put a letter in it and to try for the role of
+// writer: who gets it delivers everybody's letters, and looks once more after giving the role back, so
+// that no letter is left behind; who does not get it goes on at once, since the one who has it will
+// deliver.  Nobody waits for anybody.
+//
+//     sender 0  [ letter letter ] --.
+//     sender 1  [ letter ]       ---+--> whoever holds the role --> prefix_index
+//     sender 2  [ ]              --'
+//
+// A ring that is full loses the letter, which is counted: the index is a belief, and a lost letter costs
+// one cache miss.
+//
+// Threads: each sender number belongs to one thread at a time.  Memory: taken by _create.
+#pragma once
+
+#include "prefix/prefix_index.h"
+
+#include <stdbool.h>
+
+struct prefix_mail;
+
+enum prefix_verb {
+    PREFIX_STORE,
+    PREFIX_DROP,
+    PREFIX_FORGET,
+    PREFIX_FORGET_OLDER,
+};
+
+struct prefix_letter {
+    enum prefix_verb verb;
+    enum prefix_residency residency;
+    uint32_t backend;
+    uint32_t now_s;       // STORE
+    uint32_t age;         // FORGET_OLDER
+    uint32_t key_count;   // STORE and DROP: at most prefix_letter_keys_max
+    const uint64_t *keys; // copied
+};
+
+enum { prefix_letter_keys_max = 8192 };
+
+// NULL when memory is short.  Keeps `index`.
+struct prefix_mail *prefix_mail_create(struct prefix_index *index, uint32_t sender_count);
+void prefix_mail_destroy(struct prefix_mail **mail);
+
+// False: the ring is full and the letter is lost.
+bool prefix_mail_send(struct prefix_mail *mail, uint32_t sender,
+                      const struct prefix_letter *letter);
+
+// Letters lost by all senders, ever.  Any thread.
+uint64_t prefix_mail_lost(const struct prefix_mail *mail);
