@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/load.h"
+
+#include "base/base.h"
+#include "base/prefill_curve.h"
+
+#include <math.h>
+
+#define LOAD(field) atomic_load_explicit(field, memory_order_relaxed)
+#define STORE(field, value) atomic_store_explicit(field, value, memory_order_relaxed)
+#define ADD(field, value) atomic_fetch_add_explicit(field, value, memory_order_relaxed)
+#define SUB(field, value) atomic_fetch_sub_explicit(field, value, memory_order_relaxed)
+
+enum {
+    // Fewer tokens than this take one step, whatever the speed: they tell nothing of it.
+    prefill_sample_tokens = 64,
+    // Tokens arrive in bunches; the time over several is steadier than between two.
+    step_sample_tokens = 8,
+    // More than this at once is an answer that was held back, and its time is not that of a prefill.
+    first_tokens_max = 8,
+};
+
+static const float bytes_per_token_shipped = 4;
+
+// A running quantile in log space.
+struct learner {
+    _Atomic float *value;
+    atomic_uint *samples;
+    float start;    // until there is a sample
+    float quantile; // share of the samples below the value
+    float step;     // in the long run
+};
+
+// A sample moves the value towards itself, by one step at most.  The first step is a factor of a hundred
+// and each next one 0.6 of it in log, so that what one absurd sample spoils the following ones repair.
+// Later up and down steps differ, which makes it a quantile.  Two writers at once lose one sample.
+static void learn(const struct learner *learner, float sample)
+{
+    if (!(sample > 0) || !isfinite(sample)) {
+        return;
+    }
+    unsigned count = ADD(learner->samples, 1);
+    float value = LOAD(learner->value);
+    if (!(value > 0)) {
+        value = learner->start;
+    }
+    float up = 2 * learner->quantile * learner->step;
+    float down = 2 * (1 - learner->quantile) * learner->step;
+    if (count < 10) {
+        up = down = 4.6F * powf(0.6F, (float)count);
+    }
+    float move = fminf(fmaxf(logf(sample / value), -down), up);
+    STORE(learner->value, fminf(fmaxf(value * expf(move), 1e-6F), 1e6F));
+}
+
+void load_init(struct load *load)
+{
+    atomic_init(&load->queued_tokens, 0);
+    atomic_init(&load->context_tokens, 0);
+    atomic_init(&load->sequences, 0);
+    atomic_init(&load->requests, 0);
+    atomic_init(&load->prefill_ms, 0);
+    atomic_init(&load->step_ms, 0);
+    atomic_init(&load->prefill_samples, 0);
+    atomic_init(&load->step_samples, 0);
+    atomic_init(&load->reported_ms, 0);
+    atomic_init(&load->reported_running, -1);
+    atomic_init(&load->reported_waiting, -1);
+    atomic_init(&load->reported_kv_usage, -1);
+    atomic_init(&load->reported_own_requests, 0);
+    atomic_init(&load->cache_tokens, 0);
+    atomic_init(&load->block_tokens, 0);
+    atomic_init(&load->bytes_per_token, 0);
+    atomic_init(&load->text_samples, 0);
+    atomic_init(&load->predicted_tokens, 0);
+    atomic_init(&load->cached_tokens, 0);
+}
+
+void load_begin(struct load *load, struct load_request *request, uint64_t now_us)
+{
+    ASSERT(!request->is_counted);
+    ASSERT(request->uncached_tokens <= request->prompt_tokens);
+
+    int64_t ahead = ADD(&load->queued_tokens, request->uncached_tokens);
+    ADD(&load->requests, 1);
+    request->ahead_tokens = (uint32_t)(ahead < UINT32_MAX ? ahead : UINT32_MAX);
+    request->output_tokens = 0;
+    request->sampled_tokens = 0;
+    request->sent_us = now_us;
+    request->first_us = 0;
+    request->last_us = now_us;
+    request->is_counted = true;
+}
+
+static float shipped_unless(float learned, float shipped)
+{
+    return learned > 0 ? learned : shipped;
+}
+
+// The curve of base/prefill_curve.h, solved for the time of one token.
+static void learn_prefill(struct load *load, const struct load_request *request, uint64_t now_us)
+{
+    float cached = (float)(request->prompt_tokens - request->uncached_tokens);
+    float work =
+        (float)request->ahead_tokens + prefill_curve_work(cached, (float)request->uncached_tokens);
+    if (work < prefill_sample_tokens || now_us <= request->sent_us) {
+        return;
+    }
+    float waited_ms = (float)(now_us - request->sent_us) / 1000;
+    float step_ms = shipped_unless(LOAD(&load->step_ms), PREFILL_SHIPPED_STEP_MS);
+    // Where the step is most of it, or believed longer than it is, a quarter is as good a guess as any.
+    float square = fmaxf(waited_ms * waited_ms - step_ms * step_ms, waited_ms * waited_ms / 16);
+
+    // The wait holds queues that we do not see, and never less than the work: hence a low quantile.
+    struct learner learner = {.value = &load->prefill_ms,
+                              .samples = &load->prefill_samples,
+                              .start = PREFILL_SHIPPED_TOKEN_MS,
+                              .quantile = 0.3F,
+                              .step = 0.035F};
+    learn(&learner, sqrtf(square) / work);
+}
+
+static void learn_step(struct load *load, struct load_request *request, uint64_t now_us)
+{
+    uint32_t tokens = request->output_tokens - request->sampled_tokens;
+    if (tokens < step_sample_tokens) {
+        return;
+    }
+    struct learner learner = {.value = &load->step_ms,
+                              .samples = &load->step_samples,
+                              .start = PREFILL_SHIPPED_STEP_MS,
+                              .quantile = 0.5F,
+                              .step = 0.025F};
+    if (now_us > request->last_us) {
+        learn(&learner, (float)(now_us - request->last_us) / 1000 / (float)tokens);
+    }
+    request->sampled_tokens = request->output_tokens;
+    request->last_us = now_us;
+}
+
+static void become_sequence(struct load *load, struct load_request *request, uint64_t now_us)
+{
+    request->first_us = now_us > 0 ? now_us : 1;
+    request->last_us = now_us;
+    SUB(&load->queued_tokens, request->uncached_tokens);
+    ADD(&load->context_tokens, request->prompt_tokens);
+    ADD(&load->sequences, 1);
+}
+
+void load_first_token(struct load *load, struct load_request *request, uint64_t now_us)
+{
+    if (request->is_counted && request->first_us == 0) {
+        learn_prefill(load, request, now_us);
+        become_sequence(load, request, now_us);
+    }
+}
+
+void load_output(struct load *load, struct load_request *request, uint32_t tokens, uint64_t now_us)
+{
+    if (!request->is_counted) {
+        return;
+    }
+    bool is_first = request->first_us == 0;
+    if (is_first) {
+        if (tokens <= first_tokens_max) {
+            learn_prefill(load, request, now_us);
+        }
+        become_sequence(load, request, now_us);
+    }
+    uint32_t room = UINT32_MAX - request->output_tokens;
+    uint32_t counted = tokens < room ? tokens : room;
+    request->output_tokens += counted;
+    ADD(&load->context_tokens, counted);
+    if (is_first) {
+        request->sampled_tokens = request->output_tokens;
+    } else {
+        learn_step(load, request, now_us);
+    }
+}
+
+void load_end(struct load *load, struct load_request *request)
+{
+    if (!request->is_counted) {
+        return;
+    }
+    request->is_counted = false;
+    if (request->first_us == 0) {
+        SUB(&load->queued_tokens, request->uncached_tokens);
+    } else {
+        SUB(&load->context_tokens, (int64_t)request->prompt_tokens + request->output_tokens);
+        SUB(&load->sequences, 1);
+    }
+    SUB(&load->requests, 1);
+}
+
+void load_learn_text(struct load *load, uint64_t text_size, uint64_t prompt_tokens)
+{
+    if (text_size == 0 || prompt_tokens < 16) {
+        return; // the template's own tokens would be most of it
+    }
+    struct learner learner = {.value = &load->bytes_per_token,
+                              .samples = &load->text_samples,
+                              .start = bytes_per_token_shipped,
+                              .quantile = 0.5F,
+                              .step = 0.025F};
+    learn(&learner, (float)text_size / (float)prompt_tokens);
+}
+
+uint32_t load_tokens_of(const struct load *load, uint64_t text_size)
+{
+    float bytes = shipped_unless(LOAD(&load->bytes_per_token), bytes_per_token_shipped);
+    double tokens = ceil((double)text_size / (double)bytes);
+    return tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX;
+}
+
+static float not_below_zero(float value)
+{
+    return value > 0 ? value : 0;
+}
+
+// What was not said, or is not a number, is -1.
+static float said(float value)
+{
+    return value >= 0 && value < 1e9F ? value : -1;
+}
+
+void load_report(struct load *load, const struct load_report *report, uint64_t now_ms)
+{
+    STORE(&load->reported_running, said(report->running));
+    STORE(&load->reported_waiting, said(report->waiting));
+    STORE(&load->reported_kv_usage, fminf(said(report->kv_usage), 1));
+    STORE(&load->reported_own_requests, LOAD(&load->requests));
+    if (report->cache_tokens >= 1 && report->cache_tokens < 1e15) {
+        STORE(&load->cache_tokens, (uint64_t)report->cache_tokens);
+    }
+    if (report->block_tokens >= 1 && report->block_tokens < 1e9) {
+        STORE(&load->block_tokens, (unsigned)report->block_tokens);
+    }
+    STORE(&load->reported_ms, now_ms > 0 ? now_ms : 1);
+}
+
+static void read_report(const struct load *load, uint64_t now_ms, struct load_view *out)
+{
+    out->foreign_requests = 0;
+    out->waiting = -1;
+    out->kv_usage = -1;
+
+    uint64_t reported_ms = LOAD(&load->reported_ms);
+    uint64_t age_ms = now_ms > reported_ms ? now_ms - reported_ms : 0;
+    if (reported_ms == 0 || age_ms >= load_report_life_ms) {
+        return;
+    }
+    float fade = 1 - (float)age_ms / load_report_life_ms;
+    float running = LOAD(&load->reported_running);
+    float waiting = LOAD(&load->reported_waiting);
+    if (running >= 0) {
+        float all = running + not_below_zero(waiting);
+        float own = (float)LOAD(&load->reported_own_requests);
+        out->foreign_requests = not_below_zero(all - own) * fade;
+    }
+    if (waiting >= 0) {
+        out->waiting = waiting * fade;
+    }
+    out->kv_usage = LOAD(&load->reported_kv_usage);
+}
+
+// A counter that stands alone is never below zero, whoever is between two of its updates: each is taken
+// back by the one who added it, later.
+void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
+{
+    out->queued_tokens = (uint64_t)LOAD(&load->queued_tokens);
+    out->context_tokens = (uint64_t)LOAD(&load->context_tokens);
+    out->sequences = (uint32_t)LOAD(&load->sequences);
+    out->requests = (uint32_t)LOAD(&load->requests);
+    out->prefill_ms = shipped_unless(LOAD(&load->prefill_ms), PREFILL_SHIPPED_TOKEN_MS);
+    out->step_ms = shipped_unless(LOAD(&load->step_ms), PREFILL_SHIPPED_STEP_MS);
+    out->cache_tokens = LOAD(&load->cache_tokens);
+    out->speed_is_learned = LOAD(&load->prefill_samples) > 0;
+    read_report(load, now_ms, out);
+}
+
+float load_prefill_ms(float prefill_ms, float step_ms, uint64_t cached, uint64_t uncached)
+{
+    return prefill_curve_ms(prefill_ms, step_ms, (float)cached, (float)uncached);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/traffic.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#define LOAD(field) atomic_load_explicit(field, memory_order_relaxed)
+#define STORE(field, value) atomic_store_explicit(field, value, memory_order_relaxed)
+#define ADD(field, value) atomic_fetch_add_explicit(field, value, memory_order_relaxed)
+
+enum {
+    mean_window = 256,
+    completions_min = 20,
+};
+
+static const float output_tokens_shipped = 200;
+
+void traffic_init(struct traffic *traffic)
+{
+    atomic_init(&traffic->arrival_count, 0);
+    for (int i = 0; i < traffic_arrival_window; i++) {
+        atomic_init(&traffic->arrivals_us[i], 0);
+    }
+    atomic_init(&traffic->completion_count, 0);
+    atomic_init(&traffic->decode_ms, 0);
+    atomic_init(&traffic->output_tokens, 0);
+    atomic_init(&traffic->prefill_ms, 0);
+    atomic_init(&traffic->memory_ms, 0);
+}
+
+void traffic_arrive(struct traffic *traffic, uint64_t now_us)
+{
+    uint64_t turn = ADD(&traffic->arrival_count, 1);
+    STORE(&traffic->arrivals_us[turn % traffic_arrival_window], now_us);
+}
+
+// Sample number `turn`, from 0: a plain mean until the window is full, then an exponential one.
+static void blend(_Atomic float *mean, float sample, uint64_t turn)
+{
+    if (!(sample >= 0) || !isfinite(sample)) {
+        return;
+    }
+    float size = turn < mean_window ? (float)(turn + 1) : mean_window;
+    float old = LOAD(mean);
+    STORE(mean, old + (sample - old) / size);
+}
+
+void traffic_routed(struct traffic *traffic, float prefill_ms, float memory_ms)
+{
+    // Each request arrives before it is routed, so that arrivals count the samples well enough.
+    uint64_t arrivals = LOAD(&traffic->arrival_count);
+    uint64_t turn = arrivals > 0 ? arrivals - 1 : 0;
+    blend(&traffic->prefill_ms, prefill_ms, turn);
+    blend(&traffic->memory_ms, memory_ms, turn);
+}
+
+void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens)
+{
+    uint64_t turn = ADD(&traffic->completion_count, 1);
+    blend(&traffic->decode_ms, decode_ms, turn);
+    blend(&traffic->output_tokens, (float)output_tokens, turn);
+}
+
+// The arrivals in the ring after the oldest one, over the time since that one: when nothing comes, the
+// time goes on and the rate falls.
+static float arrivals_per_ms(const struct traffic *traffic, uint64_t now_us)
+{
+    uint64_t count = LOAD(&traffic->arrival_count);
+    if (count < 2) {
+        return 0;
+    }
+    uint64_t kept = count < traffic_arrival_window ? count : traffic_arrival_window;
+    uint64_t oldest_us = LOAD(&traffic->arrivals_us[(count - kept) % traffic_arrival_window]);
+    uint64_t span_us = now_us > oldest_us ? now_us - oldest_us : 0;
+    // Workers read the clock once a turn: under a millisecond the span is mostly chance.
+    float span_ms = fmaxf((float)span_us / 1000, 1);
+    return (float)(kept - 1) / span_ms;
+}
+
+void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic_view *out)
+{
+    out->completion_count = LOAD(&traffic->completion_count);
+    bool has_completions = out->completion_count >= completions_min;
+    out->arrivals_per_ms = arrivals_per_ms(traffic, now_us);
+    out->decode_ms = has_completions ? LOAD(&traffic->decode_ms) : 0;
+    out->output_tokens = has_completions ? LOAD(&traffic->output_tokens) : output_tokens_shipped;
+    out->prefill_ms = LOAD(&traffic->prefill_ms);
+    out->memory_ms = LOAD(&traffic->memory_ms);
+}

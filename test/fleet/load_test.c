@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/load.h"
+
+#include "base/rng.h"
+#include "sys/thread.h"
+#include "test.h"
+
+#include <math.h>
+
+static bool is_near(double actual, double expected, double percent)
+{
+    return fabs(actual - expected) <= expected * percent / 100;
+}
+
+static struct load_view read_at(const struct load *load, uint64_t now_ms)
+{
+    struct load_view view;
+    load_read(load, now_ms, &view);
+    return view;
+}
+
+TEST(a_request_is_queued_then_decodes_then_leaves_nothing)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = 1000, .uncached_tokens = 300};
+
+    load_begin(&load, &request, 1000);
+    struct load_view view = read_at(&load, 1);
+    CHECK_EQ(view.queued_tokens, 300);
+    CHECK_EQ(view.context_tokens, 0);
+    CHECK_EQ(view.requests, 1);
+    CHECK_EQ(view.sequences, 0);
+
+    load_first_token(&load, &request, 20000);
+    load_first_token(&load, &request, 30000);
+    load_output(&load, &request, 5, 40000);
+    view = read_at(&load, 1);
+    CHECK_EQ(view.queued_tokens, 0);
+    CHECK_EQ(view.context_tokens, 1005);
+    CHECK_EQ(view.requests, 1);
+    CHECK_EQ(view.sequences, 1);
+    CHECK_EQ(request.first_us, 20000);
+
+    load_end(&load, &request);
+    load_end(&load, &request);
+    load_output(&load, &request, 7, 50000);
+    view = read_at(&load, 1);
+    CHECK_EQ(view.queued_tokens, 0);
+    CHECK_EQ(view.context_tokens, 0);
+    CHECK_EQ(view.requests, 0);
+    CHECK_EQ(view.sequences, 0);
+}
+
+TEST(output_implies_the_first_token)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = 100, .uncached_tokens = 100};
+    load_begin(&load, &request, 1000);
+    load_output(&load, &request, 1, 9000);
+    CHECK_EQ(request.first_us, 9000);
+    CHECK_EQ(read_at(&load, 1).queued_tokens, 0);
+    CHECK_EQ(read_at(&load, 1).context_tokens, 101);
+}
+
+TEST(a_request_that_never_began_changes_nothing)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = 100, .uncached_tokens = 100};
+    load_first_token(&load, &request, 1);
+    load_output(&load, &request, 3, 2);
+    load_end(&load, &request);
+    CHECK_EQ(read_at(&load, 1).requests, 0);
+    CHECK_EQ(read_at(&load, 1).context_tokens, 0);
+}
+
+TEST(a_request_that_ends_without_a_token_takes_its_queue_back)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = UINT32_MAX, .uncached_tokens = UINT32_MAX};
+    struct load_request other = {.prompt_tokens = 10, .uncached_tokens = 10};
+    load_begin(&load, &request, 1);
+    load_begin(&load, &other, 1);
+    CHECK_EQ(other.ahead_tokens, UINT32_MAX);
+    load_end(&load, &request);
+    CHECK_EQ(read_at(&load, 1).queued_tokens, 10);
+    CHECK_EQ(read_at(&load, 1).requests, 1);
+}
+
+// The twin: what the counters must say is the sum over the requests that are there.
+struct sums {
+    uint64_t queued, context;
+    uint32_t sequences, requests;
+};
+
+static void add_up(struct sums *sums, const struct load_request *request)
+{
+    if (request->is_counted) {
+        sums->requests++;
+        if (request->first_us == 0) {
+            sums->queued += request->uncached_tokens;
+        } else {
+            sums->sequences++;
+            sums->context += request->prompt_tokens + request->output_tokens;
+        }
+    }
+}
+
+static void random_act(struct load *load, struct load_request *request, uint64_t now_us,
+                       struct rng *rng)
+{
+    if (!request->is_counted) {
+        uint32_t prompt = rng_below(rng, 5000);
+        *request = (struct load_request){.prompt_tokens = prompt,
+                                         .uncached_tokens = rng_below(rng, prompt + 1)};
+        load_begin(load, request, now_us);
+        return;
+    }
+    switch (rng_below(rng, 4)) {
+    case 0:
+        load_first_token(load, request, now_us);
+        break;
+    case 1:
+        load_end(load, request);
+        break;
+    default:
+        load_output(load, request, rng_below(rng, 20), now_us);
+    }
+}
+
+TEST(counters_equal_the_sum_of_the_requests_at_every_moment)
+{
+    enum { request_count = 40 };
+    struct rng rng = {.state = 3};
+    struct load load;
+    load_init(&load);
+    struct load_request requests[request_count] = {0};
+
+    for (uint64_t now_us = 1; now_us < 20000; now_us++) {
+        random_act(&load, &requests[rng_below(&rng, request_count)], now_us, &rng);
+        struct sums sums = {0};
+        for (int i = 0; i < request_count; i++) {
+            add_up(&sums, &requests[i]);
+        }
+        struct load_view view = read_at(&load, 1);
+        CHECK_EQ(view.queued_tokens, sums.queued);
+        CHECK_EQ(view.context_tokens, sums.context);
+        CHECK_EQ(view.sequences, sums.sequences);
+        CHECK_EQ(view.requests, sums.requests);
+    }
+}
+
+struct crowd {
+    struct load *load;
+    uint64_t seed;
+};
+
+static void run_crowd(void *owner)
+{
+    const struct crowd *crowd = owner;
+    struct rng rng = {.state = crowd->seed};
+    struct load_request requests[16] = {0};
+    for (uint64_t now_us = 1; now_us < 20000; now_us++) {
+        random_act(crowd->load, &requests[rng_below(&rng, 16)], now_us, &rng);
+        struct load_view view;
+        load_read(crowd->load, now_us / 1000, &view);
+        ASSERT(view.queued_tokens <= INT64_MAX && view.context_tokens <= INT64_MAX);
+        ASSERT(view.prefill_ms > 0 && view.step_ms > 0);
+    }
+    for (int i = 0; i < 16; i++) {
+        load_end(crowd->load, &requests[i]);
+    }
+}
+
+TEST(four_threads_leave_all_counters_at_zero)
+{
+    struct load load;
+    load_init(&load);
+    struct thread *threads[4] = {0};
+    struct crowd crowds[4];
+    for (uint64_t i = 0; i < 4; i++) {
+        crowds[i] = (struct crowd){.load = &load, .seed = i};
+        CHECK(thread_start("crowd", run_crowd, &crowds[i], &threads[i]) == STATUS_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        thread_join(&threads[i]);
+    }
+    struct load_view view = read_at(&load, 1);
+    CHECK_EQ(view.queued_tokens, 0);
+    CHECK_EQ(view.context_tokens, 0);
+    CHECK_EQ(view.sequences, 0);
+    CHECK_EQ(view.requests, 0);
+}
+
+// One prompt alone on an engine of these speeds; noise multiplies its time.
+static void show_prefill(struct load *load, float token_ms, uint32_t cached, uint32_t uncached,
+                         float noise)
+{
+    struct load_request request = {.prompt_tokens = cached + uncached, .uncached_tokens = uncached};
+    float step_ms = read_at(load, 1).step_ms;
+    load_begin(load, &request, 1000000);
+    float ms = load_prefill_ms(token_ms, step_ms, cached, uncached) * noise;
+    load_first_token(load, &request, 1000000 + (uint64_t)(ms * 1000));
+    load_end(load, &request);
+}
+
+static void show_step(struct load *load, float step_ms)
+{
+    struct load_request request = {.prompt_tokens = 10, .uncached_tokens = 10};
+    load_begin(load, &request, 1000);
+    load_output(load, &request, 1, 2000);
+    load_output(load, &request, 10, 2000 + (uint64_t)(step_ms * 10 * 1000));
+    load_end(load, &request);
+}
+
+TEST(shipped_speeds_hold_until_something_is_learned)
+{
+    struct load load;
+    load_init(&load);
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.0239, 1));
+    CHECK(is_near(read_at(&load, 1).step_ms, 5.3, 1));
+    CHECK(!read_at(&load, 1).speed_is_learned);
+    show_prefill(&load, 0.1F, 0, 4000, 1);
+    CHECK(read_at(&load, 1).speed_is_learned);
+}
+
+TEST(eight_samples_find_a_speed_thirty_times_off)
+{
+    static const float factors[] = {1.0F / 30, 0.5F, 1, 3, 30};
+    for (size_t i = 0; i < ARRAY_COUNT(factors); i++) {
+        struct load load;
+        load_init(&load);
+        float token_ms = 0.0239F * factors[i];
+        float step_ms = 5.3F * factors[i];
+        struct rng rng = {.state = i};
+        for (int sample = 0; sample < 8; sample++) {
+            show_step(&load, step_ms * (0.9F + 0.2F * (float)rng_below(&rng, 100) / 100));
+            show_prefill(&load, token_ms, 2000, 6000,
+                         1.0F + 0.2F * (float)rng_below(&rng, 100) / 100);
+        }
+        CHECK(is_near(read_at(&load, 1).prefill_ms, token_ms, 20));
+        CHECK(is_near(read_at(&load, 1).step_ms, step_ms, 20));
+    }
+}
+
+TEST(an_absurd_first_sample_is_repaired_by_the_next_ten)
+{
+    static const float absurd[] = {1000, 0.001F};
+    for (size_t i = 0; i < ARRAY_COUNT(absurd); i++) {
+        struct load load;
+        load_init(&load);
+        for (int sample = 0; sample < 11; sample++) {
+            float noise = sample == 0 ? absurd[i] : 1;
+            show_prefill(&load, 0.05F, 0, 5000, noise);
+            show_step(&load, 10 * noise);
+        }
+        CHECK(is_near(read_at(&load, 1).prefill_ms, 0.05, 20));
+        CHECK(is_near(read_at(&load, 1).step_ms, 10, 20));
+    }
+}
+
+TEST(an_engine_that_changes_speed_is_followed_in_fifty_samples)
+{
+    static const float factors[] = {3, 1.0F / 3};
+    for (size_t i = 0; i < ARRAY_COUNT(factors); i++) {
+        struct load load;
+        load_init(&load);
+        for (int sample = 0; sample < 500; sample++) {
+            show_prefill(&load, 0.02F, 0, 5000, 1);
+            show_step(&load, 8);
+        }
+        for (int sample = 0; sample < 50; sample++) {
+            show_prefill(&load, 0.02F * factors[i], 0, 5000, 1);
+            show_step(&load, 8 * factors[i]);
+        }
+        CHECK(is_near(read_at(&load, 1).prefill_ms, 0.02F * factors[i], 20));
+        CHECK(is_near(read_at(&load, 1).step_ms, 8 * factors[i], 20));
+    }
+}
+
+// One sample in ten is absurd, long or short.  The worst moment of many is what counts.
+TEST(absurd_samples_hardly_move_what_was_learned)
+{
+    struct rng rng = {.state = 9};
+    struct load load;
+    load_init(&load);
+    double sum_prefill = 0;
+    double sum_step = 0;
+    for (int sample = 0; sample < 2100; sample++) {
+        float noise = 0.95F + 0.1F * (float)rng_below(&rng, 100) / 100;
+        if (rng_below(&rng, 10) == 0) {
+            noise = rng_below(&rng, 2) == 0 ? 1000 : 0.001F;
+        }
+        show_prefill(&load, 0.05F, 0, 5000, noise);
+        show_step(&load, 10 * noise);
+        if (sample >= 100) {
+            CHECK(is_near(read_at(&load, 1).prefill_ms, 0.05, 15));
+            CHECK(is_near(read_at(&load, 1).step_ms, 10, 10));
+            sum_prefill += (double)read_at(&load, 1).prefill_ms / 2000;
+            sum_step += (double)read_at(&load, 1).step_ms / 2000;
+        }
+    }
+    CHECK(is_near(sum_prefill, 0.05, 5));
+    CHECK(is_near(sum_step, 10, 3));
+}
+
+// Half of the requests wait in queues that others fill: the quantile is that of those who did not.
+TEST(waits_that_are_not_ours_do_not_count_as_slowness)
+{
+    struct rng rng = {.state = 5};
+    struct load load;
+    load_init(&load);
+    for (int sample = 0; sample < 400; sample++) {
+        show_prefill(&load, 0.05F, 0, 5000, rng_below(&rng, 2) == 0 ? 1 : 4);
+    }
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.05, 15));
+}
+
+TEST(work_queued_in_front_is_part_of_the_wait)
+{
+    struct load load;
+    load_init(&load);
+    for (int sample = 0; sample < 30; sample++) {
+        struct load_request first = {.prompt_tokens = 3000, .uncached_tokens = 3000};
+        struct load_request second = {.prompt_tokens = 1000, .uncached_tokens = 1000};
+        load_begin(&load, &first, 1000);
+        load_begin(&load, &second, 1000);
+        CHECK_EQ(second.ahead_tokens, 3000);
+        // 0.1 ms a token, and the attention of 3000 tokens to each other.
+        load_first_token(&load, &first, 1000 + 318750);
+        load_first_token(&load, &second, 1000 + 420833);
+        load_end(&load, &first);
+        load_end(&load, &second);
+    }
+    CHECK(is_near(read_at(&load, 1).prefill_ms, 0.1, 10));
+}
+
+TEST(short_prompts_and_answers_in_one_piece_teach_no_prefill_speed)
+{
+    struct load load;
+    load_init(&load);
+    for (int sample = 0; sample < 20; sample++) {
+        show_prefill(&load, 1, 5000, 20, 1);
+        struct load_request request = {.prompt_tokens = 900, .uncached_tokens = 900};
+        load_begin(&load, &request, 1000);
+        load_output(&load, &request, 400, 9000000);
+        load_end(&load, &request);
+    }
+    CHECK(!read_at(&load, 1).speed_is_learned);
+}
+
+TEST(tokens_that_arrive_in_bunches_give_the_same_step)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = 10, .uncached_tokens = 10};
+    load_begin(&load, &request, 1000);
+    for (uint64_t bunch = 0; bunch < 60; bunch++) {
+        for (int i = 0; i < 4; i++) {
+            load_output(&load, &request, 1, 2000 + bunch * 80000);
+        }
+    }
+    CHECK(is_near(read_at(&load, 1).step_ms, 20, 10));
+}
+
+TEST(a_clock_that_stands_or_runs_back_teaches_nothing)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = 1000, .uncached_tokens = 1000};
+    load_begin(&load, &request, 5000);
+    load_first_token(&load, &request, 5000);
+    for (uint64_t i = 0; i < 40; i++) {
+        load_output(&load, &request, 1, 4000 - i);
+    }
+    load_end(&load, &request);
+    CHECK(!read_at(&load, 1).speed_is_learned);
+    CHECK(is_near(read_at(&load, 1).step_ms, 5.3, 1));
+}
+
+TEST(text_is_four_bytes_a_token_until_the_engine_counts)
+{
+    struct load load;
+    load_init(&load);
+    CHECK_EQ(load_tokens_of(&load, 4000), 1000);
+    CHECK_EQ(load_tokens_of(&load, 0), 0);
+    CHECK_EQ(load_tokens_of(&load, UINT64_MAX), UINT32_MAX);
+    for (int i = 0; i < 30; i++) {
+        load_learn_text(&load, 30000, 10000);
+        load_learn_text(&load, 0, 10000);
+        load_learn_text(&load, 30000, 0);
+    }
+    CHECK(is_near(load_tokens_of(&load, 6000), 2000, 3));
+}
+
+TEST(a_report_tells_of_others_and_fades)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request own[3] = {{.prompt_tokens = 1}, {.prompt_tokens = 1}, {.prompt_tokens = 1}};
+    for (int i = 0; i < 3; i++) {
+        load_begin(&load, &own[i], 1);
+    }
+    CHECK(read_at(&load, 5).waiting < 0);
+    CHECK(read_at(&load, 5).kv_usage < 0);
+
+    struct load_report report = {
+        .running = 9, .waiting = 4, .kv_usage = 0.25F, .cache_tokens = 800000, .block_tokens = 16};
+    load_report(&load, &report, 1000);
+    struct load_view view = read_at(&load, 1000);
+    CHECK(is_near(view.foreign_requests, 10, 1));
+    CHECK(is_near(view.waiting, 4, 1));
+    CHECK(is_near(view.kv_usage, 0.25, 1));
+    CHECK_EQ(view.cache_tokens, 800000);
+
+    // Ours that end later make no one else's.
+    load_end(&load, &own[0]);
+    view = read_at(&load, 1000 + load_report_life_ms / 2);
+    CHECK(is_near(view.foreign_requests, 5, 1));
+    CHECK(is_near(view.waiting, 2, 1));
+    CHECK(is_near(view.kv_usage, 0.25, 1));
+
+    view = read_at(&load, 1000 + load_report_life_ms);
+    CHECK(view.foreign_requests == 0);
+    CHECK(view.waiting < 0);
+    CHECK(view.kv_usage < 0);
+    CHECK_EQ(view.cache_tokens, 800000);
+
+    // A report from a clock ahead of ours is a fresh one.
+    CHECK(is_near(read_at(&load, 900).foreign_requests, 10, 1));
+}
+
+TEST(what_a_report_leaves_out_or_gets_wrong_is_not_known)
+{
+    struct load load;
+    load_init(&load);
+    load_report(&load, &(struct load_report){5, 5, 0.5F, 1000, 16}, 0);
+    CHECK(read_at(&load, 0).foreign_requests == 10);
+    load_report(&load, &(struct load_report){-1, -1, -1, -1, -1}, 10);
+    struct load_view view = read_at(&load, 10);
+    CHECK(view.foreign_requests == 0 && view.waiting < 0 && view.kv_usage < 0);
+    CHECK_EQ(view.cache_tokens, 1000);
+    load_report(&load, &(struct load_report){NAN, NAN, NAN, (double)NAN, (double)NAN}, 20);
+    view = read_at(&load, 20);
+    CHECK(view.foreign_requests == 0 && view.waiting < 0 && view.kv_usage < 0);
+    CHECK_EQ(view.cache_tokens, 1000);
+    load_report(&load, &(struct load_report){1, 0, 40, 2000, 16}, 30);
+    CHECK(read_at(&load, 30).kv_usage == 1);
+    CHECK_EQ(read_at(&load, 30).cache_tokens, 2000);
+}
+
+// Rows of a measurement on one H200: cached tokens, new tokens, ms.
+TEST(the_curve_is_within_a_quarter_of_what_was_measured)
+{
+    struct row {
+        float token_ms, step_ms;
+        uint64_t cached, uncached;
+        double ms;
+    };
+    static const struct row rows[] = {
+        {0.0239F, 5.3F, 0, 16, 5.29},       {0.0239F, 5.3F, 0, 256, 7.81},
+        {0.0239F, 5.3F, 0, 1024, 25},       {0.0239F, 5.3F, 0, 4096, 106},
+        {0.0239F, 5.3F, 0, 16384, 527},     {0.0239F, 5.3F, 4096, 4096, 137},
+        {0.0239F, 5.3F, 16384, 8192, 432},  {0.0239F, 5.3F, 32768, 8192, 616},
+        {0.0448F, 8.39F, 0, 4096, 186},     {0.0448F, 8.39F, 16384, 4096, 341},
+        {0.1107F, 18.6F, 4096, 4096, 526},  {0.1107F, 18.6F, 0, 16384, 2022},
+        {0.1107F, 18.6F, 32768, 4096, 915},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        float ms = load_prefill_ms(row->token_ms, row->step_ms, row->cached, row->uncached);
+        CHECK(is_near(ms, row->ms, 25));
+    }
+    CHECK(load_prefill_ms(1, 5, 100, 0) == 0);
+}

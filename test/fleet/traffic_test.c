@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fleet/traffic.h"
+
+#include "base/rng.h"
+#include "sys/thread.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+static bool is_near(double actual, double expected, double percent)
+{
+    return fabs(actual - expected) <= expected * percent / 100;
+}
+
+static struct traffic_view read_at(const struct traffic *traffic, uint64_t now_us)
+{
+    struct traffic_view view;
+    traffic_read(traffic, now_us, &view);
+    return view;
+}
+
+TEST(nothing_is_known_at_first)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    struct traffic_view view = read_at(&traffic, 1000000);
+    CHECK(view.arrivals_per_ms == 0);
+    CHECK(view.decode_ms == 0);
+    CHECK(view.output_tokens == 200);
+    CHECK(view.prefill_ms == 0);
+    CHECK_EQ(view.completion_count, 0);
+    traffic_arrive(&traffic, 1000000);
+    CHECK(read_at(&traffic, 1000000).arrivals_per_ms == 0);
+}
+
+TEST(the_rate_is_that_of_the_last_arrivals_however_many_there_are)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    uint64_t now_us = 5000000;
+    for (int i = 0; i < 1000; i++) {
+        now_us += 4000;
+        traffic_arrive(&traffic, now_us);
+        if (i > 0) {
+            CHECK(is_near(read_at(&traffic, now_us).arrivals_per_ms, 0.25, 1));
+        }
+    }
+    for (int i = 0; i < traffic_arrival_window; i++) {
+        now_us += 1000;
+        traffic_arrive(&traffic, now_us);
+    }
+    CHECK(is_near(read_at(&traffic, now_us).arrivals_per_ms, 1, 1));
+}
+
+TEST(the_rate_falls_while_nothing_arrives)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    uint64_t now_us = 0;
+    for (int i = 0; i < 300; i++) {
+        now_us += 1000;
+        traffic_arrive(&traffic, now_us);
+    }
+    float before = read_at(&traffic, now_us).arrivals_per_ms;
+    CHECK(is_near(before, 1, 1));
+    CHECK(is_near(read_at(&traffic, now_us + 127000).arrivals_per_ms, 0.5, 1));
+    CHECK(read_at(&traffic, now_us + 600000000).arrivals_per_ms < 0.001F);
+    // A reader whose clock is behind changes nothing.
+    CHECK(isfinite(read_at(&traffic, 0).arrivals_per_ms));
+}
+
+TEST(arrivals_in_one_instant_are_many_and_not_infinite)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    for (int i = 0; i < 500; i++) {
+        traffic_arrive(&traffic, 77);
+    }
+    CHECK(is_near(read_at(&traffic, 77).arrivals_per_ms, 127, 1));
+}
+
+TEST(means_hold_back_until_there_are_twenty_completions)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    for (int i = 0; i < 19; i++) {
+        traffic_complete(&traffic, 3000, 50);
+    }
+    CHECK(read_at(&traffic, 1).decode_ms == 0);
+    CHECK(read_at(&traffic, 1).output_tokens == 200);
+    traffic_complete(&traffic, 3000, 50);
+    CHECK(is_near(read_at(&traffic, 1).decode_ms, 3000, 1));
+    CHECK(is_near(read_at(&traffic, 1).output_tokens, 50, 1));
+    CHECK_EQ(read_at(&traffic, 1).completion_count, 20);
+}
+
+TEST(means_follow_the_last_few_hundred)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    struct rng rng = {.state = 4};
+    for (int i = 0; i < 2000; i++) {
+        traffic_arrive(&traffic, (uint64_t)i * 1000);
+        traffic_routed(&traffic, (float)rng_below(&rng, 200), (float)rng_below(&rng, 20));
+        traffic_complete(&traffic, (float)rng_below(&rng, 2000), rng_below(&rng, 400));
+    }
+    struct traffic_view view = read_at(&traffic, 2000000);
+    CHECK(is_near(view.prefill_ms, 100, 15) && is_near(view.memory_ms, 10, 15));
+    CHECK(is_near(view.decode_ms, 1000, 15) && is_near(view.output_tokens, 200, 15));
+    for (int i = 0; i < 768; i++) {
+        traffic_routed(&traffic, 500, 500);
+        traffic_complete(&traffic, 9000, 900);
+    }
+    view = read_at(&traffic, 2000000);
+    CHECK(is_near(view.prefill_ms, 500, 6) && is_near(view.memory_ms, 500, 6));
+    CHECK(is_near(view.decode_ms, 9000, 6) && is_near(view.output_tokens, 900, 6));
+}
+
+TEST(what_is_no_time_is_not_counted)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    traffic_arrive(&traffic, 1);
+    traffic_routed(&traffic, 10, 10);
+    traffic_routed(&traffic, NAN, INFINITY);
+    traffic_routed(&traffic, -5, -INFINITY);
+    CHECK(read_at(&traffic, 1).prefill_ms == 10);
+    CHECK(read_at(&traffic, 1).memory_ms == 10);
+}
+
+static void run_worker(void *owner)
+{
+    struct traffic *traffic = owner;
+    for (uint64_t i = 0; i < 20000; i++) {
+        traffic_arrive(traffic, 1000000 + i * 1000);
+        traffic_routed(traffic, 50, 5);
+        traffic_complete(traffic, 100, 10);
+        struct traffic_view view;
+        traffic_read(traffic, 1000000 + i * 1000, &view);
+        ASSERT(isfinite(view.arrivals_per_ms) && view.arrivals_per_ms >= 0);
+    }
+}
+
+TEST(four_workers_lose_samples_at_most)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    struct thread *threads[4] = {0};
+    for (int i = 0; i < 4; i++) {
+        CHECK(thread_start("worker", run_worker, &traffic, &threads[i]) == STATUS_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        thread_join(&threads[i]);
+    }
+    struct traffic_view view = read_at(&traffic, 21000000);
+    CHECK_EQ(view.completion_count, 80000);
+    CHECK(is_near(view.prefill_ms, 50, 1));
+    CHECK(is_near(view.decode_ms, 100, 1));
+}
