@@ -5,13 +5,15 @@
 // The parser looks for the ends of events (an empty line; lines end in LF, CR or CRLF) and for the
 // `data` of each.  Most events arrive whole, and then nothing is copied: the data is a slice of the
 // bytes that were fed.  An event that arrives in pieces is put together in a buffer of the caller's;
-// one that outgrows the buffer is passed over, and its size still counted.
+// one that outgrows the buffer is passed over, and its end still found.
 //
 //     while (sse_next(&sse, &bytes, &event)) ...      // `bytes` moves on behind each event
 //     // what is left in `bytes` is the beginning of the next event and was noted
 //
 // Several data lines of one event are joined with LF, as the standard says, in the buffer.
-// Comments (lines that begin with a colon) and fields other than data and event are ignored.
+// Comments (lines that begin with a colon) and fields other than data and event are ignored.  What
+// ends in an empty line is an event here even where it has no data: a comment sent to keep the
+// connection alive, or an empty line by itself.  What the stream ends in without one is none.
 //
 // Threads: one owner.  Memory: the caller's buffer, only while an event is incomplete.
 #pragma once
@@ -29,6 +31,7 @@ struct sse {
     bool is_passed_over; // the present event did not fit
     bool after_cr;       // the last byte was a CR: an LF that follows belongs to it
     bool line_is_empty;  // no byte of the present line has come
+    bool has_begun;      // an event has ended: no byte order mark can follow
 };
 
 struct sse_event {
