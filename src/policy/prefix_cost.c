@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// prefix_cost -- the target with the least prefill between now and the request's first token.
+//
+//     cost(target) = prompt tokens it does not hold + prompt tokens queued there
+//
+// Both are tokens to compute, so what the cache saves and what the queue costs need no weight
+// between them: a target keeps the prompts that it holds until its queue is longer than what they
+// save, and not one token further.  Blind to decoding and to targets of different speeds.
+//
+// Ties are broken at random: to a prompt that nobody holds all idle targets are alike.
+
+#include "base/base.h"
+#include "policy/cheapest_internal.h"
+#include "policy/policy.h"
+
+static uint32_t prefix_cost_pick(void *state, const struct policy_input *in, struct rng *rng)
+{
+    (void)state;
+    ASSERT(in->costs != NULL);
+
+    for (uint32_t i = 0; i < in->target_count; i++) {
+        const struct policy_target *target = &in->targets[i];
+        ASSERT(target->matched_tokens <= in->prompt_tokens);
+
+        uint32_t uncached = in->prompt_tokens - target->matched_tokens;
+        in->costs[i] = (double)uncached + (double)target->queued_tokens;
+    }
+    return cheapest_of(in->costs, in->target_count, rng);
+}
+
+const struct policy policy_prefix_cost = {
+    .name = "prefix_cost",
+    .summary = "the target with the least prefill before the first token",
+    .reads_prompt = true,
+    .pick = prefix_cost_pick,
+};
