@@ -12,6 +12,15 @@ static const struct policy *const policies[] = {
 #undef POLICY
 };
 
+const struct policy_knobs policy_knobs_default = {
+    .load_bound_percent = 125,
+    .match_threshold = 0.3F,
+    .balance_absolute = 64,
+    .balance_relative = 1.5F,
+    .prefill_scale = 1,
+    .temperature = 0,
+};
+
 const struct policy *policy_find(const char *name)
 {
     for (size_t i = 0; i < ARRAY_COUNT(policies); i++) {

@@ -63,6 +63,9 @@ struct policy_knobs {
     float temperature;           // dynamo
 };
 
+// What the peers ship with.
+extern const struct policy_knobs policy_knobs_default;
+
 struct policy_input {
     const struct policy_target *targets;
     uint32_t target_count; // at least one
