@@ -11,6 +11,7 @@ that no sanitizer spoke, and that stand-ins received nothing but proper HTTP/1.1
 """
 import pathlib
 
+import drive
 import harness
 import pytest
 
@@ -77,6 +78,28 @@ def standin():
         engine.stop()
     for engine in engines:
         assert engine.misuse == [], f"{engine.name} received what is not HTTP/1.1"
+
+
+@pytest.fixture
+def caching():
+    """Makes engines that cache: caching(8, 1, cache_blocks=500) for nine of them in two processes."""
+    hosts = []
+
+    def make(*counts, **options):
+        made = []
+        for count in counts:
+            names = [f"engine-{len(hosts)}-{number}" for number in range(count)]
+            hosts.append(drive.EngineHost(names, **options))
+            made += hosts[-1].engines
+        return made
+
+    yield make
+    try:
+        for host in hosts:
+            host.check()
+    finally:
+        for host in hosts:
+            host.kill()
 
 
 @pytest.fixture
