@@ -97,40 +97,56 @@ TEST(spreads_a_prompt_that_was_not_understood)
     CHECK(rank_is_spread(&rank, &policy_aibrix_prefix, NULL, 15));
 }
 
-// The rule in the order of its steps: narrow down, sort, take the first within the bound.
-static bool is_allowed(const struct rank *rank, uint32_t chosen)
+struct loads {
+    uint32_t least;
+    uint32_t most;
+    double bound;
+};
+
+static struct loads loads_of(const struct rank *rank)
 {
     uint32_t count = rank->in.target_count;
-    uint32_t least = UINT32_MAX;
-    uint32_t most = 0;
+    struct loads loads = {.least = UINT32_MAX};
     double sum = 0;
     double square_sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t run = rank->targets[i].running_requests;
-        least = run < least ? run : least;
-        most = run > most ? run : most;
+        loads.least = run < loads.least ? run : loads.least;
+        loads.most = run > loads.most ? run : loads.most;
         sum += run;
         square_sum += (double)run * run;
     }
-    double bound = sum / count + sqrt(square_sum / count - sum / count * (sum / count));
+    double mean = sum / count;
+    loads.bound = mean + sqrt(fmax(0, square_sum / count - mean * mean)) + 1e-9;
+    return loads;
+}
 
+// A bit for every candidate that holds so many blocks and runs so many requests.
+static uint32_t among(const struct rank *rank, uint32_t blocks, uint32_t run)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < rank->in.target_count; i++) {
+        const struct policy_target *target = &rank->targets[i];
+        bool is_one = target->matched_blocks == blocks && target->running_requests == run;
+        bits |= is_one ? 1U << i : 0;
+    }
+    return bits;
+}
+
+// The rule in the order of its steps: narrow down, sort, take the first within the bound.
+static bool is_allowed(const struct rank *rank, uint32_t chosen)
+{
+    struct loads loads = loads_of(rank);
+    uint32_t run_max = loads.most - loads.least > 8 ? loads.least : loads.most;
     for (uint32_t blocks = 10; blocks > 0; blocks--) {
-        for (uint32_t run = least; run <= most && run <= bound + 1e-9; run++) {
-            bool is_any = false;
-            for (uint32_t i = 0; i < count && (most - least <= 8 || run == least); i++) {
-                bool is_one = rank->targets[i].matched_blocks == blocks &&
-                              rank->targets[i].running_requests == run;
-                if (is_one && i == chosen) {
-                    return true;
-                }
-                is_any |= is_one;
-            }
-            if (is_any) {
-                return false;
+        for (uint32_t run = loads.least; run <= run_max && run <= loads.bound; run++) {
+            uint32_t bits = among(rank, blocks, run);
+            if (bits != 0) {
+                return (bits >> chosen & 1) != 0;
             }
         }
     }
-    return rank->targets[chosen].running_requests == least;
+    return rank->targets[chosen].running_requests == loads.least;
 }
 
 TEST(agrees_with_the_rule_step_by_step)

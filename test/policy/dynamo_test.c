@@ -14,10 +14,10 @@ TEST(the_cost_adds_blocks_to_prefill_and_blocks_being_decoded)
     struct rank rank;
     rank_init(&rank, 3, 10);
     rank_hold(&rank, 0, 4);
-    rank.targets[0].queued_tokens = 5 * rank_block_tokens;
-    rank.targets[0].context_tokens = 7 * rank_block_tokens;
-    rank.targets[1].context_tokens = 2 * rank_block_tokens;
-    rank.targets[2].queued_tokens = 3 * rank_block_tokens;
+    rank.targets[0].queued_tokens = rank_tokens(5);
+    rank.targets[0].context_tokens = rank_tokens(7);
+    rank.targets[1].context_tokens = rank_tokens(2);
+    rank.targets[2].queued_tokens = rank_tokens(3);
     CHECK_EQ(pick(&rank), 1);
     CHECK_EQ(rank.costs[0], (5 + 6) + (7 + 10));
     CHECK_EQ(rank.costs[1], 10 + (2 + 10));
@@ -29,7 +29,7 @@ TEST(the_scale_weighs_prefill_against_decoding)
     struct rank rank;
     rank_init(&rank, 2, 10);
     rank_hold(&rank, 0, 2);
-    rank.targets[0].context_tokens = 50 * rank_block_tokens;
+    rank.targets[0].context_tokens = rank_tokens(50);
     CHECK_EQ(pick(&rank), 1);
 
     rank.knobs.prefill_scale = 32;
@@ -73,8 +73,8 @@ TEST(with_temperature_chances_fall_with_the_cost_relative_to_its_range)
 {
     struct rank rank;
     rank_init(&rank, 3, 10);
-    rank.targets[0].queued_tokens = 40 * rank_block_tokens;
-    rank.targets[1].queued_tokens = 10 * rank_block_tokens;
+    rank.targets[0].queued_tokens = rank_tokens(40);
+    rank.targets[1].queued_tokens = rank_tokens(10);
     rank.knobs.temperature = 0.5F;
 
     // (cost - min) / (max - min) is 1, 1/4 and 0.

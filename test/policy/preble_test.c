@@ -39,7 +39,7 @@ static uint32_t explore(struct rank *rank, void *state, uint64_t name, uint32_t 
 
 TEST(the_state_fits_a_megabyte)
 {
-    CHECK(policy_preble.state_size <= 1024 * 1024);
+    CHECK(policy_preble.state_size <= 1U << 20);
 }
 
 TEST(exploits_when_more_than_half_is_shared)

@@ -27,7 +27,7 @@ static void add(struct preble_window *window, uint64_t key, uint64_t identity, u
 
 TEST(fits_a_megabyte)
 {
-    CHECK(sizeof(struct preble_window) <= 1024 * 1024);
+    CHECK(sizeof(struct preble_window) <= 1U << 20);
 }
 
 TEST(work_is_misses_times_tokens_shared_by_the_places)

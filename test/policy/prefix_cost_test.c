@@ -21,7 +21,7 @@ TEST(spills_at_the_token_where_the_queue_costs_more_than_the_cache_saves)
     struct rank rank;
     rank_init(&rank, 2, 10);
     rank_hold(&rank, 0, 10);
-    rank.targets[0].queued_tokens = 10 * rank_block_tokens - 1;
+    rank.targets[0].queued_tokens = rank_tokens(10) - 1;
     CHECK_EQ(pick(&rank), 0);
     rank.targets[0].queued_tokens += 1;
     CHECK(rank_is_spread(&rank, &policy_prefix_cost, NULL, 3));
@@ -61,7 +61,7 @@ TEST(leaves_tokens_as_costs_and_no_other_target_is_cheaper)
             uint32_t queued = rng_below(&rng, 500);
             rank_hold(&rank, i, blocks);
             rank.targets[i].queued_tokens = queued;
-            uint64_t work = (uint64_t)queued + (20 - blocks) * rank_block_tokens;
+            uint64_t work = (uint64_t)queued + rank_tokens(20 - blocks);
             least = work < least ? work : least;
         }
         uint32_t chosen = pick(&rank);

@@ -30,18 +30,23 @@ static inline void rank_name_blocks(struct rank *rank, uint32_t begin, uint64_t 
     }
 }
 
+static inline uint32_t rank_tokens(uint32_t blocks)
+{
+    return blocks * rank_block_tokens;
+}
+
 static inline void rank_ask(struct rank *rank, uint32_t prompt_blocks)
 {
     ASSERT(prompt_blocks <= rank_key_max);
     rank->in.key_count = prompt_blocks;
-    rank->in.prompt_tokens = prompt_blocks * rank_block_tokens;
+    rank->in.prompt_tokens = rank_tokens(prompt_blocks);
 }
 
 static inline void rank_hold(struct rank *rank, uint32_t target, uint32_t blocks)
 {
     ASSERT(blocks <= rank->in.key_count);
     rank->targets[target].matched_blocks = blocks;
-    rank->targets[target].matched_tokens = blocks * rank_block_tokens;
+    rank->targets[target].matched_tokens = rank_tokens(blocks);
 }
 
 // Pointers go into the struct: it must stay where it is.

@@ -19,7 +19,7 @@ static void second_turn(struct rank *rank, uint32_t target_count)
 {
     rank_init(rank, target_count, 100);
     rank->in.turns = 1;
-    rank->in.history_tokens = 60 * rank_block_tokens;
+    rank->in.history_tokens = rank_tokens(60);
     rank_hold(rank, 1, 60);
     for (uint32_t i = 0; i < target_count; i++) {
         rank->targets[i].running_requests = 1;
@@ -130,7 +130,7 @@ TEST(a_new_conversation_takes_the_least_product_of_load_and_running_requests)
     rank.targets[0].running_requests = 3;
     rank.targets[1].running_requests = 2;
     rank.targets[2].running_requests = 1;
-    rank.targets[2].queued_tokens = 6 * rank_block_tokens;
+    rank.targets[2].queued_tokens = rank_tokens(6);
     CHECK_EQ(pick(&rank), 0);
     CHECK_EQ(rank.costs[0], 15 * rank_block_tokens);
     CHECK_EQ(rank.costs[1], 20 * rank_block_tokens);
