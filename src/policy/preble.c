@@ -169,7 +169,7 @@ static void rebalance(struct preble *self, const struct policy_input *in)
             return;
         }
         if (count == 1) {
-            if (moves == 0 && heavy->queued_tokens > prefix->tokens) {
+            if (heavy->queued_tokens > prefix->tokens) {
                 preble_window_move(&self->window, prefix, 0, light->identity);
             }
             return;

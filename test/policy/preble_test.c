@@ -186,6 +186,23 @@ TEST(a_longer_prompt_counts_under_the_prefix_it_mostly_consists_of)
     free(state);
 }
 
+TEST(half_shared_counts_under_the_deepest_prefix_that_was_important_before)
+{
+    struct rank rank;
+    void *state = state_create();
+    fleet_init(&rank, 2, 0);
+    uint32_t first = explore(&rank, state, 1, 6);
+    rank_ask(&rank, 16);
+    rank_hold(&rank, first, 8);
+    CHECK_EQ(pick(&rank, state), 1 - first);
+
+    // Missed twice, and placed on two.
+    explore(&rank, state, 3, 0);
+    CHECK_EQ(rank.costs[first], 6 * 16 * 0.5);
+    CHECK_EQ(rank.costs[1 - first], 6 * 16 * 0.5);
+    free(state);
+}
+
 TEST(a_shared_part_that_was_never_seen_is_counted_where_it_is_missed)
 {
     struct rank rank;
@@ -252,7 +269,8 @@ TEST(rebalancing_moves_prefixes_after_fifty_requests_per_target)
     CHECK_EQ(rank.costs[0], 1920 * 0.5);
     CHECK_EQ(rank.costs[1], 1280 * 0.5);
 
-    // Those that moved go to the other one, though the first one holds them.
+    // Those that moved go to the other one, though the first one holds them and is cheaper.
+    rank.targets[1].running_requests = 100;
     uint32_t moved = 0;
     for (uint64_t name = 1; name <= 10; name++) {
         rank_name_blocks(&rank, 0, name);
