@@ -31,9 +31,9 @@ struct policy_target {
     bool has_session;        // served the request's session last
 
     // What it has to do.
-    uint32_t decoding;       // requests past their first token
     uint64_t queued_tokens;  // uncached prompt tokens of requests that wait for their first token
     uint64_t context_tokens; // in the KV cache of requests that are being decoded
+    uint32_t decoding;       // requests past their first token
     float foreign_requests;  // others', as the engine reports
     float waiting;           // requests in the engine's queue; negative: not known
     float kv_usage;          // 0..1 of the cache in use by running requests; negative: not known

@@ -34,6 +34,8 @@ static uint64_t load_of(const struct policy_target *target)
 
 static struct fleet_load fleet_load(const struct ranvier *self, const struct policy_input *in)
 {
+    ASSERT(self->live_count > 0);
+
     struct fleet_load fleet = {.least_load = UINT64_MAX};
     uint64_t sum = 0;
     for (uint32_t i = 0; i < self->live_count; i++) {

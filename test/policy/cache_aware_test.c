@@ -262,6 +262,12 @@ static struct twin_entry *twin_find(struct twin *twin, uint64_t key)
     return NULL;
 }
 
+static void twin_add(struct twin *twin, uint64_t key, uint64_t tenant)
+{
+    ASSERT(twin->entry_count < ARRAY_COUNT(twin->entries));
+    twin->entries[twin->entry_count++] = (struct twin_entry){key, tenant};
+}
+
 static uint32_t twin_least(const struct twin *twin, const struct policy_input *in)
 {
     uint32_t best = 0;
@@ -319,9 +325,7 @@ static uint32_t twin_pick(struct twin *twin, const struct policy_input *in)
     for (uint32_t i = 0; i < in->key_count; i++) {
         struct twin_entry *entry = twin_find(twin, in->keys[i]);
         if (entry == NULL) {
-            ASSERT(twin->entry_count < ARRAY_COUNT(twin->entries));
-            entry = &twin->entries[twin->entry_count++];
-            *entry = (struct twin_entry){in->keys[i], in->targets[chosen].identity};
+            twin_add(twin, in->keys[i], in->targets[chosen].identity);
         } else if (is_gone && entry->tenant == tenant) {
             entry->tenant = in->targets[chosen].identity;
         }

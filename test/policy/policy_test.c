@@ -259,27 +259,38 @@ TEST(every_policy_survives_a_list_that_shrinks_to_one_and_grows_again)
     }
 }
 
+// Known from its size alone, or not at all.
+static void forget_prompt(struct scene *scene, struct rng *rng)
+{
+    scene->in.keys = NULL;
+    scene->in.key_count = 0;
+    scene->in.prompt_tokens = ONE_OF(rng, 0, 1, 70000);
+    scene->in.history_tokens = 0;
+    for (uint32_t i = 0; i < scene->in.target_count; i++) {
+        scene->targets[i].matched_blocks = 0;
+        scene->targets[i].matched_tokens = 0;
+    }
+}
+
+static void check_no_prompt(const struct policy *policy)
+{
+    struct scene *scene = scene_create();
+    struct rng rng = {.state = 5};
+    void *state = prompt_state(policy);
+
+    for (uint32_t turn = 0; turn < 200; turn++) {
+        scene_randomise(scene, 12, &rng);
+        forget_prompt(scene, &rng);
+        CHECK(policy->pick(state, &scene->in, &rng) < scene->in.target_count);
+    }
+    free(state);
+    free(scene);
+}
+
 TEST(every_policy_survives_a_prompt_that_was_not_understood)
 {
     for (uint32_t p = 0; policy_at(p) != NULL; p++) {
-        struct scene *scene = scene_create();
-        struct rng rng = {.state = 5};
-        void *state = prompt_state(policy_at(p));
-        for (uint32_t turn = 0; turn < 200; turn++) {
-            scene_randomise(scene, 12, &rng);
-            scene->in.keys = NULL;
-            scene->in.key_count = 0;
-            // Known from its size alone, or not at all.
-            scene->in.prompt_tokens = ONE_OF(&rng, 0, 1, 70000);
-            scene->in.history_tokens = 0;
-            for (uint32_t i = 0; i < scene->in.target_count; i++) {
-                scene->targets[i].matched_blocks = 0;
-                scene->targets[i].matched_tokens = 0;
-            }
-            CHECK(policy_at(p)->pick(state, &scene->in, &rng) < scene->in.target_count);
-        }
-        free(state);
-        free(scene);
+        check_no_prompt(policy_at(p));
     }
 }
 

@@ -108,7 +108,7 @@ TEST(of_an_even_number_the_upper_middle_is_the_median)
     rig_init(&rig, 4);
     uint32_t owner = pick(&rig);
     // 1 and 5 in the middle: the bound is 12, not 4.
-    static const uint32_t others[] = {1, 1, 5};
+    static const uint32_t others[4] = {1, 1, 5};
     for (uint32_t i = 0, other = 0; i < 4; i++) {
         rig.targets[i].running_requests = i == owner ? 12 : others[other++];
     }
