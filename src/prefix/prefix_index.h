@@ -55,10 +55,12 @@ void prefix_index_store(struct prefix_index *index, uint32_t backend,
                         enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
                         uint32_t now_s);
 
-// Writer only.  The backend does not have these blocks, whatever was said before; they need not be
-// whole runs, nor begin a chain.  With PREFIX_PREDICTED only what was never confirmed goes.
+// Writer only.  The backend does not have blocks `from` to key_count - 1 of this chain, whatever was
+// said before; the chain is given from its first block, since that is how runs are found.  With
+// PREFIX_PREDICTED only what was never confirmed goes.
 void prefix_index_drop(struct prefix_index *index, uint32_t backend,
-                       enum prefix_residency residency, const uint64_t *keys, uint32_t key_count);
+                       enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
+                       uint32_t from);
 
 // Writer only, O(1).  The backend restarted, or its number now means another one.
 void prefix_index_forget(struct prefix_index *index, uint32_t backend);

@@ -36,6 +36,7 @@ struct prefix_letter {
     uint32_t backend;
     uint32_t now_s;       // STORE
     uint32_t age;         // FORGET_OLDER
+    uint32_t from;        // DROP: the first block that goes
     uint32_t key_count;   // STORE and DROP: at most prefix_letter_keys_max
     const uint64_t *keys; // copied
 };

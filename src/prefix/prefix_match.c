@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The readers' side of the index: prefix_index_match().
+//
+// A match is two cache misses for each run, its bucket and then itself; they are started ahead, since
+// most runs are full and so it is known where the next ones begin.
+
+#include "prefix/prefix_index_internal.h"
+
+#include <string.h>
+
+enum {
+    few_hits = 8, // more than these are found through a table
+    places_max = 1 << 16,
+    try_max = 1000,
+    buckets_ahead = 8, // prefetched so many runs before they are read
+    runs_ahead = 4,
+};
+
+// A match under way.
+struct match {
+    const struct prefix_index *index;
+    const uint64_t *keys;
+    uint32_t key_count;
+    uint32_t now_s;
+    struct prefix_hit *hits;
+    uint32_t hit_max;
+    uint32_t hit_count;
+    uint32_t depth;   // keys done
+    uint32_t same;    // keys of the run that is being read
+    uint32_t whole;   // holders that have all of them, and all before
+    uint32_t ahead;   // up to which depth buckets were prefetched
+    uint16_t *places; // backend -> hit, or NULL: hits are few
+};
+
+// Finds the run that begins with a key, and the version that it had while it was that run.
+static uint32_t find_run(const struct prefix_index *index, uint64_t key, uint32_t *version)
+{
+    const _Atomic uint32_t *bucket = bucket_of(index, key);
+    for (uint32_t tries = 0; tries < try_max; tries++) {
+        const _Atomic uint32_t *link = bucket;
+        const struct granule *owner = NULL; // of the link
+        uint32_t owner_version = 0;
+        uint32_t id = SEE(link);
+        while (id != 0) {
+            const struct granule *run = granule_at(index, id);
+            __builtin_prefetch(&run->words[inline_words]);
+            __builtin_prefetch(&run->words[inline_words + run_key_max / 2]);
+            *version = SEE(&run->version);
+            // Still linked after its version was read: the version is of this life of the granule.
+            if (SEE(link) != id || (owner != NULL && SEE(&owner->version) != owner_version)) {
+                break;
+            }
+            if (key_at(run, 0) == key) {
+                return id;
+            }
+            owner = run;
+            owner_version = *version;
+            link = &run->next;
+            id = SEE(link);
+        }
+        if (id == 0 && (owner == NULL || SEE(&owner->version) == owner_version)) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+// Where the hit of a backend is, or NULL.
+static struct prefix_hit *hit_of(const struct match *match, uint32_t backend)
+{
+    if (match->places != NULL) {
+        uint32_t place = match->places[backend];
+        return place < match->hit_count ? &match->hits[place] : NULL;
+    }
+    for (uint32_t i = 0; i < match->hit_count; i++) {
+        if (match->hits[i].backend == backend) {
+            return &match->hits[i];
+        }
+    }
+    return NULL;
+}
+
+// The hit that a holder of the run may lengthen, a new one in the first run; NULL: none.
+static struct prefix_hit *hit_to_lengthen(struct match *match, uint32_t backend)
+{
+    if (match->depth != 0) {
+        struct prefix_hit *hit = hit_of(match, backend);
+        return hit != NULL && hit->blocks == match->depth ? hit : NULL;
+    }
+    if (match->hit_count == match->hit_max) {
+        return NULL;
+    }
+    struct prefix_hit *hit = &match->hits[match->hit_count];
+    *hit = (struct prefix_hit){.backend = backend};
+    return hit;
+}
+
+static void read_holder(struct match *match, const _Atomic uint64_t *holder)
+{
+    uint64_t who;
+    uint64_t when;
+    uint32_t tries = 0;
+    // The two words belong together when the first is the same before and after.
+    do {
+        who = SEE(&holder[0]);
+        if ((who >> 16 & 1) == 0 || tries++ == try_max) {
+            return; // without the first key of the run nothing begins or goes on here
+        }
+        when = SEE(&holder[1]);
+    } while (SEE(&holder[0]) != who);
+    uint32_t backend = backend_of(who);
+    uint32_t age;
+    if (backend >= match->index->backend_count ||
+        !is_believed(match->index, who, when, match->now_s, &age)) {
+        return;
+    }
+    struct prefix_hit *hit = hit_to_lengthen(match, backend);
+    if (hit == NULL) {
+        return;
+    }
+    match->hit_count += match->depth == 0;
+    uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
+    leading = min_u32(leading, match->same);
+    match->whole += leading == match->same;
+    hit->blocks += leading;
+    hit->age = age > hit->age ? age : hit->age;
+}
+
+// False: the run changed, and what was read may be anything.
+static bool read_list(struct match *match, const struct granule *run, uint32_t version, uint32_t id)
+{
+    while (id != 0) {
+        if (SEE(&run->version) != version) {
+            return false;
+        }
+        const struct granule *chunk = granule_at(match->index, id);
+        id = SEE(&chunk->next);
+        __builtin_prefetch(granule_at(match->index, id));
+        for (uint32_t i = 0; i < chunk_words; i += holder_words) {
+            read_holder(match, &chunk->words[i]);
+        }
+    }
+    return true;
+}
+
+static bool read_overflow(struct match *match, const struct granule *run, uint32_t version)
+{
+    uint32_t overflow = SEE(&run->overflow);
+    if ((overflow & directory_bit) == 0) {
+        return read_list(match, run, version, overflow);
+    }
+    const struct granule *directory = granule_at(match->index, overflow & ~directory_bit);
+    for (uint32_t i = 0; i < fan_out; i++) {
+        if (!read_list(match, run, version, (uint32_t)SEE(&directory->words[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The run at match->depth.  False: it changed meanwhile, and the match is not to be trusted.
+static bool read_run(struct match *match)
+{
+    const uint64_t *keys = match->keys + match->depth;
+    uint32_t version;
+    uint32_t id = find_run(match->index, keys[0], &version);
+    match->whole = 0;
+    if (id == 0) {
+        return true;
+    }
+    const struct granule *run = granule_at(match->index, id);
+    uint32_t key_count = SEE(&run->key_count);
+    match->same = agree(run, keys, min_u32(key_count, match->key_count - match->depth));
+    for (uint32_t i = 0; i < inline_words; i += holder_words) {
+        read_holder(match, &run->words[i]);
+    }
+    if (!read_overflow(match, run, version) || SEE(&run->version) != version) {
+        return false;
+    }
+    match->depth += match->same;
+    return true;
+}
+
+static void prefetch_run(const struct match *match, uint32_t depth)
+{
+    if (depth < match->key_count) {
+        uint32_t id = OWN(bucket_of(match->index, match->keys[depth]));
+        const char *run = (const char *)granule_at(match->index, id);
+        __builtin_prefetch(run);
+        __builtin_prefetch(run + 64);
+        __builtin_prefetch(run + 128);
+    }
+}
+
+// Most runs are full, so the next ones probably begin every 16 keys from here.
+static void look_ahead(struct match *match)
+{
+    uint32_t last = match->depth + buckets_ahead * run_key_max;
+    bool is_in_step = match->ahead == last - run_key_max;
+    if (is_in_step) {
+        if (last < match->key_count) {
+            prefetch_bucket(match->index, match->keys[last]);
+        }
+        prefetch_run(match, match->depth + runs_ahead * run_key_max);
+    } else {
+        for (uint32_t depth = match->depth; depth <= last; depth += run_key_max) {
+            if (depth < match->key_count) {
+                prefetch_bucket(match->index, match->keys[depth]);
+            }
+        }
+        for (uint32_t i = 0; i <= runs_ahead; i++) {
+            prefetch_run(match, match->depth + i * run_key_max);
+        }
+    }
+    match->ahead = last;
+}
+
+static bool read_further(struct match *match)
+{
+    while (match->whole > 0 && match->depth < match->key_count) {
+        look_ahead(match);
+        if (!read_run(match)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// With many hits a table says which is whose.  Not inlined: only then is there a large frame.
+__attribute__((noinline)) static bool read_further_many(struct match *match)
+{
+    uint16_t places[places_max];
+    memset(places, 0xff, match->index->backend_count * sizeof(places[0]));
+    for (uint32_t i = 0; i < match->hit_count; i++) {
+        places[match->hits[i].backend] = (uint16_t)i;
+    }
+    match->places = places;
+    bool is_good = read_further(match);
+    match->places = NULL;
+    return is_good;
+}
+
+uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
+                            uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
+                            uint32_t hit_max)
+{
+    for (uint32_t tries = 0; tries < try_max && key_count > 0; tries++) {
+        struct match match = {
+            .index = index,
+            .keys = keys,
+            .key_count = key_count,
+            .now_s = now_s,
+            .hits = hits,
+            .hit_max = hit_max,
+        };
+        look_ahead(&match);
+        if (read_run(&match) &&
+            (match.hit_count <= few_hits ? read_further(&match) : read_further_many(&match))) {
+            return match.hit_count;
+        }
+    }
+    return 0;
+}
