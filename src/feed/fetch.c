@@ -37,6 +37,7 @@ struct fetch {
     const char *why; // there is not even a connection to wait for
     bool connected;
     bool has_head;
+    bool takes_part;
     uint32_t interim_count;
     uint8_t request[request_size_max];
     uint32_t request_size;
@@ -88,6 +89,20 @@ static void succeed(struct fetch *fetch, size_t body_size)
     report(fetch, &(struct fetch_result){
                       .status = fetch->head.status,
                       .body = slice_of(fetch->answer + fetch->head.size, body_size),
+                  });
+}
+
+static void overflow(struct fetch *fetch)
+{
+    if (!fetch->takes_part || !fetch->has_head) {
+        fail(fetch, "the answer is too large");
+        return;
+    }
+    report(fetch, &(struct fetch_result){
+                      .status = fetch->head.status,
+                      .is_part = true,
+                      .body = slice_of(fetch->answer + fetch->head.size,
+                                       fetch->answer_size - fetch->head.size),
                   });
 }
 
@@ -170,7 +185,7 @@ static bool read_some(struct fetch *fetch)
 {
     size_t size = 0;
     if (fetch->answer_size == answer_size_max) {
-        fail(fetch, "the answer is too large");
+        overflow(fetch);
         return false;
     }
     enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
@@ -304,6 +319,7 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->timer.fire = expire;
     fetch->resume.fire = resume;
     fetch->recycle.run = recycle;
+    fetch->takes_part = options->takes_part;
     fetch->done = options->done;
     fetch->owner = options->owner;
     fetch->answer = answer;

@@ -2,7 +2,7 @@
 //
 // fetch.h -- asks a backend one small question: GET a path, take the whole answer.
 //
-// For health probes and model lists, on the keeper's loop; never for clients' requests.  Each fetch
+// For health probes, model lists and metrics, on the keeper's loop; never for clients' requests.  Each fetch
 // has its own connection, one deadline for all of it, and a bound on the answer.
 //
 // Threads: belongs to the thread of its loop.  Memory: a fetch owns itself until it is done.
@@ -17,6 +17,7 @@ struct tls_context;
 
 struct fetch_result {
     uint16_t status;   // 0: there was no answer
+    bool is_part;      // the body goes on beyond what fetches hold; only if takes_part
     struct slice body; // valid during the callback
     const char *why;   // when there was no answer
 };
@@ -29,6 +30,7 @@ struct fetch_options {
     struct tls_context *tls;       // for backends that want it
     const char *path;
     uint32_t timeout_ms;
+    bool takes_part;     // of an answer that is too large, its beginning, instead of a failure
     fetch_done_fn *done; // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };

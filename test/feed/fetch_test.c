@@ -16,6 +16,7 @@ struct scene {
     struct loop *loop;
     struct stub_server server;
     struct backend backend;
+    bool takes_part;
 };
 
 struct outcome {
@@ -23,11 +24,13 @@ struct outcome {
     uint16_t status;
     char text[256]; // the body, or why there is none
     size_t body_size;
+    bool is_part;
 };
 
 static void scene_open(struct scene *scene)
 {
     scene->loop = NULL;
+    scene->takes_part = false;
     ASSERT(loop_create(&scene->loop) == STATUS_OK);
     stub_start(&scene->server, scene->loop);
     static char host[] = "127.0.0.1";
@@ -52,6 +55,7 @@ static void note(void *owner, const struct fetch_result *result)
     outcome->done_count++;
     outcome->status = result->status;
     outcome->body_size = body.size;
+    outcome->is_part = result->is_part;
     if (result->status == 0) {
         ASSERT(result->why != NULL && body.size == 0);
         snprintf(outcome->text, sizeof(outcome->text), "%s", result->why);
@@ -69,6 +73,7 @@ static struct fetch *start(struct scene *scene, struct outcome *outcome)
         .backend = &scene->backend,
         .path = "/x",
         .timeout_ms = timeout_ms,
+        .takes_part = scene->takes_part,
         .done = note,
         .owner = outcome,
     });
@@ -342,6 +347,38 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     CHECK_STR(outcome.text, "the answer is too large");
     outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
     CHECK_STR(outcome.text, "the answer is no HTTP");
+    scene_close(&scene);
+}
+
+TEST(of_an_answer_of_more_its_beginning_is_taken_by_who_wants_it)
+{
+    static const char chunked[] = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    static const char until_close[] = "HTTP/1.1 200 OK\r\n\r\n";
+    char head[128];
+    struct scene scene;
+    scene_open(&scene);
+    scene.takes_part = true;
+    struct outcome outcome = fetch_large(&scene, until_close, answer_size_max - 1);
+    CHECK(!outcome.is_part);
+    CHECK_EQ(outcome.body_size, answer_size_max - 1 - strlen(until_close));
+    outcome = fetch_large(&scene, until_close, answer_size_max + 1);
+    CHECK(outcome.is_part);
+    CHECK_EQ(outcome.status, 200);
+    CHECK_EQ(outcome.body_size, answer_size_max - strlen(until_close));
+
+    snprintf(head, sizeof(head), "HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n", answer_size_max);
+    outcome = fetch_large(&scene, head, strlen(head) + answer_size_max);
+    CHECK(outcome.is_part);
+    CHECK_EQ(outcome.status, 404);
+    CHECK_EQ(outcome.body_size, answer_size_max - strlen(head));
+
+    snprintf(head, sizeof(head), "%s7fffffff\r\n", chunked);
+    outcome = fetch_large(&scene, head, answer_size_max + 100);
+    CHECK(outcome.is_part);
+    CHECK_EQ(outcome.body_size, answer_size_max - strlen(chunked)); // without the chunk's own line
+    CHECK_EQ(outcome.text[0], 'x');
+    outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
+    CHECK_EQ(outcome.status, 0);
     scene_close(&scene);
 }
 
