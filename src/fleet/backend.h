@@ -22,6 +22,7 @@
 #pragma once
 
 #include "base/address.h"
+#include "fleet/load.h"
 
 #include <stdatomic.h>
 
@@ -72,6 +73,8 @@ struct backend {
         atomic_uint_fast64_t request_count;
         atomic_uint_fast64_t failure_count;
     } shared;
+
+    struct load load; // on cache lines of its own
 };
 
 enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms);
