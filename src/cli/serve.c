@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "feed/prober.h"
 #include "feed/roster.h"
+#include "feed/scraper.h"
 #include "fleet/fleet.h"
 #include "proxy/proxy.h"
 #include "sys/clock.h"
@@ -41,6 +42,7 @@ struct keeper {
     struct reclaim reclaim;
     struct fleet *fleet;
     struct prober *prober;
+    struct scraper *scraper;
     struct roster *roster;
     struct proxy *proxy;
     struct admin *admin;
@@ -170,6 +172,7 @@ static void reload(struct keeper *keeper)
     keeper->config = config;
     set_log_level(config);
     prober_set_config(keeper->prober, config);
+    scraper_set_config(keeper->scraper, config);
     roster_set_config(keeper->roster, config);
     log_info("configuration reloaded");
 }
@@ -254,12 +257,15 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
                                                             .config = config,
                                                             .changed = fleet_has_news,
                                                             .owner = keeper});
-    if (keeper->prober == NULL) {
+    keeper->scraper =
+        scraper_create(&(struct scraper_options){.loop = keeper->loop, .config = config});
+    if (keeper->prober == NULL || keeper->scraper == NULL) {
         return false;
     }
     keeper->roster = roster_create(&(struct roster_options){.loop = keeper->loop,
                                                             .fleet = keeper->fleet,
                                                             .prober = keeper->prober,
+                                                            .scraper = keeper->scraper,
                                                             .config = config,
                                                             .changed = fleet_has_news,
                                                             .owner = keeper});
@@ -321,6 +327,7 @@ static void tear_down(struct keeper *keeper)
     proxy_stop(&keeper->proxy);
     roster_destroy(&keeper->roster);
     prober_destroy(&keeper->prober);
+    scraper_destroy(&keeper->scraper);
     if (keeper->loop != NULL) {
         loop_turn(keeper->loop, 0); // recycles what was closed
         signals_close(&keeper->signals, keeper->loop);

@@ -125,6 +125,12 @@ struct config {
     } models;
 
     struct {
+        bool scrape;
+        const char *path;
+        uint32_t interval; // ms
+    } load;
+
+    struct {
         uint32_t ttl_min;           // ms
         uint32_t ttl_max;           // ms
         struct config_list servers; // empty: the system's

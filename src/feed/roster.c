@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "feed/prober.h"
+#include "feed/scraper.h"
 #include "fleet/fleet.h"
 #include "sys/dns.h"
 #include "sys/log.h"
@@ -54,6 +55,7 @@ struct roster {
     struct loop *loop;
     struct fleet *fleet;
     struct prober *prober;
+    struct scraper *scraper;
     const struct config *config;
     void (*changed)(void *owner);
     void *owner;
@@ -85,6 +87,9 @@ static void drop_backend(struct origin *origin, uint32_t index)
 
     log_info("backend %s leaves the fleet", backend->url);
     prober_forget(roster->prober, backend);
+    if (roster->scraper != NULL) {
+        scraper_forget(roster->scraper, backend);
+    }
     fleet_remove(roster->fleet, backend);
     origin->backends[index] = origin->backends[--origin->backend_count];
 }
@@ -132,6 +137,9 @@ static bool add_backend(struct origin *origin, const struct address *address)
     origin->backends[origin->backend_count++] = backend;
     log_info("backend %s joins the fleet", url);
     prober_watch(roster->prober, backend);
+    if (roster->scraper != NULL) {
+        scraper_watch(roster->scraper, backend);
+    }
     return true;
 }
 
@@ -456,6 +464,7 @@ struct roster *roster_create(const struct roster_options *options)
         .loop = options->loop,
         .fleet = options->fleet,
         .prober = options->prober,
+        .scraper = options->scraper,
         .changed = options->changed,
         .owner = options->owner,
     };

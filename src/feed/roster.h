@@ -26,11 +26,13 @@ struct fleet;
 struct loop;
 struct prober;
 struct roster;
+struct scraper;
 
 struct roster_options {
     struct loop *loop;
     struct fleet *fleet;
     struct prober *prober;
+    struct scraper *scraper;      // NULL: nobody asks for their load
     const struct config *config;  // until roster_set_config
     void (*changed)(void *owner); // the fleet has news to publish
     void *owner;

@@ -71,6 +71,9 @@ TEST(default_limits_and_times_are_what_the_manual_promises)
     CHECK_EQ(config->retry.budget_min, 100);
     CHECK(config->models.learn);
     CHECK_EQ(config->models.interval, 10000);
+    CHECK(config->load.scrape);
+    CHECK_STR(config->load.path, "/metrics");
+    CHECK_EQ(config->load.interval, 1000);
     CHECK_EQ(config->dns.ttl_min, 1000);
     CHECK_EQ(config->dns.ttl_max, 300000);
     CHECK_EQ(config->dns.servers.count, 0);
@@ -132,6 +135,9 @@ static const struct sample {
     {"retry.budget_min", "9", NULL, 9, ""},
     {"models.learn", "false", NULL, 0, ""},
     {"models.interval", "9s", NULL, 9000, ""},
+    {"load.scrape", "false", NULL, 0, ""},
+    {"load.path", "/m", "/m", 0, ""},
+    {"load.interval", "9s", NULL, 9000, ""},
     {"dns.ttl_min", "9s", NULL, 9000, ""},
     {"dns.ttl_max", "9s", NULL, 9000, ""},
     {"dns.servers", "10.0.0.2", "10.0.0.2", 0, ""},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A name server in the loop of the roster, a fleet that nobody asks anything (probes are off), and a
-// clock that is pushed from one question to the next.
+// A name server in the loop of the roster, a fleet that nobody asks anything (probes are off, and so is
+// all else unless a test turns it on), and a clock that is pushed from one question to the next.
 
 #include "feed/roster.h"
 
@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "feed/prober.h"
+#include "feed/scraper.h"
+#include "feed/stub_server.h"
 #include "fleet/fleet.h"
 #include "sys/dns_server.h"
 #include "sys/log.h"
@@ -23,6 +25,7 @@ struct scene {
     struct dns_server server;
     struct fleet *fleet;
     struct prober *prober;
+    struct scraper *scraper;
     struct config *config;
     struct roster *roster;
     uint32_t changed_count;
@@ -40,10 +43,11 @@ static struct config *read_config(const struct scene *scene, const char *yaml)
     struct config *config = NULL;
     struct config_error error;
     snprintf(text, sizeof(text),
-             "limits: {backends: 8}\nhealth: {interval: 0}\nmodels: {learn: false}\n"
+             "limits: {backends: 8}\nhealth: {interval: 0}\nmodels: {learn: false}\n%s"
              "admin: {listen: '127.0.0.1:1', token: t}\n" // so that there may be no backends
              "dns: {servers: ['%s'], ttl_min: 10s, ttl_max: 60s}\n%s",
-             scene->server.address, yaml);
+             strstr(yaml, "load:") == NULL ? "load: {scrape: false}\n" : "", scene->server.address,
+             yaml);
     enum status status = config_parse(slice_str(text), "test", NULL, &config, &error);
     if (status != STATUS_OK) {
         printf("# %u:%u: %s\n", error.line, error.column, error.text);
@@ -69,7 +73,9 @@ static void scene_open(struct scene *scene, const char *yaml)
                                                            .config = scene->config,
                                                            .changed = changed,
                                                            .owner = scene});
-    ASSERT(scene->fleet != NULL && scene->prober != NULL);
+    scene->scraper =
+        scraper_create(&(struct scraper_options){.loop = scene->loop, .config = scene->config});
+    ASSERT(scene->fleet != NULL && scene->prober != NULL && scene->scraper != NULL);
 }
 
 static void scene_start(struct scene *scene)
@@ -77,6 +83,7 @@ static void scene_start(struct scene *scene)
     scene->roster = roster_create(&(struct roster_options){.loop = scene->loop,
                                                            .fleet = scene->fleet,
                                                            .prober = scene->prober,
+                                                           .scraper = scene->scraper,
                                                            .config = scene->config,
                                                            .changed = changed,
                                                            .owner = scene});
@@ -89,6 +96,7 @@ static void scene_close(struct scene *scene)
     ASSERT(scene->roster == NULL);
     roster_destroy(&scene->roster); // nothing happens
     prober_destroy(&scene->prober);
+    scraper_destroy(&scene->scraper);
     dns_server_stop(&scene->server);
     fleet_destroy(&scene->fleet);
     config_destroy(&scene->config);
@@ -99,6 +107,7 @@ static void set_config(struct scene *scene, const char *yaml)
 {
     struct config *config = read_config(scene, yaml);
     prober_set_config(scene->prober, config);
+    scraper_set_config(scene->scraper, config);
     roster_set_config(scene->roster, config);
     config_destroy(&scene->config); // nothing of the old one is needed
     scene->config = config;
@@ -779,5 +788,37 @@ TEST(addresses_of_a_name_that_do_not_fit_come_when_there_is_room)
     clock_push_ms(2000); // and not the twenty seconds that the records live
     turn_often(&scene);
     CHECK(id_of(&scene, "http://engines.test:8000#10.0.0.2") != 0);
+    scene_close(&scene);
+}
+
+TEST(who_is_in_the_fleet_is_asked_for_its_load_and_nobody_else)
+{
+    static const char page[] = "HTTP/1.1 200 OK\r\ncontent-length: 28\r\n\r\n"
+                               "vllm:num_requests_waiting 3\n";
+    struct scene scene;
+    struct stub_server engine;
+    char yaml[128];
+    scene_open(&scene, "load: {interval: 1s}");
+    stub_start(&engine, scene.loop);
+    engine.routes[0] = (struct stub_route){.path = "/metrics", .answer = slice_str(page)};
+    scene_start(&scene);
+    snprintf(yaml, sizeof(yaml), "load: {interval: 1s}\nbackends: ['http://127.0.0.1:%u']",
+             engine.port);
+    set_config(&scene, yaml);
+    for (int i = 0; (engine.routes[0].count < 1 || engine.open_count > 0) && i < 4000; i++) {
+        clock_push_ms(5);
+        loop_turn(scene.loop, 1);
+    }
+    CHECK_EQ(engine.routes[0].count, 1);
+    CHECK(atomic_load(&fleet_at(scene.fleet, 0)->load.reported_waiting) == 3);
+
+    set_config(&scene, "load: {interval: 1s}");
+    publish(&scene); // and it is gone
+    for (int i = 0; i < 100; i++) {
+        clock_push_ms(100);
+        loop_turn(scene.loop, 0);
+    }
+    CHECK_EQ(engine.routes[0].count, 1);
+    stub_stop(&engine);
     scene_close(&scene);
 }
