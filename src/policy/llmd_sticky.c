@@ -42,7 +42,8 @@ static bool is_affinity_kept(const struct policy_input *in)
         double *least_ms = is_sticky(in, &in->targets[i]) ? &sticky_ms : &others_ms;
         *least_ms = wait_ms < *least_ms ? wait_ms : *least_ms;
     }
-    return isfinite(sticky_ms) && sticky_ms - others_ms <= wait_gap_max_ms;
+    // Without sticky targets the gap is infinite, without others it is minus that.
+    return sticky_ms - others_ms <= wait_gap_max_ms;
 }
 
 static double cost(const struct policy_input *in, const struct policy_target *target)

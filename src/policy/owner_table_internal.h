@@ -37,11 +37,11 @@ static inline struct owner_entry *owner_table_set(struct owner_table *table, uin
     return table->sets[(key * 0x9e3779b97f4a7c15) >> (64 - owner_set_bits)];
 }
 
-// The place of the key in its set, or owner_ways.
+// The place of the key in its set, or owner_ways.  A free one will do for the key 0.
 static inline uint32_t owner_table_way(const struct owner_entry *set, uint64_t key)
 {
     for (uint32_t way = 0; way < owner_ways; way++) {
-        if (set[way].key == key && set[way].owner != 0) {
+        if (set[way].key == key) {
             return way;
         }
     }

@@ -56,6 +56,13 @@ TEST(four_fifths_of_the_blocks_make_a_target_sticky)
     CHECK_EQ(pick(&rig), 0);
     match(&rig, 0, 7);
     CHECK(pick(&rig) != 0);
+
+    rig.in.key_count = 100;
+    rig.in.prompt_tokens = 10000;
+    match(&rig, 0, 80);
+    CHECK_EQ(pick(&rig), 0);
+    match(&rig, 0, 79);
+    CHECK(pick(&rig) != 0);
 }
 
 TEST(among_sticky_targets_the_least_queued_and_uncached_is_taken)

@@ -170,6 +170,11 @@ TEST(reports_of_the_engine_are_load)
     CHECK(pick(&rig) != owner);
     rig.targets[owner].waiting = -1;
     CHECK_EQ(pick(&rig), owner);
+    rig.targets[owner].waiting = 0;
+    rig.targets[owner].kv_usage = 0.9F; // 2
+    CHECK_EQ(pick(&rig), owner);
+    rig.targets[owner].kv_usage = 1; // 3
+    CHECK(pick(&rig) != owner);
     rig_fini(&rig);
 }
 

@@ -300,6 +300,9 @@ TEST(requests_of_others_count_through_the_report)
     CHECK(pick(&rig) != 0);
     rig.targets[0].foreign_requests = 15; // 15 / 7 / 3 of 7 is 5
     CHECK_EQ(pick(&rig), 0);
+    load(&rig, 0, 6, 6, 6);
+    rig.targets[0].waiting = 1000; // no more than 7, however long the queue
+    CHECK_EQ(pick(&rig), 0);
     rig_fini(&rig);
 }
 
