@@ -16,6 +16,9 @@ enum {
 
 // What was touched longer ago than this is not believed, so that clocks may wrap.
 static const uint32_t age_max = UINT32_C(1) << 30;
+// Clocks and epochs begin shortly before they wrap, so that every test sees it happen.
+static const uint32_t clock_first = UINT32_MAX - 10000;
+static const uint32_t epoch_first = UINT16_MAX - 10;
 
 static void count(_Atomic uint64_t *counter, int64_t change)
 {
@@ -74,7 +77,8 @@ struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
     index->buckets = (_Atomic uint32_t *)(void *)memory;
 
     for (uint32_t i = 0; i < index->backend_count; i++) {
-        index->backends[i] = (struct backend_state){.pace = pack(0, 0 - age_max)};
+        index->backends[i] = (struct backend_state){
+            .pace = pack(clock_first, clock_first - age_max), .epoch = epoch_first};
     }
     for (uint32_t i = 0; i < index->bucket_count; i++) {
         atomic_init(&index->buckets[i], 0);

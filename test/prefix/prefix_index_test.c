@@ -165,13 +165,13 @@ TEST(a_forgotten_backend_holds_nothing_and_others_all)
     prefix_index_destroy(&index);
 }
 
-TEST(what_was_forgotten_does_not_come_back_after_65536_times)
+TEST(what_was_forgotten_does_not_come_back_when_epochs_wrap)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 100);
     chain_store(index, 0, &a);
     chain_store(index, 1, &a);
-    for (uint32_t i = 0; i < 65536; i++) {
+    for (uint32_t i = 0; i < 70000; i++) {
         prefix_index_forget(index, 0);
         CHECK(i % 1000 != 0 || chain_match(index, 0, &a) == 0);
     }
@@ -337,7 +337,7 @@ TEST(a_chain_longer_than_the_whole_index_is_stored_in_part)
     CHECK(held >= 16 && held < 1000);
     chain_store(index, 0, &b);
     CHECK_EQ(chain_match(index, 0, &b), held);
-    CHECK_EQ(chain_match(index, 0, &a), 0);
+    CHECK(chain_match(index, 0, &a) < held / 2);
     prefix_index_destroy(&index);
 }
 

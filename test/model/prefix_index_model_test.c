@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The index against a twin that has a flag for every block and backend, and its readers against its
+// writer.
+
+#include "base/rng.h"
+#include "prefix/prefix_index.h"
+#include "test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+// In operations.  Sanitizers are ten times slower.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { scale = 1 };
+#elif defined(SLOW_CHECKS)
+enum { scale = 8 };
+#else
+enum { scale = 40 };
+#endif
+
+enum { length_max = 128, chain_count_max = 400, block_count_max = 30000, unit = 16 };
+
+// Blocks are numbered; block_keys has their keys.  Chains branch off each other.
+struct forest {
+    struct rng rng;
+    uint32_t chain_count;
+    uint32_t block_count;
+    uint32_t lengths[chain_count_max];
+    uint32_t blocks[chain_count_max][length_max];
+    uint64_t keys[chain_count_max][length_max];
+};
+
+// With a `step` of 16 chains branch and end only where runs do.
+static void grow(struct forest *forest, uint64_t seed, uint32_t chain_count, uint32_t step)
+{
+    forest->rng = (struct rng){.state = seed};
+    forest->chain_count = chain_count;
+    forest->block_count = 0;
+    for (uint32_t i = 0; i < chain_count; i++) {
+        uint32_t length = step * (1 + rng_below(&forest->rng, length_max / step));
+        uint32_t shared = 0;
+        if (i > 0 && rng_below(&forest->rng, 4) != 0) {
+            uint32_t other = rng_below(&forest->rng, i);
+            uint32_t most = forest->lengths[other] < length ? forest->lengths[other] : length;
+            shared = step * rng_below(&forest->rng, most / step + 1);
+            memcpy(forest->blocks[i], forest->blocks[other], shared * sizeof(uint32_t));
+            memcpy(forest->keys[i], forest->keys[other], shared * sizeof(uint64_t));
+        }
+        forest->lengths[i] = length;
+        for (uint32_t k = shared; k < length; k++) {
+            ASSERT(forest->block_count < block_count_max);
+            forest->blocks[i][k] = forest->block_count++;
+            forest->keys[i][k] = rng_next(&forest->rng);
+        }
+    }
+}
+
+// What the header promises, in the plainest way.  Touches are kept for units of 16 blocks, which are
+// runs where chains branch at multiples of 16 only.
+struct twin {
+    uint32_t backend_count;
+    uint32_t ttl_s;
+    bool *held; // [backend][block]
+    bool *confirmed;
+    uint32_t *touch; // [backend][unit], named by its first block
+    uint32_t *seconds;
+    uint32_t clock[256];
+    uint32_t floor[256];
+    uint32_t capacity[256];
+};
+
+static void twin_make(struct twin *twin, uint32_t backend_count, uint32_t ttl_s)
+{
+    size_t count = (size_t)backend_count * block_count_max;
+    *twin = (struct twin){
+        .backend_count = backend_count,
+        .ttl_s = ttl_s,
+        .held = calloc(count, sizeof(bool)),
+        .confirmed = calloc(count, sizeof(bool)),
+        .touch = calloc(count, sizeof(uint32_t)),
+        .seconds = calloc(count, sizeof(uint32_t)),
+    };
+    ASSERT(twin->held != NULL && twin->confirmed != NULL && twin->touch != NULL &&
+           twin->seconds != NULL);
+    for (uint32_t i = 0; i < backend_count; i++) {
+        twin->clock[i] = 1 << 29; // far from where it could wrap
+    }
+}
+
+static void twin_unmake(struct twin *twin)
+{
+    free(twin->held);
+    free(twin->confirmed);
+    free(twin->touch);
+    free(twin->seconds);
+}
+
+static bool twin_believes(const struct twin *twin, uint32_t backend, uint32_t first_block,
+                          uint32_t now_s)
+{
+    size_t at = (size_t)backend * block_count_max + first_block;
+    uint32_t age = twin->clock[backend] - twin->touch[at];
+    uint32_t capacity = twin->capacity[backend];
+    return age < twin->clock[backend] - twin->floor[backend] && (capacity == 0 || age < capacity) &&
+           (twin->ttl_s == 0 || now_s - twin->seconds[at] < twin->ttl_s);
+}
+
+static void twin_store(struct twin *twin, uint32_t backend, bool is_confirmed,
+                       const uint32_t *blocks, uint32_t count, uint32_t now_s)
+{
+    size_t base = (size_t)backend * block_count_max;
+    uint32_t fresh = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t at = base + blocks[i];
+        if (!twin_believes(twin, backend, blocks[i / unit * unit], now_s)) {
+            twin->held[at] = false;
+            twin->confirmed[at] = false;
+        }
+        fresh += !twin->held[at];
+        twin->held[at] = true;
+        twin->confirmed[at] |= is_confirmed;
+    }
+    twin->clock[backend] += fresh;
+    for (uint32_t i = 0; i < count; i += unit) {
+        uint32_t room = twin->clock[backend] - twin->floor[backend];
+        uint32_t age = room == 0 ? 0 : i < room - 1 ? i : room - 1;
+        twin->touch[base + blocks[i]] = twin->clock[backend] - age;
+        twin->seconds[base + blocks[i]] = now_s;
+    }
+}
+
+static void twin_drop(struct twin *twin, uint32_t backend, bool also_confirmed,
+                      const uint32_t *blocks, uint32_t count, uint32_t from)
+{
+    for (uint32_t i = from; i < count; i++) {
+        size_t at = (size_t)backend * block_count_max + blocks[i];
+        if (also_confirmed || !twin->confirmed[at]) {
+            twin->held[at] = false;
+            twin->confirmed[at] = false;
+        }
+    }
+}
+
+static void twin_forget(struct twin *twin, uint32_t backend)
+{
+    memset(twin->held + (size_t)backend * block_count_max, 0, block_count_max);
+    memset(twin->confirmed + (size_t)backend * block_count_max, 0, block_count_max);
+}
+
+static struct prefix_hit twin_match(const struct twin *twin, uint32_t backend,
+                                    const uint32_t *blocks, uint32_t count, uint32_t now_s)
+{
+    struct prefix_hit hit = {.backend = backend};
+    size_t base = (size_t)backend * block_count_max;
+    while (hit.blocks < count && twin->held[base + blocks[hit.blocks]]) {
+        uint32_t first = blocks[hit.blocks / unit * unit];
+        if (!twin_believes(twin, backend, first, now_s)) {
+            break;
+        }
+        uint32_t age = twin->clock[backend] - twin->touch[base + first];
+        hit.age = age > hit.age ? age : hit.age;
+        hit.blocks++;
+    }
+    return hit;
+}
+
+// One index, its twin, and what they are asked.
+struct scene {
+    struct forest forest;
+    struct twin twin;
+    struct prefix_index *index;
+    struct rng rng;
+    uint32_t step;
+    uint32_t now_s;
+    bool is_exact; // the ages as well
+};
+
+static struct scene scene;
+
+static void scene_make(uint32_t backend_count, uint32_t chain_count, uint32_t step, size_t memory,
+                       uint32_t ttl_s)
+{
+    grow(&scene.forest, backend_count + step, chain_count, step);
+    twin_make(&scene.twin, backend_count, ttl_s);
+    scene.index = prefix_index_create(&(struct prefix_limits){
+        .memory = memory, .backend_count_max = backend_count, .ttl_s = ttl_s});
+    scene.rng = (struct rng){.state = 17 * backend_count + step};
+    scene.step = step;
+    scene.now_s = 1000;
+}
+
+static void scene_unmake(void)
+{
+    prefix_index_destroy(&scene.index);
+    twin_unmake(&scene.twin);
+}
+
+// What the index says of a chain, by backend.
+static void ask(uint32_t chain, uint32_t count, struct prefix_hit *by_backend)
+{
+    struct prefix_hit hits[256];
+    memset(by_backend, 0, 256 * sizeof(*by_backend));
+    uint32_t hit_count =
+        prefix_index_match(scene.index, scene.forest.keys[chain], count, scene.now_s, hits, 256);
+    for (uint32_t i = 0; i < hit_count; i++) {
+        ASSERT(hits[i].blocks > 0 && by_backend[hits[i].backend].blocks == 0);
+        by_backend[hits[i].backend] = hits[i];
+    }
+}
+
+static bool same_answer(uint32_t chain)
+{
+    struct prefix_hit ours[256];
+    uint32_t count = 1 + rng_below(&scene.rng, scene.forest.lengths[chain]);
+    ask(chain, count, ours);
+    for (uint32_t i = 0; i < scene.twin.backend_count; i++) {
+        struct prefix_hit hit =
+            twin_match(&scene.twin, i, scene.forest.blocks[chain], count, scene.now_s);
+        if (hit.blocks != ours[i].blocks || (scene.is_exact && hit.age != ours[i].age)) {
+            printf("# backend %u chain %u: %u blocks of age %u, expected %u of age %u\n", i, chain,
+                   ours[i].blocks, ours[i].age, hit.blocks, hit.age);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void store_some(uint32_t backend, uint32_t chain, uint32_t count, bool is_confirmed)
+{
+    prefix_index_store(scene.index, backend, is_confirmed ? PREFIX_CONFIRMED : PREFIX_PREDICTED,
+                       scene.forest.keys[chain], count, scene.now_s);
+    twin_store(&scene.twin, backend, is_confirmed, scene.forest.blocks[chain], count, scene.now_s);
+}
+
+static void drop_some(uint32_t backend, uint32_t chain, bool also_confirmed)
+{
+    uint32_t count = 1 + rng_below(&scene.rng, scene.forest.lengths[chain]);
+    uint32_t from = rng_below(&scene.rng, count);
+    prefix_index_drop(scene.index, backend, also_confirmed ? PREFIX_CONFIRMED : PREFIX_PREDICTED,
+                      scene.forest.keys[chain], count, from);
+    twin_drop(&scene.twin, backend, also_confirmed, scene.forest.blocks[chain], count, from);
+}
+
+// Returns the chain that was in play.
+static uint32_t play(void)
+{
+    uint32_t backend = rng_below(&scene.rng, scene.twin.backend_count);
+    uint32_t chain = rng_below(&scene.rng, scene.forest.chain_count);
+    uint32_t dice = rng_below(&scene.rng, 1000);
+    bool coin = dice % 2 == 0;
+    if (dice < 500) {
+        uint32_t most = scene.forest.lengths[chain] / scene.step;
+        store_some(backend, chain, scene.step * (1 + rng_below(&scene.rng, most)), coin);
+    } else if (dice < 995) {
+        drop_some(backend, chain, coin);
+    } else {
+        prefix_index_forget(scene.index, backend);
+        twin_forget(&scene.twin, backend);
+    }
+    return chain;
+}
+
+static bool play_many(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t chain = play();
+        uint32_t other = rng_below(&scene.rng, scene.forest.chain_count);
+        if (!same_answer(i % 2 == 0 ? chain : other)) {
+            printf("# in operation %u\n", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+TEST(with_few_backends_the_index_says_what_its_twin_says)
+{
+    scene_make(6, 300, 1, 16 << 20, 0);
+    CHECK(play_many(90000 * scale));
+    scene_unmake();
+}
+
+TEST(with_many_backends_the_index_says_what_its_twin_says)
+{
+    scene_make(250, 40, 1, 64 << 20, 0);
+    CHECK(play_many(2500 * scale));
+    scene_unmake();
+}
+
+TEST(with_one_hot_chain_the_index_says_what_its_twin_says)
+{
+    scene_make(250, 2, 1, 64 << 20, 0);
+    CHECK(play_many(2500 * scale));
+    scene_unmake();
+}
+
+// Also capacities, ages and times.
+static void play_belief(void)
+{
+    struct twin *twin = &scene.twin;
+    uint32_t backend = rng_below(&scene.rng, twin->backend_count);
+    switch (rng_below(&scene.rng, 40)) {
+    case 0:
+        twin->capacity[backend] = rng_below(&scene.rng, 4) == 0 ? 0 : rng_below(&scene.rng, 3000);
+        prefix_index_set_capacity(scene.index, backend, twin->capacity[backend]);
+        break;
+    case 1: {
+        uint32_t age = rng_below(&scene.rng, 2000);
+        if (age < twin->clock[backend] - twin->floor[backend]) {
+            twin->floor[backend] = twin->clock[backend] - age;
+        }
+        prefix_index_forget_older(scene.index, backend, age);
+        break;
+    }
+    case 2:
+    case 3:
+    case 4:
+        scene.now_s += rng_below(&scene.rng, 4);
+        break;
+    default:
+        play();
+    }
+}
+
+static bool play_belief_many(uint32_t count)
+{
+    scene.is_exact = true;
+    bool is_good = true;
+    for (uint32_t i = 0; is_good && i < count; i++) {
+        play_belief();
+        is_good = same_answer(rng_below(&scene.rng, scene.forest.chain_count));
+    }
+    scene.is_exact = false;
+    return is_good;
+}
+
+TEST(what_is_believed_is_what_the_twin_believes)
+{
+    scene_make(8, 200, unit, 16 << 20, 0);
+    CHECK(play_belief_many(40000 * scale));
+    scene_unmake();
+}
+
+TEST(with_a_ttl_what_is_believed_is_what_the_twin_believes)
+{
+    scene_make(8, 200, unit, 16 << 20, 40);
+    CHECK(play_belief_many(40000 * scale));
+    struct prefix_usage usage;
+    prefix_index_usage(scene.index, &usage);
+    CHECK(usage.expiries > 100);
+    CHECK_EQ(usage.evictions, 0);
+    scene_unmake();
+}
+
+// A full index forgets, but never what was stored lately, and never says more than was stored.
+enum { recent_count = 8 };
+
+static bool play_full(uint32_t count)
+{
+    uint32_t recent[recent_count] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t chain = play();
+        recent[i % recent_count] = chain;
+        struct prefix_hit ours[256];
+        uint32_t length = scene.forest.lengths[chain];
+        // Stored by all, so that it is recent; then the twin is right about each holder of it, as far as
+        // the index has not evicted it before.
+        for (uint32_t b = 0; b < scene.twin.backend_count && i % 4 == 0; b++) {
+            store_some(b, chain, length, true);
+        }
+        ask(chain, length, ours);
+        for (uint32_t b = 0; b < scene.twin.backend_count; b++) {
+            struct prefix_hit hit =
+                twin_match(&scene.twin, b, scene.forest.blocks[chain], length, scene.now_s);
+            if (ours[b].blocks > hit.blocks || (i % 4 == 0 && ours[b].blocks != length)) {
+                printf("# operation %u, backend %u: %u blocks, expected %u\n", i, b, ours[b].blocks,
+                       hit.blocks);
+                return false;
+            }
+        }
+        // What all held whole, a few operations ago: dropped or forgotten since as the twin knows, but
+        // not evicted.
+        if (i % 4 == 3) {
+            chain = recent[(i - 3) % recent_count];
+            length = scene.forest.lengths[chain];
+            ask(chain, length, ours);
+            for (uint32_t b = 0; b < scene.twin.backend_count; b++) {
+                struct prefix_hit hit =
+                    twin_match(&scene.twin, b, scene.forest.blocks[chain], length, scene.now_s);
+                if (ours[b].blocks != hit.blocks) {
+                    printf("# operation %u, backend %u lost %u blocks to %u\n", i, b, hit.blocks,
+                           ours[b].blocks);
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+TEST(a_full_index_never_says_too_much_and_keeps_what_is_recent)
+{
+    scene_make(5, 300, 1, 48 << 10, 0);
+    CHECK(play_full(20000 * scale));
+    struct prefix_usage usage;
+    prefix_index_usage(scene.index, &usage);
+    CHECK(usage.evictions > 10000);
+    CHECK(usage.memory <= 48 << 10);
+    scene_unmake();
+}
+
+// One writer, three readers.  The first chains are stored by the first two backends before readers
+// start, and these two are left alone from then on; others store the same chains, branch off them,
+// drop, are forgotten, and fill the index so that runs are evicted and their memory used again.
+enum {
+    stable_chains = 8,
+    stable_backends = 2,
+    reader_count = 3,
+    churn_backends = 120,
+};
+
+struct race {
+    struct forest forest;
+    struct prefix_index *index;
+    _Atomic bool is_over;
+    _Atomic uint64_t matches;
+    _Atomic uint64_t short_stable; // must stay 0
+    _Atomic uint64_t impossible;   // must stay 0
+    uint64_t evicted;              // stable ones that the writer itself misses: must stay 0
+};
+
+static struct race race;
+
+// Chain c is stored by backends that have c's parity and by nobody else, the stable ones apart.
+static bool may_store(uint32_t backend, uint32_t chain)
+{
+    return chain < stable_chains || backend % 2 == chain % 2;
+}
+
+// False: a stable holder is missing, or does not hold all.
+static bool check_answer(uint32_t chain)
+{
+    struct prefix_hit hits[256];
+    uint32_t length = race.forest.lengths[chain];
+    uint32_t count = prefix_index_match(race.index, race.forest.keys[chain], length, 0, hits, 256);
+    uint32_t stable_found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t backend = hits[i].backend;
+        if (backend < stable_backends) {
+            stable_found += chain < stable_chains && hits[i].blocks == length;
+            continue;
+        }
+        // Of its last block no other chain has the key: branches are made of the stable ones only.
+        if (backend >= churn_backends || hits[i].blocks > length ||
+            (hits[i].blocks == length && !may_store(backend, chain))) {
+            atomic_fetch_add(&race.impossible, 1);
+        }
+    }
+    return chain >= stable_chains || stable_found == stable_backends;
+}
+
+static void *read_always(void *owner)
+{
+    struct rng rng = *(const struct rng *)owner;
+    uint64_t matches = 0;
+    while (!atomic_load_explicit(&race.is_over, memory_order_relaxed)) {
+        uint32_t chain = rng_below(&rng, 2) == 0 ? rng_below(&rng, stable_chains)
+                                                 : rng_below(&rng, race.forest.chain_count);
+        if (!check_answer(chain)) {
+            atomic_fetch_add(&race.short_stable, 1);
+        }
+        matches++;
+    }
+    atomic_fetch_add(&race.matches, matches);
+    return NULL;
+}
+
+static void race_forest(void)
+{
+    struct forest *forest = &race.forest;
+    forest->rng = (struct rng){.state = 99};
+    forest->chain_count = chain_count_max;
+    for (uint32_t i = 0; i < chain_count_max; i++) {
+        uint32_t length = 20 + rng_below(&forest->rng, 80);
+        forest->lengths[i] = length;
+        uint32_t shared = 0;
+        if (i >= stable_chains) {
+            uint32_t other = rng_below(&forest->rng, stable_chains);
+            uint32_t most = forest->lengths[other] < length ? forest->lengths[other] : length;
+            shared = rng_below(&forest->rng, most);
+            memcpy(forest->keys[i], forest->keys[other], shared * sizeof(uint64_t));
+        }
+        for (uint32_t k = shared; k < length; k++) {
+            forest->keys[i][k] = rng_next(&forest->rng);
+        }
+    }
+}
+
+static void churn(struct rng *rng, uint32_t backend)
+{
+    uint32_t dice = rng_below(rng, 120);
+    if (dice >= 100) { // never seen again; fills the index
+        uint64_t fresh[40];
+        for (uint32_t i = 0; i < ARRAY_COUNT(fresh); i++) {
+            fresh[i] = rng_next(rng);
+        }
+        prefix_index_store(race.index, backend, PREFIX_CONFIRMED, fresh, ARRAY_COUNT(fresh), 0);
+        return;
+    }
+    uint32_t chain = dice < 30 ? rng_below(rng, stable_chains) : rng_below(rng, chain_count_max);
+    uint32_t length = race.forest.lengths[chain];
+    const uint64_t *keys = race.forest.keys[chain];
+    if (dice < 60 && may_store(backend, chain)) {
+        prefix_index_store(race.index, backend, PREFIX_CONFIRMED, keys, length, 0);
+    } else if (dice < 98) {
+        prefix_index_drop(race.index, backend, PREFIX_CONFIRMED, keys, length,
+                          rng_below(rng, length));
+    } else {
+        prefix_index_forget(race.index, backend);
+    }
+}
+
+TEST(what_nobody_changes_is_always_found_while_a_writer_changes_the_rest)
+{
+    race_forest();
+    race.index = prefix_index_create(
+        &(struct prefix_limits){.memory = 2 << 20, .backend_count_max = churn_backends});
+    for (uint32_t i = 0; i < stable_chains * stable_backends; i++) {
+        uint32_t chain = i / stable_backends;
+        prefix_index_store(race.index, i % stable_backends, PREFIX_CONFIRMED,
+                           race.forest.keys[chain], race.forest.lengths[chain], 0);
+    }
+    pthread_t readers[reader_count];
+    struct rng seeds[reader_count];
+    for (uint32_t i = 0; i < reader_count; i++) {
+        seeds[i] = (struct rng){.state = i};
+        CHECK_EQ(pthread_create(&readers[i], NULL, read_always, &seeds[i]), 0);
+    }
+    struct rng rng = {.state = 5};
+    for (uint32_t i = 0; i < 5000 * scale; i++) {
+        uint32_t span = churn_backends - stable_backends;
+        churn(&rng, stable_backends + rng_below(&rng, span));
+        if (i % 50 == 0) { // so that they are not evicted; and not by the stable backends
+            for (uint32_t c = 0; c < stable_chains; c++) {
+                race.evicted += !check_answer(c);
+                prefix_index_store(race.index, stable_backends, PREFIX_CONFIRMED,
+                                   race.forest.keys[c], race.forest.lengths[c], 0);
+            }
+        }
+    }
+    atomic_store(&race.is_over, true);
+    for (uint32_t i = 0; i < reader_count; i++) {
+        CHECK_EQ(pthread_join(readers[i], NULL), 0);
+    }
+    struct prefix_usage usage;
+    prefix_index_usage(race.index, &usage);
+    printf("# %" PRIu64 " matches, %" PRIu64 " evictions\n", (uint64_t)race.matches,
+           usage.evictions);
+    CHECK(race.matches > 1000);
+    CHECK(usage.evictions > 1000);
+    CHECK_EQ(race.evicted, 0);
+    CHECK_EQ(race.impossible, 0);
+    CHECK_EQ(race.short_stable, 0);
+    prefix_index_destroy(&race.index);
+}
