@@ -16,7 +16,7 @@
 struct answer_usage {
     bool has_prompt_tokens;
     bool has_cached_tokens; // a number was given: null and absent are not zero
-    uint64_t prompt_tokens;
+    uint64_t prompt_tokens; // cached ones included
     uint64_t cached_tokens;
     uint64_t completion_tokens;
 };
@@ -30,7 +30,8 @@ struct answer_event {
 };
 
 // `data` is the data of one server-sent event, `chain` NULL or what the answer's text extends: it has
-// passed prompt_begin_answer.  Only the first choice's text counts.
+// passed prompt_begin_answer where the API has turns, which completions and generate have not.  Only
+// the first choice's text counts, and none of a stream of generate, which repeats itself.
 void answer_read_event(enum prompt_api api, struct slice data, struct prefix_chain *chain,
                        struct answer_event *out);
 

@@ -288,6 +288,9 @@ TEST(tool_calls_follow_the_text_each_with_its_name_first)
                   said_begin(&whole));
     CHECK(event.has_output);
     CHECK(said_same(&whole, &expected));
+    read_event(PROMPT_CHAT, DELTA_CALL("{\"function\":{\"arguments\":[1, 2]}}"), &whole.chain);
+    prefix_chain_add(chain, slice_str("[1, 2]"));
+    CHECK(said_same(&whole, &expected));
 }
 
 static const char *const responses[] = {
@@ -736,4 +739,94 @@ TEST(nesting_without_end_says_nothing)
     struct answer_event event = read_event(PROMPT_CHAT, deep, said_begin(&said));
     CHECK(is_nothing(&event));
     CHECK_EQ(said.chain.size, 0);
+}
+
+// The prompt of a request, and of a chat also what comes before its answer.
+static void hash_request(enum prompt_api api, const char *body, bool is_answered, struct said *out)
+{
+    struct prompt_reader *reader = prompt_reader_create();
+    struct prompt prompt;
+    ASSERT(reader != NULL);
+    prompt_read(reader, api, slice_str(body), &prompt);
+    prompt_hash(reader, &prompt, said_begin(out));
+    if (is_answered && api != PROMPT_COMPLETION && api != PROMPT_GENERATE) {
+        prompt_begin_answer(&out->chain);
+    }
+    prompt_reader_destroy(&reader);
+}
+
+// Whether the next request begins with all of the last one and its answer.
+static bool is_continued(enum prompt_api api, const char *next, const struct said *last)
+{
+    struct said said;
+    hash_request(api, next, false, &said);
+    return said.chain.key_count == 0 && said.chain.pending > last->chain.pending &&
+           memcmp(said.chain.block, last->chain.block, last->chain.pending) == 0;
+}
+
+TEST(the_next_request_of_a_chat_begins_with_the_answer)
+{
+    struct said said;
+    hash_request(PROMPT_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", true,
+                 &said);
+    read_stream(PROMPT_CHAT, vllm_chat, ARRAY_COUNT(vllm_chat), &said.chain);
+    CHECK(is_continued(PROMPT_CHAT,
+                       "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+                       "{\"content\":\"Gr\xc3\xbc\\u00df Gott\\n\",\"role\":\"assistant\"},"
+                       "{\"role\":\"user\",\"content\":\"And?\"}]}",
+                       &said));
+    CHECK(!is_continued(PROMPT_CHAT,
+                        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+                        "{\"content\":\"Gr\xc3\xbc\\u00df Gott!\",\"role\":\"assistant\"},"
+                        "{\"role\":\"user\",\"content\":\"And?\"}]}",
+                        &said));
+
+    hash_request(PROMPT_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", true,
+                 &said);
+    read_event(PROMPT_CHAT,
+               DELTA_CALL("{\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\"\"}}"),
+               &said.chain);
+    read_event(PROMPT_CHAT, DELTA_CALL("{\"function\":{\"arguments\":\":1}\"}}"), &said.chain);
+    CHECK(is_continued(PROMPT_CHAT,
+                       "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+                       "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\","
+                       "\"type\":\"function\",\"function\":{\"name\":\"f\","
+                       "\"arguments\":\"{\\\"a\\\":1}\"}}]},"
+                       "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"2\"}]}",
+                       &said));
+}
+
+TEST(the_next_request_of_the_other_apis_begins_with_the_answer_too)
+{
+    struct said said;
+    hash_request(PROMPT_COMPLETION, "{\"prompt\":\"Once\"}", true, &said);
+    read_event(PROMPT_COMPLETION, "{\"choices\":[{\"text\":\" upon\"}]}", &said.chain);
+    CHECK(is_continued(PROMPT_COMPLETION, "{\"prompt\":\"Once upon a\"}", &said));
+
+    hash_request(PROMPT_GENERATE, "{\"text\":\"Once\"}", true, &said);
+    read_body(PROMPT_GENERATE, "{\"text\":\" upon\"}", &said.chain);
+    CHECK(is_continued(PROMPT_GENERATE, "{\"text\":\"Once upon a\"}", &said));
+
+    hash_request(PROMPT_RESPONSES, "{\"input\":\"Hi\"}", true, &said);
+    read_stream(PROMPT_RESPONSES, responses, ARRAY_COUNT(responses), &said.chain);
+    CHECK(is_continued(
+        PROMPT_RESPONSES,
+        "{\"input\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"type\":\"message\","
+        "\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\","
+        "\"text\":\"Hello\"}]},{\"type\":\"function_call\",\"name\":\"get_time\","
+        "\"call_id\":\"call_1\",\"arguments\":\"{\\\"a\\\":1}\"},"
+        "{\"type\":\"function_call_output\",\"call_id\":\"call_1\",\"output\":\"2\"}]}",
+        &said));
+
+    hash_request(PROMPT_MESSAGES, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", true,
+                 &said);
+    read_stream(PROMPT_MESSAGES, messages, ARRAY_COUNT(messages), &said.chain);
+    CHECK(
+        is_continued(PROMPT_MESSAGES,
+                     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+                     "{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"Hello\"},"
+                     "{\"type\":\"tool_use\",\"id\":\"toolu_1\",\"name\":\"get_time\","
+                     "\"input\":{\"a\":1}}]},{\"role\":\"user\",\"content\":[{\"type\":"
+                     "\"tool_result\",\"tool_use_id\":\"toolu_1\",\"content\":\"2\"}]}]}",
+                     &said));
 }
