@@ -193,18 +193,32 @@ static void system_read(struct prompt_walk *walk,
     prompt_system_read(walk, value, &walk->reader->system);
 }
 
+// Prompts have thousands of them, and almost all have fewer digits than would need counting.
+static bool is_id(const struct json_value *value)
+{
+    uint64_t id = 0;
+    uint8_t strange = 0;
+
+    if (value->raw.size > 9) {
+        return json_uint(value, &id) && id <= UINT32_MAX;
+    }
+    for (size_t i = 0; i < value->raw.size; i++) {
+        strange |= (uint8_t)(value->raw.bytes[i] - '0') > 9;
+    }
+    return value->kind == JSON_NUMBER && !strange;
+}
+
 // Ids up to the end of the array; the cursor has just handed out the first, `item`.  False when one of
 // them is no id.
 static bool ids_read(struct prompt_walk *walk, struct json_item *item, struct source *source)
 {
     const uint8_t *begin = item->value.raw.bytes;
-    const uint8_t *end = begin;
+    const uint8_t *end = NULL;
     bool good = true;
     uint64_t count = 0;
 
     do {
-        uint64_t id = 0;
-        good = good && json_uint(&item->value, &id) && id <= UINT32_MAX;
+        good = good && is_id(&item->value);
         end = item->value.raw.bytes + item->value.raw.size;
         count++;
     } while (json_next(&walk->json, item));
@@ -442,7 +456,6 @@ static void conversation_form(struct prompt_reader *reader, struct prompt *out)
     note_tools(reader, FIELD_TOOLS, whole);
     note_tools(reader, FIELD_FUNCTIONS, whole);
     prompt_join(&reader->pieces, whole, &reader->system);
-    out->turns = reader->turns.answers;
     out->history_size = out->turns > 0 ? whole->size + reader->turns.history_size : 0;
     prompt_join(&reader->pieces, whole, &reader->turns.list);
     out->text_size = whole->size;
@@ -454,6 +467,7 @@ static void form_resolve(struct prompt_reader *reader, struct prompt *out)
     // Ids stand for the whole prompt, whatever else is there to set stop words by.
     const struct source *source = reader->ids.given ? &reader->ids : &reader->text;
 
+    out->turns = reader->turns.answers;
     out->sequences = sequences_of(reader, source->given ? source->prompt_count : 1);
     if (source->given) {
         bool misplaced = reader->ids.given && source->form == PROMPT_TEXT;

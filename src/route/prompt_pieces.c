@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Most text is hashed where it lies.  Text with escapes goes through a small buffer, except for the
-// long stretches between them.
+// Long text is hashed where it lies.  What is short, and text with escapes, is gathered in a small
+// buffer first: messages of code have an escape every ten bytes.
 
 #include "base/base.h"
 #include "base/hash.h"
 #include "route/prompt.h"
 #include "route/prompt_internal.h"
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 enum encoding { AS_STRING, AS_IS, AS_HASH, AS_TOKENS };
 
@@ -98,110 +102,201 @@ static size_t unescape(const uint8_t *at, const uint8_t *end, uint8_t *out, size
     return 12;
 }
 
+// How many bytes from `at` on are no backslash, copied to `out`, of which 16 more are overwritten.
+static size_t copy_plain(const uint8_t *at, size_t size, uint8_t *out)
+{
+    size_t done = 0;
+#ifdef __SSE2__
+    for (; size - done >= 16; done += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + done));
+        unsigned mask = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+        _mm_storeu_si128((__m128i *)(void *)(out + done), bytes);
+        if (mask != 0) {
+            return done + (size_t)__builtin_ctz(mask);
+        }
+    }
+#endif
+    for (; done < size && at[done] != '\\'; done++) {
+        out[done] = at[done];
+    }
+    return done;
+}
+
+// Passes over text in which no escape is but one of two bytes that are not both backslashes, and
+// counts these.
+static const uint8_t *count_short_escapes(const uint8_t *at, const uint8_t *end, uint64_t *count)
+{
+#ifdef __SSE2__
+    const __m128i backslash = _mm_set1_epi8('\\');
+    const __m128i letter_u = _mm_set1_epi8('u');
+    __m128i sums = _mm_setzero_si128(); // of each byte, no more than 255
+
+    for (int i = 0; i < 255 && end - at > 16; i++, at += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        __m128i next = _mm_loadu_si128((const __m128i *)(const void *)(at + 1));
+        __m128i found = _mm_cmpeq_epi8(bytes, backslash);
+        __m128i other = _mm_and_si128(
+            found, _mm_or_si128(_mm_cmpeq_epi8(next, backslash), _mm_cmpeq_epi8(next, letter_u)));
+        if (_mm_movemask_epi8(other) != 0) {
+            break;
+        }
+        sums = _mm_sub_epi8(sums, found);
+    }
+    __m128i halves = _mm_sad_epu8(sums, _mm_setzero_si128());
+    *count += (uint64_t)_mm_cvtsi128_si32(halves) + (uint64_t)_mm_extract_epi16(halves, 4);
+#else
+    (void)end;
+    (void)count;
+#endif
+    return at;
+}
+
 static uint64_t string_size(struct slice raw)
 {
     const uint8_t *end = raw.size > 0 ? raw.bytes + raw.size : raw.bytes;
-    uint64_t size = raw.size;
-
-    for (const uint8_t *at = find_backslash(raw.bytes, end); at < end;) {
-        if (end - at > 1 && at[1] != 'u') { // by far the most, and all alike
-            size -= 1;
-            at += 2;
-        } else {
-            uint8_t scratch[6];
-            size_t written = 0;
-            size_t read = unescape(at, end, scratch, &written);
-            size -= read - written;
-            at += read;
-        }
-        if (at < end && *at != '\\') {
-            at = find_backslash(at, end);
-        }
-    }
-    return size;
-}
-
-void prompt_add_string(struct prefix_chain *chain, struct slice raw)
-{
-    uint8_t buffer[1024];
-    size_t used = 0;
-    const uint8_t *end = raw.size > 0 ? raw.bytes + raw.size : raw.bytes;
-    const uint8_t *at = raw.bytes;
+    const uint8_t *at = find_backslash(raw.bytes, end);
+    uint64_t saved = 0;
 
     while (at < end) {
-        if (*at == '\\') {
-            size_t written = 0;
-            at += unescape(at, end, buffer + used, &written);
-            used += written;
-        } else {
-            const uint8_t *stop = find_backslash(at, end);
-            size_t size = (size_t)(stop - at);
-            if (size < sizeof(buffer) / 4) {
-                memcpy(buffer + used, at, size);
-                used += size;
-            } else {
-                prefix_chain_add(chain, slice_of(buffer, used));
-                prefix_chain_add(chain, slice_of(at, size));
-                used = 0;
-            }
-            at = stop;
-        }
-        // Room for another short stretch or escape.
-        if (used > sizeof(buffer) - sizeof(buffer) / 4) {
-            prefix_chain_add(chain, slice_of(buffer, used));
-            used = 0;
+        uint8_t scratch[6];
+        size_t written = 0;
+        // The last 16 bytes may begin with what the last escape has left, which is no backslash.
+        at = count_short_escapes(at, end, &saved);
+        at = find_backslash(at, end);
+        while (at < end && *at == '\\') {
+            size_t read = unescape(at, end, scratch, &written);
+            saved += read - written;
+            at += read;
         }
     }
-    prefix_chain_add(chain, slice_of(buffer, used));
+    return raw.size - saved;
 }
 
-static void add_mark(struct prefix_chain *chain, enum prompt_mark mark)
+// Gathers what is short, so that the chain is called for long stretches only.
+enum { gather_size = 1024, gather_slack = 32, direct_size = 256 };
+struct gatherer {
+    struct prefix_chain *chain;
+    size_t used;
+    uint8_t bytes[gather_size + gather_slack];
+};
+
+static void gather_flush(struct gatherer *gatherer)
+{
+    prefix_chain_add(gatherer->chain, slice_of(gatherer->bytes, gatherer->used));
+    gatherer->used = 0;
+}
+
+static void gather(struct gatherer *gatherer, struct slice bytes)
+{
+    if (bytes.size >= direct_size) {
+        gather_flush(gatherer);
+        prefix_chain_add(gatherer->chain, bytes);
+        return;
+    }
+    if (bytes.size > gather_size - gatherer->used) {
+        gather_flush(gatherer);
+    }
+    if (bytes.size > 0) {
+        memcpy(gatherer->bytes + gatherer->used, bytes.bytes, bytes.size);
+        gatherer->used += bytes.size;
+    }
+}
+
+static void gather_string(struct gatherer *gatherer, struct slice raw)
+{
+    const uint8_t *end = raw.size > 0 ? raw.bytes + raw.size : raw.bytes;
+    const uint8_t *at = find_backslash(raw.bytes, end);
+
+    gather(gatherer, slice_of(raw.bytes, (size_t)(at - raw.bytes)));
+    while (at < end) {
+        size_t written = 0;
+        if (gatherer->used > gather_size - direct_size) {
+            gather_flush(gatherer);
+        }
+        at += unescape(at, end, gatherer->bytes + gatherer->used, &written);
+        gatherer->used += written;
+        if (at < end && *at == '\\') {
+            continue; // scripts other than Latin come as nothing but escapes
+        }
+        size_t ahead = (size_t)(end - at) < direct_size ? (size_t)(end - at) : direct_size;
+        size_t plain = copy_plain(at, ahead, gatherer->bytes + gatherer->used);
+        if (plain == direct_size) { // and maybe much more, which need not be copied
+            const uint8_t *stop = find_backslash(at, end);
+            gather(gatherer, slice_of(at, (size_t)(stop - at)));
+            at = stop;
+        } else {
+            gatherer->used += plain;
+            at += plain;
+        }
+    }
+}
+
+static void gather_mark(struct gatherer *gatherer, enum prompt_mark mark)
 {
     uint8_t byte = (uint8_t)mark;
     if (mark != MARK_NONE) {
-        prefix_chain_add(chain, slice_of(&byte, 1));
+        gather(gatherer, slice_of(&byte, 1));
     }
 }
 
-static void add_hash(struct prefix_chain *chain, struct slice raw)
+static void gather_hash(struct gatherer *gatherer, struct slice raw)
 {
     uint64_t hash = hash_bytes(raw, 0);
-    prefix_chain_add(chain, slice_of(&hash, sizeof(hash)));
+    gather(gatherer, slice_of(&hash, sizeof(hash)));
 }
 
 // Whoever noted them has seen that they fit.
-static void add_tokens(struct prefix_chain *chain, struct slice raw)
+static void gather_tokens(struct gatherer *gatherer, struct slice raw)
 {
-    for (size_t i = 0; i < raw.size; i++) {
-        uint32_t token = 0;
-        if (raw.bytes[i] < '0' || raw.bytes[i] > '9') {
+    const uint8_t *end = raw.bytes + raw.size;
+
+    for (const uint8_t *at = raw.bytes; at < end; at++) {
+        uint32_t digit = *at - (uint32_t)'0';
+        if (digit > 9) {
             continue;
         }
-        for (; i < raw.size && raw.bytes[i] >= '0' && raw.bytes[i] <= '9'; i++) {
-            token = token * 10 + (raw.bytes[i] - '0');
+        uint32_t token = digit;
+        for (at++; at < end && (digit = *at - (uint32_t)'0') <= 9; at++) {
+            token = token * 10 + digit;
         }
-        prefix_chain_add_token(chain, token);
+        uint8_t bytes[4] = {(uint8_t)token, (uint8_t)(token >> 8), (uint8_t)(token >> 16),
+                            (uint8_t)(token >> 24)};
+        gather(gatherer, slice_of(bytes, sizeof(bytes)));
     }
+}
+
+static void gather_piece(struct gatherer *gatherer, enum prompt_piece_kind kind, struct slice raw)
+{
+    gather_mark(gatherer, shapes[kind].before);
+    switch (shapes[kind].encoding) {
+    case AS_STRING:
+        gather_string(gatherer, raw);
+        break;
+    case AS_IS:
+        gather(gatherer, raw);
+        break;
+    case AS_HASH:
+        gather_hash(gatherer, raw);
+        break;
+    case AS_TOKENS:
+        gather_tokens(gatherer, raw);
+        break;
+    }
+    gather_mark(gatherer, shapes[kind].after);
 }
 
 static void add_piece(struct prefix_chain *chain, enum prompt_piece_kind kind, struct slice raw)
 {
-    add_mark(chain, shapes[kind].before);
-    switch (shapes[kind].encoding) {
-    case AS_STRING:
-        prompt_add_string(chain, raw);
-        break;
-    case AS_IS:
-        prefix_chain_add(chain, raw);
-        break;
-    case AS_HASH:
-        add_hash(chain, raw);
-        break;
-    case AS_TOKENS:
-        add_tokens(chain, raw);
-        break;
-    }
-    add_mark(chain, shapes[kind].after);
+    struct gatherer gatherer;
+    gatherer.chain = chain;
+    gatherer.used = 0;
+    gather_piece(&gatherer, kind, raw);
+    gather_flush(&gatherer);
+}
+
+void prompt_add_string(struct prefix_chain *chain, struct slice raw)
+{
+    add_piece(chain, PIECE_TEXT, raw);
 }
 
 // Tokens are counted apart.
@@ -262,9 +357,13 @@ void prompt_join(struct prompt_pieces *pieces, struct prompt_list *list,
 void prompt_hash_list(const struct prompt_pieces *pieces, const struct prompt_list *list,
                       struct prefix_chain *chain)
 {
+    struct gatherer gatherer;
+    gatherer.chain = chain;
+    gatherer.used = 0;
     for (uint32_t i = list->first; i != 0; i = pieces->all[i].next) {
-        add_piece(chain, pieces->all[i].kind, pieces->all[i].raw);
+        gather_piece(&gatherer, pieces->all[i].kind, pieces->all[i].raw);
     }
+    gather_flush(&gatherer);
 }
 
 void prompt_begin_answer(struct prefix_chain *chain)

@@ -9,8 +9,6 @@
 #include "route/prompt_internal.h"
 #include "test.h"
 
-#include <stdlib.h>
-
 // A block larger than what is added shows it.
 static struct slice bytes_of(const struct prefix_chain *chain)
 {
@@ -24,6 +22,14 @@ static struct prefix_chain chain_new(void)
     struct prefix_chain chain = {0};
     prefix_chain_begin(&chain, 0, prefix_block_size_max, keys, 1);
     return chain;
+}
+
+static struct prompt_pieces *pieces_new(void)
+{
+    static struct prompt_pieces pieces;
+    pieces.count = 0;
+    pieces.limit = prompt_piece_max;
+    return &pieces;
 }
 
 TEST(a_string_is_hashed_as_the_text_it_stands_for)
@@ -96,7 +102,7 @@ TEST(strings_agree_with_the_other_decoder_and_with_the_size_that_was_promised)
     static uint8_t space[1 << 17];
     static uint8_t decoded[1 << 17];
     static uint64_t keys[2][4096];
-    struct prompt_pieces *pieces = calloc(1, sizeof(*pieces));
+    struct prompt_pieces *pieces = pieces_new();
     struct rng rng = {.state = 4};
 
     for (int round = 0; round < 1000; round++) {
@@ -122,7 +128,6 @@ TEST(strings_agree_with_the_other_decoder_and_with_the_size_that_was_promised)
         prompt_note(pieces, &list, PIECE_TEXT, raw);
         CHECK_EQ(list.size, text.size);
     }
-    free(pieces);
 }
 
 TEST(marks_are_bytes_that_no_text_has)
@@ -152,12 +157,11 @@ TEST(an_answer_is_marked_as_a_turn_of_the_assistant_is)
 
 TEST(lists_join_in_order_and_empty_ones_do_not_matter)
 {
-    struct prompt_pieces *pieces = calloc(1, sizeof(*pieces));
+    struct prompt_pieces *pieces = pieces_new();
     struct prompt_list lists[5] = {0};
     static const char *const texts[] = {"", "b", "c", "", "d"};
     struct prompt_list whole = {0};
     struct prefix_chain chain = chain_new();
-    pieces->limit = prompt_piece_max;
 
     for (int i = 4; i >= 0; i--) {
         if (texts[i][0] != '\0') {
@@ -172,12 +176,11 @@ TEST(lists_join_in_order_and_empty_ones_do_not_matter)
     prompt_hash_list(pieces, &whole, &chain);
     CHECK(slice_is(bytes_of(&chain), "b.c.d.!"));
     CHECK_EQ(whole.size, chain.size);
-    free(pieces);
 }
 
 TEST(without_room_a_list_ends_and_its_size_does_not)
 {
-    struct prompt_pieces *pieces = calloc(1, sizeof(*pieces));
+    struct prompt_pieces *pieces = pieces_new();
     struct prompt_list head = {0};
     struct prompt_list tail = {0};
     struct prompt_list early = {0};
@@ -196,7 +199,6 @@ TEST(without_room_a_list_ends_and_its_size_does_not)
     CHECK_EQ(head.size, 7);
     prompt_hash_list(pieces, &head, &chain);
     CHECK(slice_is(bytes_of(&chain), "xxx"));
-    free(pieces);
 }
 
 TEST(a_member_is_found_by_its_name_however_it_is_written)

@@ -7,8 +7,6 @@
 #include "base/base.h"
 #include "route/prompt.h"
 
-#include <stdlib.h>
-
 enum { scene_key_max = 1 << 16 };
 
 struct scene {
@@ -18,19 +16,18 @@ struct scene {
     uint64_t keys[scene_key_max];
 };
 
-static inline struct scene *scene_new(void)
+// One of a few, which live as long as the program: a test may end anywhere.
+enum { scene_count = 4 };
+static inline struct scene *scene_of(uint32_t index)
 {
-    struct scene *scene = calloc(1, sizeof(*scene));
-    ASSERT(scene != NULL);
-    scene->reader = prompt_reader_create();
-    ASSERT(scene->reader != NULL);
+    static struct scene scenes[scene_count];
+    ASSERT(index < scene_count);
+    struct scene *scene = &scenes[index];
+    if (scene->reader == NULL) {
+        scene->reader = prompt_reader_create();
+        ASSERT(scene->reader != NULL);
+    }
     return scene;
-}
-
-static inline void scene_free(struct scene *scene)
-{
-    prompt_reader_destroy(&scene->reader);
-    free(scene);
 }
 
 static inline void scene_read_slice(struct scene *scene, enum prompt_api api, struct slice body)
@@ -63,8 +60,8 @@ static inline uint32_t scene_common(const struct scene *a, const struct scene *b
 // How many bytes at the beginning of two bodies' prompts are the same; -1: all, and no more in either.
 static inline int64_t bodies_common(enum prompt_api api, const char *first, const char *second)
 {
-    struct scene *a = scene_new();
-    struct scene *b = scene_new();
+    struct scene *a = scene_of(2);
+    struct scene *b = scene_of(3);
 
     scene_read(a, api, first);
     scene_read(b, api, second);
@@ -73,8 +70,6 @@ static inline int64_t bodies_common(enum prompt_api api, const char *first, cons
     if (a->chain.size == b->chain.size && common == (int64_t)a->chain.size) {
         common = -1;
     }
-    scene_free(a);
-    scene_free(b);
     return common;
 }
 

@@ -14,7 +14,10 @@ static const char *quoted(char *space, size_t size, const char *text)
     size_t used = strlen(text);
     ASSERT(used < size);
     for (size_t i = 0; i <= used; i++) {
-        space[i] = text[i] == '\'' ? '"' : text[i];
+        space[i] = text[i];
+        if (text[i] == '\'') {
+            space[i] = '"';
+        }
     }
     return space;
 }
@@ -131,7 +134,7 @@ TEST(prompts_differ_from_where_they_differ)
                  "{'messages':[{'role':'assistant','content':'f{}'}]}", 11);
 }
 
-TEST(images_and_sounds_count_by_what_they_are)
+TEST(how_an_image_is_given_does_not_matter)
 {
     static const char *const same[][2] = {
         {"{'messages':[{'role':'user','content':[{'type':'image_url','image_url':{'url':'u'}}]}]}",
@@ -144,22 +147,30 @@ TEST(images_and_sounds_count_by_what_they_are)
          "{'messages':[{'role':'user','content':[{'type':'image','source':{'data':'AAAA',"
          "'type':'base64'},'cache_control':{'type':'ephemeral'}}]}]}"},
     };
-    static const char *const bodies[] = {
-        "{'messages':[{'role':'user','content':[{'type':'image_url','image_url':{'url':'u'}}]}]}",
-        "{'messages':[{'role':'user','content':[{'type':'image_url','image_url':{'url':'v'}}]}]}",
-        "{'messages':[{'role':'user','content':[{'type':'input_audio','input_audio':"
-        "{'data':'AAAA','format':'wav'}}]}]}",
-        "{'messages':[{'role':'user','content':[{'type':'image','source':{'data':'AAAB'}}]}]}",
-        "{'messages':[{'role':'user','content':[{'type':'input_file','file_id':'f'}]}]}",
-        "{'messages':[{'role':'user','content':[{'type':'image_url','image_url':{'x':{}}}]}]}",
-    };
     for (size_t i = 0; i < ARRAY_COUNT(same); i++) {
         CHECK_SAME(PROMPT_CHAT, same[i][0], same[i][1]);
     }
-    for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
-        for (size_t k = 0; k < i; k++) {
-            CHECK_COMMON(PROMPT_CHAT, bodies[i], bodies[k], 7); // up to the mark
-        }
+}
+
+TEST(different_media_differ_from_their_mark_on)
+{
+    static const char *const parts[] = {
+        "{'type':'image_url','image_url':{'url':'u'}}",
+        "{'type':'image_url','image_url':{'url':'v'}}",
+        "{'type':'input_audio','input_audio':{'data':'AAAA','format':'wav'}}",
+        "{'type':'image','source':{'data':'AAAB'}}",
+        "{'type':'input_file','file_id':'f'}",
+        "{'type':'image_url','image_url':{'x':{}}}",
+    };
+    // All pairs, one after the other.
+    for (size_t pair = 0; pair < ARRAY_COUNT(parts) * ARRAY_COUNT(parts); pair++) {
+        size_t one = pair / ARRAY_COUNT(parts);
+        size_t two = pair % ARRAY_COUNT(parts);
+        char bodies[2][256];
+        static const char shell[] = "{'messages':[{'role':'user','content':[%s]}]}";
+        snprintf(bodies[0], sizeof(bodies[0]), shell, parts[one]);
+        snprintf(bodies[1], sizeof(bodies[1]), shell, parts[two]);
+        CHECK_COMMON(PROMPT_CHAT, bodies[0], bodies[1], one == two ? -1 : 7);
     }
 }
 
@@ -176,7 +187,7 @@ TEST(of_members_that_come_twice_the_last_counts)
                "{'system':'s','messages':[{'role':'user','content':[{'type':'tool_use',"
                "'name':'f'}],'content':'b'}],'system':null}");
 
-    struct scene *scene = scene_new();
+    struct scene *scene = scene_of(0);
     scene_read(scene, PROMPT_CHAT,
                "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"}],\"messages\":null}");
     CHECK_EQ(scene->prompt.form, PROMPT_NOTHING);
@@ -187,13 +198,12 @@ TEST(of_members_that_come_twice_the_last_counts)
                "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}");
     CHECK_EQ(scene->prompt.turns, 0);
     CHECK_EQ(scene->prompt.history_size, 0);
-    scene_free(scene);
 }
 
 TEST(history_is_what_was_there_before_the_last_answer)
 {
-    struct scene *scene = scene_new();
-    struct scene *before = scene_new();
+    struct scene *scene = scene_of(0);
+    struct scene *before = scene_of(1);
     char space[1024];
 
     scene_read(scene, PROMPT_CHAT,
@@ -208,16 +218,14 @@ TEST(history_is_what_was_there_before_the_last_answer)
     CHECK_EQ(scene->prompt.turns, 2);
     CHECK_EQ(scene->prompt.history_size, before->prompt.text_size);
     CHECK_EQ(scene_common(scene, before), before->prompt.text_size);
-    scene_free(before);
-    scene_free(scene);
 }
 
 // The prompt of `first`, then whatever `add` puts into the chain: is that how `next` begins?
 static bool continues(enum prompt_api api, const char *first, void (*add)(struct prefix_chain *),
                       const char *next)
 {
-    struct scene *a = scene_new();
-    struct scene *b = scene_new();
+    struct scene *a = scene_of(0);
+    struct scene *b = scene_of(1);
     char space[2][2048];
 
     scene_read(a, api, quoted(space[0], sizeof(space[0]), first));
@@ -226,8 +234,6 @@ static bool continues(enum prompt_api api, const char *first, void (*add)(struct
     add(&a->chain);
     bool result = a->chain.size < b->chain.size && scene_common(a, b) == a->chain.size &&
                   b->prompt.history_size == a->prompt.text_size;
-    scene_free(a);
-    scene_free(b);
     return result;
 }
 
@@ -332,7 +338,7 @@ TEST(what_a_tool_said_ends_where_it_ends)
 
 TEST(wrong_types_are_passed_over)
 {
-    struct scene *scene = scene_new();
+    struct scene *scene = scene_of(0);
     char space[1024];
 
     scene_read(scene, PROMPT_CHAT,
@@ -344,5 +350,4 @@ TEST(wrong_types_are_passed_over)
     CHECK_EQ(scene->prompt.form, PROMPT_TEXT);
     CHECK_EQ(scene->prompt.turns, 1);
     CHECK_EQ(scene->prompt.text_size, scene->chain.size);
-    scene_free(scene);
 }
