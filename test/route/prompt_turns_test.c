@@ -22,21 +22,16 @@ static const char *quoted(char *space, size_t size, const char *text)
     return space;
 }
 
-#define CHECK_SAME(api, first, second)                                                             \
-    do {                                                                                           \
-        char check_space[2][2048];                                                                 \
-        CHECK(bodies_equal(api, quoted(check_space[0], 2048, first),                               \
-                           quoted(check_space[1], 2048, second)));                                 \
-    } while (0)
+// How many bytes two prompts have in common; -1: all of both.
+static int64_t common(enum prompt_api api, const char *first, const char *second)
+{
+    static char space[2][4096];
+    return bodies_common(api, quoted(space[0], sizeof(space[0]), first),
+                         quoted(space[1], sizeof(space[1]), second));
+}
 
-// They differ, and have `bytes` in common.
-#define CHECK_COMMON(api, first, second, bytes)                                                    \
-    do {                                                                                           \
-        char check_space[2][2048];                                                                 \
-        CHECK_EQ(bodies_common(api, quoted(check_space[0], 2048, first),                           \
-                               quoted(check_space[1], 2048, second)),                              \
-                 bytes);                                                                           \
-    } while (0)
+#define CHECK_SAME(api, first, second) CHECK_EQ(common(api, first, second), -1)
+#define CHECK_COMMON(api, first, second, bytes) CHECK_EQ(common(api, first, second), bytes)
 
 TEST(a_turn_is_its_role_and_its_text)
 {
