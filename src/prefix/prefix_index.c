@@ -499,6 +499,7 @@ struct store {
     const uint64_t *keys;
     uint32_t key_count;
     uint32_t backend;
+    uint32_t block_tokens;
     uint32_t now_s;
     bool is_confirmed;
     uint32_t depth;      // keys done
@@ -512,7 +513,7 @@ static uint64_t touch(const struct store *store, uint32_t depth)
     uint64_t pace = OWN(&store->index->backends[store->backend].pace);
     uint32_t clock = (uint32_t)(pace >> 32);
     uint32_t room = clock - (uint32_t)pace;
-    uint32_t age = room == 0 ? 0 : min_u32(depth, room - 1);
+    uint32_t age = room == 0 ? 0 : min_u32(depth * store->block_tokens, room - 1);
     return pack(clock - age, store->now_s);
 }
 
@@ -613,7 +614,7 @@ static void finish_store(struct store *store)
     struct prefix_index *index = store->index;
     struct backend_state *backend = &index->backends[store->backend];
     uint64_t pace = OWN(&backend->pace);
-    uint32_t clock = (uint32_t)(pace >> 32) + store->new_blocks;
+    uint32_t clock = (uint32_t)(pace >> 32) + store->new_blocks * store->block_tokens;
     uint32_t floor = (uint32_t)pace;
     floor = clock - floor > age_max ? clock - age_max : floor;
     PUT(&backend->pace, pack(clock, floor));
@@ -630,16 +631,29 @@ void prefix_index_store(struct prefix_index *index, uint32_t backend,
                         enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
                         uint32_t now_s)
 {
-    ASSERT(backend < index->backend_count);
+    prefix_index_store_span(index, &(struct prefix_span){.keys = keys,
+                                                         .key_count = key_count,
+                                                         .block_tokens = 1,
+                                                         .backend = backend,
+                                                         .now_s = now_s,
+                                                         .residency = residency});
+}
+
+void prefix_index_store_span(struct prefix_index *index, const struct prefix_span *span)
+{
+    const uint64_t *keys = span->keys;
+    uint32_t key_count = span->key_count;
     struct store store = {
         .index = index,
         .keys = keys,
         .key_count = key_count,
-        .backend = backend,
-        .now_s = now_s,
-        .is_confirmed = residency == PREFIX_CONFIRMED,
+        .backend = span->backend,
+        .block_tokens = span->block_tokens > 0 ? span->block_tokens : 1,
+        .now_s = span->now_s,
+        .is_confirmed = span->residency == PREFIX_CONFIRMED,
     };
-    expire(index, now_s);
+    ASSERT(span->backend < index->backend_count);
+    expire(index, span->now_s);
     index->mark++;
     index->step_count = 0;
     while (store.depth < key_count && index->step_count < index->step_max) {
@@ -714,10 +728,10 @@ void prefix_index_forget_older(struct prefix_index *index, uint32_t backend, uin
     }
 }
 
-void prefix_index_set_capacity(struct prefix_index *index, uint32_t backend, uint32_t blocks)
+void prefix_index_set_capacity(struct prefix_index *index, uint32_t backend, uint32_t tokens)
 {
     ASSERT(backend < index->backend_count);
-    PUT(&index->backends[backend].capacity, blocks);
+    PUT(&index->backends[backend].capacity, tokens);
 }
 
 void prefix_index_usage(const struct prefix_index *index, struct prefix_usage *out)

@@ -15,7 +15,7 @@
 //
 // Residency.  A block is predicted when a request that contains it was sent, and confirmed when the
 // engine has shown that it computed it.  Whether a holder still has it is a question asked when
-// matching, not work done when time passes: each backend has a clock that counts the blocks that were
+// matching, not work done when time passes: each backend has a clock that counts the tokens that were
 // new to it, each holder remembers the clock at its last touch, and
 //
 //     still held  =  clock - touch < capacity of the backend, and seconds since touch < ttl
@@ -55,6 +55,18 @@ void prefix_index_store(struct prefix_index *index, uint32_t backend,
                         enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
                         uint32_t now_s);
 
+// The same where blocks stand for more than one unit of the clock: a backend's capacity is in tokens,
+// and chains of text and of ids have blocks of different sizes.
+struct prefix_span {
+    const uint64_t *keys;
+    uint32_t key_count;
+    uint32_t block_tokens; // 0 counts as 1
+    uint32_t backend;
+    uint32_t now_s;
+    enum prefix_residency residency;
+};
+void prefix_index_store_span(struct prefix_index *index, const struct prefix_span *span);
+
 // Writer only.  The backend does not have blocks `from` to key_count - 1 of this chain, whatever was
 // said before; the chain is given from its first block, since that is how runs are found.  With
 // PREFIX_PREDICTED only what was never confirmed goes.
@@ -66,17 +78,18 @@ void prefix_index_drop(struct prefix_index *index, uint32_t backend,
 void prefix_index_forget(struct prefix_index *index, uint32_t backend);
 
 // Writer only, O(1).  The backend has dropped what it was not asked for during its last `age` new
-// blocks.
+// tokens.
 void prefix_index_forget_older(struct prefix_index *index, uint32_t backend, uint32_t age);
 
-// Any thread.  How many blocks the backend can hold; 0: no limit.
-void prefix_index_set_capacity(struct prefix_index *index, uint32_t backend, uint32_t blocks);
+// Any thread.  How many tokens the backend can hold; 0: no limit.
+void prefix_index_set_capacity(struct prefix_index *index, uint32_t backend, uint32_t tokens);
 
 // A backend and what it holds of a prompt.
 struct prefix_hit {
     uint32_t backend;
-    uint32_t blocks; // leading ones, at least 1
-    uint32_t age;    // new blocks since the least recently touched of them was touched
+    uint32_t blocks;    // leading ones, at least 1
+    uint32_t confirmed; // leading ones that are confirmed, perhaps none
+    uint32_t age;       // new tokens since the least recently touched of them was touched
 };
 
 // Any thread.  Fills `hits` with every backend that holds the first key and how much follows, in no

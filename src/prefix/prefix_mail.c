@@ -92,7 +92,7 @@ static bool put_letter(struct sender *sender, const struct prefix_letter *letter
     words[0] = pair(letter->backend, (uint32_t)letter->verb << 8 | (uint32_t)letter->residency);
     words[1] =
         pair(letter->verb == PREFIX_FORGET_OLDER ? letter->age : letter->from, letter->now_s);
-    words[2] = letter->key_count;
+    words[2] = pair(letter->block_tokens, letter->key_count);
     if (letter->key_count > 0) {
         memcpy(words + head_words, letter->keys, letter->key_count * sizeof(letter->keys[0]));
     }
@@ -109,7 +109,12 @@ static uint64_t deliver(struct prefix_index *index, const uint64_t *words)
     uint32_t key_count = low(words[2]);
     switch ((enum prefix_verb)(words[0] >> 8 & 0xff)) {
     case PREFIX_STORE:
-        prefix_index_store(index, backend, residency, words + head_words, key_count, low(words[1]));
+        prefix_index_store_span(index, &(struct prefix_span){.keys = words + head_words,
+                                                             .key_count = key_count,
+                                                             .block_tokens = high(words[2]),
+                                                             .backend = backend,
+                                                             .now_s = low(words[1]),
+                                                             .residency = residency});
         break;
     case PREFIX_DROP:
         prefix_index_drop(index, backend, residency, words + head_words, key_count, high(words[1]));

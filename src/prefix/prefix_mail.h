@@ -34,11 +34,12 @@ struct prefix_letter {
     enum prefix_verb verb;
     enum prefix_residency residency;
     uint32_t backend;
-    uint32_t now_s;       // STORE
-    uint32_t age;         // FORGET_OLDER
-    uint32_t from;        // DROP: the first block that goes
-    uint32_t key_count;   // STORE and DROP: at most prefix_letter_keys_max
-    const uint64_t *keys; // copied
+    uint32_t now_s;        // STORE
+    uint32_t block_tokens; // STORE: what one block stands for
+    uint32_t age;          // FORGET_OLDER
+    uint32_t from;         // DROP: the first block that goes
+    uint32_t key_count;    // STORE and DROP: at most prefix_letter_keys_max
+    const uint64_t *keys;  // copied
 };
 
 enum { prefix_letter_keys_max = 8192 };

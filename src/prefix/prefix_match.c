@@ -123,6 +123,10 @@ static void read_holder(struct match *match, const _Atomic uint64_t *holder)
     uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
     leading = min_u32(leading, match->same);
     match->whole += leading == match->same;
+    if (hit->confirmed == match->depth) {
+        uint32_t shown = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
+        hit->confirmed += min_u32(shown, leading);
+    }
     hit->blocks += leading;
     hit->age = age > hit->age ? age : hit->age;
 }
