@@ -51,6 +51,7 @@ struct fleet_model {
 
 struct fleet_member {
     struct backend *backend;
+    uint32_t slot; // the backend's, here so that a walk over all need not visit them
     uint32_t weight;
     bool draining;
 };

@@ -119,8 +119,10 @@ static void add_members(struct build *build)
 
     for (uint32_t i = 0; i < source->entry_count; i++) {
         const struct fleet_entry *entry = &source->entries[i];
-        view->members[view->member_count++] = (struct fleet_member){
-            .backend = entry->backend, .weight = entry->weight, .draining = entry->draining};
+        view->members[view->member_count++] = (struct fleet_member){.backend = entry->backend,
+                                                                    .slot = entry->backend->slot,
+                                                                    .weight = entry->weight,
+                                                                    .draining = entry->draining};
         view->has_healthy |= is_healthy(entry->backend);
     }
 }

@@ -21,8 +21,6 @@ enum {
     first_tokens_max = 8,
 };
 
-static const float bytes_per_token_shipped = 4;
-
 // A running quantile in log space.
 struct learner {
     _Atomic float *value;
@@ -71,8 +69,6 @@ void load_init(struct load *load)
     atomic_init(&load->reported_own_requests, 0);
     atomic_init(&load->cache_tokens, 0);
     atomic_init(&load->block_tokens, 0);
-    atomic_init(&load->bytes_per_token, 0);
-    atomic_init(&load->text_samples, 0);
     atomic_init(&load->predicted_tokens, 0);
     atomic_init(&load->cached_tokens, 0);
 }
@@ -156,6 +152,13 @@ void load_first_token(struct load *load, struct load_request *request, uint64_t 
     }
 }
 
+void load_assume_first_token(struct load *load, struct load_request *request, uint64_t now_us)
+{
+    if (request->is_counted && request->first_us == 0) {
+        become_sequence(load, request, now_us);
+    }
+}
+
 void load_output(struct load *load, struct load_request *request, uint32_t tokens, uint64_t now_us)
 {
     if (!request->is_counted) {
@@ -192,26 +195,6 @@ void load_end(struct load *load, struct load_request *request)
         SUB(&load->sequences, 1);
     }
     SUB(&load->requests, 1);
-}
-
-void load_learn_text(struct load *load, uint64_t text_size, uint64_t prompt_tokens)
-{
-    if (text_size == 0 || prompt_tokens < 16) {
-        return; // the template's own tokens would be most of it
-    }
-    struct learner learner = {.value = &load->bytes_per_token,
-                              .samples = &load->text_samples,
-                              .start = bytes_per_token_shipped,
-                              .quantile = 0.5F,
-                              .step = 0.025F};
-    learn(&learner, (float)text_size / (float)prompt_tokens);
-}
-
-uint32_t load_tokens_of(const struct load *load, uint64_t text_size)
-{
-    float bytes = shipped_unless(LOAD(&load->bytes_per_token), bytes_per_token_shipped);
-    double tokens = ceil((double)text_size / (double)bytes);
-    return tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX;
 }
 
 static float not_below_zero(float value)

@@ -48,11 +48,9 @@ struct load {
     atomic_int reported_own_requests;  // ours at that time: the rest are others'
     atomic_uint_fast64_t cache_tokens; // of the KV cache; 0: not known
     atomic_uint block_tokens;          // of the engine's blocks; 0: not known
-    _Atomic float bytes_per_token;     // of prompts sent here; 0: not learned
-    atomic_uint text_samples;
-    atomic_uint_fast64_t
-        predicted_tokens;               // cached ones, as believed when sent, where the engine told
-    atomic_uint_fast64_t cached_tokens; // and as the engine said
+    // Where the engine told: what was believed to be cached when it was sent, and what was.
+    atomic_uint_fast64_t predicted_tokens;
+    atomic_uint_fast64_t cached_tokens;
 };
 
 // One request's part of it; the caller keeps it from load_begin to load_end.
@@ -99,17 +97,15 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
 // Idempotent.
 void load_first_token(struct load *load, struct load_request *request, uint64_t now_us);
 
+// The same where nobody can see when it came, as in an answer that is not streamed: moves the counters
+// and teaches nothing.
+void load_assume_first_token(struct load *load, struct load_request *request, uint64_t now_us);
+
 // `tokens` more have come; implies the first.
 void load_output(struct load *load, struct load_request *request, uint32_t tokens, uint64_t now_us);
 
 // Idempotent; a request that never began is let pass.
 void load_end(struct load *load, struct load_request *request);
-
-// The engine's own count of a prompt of `text_size` bytes.
-void load_learn_text(struct load *load, uint64_t text_size, uint64_t prompt_tokens);
-
-// Tokens in so many bytes of prompt, by what was learned here; a quarter until then.
-uint32_t load_tokens_of(const struct load *load, uint64_t text_size);
 
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
 

@@ -15,6 +15,7 @@ enum {
 };
 
 static const float output_tokens_shipped = 200;
+static const float bytes_per_token_shipped = 4;
 
 void traffic_init(struct traffic *traffic)
 {
@@ -27,6 +28,9 @@ void traffic_init(struct traffic *traffic)
     atomic_init(&traffic->output_tokens, 0);
     atomic_init(&traffic->prefill_ms, 0);
     atomic_init(&traffic->memory_ms, 0);
+    atomic_init(&traffic->text_count, 0);
+    atomic_init(&traffic->text_size, 0);
+    atomic_init(&traffic->text_tokens, 0);
 }
 
 void traffic_arrive(struct traffic *traffic, uint64_t now_us)
@@ -60,6 +64,27 @@ void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_
     uint64_t turn = ADD(&traffic->completion_count, 1);
     blend(&traffic->decode_ms, decode_ms, turn);
     blend(&traffic->output_tokens, (float)output_tokens, turn);
+}
+
+void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t prompt_tokens)
+{
+    // Of a short prompt the template's own tokens would be most of it; and nothing that is text has
+    // tokens of hundreds of bytes, but images do.
+    if (prompt_tokens < 16 || text_size == 0 || text_size / prompt_tokens >= 64) {
+        return;
+    }
+    uint64_t turn = ADD(&traffic->text_count, 1);
+    blend(&traffic->text_size, (float)text_size, turn);
+    blend(&traffic->text_tokens, (float)prompt_tokens, turn);
+}
+
+uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size)
+{
+    float size = LOAD(&traffic->text_size);
+    float tokens = LOAD(&traffic->text_tokens);
+    float bytes = size > 0 && tokens > 0 ? size / tokens : bytes_per_token_shipped;
+    double count = ceil((double)text_size / (double)bytes);
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
 // The arrivals in the ring after the oldest one, over the time since that one: when nothing comes, the

@@ -20,7 +20,10 @@ struct traffic {
     _Atomic float decode_ms; // from first token to last
     _Atomic float output_tokens;
     _Atomic float prefill_ms; // of the chosen backend, as predicted
-    _Atomic float memory_ms;  // time the whole cache would be busy with one request
+    atomic_uint_fast64_t text_count;
+    _Atomic float text_size; // of prompts whose tokens the engine counted
+    _Atomic float text_tokens;
+    _Atomic float memory_ms; // time the whole cache would be busy with one request
 };
 
 // Plain numbers for a decision.
@@ -37,4 +40,11 @@ void traffic_init(struct traffic *traffic);
 void traffic_arrive(struct traffic *traffic, uint64_t now_us);
 void traffic_routed(struct traffic *traffic, float prefill_ms, float memory_ms);
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens);
+
+// The engine's own count of a prompt of `text_size` bytes.
+void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t prompt_tokens);
+
+// Tokens in so many bytes of prompt, by what was learned; a quarter until then.
+uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size);
+
 void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic_view *out);

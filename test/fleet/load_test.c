@@ -382,19 +382,22 @@ TEST(a_clock_that_stands_or_runs_back_teaches_nothing)
     CHECK(is_near(read_at(&load, 1).step_ms, 5.3, 1));
 }
 
-TEST(text_is_four_bytes_a_token_until_the_engine_counts)
+TEST(what_is_assumed_moves_the_counters_and_teaches_nothing)
 {
     struct load load;
     load_init(&load);
-    CHECK_EQ(load_tokens_of(&load, 4000), 1000);
-    CHECK_EQ(load_tokens_of(&load, 0), 0);
-    CHECK_EQ(load_tokens_of(&load, UINT64_MAX), UINT32_MAX);
-    for (int i = 0; i < 30; i++) {
-        load_learn_text(&load, 30000, 10000);
-        load_learn_text(&load, 0, 10000);
-        load_learn_text(&load, 30000, 0);
-    }
-    CHECK(is_near(load_tokens_of(&load, 6000), 2000, 3));
+    struct load_request request = {.prompt_tokens = 3000, .uncached_tokens = 1000};
+    load_begin(&load, &request, 1000);
+    CHECK_EQ(read_at(&load, 1).queued_tokens, 1000);
+    load_assume_first_token(&load, &request, 9000000);
+    load_assume_first_token(&load, &request, 9500000);
+    CHECK_EQ(read_at(&load, 1).queued_tokens, 0);
+    CHECK_EQ(read_at(&load, 1).context_tokens, 3000);
+    CHECK_EQ(read_at(&load, 1).sequences, 1);
+    CHECK(!read_at(&load, 1).speed_is_learned);
+    load_end(&load, &request);
+    CHECK_EQ(read_at(&load, 1).context_tokens, 0);
+    CHECK_EQ(read_at(&load, 1).requests, 0);
 }
 
 TEST(a_report_tells_of_others_and_fades)

@@ -159,3 +159,19 @@ TEST(four_workers_lose_samples_at_most)
     CHECK(is_near(view.prefill_ms, 50, 1));
     CHECK(is_near(view.decode_ms, 100, 1));
 }
+
+TEST(text_is_four_bytes_a_token_until_the_engine_counts)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    CHECK_EQ(traffic_tokens_of(&traffic, 4000), 1000);
+    CHECK_EQ(traffic_tokens_of(&traffic, 0), 0);
+    CHECK_EQ(traffic_tokens_of(&traffic, UINT64_MAX), UINT32_MAX);
+    for (int i = 0; i < 30; i++) {
+        traffic_learn_text(&traffic, 30000, 10000);
+        traffic_learn_text(&traffic, 0, 10000);
+        traffic_learn_text(&traffic, 30000, 0);
+        traffic_learn_text(&traffic, 1 << 30, 300); // an image
+    }
+    CHECK_EQ(traffic_tokens_of(&traffic, 6000), 2000);
+}
