@@ -58,6 +58,12 @@ void http_forward_request(const struct http_head *head, const struct http_forwar
             continue;
         }
         has_request_id |= field->name == HTTP_NAME_REQUEST_ID;
+        if (field->name == HTTP_NAME_CONTENT_LENGTH && how->content_length > 0) {
+            text_add_str(out, "content-length: ");
+            text_add_u64(out, how->content_length);
+            text_add_str(out, "\r\n");
+            continue;
+        }
         add_field(out, http_field_name(head, field), http_field_value(head, field));
     }
     if (head->framing == HTTP_CHUNKED) {
@@ -105,6 +111,9 @@ void http_forward_answer(const struct http_head *head, const struct http_forward
     }
     if (how->backend.size > 0) {
         add_field(out, slice_str("x-warmpath-backend"), how->backend);
+    }
+    if (how->decision.size > 0) {
+        add_field(out, slice_str("x-warmpath-decision"), how->decision);
     }
     text_add_str(out, "\r\n");
 }

@@ -17,6 +17,7 @@ struct http_forward_request {
     struct slice authorization; // the value to send; empty: none
     bool keep_authorization;    // the client's own field passes and the one above is not sent
     struct slice forwarded_for; // the client's address, to be appended; empty: leave as it is
+    uint64_t content_length;    // where the body was changed; 0: as the client said
 };
 
 struct http_forward_answer {
@@ -25,6 +26,7 @@ struct http_forward_answer {
     bool say_keep_alive;     // to an HTTP/1.0 client that asked for it
     struct slice request_id; // added unless the backend sent one; empty: never
     struct slice backend;    // for x-warmpath-backend; empty: not sent
+    struct slice decision;   // for x-warmpath-decision; empty: not sent
 };
 
 void http_forward_request(const struct http_head *head, const struct http_forward_request *how,

@@ -135,6 +135,11 @@ uint64_t loop_now_ms(const struct loop *loop)
     return loop->now_ns / 1000000;
 }
 
+uint64_t loop_now_us(const struct loop *loop)
+{
+    return loop->now_ns / 1000;
+}
+
 void loop_arm(struct loop *loop, struct timer *timer, uint64_t delay_ms)
 {
     timer_wheel_arm(&loop->timers, timer, loop_now_ms(loop) + delay_ms);

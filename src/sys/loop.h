@@ -57,6 +57,9 @@ void loop_defer(struct loop *loop, struct loop_deferred *deferred);
 
 uint64_t loop_now_ms(const struct loop *loop);
 
+// The same moment, finer.
+uint64_t loop_now_us(const struct loop *loop);
+
 // Convenience for owners of a timer.
 void loop_arm(struct loop *loop, struct timer *timer, uint64_t delay_ms);
 void loop_disarm(struct loop *loop, struct timer *timer);
