@@ -63,6 +63,8 @@ struct config {
     enum config_authorization authorization;
     const char *api_key; // NULL when not set
     bool backend_header;
+    bool decision_header;
+    bool ask_usage;
     bool forwarded_for;
     bool half_close;
     struct config_list blocked_paths;
@@ -76,6 +78,22 @@ struct config {
         const char *ca; // NULL: the system's
         bool verify;
     } backend_tls;
+
+    struct {
+        uint64_t memory;
+        uint32_t ttl;        // ms; 0: no limit
+        uint32_t block_size; // bytes of text
+        uint32_t block_tokens;
+    } prefix;
+
+    // Of the policies that follow other routers.
+    struct {
+        uint32_t match_percent;
+        uint32_t balance_absolute;
+        uint32_t balance_percent;
+        uint32_t prefill_scale;
+        uint32_t temperature_percent;
+    } tuning;
 
     struct {
         uint32_t header_size;

@@ -24,7 +24,13 @@ TEST(defaults_are_what_the_manual_promises)
     CHECK_EQ(config->authorization, CONFIG_AUTHORIZATION_FORWARD);
     CHECK(config->api_key == NULL);
     CHECK(config->backend_header);
+    CHECK(!config->decision_header);
+    CHECK(!config->ask_usage);
     CHECK(!config->forwarded_for);
+    CHECK_EQ(config->prefix.memory, 256 << 20);
+    CHECK_EQ(config->prefix.ttl, 3600000);
+    CHECK_EQ(config->prefix.block_size, 256);
+    CHECK_EQ(config->prefix.block_tokens, 16);
     CHECK(!config->half_close);
     CHECK_EQ(config->blocked_paths.count, 0);
     CHECK(config->tls.certificate == NULL && config->tls.key == NULL);
@@ -97,6 +103,8 @@ static const struct sample {
     {"api_key", "k", "k", 0, ""},
     {"api_key_file", "/secret/s", "s", 0, ""},
     {"backend_header", "false", NULL, 0, ""},
+    {"decision_header", "true", NULL, 1, ""},
+    {"ask_usage", "true", NULL, 1, ""},
     {"forwarded_for", "true", NULL, 1, ""},
     {"half_close", "true", NULL, 1, ""},
     {"blocked_paths", "/x", "/x", 0, ""},
@@ -104,6 +112,15 @@ static const struct sample {
     {"tls.key", "k", "k", 0, "  certificate: c\n"},
     {"backend_tls.ca", "c", "c", 0, ""},
     {"backend_tls.verify", "false", NULL, 0, ""},
+    {"prefix.memory", "64m", NULL, 64 << 20, ""},
+    {"prefix.ttl", "5m", NULL, 300000, ""},
+    {"prefix.block_size", "128", NULL, 128, ""},
+    {"prefix.block_tokens", "32", NULL, 32, ""},
+    {"tuning.match_percent", "50", NULL, 50, ""},
+    {"tuning.balance_absolute", "8", NULL, 8, ""},
+    {"tuning.balance_percent", "110", NULL, 110, ""},
+    {"tuning.prefill_scale", "32", NULL, 32, ""},
+    {"tuning.temperature_percent", "10", NULL, 10, ""},
     {"limits.header_size", "64k", NULL, 65536, ""},
     {"limits.uri_size", "4k", NULL, 4096, ""},
     {"limits.body_size", "1m", NULL, 1048576, ""},
