@@ -18,8 +18,9 @@
 
 enum {
     connection_count_max = 64,
-    request_size_max = 65536,
-    answer_size_max = 8 << 20, // thousands of backends with their models
+    head_size_max = 65536,
+    request_size_max = 8 << 20, // a request to be explained may be long
+    answer_size_max = 8 << 20,  // thousands of backends with their models
     time_ms_max = 10000,
 };
 
@@ -30,7 +31,7 @@ struct connection {
     struct timer timer;
     struct loop_deferred recycle;
     struct http_head head;
-    uint8_t in[request_size_max];
+    uint8_t *in; // of request_size_max; no page is there before its bytes are
     uint32_t in_size;
     uint8_t *out; // NULL until there is an answer
     size_t out_size;
@@ -48,6 +49,7 @@ struct admin {
 static void recycle(struct loop_deferred *deferred)
 {
     struct connection *c = CONTAINER_OF(deferred, struct connection, recycle);
+    free(c->in);
     free(c->out);
     free(c);
 }
@@ -120,6 +122,7 @@ static void make_answer(struct connection *c, enum status status)
         struct admin_request request = {
             .method = http_head_method(&c->head),
             .path = http_head_path(&c->head),
+            .target = http_head_target(&c->head),
             .body = slice_of(c->in + c->head.size, c->head.content_length),
         };
         admin_api_answer(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
@@ -203,7 +206,13 @@ static void connection_expire(struct timer *timer)
 static void take(struct admin *admin, int fd)
 {
     struct connection *c = calloc(1, sizeof(*c));
-    if (c == NULL || admin->connection_count == connection_count_max) {
+    if (c != NULL) {
+        c->in = malloc(request_size_max);
+    }
+    if (c == NULL || c->in == NULL || admin->connection_count == connection_count_max) {
+        if (c != NULL) {
+            free(c->in);
+        }
         free(c);
         tcp_close(&fd);
         return;
@@ -213,8 +222,9 @@ static void take(struct admin *admin, int fd)
     c->timer.fire = connection_expire;
     c->recycle.run = recycle;
     http_head_start(&c->head, HTTP_KIND_REQUEST,
-                    (struct http_limits){.head_size = request_size_max, .target_size = 4096});
+                    (struct http_limits){.head_size = head_size_max, .target_size = 4096});
     if (transport_open(&c->transport, admin->options.loop, fd, NULL, NULL) != STATUS_OK) {
+        free(c->in);
         free(c);
         return;
     }

@@ -3,6 +3,7 @@
 #include "admin/admin_api.h"
 
 #include "admin/admin.h"
+#include "admin/explain.h"
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -408,17 +409,56 @@ static void ready_one(const struct call *call)
     set_draining(call, false);
 }
 
+// The value of `path` in the query, as it stands; chat completions when there is none.
+static struct slice explained_path(struct slice target)
+{
+    static const char key[] = "?path=";
+    const uint8_t *found = memmem(target.bytes, target.size, key, sizeof(key) - 1);
+    if (found == NULL) {
+        return slice_str("/v1/chat/completions");
+    }
+    const uint8_t *begin = found + sizeof(key) - 1;
+    return slice_of(begin, (size_t)(target.bytes + target.size - begin));
+}
+
+static void explain(const struct call *call)
+{
+    size_t capacity = call->out->capacity - answer_head_size;
+    uint8_t *space = malloc(capacity);
+    ASSERT(space != NULL);
+    struct text json = text_over(space, capacity);
+    struct explain_request request = {
+        .path = explained_path(call->request->target),
+        .body = call->request->body,
+        .now_us = call->now_ms * 1000,
+    };
+    enum http_problem why = HTTP_PROBLEM_INTERNAL;
+
+    if (explain_write(call->options, &request, &json, &why) && !json.overflow) {
+        document(call, 200, text_slice(&json));
+    } else {
+        problem(call, why, "");
+    }
+    free(space);
+}
+
 // Every path of the API; `#` stands for a backend's id.
 static const struct {
     const char *method;
     const char *path;
     void (*run)(const struct call *call);
 } routes[] = {
-    {"GET", "/health", show_health},          {"GET", "/status", show_status},
-    {"GET", "/backends", list_backends},      {"POST", "/backends", add_one},
-    {"DELETE", "/backends", remove_url},      {"GET", "/backends/#", show_backend},
-    {"PATCH", "/backends/#", change_one},     {"DELETE", "/backends/#", remove_one},
-    {"POST", "/backends/#/drain", drain_one}, {"POST", "/backends/#/ready", ready_one},
+    {"GET", "/health", show_health},
+    {"GET", "/status", show_status},
+    {"GET", "/backends", list_backends},
+    {"POST", "/backends", add_one},
+    {"DELETE", "/backends", remove_url},
+    {"GET", "/backends/#", show_backend},
+    {"PATCH", "/backends/#", change_one},
+    {"DELETE", "/backends/#", remove_one},
+    {"POST", "/backends/#/drain", drain_one},
+    {"POST", "/backends/#/ready", ready_one},
+    {"POST", "/explain", explain},
 };
 
 // Whether `path` has that form; *id is what stands for the `#`.

@@ -11,6 +11,7 @@ struct text;
 struct admin_request {
     struct slice method;
     struct slice path;
+    struct slice target; // the path and the query
     struct slice body;
 };
 

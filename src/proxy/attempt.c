@@ -16,11 +16,14 @@
 #include "config/config.h"
 #include "http/forward.h"
 #include "proxy/exchange_internal.h"
+#include "proxy/trail.h"
 #include "proxy/upstream.h"
+#include "route/knowledge.h"
 #include "sys/log.h"
 #include "sys/tcp.h"
 
 #include <errno.h>
+#include <string.h>
 
 // Backoff stops doubling here; retry.attempts is never that large.
 enum { backoff_doublings_max = 8 };
@@ -71,6 +74,7 @@ void attempt_end(struct exchange *x, bool keep)
             upstream_close(&x->upstream);
         }
     }
+    trail_end(&x->trail);
     if (x->backend != NULL) {
         backend_end(x->backend, x->on_trial);
         x->backend = NULL;
@@ -90,16 +94,20 @@ static struct slice session_of(const struct exchange *x)
     return no_detail;
 }
 
-static void read_request(const struct exchange *x, struct route_scratch *scratch,
-                         struct route_request *out)
+static void read_request(const struct exchange *x, struct route_request *out)
 {
-    route_read(slice_of(x->body, x->body_size), session_of(x), scratch, out);
+    const struct worker *worker = x->worker;
+    struct route_input input = {
+        .api = prompt_api_of(http_head_path(x->head)),
+        .body = slice_of(x->body, x->body_size),
+        .session = session_of(x),
+    };
+    route_read(worker->route, worker->view, &input, out);
 }
 
 bool attempt_may_retry(struct exchange *x, enum failure failure)
 {
     const struct config *config = x->worker->config;
-    struct route_scratch scratch;
     struct route_request request;
 
     if (!failures[failure].is_retried || x->head == NULL || x->tried.count == route_tried_max) {
@@ -108,7 +116,7 @@ bool attempt_may_retry(struct exchange *x, enum failure failure)
     if (!failures[failure].is_free && x->attempts >= config->retry.attempts) {
         return false;
     }
-    read_request(x, &scratch, &request);
+    read_request(x, &request);
     // An engine that is busy is better news than one that is down: its answer is passed on then.
     enum backend_tier worst = failure == FAILURE_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
@@ -161,6 +169,10 @@ const struct step *attempt_failed(struct exchange *x, enum failure failure)
 {
     ASSERT(x->backend != NULL && !x->has_begun);
 
+    if (failure == FAILURE_CONNECT) {
+        // Nobody listens there: the process is gone, and its cache with it.
+        knowledge_forget(x->worker->knowledge, x->worker->index, x->backend);
+    }
     if (failures[failure].is_fault) {
         log_debug("backend %s: %s", x->backend->url, http_problem_code(failures[failure].problem));
         attempt_judge(x, BACKEND_FAULT);
@@ -187,17 +199,28 @@ const struct step *attempt_reset(struct exchange *x)
                                                 : attempt_failed(x, FAILURE_RESET);
 }
 
+// Without a trail nobody would look at what comes back, nor hide it from the client.
+static void ask_for_usage(struct exchange *x, const struct prompt *prompt)
+{
+    bool asks = x->trail != NULL && x->worker->config->ask_usage && prompt->usage_text != NULL;
+
+    x->insertion = asks ? prompt->usage_text : NULL;
+    x->insertion_at = prompt->usage_at;
+    if (asks) {
+        x->trail->hides_usage = true;
+    }
+}
+
 const struct step *route_run(struct exchange *x)
 {
     struct worker *worker = x->worker;
-    struct route_scratch scratch;
     struct route_request request;
     struct route_choice choice;
 
     ASSERT(x->backend == NULL && x->head != NULL);
-    read_request(x, &scratch, &request);
+    read_request(x, &request);
     switch (route_choose(worker->route, worker->view, &request, &x->tried,
-                         loop_now_ms(worker->loop), &choice)) {
+                         loop_now_us(worker->loop), &choice)) {
     case ROUTE_CHOSEN:
         break;
     case ROUTE_NO_SUCH_MODEL:
@@ -208,6 +231,9 @@ const struct step *route_run(struct exchange *x)
     }
     x->backend = choice.backend;
     x->on_trial = choice.on_trial;
+    x->decision = choice.decision;
+    x->trail = request.chain != NULL ? trail_begin(worker, &request, &choice) : NULL;
+    ask_for_usage(x, request.prompt);
     x->tried.ids[x->tried.count++] = choice.backend->id;
     x->use_fresh = false;
     return &step_connect;
@@ -232,11 +258,16 @@ static void write_head(struct exchange *x)
         address_format_host(&x->client->peer, &address);
         how.forwarded_for = text_slice(&address);
     }
+    size_t body_size = x->body_size;
+    if (x->insertion != NULL) {
+        body_size += strlen(x->insertion);
+        how.content_length = body_size;
+    }
     struct text out = text_over(x->sending.bytes, x->worker->buffer_size);
     http_forward_request(x->head, &how, &out);
     // A chunked body goes on as one chunk, with its trailers behind it.
     if (x->head->framing == HTTP_CHUNKED && x->body_size > 0) {
-        text_add_hex(&out, x->body_size);
+        text_add_hex(&out, body_size);
         text_add_str(&out, "\r\n");
     }
     ASSERT(!out.overflow);
@@ -285,16 +316,19 @@ const struct step *connect_run(struct exchange *x)
     return &step_send_request;
 }
 
-enum { part_count = 5 };
+enum { part_count = 7 };
 
 // Head, body, and for a chunked one its end: what of them is not sent yet.
 static uint32_t parts_left(const struct exchange *x, struct slice parts[part_count])
 {
     bool chunked = x->head->framing == HTTP_CHUNKED;
     struct slice end = slice_str(x->body_size > 0 ? "\r\n0\r\n" : "0\r\n");
+    size_t before = x->insertion != NULL ? x->insertion_at : x->body_size;
     struct slice all[part_count] = {
         slice_of(x->sending.bytes, x->sending.end),
-        slice_of(x->body, x->body_size),
+        slice_of(x->body, before),
+        x->insertion != NULL ? slice_str(x->insertion) : no_detail,
+        slice_of(x->body + before, x->body_size - before),
         chunked ? end : no_detail,
         slice_of(x->body + x->body_size, x->trailer_size),
         chunked ? slice_str("\r\n") : no_detail,

@@ -17,6 +17,7 @@
 #include "proxy/worker_internal.h"
 #include "route/route.h"
 
+struct trail;
 struct upstream;
 
 struct step {
@@ -71,6 +72,9 @@ struct exchange {
     uint8_t *body; // in client->in behind the head, or in the block
     size_t body_size;
     uint32_t trailer_size; // lines behind the body
+    const char
+        *insertion; // what goes into the body where the client's bytes do not say it, or NULL
+    size_t insertion_at;
     struct chunked request_chunks;
     char request_id[request_id_size];
     struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat
@@ -81,7 +85,9 @@ struct exchange {
     bool keep_alive;
 
     // The present attempt.
-    struct backend *backend; // counted in; NULL between attempts
+    struct backend *backend;        // counted in; NULL between attempts
+    struct route_decision decision; // why it was chosen
+    struct trail *trail;            // NULL: nothing is learned from this attempt
     bool on_trial;
     bool use_fresh; // a kept connection was stale: open another one to the same backend
     struct upstream *upstream;
@@ -106,6 +112,7 @@ struct exchange {
     bool got_bytes;         // anything came over the present connection
     bool has_begun;         // a byte of the answer may have reached the client
     bool is_event_stream;
+    bool is_watched;      // the trail sees the body; its framing is made anew
     bool answer_is_fault; // 500, 502, 504
     bool upstream_is_reusable;
     bool answer_is_done; // all that will be sent is in the out buffers

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "config/config.h"
 #include "proxy/worker_internal.h"
+#include "route/knowledge.h"
 #include "sys/log.h"
 #include "sys/tcp.h"
 #include "sys/tls.h"
@@ -18,6 +19,7 @@ struct proxy {
     struct proxy_shared shared;
     struct fleet *fleet;
     struct reclaim *reclaim;
+    struct knowledge *knowledge;
     struct worker **workers;
     uint32_t worker_count;
     struct plan *retired; // the plan before this one, until every worker has moved on
@@ -141,6 +143,7 @@ static enum status start_workers(struct proxy *proxy, const struct config *confi
                 .proxy = &proxy->shared,
                 .fleet = proxy->fleet,
                 .reclaim = proxy->reclaim,
+                .knowledge = proxy->knowledge,
                 .listener_fds = fds,
                 .listener_count = count,
             },
@@ -184,6 +187,28 @@ static uint32_t connections_allowed(const struct proxy_options *options)
     return (uint32_t)room;
 }
 
+static struct knowledge *make_knowledge(const struct proxy_options *options)
+{
+    const struct config *config = options->config;
+    uint32_t ttl_ms = config->prefix.ttl;
+    return knowledge_create(&(struct knowledge_options){
+        .memory = config->prefix.memory,
+        .ttl_s = ttl_ms == 0 ? 0 : (ttl_ms + 999) / 1000,
+        .backend_count_max = config->limits.backends,
+        .sender_count = options->worker_count + 1,
+    });
+}
+
+struct knowledge *proxy_knowledge(const struct proxy *proxy)
+{
+    return proxy->knowledge;
+}
+
+uint32_t proxy_worker_count(const struct proxy *proxy)
+{
+    return proxy->worker_count;
+}
+
 enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size])
 {
@@ -197,7 +222,12 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
     proxy->shared.connection_count_max = connections_allowed(options);
     proxy->workers = calloc(options->worker_count, sizeof(struct worker *));
     ASSERT(proxy->workers != NULL);
+    proxy->knowledge = make_knowledge(options);
     enum status status = check_ports_are_free(options->config, error);
+    if (status == STATUS_OK && proxy->knowledge == NULL) {
+        snprintf(error, proxy_error_size, "no memory for the prefixes (prefix.memory)");
+        status = STATUS_IO;
+    }
     if (status == STATUS_OK) {
         struct plan *plan = plan_make(proxy, options->config, error);
         atomic_store_explicit(&proxy->shared.plan, plan, memory_order_release);
@@ -280,6 +310,7 @@ void proxy_stop(struct proxy **proxy_ptr)
     struct plan *plan = atomic_load_explicit(&proxy->shared.plan, memory_order_acquire);
     plan_free(proxy, &plan);
     plan_free(proxy, &proxy->retired);
+    knowledge_destroy(&proxy->knowledge);
     free(proxy->workers);
     free(proxy);
 }

@@ -17,6 +17,7 @@
 
 struct config;
 struct fleet;
+struct knowledge;
 struct proxy;
 
 enum { proxy_error_size = 512 };
@@ -59,6 +60,10 @@ bool proxy_is_drained(const struct proxy *proxy);
 void proxy_stop(struct proxy **proxy);
 
 void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
+
+// What the workers know together.  The keeper's number as a sender of mail is the number of workers.
+struct knowledge *proxy_knowledge(const struct proxy *proxy);
+uint32_t proxy_worker_count(const struct proxy *proxy);
 
 // Makes every worker take a turn soon, so that a new view is seen.
 void proxy_wake(struct proxy *proxy);

@@ -6,6 +6,9 @@
 // kept only if the client did not take all of it, and as long as something is in it nothing more is
 // read.  So a slow client slows its backend, and a stream costs no memory while it flows.
 //
+// An answer that a trail watches is taken out of its framing, shown to the trail, and framed anew: what
+// the trail holds back or leaves out never had a place in it.
+//
 // A stream that breaks ends without its last chunk.  An event stream gets one more event that says
 // what happened, since many clients look at events only.
 
@@ -14,8 +17,12 @@
 #include "config/config.h"
 #include "http/forward.h"
 #include "proxy/exchange_internal.h"
+#include "proxy/trail.h"
 #include "proxy/upstream.h"
 #include "sys/log.h"
+
+#include <stdio.h>
+#include <string.h>
 
 enum {
     // Reads per wake-up: after that others have their turn.
@@ -27,6 +34,9 @@ enum {
     event_size_max = 1024,
     // Hints before one answer; nobody has more than a few to give.
     interim_count_max = 64,
+    // Room before a portion for the size line of a chunk.
+    frame_room = 24,
+    decision_size_max = 512,
 };
 
 static bool is_busy_status(uint16_t status)
@@ -91,13 +101,104 @@ static enum status scan_body(struct exchange *x, struct portion body, size_t *ke
     return status;
 }
 
+// Whether what goes to the client is in chunks that we make.
+static bool is_framed_anew(const struct exchange *x)
+{
+    return x->is_watched && x->framing == HTTP_CHUNKED && !x->is_http10;
+}
+
+// Shows the data that lies at `begin`, with frame_room before it, to the trail, and frames what may go
+// on.
+static void pass_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
+                         size_t data_size)
+{
+    uint8_t *data = buffer->bytes + begin;
+    size_t size = trail_see(x->trail, data, data_size, x->answer_is_done);
+
+    buffer->begin = begin;
+    buffer->end = begin + (uint32_t)size;
+    if (!is_framed_anew(x)) {
+        return;
+    }
+    struct text end = text_over(data + size, x->worker->buffer_size - buffer->end);
+    if (size > 0) {
+        uint8_t space[frame_room];
+        struct text line = text_over(space, sizeof(space));
+        text_add_hex(&line, size);
+        text_add_str(&line, "\r\n");
+        buffer->begin -= (uint32_t)line.size;
+        memcpy(buffer->bytes + buffer->begin, space, line.size);
+        text_add_str(&end, "\r\n");
+    }
+    if (x->answer_is_done) {
+        text_add_str(&end, "0\r\n\r\n");
+    }
+    ASSERT(!end.overflow);
+    buffer->end += (uint32_t)end.size;
+}
+
+// The same for a portion as it was read, to `begin` and behind `held` bytes that had been held back.
+static enum status scan_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
+                                size_t held, size_t size)
+{
+    size_t kept = 0;
+    enum status status = scan_body(x, (struct portion){buffer->bytes + begin + held, size}, &kept);
+
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        buffer->begin = buffer->end = 0;
+        return status;
+    }
+    pass_watched(x, buffer, begin, held + kept);
+    return status;
+}
+
+static void write_decision(const struct exchange *x, struct text *out)
+{
+    const struct route_decision *why = &x->decision;
+    char numbers[64];
+
+    text_add_str(out, "policy=");
+    text_add_str(out, why->policy->name);
+    text_add_str(out, "; candidates=");
+    text_add_u64(out, why->target_count);
+    text_add_str(out, "; running_requests=");
+    text_add_u64(out, why->running_requests);
+    if (!why->policy->reads_prompt) {
+        return;
+    }
+    text_add_str(out, "; matched_blocks=");
+    text_add_u64(out, why->matched_blocks);
+    text_add_str(out, "; prompt_blocks=");
+    text_add_u64(out, why->prompt_blocks);
+    text_add_str(out, "; matched_tokens=");
+    text_add_u64(out, why->matched_tokens);
+    text_add_str(out, "; prompt_tokens=");
+    text_add_u64(out, why->prompt_tokens);
+    text_add_str(out, "; queued_tokens=");
+    text_add_u64(out, why->queued_tokens);
+    snprintf(numbers, sizeof(numbers), "; predicted_ms=%.1f; cost=%.3g",
+             (double)(why->wait_ms + why->prefill_ms), why->cost);
+    text_add_str(out, numbers);
+}
+
+static bool wants_decision(const struct exchange *x)
+{
+    return x->worker->config->decision_header ||
+           (x->head != NULL && http_head_find_text(x->head, "x-warmpath-decision") != NULL);
+}
+
 static void write_answer_head(struct exchange *x, const struct http_head *head)
 {
     const struct config *config = x->worker->config;
     struct text out =
         text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
     bool chunked = x->framing == HTTP_CHUNKED && !x->is_http10;
+    uint8_t space[decision_size_max];
+    struct text decision = text_over(space, sizeof(space));
 
+    if (wants_decision(x)) {
+        write_decision(x, &decision);
+    }
     x->keep_alive &= !x->worker->draining && x->framing != HTTP_UNTIL_CLOSE &&
                      !(x->framing == HTTP_CHUNKED && x->is_http10);
     http_forward_answer(
@@ -108,6 +209,7 @@ static void write_answer_head(struct exchange *x, const struct http_head *head)
             .say_keep_alive = x->is_http10 && x->keep_alive,
             .request_id = x->request_id_text,
             .backend = config->backend_header ? slice_str(x->backend->url) : (struct slice){0},
+            .decision = text_slice(&decision),
         },
         &out);
     ASSERT(!out.overflow);
@@ -143,6 +245,33 @@ static void pass_interim(struct exchange *x, const struct http_head *head)
     }
 }
 
+// How the body is to be taken apart, and whether a trail looks at it.
+static void watch_answer(struct exchange *x, const struct http_head *head)
+{
+    if (x->trail != NULL) {
+        bool may_hold_back = x->framing == HTTP_CHUNKED || x->framing == HTTP_UNTIL_CLOSE;
+        trail_answer(x->trail, head, may_hold_back);
+        x->is_watched = x->trail->watch != TRAIL_BLIND && x->framing != HTTP_NO_BODY;
+    }
+    // Trailers of a watched answer are dropped, as a proxy may; no engine sends any.
+    chunked_start(&x->answer_chunks,
+                  x->is_http10 || x->is_watched ? CHUNKED_KEEP_DATA : CHUNKED_KEEP_FRAMED);
+}
+
+// What came of the body with its head.
+static enum status scan_first(struct exchange *x, struct buffer *in)
+{
+    size_t size = in->end - in->begin;
+
+    if (x->is_watched) {
+        return scan_watched(x, in, in->begin, 0, size);
+    }
+    size_t kept = 0;
+    enum status status = scan_body(x, (struct portion){in->bytes + in->begin, size}, &kept);
+    in->end = in->begin + (uint32_t)kept;
+    return status;
+}
+
 // The head is whole: decide, and turn to the body, whose first bytes may lie behind it.
 static const struct step *begin_answer(struct exchange *x, struct http_head *head)
 {
@@ -166,15 +295,12 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
     x->is_event_stream = is_event_stream(head);
     x->upstream_is_reusable =
         head->keep_alive && x->request_is_sent && x->framing != HTTP_UNTIL_CLOSE;
-    chunked_start(&x->answer_chunks, x->is_http10 ? CHUNKED_KEEP_DATA : CHUNKED_KEEP_FRAMED);
+    watch_answer(x, head);
     write_answer_head(x, head);
 
     struct buffer *in = &x->receiving;
     in->begin += head->size;
-    size_t kept = 0;
-    enum status status =
-        scan_body(x, (struct portion){in->bytes + in->begin, in->end - in->begin}, &kept);
-    in->end = in->begin + (uint32_t)kept;
+    enum status status = scan_first(x, in);
     x->out = *in; // what is left of the buffer is the first portion of the body
     *in = (struct buffer){0};
     exchange_drop_answer(x); // a stream keeps no head
@@ -332,19 +458,27 @@ static enum status read_portion(struct exchange *x)
     if (x->out.bytes == NULL && !buffer_take(worker, &x->out)) {
         return STATUS_EXHAUSTED;
     }
-    enum status status =
-        transport_read(&x->upstream->transport, x->out.bytes, worker->read_size, &size);
+    // Behind what the trail held back, if it did.
+    uint32_t begin = x->is_watched ? frame_room : 0;
+    size_t held = x->is_watched ? trail_tail_size(x->trail) : 0;
+    enum status status = transport_read(&x->upstream->transport, x->out.bytes + begin + held,
+                                        worker->read_size - begin - held, &size);
     if (status == STATUS_CLOSED && x->framing == HTTP_UNTIL_CLOSE) {
         x->answer_is_done = true;
-        return STATUS_OK;
+        status = STATUS_OK;
     }
     if (status != STATUS_OK) {
         return status;
     }
-    size_t kept = 0;
     x->awaited = PHASE_HEADER;
-    status = scan_body(x, (struct portion){x->out.bytes, size}, &kept);
-    x->out.end = (uint32_t)kept;
+    if (x->is_watched) {
+        trail_take_tail(x->trail, x->out.bytes + begin);
+        status = scan_watched(x, &x->out, begin, held, size);
+    } else {
+        size_t kept = 0;
+        status = scan_body(x, (struct portion){x->out.bytes, size}, &kept);
+        x->out.end = (uint32_t)kept;
+    }
     return status == STATUS_AGAIN ? STATUS_OK : status;
 }
 
@@ -374,6 +508,9 @@ static void end_attempt(struct exchange *x)
 {
     if (x->backend != NULL && !x->is_truncated && !x->answer_is_fault) {
         attempt_judge(x, BACKEND_SUCCESS);
+    }
+    if (x->trail != NULL && !x->is_truncated) {
+        trail_complete(x->trail);
     }
     attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
 }
@@ -426,7 +563,9 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
     struct text event = text_over(space, sizeof(space));
     struct text out = text_over(x->out.bytes + x->out.end, x->worker->buffer_size - x->out.end);
     bool framed = x->framing == HTTP_CHUNKED && !x->is_http10;
-    uint64_t left = framed ? chunked_left(&x->answer_chunks) : 0;
+    // Where we make the frames, none is ever open.
+    bool passes_frames = framed && !x->is_watched;
+    uint64_t left = passes_frames ? chunked_left(&x->answer_chunks) : 0;
     struct slice ending = slice_str(left > 0 ? "\r\n" : "");
 
     // The empty lines end whatever was begun; where nothing was, they mean nothing.
@@ -434,7 +573,7 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
     http_problem_document(problem, (struct slice){0}, &event);
     text_add_str(&event, "\n\n");
     ASSERT(!event.overflow);
-    if (framed && left == 0 && !chunked_ending(&x->answer_chunks, &ending)) {
+    if (passes_frames && left == 0 && !chunked_ending(&x->answer_chunks, &ending)) {
         return; // in the middle of a size or of the trailers: nothing can be said there
     }
     if (left >= event.size) {

@@ -2,12 +2,14 @@
 
 #include "base/base.h"
 #include "config/config.h"
+#include "config/knobs.h"
 #include "config/option_kind.h"
 #include "fleet/fleet.h"
 #include "http/head.h"
 #include "policy/policy.h"
 #include "proxy/client.h"
 #include "proxy/exchange_internal.h"
+#include "proxy/trail.h"
 #include "proxy/upstream.h"
 #include "proxy/worker_internal.h"
 #include "route/route.h"
@@ -142,6 +144,11 @@ static void keep_house(struct timer *timer)
     struct worker *worker = CONTAINER_OF(timer, struct worker, housekeeping);
     pool_trim(&worker->buffers, pages_discard);
     body_store_trim(&worker->bodies);
+    for (uint32_t i = 0; i < trail_class_count; i++) {
+        if (worker->trails[i].slot_size % 4096 == 0) {
+            pool_trim(&worker->trails[i], pages_discard);
+        }
+    }
     accept_pending(worker);
     loop_arm(worker->loop, timer, housekeeping_ms);
 }
@@ -161,7 +168,11 @@ static bool take_policies(struct worker *worker, const struct config *config)
         .policies = policies,
         .pool_count = fleet_pool_count_max,
         .target_count_max = worker->backend_count_max,
-        .load_bound_percent = config->load_bound_percent,
+        .knobs = config_knobs(config),
+        .block_size = config->prefix.block_size,
+        .block_tokens = config->prefix.block_tokens,
+        .knowledge = worker->knowledge,
+        .sender = worker->index,
         .seed = rng_next(&worker->rng),
     });
     if (route == NULL) {
@@ -226,7 +237,7 @@ struct pool_need {
     uint32_t count;
 };
 
-enum { pool_kind_count = 5 };
+enum { pool_kind_count = 5 + trail_class_count };
 
 static bool reserve(struct worker *worker, uint64_t body_memory)
 {
@@ -235,6 +246,11 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
     struct pool_need needs[pool_kind_count] = {
         // Whole pages first, so that they stay aligned.
         {&worker->buffers, worker->buffer_size, connections + 2 * requests},
+        {&worker->trails[4], trail_slot_size(4), requests},
+        {&worker->trails[3], trail_slot_size(3), requests},
+        {&worker->trails[2], trail_slot_size(2), requests},
+        {&worker->trails[1], trail_slot_size(1), requests},
+        {&worker->trails[0], trail_slot_size(0), requests},
         {&worker->clients, sizeof(struct client), connections},
         {&worker->exchanges, sizeof(struct exchange), connections},
         {&worker->heads, sizeof(struct http_head), connections + requests},
@@ -256,9 +272,10 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
         memory += (pool_memory_size(needs[i].slot_size, needs[i].count) + 4095) / 4096 * 4096;
     }
     worker->answer_head = malloc(sizeof(*worker->answer_head));
+    worker->event_space = malloc(event_space_size);
     worker->idle = calloc(worker->backend_count_max, sizeof(struct list_node *));
     uint64_t block = worker->body_size_max + trailer_room;
-    return worker->answer_head != NULL && worker->idle != NULL &&
+    return worker->answer_head != NULL && worker->event_space != NULL && worker->idle != NULL &&
            body_store_init(&worker->bodies, block > body_block_min ? block : body_block_min,
                            body_memory, &worker->proxy->body_memory);
 }
@@ -333,6 +350,9 @@ static void worker_free(struct worker **worker_ptr)
         pool_fini(&worker->exchanges);
         pool_fini(&worker->heads);
         pool_fini(&worker->upstreams);
+        for (uint32_t i = 0; i < trail_class_count; i++) {
+            pool_fini(&worker->trails[i]);
+        }
         pages_release(&worker->memory, worker->memory_size);
     }
     body_store_fini(&worker->bodies);
@@ -340,6 +360,7 @@ static void worker_free(struct worker **worker_ptr)
     tls_context_destroy(&worker->client_tls);
     loop_destroy(&worker->loop);
     free(worker->answer_head);
+    free(worker->event_space);
     free(worker->idle);
     free(worker);
 }
@@ -353,6 +374,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
         .proxy = options->proxy,
         .fleet = options->fleet,
         .reclaim = options->reclaim,
+        .knowledge = options->knowledge,
         .index = options->index,
         .rng.state = clock_entropy(),
         .housekeeping.fire = keep_house,

@@ -22,12 +22,13 @@
 struct client;
 struct exchange;
 struct fleet_view;
+struct knowledge;
 struct route;
 struct thread;
 struct tls_context;
 struct upstream;
 
-enum { listener_count_max = 16 };
+enum { listener_count_max = 16, trail_class_count = 5, event_space_size = 16384 };
 
 // What the keeper hands to the workers in one piece.
 struct plan {
@@ -63,6 +64,7 @@ struct worker {
     struct proxy_shared *proxy;
     struct fleet *fleet;
     struct reclaim *reclaim;
+    struct knowledge *knowledge;
     uint32_t index;
     struct loop *loop;
     struct thread *thread;
@@ -93,10 +95,12 @@ struct worker {
     struct pool upstreams;
     struct pool heads;
     struct pool buffers;
+    struct pool trails[trail_class_count]; // by the number of keys
     struct body_store bodies;
     void *memory; // of the pools
     size_t memory_size;
 
+    uint8_t *event_space;          // where the data lines of one event are joined
     struct http_head *answer_head; // for an answer's head that comes in one piece
     struct list_node **idle;       // by slot of the backend: connections that wait for work
     struct list_node *all_clients;
@@ -123,6 +127,7 @@ struct worker_options {
     struct proxy_shared *proxy;
     struct fleet *fleet;
     struct reclaim *reclaim;
+    struct knowledge *knowledge;
     const int *listener_fds; // taken over
     uint32_t listener_count;
 };

@@ -4,46 +4,77 @@
 
 #include "base/base.h"
 #include "base/hash.h"
-#include "json/json.h"
-#include "policy/policy.h"
+#include "base/prefill_curve.h"
+#include "fleet/load.h"
+#include "route/knowledge.h"
+#include "route/survey_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+enum {
+    // What one prompt may have; a million tokens of text are 16,384 blocks of 256 bytes, of
+    // which the first half decides where it goes.
+    key_count_max = prefix_letter_keys_max,
+    // An engine computes at most this much in one step, and its running requests wait for it.
+    step_tokens = 8192,
+};
+
+// Sessions and prompts share the index, and never a key.
+static const uint64_t session_domain = 0x73657373696f6e73;
 
 struct route {
     uint32_t pool_count;
-    uint32_t target_count_max;
+    uint32_t block_size;
+    uint32_t block_tokens;
+    uint32_t sender;
+    struct knowledge *knowledge;
     struct policy_knobs knobs;
     struct rng rng;
     const struct policy **policies;
     void **states;
-    struct policy_target *targets;
-    struct backend **backends; // of each target
+    struct survey survey;
+    float *predicted_ms;
+    struct prompt_reader *reader;
+    struct prompt prompt; // of the last route_read, with what follows
+    struct prefix_chain chain;
+    uint64_t *keys;
 };
+
+static bool create_states(struct route *route, const struct route_options *options)
+{
+    route->policies = calloc(options->pool_count, sizeof(struct policy *));
+    route->states = calloc(options->pool_count, sizeof(*route->states));
+    bool complete = route->policies != NULL && route->states != NULL;
+    for (uint32_t i = 0; complete && i < options->pool_count; i++) {
+        route->policies[i] = options->policies[i];
+        route->states[i] = calloc(1, options->policies[i]->state_size + 1);
+        complete = route->states[i] != NULL;
+    }
+    return complete;
+}
 
 struct route *route_create(const struct route_options *options)
 {
-    ASSERT(options->pool_count > 0 && options->target_count_max > 0);
+    ASSERT(options->pool_count > 0 && options->target_count_max > 0 && options->block_size > 0);
 
     struct route *route = calloc(1, sizeof(*route));
     if (route == NULL) {
         return NULL;
     }
     route->pool_count = options->pool_count;
-    route->target_count_max = options->target_count_max;
-    route->knobs = (struct policy_knobs){.load_bound_percent = options->load_bound_percent};
+    route->block_size = options->block_size;
+    route->block_tokens = options->block_tokens;
+    route->sender = options->sender;
+    route->knowledge = options->knowledge;
+    route->knobs = options->knobs;
     route->rng.state = options->seed;
-    route->policies = calloc(options->pool_count, sizeof(struct policy *));
-    route->states = calloc(options->pool_count, sizeof(*route->states));
-    route->targets = calloc(options->target_count_max, sizeof(*route->targets));
-    route->backends = calloc(options->target_count_max, sizeof(struct backend *));
-    bool complete = route->policies != NULL && route->states != NULL && route->targets != NULL &&
-                    route->backends != NULL;
-    for (uint32_t i = 0; complete && i < options->pool_count; i++) {
-        route->policies[i] = options->policies[i];
-        route->states[i] = calloc(1, options->policies[i]->state_size + 1);
-        complete = route->states[i] != NULL;
-    }
-    if (!complete) {
+    route->reader = prompt_reader_create();
+    route->keys = calloc(key_count_max, sizeof(uint64_t));
+    route->predicted_ms = calloc(options->target_count_max, sizeof(float));
+    bool complete = survey_init(&route->survey, options->target_count_max);
+    complete &= create_states(route, options);
+    if (!complete || route->reader == NULL || route->keys == NULL || route->predicted_ms == NULL) {
         route_destroy(&route);
     }
     return route;
@@ -62,8 +93,10 @@ void route_destroy(struct route **route_ptr)
     }
     free(route->policies);
     free(route->states);
-    free(route->targets);
-    free(route->backends);
+    survey_fini(&route->survey);
+    prompt_reader_destroy(&route->reader);
+    free(route->keys);
+    free(route->predicted_ms);
     free(route);
 }
 
@@ -73,31 +106,86 @@ static uint64_t session_key(struct slice session)
     return session.size == 0 ? 0 : hash_bytes(session, 0) | 1;
 }
 
-static struct slice string_of(const struct json_value *value, uint8_t *buffer)
+uint64_t route_session_block(uint64_t session_key)
 {
-    struct slice text = {0};
-    if (value->kind != JSON_STRING ||
-        json_string_decode(value->raw, buffer, route_model_size_max, &text) != STATUS_OK) {
-        return (struct slice){0};
-    }
-    return text;
+    return hash_pair(session_key, session_domain);
 }
 
-void route_read(struct slice body, struct slice session, struct route_scratch *scratch,
+static const struct fleet_group *group_of(const struct fleet_view *view,
+                                          const struct route_request *request)
+{
+    return request->model.size > 0 ? fleet_view_find(view, request->model) : &view->pools[0];
+}
+
+// What the engines of the group say, or else what the operator says.
+static uint32_t token_block(const struct route *route, const struct fleet_view *view,
+                            const struct fleet_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct backend *backend = view->members[view->lists[group->first + i]].backend;
+        uint32_t told = atomic_load_explicit(&backend->load.block_tokens, memory_order_relaxed);
+        if (told > 0 && told <= prefix_block_size_max / 4) {
+            return told;
+        }
+    }
+    return route->block_tokens;
+}
+
+static uint32_t at_most_u32(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+// Names the blocks of the prompt.
+static void hash_prompt(struct route *route, const struct fleet_view *view,
+                        const struct fleet_group *group, struct route_request *out)
+{
+    const struct prompt *prompt = &route->prompt;
+    const struct traffic *traffic = knowledge_traffic(route->knowledge, group->pool);
+    struct prefix_space space = {
+        .model = prompt->model, .adapter = prompt->adapter, .salt = prompt->salt};
+
+    if (prompt->form == PROMPT_TOKENS) {
+        out->block_tokens = token_block(route, view, group);
+        out->prompt_tokens = at_most_u32(prompt->token_count);
+        prefix_chain_begin(&route->chain, prefix_seed(&space), out->block_tokens * 4, route->keys,
+                           key_count_max);
+    } else {
+        uint32_t block_tokens = traffic_tokens_of(traffic, route->block_size);
+        out->block_tokens = block_tokens > 0 ? block_tokens : 1;
+        out->prompt_tokens = traffic_tokens_of(traffic, prompt->text_size);
+        prefix_chain_begin(&route->chain, prefix_text_seed(&space), route->block_size, route->keys,
+                           key_count_max);
+    }
+    if (prompt->form != PROMPT_NOTHING) {
+        prompt_hash(route->reader, prompt, &route->chain);
+    }
+    out->chain = &route->chain;
+    out->keys = route->keys;
+    out->key_count = route->chain.key_count;
+}
+
+void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out)
 {
-    static const char *const names[] = {"model", "user"};
-    struct json_value values[ARRAY_COUNT(names)] = {0};
+    struct prompt *prompt = &route->prompt;
 
-    *out = (struct route_request){.session_key = session_key(session)};
-    // What cannot be understood is forwarded unchanged: the engine will say what it thinks of it.
-    if (body.size == 0 || json_find(body, names, ARRAY_COUNT(names), values) != STATUS_OK) {
+    prompt_read(route->reader, input->api, input->body, prompt);
+    *out = (struct route_request){
+        .model = prompt->model,
+        .session_key = session_key(input->session.size > 0 ? input->session : prompt->session),
+        .prompt = prompt,
+        .block_tokens = 1,
+    };
+    const struct fleet_group *group = group_of(view, out);
+    if (group == NULL || !route->policies[group->pool]->reads_prompt) {
         return;
     }
-    out->model = string_of(&values[0], scratch->model);
-    if (session.size == 0) {
-        out->session_key = session_key(string_of(&values[1], scratch->user));
+    if (prompt->form == PROMPT_NOTHING) {
+        // As far as one can tell from outside: about as long as its body.
+        prompt->text_size = input->body.size;
     }
+    hash_prompt(route, view, group, out);
 }
 
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend)
@@ -110,116 +198,235 @@ bool route_was_tried(const struct route_tried *tried, const struct backend *back
     return false;
 }
 
-static const struct fleet_group *group_of(const struct fleet_view *view,
-                                          const struct route_request *request)
-{
-    return request->model.size > 0 ? fleet_view_find(view, request->model) : &view->pools[0];
-}
-
-static bool is_candidate(const struct fleet_member *member, const struct route_tried *tried)
-{
-    return !member->draining && !route_was_tried(tried, member->backend);
-}
-
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,
                     const struct route_tried *tried, enum backend_tier worst, uint64_t now_ms)
 {
     const struct fleet_group *group = group_of(view, request);
     for (uint32_t i = 0; group != NULL && i < group->count; i++) {
         const struct fleet_member *member = &view->members[view->lists[group->first + i]];
-        if (is_candidate(member, tried) && backend_tier(member->backend, now_ms) <= worst) {
+        if (!member->draining && !route_was_tried(tried, member->backend) &&
+            backend_tier(member->backend, now_ms) <= worst) {
             return true;
         }
     }
     return false;
 }
 
-struct choice_input {
-    uint32_t pool;
-    enum backend_tier tier; // of all targets
-    uint64_t session_key;
-    uint64_t now_ms;
+// One decision under way.
+struct question {
+    const struct fleet_group *group;
+    const struct policy *policy;
+    void *state;
+    struct survey_task task;
+    struct policy_traffic traffic;
 };
 
-// Fills route->targets with the candidates of the best tier that has any.
-static uint32_t collect(struct route *route, const struct fleet_view *view,
-                        const struct fleet_group *group, const struct route_tried *tried,
-                        uint64_t now_ms, enum backend_tier *best)
+static uint32_t pick(struct route *route, const struct question *question)
 {
-    uint32_t count = 0;
-
-    *best = BACKEND_DOWN;
-    for (uint32_t i = 0; i < group->count; i++) {
-        const struct fleet_member *member = &view->members[view->lists[group->first + i]];
-        struct backend *backend = member->backend;
-        if (!is_candidate(member, tried)) {
-            continue;
-        }
-        enum backend_tier tier = backend_tier(backend, now_ms);
-        if (tier > *best) {
-            continue;
-        }
-        count = tier < *best ? 0 : count;
-        *best = tier;
-        ASSERT(count < route->target_count_max);
-        route->backends[count] = backend;
-        route->targets[count++] = (struct policy_target){
-            .backend = backend->slot,
-            .weight = member->weight,
-            .running_requests =
-                atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed),
-            .identity = backend->identity,
-        };
-    }
-    return count;
+    const struct route_request *request = question->task.request;
+    const struct prompt *prompt = request->prompt;
+    uint64_t history = prompt == NULL || prompt->text_size == 0
+                           ? 0
+                           : request->prompt_tokens * prompt->history_size / prompt->text_size;
+    struct policy_input in = {
+        .targets = route->survey.targets,
+        .target_count = route->survey.count,
+        .pool_size = question->group->count,
+        .session_key = request->session_key,
+        .now_ms = question->task.now_us / 1000,
+        .keys = request->keys,
+        .key_count = request->key_count,
+        .prompt_tokens = request->prompt_tokens,
+        .block_tokens = request->block_tokens > 0 ? request->block_tokens : 1,
+        .history_tokens = at_most_u32(history),
+        .turns = prompt == NULL ? 0 : prompt->turns,
+        .output_max = prompt == NULL ? 0 : at_most_u32(prompt->output_max),
+        .knobs = &route->knobs,
+        .traffic = &question->traffic,
+        .costs = route->survey.costs,
+    };
+    return policy_pick(question->policy, question->state, &in, &route->rng);
 }
 
-// Lets the policy choose among the first `count` targets.  Each round drops one: another worker was
-// quicker to put it on trial.
-static bool choose_among(struct route *route, const struct choice_input *input, uint32_t count,
+// What the request has to wait for there, and how long its own prompt takes.
+static void predict(const struct policy_target *target, uint32_t prompt_tokens, float *wait_ms,
+                    float *prefill_ms)
+{
+    uint32_t uncached = prompt_tokens - target->matched_tokens;
+    uint64_t steps = (target->queued_tokens + uncached + step_tokens - 1) / step_tokens;
+
+    *wait_ms =
+        prefill_curve_ms(target->prefill_ms, target->step_ms, 0, (float)target->queued_tokens);
+    *wait_ms += target->decoding > 0 ? (float)steps * target->step_ms : 0;
+    *prefill_ms =
+        prefill_curve_ms(target->prefill_ms, target->step_ms, (float)target->matched_tokens,
+                         uncached > 0 ? (float)uncached : 1);
+}
+
+static void describe(struct route *route, const struct question *question, uint32_t chosen,
+                     struct route_decision *out)
+{
+    const struct survey *survey = &route->survey;
+    const struct route_request *request = question->task.request;
+    const struct policy_target *target = &survey->targets[chosen];
+
+    *out = (struct route_decision){
+        .policy = question->policy,
+        .pool = question->group->pool,
+        .target_count = survey->count,
+        .prompt_tokens = request->prompt_tokens,
+        .prompt_blocks = request->key_count,
+        .matched_blocks = target->matched_blocks,
+        .matched_tokens = target->matched_tokens,
+        .running_requests = target->running_requests,
+        .queued_tokens = target->queued_tokens,
+        .cost = question->policy->reads_prompt ? survey->costs[chosen] : NAN,
+    };
+    if (!question->policy->reads_prompt) {
+        return;
+    }
+    const struct survey_belief *belief = &survey->beliefs[target->backend];
+    uint64_t confirmed = (uint64_t)belief->confirmed * request->block_tokens;
+    out->confirmed_tokens =
+        confirmed < target->matched_tokens ? (uint32_t)confirmed : target->matched_tokens;
+    out->age = belief->age;
+    predict(target, request->prompt_tokens, &out->wait_ms, &out->prefill_ms);
+}
+
+static bool begin(struct route *route, const struct fleet_view *view,
+                  const struct route_request *request, const struct route_tried *tried,
+                  uint64_t now_us, struct question *out)
+{
+    const struct fleet_group *group = group_of(view, request);
+    if (group == NULL) {
+        return false;
+    }
+    ASSERT(group->pool < route->pool_count);
+    const struct policy *policy = route->policies[group->pool];
+    *out = (struct question){
+        .group = group,
+        .policy = policy,
+        .state = route->states[group->pool],
+        .task = {.knowledge = route->knowledge,
+                 .sender = route->sender,
+                 .view = view,
+                 .group = group,
+                 .request = request,
+                 .tried = tried,
+                 .now_us = now_us,
+                 .reads_prompt = policy->reads_prompt && request->chain != NULL,
+                 .may_sample = policy->may_sample},
+    };
+    if (out->task.reads_prompt) {
+        struct traffic_view traffic;
+        traffic_read(knowledge_traffic(route->knowledge, group->pool), now_us, &traffic);
+        out->traffic = (struct policy_traffic){
+            .arrivals_per_ms = traffic.arrivals_per_ms,
+            .decode_ms = traffic.decode_ms,
+            .output_tokens = traffic.output_tokens,
+            .prefill_ms = traffic.prefill_ms,
+            .memory_ms = traffic.memory_ms,
+        };
+    }
+    survey_match(&route->survey, &out->task);
+    return true;
+}
+
+// Lets the policy choose until one can be counted in.
+static bool choose_among(struct route *route, const struct question *question,
                          struct route_choice *out)
 {
-    while (count > 0) {
-        struct policy_input in = {
-            .targets = route->targets,
-            .target_count = count,
-            .knobs = &route->knobs,
-            .session_key = input->session_key,
-        };
-        uint32_t chosen =
-            policy_pick(route->policies[input->pool], route->states[input->pool], &in, &route->rng);
-        struct backend *backend = route->backends[chosen];
-        if (backend_begin(backend, input->now_ms, input->tier == BACKEND_DOWN, &out->on_trial)) {
+    struct survey *survey = &route->survey;
+
+    while (survey->count > 0) {
+        uint32_t chosen = pick(route, question);
+        struct backend *backend = survey->backends[chosen];
+        if (backend_begin(backend, question->task.now_us / 1000, survey->tier == BACKEND_DOWN,
+                          &out->on_trial)) {
             out->backend = backend;
+            describe(route, question, chosen, &out->decision);
             return true;
         }
-        count--;
-        route->targets[chosen] = route->targets[count];
-        route->backends[chosen] = route->backends[count];
+        survey_drop(survey, chosen);
     }
     return false;
+}
+
+static void note_traffic(struct route *route, const struct question *question,
+                         const struct route_choice *choice)
+{
+    struct traffic *traffic = knowledge_traffic(route->knowledge, question->group->pool);
+    const struct route_decision *decision = &choice->decision;
+    uint64_t cache_tokens =
+        atomic_load_explicit(&choice->backend->load.cache_tokens, memory_order_relaxed);
+    float uncached = (float)(decision->prompt_tokens - decision->matched_tokens);
+    float memory_ms = cache_tokens == 0 ? 0
+                                        : (uncached + question->traffic.output_tokens) *
+                                              (question->traffic.decode_ms + decision->prefill_ms) /
+                                              (float)cache_tokens;
+
+    if (question->task.tried->count == 0) {
+        traffic_arrive(traffic, question->task.now_us);
+    }
+    traffic_routed(traffic, decision->prefill_ms, memory_ms);
 }
 
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
-                                const struct route_tried *tried, uint64_t now_ms,
+                                const struct route_tried *tried, uint64_t now_us,
                                 struct route_choice *out)
 {
-    const struct fleet_group *group = group_of(view, request);
-    if (group == NULL) {
+    struct question question;
+
+    if (!begin(route, view, request, tried, now_us, &question)) {
         return ROUTE_NO_SUCH_MODEL;
     }
-    ASSERT(group->pool < route->pool_count);
-
     // A second look: all that were ready may have been put on trial by other workers meanwhile, and
     // then the next tier counts.
     for (int look = 0; look < 2; look++) {
-        struct choice_input input = {
-            .pool = group->pool, .session_key = request->session_key, .now_ms = now_ms};
-        uint32_t count = collect(route, view, group, tried, now_ms, &input.tier);
-        if (choose_among(route, &input, count, out)) {
+        survey_collect(&route->survey, &question.task, request->block_tokens, &route->rng);
+        if (choose_among(route, &question, out)) {
+            if (question.task.reads_prompt) {
+                note_traffic(route, &question, out);
+            }
             return ROUTE_CHOSEN;
         }
     }
     return ROUTE_NO_BACKEND;
+}
+
+enum route_verdict route_explain(struct route *route, const struct fleet_view *view,
+                                 const struct route_request *request, uint64_t now_us,
+                                 struct route_explanation *out)
+{
+    struct survey *survey = &route->survey;
+    struct route_tried tried = {0};
+    struct question question;
+
+    if (!begin(route, view, request, &tried, now_us, &question)) {
+        return ROUTE_NO_SUCH_MODEL;
+    }
+    question.task.may_sample = false; // people want to see everybody
+    survey_collect(survey, &question.task, request->block_tokens, &route->rng);
+    if (survey->count == 0) {
+        return ROUTE_NO_BACKEND;
+    }
+    for (uint32_t i = 0; i < survey->count; i++) {
+        survey->costs[i] = NAN;
+    }
+    out->chosen = pick(route, &question);
+    describe(route, &question, out->chosen, &out->decision);
+    for (uint32_t i = 0; i < survey->count; i++) {
+        float wait_ms = 0;
+        float prefill_ms = 0;
+        if (question.task.reads_prompt) {
+            predict(&survey->targets[i], request->prompt_tokens, &wait_ms, &prefill_ms);
+        }
+        route->predicted_ms[i] = wait_ms + prefill_ms;
+    }
+    out->targets = survey->targets;
+    out->backends = survey->backends;
+    out->costs = survey->costs;
+    out->predicted_ms = route->predicted_ms;
+    return ROUTE_CHOSEN;
 }

@@ -3,32 +3,46 @@
 // route.h -- from a request to a backend.
 //
 // Reads from the body what routing needs, finds who serves the model, leaves out who cannot be used,
-// and lets the pool's policy choose among the rest.  Of the backends that were not tried yet, the
-// best tier that has any is used: ready ones; else those that asked for a pause; else, since trying
-// beats refusing, those that are down.
+// asks what each of the others holds of the prompt and has to do, and lets the pool's policy choose:
 //
-// Threads: one struct route per worker, which shares nothing but the backends' own counters.
-// Memory: allocated by route_create; deciding allocates nothing.
+//     body --prompt--> keys --index--> what each backend holds --+
+//                      load of each backend ---------------------+--> policy --> backend
+//                      traffic of the pool ----------------------+
+//
+// Of the backends that were not tried yet, the best tier that has any is used: ready ones; else those
+// that asked for a pause; else, since trying beats refusing, those that are down.
+//
+// Threads: one struct route per thread, which shares nothing but knowledge.h and the backends' own
+// counters.  Memory: allocated by route_create; deciding allocates nothing.
 #pragma once
 
 #include "base/rng.h"
 #include "base/slice.h"
 #include "fleet/fleet.h"
+#include "policy/policy.h"
+#include "route/prompt.h"
 
-struct policy;
-struct policy_target;
+struct knowledge;
 
-enum { route_model_size_max = 512, route_tried_max = 16 };
+enum { route_tried_max = 16 };
 
-// Room for what a body says with escapes in it.
-struct route_scratch {
-    uint8_t model[route_model_size_max];
-    uint8_t user[route_model_size_max];
+// Where the request came in.
+struct route_input {
+    enum prompt_api api;
+    struct slice body;
+    struct slice session; // as the headers name it; empty: as the body does, if it does
 };
 
+// What it says.  Slices and keys are good until the next route_read of the same route.
 struct route_request {
     struct slice model;   // empty when the body names none
     uint64_t session_key; // 0 when there is no session
+    const struct prompt *prompt;
+    struct prefix_chain *chain; // NULL: the pool's policy does not look at prompts
+    const uint64_t *keys;
+    uint32_t key_count;
+    uint32_t prompt_tokens; // as counted, or estimated from the size of the text
+    uint32_t block_tokens;  // of one block; at least 1
 };
 
 struct route_tried {
@@ -42,37 +56,75 @@ enum route_verdict {
     ROUTE_NO_BACKEND, // nobody is left who serves it
 };
 
+// Why: what was known of the chosen one.
+struct route_decision {
+    const struct policy *policy;
+    uint32_t pool;
+    uint32_t target_count;
+    uint32_t prompt_tokens;
+    uint32_t prompt_blocks;
+    uint32_t matched_blocks;
+    uint32_t matched_tokens;
+    uint32_t confirmed_tokens; // of the matched ones, those that the engine has shown to have
+    uint32_t age;              // of the matched ones (prefix_index.h)
+    uint32_t running_requests;
+    uint64_t queued_tokens;
+    float wait_ms;    // predicted, before its own prompt is begun
+    float prefill_ms; // predicted, for its own prompt
+    double cost;      // by the policy's own measure; NAN when it has none
+};
+
 struct route_choice {
     struct backend *backend; // counted in by backend_begin; the caller owes backend_end
     bool on_trial;
+    struct route_decision decision;
 };
 
 struct route_options {
     const struct policy *const *policies; // one for each pool
     uint32_t pool_count;
     uint32_t target_count_max;
-    uint32_t load_bound_percent;
+    struct policy_knobs knobs;
+    uint32_t block_size;   // bytes of a block of text
+    uint32_t block_tokens; // of a block of ids, where the engine does not tell
+    struct knowledge *knowledge;
+    uint32_t sender; // our number for the mail
     uint64_t seed;
 };
 
 struct route;
 
-// NULL when memory is short.
+// NULL when memory is short.  Keeps `knowledge`.
 struct route *route_create(const struct route_options *options);
 void route_destroy(struct route **route);
 
-// What the body says, if it is a JSON object; otherwise nothing.  The slices lie in `body` or in
-// `scratch`.  `session` is a session key that the headers gave; without one the JSON field `user` is
-// the session.
-void route_read(struct slice body, struct slice session, struct route_scratch *scratch,
+// What the body says, if it is a JSON object; otherwise nothing.
+void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out);
 
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
-                                const struct route_tried *tried, uint64_t now_ms,
+                                const struct route_tried *tried, uint64_t now_us,
                                 struct route_choice *out);
 
+// Every candidate as the policy saw it, and whom it would choose; nobody is counted in.  Good until
+// the next call.
+struct route_explanation {
+    const struct policy_target *targets;
+    struct backend *const *backends;
+    const double *costs; // NAN: the policy has none
+    const float *predicted_ms;
+    uint32_t chosen;
+    struct route_decision decision;
+};
+enum route_verdict route_explain(struct route *route, const struct fleet_view *view,
+                                 const struct route_request *request, uint64_t now_us,
+                                 struct route_explanation *out);
+
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend);
+
+// The key under which the index remembers who served a session.
+uint64_t route_session_block(uint64_t session_key);
 
 // Whether anybody of that tier or a better one is left to choose, without choosing.
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,

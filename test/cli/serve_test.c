@@ -73,7 +73,8 @@ struct scene {
     char path[32];
 };
 
-static const char quiet[] = "health: {interval: 0}\nmodels: {learn: false}\n";
+static const char quiet[] =
+    "health: {interval: 0}\nmodels: {learn: false}\nload: {scrape: false}\n";
 
 // Four lines, and then `more`.
 static void write_config(const struct scene *scene, const struct endpoint *backend,
@@ -306,7 +307,8 @@ TEST(a_second_signal_ends_it_at_once)
 {
     struct scene scene;
     struct request request;
-    scene_open(&scene, "health: {interval: 0}\nmodels: {learn: false}\ntimeouts: {drain: 24h}\n");
+    scene_open(&scene, "health: {interval: 0}\nmodels: {learn: false}\nload: {scrape: "
+                       "false}\ntimeouts: {drain: 24h}\n");
     CHECK(comes_up(&scene));
     request_open(&scene, &request, &scene.backends[0]);
     CHECK_EQ(kill(scene.child.pid, SIGTERM), 0);
@@ -323,7 +325,8 @@ TEST(draining_has_an_end)
 {
     struct scene scene;
     struct request request;
-    scene_open(&scene, "health: {interval: 0}\nmodels: {learn: false}\ntimeouts: {drain: 200ms}\n");
+    scene_open(&scene, "health: {interval: 0}\nmodels: {learn: false}\nload: {scrape: "
+                       "false}\ntimeouts: {drain: 200ms}\n");
     CHECK(comes_up(&scene));
     request_open(&scene, &request, &scene.backends[0]);
     CHECK_EQ(kill(scene.child.pid, SIGTERM), 0);
@@ -420,7 +423,7 @@ TEST(without_a_file_there_is_nothing_to_reload)
 TEST(a_backend_that_hangs_does_not_keep_it_from_starting)
 {
     struct scene scene;
-    scene_open(&scene, "health: {interval: 1h, timeout: 5m}\n");
+    scene_open(&scene, "load: {scrape: false}\nhealth: {interval: 1h, timeout: 5m}\n");
     int probe = endpoint_accept(&scene.backends[0]); // and never answered
     CHECK(comes_up(&scene));
     CHECK(serves(&scene));
@@ -433,7 +436,7 @@ TEST(a_backend_that_hangs_does_not_keep_it_from_starting)
 TEST(a_signal_before_it_listens_ends_it_too)
 {
     struct scene scene;
-    scene_open(&scene, "health: {interval: 1h, timeout: 5m}\n");
+    scene_open(&scene, "load: {scrape: false}\nhealth: {interval: 1h, timeout: 5m}\n");
     int probe = endpoint_accept(&scene.backends[0]); // it waits for the answer
     CHECK_EQ(kill(scene.child.pid, SIGTERM), 0);
     CHECK_EQ(child_finish(&scene.child), CLI_OK);
@@ -444,7 +447,9 @@ TEST(a_signal_before_it_listens_ends_it_too)
 TEST(a_backend_that_answers_is_known_before_the_first_client_comes)
 {
     struct scene scene;
-    scene_open(&scene, "models: {learn: false}\nhealth: {interval: 1h, timeout: 5m}\n");
+    scene_open(
+        &scene,
+        "models: {learn: false}\nload: {scrape: false}\nhealth: {interval: 1h, timeout: 5m}\n");
     int probe = endpoint_accept(&scene.backends[0]);
     hear(probe, "\r\n\r\n");
     say(probe, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");

@@ -4,15 +4,24 @@
 
 #include "base/reclaim.h"
 #include "policy/policy.h"
+#include "route/knowledge.h"
 #include "test.h"
 
 static struct reclaim reclaim;
 static struct fleet *fleet;
 static struct route *route;
+static struct knowledge *knowledge;
 static struct backend *backends[3];
 static struct route_tried tried;
 static const struct backend_rules rules = {
     .eject_failures = 1, .eject_time_ms = 1000, .eject_time_max_ms = 1000};
+
+static const char long_chat[] =
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\""
+    "You answer questions about the weather in harbours, briefly and without guessing. When the "
+    "forecast is older than six hours you say so first. You never give advice to sailors. "
+    "Everything that is not about the weather you refuse with one sentence and no reasons.\"},"
+    "{\"role\":\"user\",\"content\":\"Will there be fog in Bergen tomorrow morning?\"}]}";
 
 // Three backends in one pool, that serve m, m and n.
 static void set_up(const struct policy *policy)
@@ -28,10 +37,16 @@ static void set_up(const struct policy *policy)
                 .url = urls[i], .host = "h", .weight = 1, .models = &models[i], .model_count = 1});
     }
     ASSERT(fleet_publish(fleet));
+    knowledge = knowledge_create(
+        &(struct knowledge_options){.memory = 1 << 20, .backend_count_max = 8, .sender_count = 1});
+    ASSERT(knowledge != NULL);
     route = route_create(&(struct route_options){.policies = &policy,
                                                  .pool_count = 1,
                                                  .target_count_max = 8,
-                                                 .load_bound_percent = 125,
+                                                 .knobs = {.load_bound_percent = 125},
+                                                 .block_size = 64,
+                                                 .block_tokens = 4,
+                                                 .knowledge = knowledge,
                                                  .seed = 1});
     ASSERT(route != NULL);
     tried = (struct route_tried){0};
@@ -40,6 +55,7 @@ static void set_up(const struct policy *policy)
 static void tear_down(void)
 {
     route_destroy(&route);
+    knowledge_destroy(&knowledge);
     fleet_destroy(&fleet);
 }
 
@@ -48,7 +64,7 @@ static const char *choose(const char *model, uint64_t now_ms)
 {
     struct route_request request = {.model = slice_str(model)};
     struct route_choice choice;
-    switch (route_choose(route, fleet_view(fleet), &request, &tried, now_ms, &choice)) {
+    switch (route_choose(route, fleet_view(fleet), &request, &tried, now_ms * 1000, &choice)) {
     case ROUTE_NO_SUCH_MODEL:
         return "?";
     case ROUTE_NO_BACKEND:
@@ -60,16 +76,24 @@ static const char *choose(const char *model, uint64_t now_ms)
     }
 }
 
+static struct route_request read_chat(const char *body, const char *session)
+{
+    struct route_request out;
+    route_read(route, fleet_view(fleet),
+               &(struct route_input){
+                   .api = PROMPT_CHAT, .body = slice_str(body), .session = slice_str(session)},
+               &out);
+    return out;
+}
+
 TEST(reads_the_model_and_the_session_and_survives_anything_else)
 {
-    struct route_scratch scratch;
-    struct route_request out;
-    struct slice none = {0};
-    route_read(slice_str("{\"model\":\"a\\u0062\",\"user\":\"u\"}"), none, &scratch, &out);
+    set_up(&policy_round_robin);
+    struct route_request out = read_chat("{\"model\":\"a\\u0062\",\"user\":\"u\"}", "");
     CHECK(slice_is(out.model, "ab"));
     uint64_t by_user = out.session_key;
     CHECK(by_user != 0);
-    route_read(slice_str("{\"model\":\"ab\",\"user\":\"u\"}"), slice_str("s"), &scratch, &out);
+    out = read_chat("{\"model\":\"ab\",\"user\":\"u\"}", "s");
     CHECK(out.session_key != 0 && out.session_key != by_user);
     static const char *const odd[] = {"",
                                       "{",
@@ -79,10 +103,107 @@ TEST(reads_the_model_and_the_session_and_survives_anything_else)
                                       "\xff\xfe",
                                       "{\"messages\":[{\"model\":\"x\"}]}"};
     for (size_t i = 0; i < ARRAY_COUNT(odd); i++) {
-        route_read(slice_str(odd[i]), none, &scratch, &out);
+        out = read_chat(odd[i], "");
         CHECK_EQ(out.model.size, 0);
         CHECK_EQ(out.session_key, 0);
     }
+    tear_down();
+}
+
+TEST(a_policy_that_does_not_look_at_prompts_costs_no_hashing)
+{
+    set_up(&policy_round_robin);
+    CHECK(read_chat(long_chat, "").chain == NULL);
+    CHECK_EQ(read_chat(long_chat, "").key_count, 0);
+    tear_down();
+}
+
+TEST(a_prompt_has_a_key_for_each_whole_block)
+{
+    set_up(&policy_prefix_cost);
+    struct route_request out = read_chat(long_chat, "");
+    CHECK(out.chain != NULL);
+    CHECK(out.key_count >= 5);
+    CHECK(out.prompt_tokens >= 80);
+    CHECK_EQ(out.block_tokens, 16);
+    tear_down();
+}
+
+// What was sent to a backend is believed to be there, by everybody.
+static void send_to(const struct backend *backend, const struct route_request *request)
+{
+    knowledge_owns(knowledge, 0, backend);
+    knowledge_store(knowledge, 0, backend,
+                    &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                                            .keys = request->keys,
+                                            .key_count = request->key_count,
+                                            .block_tokens = request->block_tokens});
+}
+
+TEST(a_prompt_goes_where_its_beginning_is)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        set_up(&policy_prefix_cost);
+        struct route_request request = read_chat(long_chat, "");
+        send_to(backends[i], &request);
+        struct route_choice choice;
+        for (int again = 0; again < 8; again++) {
+            CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice),
+                     ROUTE_CHOSEN);
+            CHECK(choice.backend == backends[i]);
+            CHECK_EQ(choice.decision.matched_blocks, request.key_count);
+            CHECK(choice.decision.confirmed_tokens > 0);
+            backend_end(choice.backend, false);
+        }
+        tear_down();
+    }
+}
+
+TEST(a_backend_in_a_used_slot_inherits_nothing)
+{
+    set_up(&policy_prefix_cost);
+    struct route_request request = read_chat(long_chat, "");
+    send_to(backends[1], &request);
+    static const char *const model = "m";
+    uint32_t slot = backends[1]->slot;
+    fleet_remove(fleet, backends[1]);
+    CHECK(fleet_publish(fleet));
+    fleet_reclaim(fleet);
+    backends[1] = fleet_add(
+        fleet,
+        &(struct fleet_spec){
+            .url = "http://d", .host = "h", .weight = 1, .models = &model, .model_count = 1});
+    CHECK_EQ(backends[1]->slot, slot);
+    CHECK(fleet_publish(fleet));
+    request = read_chat(long_chat, "");
+    struct route_choice choice;
+    for (int i = 0; i < 8; i++) {
+        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice),
+                 ROUTE_CHOSEN);
+        CHECK_EQ(choice.decision.matched_blocks, 0);
+        backend_end(choice.backend, false);
+    }
+    tear_down();
+}
+
+TEST(an_explanation_shows_everyone_and_counts_nobody_in)
+{
+    set_up(&policy_prefix_cost);
+    struct route_request request = read_chat(long_chat, "");
+    send_to(backends[1], &request);
+    struct route_explanation why;
+    CHECK_EQ(route_explain(route, fleet_view(fleet), &request, 0, &why), ROUTE_CHOSEN);
+    CHECK_EQ(why.decision.target_count, 2);
+    CHECK(why.backends[why.chosen] == backends[1]);
+    for (uint32_t i = 0; i < 2; i++) {
+        bool is_holder = why.backends[i] == backends[1];
+        CHECK_EQ(why.targets[i].matched_blocks, is_holder ? request.key_count : 0);
+        CHECK(why.predicted_ms[i] > 0);
+        CHECK_EQ(atomic_load(&why.backends[i]->shared.in_flight), 0);
+    }
+    struct route_request unknown = {.model = slice_str("x")};
+    CHECK_EQ(route_explain(route, fleet_view(fleet), &unknown, 0, &why), ROUTE_NO_SUCH_MODEL);
+    tear_down();
 }
 
 TEST(only_those_who_serve_the_model_are_chosen_each_once)
@@ -141,7 +262,8 @@ TEST(while_one_request_is_on_trial_others_go_elsewhere)
     backend_judge(backends[0], BACKEND_FAULT, false, 0, &rules);
     struct route_request request = {.model = slice_str("m")};
     struct route_choice trial;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000, &trial), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &trial),
+             ROUTE_CHOSEN);
     CHECK(trial.backend == backends[0] && trial.on_trial);
     for (int i = 0; i < 5; i++) {
         tried.count = 0;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/explain.h"
+
+#include "admin/admin.h"
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "config/knobs.h"
+#include "fleet/fleet.h"
+#include "policy/policy.h"
+#include "proxy/proxy.h"
+#include "route/route.h"
+
+#include <math.h>
+
+static struct route *make_route(const struct config *config, const struct proxy *proxy)
+{
+    const struct policy *policies[fleet_pool_count_max];
+
+    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
+        policies[i] = policy_find(config->pools[i < config->pool_count ? i : 0].policy);
+    }
+    return route_create(&(struct route_options){
+        .policies = policies,
+        .pool_count = fleet_pool_count_max,
+        .target_count_max = config->limits.backends,
+        .knobs = config_knobs(config),
+        .block_size = config->prefix.block_size,
+        .block_tokens = config->prefix.block_tokens,
+        .knowledge = proxy_knowledge(proxy),
+        .sender = proxy_worker_count(proxy),
+        .seed = 1,
+    });
+}
+
+static void add_cost(struct text *json, double cost)
+{
+    if (isnan(cost)) {
+        text_add_str(json, "null");
+    } else {
+        text_add_format(json, "%.6g", cost);
+    }
+}
+
+static void add_target(const struct route_explanation *why, uint32_t i, struct text *json)
+{
+    const struct policy_target *target = &why->targets[i];
+
+    text_add_str(json, "{\"url\":");
+    text_add_json(json, slice_str(why->backends[i]->url));
+    text_add_format(
+        json,
+        ",\"chosen\":%s,\"matched_blocks\":%u,\"matched_tokens\":%u,"
+        "\"queued_tokens\":%lu,\"running_requests\":%u,\"decoding\":%u,"
+        "\"context_tokens\":%lu,\"foreign_requests\":%.1f,\"has_session\":%s,"
+        "\"cache_tokens\":%lu,\"prefill_ms_per_token\":%.5g,\"step_ms\":%.4g,"
+        "\"predicted_ms\":%.2f,\"cost\":",
+        i == why->chosen ? "true" : "false", target->matched_blocks, target->matched_tokens,
+        (unsigned long)target->queued_tokens, target->running_requests, target->decoding,
+        (unsigned long)target->context_tokens, (double)target->foreign_requests,
+        target->has_session ? "true" : "false", (unsigned long)target->cache_tokens,
+        (double)target->prefill_ms, (double)target->step_ms, (double)why->predicted_ms[i]);
+    add_cost(json, why->costs[i]);
+    text_add_str(json, "}");
+}
+
+// One sentence for people.
+static void add_summary(const struct route_explanation *why, struct text *json)
+{
+    const struct route_decision *decision = &why->decision;
+    const char *url = why->backends[why->chosen]->url;
+    char line[512];
+    struct text text = text_over(line, sizeof(line));
+
+    if (!decision->policy->reads_prompt) {
+        text_add_format(&text, "%s chooses %s, which runs %u requests.", decision->policy->name,
+                        url, decision->running_requests);
+    } else {
+        text_add_format(&text,
+                        "%s chooses %s, believed to hold %u of %u prompt tokens, with %lu tokens "
+                        "queued before it: first token in about %.0f ms.",
+                        decision->policy->name, url, decision->matched_tokens,
+                        decision->prompt_tokens, (unsigned long)decision->queued_tokens,
+                        (double)(decision->wait_ms + decision->prefill_ms));
+    }
+    text_add_str(json, "\"summary\":");
+    text_add_json(json, text_slice(&text));
+}
+
+static void add_document(const struct route_request *request, const struct route_explanation *why,
+                         struct text *json)
+{
+    const struct route_decision *decision = &why->decision;
+
+    text_add_format(json, "{\"policy\":\"%s\",\"model\":", decision->policy->name);
+    text_add_json(json, request->model);
+    text_add_str(json, ",\"chosen\":");
+    text_add_json(json, slice_str(why->backends[why->chosen]->url));
+    text_add_format(json, ",\"prompt_tokens\":%u,\"prompt_blocks\":%u,\"block_tokens\":%u,",
+                    decision->prompt_tokens, decision->prompt_blocks, request->block_tokens);
+    add_summary(why, json);
+    text_add_str(json, ",\"backends\":[");
+    for (uint32_t i = 0; i < decision->target_count; i++) {
+        text_add_str(json, i > 0 ? "," : "");
+        add_target(why, i, json);
+    }
+    text_add_str(json, "]}");
+}
+
+bool explain_write(const struct admin_options *options, const struct explain_request *request,
+                   struct text *json, enum http_problem *problem)
+{
+    const struct proxy *proxy = *options->proxy;
+    const struct fleet_view *view = fleet_view(options->fleet);
+    struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy);
+    struct route_explanation why;
+    struct route_request read;
+
+    if (route == NULL) {
+        *problem = HTTP_PROBLEM_OVERLOADED;
+        return false;
+    }
+    route_read(route, view,
+               &(struct route_input){.api = prompt_api_of(request->path), .body = request->body},
+               &read);
+    enum route_verdict verdict = route_explain(route, view, &read, request->now_us, &why);
+    if (verdict == ROUTE_CHOSEN) {
+        add_document(&read, &why, json);
+    } else {
+        *problem =
+            verdict == ROUTE_NO_SUCH_MODEL ? HTTP_PROBLEM_NO_SUCH_MODEL : HTTP_PROBLEM_NO_BACKEND;
+    }
+    route_destroy(&route);
+    return verdict == ROUTE_CHOSEN;
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "route/knowledge.h"
+
+#include "base/base.h"
+#include "fleet/capacity.h"
+#include "fleet/load.h"
+
+#include <stdlib.h>
+
+struct slot {
+    atomic_uint_fast64_t owner; // the backend's id, plus one; 0: nobody yet
+    atomic_uint capacity;       // believed, in tokens; 0: no bound is known
+    atomic_uint told;           // the same as the engine told it
+};
+
+struct knowledge {
+    struct prefix_index *index;
+    struct prefix_mail *mail;
+    struct slot *slots;
+    uint32_t slot_count;
+    struct traffic traffic[fleet_pool_count_max];
+};
+
+struct knowledge *knowledge_create(const struct knowledge_options *options)
+{
+    struct knowledge *knowledge = aligned_alloc(64, sizeof(*knowledge));
+    if (knowledge == NULL) {
+        return NULL;
+    }
+    knowledge->slot_count = options->backend_count_max;
+    knowledge->slots = calloc(options->backend_count_max, sizeof(struct slot));
+    knowledge->index = prefix_index_create(&(struct prefix_limits){
+        .memory = options->memory,
+        .backend_count_max = options->backend_count_max,
+        .ttl_s = options->ttl_s,
+    });
+    knowledge->mail = knowledge->index == NULL
+                          ? NULL
+                          : prefix_mail_create(knowledge->index, options->sender_count);
+    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
+        traffic_init(&knowledge->traffic[i]);
+    }
+    if (knowledge->slots == NULL || knowledge->mail == NULL) {
+        knowledge_destroy(&knowledge);
+    }
+    return knowledge;
+}
+
+void knowledge_destroy(struct knowledge **knowledge_ptr)
+{
+    struct knowledge *knowledge = *knowledge_ptr;
+    *knowledge_ptr = NULL;
+
+    if (knowledge == NULL) {
+        return;
+    }
+    prefix_mail_destroy(&knowledge->mail);
+    prefix_index_destroy(&knowledge->index);
+    free(knowledge->slots);
+    free(knowledge);
+}
+
+const struct prefix_index *knowledge_index(const struct knowledge *knowledge)
+{
+    return knowledge->index;
+}
+
+struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool)
+{
+    ASSERT(pool < fleet_pool_count_max);
+    return &knowledge->traffic[pool];
+}
+
+static struct slot *slot_of(struct knowledge *knowledge, const struct backend *backend)
+{
+    ASSERT(backend->slot < knowledge->slot_count);
+    return &knowledge->slots[backend->slot];
+}
+
+static void set_capacity(struct knowledge *knowledge, const struct backend *backend,
+                         uint32_t tokens)
+{
+    struct slot *slot = slot_of(knowledge, backend);
+    atomic_store_explicit(&slot->capacity, tokens, memory_order_relaxed);
+    prefix_index_set_capacity(knowledge->index, backend->slot, tokens);
+}
+
+void knowledge_forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
+{
+    prefix_mail_send(knowledge->mail, sender,
+                     &(struct prefix_letter){.verb = PREFIX_FORGET, .backend = backend->slot});
+}
+
+// What the engine tells of its size beats what answers show.
+static void follow_report(struct knowledge *knowledge, const struct backend *backend)
+{
+    struct slot *slot = slot_of(knowledge, backend);
+    uint32_t told =
+        capacity_told(atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
+
+    if (told != atomic_load_explicit(&slot->told, memory_order_relaxed)) {
+        atomic_store_explicit(&slot->told, told, memory_order_relaxed);
+        set_capacity(knowledge, backend, told);
+    }
+}
+
+bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
+{
+    struct slot *slot = slot_of(knowledge, backend);
+    uint_fast64_t mine = backend->id + 1;
+    uint_fast64_t owner = atomic_load_explicit(&slot->owner, memory_order_relaxed);
+
+    if (owner == mine) {
+        follow_report(knowledge, backend);
+        return true;
+    }
+    if (atomic_compare_exchange_strong_explicit(&slot->owner, &owner, mine, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        knowledge_forget(knowledge, sender, backend);
+        atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
+        set_capacity(knowledge, backend, 0);
+    }
+    return false;
+}
+
+static void send(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
+                 struct prefix_letter letter)
+{
+    letter.backend = backend->slot;
+    if (letter.key_count > prefix_letter_keys_max) {
+        letter.key_count = prefix_letter_keys_max;
+    }
+    prefix_mail_send(knowledge->mail, sender, &letter);
+}
+
+void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
+                     const struct prefix_letter *letter)
+{
+    struct prefix_letter copy = *letter;
+    copy.verb = PREFIX_STORE;
+    send(knowledge, sender, backend, copy);
+}
+
+void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
+                        const struct prefix_letter *letter)
+{
+    struct prefix_letter copy = *letter;
+    copy.verb = PREFIX_DROP;
+    copy.residency = PREFIX_PREDICTED;
+    send(knowledge, sender, backend, copy);
+}
+
+void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
+                     const struct knowledge_truth *truth)
+{
+    struct slot *slot = slot_of(knowledge, backend);
+    uint32_t belief = atomic_load_explicit(&slot->capacity, memory_order_relaxed);
+    bool was_there = (uint64_t)truth->cached_tokens + truth->slack_tokens >= truth->believed_tokens;
+    enum capacity_verdict verdict;
+
+    atomic_fetch_add_explicit(&backend->load.predicted_tokens, truth->believed_tokens,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&backend->load.cached_tokens, truth->cached_tokens,
+                              memory_order_relaxed);
+    if (truth->believed_tokens <= truth->slack_tokens) {
+        return; // nothing was claimed that could be wrong
+    }
+    uint32_t learned = capacity_learn(
+        belief, &(struct capacity_sample){.age = truth->age, .was_there = was_there}, &verdict);
+    if (learned != belief && atomic_load_explicit(&slot->told, memory_order_relaxed) == 0) {
+        set_capacity(knowledge, backend, learned);
+    }
+    if (verdict == CAPACITY_EMPTIED) {
+        knowledge_forget(knowledge, sender, backend);
+    } else if (verdict == CAPACITY_EVICTED) {
+        prefix_mail_send(knowledge->mail, sender,
+                         &(struct prefix_letter){.verb = PREFIX_FORGET_OLDER,
+                                                 .backend = backend->slot,
+                                                 .age = truth->age});
+    }
+}
+
+void knowledge_status(const struct knowledge *knowledge, struct knowledge_status *out)
+{
+    prefix_index_usage(knowledge->index, &out->index);
+    out->letters_lost = prefix_mail_lost(knowledge->mail);
+}

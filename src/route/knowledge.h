@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// knowledge.h -- what all workers know together: who holds which prefix, and what requests are like.
+//
+// Slots of the fleet are used again.  Each slot therefore has an owner here, the id of the backend that
+// its entries in the index are about: whoever finds another backend in the slot takes it over, and
+// what the index says of the old one is forgotten.
+//
+// Threads: any, each with a sender number of its own for the mail.
+// Memory: taken by knowledge_create.
+#pragma once
+
+#include "fleet/backend.h"
+#include "fleet/fleet.h"
+#include "fleet/traffic.h"
+#include "prefix/prefix_mail.h"
+
+struct knowledge;
+
+struct knowledge_options {
+    size_t memory; // of the index
+    uint32_t ttl_s;
+    uint32_t backend_count_max;
+    uint32_t sender_count;
+};
+
+// NULL when memory is short.
+struct knowledge *knowledge_create(const struct knowledge_options *options);
+void knowledge_destroy(struct knowledge **knowledge);
+
+const struct prefix_index *knowledge_index(const struct knowledge *knowledge);
+struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool);
+
+// Whether the index speaks of this backend when it names its slot.  If not, it will from now on.
+bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend);
+
+// The backend has, or will have, these blocks.
+void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
+                     const struct prefix_letter *letter);
+
+// It will not have those behind the first `from` after all, unless it had them before.
+void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
+                        const struct prefix_letter *letter);
+
+// Its process is gone, and its cache with it.
+void knowledge_forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend);
+
+// The engine said how much of a prompt it had cached, and we had believed something.
+struct knowledge_truth {
+    uint32_t believed_tokens;
+    uint32_t cached_tokens;
+    uint32_t slack_tokens; // differences up to this mean nothing
+    uint32_t age;          // of what was believed, in new tokens (prefix_index.h)
+};
+void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
+                     const struct knowledge_truth *truth);
+
+struct knowledge_status {
+    struct prefix_usage index;
+    uint64_t letters_lost;
+};
+void knowledge_status(const struct knowledge *knowledge, struct knowledge_status *out);

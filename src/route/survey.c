@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "fleet/load.h"
+#include "route/survey_internal.h"
+
+#include <stdlib.h>
+
+bool survey_init(struct survey *survey, uint32_t target_count_max)
+{
+    *survey = (struct survey){
+        .count_max = target_count_max,
+        .session_slot = UINT32_MAX,
+        .targets = calloc(target_count_max, sizeof(*survey->targets)),
+        .backends = calloc(target_count_max, sizeof(struct backend *)),
+        .costs = calloc(target_count_max, sizeof(*survey->costs)),
+        .hits = calloc(target_count_max, sizeof(*survey->hits)),
+        .beliefs = calloc(target_count_max, sizeof(*survey->beliefs)),
+    };
+    return survey->targets != NULL && survey->backends != NULL && survey->costs != NULL &&
+           survey->hits != NULL && survey->beliefs != NULL;
+}
+
+void survey_fini(struct survey *survey)
+{
+    free(survey->targets);
+    free(survey->backends);
+    free(survey->costs);
+    free(survey->hits);
+    free(survey->beliefs);
+    *survey = (struct survey){0};
+}
+
+static uint32_t seconds_of(uint64_t now_us)
+{
+    return (uint32_t)(now_us / 1000000);
+}
+
+// Who served the session last: of several the one that did so most recently.
+static uint32_t find_session(struct survey *survey, const struct survey_task *task)
+{
+    uint64_t key = route_session_block(task->request->session_key);
+    uint32_t youngest = UINT32_MAX;
+    uint32_t slot = UINT32_MAX;
+
+    uint32_t count = prefix_index_match(knowledge_index(task->knowledge), &key, 1,
+                                        seconds_of(task->now_us), survey->hits, survey->count_max);
+    for (uint32_t i = 0; i < count; i++) {
+        if (survey->hits[i].age <= youngest) {
+            youngest = survey->hits[i].age;
+            slot = survey->hits[i].backend;
+        }
+    }
+    return slot;
+}
+
+void survey_match(struct survey *survey, const struct survey_task *task)
+{
+    const struct route_request *request = task->request;
+
+    for (uint32_t i = 0; i < survey->hit_count; i++) {
+        survey->beliefs[survey->hits[i].backend] = (struct survey_belief){0};
+    }
+    survey->hit_count = 0;
+    survey->session_slot = UINT32_MAX;
+    if (!task->reads_prompt) {
+        return;
+    }
+    if (request->session_key != 0) {
+        survey->session_slot = find_session(survey, task);
+    }
+    if (request->key_count == 0) {
+        return;
+    }
+    survey->hit_count =
+        prefix_index_match(knowledge_index(task->knowledge), request->keys, request->key_count,
+                           seconds_of(task->now_us), survey->hits, survey->count_max);
+    for (uint32_t i = 0; i < survey->hit_count; i++) {
+        const struct prefix_hit *hit = &survey->hits[i];
+        survey->beliefs[hit->backend] = (struct survey_belief){
+            .blocks = hit->blocks, .confirmed = hit->confirmed, .age = hit->age};
+    }
+}
+
+// What the index and the load say of a backend.
+static void fill_in(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+                    struct policy_target *target, struct backend *backend)
+{
+    struct load_view load;
+
+    load_read(&backend->load, task->now_us / 1000, &load);
+    target->queued_tokens = load.queued_tokens;
+    target->context_tokens = load.context_tokens;
+    target->decoding = load.sequences;
+    target->foreign_requests = load.foreign_requests;
+    target->waiting = load.waiting;
+    target->kv_usage = load.kv_usage;
+    target->prefill_ms = load.prefill_ms;
+    target->step_ms = load.step_ms;
+    target->cache_tokens = load.cache_tokens;
+    // A backend that has taken over a slot does not inherit what the last one held.
+    if (!knowledge_owns(task->knowledge, task->sender, backend)) {
+        survey->beliefs[backend->slot] = (struct survey_belief){0};
+        return;
+    }
+    target->matched_blocks = survey->beliefs[backend->slot].blocks;
+    uint64_t tokens = (uint64_t)target->matched_blocks * block_tokens;
+    uint32_t most = task->request->prompt_tokens;
+    target->matched_tokens = tokens < most ? (uint32_t)tokens : most;
+    target->has_session = backend->slot == survey->session_slot;
+}
+
+static void add(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+                const struct fleet_member *member)
+{
+    struct backend *backend = member->backend;
+    enum backend_tier tier = backend_tier(backend, task->now_us / 1000);
+
+    if (tier > survey->tier) {
+        return;
+    }
+    survey->count = tier < survey->tier ? 0 : survey->count;
+    survey->tier = tier;
+    ASSERT(survey->count < survey->count_max);
+    struct policy_target *target = &survey->targets[survey->count];
+    *target = (struct policy_target){
+        .backend = member->slot,
+        .weight = member->weight,
+        .running_requests = atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed),
+        .identity = backend->identity,
+        .waiting = -1,
+        .kv_usage = -1,
+    };
+    if (task->reads_prompt) {
+        fill_in(survey, task, block_tokens, target, backend);
+    }
+    survey->backends[survey->count++] = backend;
+}
+
+static bool is_candidate(const struct fleet_member *member, const struct route_tried *tried)
+{
+    return !member->draining && !route_was_tried(tried, member->backend);
+}
+
+// `chance` in 2^32 is how likely a member that holds nothing is looked at.
+static void collect(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+                    uint64_t chance, struct rng *rng)
+{
+    survey->count = 0;
+    survey->tier = BACKEND_DOWN;
+    for (uint32_t i = 0; i < task->group->count; i++) {
+        const struct fleet_member *member =
+            &task->view->members[task->view->lists[task->group->first + i]];
+        bool is_known =
+            survey->beliefs[member->slot].blocks > 0 || member->slot == survey->session_slot;
+        if (!is_known && chance < (uint64_t)1 << 32 && rng_next(rng) >> 32 >= chance) {
+            continue;
+        }
+        if (is_candidate(member, task->tried)) {
+            add(survey, task, block_tokens, member);
+        }
+    }
+}
+
+void survey_collect(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+                    struct rng *rng)
+{
+    uint64_t all = (uint64_t)1 << 32;
+
+    if (task->may_sample && task->group->count > survey_full_max) {
+        collect(survey, task, block_tokens, all * survey_sample / task->group->count, rng);
+        // A sample of which nobody is well says nothing about the rest.
+        if (survey->count >= survey_sample / 4 && survey->tier == BACKEND_READY) {
+            return;
+        }
+    }
+    collect(survey, task, block_tokens, all, rng);
+}
+
+void survey_drop(struct survey *survey, uint32_t target)
+{
+    ASSERT(target < survey->count);
+    survey->count--;
+    survey->targets[target] = survey->targets[survey->count];
+    survey->backends[target] = survey->backends[survey->count];
+}

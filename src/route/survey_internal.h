@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// survey_internal.h -- who could take a request, and what is known of each.
+//
+// The targets are the members of a group that were not tried yet, of the best tier that has any: ready
+// ones; else those that asked for a pause; else those that are down.  For a policy that looks
+// at prompts each gets what the index and the load say of it.  In a large group a policy may be content
+// with everybody who holds some of the prompt and a random sample of the others: the cost of a
+// decision then stays the same however large the fleet is.
+#pragma once
+
+#include "base/rng.h"
+#include "policy/policy.h"
+#include "prefix/prefix_index.h"
+#include "route/knowledge.h"
+#include "route/route.h"
+
+enum {
+    // Groups up to this size are looked at in full.
+    survey_full_max = 160,
+    // How many others of a larger one are looked at beside the holders, about.
+    survey_sample = 64,
+};
+
+// What the index says of a slot, for the present request.
+struct survey_belief {
+    uint32_t blocks;
+    uint32_t confirmed;
+    uint32_t age;
+};
+
+struct survey {
+    struct policy_target *targets;
+    struct backend **backends; // of each target
+    double *costs;             // of each target
+    struct prefix_hit *hits;
+    uint32_t hit_count;
+    struct survey_belief *beliefs; // by slot; zero but for the hits
+    uint32_t session_slot;         // UINT32_MAX: none
+    uint32_t count;
+    uint32_t count_max;
+    enum backend_tier tier; // of all targets
+};
+
+bool survey_init(struct survey *survey, uint32_t target_count_max);
+void survey_fini(struct survey *survey);
+
+struct survey_task {
+    struct knowledge *knowledge;
+    uint32_t sender;
+    const struct fleet_view *view;
+    const struct fleet_group *group;
+    const struct route_request *request;
+    const struct route_tried *tried;
+    uint64_t now_us;
+    bool reads_prompt;
+    bool may_sample;
+};
+
+// What the index says of the request; stays until the next call.
+void survey_match(struct survey *survey, const struct survey_task *task);
+
+// Fills the targets; `block_tokens` is what one block of the prompt stands for.
+void survey_collect(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+                    struct rng *rng);
+
+// Leaves one out: another worker was quicker to put it on trial.
+void survey_drop(struct survey *survey, uint32_t target);

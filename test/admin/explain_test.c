@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/explain.h"
+
+#include "admin/admin.h"
+#include "base/text.h"
+#include "proxy/rig.h"
+#include "route/knowledge.h"
+#include "test.h"
+
+#include <cjson/cJSON.h>
+
+static struct rig rig;
+static struct admin_options options;
+static uint8_t space[65536];
+
+static void set_up(const char *config)
+{
+    ASSERT(rig_start(&rig, &(struct rig_options){.config = config, .backend_count = 3}));
+    options =
+        (struct admin_options){.fleet = rig.fleet, .config = &rig.config, .proxy = &rig.proxy};
+}
+
+static cJSON *explain(const char *body, enum http_problem *problem)
+{
+    struct text json = text_over(space, sizeof(space) - 1);
+    struct explain_request request = {.path = slice_str("/v1/chat/completions"),
+                                      .body = slice_str(body)};
+    if (!explain_write(&options, &request, &json, problem)) {
+        return NULL;
+    }
+    ASSERT(!json.overflow);
+    space[json.size] = '\0';
+    return cJSON_Parse((const char *)space);
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
+    return text != NULL ? text : "";
+}
+
+static int number_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, name);
+    return cJSON_IsNumber(item) ? item->valueint : -1;
+}
+
+static const char chat[] =
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"A question that is long "
+    "enough "
+    "to have some whole blocks of sixty-four bytes each, which this one certainly has by now, even "
+    "if nobody ever answers it.\"}]}";
+
+TEST(every_backend_is_shown_and_one_is_chosen)
+{
+    enum http_problem problem;
+    set_up("policy: prefix_cost\nprefix: {block_size: 64}\n");
+    cJSON *why = explain(chat, &problem);
+    CHECK(why != NULL);
+    CHECK_STR(text_of(why, "policy"), "prefix_cost");
+    CHECK_STR(text_of(why, "model"), "m");
+    CHECK(number_of(why, "prompt_blocks") >= 2);
+    CHECK(strstr(text_of(why, "summary"), text_of(why, "chosen")) != NULL);
+    const cJSON *all = cJSON_GetObjectItem(why, "backends");
+    CHECK_EQ(cJSON_GetArraySize(all), 3);
+    int chosen = 0;
+    const cJSON *one = NULL;
+    cJSON_ArrayForEach(one, all)
+    {
+        CHECK_EQ(number_of(one, "matched_blocks"), 0);
+        CHECK_EQ(number_of(one, "running_requests"), 0);
+        CHECK(cJSON_IsNumber(cJSON_GetObjectItem(one, "cost")));
+        if (cJSON_IsTrue(cJSON_GetObjectItem(one, "chosen"))) {
+            chosen++;
+            CHECK_STR(text_of(one, "url"), text_of(why, "chosen"));
+        }
+    }
+    CHECK_EQ(chosen, 1);
+    cJSON_Delete(why);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_policy_without_costs_says_so)
+{
+    enum http_problem problem;
+    set_up("policy: round_robin\n");
+    cJSON *why = explain(chat, &problem);
+    CHECK(why != NULL);
+    const cJSON *one = cJSON_GetArrayItem(cJSON_GetObjectItem(why, "backends"), 0);
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(one, "cost")));
+    cJSON_Delete(why);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(what_cannot_be_explained_has_a_reason)
+{
+    enum http_problem problem = HTTP_PROBLEM_INTERNAL;
+    set_up("policy: round_robin\n");
+    for (uint32_t i = 0; i < 3; i++) {
+        fleet_set_draining(rig.fleet, rig.backends[i].backend, true);
+    }
+    CHECK(rig_publish(&rig));
+    CHECK(explain(chat, &problem) == NULL);
+    CHECK_EQ(problem, HTTP_PROBLEM_NO_BACKEND);
+    CHECK(rig_stop(&rig));
+    struct proxy *none = NULL;
+    options.proxy = &none;
+    struct text json = text_over(space, sizeof(space));
+    CHECK(!explain_write(&options, &(struct explain_request){0}, &json, &problem));
+    CHECK_EQ(problem, HTTP_PROBLEM_OVERLOADED);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "route/knowledge.h"
+
+#include "fleet/load.h"
+#include "test.h"
+
+enum { key_count = 32, block_tokens = 64 };
+
+static struct knowledge *knowledge;
+static struct backend backend;
+static uint64_t keys[key_count];
+
+static void set_up(void)
+{
+    knowledge = knowledge_create(&(struct knowledge_options){
+        .memory = 1 << 20, .ttl_s = 3600, .backend_count_max = 4, .sender_count = 1});
+    ASSERT(knowledge != NULL);
+    backend = (struct backend){.id = 7, .slot = 2};
+    load_init(&backend.load);
+    for (uint64_t i = 0; i < key_count; i++) {
+        keys[i] = (i + 1) * 0x9e3779b97f4a7c15;
+    }
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+}
+
+static void tear_down(void)
+{
+    knowledge_destroy(&knowledge);
+}
+
+static void store(uint32_t count, enum prefix_residency residency)
+{
+    knowledge_store(knowledge, 0, &backend,
+                    &(struct prefix_letter){.residency = residency,
+                                            .keys = keys,
+                                            .key_count = count,
+                                            .block_tokens = block_tokens,
+                                            .now_s = 1});
+}
+
+static uint32_t matched(void)
+{
+    struct prefix_hit hit = {0};
+    uint32_t count = prefix_index_match(knowledge_index(knowledge), keys, key_count, 1, &hit, 1);
+    return count == 0 ? 0 : hit.blocks;
+}
+
+TEST(whoever_takes_a_slot_over_starts_with_nothing)
+{
+    set_up();
+    CHECK(knowledge_owns(knowledge, 0, &backend));
+    store(8, PREFIX_CONFIRMED);
+    CHECK_EQ(matched(), 8);
+    struct backend heir = {.id = 8, .slot = 2};
+    load_init(&heir.load);
+    CHECK(!knowledge_owns(knowledge, 0, &heir));
+    CHECK_EQ(matched(), 0);
+    CHECK(knowledge_owns(knowledge, 0, &heir));
+    tear_down();
+}
+
+TEST(what_was_predicted_can_be_withdrawn_and_what_was_shown_stays)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    store(20, PREFIX_PREDICTED);
+    CHECK_EQ(matched(), 20);
+    knowledge_withdraw(knowledge, 0, &backend,
+                       &(struct prefix_letter){.keys = keys, .key_count = 20});
+    CHECK_EQ(matched(), 8);
+    tear_down();
+}
+
+TEST(a_process_that_is_gone_holds_nothing)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    knowledge_forget(knowledge, 0, &backend);
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+TEST(an_engine_that_has_nothing_of_what_it_should_have_was_emptied)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    knowledge_learn(knowledge, 0, &backend,
+                    &(struct knowledge_truth){.believed_tokens = 32 * block_tokens,
+                                              .cached_tokens = 0,
+                                              .slack_tokens = 128,
+                                              .age = 10});
+    CHECK_EQ(matched(), 0);
+    CHECK_EQ(atomic_load(&backend.load.predicted_tokens), 32 * block_tokens);
+    CHECK_EQ(atomic_load(&backend.load.cached_tokens), 0);
+    tear_down();
+}
+
+TEST(small_differences_mean_nothing)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    knowledge_learn(knowledge, 0, &backend,
+                    &(struct knowledge_truth){.believed_tokens = 32 * block_tokens,
+                                              .cached_tokens = 32 * block_tokens - 100,
+                                              .slack_tokens = 128,
+                                              .age = 10});
+    CHECK_EQ(matched(), 32);
+    tear_down();
+}
+
+// Other prompts, new to the backend: `tokens` of them.
+static void fill(uint32_t tokens)
+{
+    static uint64_t next = 1;
+    for (uint32_t i = 0; i < tokens / block_tokens; i++) {
+        uint64_t key = next++ * 0xd1342543de82ef95;
+        knowledge_store(knowledge, 0, &backend,
+                        &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                                                .keys = &key,
+                                                .key_count = 1,
+                                                .block_tokens = block_tokens,
+                                                .now_s = 1});
+    }
+}
+
+TEST(what_is_older_than_something_evicted_is_gone_too)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    fill(100000);
+    CHECK_EQ(matched(), 32);
+    knowledge_learn(
+        knowledge, 0, &backend,
+        &(struct knowledge_truth){
+            .believed_tokens = 5000, .cached_tokens = 0, .slack_tokens = 128, .age = 50000});
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+TEST(the_size_that_an_engine_reports_bounds_what_it_is_believed_to_hold)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    fill(100000);
+    CHECK_EQ(matched(), 32);
+    load_report(&backend.load,
+                &(struct load_report){.running = -1,
+                                      .waiting = -1,
+                                      .kv_usage = -1,
+                                      .cache_tokens = 50000,
+                                      .block_tokens = -1},
+                1);
+    CHECK(knowledge_owns(knowledge, 0, &backend));
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/reclaim.h"
+#include "fleet/load.h"
+#include "route/survey_internal.h"
+#include "test.h"
+
+enum { fleet_size_max = 2000, block_tokens = 16 };
+
+static struct reclaim reclaim;
+static struct fleet *fleet;
+static struct knowledge *knowledge;
+static struct survey survey;
+static struct backend *backends[fleet_size_max];
+static struct rng rng;
+static const uint64_t keys[] = {11, 22, 33, 44};
+static struct route_tried nobody;
+
+static void set_up(uint32_t count)
+{
+    reclaim_init(&reclaim, 0);
+    fleet = fleet_create(
+        &(struct fleet_limits){.backend_count_max = fleet_size_max, .pool_count = 1}, &reclaim);
+    for (uint32_t i = 0; i < count; i++) {
+        char url[32];
+        snprintf(url, sizeof(url), "http://b%u", i);
+        backends[i] =
+            fleet_add(fleet, &(struct fleet_spec){.url = url, .host = "h", .weight = 1 + i % 3});
+    }
+    ASSERT(fleet_publish(fleet));
+    knowledge = knowledge_create(&(struct knowledge_options){
+        .memory = 4 << 20, .backend_count_max = fleet_size_max, .sender_count = 1});
+    ASSERT(knowledge != NULL && survey_init(&survey, fleet_size_max));
+    for (uint32_t i = 0; i < count; i++) {
+        knowledge_owns(knowledge, 0, backends[i]);
+    }
+    rng.state = 5;
+    nobody = (struct route_tried){0};
+}
+
+static void tear_down(void)
+{
+    survey_fini(&survey);
+    knowledge_destroy(&knowledge);
+    fleet_destroy(&fleet);
+}
+
+static void take(const struct route_request *request, bool may_sample)
+{
+    const struct fleet_view *view = fleet_view(fleet);
+    struct survey_task task = {.knowledge = knowledge,
+                               .view = view,
+                               .group = &view->pools[0],
+                               .request = request,
+                               .tried = &nobody,
+                               .now_us = 1000000,
+                               .reads_prompt = true,
+                               .may_sample = may_sample};
+    survey_match(&survey, &task);
+    survey_collect(&survey, &task, block_tokens, &rng);
+}
+
+static void hold(const struct backend *backend, const uint64_t *held, uint32_t count)
+{
+    knowledge_store(
+        knowledge, 0, backend,
+        &(struct prefix_letter){
+            .keys = held, .key_count = count, .block_tokens = block_tokens, .now_s = 1});
+}
+
+static const struct route_request request = {
+    .keys = keys, .key_count = 4, .prompt_tokens = 70, .block_tokens = block_tokens};
+
+static const struct policy_target *target_of(const struct backend *backend)
+{
+    for (uint32_t i = 0; i < survey.count; i++) {
+        if (survey.backends[i] == backend) {
+            return &survey.targets[i];
+        }
+    }
+    return NULL;
+}
+
+TEST(each_target_says_what_it_holds_and_has_to_do)
+{
+    set_up(3);
+    hold(backends[1], keys, 2);
+    hold(backends[2], keys, 4);
+    struct load_request running = {.prompt_tokens = 500, .uncached_tokens = 300};
+    load_begin(&backends[1]->load, &running, 1);
+    take(&request, false);
+    CHECK_EQ(survey.count, 3);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 0);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 2);
+    CHECK_EQ(target_of(backends[1])->matched_tokens, 32);
+    CHECK_EQ(target_of(backends[1])->queued_tokens, 300);
+    CHECK_EQ(target_of(backends[2])->matched_tokens, 64);
+    CHECK_EQ(target_of(backends[2])->weight, 3);
+    CHECK(target_of(backends[2])->prefill_ms > 0);
+    tear_down();
+}
+
+TEST(what_one_request_matched_is_not_left_for_the_next)
+{
+    set_up(3);
+    hold(backends[1], keys, 2);
+    take(&request, false);
+    static const uint64_t others[] = {99};
+    take(&(struct route_request){.keys = others, .key_count = 1, .block_tokens = 1}, false);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_EQ(target_of(backends[i])->matched_blocks, 0);
+    }
+    tear_down();
+}
+
+TEST(a_session_is_found_where_it_was_last)
+{
+    set_up(3);
+    uint64_t block = route_session_block(77);
+    hold(backends[0], &block, 1);
+    hold(backends[0], keys, 4); // makes what was before it older
+    hold(backends[2], &block, 1);
+    struct route_request of_session = request;
+    of_session.session_key = 77;
+    take(&of_session, false);
+    CHECK(target_of(backends[2])->has_session);
+    CHECK(!target_of(backends[0])->has_session);
+    of_session.session_key = 78;
+    take(&of_session, false);
+    CHECK(!target_of(backends[2])->has_session);
+    tear_down();
+}
+
+TEST(of_a_large_fleet_all_holders_and_some_others_are_seen)
+{
+    set_up(fleet_size_max);
+    for (uint32_t i = 0; i < 10; i++) {
+        hold(backends[i * 150 + 7], keys, 3);
+    }
+    for (int round = 0; round < 50; round++) {
+        take(&request, true);
+        CHECK(survey.count >= 10 + survey_sample / 4);
+        CHECK(survey.count <= 10 + survey_sample * 2);
+        for (uint32_t i = 0; i < 10; i++) {
+            const struct policy_target *target = target_of(backends[i * 150 + 7]);
+            CHECK(target != NULL && target->matched_blocks == 3);
+        }
+    }
+    take(&request, false);
+    CHECK_EQ(survey.count, fleet_size_max);
+    tear_down();
+}
+
+TEST(a_sample_in_which_nobody_is_well_is_not_the_last_word)
+{
+    set_up(fleet_size_max);
+    for (uint32_t i = 0; i < fleet_size_max; i++) {
+        if (i != 1234) {
+            backend_set_probe(backends[i], BACKEND_PROBE_DOWN, 0);
+        }
+    }
+    for (int round = 0; round < 10; round++) {
+        take(&request, true);
+        CHECK_EQ(survey.tier, BACKEND_READY);
+        CHECK_EQ(survey.count, 1);
+        CHECK(survey.backends[0] == backends[1234]);
+    }
+    tear_down();
+}
