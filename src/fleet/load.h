@@ -55,14 +55,14 @@ struct load {
 
 // One request's part of it; the caller keeps it from load_begin to load_end.
 struct load_request {
+    uint64_t sent_us;
+    uint64_t first_us; // 0: no token yet
+    uint64_t last_us;  // when the speed of its decoding was last measured
     uint32_t prompt_tokens;
     uint32_t uncached_tokens; // believed
     uint32_t output_tokens;   // so far
     uint32_t sampled_tokens;  // of them at last_us
     uint32_t ahead_tokens;    // queued in front of it when it was sent
-    uint64_t sent_us;
-    uint64_t first_us; // 0: no token yet
-    uint64_t last_us;  // when the speed of its decoding was last measured
     bool is_counted;
 };
 

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/prefill_curve.h"
+#include "policy/fleet_fixture.h"
+#include "policy/policy.h"
+#include "policy/prompt_sim.h"
+#include "test.h"
+
+#include <math.h>
+
+enum { target_count = 8, turns = 8000 };
+
+// A request of 4,000 tokens on eight idle targets of known speed, in quiet traffic.
+struct stage {
+    struct policy_target targets[target_count];
+    struct policy_traffic traffic;
+    struct policy_input in;
+    double costs[target_count];
+    struct rng rng;
+};
+
+static void stage_init(struct stage *stage)
+{
+    *stage = (struct stage){.rng = {.state = 1}};
+    fleet_fill(stage->targets, target_count);
+    for (int i = 0; i < target_count; i++) {
+        stage->targets[i].prefill_ms = 0.025F;
+        stage->targets[i].step_ms = 6;
+        stage->targets[i].waiting = -1;
+        stage->targets[i].kv_usage = -1;
+    }
+    stage->in = (struct policy_input){
+        .targets = stage->targets,
+        .target_count = target_count,
+        .pool_size = target_count,
+        .key_count = 250,
+        .prompt_tokens = 4000,
+        .block_tokens = 16,
+        .knobs = &(const struct policy_knobs){.load_bound_percent = 125},
+        .traffic = &stage->traffic,
+        .costs = stage->costs,
+    };
+}
+
+static uint32_t stage_pick(struct stage *stage)
+{
+    return policy_pick(&policy_warm, NULL, &stage->in, &stage->rng);
+}
+
+// How often each of them is taken when nothing changes.
+static void stage_shares(struct stage *stage, uint32_t hits[target_count])
+{
+    memset(hits, 0, target_count * sizeof(hits[0]));
+    for (int turn = 0; turn < turns; turn++) {
+        hits[stage_pick(stage)]++;
+    }
+}
+
+static bool always_takes(struct stage *stage, uint32_t target)
+{
+    uint32_t hits[target_count];
+    stage_shares(stage, hits);
+    return hits[target] == turns;
+}
+
+static bool never_takes(struct stage *stage, uint32_t target)
+{
+    uint32_t hits[target_count];
+    stage_shares(stage, hits);
+    return hits[target] == 0;
+}
+
+// Tokens that wait for their first step, one request for each thousand.
+static void queue_up(struct policy_target *target, uint32_t tokens)
+{
+    target->queued_tokens = tokens;
+    target->running_requests = (tokens + 999) / 1000;
+}
+
+static void decode(struct policy_target *target, uint32_t requests)
+{
+    target->running_requests = requests;
+    target->decoding = requests;
+    target->context_tokens = requests * 2000ULL;
+}
+
+TEST(the_holder_wins_when_all_are_idle)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[5].matched_tokens = 2000;
+    CHECK(always_takes(&stage, 5));
+    stage.targets[2].matched_tokens = 4000;
+    CHECK(always_takes(&stage, 2));
+}
+
+TEST(a_queue_that_costs_more_than_the_cache_saves_sends_it_elsewhere)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[3].matched_tokens = 3000;
+    queue_up(&stage.targets[3], 800);
+    CHECK(always_takes(&stage, 3));
+    queue_up(&stage.targets[3], 9000);
+    CHECK(never_takes(&stage, 3));
+}
+
+TEST(so_does_a_crowd_that_decodes_there)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[3].matched_tokens = 3000;
+    decode(&stage.targets[3], 2);
+    CHECK(always_takes(&stage, 3));
+    decode(&stage.targets[3], 60);
+    CHECK(never_takes(&stage, 3));
+    stage.targets[3].running_requests = stage.targets[3].decoding = 0;
+    stage.targets[3].context_tokens = 0;
+    stage.targets[3].foreign_requests = 60;
+    CHECK(never_takes(&stage, 3));
+}
+
+TEST(an_imbalance_elsewhere_does_not_switch_affinity_off)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.traffic = (struct policy_traffic){.arrivals_per_ms = 0.1F, .prefill_ms = 40};
+    stage.targets[6].matched_tokens = 3500;
+    for (uint32_t busy = 0; busy < 6; busy++) {
+        queue_up(&stage.targets[busy], 400000);
+        CHECK(always_takes(&stage, 6));
+    }
+}
+
+TEST(the_busier_the_fleet_the_longer_a_queue_is_worth_it)
+{
+    struct stage stage;
+    stage_init(&stage);
+    for (int i = 0; i < target_count; i++) {
+        queue_up(&stage.targets[i], 4000);
+    }
+    stage.targets[4].matched_tokens = 3500;
+    queue_up(&stage.targets[4], 12000);
+    CHECK(never_takes(&stage, 4));
+    stage.traffic = (struct policy_traffic){.arrivals_per_ms = 0.2F, .prefill_ms = 36};
+    CHECK(always_takes(&stage, 4));
+}
+
+static bool is_even(const uint32_t hits[target_count])
+{
+    bool is_even = true;
+    for (int i = 0; i < target_count; i++) {
+        is_even &= fleet_is_near(hits[i], (double)turns / target_count, 12);
+    }
+    return is_even;
+}
+
+TEST(cold_prompts_spread_over_idle_targets_whose_speeds_differ_by_noise)
+{
+    struct stage stage;
+    stage_init(&stage);
+    for (int i = 0; i < target_count; i++) {
+        stage.targets[i].prefill_ms *= 1 + 0.025F * (float)i;
+        stage.targets[i].step_ms *= 1.2F - 0.025F * (float)i;
+    }
+    uint32_t hits[target_count];
+    stage_shares(&stage, hits);
+    CHECK(is_even(hits));
+}
+
+TEST(a_few_tokens_in_common_do_not_draw_every_prompt_to_one_target)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[1].matched_tokens = 32;
+    uint32_t hits[target_count];
+    stage_shares(&stage, hits);
+    CHECK(is_even(hits));
+}
+
+TEST(a_target_that_has_not_shown_its_speed_is_taken_as_a_usual_one)
+{
+    static const float usual[] = {0.001F, 0.025F, 0.7F};
+    static const float unknown[] = {0, PREFILL_SHIPPED_TOKEN_MS};
+    for (size_t u = 0; u < ARRAY_COUNT(usual); u++) {
+        for (size_t k = 0; k < ARRAY_COUNT(unknown); k++) {
+            struct stage stage;
+            stage_init(&stage);
+            for (int i = 0; i < target_count; i++) {
+                stage.targets[i].prefill_ms = i == 2 ? unknown[k] : usual[u];
+            }
+            stage.targets[2].step_ms = k == 0 ? 0 : PREFILL_SHIPPED_STEP_MS;
+            uint32_t hits[target_count];
+            stage_shares(&stage, hits);
+            CHECK(is_even(hits));
+        }
+    }
+}
+
+TEST(a_target_known_to_be_slow_waits_until_the_others_are_busy)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[7].prefill_ms *= 2;
+    CHECK(never_takes(&stage, 7));
+    for (int i = 0; i < 7; i++) {
+        queue_up(&stage.targets[i], 5000);
+    }
+    CHECK(always_takes(&stage, 7));
+}
+
+TEST(a_session_is_a_hint_when_the_prompt_is_not_understood)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.in.key_count = 0;
+    stage.targets[4].has_session = true;
+    CHECK(always_takes(&stage, 4));
+    queue_up(&stage.targets[4], 20000);
+    CHECK(never_takes(&stage, 4));
+}
+
+TEST(what_a_target_holds_counts_more_than_the_session)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[4].has_session = true;
+    CHECK(always_takes(&stage, 4));
+    stage.targets[1].matched_tokens = 3000;
+    CHECK(always_takes(&stage, 1));
+    stage.targets[4].matched_tokens = 3000;
+    CHECK(always_takes(&stage, 4)); // a tie
+}
+
+TEST(memory_counts_when_every_target_tells_of_it)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.traffic.decode_ms = 3000;
+    stage.targets[0].matched_tokens = 2000;
+    for (int i = 0; i < target_count; i++) {
+        stage.targets[i].cache_tokens = 100000;
+        stage.targets[i].kv_usage = i == 0 ? 0.97F : 0.3F;
+        decode(&stage.targets[i], 2);
+    }
+    CHECK(never_takes(&stage, 0));
+    stage.targets[3].kv_usage = -1;
+    CHECK(always_takes(&stage, 0));
+    stage.targets[3].kv_usage = 0.3F;
+    stage.targets[3].cache_tokens = 0;
+    CHECK(always_takes(&stage, 0));
+}
+
+TEST(what_strangers_wait_for_is_a_queue_too)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.traffic.prefill_ms = 100;
+    stage.targets[2].matched_tokens = 3000;
+    stage.targets[2].foreign_requests = 2;
+    stage.targets[2].waiting = 0;
+    CHECK(always_takes(&stage, 2));
+    stage.targets[2].foreign_requests = 8;
+    stage.targets[2].waiting = 8;
+    CHECK(never_takes(&stage, 2));
+}
+
+static float any_of(const float *values, uint32_t count, struct rng *rng)
+{
+    return values[rng_below(rng, count)];
+}
+
+static uint64_t any_count(struct rng *rng)
+{
+    static const uint64_t counts[] = {0, 1, 7, 500, 100000, UINT32_MAX, 1ULL << 50, UINT64_MAX};
+    return counts[rng_below(rng, ARRAY_COUNT(counts))];
+}
+
+// Anything that a bug elsewhere, an engine or a long uptime could bring.
+static void any_target(struct policy_target *target, uint32_t prompt_tokens, struct rng *rng)
+{
+    static const float floats[] = {0, 1e-30F, 0.02F, 1, 50, 1e9F, 3e38F, -1, NAN, INFINITY};
+    uint32_t count = ARRAY_COUNT(floats);
+    uint64_t matched = any_count(rng);
+    target->weight = 1 + (uint32_t)(any_count(rng) % UINT32_MAX);
+    target->running_requests = (uint32_t)any_count(rng);
+    target->matched_tokens = matched < prompt_tokens ? (uint32_t)matched : prompt_tokens;
+    target->has_session = rng_below(rng, 2) == 0;
+    target->decoding = (uint32_t)any_count(rng);
+    target->queued_tokens = any_count(rng);
+    target->context_tokens = any_count(rng);
+    target->foreign_requests = any_of(floats, count, rng);
+    target->waiting = any_of(floats, count, rng);
+    target->kv_usage = rng_below(rng, 4) == 0 ? any_of(floats, count, rng) : 0.5F;
+    target->prefill_ms = any_of(floats, count, rng);
+    target->step_ms = any_of(floats, count, rng);
+    target->cache_tokens = rng_below(rng, 4) == 0 ? any_count(rng) : 500000;
+}
+
+TEST(costs_are_finite_and_the_least_is_taken_whatever_comes_in)
+{
+    static const float floats[] = {0, 1e-30F, 0.02F, 1, 50, 1e9F, 3e38F, -1, NAN, INFINITY};
+    struct rng rng = {.state = 12};
+    for (int round = 0; round < 50000; round++) {
+        struct stage stage;
+        stage_init(&stage);
+        stage.rng.state = (uint64_t)round;
+        stage.in.prompt_tokens = (uint32_t)any_count(&rng);
+        stage.in.block_tokens = 1 + (uint32_t)(any_count(&rng) % UINT32_MAX);
+        stage.in.key_count = rng_below(&rng, 2);
+        stage.in.pool_size = (uint32_t)any_count(&rng);
+        stage.in.target_count = 1 + rng_below(&rng, target_count);
+        stage.traffic = (struct policy_traffic){
+            .arrivals_per_ms = any_of(floats, ARRAY_COUNT(floats), &rng),
+            .decode_ms = any_of(floats, ARRAY_COUNT(floats), &rng),
+            .prefill_ms = any_of(floats, ARRAY_COUNT(floats), &rng),
+        };
+        for (uint32_t i = 0; i < stage.in.target_count; i++) {
+            any_target(&stage.targets[i], stage.in.prompt_tokens, &rng);
+        }
+        uint32_t chosen = stage_pick(&stage);
+        for (uint32_t i = 0; i < stage.in.target_count; i++) {
+            CHECK(isfinite(stage.costs[i]) && stage.costs[i] >= 0);
+            CHECK(stage.costs[chosen] <= stage.costs[i] * 1.021);
+        }
+    }
+}
+
+// From here on, whole runs.
+
+static const struct sim_plan hot_prompt = {
+    .engines = 8,
+    .requests = 8000,
+    .warm_up = 2000,
+    .groups = 1,
+    .group_percent = 80,
+    .shared = 4000,
+    .own = 500,
+    .output = 200,
+    .cache_tokens = 400000,
+};
+
+TEST(one_hot_prompt_spreads_to_as_many_targets_as_it_needs)
+{
+    struct sim_plan plan = hot_prompt;
+    for (plan.seed = 1; plan.seed <= 3; plan.seed++) {
+        plan.per_second = 5;
+        struct sim_result quiet = sim_run(&policy_warm, &plan);
+        CHECK(quiet.holders <= 4);
+        CHECK(quiet.hit_rate > 0.70);
+
+        plan.per_second = 125;
+        struct sim_result busy = sim_run(&policy_warm, &plan);
+        struct sim_result least = sim_run(&policy_least_requests, &plan);
+        CHECK(busy.holders >= 5);
+        CHECK(busy.hit_rate > 0.70);
+        CHECK(busy.work_spread < 1.5 && busy.request_spread < 1.5);
+        CHECK(busy.ttft_ms < least.ttft_ms);
+    }
+}
+
+TEST(groups_of_prompts_keep_the_hit_rate_of_one_big_cache)
+{
+    static const double rates[] = {10, 60, 100, 125};
+    for (size_t i = 0; i < ARRAY_COUNT(rates); i++) {
+        struct sim_plan plan = {
+            .engines = 8,
+            .requests = 12000,
+            .warm_up = 3000,
+            .per_second = rates[i],
+            .groups = 150,
+            .group_percent = 100,
+            .shared = 6000,
+            .own = 1200,
+            .output = 100,
+            .cache_tokens = 200000,
+            .seed = i,
+        };
+        struct sim_result warm = sim_run(&policy_warm, &plan);
+        CHECK(warm.hit_rate > warm.pooled_hit_rate - 0.03);
+        CHECK(warm.work_spread < 1.25 && warm.request_spread < 1.25);
+        struct sim_result least = sim_run(&policy_least_requests, &plan);
+        CHECK(warm.hit_rate > least.hit_rate + 0.5);
+        CHECK(warm.ttft_ms * 3 < least.ttft_ms);
+    }
+}
+
+TEST(conversations_stay_where_their_history_is)
+{
+    struct sim_plan plan = {
+        .engines = 8,
+        .requests = 12000,
+        .warm_up = 3000,
+        .per_second = 40,
+        .groups = 1,
+        .group_percent = 100,
+        .shared = 8000,
+        .own = 400,
+        .output = 100,
+        .sessions = 300,
+        .turns = 20,
+        .cache_tokens = 400000,
+        .seed = 6,
+    };
+    struct sim_result warm = sim_run(&policy_warm, &plan);
+    struct sim_result least = sim_run(&policy_least_requests, &plan);
+    CHECK(warm.hit_rate > warm.pooled_hit_rate - 0.03);
+    CHECK(warm.work_spread < 1.25);
+    CHECK(warm.ttft_ms * 3 < least.ttft_ms);
+}
+
+// Prompts that share nothing leave only the load to look at.
+TEST(cold_prompts_spread_as_evenly_as_by_counting_requests)
+{
+    struct sim_plan plan = hot_prompt;
+    plan.groups = 0;
+    plan.per_second = 40;
+    plan.seed = 4;
+    struct sim_result warm = sim_run(&policy_warm, &plan);
+    struct sim_result least = sim_run(&policy_least_requests, &plan);
+    CHECK(warm.request_spread < 1.05);
+    CHECK(warm.ttft_ms <= least.ttft_ms);
+}
+
+TEST(a_burst_on_empty_caches_pins_no_prompt)
+{
+    struct sim_plan plan = {
+        .engines = 32,
+        .requests = 4000,
+        .per_second = 2600,
+        .groups = 75,
+        .group_percent = 100,
+        .shared = 6000,
+        .own = 1200,
+        .output = 100,
+        .cache_tokens = 845000,
+        .seed = 3,
+    };
+    struct sim_result warm = sim_run(&policy_warm, &plan);
+    struct sim_result least = sim_run(&policy_least_requests, &plan);
+    CHECK(warm.work_spread < 1.6);
+    CHECK(warm.ttft_p99_ms * 2 < least.ttft_p99_ms);
+}
+
+TEST(a_twice_slower_target_gets_less_and_none_is_forgotten)
+{
+    struct sim_plan plan = hot_prompt;
+    plan.groups = 0;
+    plan.per_second = 40;
+    plan.seed = 5;
+    plan.slowness[3] = 2;
+    struct sim_result warm = sim_run(&policy_warm, &plan);
+    double mean = (double)(plan.requests - plan.warm_up) / plan.engines;
+    CHECK(warm.engine_requests[3] < 0.75 * mean);
+    CHECK(warm.engine_requests[3] > 0.1 * mean);
+    struct sim_result round = sim_run(&policy_round_robin, &plan);
+    CHECK(warm.ttft_ms < round.ttft_ms);
+}
+
+TEST(a_target_of_twice_the_weight_gets_about_twice_the_work)
+{
+    struct sim_plan plan = hot_prompt;
+    plan.groups = 0;
+    plan.per_second = 45;
+    plan.seed = 6;
+    for (uint32_t e = 0; e < plan.engines; e++) {
+        plan.weights[e] = e == 1 ? 200 : 100;
+        plan.slowness[e] = e == 1 ? 0.8 : 1.2; // within what counts as equal
+    }
+    struct sim_result warm = sim_run(&policy_warm, &plan);
+    double others = (double)(plan.requests - plan.warm_up - warm.engine_requests[1]) / 7;
+    CHECK(warm.engine_requests[1] > 1.6 * others);
+    CHECK(warm.engine_requests[1] < 2.4 * others);
+}
