@@ -281,7 +281,9 @@ class Account:
     def __repr__(self):
         span = max(r.begun_at + r.total_s for r in self.results) - self.results[0].begun_at
         return (f"{len(self.results)} requests in {span:.1f} s, {len(self.failures)} failed; "
-                f"tokens cached {self.hit_rate:.1%}, requests hit {self.hits():.1%}, same backend {self.repeats():.1%}; "
-                f"busiest of mean: requests {self.peak(self.requests):.2f}, prompt tokens "
-                f"{self.peak(self.prompt_tokens):.2f}, computed tokens {self.peak(self.computed_tokens):.2f}; "
+                f"tokens cached {self.hit_rate:.1%}, requests hit {self.hits():.1%}, "
+                f"same backend {self.repeats():.1%}; "
+                f"busiest of mean: requests {self.peak(self.requests):.2f}, "
+                f"prompt tokens {self.peak(self.prompt_tokens):.2f}, "
+                f"computed tokens {self.peak(self.computed_tokens):.2f}; "
                 f"first data p50 {self.quantile(0.5) * 1000:.0f} ms, p99 {self.quantile(0.99) * 1000:.0f} ms")

@@ -5,6 +5,7 @@ router thinks.  Where a test says what is possible, the same requests were repla
 single engine.
 """
 import collections
+import fcntl
 import hashlib
 import json
 import random
@@ -22,6 +23,17 @@ from workloads import PATH, Ask, system, text, user
 ENGINES = {"cache_blocks": 2000, "prefill_speed": 40_000, "step": 0.01, "stream_interval": 8}
 QUICK = {"prefill_speed": 1_000_000, "step": 0.0}
 WARM = {"policy": "warm", "ask_usage": True}
+
+
+@pytest.fixture
+def alone(tmp_path_factory):
+    """Tests that measure take turns, whatever number of processes runs tests; waiting counts as their time."""
+    with open(tmp_path_factory.getbasetemp().parent / "measuring", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+measures = pytest.mark.usefixtures("alone")
 
 
 def explain(router, ask, raw=None):
@@ -56,7 +68,8 @@ def learned(router, ask, url, share=0.9):
 # Hits and balance.
 
 
-@pytest.mark.timeout(120)
+@measures
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("is_told", [True, False], ids=["engines tell what was cached", "engines tell nothing"])
 def test_eight_caches_hit_like_one_as_large_as_all(caching, warmpath, is_told):
     engines = caching(4, 4, report_cached=is_told, **ENGINES)
@@ -70,7 +83,8 @@ def test_eight_caches_hit_like_one_as_large_as_all(caching, warmpath, is_told):
     assert account.peak(account.prompt_tokens) <= 1.25, account
 
 
-@pytest.mark.timeout(120)
+@measures
+@pytest.mark.timeout(300)
 def test_one_hot_prompt_overloads_nobody(caching, warmpath):
     engines = caching(4, 4, **ENGINES)
     router = warmpath(*engines, **WARM)
@@ -82,7 +96,8 @@ def test_one_hot_prompt_overloads_nobody(caching, warmpath):
     assert account.hits() >= 0.95, account
 
 
-@pytest.mark.timeout(120)
+@measures
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("percent, hits", [(50, 0.91), (70, 0.90), (90, 0.97)])
 def test_hits_by_the_share_of_the_common_prefix(caching, warmpath, percent, hits):
     """The published hits are requests sent where the one before them was; here all that is shared was cached.
@@ -103,7 +118,8 @@ def test_hits_by_the_share_of_the_common_prefix(caching, warmpath, percent, hits
     assert reused / shareable >= hits, report
 
 
-@pytest.mark.timeout(120)
+@measures
+@pytest.mark.timeout(300)
 def test_prompts_that_share_nothing_are_spread_evenly(caching, warmpath):
     engines = caching(4, 4, **{**ENGINES, "step": 0.002})
     router = warmpath(*engines, **WARM)
@@ -112,7 +128,8 @@ def test_prompts_that_share_nothing_are_spread_evenly(caching, warmpath):
     assert account.peak(account.requests) <= 1.25, account
 
 
-@pytest.mark.timeout(120)
+@measures
+@pytest.mark.timeout(300)
 def test_a_killed_backend_takes_only_its_own_share_along(caching, warmpath):
     """Answers are not streamed: of one that is, the client has seen the beginning, and nobody can begin it again."""
     engines = caching(4, 3, 1, **ENGINES)
@@ -147,7 +164,8 @@ def test_a_killed_backend_takes_only_its_own_share_along(caching, warmpath):
 # Chats.
 
 
-@pytest.mark.timeout(120)
+@measures
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_the_next_turn_goes_where_the_last_one_went(caching, warmpath, stream):
     engines = caching(4, **{**ENGINES, "step": 0.003})
@@ -244,26 +262,40 @@ def test_another_model_is_another_prompt(caching, warmpath):
     assert set(matched(router, Ask(0, messages, model="other")).values()) == {0}
 
 
+def other_order(value):
+    return dict(reversed(value.items()))
+
+
+SPELLINGS = {
+    "not escaped": lambda body: json.dumps(body, ensure_ascii=False),
+    "all escaped": lambda body: json.dumps(body).replace("cache", "\\u0063ache").replace("!", "\\u0021"),
+    "indented": lambda body: json.dumps(body, indent=2),
+    "other order": lambda body: json.dumps(other_order(body)),
+    "content before role": lambda body: json.dumps({**body, "messages": [*map(other_order, body["messages"])]}),
+    "in parts": lambda body: json.dumps({**body, "messages": [
+        {**message, "content": [{"type": "text", "text": message["content"]}]} for message in body["messages"]]}),
+    "other settings": lambda body: json.dumps({**body, "temperature": 0.5, "max_tokens": 3, "stream": False}),
+}
+
+
 def test_the_same_prompt_in_another_spelling_is_the_same(caching, warmpath):
     router = warmpath(*caching(2, **QUICK), **WARM)
     rng = random.Random(6)
-    ask = Ask(0, [system(text(rng, 500)), user(text(rng, 500))], tools=workloads.TOOLS)
+    ask = Ask(0, [system(text(rng, 500)), user(text(rng, 500))])
+    learned(router, ask, send(router, ask).backend)
+    expected = matched(router, ask)
+    assert {name: matched(router, ask, spell(ask.body).encode()) for name, spell in SPELLINGS.items()} == dict.fromkeys(
+        SPELLINGS, expected)
+
+
+def test_tools_come_first_wherever_they_stand(caching, warmpath):
+    router = warmpath(*caching(2, **QUICK), **WARM)
+    messages = [user(text(random.Random(6), 1000))]
+    ask = Ask(0, messages, tools=workloads.TOOLS)
     home = send(router, ask).backend
     eventually(lambda: matched(router, ask)[home] > 1000, lambda: explain(router, ask))
-    body = ask.body
-    spellings = {
-        "not escaped": json.dumps(body, ensure_ascii=False),
-        "indented": json.dumps(body, indent=2),
-        "other order": json.dumps(dict(reversed(body.items()))),
-        "content before role": json.dumps({**body, "messages": [dict(reversed(m.items())) for m in body["messages"]]}),
-        "all escaped": json.dumps(body).replace("cache", "\\u0063ache").replace("/", "\\/"),
-        "in parts": json.dumps({**body, "messages": [
-            {**m, "content": [{"type": "text", "text": m["content"]}]} for m in body["messages"]]}),
-        "other settings": json.dumps({**body, "temperature": 0.5, "max_tokens": 3, "stream": False, "user": "x"}),
-    }
-    expected = matched(router, ask)
-    for name, raw in spellings.items():
-        assert matched(router, ask, raw.encode()) == expected, name
+    assert matched(router, ask, json.dumps(other_order(ask.body)).encode()) == matched(router, ask)
+    assert set(matched(router, Ask(0, messages)).values()) == {0}, "without them it begins otherwise"
 
 
 def test_token_ids_are_matched_exactly(caching, warmpath):

@@ -76,12 +76,19 @@ def shared_tokens(messages, tools=None):
     return (len(TOKENIZER.chat(messages, tools)) // TOKENIZER.size) - 1  # less what asks for an answer
 
 
+def evenly(rng, count, requests):
+    """Which group asks, for each request: in no order, and all about as often, so that balance can be perfect."""
+    picks = [number % count for number in range(requests)]
+    rng.shuffle(picks)
+    return picks
+
+
 def groups(seed, count=40, requests=1400, shared=3000, own=300, **more):
     """Groups of requests with a system prompt each, and a question of their own."""
     rng = random.Random(seed)
     prompts = [system(text(rng, shared)) for _ in range(count)]
     sizes = [shared_tokens([prompt]) for prompt in prompts]
-    picks = [rng.randrange(count) for _ in range(requests)]
+    picks = evenly(rng, count, requests)
     return [once(Ask(pick, [prompts[pick], user(text(rng, own))], sizes[pick], **more)) for pick in picks]
 
 
@@ -114,7 +121,7 @@ def sharing(seed, ratio, requests=600, **more):
     rng = random.Random(seed)
     prompts = [(system(text(rng, int(size * ratio))), int(size * (1 - ratio))) for size in MIX]
     sizes = [shared_tokens([prompt]) for prompt, _ in prompts]
-    picks = [rng.randrange(len(MIX)) for _ in range(requests)]
+    picks = evenly(rng, len(MIX), requests)
     return [once(Ask(pick, [prompts[pick][0], user(text(rng, prompts[pick][1]))], sizes[pick], **more))
             for pick in picks]
 
@@ -145,7 +152,7 @@ def token_groups(seed, count=10, requests=200, shared=1000, own=100, **more):
         return [rng.randrange(1 << 16) for _ in range(length)]
 
     prompts = [ids(shared) for _ in range(count)]
-    picks = [rng.randrange(count) for _ in range(requests)]
+    picks = evenly(rng, count, requests)
     return [once(Ask(pick, None, shared, "/v1/completions", prompt=prompts[pick] + ids(own), **more))
             for pick in picks]
 
@@ -155,7 +162,7 @@ def tenants(seed, salts=4, requests=80, shared=1000, own=100, **more):
     rng = random.Random(seed)
     prompt = system(text(rng, shared))
     size = shared_tokens([prompt])
-    picks = [rng.randrange(salts) for _ in range(requests)]
+    picks = evenly(rng, salts, requests)
     return [once(Ask(pick, [prompt, user(text(rng, own))], size, cache_salt=f"tenant-{pick}", **more))
             for pick in picks]
 
