@@ -16,7 +16,7 @@ struct block {
     struct slice type;
     struct slice text;
     struct slice name;
-    struct json_value arguments; // a string, or an object with all its text
+    struct json_value arguments; // a string, or a container with all its text
     struct json_value content;   // an array with all its text
 };
 
@@ -82,7 +82,7 @@ static void add_call(struct prefix_chain *chain, struct slice name,
     }
     if (arguments->kind == JSON_STRING) {
         add_text(chain, arguments->raw);
-    } else if (arguments->kind == JSON_OBJECT) {
+    } else if (arguments->kind == JSON_OBJECT || arguments->kind == JSON_ARRAY) {
         prefix_chain_add(chain, arguments->raw);
     }
 }

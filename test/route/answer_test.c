@@ -196,11 +196,12 @@ TEST(timings_stand_in_for_cached_tokens_that_usage_lacks)
     CHECK_EQ(event.usage.prompt_tokens, 237);
 
     event = read_event(PROMPT_CHAT,
-                       "{\"choices\":[],\"usage\":{\"prompt_tokens\":237,"
+                       "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,"
                        "\"prompt_tokens_details\":{\"cached_tokens\":5}},"
                        "\"timings\":{\"cache_n\":236,\"prompt_n\":1}}",
                        NULL);
     CHECK_EQ(event.usage.cached_tokens, 5);
+    CHECK_EQ(event.usage.prompt_tokens, 9);
 
     event = read_event(PROMPT_CHAT,
                        "{\"choices\":[{\"delta\":{}}],\"timings\":{\"cache_n\":6,\"prompt_n\":1}}",
@@ -224,6 +225,10 @@ TEST(only_the_first_choice_is_heard)
     // Without an index, the place tells.
     read_event(PROMPT_COMPLETION, "{\"choices\":[{\"text\":\"!\"},{\"text\":\"no\"}]}", chain);
     CHECK(said_is(&said, "yes!"));
+    // Two that both claim to be the first are one too many.
+    read_event(PROMPT_COMPLETION,
+               "{\"choices\":[{\"index\":0,\"text\":\"!\"},{\"index\":0,\"text\":\"no\"}]}", chain);
+    CHECK(said_is(&said, "yes!!"));
     CHECK(read_event(PROMPT_CHAT, "{\"choices\":[{\"index\":1,\"delta\":{}}]}", chain).has_output);
 }
 
@@ -712,8 +717,10 @@ TEST(types_that_do_not_fit_are_passed_over_one_by_one)
         {PROMPT_CHAT, "{\"choices\":[{\"message\":{\"content\":null,\"tool_calls\":null}}]}"},
         {PROMPT_CHAT, "{\"choices\":[{\"message\":{\"content\":[{\"text\":\"no\"}]}}]}"},
         {PROMPT_CHAT, "{\"choices\":[{\"message\":{\"tool_calls\":[1,{},{\"function\":[]},"
-                      "{\"function\":{\"name\":7,\"arguments\":[8]}}]}}]}"},
+                      "{\"function\":{\"name\":7,\"arguments\":8}}]}}]}"},
         {PROMPT_COMPLETION, "{\"choices\":[{\"text\":null}]}"},
+        {PROMPT_COMPLETION, "{\"choices\":[7,{\"text\":\"no\"}]}"},
+        {PROMPT_GENERATE, "{\"output_ids\":[7],\"text\":null}"},
         {PROMPT_RESPONSES, "{\"output\":[1,{\"type\":\"message\",\"content\":\"no\"},{\"type\":3},"
                            "{\"content\":[{\"type\":\"output_text\",\"text\":\"no\"}]}]}"},
         {PROMPT_RESPONSES, "{\"output\":[{\"type\":\"message\",\"content\":[null,{},"
