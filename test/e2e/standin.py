@@ -199,8 +199,7 @@ class Connection(asyncio.Protocol):
                 engine.half_requests += 1
             return False
         request = Request(raw_head, self.number)
-        is_probe = request.method == "GET" and request.path in ("/health", "/v1/models")
-        (engine.probes if is_probe else engine.requests).append(request)
+        engine.record_of(request).append(request)
         if request.path not in engine.early and not await self.take_body(request):
             engine.half_requests += 1
             request.gone_at = time.monotonic()
@@ -350,6 +349,7 @@ class Engine:
         self.scripts_once = {}
         self.requests = []
         self.probes = []  # /health and /v1/models
+        self.scrapes = []  # /metrics, which it does not have unless a test gives it one
         self.misuse = []  # anything received that is not proper HTTP/1.1
         self.half_requests = 0  # connections that ended within a request
         self.accepted = 0
@@ -409,6 +409,13 @@ class Engine:
 
     # What it says.
 
+    def record_of(self, request):
+        if request.method == "GET" and request.path in ("/health", "/v1/models"):
+            return self.probes
+        if request.method == "GET" and request.path in ("/metrics", "/prometheus/metrics"):
+            return self.scrapes
+        return self.requests
+
     def steps_for(self, request):
         once = self.scripts_once.get(request.path)
         if once:
@@ -424,6 +431,8 @@ class Engine:
         if request.path == "/v1/models":
             rows = [{"id": m, "object": "model", "created": 1, "owned_by": self.name} for m in self.models]
             return [json_answer(200, {"object": "list", "data": rows})]
+        if request.path in ("/metrics", "/prometheus/metrics"):
+            return [plain_answer(404, b"")]
         if request.method == "HEAD":
             return [delay, head(200, "Content-Length: 1234", "X-Engine: " + self.name)]
         if request.path not in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings"):

@@ -297,7 +297,10 @@ TEST(a_backend_that_its_probes_find_up_again_is_asked_at_once)
     scene_open(&scene, "", ill);
     backend_set_probe(scene.backend, BACKEND_PROBE_DOWN, loop_now_ms(scene.loop));
     pass_ms(&scene, 300000);
-    uint32_t count = scene.page->count;
+    uint32_t count = scene.page->count + 1;
+    while (scene.page->count < count) { // the next would come in a minute
+        pass_ms(&scene, interval_ms / 2);
+    }
     say(scene.page, busy);
     backend_set_probe(scene.backend, BACKEND_PROBE_UP, loop_now_ms(scene.loop));
     clock_push_ms(interval_ms);
@@ -370,22 +373,25 @@ TEST(the_other_path_is_kept_to_while_it_has_something)
     scene_close(&scene);
 }
 
-// The line that is cut reads as a number all the same.
+// The line that is cut, within its number, would be read as another number.
 TEST(of_a_page_that_is_too_large_whole_lines_count)
 {
-    enum { size = 2 << 20 };
+    enum { size = 2 << 20, taken = 1 << 20 };
+    static const char last[] = "vllm:num_requests_waiting 1";
     struct scene scene;
     char *answer = malloc(size + 1);
     CHECK(answer != NULL);
     struct text text = text_over(answer, size);
     text_add_str(&text, "HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n"
-                        "vllm:num_requests_running 7\n");
-    while (text.size < (1 << 20) - 100) {
-        text_add_str(&text, "# comment\n");
+                        "vllm:num_requests_running 7\n#");
+    while (text.size + strlen(last) + 1 < taken) {
+        text_add_str(&text, "#");
     }
-    text_add_str(&text, "vllm:num_requests_waiting ");
+    text_add_str(&text, "\n");
+    text_add_str(&text, last);
+    CHECK_EQ(text.size, taken);
     while (text.size < size) {
-        text_add_str(&text, "0");
+        text_add_str(&text, "2");
     }
     answer[text.size] = '\0';
     scene_open(&scene, "", answer);
