@@ -174,7 +174,9 @@ static bool is_type(const struct http_head *head, const char *type)
 void trail_answer(struct trail *trail, const struct http_head *head, bool may_hold_back)
 {
     trail->is_answered = head->status >= 200 && head->status < 300;
-    if (!trail->is_answered || http_head_find_text(head, "content-encoding") != NULL) {
+    bool is_understood = trail->api != PROMPT_OTHER && trail->api != PROMPT_EMBEDDING;
+    if (!trail->is_answered || !is_understood ||
+        http_head_find_text(head, "content-encoding") != NULL) {
         trail->watch = TRAIL_BLIND;
     } else if (is_type(head, "text/event-stream") && may_hold_back) {
         trail->watch = TRAIL_EVENTS;

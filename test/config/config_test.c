@@ -16,7 +16,7 @@ TEST(defaults_are_what_the_manual_promises)
     CHECK_EQ(config->listen.count, 1);
     CHECK_STR(config->listen.items[0], "127.0.0.1:8080");
     CHECK_EQ(config->workers, 0);
-    CHECK_STR(config->policy, "round_robin");
+    CHECK_STR(config->policy, "warm");
     CHECK_EQ(config->load_bound_percent, 125);
     CHECK_EQ(config->session_headers.count, 2);
     CHECK_STR(config->session_headers.items[0], "x-session-id");

@@ -92,7 +92,7 @@ TEST(without_pools_there_is_one_with_the_global_policy)
     CHECK_STR(outcome(BACKEND), "ok");
     CHECK_EQ(config->pool_count, 1);
     CHECK_STR(config->pools[0].name, "default");
-    CHECK_STR(config->pools[0].policy, "round_robin");
+    CHECK_STR(config->pools[0].policy, "warm");
     CHECK_EQ(config->pools[0].models.count, 0);
     CHECK_EQ(config->backends[0].pool, 0);
     CHECK_STR(outcome("backends: [{url: http://a, pool: default}]\n"), "ok");
@@ -110,7 +110,7 @@ TEST(a_backend_finds_its_pool_wherever_that_is_defined)
     CHECK_EQ(config->pool_count, 2);
     CHECK_EQ(config->backends[0].pool, 1);
     CHECK_EQ(config->backends[1].pool, 0);
-    CHECK_STR(config->pools[0].policy, "round_robin");
+    CHECK_STR(config->pools[0].policy, "warm");
     CHECK_STR(config->pools[1].models.items[0], "m");
 }
 

@@ -127,6 +127,15 @@ static struct peer *await_request(void)
 #define HEAD "POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
 #define ANSWER "HTTP/1.1 200 OK\r\nx-request-id: r\r\n"
 
+#define SYSTEM                                                                                     \
+    "{\"role\":\"system\",\"content\":\"You answer questions about the weather in harbours, "      \
+    "briefly and without guessing. When the forecast is older than six hours you say so first. "   \
+    "You never give advice to sailors, and everything that is not about the weather you refuse "   \
+    "with one sentence. \"},{\"role\":\"user\",\"content\":\"Fog?\"}"
+#define CHAT "content-length: 352\r\n\r\n{\"model\":\"m\",\"user\":\"u\",\"messages\":[" SYSTEM "]}"
+#define STREAM                                                                                     \
+    "content-length: 355\r\n\r\n{\"model\":\"m\",\"stream\":true,\"messages\":[" SYSTEM "]}"
+
 struct kind {
     const char *request;
     const char *received; // by the backend
@@ -135,13 +144,15 @@ struct kind {
 
 static const struct kind kinds[] = {
     {RIG_GET, RIG_GET, RIG_OK},
-    {HEAD "content-length: 38\r\n\r\n{\"model\":\"m\",\"user\":\"u\",\"messages\":[]}",
-     HEAD "content-length: 38\r\n\r\n{\"model\":\"m\",\"user\":\"u\",\"messages\":[]}",
-     ANSWER "content-type: application/json\r\ncontent-length: 14\r\n\r\n{\"choices\":[]}"},
-    {HEAD "content-length: 28\r\n\r\n{\"model\":\"m\",\"stream\":true }",
-     HEAD "content-length: 28\r\n\r\n{\"model\":\"m\",\"stream\":true }",
+    {HEAD CHAT, HEAD CHAT,
+     ANSWER "content-type: application/json\r\ncontent-length: 128\r\n\r\n"
+            "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"Yes.\"}}],\"usage\":{\"prompt_"
+            "tokens\":90,\"prompt_tokens_details\":{\"cached_tokens\":64}}}"},
+    {HEAD STREAM, HEAD STREAM,
      ANSWER "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-            "9\r\ndata: 1\n\n\r\n9\r\ndata: 2\n\n\r\ne\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"},
+            "82\r\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Fog\"}}]}\n\ndata: "
+            "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\".\"}}]}\n\ndata: "
+            "[DONE]\n\n\r\n0\r\n\r\n"},
     {HEAD "transfer-encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n",
      HEAD "transfer-encoding: chunked\r\n\r\n7\r\n{\"a\":1}\r\n0\r\n\r\n", RIG_OK},
 };
@@ -213,7 +224,8 @@ TEST(ten_thousand_exchanges_allocate_nothing)
     int head_size = snprintf(long_request, sizeof(long_request), HEAD "content-length: %d\r\n\r\n",
                              long_body_size);
     memset(long_request + head_size, 'x', long_body_size);
-    CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {backoff: 0, budget_min: 1000}\n"
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\nprefix: {block_size: 64}\n"
+                                                          "retry: {backoff: 0, budget_min: 1000}\n"
                                                           "health: {eject_failures: 0}\n"
                                                           "timeouts: {backend_keepalive: 1h}",
                                                 .backend_count = 2}));

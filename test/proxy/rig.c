@@ -96,6 +96,10 @@ struct config *rig_config(const struct rig *rig, const char *lines)
     if (strstr(lines, "backend_header:") == NULL) {
         text_add_str(&yaml, "backend_header: false\n");
     }
+    if (strstr(lines, "policy:") == NULL) {
+        // So that a test knows whose turn it is.
+        text_add_str(&yaml, "policy: round_robin\n");
+    }
     if (strstr(lines, "limits:") == NULL) {
         text_add_str(&yaml, "limits: {connections: 64, requests: 64, backends: 8, body_size: 2m, "
                             "body_memory: 16m}\n");
