@@ -100,8 +100,16 @@ void backend_set_busy(struct backend *backend, uint64_t until_ms)
     STORE(busy_until_ms, until_ms);
 }
 
+void backend_lost(struct backend *backend)
+{
+    atomic_fetch_add_explicit(&backend->shared.lives, 1, memory_order_relaxed);
+}
+
 void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms)
 {
+    if (probe == BACKEND_PROBE_UP && LOAD(probe) == BACKEND_PROBE_DOWN) {
+        backend_lost(backend);
+    }
     STORE(probe, probe);
     if (probe == BACKEND_PROBE_UP && LOAD(ejected_until_ms) > now_ms) {
         STORE(ejected_until_ms, now_ms);

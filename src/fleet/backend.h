@@ -67,6 +67,7 @@ struct backend {
         atomic_uint ejections; // in a row
         atomic_uint probe;     // enum backend_probe
         atomic_bool trial;     // a trial request is under way
+        atomic_uint lives;     // how often it came back with nothing of what it held
         atomic_bool removed;   // no longer in a view: connections to it are not kept
         atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
         atomic_uint_fast64_t busy_until_ms;
@@ -95,7 +96,10 @@ void backend_set_busy(struct backend *backend, uint64_t until_ms);
 // Counts the request out.  `on_trial` as backend_begin said: a trial that was never judged is over.
 void backend_end(struct backend *backend, bool on_trial);
 
-// The prober's verdict; up ends an ejection early, to a trial.
+// Nobody listens there: the process is gone, and what it held with it.
+void backend_lost(struct backend *backend);
+
+// The prober's verdict; up ends an ejection early, to a trial.  Who was down has lost what it held.
 void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms);
 
 // For people: up, down, ejected, half_open.

@@ -89,11 +89,6 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
     request->is_counted = true;
 }
 
-static float shipped_unless(float learned, float shipped)
-{
-    return learned > 0 ? learned : shipped;
-}
-
 // The curve of base/prefill_curve.h, solved for the time of one token.
 static void learn_prefill(struct load *load, const struct load_request *request, uint64_t now_us)
 {
@@ -104,9 +99,15 @@ static void learn_prefill(struct load *load, const struct load_request *request,
         return;
     }
     float waited_ms = (float)(now_us - request->sent_us) / 1000;
-    float step_ms = shipped_unless(LOAD(&load->step_ms), PREFILL_SHIPPED_STEP_MS);
-    // Where the step is most of it, or believed longer than it is, a quarter is as good a guess as any.
-    float square = fmaxf(waited_ms * waited_ms - step_ms * step_ms, waited_ms * waited_ms / 16);
+    float step_ms = LOAD(&load->step_ms);
+    float sample;
+    if (step_ms > 0) {
+        // Where the step is most of it a quarter is as good a guess as any.
+        float square = fmaxf(waited_ms * waited_ms - step_ms * step_ms, waited_ms * waited_ms / 16);
+        sample = sqrtf(square) / work;
+    } else {
+        sample = waited_ms / sqrtf(work * work + PREFILL_STEP_TOKENS * PREFILL_STEP_TOKENS);
+    }
 
     // The wait holds queues that we do not see, and never less than the work: hence a low quantile.
     struct learner learner = {.value = &load->prefill_ms,
@@ -114,7 +115,7 @@ static void learn_prefill(struct load *load, const struct load_request *request,
                               .start = PREFILL_SHIPPED_TOKEN_MS,
                               .quantile = 0.3F,
                               .step = 0.035F};
-    learn(&learner, sqrtf(square) / work);
+    learn(&learner, sample);
 }
 
 static void learn_step(struct load *load, struct load_request *request, uint64_t now_us)
@@ -248,6 +249,18 @@ static void read_report(const struct load *load, uint64_t now_ms, struct load_vi
     out->kv_usage = LOAD(&load->reported_kv_usage);
 }
 
+// Of two speeds of which one is learned the other follows from it.
+static void read_speeds(const struct load *load, struct load_view *out)
+{
+    float prefill_ms = LOAD(&load->prefill_ms);
+    float step_ms = LOAD(&load->step_ms);
+
+    out->prefill_ms = prefill_ms > 0 ? prefill_ms
+                      : step_ms > 0  ? step_ms / PREFILL_STEP_TOKENS
+                                     : PREFILL_SHIPPED_TOKEN_MS;
+    out->step_ms = step_ms > 0 ? step_ms : out->prefill_ms * PREFILL_STEP_TOKENS;
+}
+
 // A counter that stands alone is never below zero, whoever is between two of its updates: each is taken
 // back by the one who added it, later.
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
@@ -256,8 +269,7 @@ void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
     out->context_tokens = (uint64_t)LOAD(&load->context_tokens);
     out->sequences = (uint32_t)LOAD(&load->sequences);
     out->requests = (uint32_t)LOAD(&load->requests);
-    out->prefill_ms = shipped_unless(LOAD(&load->prefill_ms), PREFILL_SHIPPED_TOKEN_MS);
-    out->step_ms = shipped_unless(LOAD(&load->step_ms), PREFILL_SHIPPED_STEP_MS);
+    read_speeds(load, out);
     out->cache_tokens = LOAD(&load->cache_tokens);
     out->speed_is_learned = LOAD(&load->prefill_samples) > 0;
     read_report(load, now_ms, out);

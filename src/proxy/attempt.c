@@ -18,7 +18,6 @@
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
-#include "route/knowledge.h"
 #include "sys/log.h"
 #include "sys/tcp.h"
 
@@ -170,8 +169,7 @@ const struct step *attempt_failed(struct exchange *x, enum failure failure)
     ASSERT(x->backend != NULL && !x->has_begun);
 
     if (failure == FAILURE_CONNECT) {
-        // Nobody listens there: the process is gone, and its cache with it.
-        knowledge_forget(x->worker->knowledge, x->worker->index, x->backend);
+        backend_lost(x->backend);
     }
     if (failures[failure].is_fault) {
         log_debug("backend %s: %s", x->backend->url, http_problem_code(failures[failure].problem));
@@ -202,10 +200,12 @@ const struct step *attempt_reset(struct exchange *x)
 // Without a trail nobody would look at what comes back, nor hide it from the client.
 static void ask_for_usage(struct exchange *x, const struct prompt *prompt)
 {
-    bool asks = x->trail != NULL && x->worker->config->ask_usage && prompt->usage_text != NULL;
+    bool asks = x->trail != NULL && x->worker->config->ask_usage && prompt->usage_text != NULL &&
+                prompt->form != PROMPT_NOTHING;
 
     x->insertion = asks ? prompt->usage_text : NULL;
     x->insertion_at = prompt->usage_at;
+    x->insertion_over = prompt->usage_over;
     if (asks) {
         x->trail->hides_usage = true;
     }
@@ -260,7 +260,7 @@ static void write_head(struct exchange *x)
     }
     size_t body_size = x->body_size;
     if (x->insertion != NULL) {
-        body_size += strlen(x->insertion);
+        body_size += strlen(x->insertion) - x->insertion_over;
         how.content_length = body_size;
     }
     struct text out = text_over(x->sending.bytes, x->worker->buffer_size);
@@ -324,11 +324,12 @@ static uint32_t parts_left(const struct exchange *x, struct slice parts[part_cou
     bool chunked = x->head->framing == HTTP_CHUNKED;
     struct slice end = slice_str(x->body_size > 0 ? "\r\n0\r\n" : "0\r\n");
     size_t before = x->insertion != NULL ? x->insertion_at : x->body_size;
+    size_t behind = x->insertion != NULL ? before + x->insertion_over : before;
     struct slice all[part_count] = {
         slice_of(x->sending.bytes, x->sending.end),
         slice_of(x->body, before),
         x->insertion != NULL ? slice_str(x->insertion) : no_detail,
-        slice_of(x->body + before, x->body_size - before),
+        slice_of(x->body + behind, x->body_size - behind),
         chunked ? end : no_detail,
         slice_of(x->body + x->body_size, x->trailer_size),
         chunked ? slice_str("\r\n") : no_detail,

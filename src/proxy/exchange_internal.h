@@ -75,6 +75,7 @@ struct exchange {
     const char
         *insertion; // what goes into the body where the client's bytes do not say it, or NULL
     size_t insertion_at;
+    size_t insertion_over; // bytes of the body that it takes the place of
     struct chunked request_chunks;
     char request_id[request_id_size];
     struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat

@@ -3,13 +3,17 @@
 #include "route/knowledge.h"
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "fleet/capacity.h"
 #include "fleet/load.h"
 
 #include <stdlib.h>
 
+enum { misses_in_a_row = 3 };
+
 struct slot {
-    atomic_uint_fast64_t owner; // the backend's id, plus one; 0: nobody yet
+    atomic_uint_fast64_t owner; // the backend's id and life; 0: nobody yet
+    atomic_uint misses;         // in a row, of what was believed to be there
     atomic_uint capacity;       // believed, in tokens; 0: no bound is known
     atomic_uint told;           // the same as the engine told it
 };
@@ -86,7 +90,7 @@ static void set_capacity(struct knowledge *knowledge, const struct backend *back
     prefix_index_set_capacity(knowledge->index, backend->slot, tokens);
 }
 
-void knowledge_forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
+static void forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
 {
     prefix_mail_send(knowledge->mail, sender,
                      &(struct prefix_letter){.verb = PREFIX_FORGET, .backend = backend->slot});
@@ -108,7 +112,8 @@ static void follow_report(struct knowledge *knowledge, const struct backend *bac
 bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
 {
     struct slot *slot = slot_of(knowledge, backend);
-    uint_fast64_t mine = backend->id + 1;
+    unsigned lives = atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
+    uint_fast64_t mine = hash_pair(backend->id, lives) | 1;
     uint_fast64_t owner = atomic_load_explicit(&slot->owner, memory_order_relaxed);
 
     if (owner == mine) {
@@ -117,7 +122,7 @@ bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct b
     }
     if (atomic_compare_exchange_strong_explicit(&slot->owner, &owner, mine, memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        knowledge_forget(knowledge, sender, backend);
+        forget(knowledge, sender, backend);
         atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
         set_capacity(knowledge, backend, 0);
     }
@@ -151,6 +156,22 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
     send(knowledge, sender, backend, copy);
 }
 
+// An engine that evicts still has what is young: one that has nothing of several prompts in a row has
+// nothing at all.
+static bool is_emptied(struct slot *slot, enum capacity_verdict verdict)
+{
+    if (verdict == CAPACITY_HELD) {
+        atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);
+        return false;
+    }
+    unsigned before = atomic_fetch_add_explicit(&slot->misses, 1, memory_order_relaxed);
+    if (verdict != CAPACITY_EMPTIED && before + 1 < misses_in_a_row) {
+        return false;
+    }
+    atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);
+    return true;
+}
+
 void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
                      const struct knowledge_truth *truth)
 {
@@ -171,8 +192,8 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
     if (learned != belief && atomic_load_explicit(&slot->told, memory_order_relaxed) == 0) {
         set_capacity(knowledge, backend, learned);
     }
-    if (verdict == CAPACITY_EMPTIED) {
-        knowledge_forget(knowledge, sender, backend);
+    if (is_emptied(slot, verdict)) {
+        forget(knowledge, sender, backend);
     } else if (verdict == CAPACITY_EVICTED) {
         prefix_mail_send(knowledge->mail, sender,
                          &(struct prefix_letter){.verb = PREFIX_FORGET_OLDER,

@@ -2,9 +2,9 @@
 //
 // knowledge.h -- what all workers know together: who holds which prefix, and what requests are like.
 //
-// Slots of the fleet are used again.  Each slot therefore has an owner here, the id of the backend that
-// its entries in the index are about: whoever finds another backend in the slot takes it over, and
-// what the index says of the old one is forgotten.
+// Slots of the fleet are used again, and a process that comes back has lost what it held.  Each slot
+// therefore has an owner here, the backend and the life of it that its entries in the index are about:
+// whoever finds another one in the slot takes it over, and what the index says is forgotten.
 //
 // Threads: any, each with a sender number of its own for the mail.
 // Memory: taken by knowledge_create.
@@ -41,9 +41,6 @@ void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct 
 // It will not have those behind the first `from` after all, unless it had them before.
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
                         const struct prefix_letter *letter);
-
-// Its process is gone, and its cache with it.
-void knowledge_forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend);
 
 // The engine said how much of a prompt it had cached, and we had believed something.
 struct knowledge_truth {

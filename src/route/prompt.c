@@ -495,6 +495,11 @@ static void usage_resolve(const struct prompt_reader *reader, struct prompt *out
     if (options == JSON_ABSENT) {
         out->usage_at = (size_t)(reader->inside - reader->body.bytes);
         out->usage_text = "\"stream_options\":{\"include_usage\":true},";
+    } else if (options == JSON_NULL) {
+        struct slice null = reader->values[FIELD_STREAM_OPTIONS].raw;
+        out->usage_at = (size_t)(null.bytes - reader->body.bytes);
+        out->usage_over = null.size;
+        out->usage_text = "{\"include_usage\":true}";
     } else if (options == JSON_OBJECT && usage->kind == JSON_ABSENT) {
         out->usage_at = (size_t)(reader->options_inside - reader->body.bytes);
         out->usage_text =

@@ -57,6 +57,7 @@ struct prompt {
     // Where to put `usage_text` into the body so that a stream ends with its usage; usage_text is NULL
     // when nothing needs to be asked or the client said no.
     size_t usage_at;
+    size_t usage_over; // bytes of the body that it takes the place of
     const char *usage_text;
 };
 

@@ -147,13 +147,15 @@ static void hash_prompt(struct route *route, const struct fleet_view *view,
 
     if (prompt->form == PROMPT_TOKENS) {
         out->block_tokens = token_block(route, view, group);
+        out->block_share = (float)out->block_tokens;
         out->prompt_tokens = at_most_u32(prompt->token_count);
         prefix_chain_begin(&route->chain, prefix_seed(&space), out->block_tokens * 4, route->keys,
                            key_count_max);
     } else {
-        uint32_t block_tokens = traffic_tokens_of(traffic, route->block_size);
-        out->block_tokens = block_tokens > 0 ? block_tokens : 1;
         out->prompt_tokens = traffic_tokens_of(traffic, prompt->text_size);
+        out->block_share =
+            (float)traffic_tokens_of(traffic, (uint64_t)route->block_size * 1024) / 1024;
+        out->block_tokens = out->block_share > 1 ? (uint32_t)out->block_share : 1;
         prefix_chain_begin(&route->chain, prefix_text_seed(&space), route->block_size, route->keys,
                            key_count_max);
     }
@@ -286,9 +288,7 @@ static void describe(struct route *route, const struct question *question, uint3
         return;
     }
     const struct survey_belief *belief = &survey->beliefs[target->backend];
-    uint64_t confirmed = (uint64_t)belief->confirmed * request->block_tokens;
-    out->confirmed_tokens =
-        confirmed < target->matched_tokens ? (uint32_t)confirmed : target->matched_tokens;
+    out->confirmed_tokens = survey_tokens(request, belief->confirmed);
     out->age = belief->age;
     predict(target, request->prompt_tokens, &out->wait_ms, &out->prefill_ms);
 }
@@ -384,7 +384,7 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     // A second look: all that were ready may have been put on trial by other workers meanwhile, and
     // then the next tier counts.
     for (int look = 0; look < 2; look++) {
-        survey_collect(&route->survey, &question.task, request->block_tokens, &route->rng);
+        survey_collect(&route->survey, &question.task, &route->rng);
         if (choose_among(route, &question, out)) {
             if (question.task.reads_prompt) {
                 note_traffic(route, &question, out);
@@ -407,7 +407,7 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
         return ROUTE_NO_SUCH_MODEL;
     }
     question.task.may_sample = false; // people want to see everybody
-    survey_collect(survey, &question.task, request->block_tokens, &route->rng);
+    survey_collect(survey, &question.task, &route->rng);
     if (survey->count == 0) {
         return ROUTE_NO_BACKEND;
     }

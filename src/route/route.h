@@ -43,6 +43,7 @@ struct route_request {
     uint32_t key_count;
     uint32_t prompt_tokens; // as counted, or estimated from the size of the text
     uint32_t block_tokens;  // of one block; at least 1
+    float block_share;      // the same, not rounded
 };
 
 struct route_tried {

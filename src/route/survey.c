@@ -83,8 +83,14 @@ void survey_match(struct survey *survey, const struct survey_task *task)
     }
 }
 
+uint32_t survey_tokens(const struct route_request *request, uint32_t blocks)
+{
+    float tokens = (float)blocks * request->block_share;
+    return tokens < (float)request->prompt_tokens ? (uint32_t)tokens : request->prompt_tokens;
+}
+
 // What the index and the load say of a backend.
-static void fill_in(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+static void fill_in(struct survey *survey, const struct survey_task *task,
                     struct policy_target *target, struct backend *backend)
 {
     struct load_view load;
@@ -105,13 +111,11 @@ static void fill_in(struct survey *survey, const struct survey_task *task, uint3
         return;
     }
     target->matched_blocks = survey->beliefs[backend->slot].blocks;
-    uint64_t tokens = (uint64_t)target->matched_blocks * block_tokens;
-    uint32_t most = task->request->prompt_tokens;
-    target->matched_tokens = tokens < most ? (uint32_t)tokens : most;
+    target->matched_tokens = survey_tokens(task->request, target->matched_blocks);
     target->has_session = backend->slot == survey->session_slot;
 }
 
-static void add(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
+static void add(struct survey *survey, const struct survey_task *task,
                 const struct fleet_member *member)
 {
     struct backend *backend = member->backend;
@@ -133,7 +137,7 @@ static void add(struct survey *survey, const struct survey_task *task, uint32_t 
         .kv_usage = -1,
     };
     if (task->reads_prompt) {
-        fill_in(survey, task, block_tokens, target, backend);
+        fill_in(survey, task, target, backend);
     }
     survey->backends[survey->count++] = backend;
 }
@@ -144,8 +148,8 @@ static bool is_candidate(const struct fleet_member *member, const struct route_t
 }
 
 // `chance` in 2^32 is how likely a member that holds nothing is looked at.
-static void collect(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
-                    uint64_t chance, struct rng *rng)
+static void collect(struct survey *survey, const struct survey_task *task, uint64_t chance,
+                    struct rng *rng)
 {
     survey->count = 0;
     survey->tier = BACKEND_DOWN;
@@ -158,24 +162,23 @@ static void collect(struct survey *survey, const struct survey_task *task, uint3
             continue;
         }
         if (is_candidate(member, task->tried)) {
-            add(survey, task, block_tokens, member);
+            add(survey, task, member);
         }
     }
 }
 
-void survey_collect(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
-                    struct rng *rng)
+void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng)
 {
     uint64_t all = (uint64_t)1 << 32;
 
     if (task->may_sample && task->group->count > survey_full_max) {
-        collect(survey, task, block_tokens, all * survey_sample / task->group->count, rng);
+        collect(survey, task, all * survey_sample / task->group->count, rng);
         // A sample of which nobody is well says nothing about the rest.
         if (survey->count >= survey_sample / 4 && survey->tier == BACKEND_READY) {
             return;
         }
     }
-    collect(survey, task, block_tokens, all, rng);
+    collect(survey, task, all, rng);
 }
 
 void survey_drop(struct survey *survey, uint32_t target)

@@ -60,9 +60,11 @@ struct survey_task {
 // What the index says of the request; stays until the next call.
 void survey_match(struct survey *survey, const struct survey_task *task);
 
-// Fills the targets; `block_tokens` is what one block of the prompt stands for.
-void survey_collect(struct survey *survey, const struct survey_task *task, uint32_t block_tokens,
-                    struct rng *rng);
+// Fills the targets.
+void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng);
+
+// Tokens in the first so many blocks of the prompt.
+uint32_t survey_tokens(const struct route_request *request, uint32_t blocks);
 
 // Leaves one out: another worker was quicker to put it on trial.
 void survey_drop(struct survey *survey, uint32_t target);

@@ -46,6 +46,21 @@ static uint32_t matched(void)
     return count == 0 ? 0 : hit.blocks;
 }
 
+// Other prompts, new to the backend: `tokens` of them.
+static void fill(uint32_t tokens)
+{
+    static uint64_t next = 1;
+    for (uint32_t i = 0; i < tokens / block_tokens; i++) {
+        uint64_t key = next++ * 0xd1342543de82ef95;
+        knowledge_store(knowledge, 0, &backend,
+                        &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                                                .keys = &key,
+                                                .key_count = 1,
+                                                .block_tokens = block_tokens,
+                                                .now_s = 1});
+    }
+}
+
 TEST(whoever_takes_a_slot_over_starts_with_nothing)
 {
     set_up();
@@ -76,8 +91,10 @@ TEST(a_process_that_is_gone_holds_nothing)
 {
     set_up();
     store(8, PREFIX_CONFIRMED);
-    knowledge_forget(knowledge, 0, &backend);
+    backend_lost(&backend);
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
     CHECK_EQ(matched(), 0);
+    CHECK(knowledge_owns(knowledge, 0, &backend));
     tear_down();
 }
 
@@ -96,6 +113,24 @@ TEST(an_engine_that_has_nothing_of_what_it_should_have_was_emptied)
     tear_down();
 }
 
+TEST(several_misses_in_a_row_are_no_evictions)
+{
+    set_up();
+    fill(20000);
+    store(32, PREFIX_CONFIRMED);
+    fill(6000);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(matched(), 32);
+        knowledge_learn(knowledge, 0, &backend,
+                        &(struct knowledge_truth){.believed_tokens = 32 * block_tokens,
+                                                  .cached_tokens = 0,
+                                                  .slack_tokens = 128,
+                                                  .age = 20000});
+    }
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
 TEST(small_differences_mean_nothing)
 {
     set_up();
@@ -107,21 +142,6 @@ TEST(small_differences_mean_nothing)
                                               .age = 10});
     CHECK_EQ(matched(), 32);
     tear_down();
-}
-
-// Other prompts, new to the backend: `tokens` of them.
-static void fill(uint32_t tokens)
-{
-    static uint64_t next = 1;
-    for (uint32_t i = 0; i < tokens / block_tokens; i++) {
-        uint64_t key = next++ * 0xd1342543de82ef95;
-        knowledge_store(knowledge, 0, &backend,
-                        &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
-                                                .keys = &key,
-                                                .key_count = 1,
-                                                .block_tokens = block_tokens,
-                                                .now_s = 1});
-    }
 }
 
 TEST(what_is_older_than_something_evicted_is_gone_too)

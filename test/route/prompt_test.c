@@ -274,7 +274,7 @@ static struct slice with_usage(const struct prompt *prompt, const char *body, ui
     if (prompt->usage_text != NULL) {
         text_add(&text, slice_of(body, prompt->usage_at));
         text_add_str(&text, prompt->usage_text);
-        text_add_str(&text, body + prompt->usage_at);
+        text_add_str(&text, body + prompt->usage_at + prompt->usage_over);
     }
     return text_slice(&text);
 }
@@ -298,7 +298,8 @@ TEST(usage_is_asked_for_where_the_client_left_it_open)
         {"{\"stream\":true,\"stream_options\":{\"include_usage\":true}}", ""},
         {"{\"stream\":true,\"stream_options\":{\"include_usage\":false}}", ""},
         {"{\"stream\":true,\"stream_options\":{\"include_us\\u0061ge\":null}}", ""},
-        {"{\"stream\":true,\"stream_options\":null}", ""},
+        {"{\"stream_options\":null,\"stream\":true}",
+         "{\"stream_options\":{\"include_usage\":true},\"stream\":true}"},
         {"{\"stream\":true,\"stream_options\":[]}", ""},
         {"{\"stream\":false}", ""},
         {"{\"stream\":true,\"stream\":null}", ""},

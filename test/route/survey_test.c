@@ -57,7 +57,7 @@ static void take(const struct route_request *request, bool may_sample)
                                .reads_prompt = true,
                                .may_sample = may_sample};
     survey_match(&survey, &task);
-    survey_collect(&survey, &task, block_tokens, &rng);
+    survey_collect(&survey, &task, &rng);
 }
 
 static void hold(const struct backend *backend, const uint64_t *held, uint32_t count)
@@ -68,8 +68,11 @@ static void hold(const struct backend *backend, const uint64_t *held, uint32_t c
             .keys = held, .key_count = count, .block_tokens = block_tokens, .now_s = 1});
 }
 
-static const struct route_request request = {
-    .keys = keys, .key_count = 4, .prompt_tokens = 70, .block_tokens = block_tokens};
+static const struct route_request request = {.keys = keys,
+                                             .key_count = 4,
+                                             .prompt_tokens = 70,
+                                             .block_tokens = block_tokens,
+                                             .block_share = block_tokens};
 
 static const struct policy_target *target_of(const struct backend *backend)
 {
