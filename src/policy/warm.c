@@ -30,12 +30,14 @@
 // many targets hold already is asked for so often that one copy more pays for itself: hence k.
 //
 // Speeds that differ by less than a quarter, and costs by less than a fiftieth, are taken as equal: what
-// is learned is no better than that, and the luckiest target would draw all cold prompts.
+// is learned is no better than that, and the luckiest target would draw all cold prompts.  A weight scales
+// queue and crowd, and decides between equals; an idle holder wins whatever it weighs.
 
 #include "base/base.h"
 #include "base/prefill_curve.h"
 #include "base/rng.h"
 #include "policy/policy.h"
+#include "policy/sample_internal.h"
 
 // Of engines' defaults: tokens that one step computes at most.
 static const float chunk_tokens = 8192;
@@ -246,8 +248,8 @@ static double cost_ms(const struct scene *scene, const struct price *price,
     time += (double)price->rate * (double)(now.prefill - price->least_prefill) *
             ((double)price->wait + half);
 
-    double others = (double)now.requests + (double)scene->requests / 4;
-    double crowd = (1 + others / 2) / (double)now.share;
+    double others = (double)now.requests / (double)now.share + (double)scene->requests / 4;
+    double crowd = 1 + others / 2;
     if (scene->has_memory) {
         float demand = ((float)target->queued_tokens + now.missing) / (float)target->cache_tokens;
         crowd /= 1 - (double)bounded(bounded(target->kv_usage, 0, 1) + demand, 0, fill_max);
@@ -258,7 +260,7 @@ static double cost_ms(const struct scene *scene, const struct price *price,
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)
 {
     uint32_t best = 0;
-    uint32_t tie_count = 0;
+    uint64_t tie_weight = 0;
     bool has_session = false;
 
     for (uint32_t i = 0; i < in->target_count; i++) {
@@ -268,11 +270,11 @@ static uint32_t choose(const struct policy_input *in, double least, struct rng *
         }
         if (is_home && !has_session) {
             has_session = true;
-            tie_count = 0;
+            tie_weight = 0;
         }
-        // Reservoir sampling: each of k equals wins with probability 1/k.
-        tie_count++;
-        if (rng_below(rng, tie_count) == 0) {
+        // Reservoir sampling: each of the equals wins by its share of their weight.
+        tie_weight += in->targets[i].weight;
+        if (sample_below(rng, tie_weight) < in->targets[i].weight) {
             best = i;
         }
     }

@@ -38,12 +38,12 @@ struct sim_cache {
 };
 
 struct sim_engine {
+    struct load load;
     double slowness; // 1: as shipped
     double free_ms;  // when its last prompt is computed
     double work_ms;  // given to it so far
-    uint32_t requests;
-    struct load load;
     struct sim_cache cache;
+    uint32_t requests;
 };
 
 struct sim_flight {
@@ -91,22 +91,22 @@ struct sim_result {
 };
 
 struct sim {
+    struct traffic traffic;
+    struct sim_engine engines[sim_engine_max];
     const struct sim_plan *plan;
     const struct policy *policy;
     struct rng rng;
     struct rng policy_rng;
-    struct traffic traffic;
-    struct sim_engine engines[sim_engine_max];
-    struct sim_cache pooled;
-    struct sim_flight flights[sim_flight_max];
-    uint32_t flight_count;
-    double ttfts[sim_request_max];
-    uint32_t ttft_count;
     double prompt_sum, hit_sum, pooled_sum, end_sum;
-    uint32_t end_count;
-    uint32_t session_turns[sim_session_max];
+    struct sim_cache pooled;
+    double ttfts[sim_request_max];
+    struct sim_flight flights[sim_flight_max];
     uint64_t session_ids[sim_session_max];
     uint64_t state[64];
+    uint32_t session_turns[sim_session_max];
+    uint32_t flight_count;
+    uint32_t ttft_count;
+    uint32_t end_count;
 };
 
 static inline uint32_t sim_cache_find(const struct sim_cache *cache, uint64_t id)
