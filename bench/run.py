@@ -14,11 +14,12 @@ import json
 import pathlib
 import sys
 
+import index
 import proxy
 from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
-BENCHES = {"proxy": proxy}
+BENCHES = {"index": index, "proxy": proxy}
 
 
 def print_markdown(path):

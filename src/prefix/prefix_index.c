@@ -413,8 +413,12 @@ static void put_holder(_Atomic uint64_t *holder, uint64_t who, uint64_t when)
 static uint32_t find_own(const struct prefix_index *index, uint64_t key)
 {
     uint32_t id = OWN(bucket_of(index, key));
-    while (id != 0 && key_at(granule_at(index, id), 0) != key) {
-        id = OWN(&granule_at(index, id)->next);
+    while (id != 0) {
+        const struct granule *run = granule_at(index, id);
+        if ((OWN(&run->shape) ^ tag_of(key)) < 256 && key_at(run, 0) == key) {
+            break;
+        }
+        id = OWN(&run->next);
     }
     return id;
 }
@@ -425,7 +429,7 @@ static void write_keys(struct granule *run, uint32_t first, const uint64_t *keys
     for (uint32_t i = 0; i < key_count; i++) {
         PUT(&run->words[inline_words + first + i], keys[i]);
     }
-    PUT(&run->key_count, (uint8_t)(first + key_count));
+    PUT(&run->shape, tag_of(key_at(run, 0)) | (first + key_count));
 }
 
 // A run without holders, which nobody sees yet.
@@ -449,7 +453,7 @@ static bool split(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t
 {
     struct granule *run = granule_at(index, id);
     uint64_t keys[run_key_max];
-    uint32_t key_count = OWN(&run->key_count) - at;
+    uint32_t key_count = key_count_of(OWN(&run->shape)) - at;
     for (uint32_t i = 0; i < key_count; i++) {
         keys[i] = key_at(run, at + i);
     }
@@ -481,7 +485,7 @@ static bool split(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t
     enter_bucket(index, lower_id);
     count(&index->shared.run_count, 1);
 
-    PUT(&run->key_count, (uint8_t)at);
+    PUT(&run->shape, tag_of(key_at(run, 0)) | at);
     change_version(run);
     uint32_t kept = (1U << at) - 1;
     cursor = cursor_of_all(index, run);
@@ -555,7 +559,7 @@ static void extend(struct store *store)
 {
     struct prefix_index *index = store->index;
     struct granule *run = granule_at(index, store->open);
-    uint32_t first = OWN(&run->key_count);
+    uint32_t first = key_count_of(OWN(&run->shape));
     uint32_t more = min_u32(run_key_max - first, store->key_count - store->depth);
     write_keys(run, first, store->keys + store->depth, more);
     uint64_t mask = ((1U << more) - 1) << first;
@@ -595,15 +599,17 @@ static bool follow_run(struct store *store, uint32_t id)
     leave_order(index, id);
     enter_order(index, id, 0);
     uint32_t left = store->key_count - store->depth;
-    uint32_t same = agree(run, store->keys + store->depth, min_u32(OWN(&run->key_count), left));
-    if (same < left && same < OWN(&run->key_count) && !split(index, id, same, store->now_s)) {
+    uint32_t same =
+        agree(run, store->keys + store->depth, min_u32(key_count_of(OWN(&run->shape)), left));
+    if (same < left && same < key_count_of(OWN(&run->shape)) &&
+        !split(index, id, same, store->now_s)) {
         return false;
     }
     if (!hold(store, id, same)) {
         return false;
     }
     store->depth += same;
-    store->open = same == OWN(&run->key_count) && same < run_key_max ? id : 0;
+    store->open = same == key_count_of(OWN(&run->shape)) && same < run_key_max ? id : 0;
     return true;
 }
 
@@ -687,7 +693,8 @@ void prefix_index_drop(struct prefix_index *index, uint32_t backend,
             return; // and so there is nothing further down (I4)
         }
         struct granule *run = granule_at(index, id);
-        uint32_t same = agree(run, keys + depth, min_u32(OWN(&run->key_count), key_count - depth));
+        uint32_t same =
+            agree(run, keys + depth, min_u32(key_count_of(OWN(&run->shape)), key_count - depth));
         uint32_t first = from > depth ? from - depth : 0;
         _Atomic uint64_t *holder = first < same ? find_holder(index, run, backend) : NULL;
         if (holder != NULL) {

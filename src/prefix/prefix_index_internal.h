@@ -39,8 +39,8 @@ struct granule {
     uint32_t newer; // run: stored more recently
     uint32_t older;
     uint32_t stored_s;
-    uint32_t mark; // of the store that touched it last
-    _Atomic uint8_t key_count;
+    uint32_t mark;          // of the store that touched it last
+    _Atomic uint32_t shape; // readers too: 24 bits of its first key, and the number of its keys
     _Atomic uint64_t words[chunk_words];
 };
 _Static_assert(sizeof(struct granule) == 192, "three cache lines");
@@ -142,6 +142,18 @@ static inline void prefetch_bucket(const struct prefix_index *index, uint64_t ke
     __builtin_prefetch(bucket_of(index, key));
 }
 
+// What a run's `shape` must be but for the number of keys.  Enough to pass by the other runs of a
+// bucket without touching their keys, which are in other cache lines.
+static inline uint32_t tag_of(uint64_t key)
+{
+    return (uint32_t)(key >> 40) << 8;
+}
+
+static inline uint32_t key_count_of(uint32_t shape)
+{
+    return shape & 0xff;
+}
+
 static inline uint64_t key_at(const struct granule *run, uint32_t place)
 {
     return SEE(&run->words[inline_words + place]);
@@ -152,14 +164,14 @@ static inline uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// How many of `count` keys a run begins with.  It was found by its first key.  Each key stands for all
-// before it, so when the last is equal all are.
+// How many of these keys a run begins with.  Each key stands for all before it, so when the last is
+// equal all are, and the lines between are not touched.
 static inline uint32_t agree(const struct granule *run, const uint64_t *keys, uint32_t key_count)
 {
     if (key_at(run, key_count - 1) == keys[key_count - 1]) {
         return key_count;
     }
-    uint32_t same = 1;
+    uint32_t same = 0;
     while (same < key_count && key_at(run, same) == keys[same]) {
         same++;
     }

@@ -33,37 +33,52 @@ struct match {
     uint16_t *places; // backend -> hit, or NULL: hits are few
 };
 
-// Finds the run that begins with a key, and the version that it had while it was that run.
-static uint32_t find_run(const struct prefix_index *index, uint64_t key, uint32_t *version)
+// The run that was found.
+struct found {
+    const struct granule *run; // NULL: none
+    uint32_t version;          // that it had while it was that run
+    uint32_t same;             // keys that it begins with
+};
+
+// How many keys the run has in common with the prompt, 0: it is another one.
+static uint32_t compare(const struct granule *run, const uint64_t *keys, uint32_t left)
 {
-    const _Atomic uint32_t *bucket = bucket_of(index, key);
+    uint32_t shape = SEE(&run->shape);
+    if ((shape ^ tag_of(keys[0])) >= 256) {
+        return 0;
+    }
+    return agree(run, keys, min_u32(key_count_of(shape), left));
+}
+
+// Finds the run that begins with the first of the keys.
+static struct found find_run(const struct prefix_index *index, const uint64_t *keys, uint32_t left)
+{
+    const _Atomic uint32_t *bucket = bucket_of(index, keys[0]);
     for (uint32_t tries = 0; tries < try_max; tries++) {
         const _Atomic uint32_t *link = bucket;
-        const struct granule *owner = NULL; // of the link
-        uint32_t owner_version = 0;
+        struct found owner = {0}; // of the link, unless that is the bucket
         uint32_t id = SEE(link);
         while (id != 0) {
-            const struct granule *run = granule_at(index, id);
-            __builtin_prefetch(&run->words[inline_words]);
-            __builtin_prefetch(&run->words[inline_words + run_key_max / 2]);
-            *version = SEE(&run->version);
+            struct found found = {.run = granule_at(index, id)};
+            found.version = SEE(&found.run->version);
             // Still linked after its version was read: the version is of this life of the granule.
-            if (SEE(link) != id || (owner != NULL && SEE(&owner->version) != owner_version)) {
+            if (SEE(link) != id ||
+                (owner.run != NULL && SEE(&owner.run->version) != owner.version)) {
                 break;
             }
-            if (key_at(run, 0) == key) {
-                return id;
+            found.same = compare(found.run, keys, left);
+            if (found.same != 0) {
+                return found;
             }
-            owner = run;
-            owner_version = *version;
-            link = &run->next;
+            owner = found;
+            link = &owner.run->next;
             id = SEE(link);
         }
-        if (id == 0 && (owner == NULL || SEE(&owner->version) == owner_version)) {
-            return 0;
+        if (id == 0 && (owner.run == NULL || SEE(&owner.run->version) == owner.version)) {
+            break;
         }
     }
-    return 0;
+    return (struct found){0};
 }
 
 // Where the hit of a backend is, or NULL.
@@ -166,20 +181,18 @@ static bool read_overflow(struct match *match, const struct granule *run, uint32
 // The run at match->depth.  False: it changed meanwhile, and the match is not to be trusted.
 static bool read_run(struct match *match)
 {
-    const uint64_t *keys = match->keys + match->depth;
-    uint32_t version;
-    uint32_t id = find_run(match->index, keys[0], &version);
+    struct found found =
+        find_run(match->index, match->keys + match->depth, match->key_count - match->depth);
     match->whole = 0;
-    if (id == 0) {
+    if (found.run == NULL) {
         return true;
     }
-    const struct granule *run = granule_at(match->index, id);
-    uint32_t key_count = SEE(&run->key_count);
-    match->same = agree(run, keys, min_u32(key_count, match->key_count - match->depth));
+    match->same = found.same;
     for (uint32_t i = 0; i < inline_words; i += holder_words) {
-        read_holder(match, &run->words[i]);
+        read_holder(match, &found.run->words[i]);
     }
-    if (!read_overflow(match, run, version) || SEE(&run->version) != version) {
+    if (!read_overflow(match, found.run, found.version) ||
+        SEE(&found.run->version) != found.version) {
         return false;
     }
     match->depth += match->same;
@@ -191,8 +204,8 @@ static void prefetch_run(const struct match *match, uint32_t depth)
     if (depth < match->key_count) {
         uint32_t id = OWN(bucket_of(match->index, match->keys[depth]));
         const char *run = (const char *)granule_at(match->index, id);
+        // The last key is compared first, and mostly no other: the line in the middle can stay.
         __builtin_prefetch(run);
-        __builtin_prefetch(run + 64);
         __builtin_prefetch(run + 128);
     }
 }

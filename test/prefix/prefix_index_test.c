@@ -359,7 +359,7 @@ TEST(a_run_with_many_holders_can_be_split)
             chain_store(index, i, &a);
         }
         chain_store(index, 0, &b);
-        for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t i = 0; i < count; i += 1 + count / 50) {
             CHECK_EQ(chain_match(index, i, &a), 32);
             CHECK_EQ(chain_match(index, i, &b), i == 0 ? 32 : 7);
         }
