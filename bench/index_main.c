@@ -195,8 +195,8 @@ static void match_kind(const struct world *world, enum kind kind)
                     *(volatile uint64_t *)&prompts[i].keys[k];
                 }
                 uint64_t before = clock_ns(CLOCK_MONOTONIC);
-                uint32_t count = prefix_index_match(world->index, prompts[i].keys,
-                                                    prompts[i].count, 0, hits, hit_max);
+                uint32_t count = prefix_index_match(world->index, prompts[i].keys, prompts[i].count,
+                                                    0, hits, hit_max);
                 histogram_add(&histogram, clock_ns(CLOCK_MONOTONIC) - before);
                 ASSERT(count > 0 && (kind == CONVERSATION || hits[0].blocks == prompts[i].count));
             }
@@ -352,8 +352,7 @@ static void measure(struct world *world, uint64_t blocks)
 {
     world->counts[SHORT] = (uint32_t)(blocks / 4 / short_blocks);
     world->counts[LONG] = (uint32_t)(blocks / 4 / long_blocks);
-    world->counts[CONVERSATION] =
-        (uint32_t)(blocks / 2 / ((own_blocks_min + own_blocks_max) / 2));
+    world->counts[CONVERSATION] = (uint32_t)(blocks / 2 / ((own_blocks_min + own_blocks_max) / 2));
     world->index = make_index(world, blocks * 18 + (4 << 20));
     populate(world);
 

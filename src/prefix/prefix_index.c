@@ -286,7 +286,7 @@ static _Atomic uint64_t *find_holder(const struct prefix_index *index, struct gr
     return NULL;
 }
 
-// An empty chunk at the head of a list, which is found in `link`.  0 when memory is short.
+// An empty chunk, to be the head of a list that goes on with `next`.  0 when memory is short.
 static uint32_t new_chunk(struct prefix_index *index, uint32_t next)
 {
     uint32_t id = take_granule(index);
@@ -300,7 +300,7 @@ static uint32_t new_chunk(struct prefix_index *index, uint32_t next)
     return id;
 }
 
-// A place in the list of a directory that nobody sees yet, or that has no free place.
+// A free place in the backend's list of a directory.  NULL when memory is short.
 static _Atomic uint64_t *place_in_list(struct prefix_index *index, struct granule *directory,
                                        uint32_t backend)
 {
@@ -369,7 +369,7 @@ static _Atomic uint64_t *add_place(struct prefix_index *index, struct granule *r
     return &granule_at(index, id)->words[0];
 }
 
-// Where the backend is, or can be, among the holders of a run.  NULL when memory is short.
+// Where the backend is, or can be put, among the holders of a run.  NULL when memory is short.
 static _Atomic uint64_t *place_of(struct prefix_index *index, struct granule *run, uint32_t backend,
                                   uint32_t now_s)
 {
@@ -521,7 +521,7 @@ static uint64_t touch(const struct store *store, uint32_t depth)
     return pack(clock - age, store->now_s);
 }
 
-// The backend holds the first `held` keys of a run, which begins at store->depth.
+// The backend holds the first keys of a run that begins at store->depth.  False: memory is short.
 static bool hold(struct store *store, uint32_t id, uint32_t key_count)
 {
     struct prefix_index *index = store->index;
@@ -591,6 +591,7 @@ static bool begin_run(struct store *store)
     return true;
 }
 
+// There is a run.  False when memory is short.
 static bool follow_run(struct store *store, uint32_t id)
 {
     struct prefix_index *index = store->index;

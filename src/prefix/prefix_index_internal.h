@@ -120,10 +120,18 @@ struct prefix_index {
 };
 
 // Readers load with acquire and the writer stores with release: see the top.  The writer's own
-// loads need no order.
-#define SEE(field) atomic_load_explicit(field, memory_order_acquire)
+// loads need no order.  A test of races has all of them give way to other threads now and then.
+#ifdef PREFIX_INDEX_PAUSES
+void prefix_index_pause(void);
+#else
+static inline void prefix_index_pause(void)
+{
+}
+#endif
+#define SEE(field) (prefix_index_pause(), atomic_load_explicit(field, memory_order_acquire))
 #define OWN(field) atomic_load_explicit(field, memory_order_relaxed)
-#define PUT(field, value) atomic_store_explicit(field, value, memory_order_release)
+#define PUT(field, value)                                                                          \
+    (prefix_index_pause(), atomic_store_explicit(field, value, memory_order_release))
 
 static inline struct granule *granule_at(const struct prefix_index *index, uint32_t id)
 {

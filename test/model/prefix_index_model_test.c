@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The index against a twin that has a flag for every block and backend, and its readers against its
-// writer.
+// The index against a twin that has a flag for every block and backend.
 
 #include "base/rng.h"
 #include "prefix/prefix_index.h"
 #include "test.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-// How much is done: more where it is fast, and under the thread sanitizer mostly what has threads.
+// How much is done: more where it is fast.
 #if defined(__SANITIZE_THREAD__)
-enum { scale = 1, race_operations = 20000 };
+enum { scale = 1 };
 #elif defined(__SANITIZE_ADDRESS__)
-enum { scale = 8, race_operations = 20000 };
+enum { scale = 8 };
 #elif defined(SLOW_CHECKS)
-enum { scale = 32, race_operations = 40000 };
+enum { scale = 32 };
 #else
-enum { scale = 160, race_operations = 400000 };
+enum { scale = 160 };
 #endif
 
 enum { length_max = 128, chain_count_max = 400, block_count_max = 30000, unit = 16 };
@@ -412,159 +409,4 @@ TEST(a_full_index_never_says_too_much_and_keeps_what_is_recent)
     CHECK(usage.evictions > 1000);
     CHECK(usage.memory <= 48 << 10);
     scene_unmake();
-}
-
-// One writer, three readers.  The first chains are stored by the first two backends before readers
-// start, and these two are left alone from then on; others store the same chains, branch off them,
-// drop, are forgotten, and fill the index so that runs are evicted and their memory used again.
-enum {
-    stable_chains = 8,
-    stable_backends = 2,
-    reader_count = 3,
-    churn_backends = 120,
-};
-
-struct race {
-    struct forest forest;
-    struct prefix_index *index;
-    _Atomic bool is_over;
-    _Atomic uint64_t matches;
-    _Atomic uint64_t short_stable; // must stay 0
-    _Atomic uint64_t impossible;   // must stay 0
-    uint64_t evicted;              // stable ones that the writer itself misses: must stay 0
-};
-
-static struct race race;
-
-// Chain c is stored by backends that have c's parity and by nobody else, the stable ones apart.
-static bool may_store(uint32_t backend, uint32_t chain)
-{
-    return chain < stable_chains || backend % 2 == chain % 2;
-}
-
-// False: a stable holder is missing, or does not hold all.
-static bool check_answer(uint32_t chain)
-{
-    struct prefix_hit hits[256];
-    uint32_t length = race.forest.lengths[chain];
-    uint32_t count = prefix_index_match(race.index, race.forest.keys[chain], length, 0, hits, 256);
-    uint32_t stable_found = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t backend = hits[i].backend;
-        if (backend < stable_backends) {
-            stable_found += chain < stable_chains && hits[i].blocks == length;
-            continue;
-        }
-        // Of its last block no other chain has the key: branches are made of the stable ones only.
-        if (backend >= churn_backends || hits[i].blocks > length ||
-            (hits[i].blocks == length && !may_store(backend, chain))) {
-            atomic_fetch_add(&race.impossible, 1);
-        }
-    }
-    return chain >= stable_chains || stable_found == stable_backends;
-}
-
-static void *read_always(void *owner)
-{
-    struct rng rng = *(const struct rng *)owner;
-    uint64_t matches = 0;
-    while (!atomic_load_explicit(&race.is_over, memory_order_relaxed)) {
-        uint32_t chain = rng_below(&rng, 2) == 0 ? rng_below(&rng, stable_chains)
-                                                 : rng_below(&rng, race.forest.chain_count);
-        if (!check_answer(chain)) {
-            atomic_fetch_add(&race.short_stable, 1);
-        }
-        matches++;
-    }
-    atomic_fetch_add(&race.matches, matches);
-    return NULL;
-}
-
-static void race_forest(void)
-{
-    struct forest *forest = &race.forest;
-    forest->rng = (struct rng){.state = 99};
-    forest->chain_count = chain_count_max;
-    for (uint32_t i = 0; i < chain_count_max; i++) {
-        uint32_t length = 20 + rng_below(&forest->rng, 80);
-        forest->lengths[i] = length;
-        uint32_t shared = 0;
-        if (i >= stable_chains) {
-            uint32_t other = rng_below(&forest->rng, stable_chains);
-            uint32_t most = forest->lengths[other] < length ? forest->lengths[other] : length;
-            shared = rng_below(&forest->rng, most);
-            memcpy(forest->keys[i], forest->keys[other], shared * sizeof(uint64_t));
-        }
-        for (uint32_t k = shared; k < length; k++) {
-            forest->keys[i][k] = rng_next(&forest->rng);
-        }
-    }
-}
-
-static void churn(struct rng *rng, uint32_t backend)
-{
-    uint32_t dice = rng_below(rng, 120);
-    if (dice >= 100) { // never seen again; fills the index
-        uint64_t fresh[40];
-        for (uint32_t i = 0; i < ARRAY_COUNT(fresh); i++) {
-            fresh[i] = rng_next(rng);
-        }
-        prefix_index_store(race.index, backend, PREFIX_CONFIRMED, fresh, ARRAY_COUNT(fresh), 0);
-        return;
-    }
-    uint32_t chain = dice < 30 ? rng_below(rng, stable_chains) : rng_below(rng, chain_count_max);
-    uint32_t length = race.forest.lengths[chain];
-    const uint64_t *keys = race.forest.keys[chain];
-    if (dice < 60 && may_store(backend, chain)) {
-        prefix_index_store(race.index, backend, PREFIX_CONFIRMED, keys, length, 0);
-    } else if (dice < 98) {
-        prefix_index_drop(race.index, backend, PREFIX_CONFIRMED, keys, length,
-                          rng_below(rng, length));
-    } else {
-        prefix_index_forget(race.index, backend);
-    }
-}
-
-TEST(what_nobody_changes_is_always_found_while_a_writer_changes_the_rest)
-{
-    race_forest();
-    race.index = prefix_index_create(
-        &(struct prefix_limits){.memory = 2 << 20, .backend_count_max = churn_backends});
-    for (uint32_t i = 0; i < stable_chains * stable_backends; i++) {
-        uint32_t chain = i / stable_backends;
-        prefix_index_store(race.index, i % stable_backends, PREFIX_CONFIRMED,
-                           race.forest.keys[chain], race.forest.lengths[chain], 0);
-    }
-    pthread_t readers[reader_count];
-    struct rng seeds[reader_count];
-    for (uint32_t i = 0; i < reader_count; i++) {
-        seeds[i] = (struct rng){.state = i};
-        CHECK_EQ(pthread_create(&readers[i], NULL, read_always, &seeds[i]), 0);
-    }
-    struct rng rng = {.state = 5};
-    for (uint32_t i = 0; i < race_operations; i++) {
-        uint32_t span = churn_backends - stable_backends;
-        churn(&rng, stable_backends + rng_below(&rng, span));
-        if (i % 50 == 0) { // so that they are not evicted; and not by the stable backends
-            for (uint32_t c = 0; c < stable_chains; c++) {
-                race.evicted += !check_answer(c);
-                prefix_index_store(race.index, stable_backends, PREFIX_CONFIRMED,
-                                   race.forest.keys[c], race.forest.lengths[c], 0);
-            }
-        }
-    }
-    atomic_store(&race.is_over, true);
-    for (uint32_t i = 0; i < reader_count; i++) {
-        CHECK_EQ(pthread_join(readers[i], NULL), 0);
-    }
-    struct prefix_usage usage;
-    prefix_index_usage(race.index, &usage);
-    printf("# %" PRIu64 " matches, %" PRIu64 " evictions\n", (uint64_t)race.matches,
-           usage.evictions);
-    CHECK(race.matches > 1000);
-    CHECK(usage.evictions > 1000);
-    CHECK_EQ(race.evicted, 0);
-    CHECK_EQ(race.impossible, 0);
-    CHECK_EQ(race.short_stable, 0);
-    prefix_index_destroy(&race.index);
 }
