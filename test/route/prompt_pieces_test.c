@@ -52,6 +52,7 @@ TEST(a_string_is_hashed_as_the_text_it_stands_for)
         {"\\ude00\\ud83d", "\\ude00\\ud83d"},
         {"\\ud83d\\n", "\\ud83d\n"},
         {"\\ud83d\\u0041", "\\ud83dA"},
+        {"\\ud83d\\ue000", "\\ud83d\xee\x80\x80"},
         {"\\ud83d\\ud83d\\ude00", "\\ud83d\xf0\x9f\x98\x80"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -127,6 +128,21 @@ TEST(strings_agree_with_the_other_decoder_and_with_the_size_that_was_promised)
         pieces->limit = 1;
         prompt_note(pieces, &list, PIECE_TEXT, raw);
         CHECK_EQ(list.size, text.size);
+    }
+}
+
+TEST(escapes_at_the_same_place_of_every_vector_are_all_counted)
+{
+    static uint8_t space[16 * 1000];
+    struct prompt_pieces *pieces = pieces_new();
+    struct text text = text_over(space, sizeof(space));
+
+    for (size_t count = 1; count <= 1000; count++) {
+        struct prompt_list list = {0};
+        text_add_str(&text, "\\nfourteen bytes");
+        pieces->count = 0;
+        prompt_note(pieces, &list, PIECE_TEXT, text_slice(&text));
+        CHECK_EQ(list.size, count * 15);
     }
 }
 

@@ -101,6 +101,7 @@ TEST(the_more_exact_session_wins)
         {"{\"user\":\"u\",\"session_id\":null,\"session_params\":[\"session_id\"]}", "u"},
         {"{\"session_params\":{\"session_id\":\"p\"},\"session_params\":{}}", ""},
         {"{\"user\":\"a\",\"user\":\"b\"}", "b"},
+        {"{\"stream_options\":{\"session_id\":\"p\"}}", ""},
         {"{\"user\":{\"session_id\":\"x\"}}", ""},
         {"{\"user\":\"\\ud800\"}", ""},
     };
@@ -180,6 +181,9 @@ TEST(a_list_of_prompts_is_its_first_many_times)
                        "{\"n\":1,\"prompt\":[\"once A\",\"other\",\"third\"]}"));
     CHECK(bodies_equal(PROMPT_COMPLETION, "{\"prompt\":[1,2,3]}",
                        "{\"prompt\":[ [ 1 , 2 , 3 ], [4], [] ]}"));
+    CHECK(bodies_equal(PROMPT_COMPLETION, "{\"prompt\":\"a\",\"prompt\":\"b\"}",
+                       "{\"prompt\":\"b\"}"));
+    CHECK(bodies_equal(PROMPT_COMPLETION, "{\"prompt\":[1],\"prompt\":[2]}", "{\"prompt\":[2]}"));
     CHECK(bodies_equal(PROMPT_GENERATE, "{\"text\":\"a\"}", "{\"text\":[\"a\",\"b\"]}"));
     scene_read(scene, PROMPT_COMPLETION, "{\"prompt\":[\"a\",\"b\",\"c\"],\"n\":4}");
     CHECK_EQ(scene->prompt.form, PROMPT_TEXT);

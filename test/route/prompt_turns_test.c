@@ -96,6 +96,9 @@ TEST(what_does_not_reach_the_template_does_not_matter)
                "{'messages':[{'role':'assistant','content':[{'type':'thinking','thinking':'hm',"
                "'signature':'x'},{'type':'redacted_thinking','data':'y'},"
                "{'type':'text','text':'a','cache_control':{'type':'ephemeral'}}]}]}");
+    CHECK_SAME(PROMPT_RESPONSES, "{'input':[{'role':'assistant','content':'a'}]}",
+               "{'input':[{'role':'assistant','content':[{'type':'reasoning_text','text':'hm'},"
+               "{'type':'output_text','text':'a','annotations':[]}],'id':'x','status':'y'}]}");
 }
 
 TEST(prompts_differ_from_where_they_differ)
