@@ -188,8 +188,9 @@ static struct estimate estimate(const struct scene *scene, const struct policy_t
     // Prompts attend to themselves, not to each other.
     float in_line = bounded(running - (float)target->decoding, 1, 1e6F);
     out.wait = token_ms * in_line * prefill_curve_work(0, queued / in_line);
-    out.wait +=
-        ceilf((queued + out.missing) / chunk_tokens) * context * token_ms / context_per_token;
+    // Each chunk shares its step with those who decode.
+    float chunks = 1 + (float)(uint32_t)((queued + out.missing) * (1 / chunk_tokens));
+    out.wait += chunks * context * token_ms * (1 / context_per_token);
     out.wait += out.requests > 0 ? step_ms / 2 : 0;
     // Those in the engine's queue that are not ours are like ours.
     float strangers = bounded(target->waiting - in_line, 0, foreign);

@@ -336,10 +336,39 @@ TEST(no_rate_of_arrivals_pins_a_prompt_to_a_holder_that_is_far_behind)
         queue_up(&stage.targets[i], i == 4 ? 400000 : 40000);
     }
     stage.targets[4].matched_tokens = 3500;
-    for (float arrivals = 0.001F; arrivals < 1000; arrivals *= 3) {
-        stage.traffic = (struct policy_traffic){.arrivals_per_ms = arrivals, .prefill_ms = 36};
+    static const float arrivals[] = {0.001F, 0.01F, 0.1F, 0.2F, 0.3F, 1, 10, 1000};
+    for (size_t i = 0; i < ARRAY_COUNT(arrivals); i++) {
+        stage.traffic = (struct policy_traffic){.arrivals_per_ms = arrivals[i], .prefill_ms = 36};
         CHECK(never_takes(&stage, 4));
     }
+}
+
+TEST(arrivals_beyond_what_the_fleet_can_serve_change_nothing)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[4].matched_tokens = 3500;
+    stage.traffic = (struct policy_traffic){.arrivals_per_ms = 0.25F, .prefill_ms = 40};
+    stage_pick(&stage);
+    double held = stage.costs[4];
+    double cold = stage.costs[0];
+    stage.traffic.arrivals_per_ms = 100;
+    stage_pick(&stage);
+    CHECK(stage.costs[4] == held && stage.costs[0] == cold);
+}
+
+// Other targets far behind raise the mean, and are no reason to wait ten seconds beside an idle one.
+TEST(queues_that_the_load_does_not_explain_raise_no_price)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.traffic = (struct policy_traffic){.arrivals_per_ms = 0.2F, .prefill_ms = 36};
+    for (int i = 0; i < 6; i++) {
+        queue_up(&stage.targets[i], 4000000);
+    }
+    stage.targets[7].matched_tokens = 3500;
+    queue_up(&stage.targets[7], 400000);
+    CHECK(always_takes(&stage, 6));
 }
 
 TEST(memory_counts_when_every_target_tells_of_it)
