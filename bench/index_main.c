@@ -50,7 +50,8 @@ struct world {
     uint32_t backend_count;
     uint32_t counts[KIND_COUNT]; // prompts
     uint64_t holder_blocks;
-    size_t memory; // what they take
+    bool is_held[prompt_count][UINT16_MAX + 1]; // system prompts by backends
+    size_t memory;                              // what they take
     struct prefix_index *index;
     const char *suffix;
     uint32_t rounds;
@@ -134,30 +135,32 @@ static struct prefix_index *make_index(const struct world *world, size_t memory)
     return index;
 }
 
+// Stores the n-th prompt of a kind.  Of a system prompt the backend may hold the blocks already.
+static void store_nth(struct world *world, enum kind kind, uint32_t n)
+{
+    struct prompt *prompt = &prompts[0];
+    make_prompt(world, kind, n, prompt);
+    prefix_index_store(world->index, prompt->backend, PREFIX_CONFIRMED, prompt->keys, prompt->count,
+                       0);
+    world->holder_blocks += prompt->count;
+    if (kind == CONVERSATION) {
+        uint32_t system_prompt = (uint32_t)(mix(mix((uint64_t)kind + 1, n), 2) % prompt_count);
+        bool *is_held = &world->is_held[system_prompt][prompt->backend];
+        world->holder_blocks -= *is_held ? system_blocks(system_prompt) : 0;
+        *is_held = true;
+    }
+}
+
 // Kinds by turns, as they would come.
 static void populate(struct world *world)
 {
-    static bool is_held[prompt_count][UINT16_MAX + 1];
-    memset(is_held, 0, sizeof(is_held));
-    struct prompt *prompt = &prompts[0];
     uint32_t done[KIND_COUNT] = {0};
     uint32_t step = world->counts[LONG];
-    world->holder_blocks = 0;
     for (uint32_t i = 0; i < step; i++) {
         for (enum kind kind = 0; kind < KIND_COUNT; kind++) {
             uint32_t end = (uint32_t)((uint64_t)world->counts[kind] * (i + 1) / step);
-            for (; done[kind] < end; done[kind]++) {
-                make_prompt(world, kind, done[kind], prompt);
-                prefix_index_store(world->index, prompt->backend, PREFIX_CONFIRMED, prompt->keys,
-                                   prompt->count, 0);
-                world->holder_blocks += prompt->count;
-                if (kind == CONVERSATION) {
-                    uint64_t seed = mix((uint64_t)kind + 1, done[kind]);
-                    uint32_t system_prompt = (uint32_t)(mix(seed, 2) % prompt_count);
-                    bool *held = &is_held[system_prompt][prompt->backend];
-                    world->holder_blocks -= *held ? system_blocks(system_prompt) : 0;
-                    *held = true;
-                }
+            while (done[kind] < end) {
+                store_nth(world, kind, done[kind]++);
             }
         }
     }
@@ -174,10 +177,30 @@ static double clock_cost_ns(void)
     return median(costs, ARRAY_COUNT(costs));
 }
 
+static void match_batch(const struct world *world, enum kind kind, uint64_t *query,
+                        struct histogram *histogram)
+{
+    static struct prefix_hit hits[hit_max];
+    for (uint32_t i = 0; i < batch; i++) {
+        uint32_t n = (uint32_t)(mix(5, (*query)++) % world->counts[kind]);
+        make_prompt(world, kind, n, &prompts[i]);
+    }
+    for (uint32_t i = 0; i < batch; i++) {
+        // The caller has just made the keys: they are in its cache.
+        for (uint32_t k = 0; k < prompts[i].count; k += 8) {
+            *(volatile uint64_t *)&prompts[i].keys[k];
+        }
+        uint64_t before = clock_ns(CLOCK_MONOTONIC);
+        uint32_t count =
+            prefix_index_match(world->index, prompts[i].keys, prompts[i].count, 0, hits, hit_max);
+        histogram_add(histogram, clock_ns(CLOCK_MONOTONIC) - before);
+        ASSERT(count > 0 && (kind == CONVERSATION || hits[0].blocks == prompts[i].count));
+    }
+}
+
 static void match_kind(const struct world *world, enum kind kind)
 {
     static struct histogram histogram;
-    static struct prefix_hit hits[hit_max];
     double p50[round_max];
     double p99[round_max];
     double overhead = clock_cost_ns();
@@ -185,21 +208,7 @@ static void match_kind(const struct world *world, enum kind kind)
     for (uint32_t round = 0; round < world->rounds; round++) {
         memset(&histogram, 0, sizeof(histogram));
         for (uint32_t part = 0; part < 8; part++) {
-            for (uint32_t i = 0; i < batch; i++) {
-                uint32_t n = (uint32_t)(mix(5, query++) % world->counts[kind]);
-                make_prompt(world, kind, n, &prompts[i]);
-            }
-            for (uint32_t i = 0; i < batch; i++) {
-                // The caller has just made the keys: they are in its cache.
-                for (uint32_t k = 0; k < prompts[i].count; k += 8) {
-                    *(volatile uint64_t *)&prompts[i].keys[k];
-                }
-                uint64_t before = clock_ns(CLOCK_MONOTONIC);
-                uint32_t count = prefix_index_match(world->index, prompts[i].keys, prompts[i].count,
-                                                    0, hits, hit_max);
-                histogram_add(&histogram, clock_ns(CLOCK_MONOTONIC) - before);
-                ASSERT(count > 0 && (kind == CONVERSATION || hits[0].blocks == prompts[i].count));
-            }
+            match_batch(world, kind, &query, &histogram);
         }
         p50[round] = (double)histogram_quantile(&histogram, 0.5) - overhead;
         p99[round] = (double)histogram_quantile(&histogram, 0.99) - overhead;
@@ -209,35 +218,36 @@ static void match_kind(const struct world *world, enum kind kind)
 }
 
 // New conversations, each as a letter, by one thread, which is hence also the one that delivers.
+// Returns blocks a second of CPU time.
+static double store_batch(const struct world *world, struct prefix_mail *mail, uint32_t *next)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < batch; i++) {
+        make_prompt(world, CONVERSATION, (*next)++, &prompts[i]);
+        blocks += prompts[i].count;
+    }
+    uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (uint32_t i = 0; i < batch; i++) {
+        bool is_sent = prefix_mail_send(mail, 0,
+                                        &(struct prefix_letter){.verb = PREFIX_STORE,
+                                                                .backend = prompts[i].backend,
+                                                                .key_count = prompts[i].count,
+                                                                .keys = prompts[i].keys});
+        ASSERT(is_sent);
+    }
+    return (double)blocks / ((double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) / 1e9);
+}
+
 static void store_rounds(const struct world *world, struct prefix_index *index, const char *name,
                          uint32_t *next)
 {
     struct prefix_mail *mail = prefix_mail_create(index, 4);
     ASSERT(mail != NULL);
-    double rates[round_max];
-    for (uint32_t round = 0; round < world->rounds; round++) {
-        uint64_t blocks = 0;
-        uint64_t ns = 0;
-        for (uint32_t part = 0; part < 4; part++) {
-            for (uint32_t i = 0; i < batch; i++) {
-                make_prompt(world, CONVERSATION, (*next)++, &prompts[i]);
-                blocks += prompts[i].count;
-            }
-            uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-            for (uint32_t i = 0; i < batch; i++) {
-                bool is_sent =
-                    prefix_mail_send(mail, 0,
-                                     &(struct prefix_letter){.verb = PREFIX_STORE,
-                                                             .backend = prompts[i].backend,
-                                                             .key_count = prompts[i].count,
-                                                             .keys = prompts[i].keys});
-                ASSERT(is_sent);
-            }
-            ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-        }
-        rates[round] = (double)blocks / ((double)ns / 1e9);
+    double rates[4 * round_max];
+    for (uint32_t i = 0; i < 4 * world->rounds; i++) {
+        rates[i] = store_batch(world, mail, next);
     }
-    say(world, name, "blocks_per_s", median(rates, world->rounds), "1/s");
+    say(world, name, "blocks_per_s", median(rates, 4 * world->rounds), "1/s");
     prefix_mail_destroy(&mail);
 }
 
@@ -378,7 +388,7 @@ int main(int argc, char **argv)
     uint64_t blocks = 10000000;
     uint64_t backends = 64;
     uint64_t rounds = 5;
-    struct world world = {.suffix = ""};
+    static struct world world = {.suffix = ""};
     const struct flag flags[] = {
         {.name = "blocks", .number = &blocks},
         {.name = "backends", .number = &backends},

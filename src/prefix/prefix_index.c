@@ -45,7 +45,7 @@ struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
     uint32_t step_max =
         (uint32_t)(limits->memory / 256 < path_run_max ? limits->memory / 256 : path_run_max);
     size_t fixed = sizeof(struct prefix_index) + step_max * sizeof(struct step) +
-                   limits->backend_count_max * sizeof(struct backend_state) + 4 * 64;
+                   limits->backend_count_max * sizeof(struct backend_state) + 64;
     size_t each = sizeof(struct granule) + 2 * sizeof(uint32_t); // two buckets for each granule
     if (limits->memory < fixed + 4 * each) {
         return NULL;
@@ -54,7 +54,7 @@ struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
     granule_count = granule_count < (1 << 30) ? granule_count : 1 << 30;
 
     size_t size = fixed + granule_count * each;
-    char *memory = aligned_alloc(64, size & ~(size_t)63);
+    char *memory = aligned_alloc(64, size & ~(size_t)63); // hence the 64 above
     if (memory == NULL) {
         return NULL;
     }

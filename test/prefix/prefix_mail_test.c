@@ -131,12 +131,11 @@ TEST(when_all_senders_are_done_all_letters_are_delivered)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
         lost += sendings[i].lost;
     }
-    for (uint32_t i = 0; i < sender_count; i++) {
-        for (uint32_t k = 0; k < letter_count; k++) {
-            struct chain chain = chain_of(i, k);
-            uint32_t want = sendings[i].was_sent[k] ? chain.count : 0;
-            CHECK_EQ(chain_match(scene.index, i, &chain), want);
-        }
+    for (uint32_t i = 0; i < sender_count * letter_count; i++) {
+        const struct sending *sending = &sendings[i / letter_count];
+        struct chain chain = chain_of(sending->sender, i % letter_count);
+        uint32_t want = sending->was_sent[i % letter_count] ? chain.count : 0;
+        CHECK_EQ(chain_match(scene.index, sending->sender, &chain), want);
     }
     CHECK_EQ(prefix_mail_lost(scene.mail), lost);
     unmake(&scene);

@@ -5,28 +5,44 @@
 
 static struct prefix_hit hits[chain_backend_max];
 
+static void match_holders(uint32_t holder_count)
+{
+    static bool seen[chain_backend_max];
+    memset(seen, 0, sizeof(seen));
+    struct prefix_index *index =
+        prefix_index_create(&(struct prefix_limits){.memory = 64 << 20, .backend_count_max = 4096});
+    struct chain a = chain_make(NULL, 0, 1, 200);
+    for (uint32_t i = 0; i < holder_count; i++) {
+        prefix_index_store(index, i, PREFIX_CONFIRMED, a.keys, 1 + i * 7 % 200, 0);
+    }
+    uint32_t count = prefix_index_match(index, a.keys, 200, 0, hits, chain_backend_max);
+    CHECK_EQ(count, holder_count);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(hits[i].backend < holder_count);
+        CHECK(!seen[hits[i].backend]);
+        seen[hits[i].backend] = true;
+        CHECK_EQ(hits[i].blocks, 1 + hits[i].backend * 7 % 200);
+    }
+    prefix_index_destroy(&index);
+}
+
 TEST(every_holder_is_a_hit_once_with_its_own_length)
 {
     const uint32_t counts[] = {1, 2, 3, 8, 9, 12, 13, 64, 102, 103, 500, 4096};
-    for (uint32_t c = 0; c < ARRAY_COUNT(counts); c++) {
-        struct prefix_index *index = prefix_index_create(
-            &(struct prefix_limits){.memory = 64 << 20, .backend_count_max = 4096});
-        struct chain a = chain_make(NULL, 0, 1, 200);
-        for (uint32_t i = 0; i < counts[c]; i++) {
-            prefix_index_store(index, i, PREFIX_CONFIRMED, a.keys, 1 + i * 7 % 200, 0);
-        }
-        static bool seen[chain_backend_max];
-        memset(seen, 0, sizeof(seen));
-        uint32_t count = prefix_index_match(index, a.keys, 200, 0, hits, chain_backend_max);
-        CHECK_EQ(count, counts[c]);
-        for (uint32_t i = 0; i < count; i++) {
-            CHECK(hits[i].backend < counts[c]);
-            CHECK(!seen[hits[i].backend]);
-            seen[hits[i].backend] = true;
-            CHECK_EQ(hits[i].blocks, 1 + hits[i].backend * 7 % 200);
-        }
-        prefix_index_destroy(&index);
+    for (uint32_t i = 0; i < ARRAY_COUNT(counts); i++) {
+        match_holders(counts[i]);
     }
+}
+
+static void match_with_room(const struct prefix_index *index, const struct chain *chain,
+                            uint32_t room)
+{
+    hits[room].blocks = 12345;
+    CHECK_EQ(prefix_index_match(index, chain->keys, chain->count, 0, hits, room), room);
+    for (uint32_t i = 0; i < room; i++) {
+        CHECK_EQ(hits[i].blocks, chain->count);
+    }
+    CHECK_EQ(hits[room].blocks, 12345);
 }
 
 TEST(hits_beyond_the_room_for_them_are_left_out)
@@ -38,12 +54,7 @@ TEST(hits_beyond_the_room_for_them_are_left_out)
         chain_store(index, i, &a);
     }
     for (uint32_t room = 0; room <= 20; room++) {
-        hits[room].blocks = 12345;
-        CHECK_EQ(prefix_index_match(index, a.keys, 40, 0, hits, room), room);
-        for (uint32_t i = 0; i < room; i++) {
-            CHECK_EQ(hits[i].blocks, 40);
-        }
-        CHECK_EQ(hits[room].blocks, 12345);
+        match_with_room(index, &a, room);
     }
     prefix_index_destroy(&index);
 }
