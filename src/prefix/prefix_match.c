@@ -146,6 +146,14 @@ static void read_holder(struct match *match, const _Atomic uint64_t *holder)
     hit->age = age > hit->age ? age : hit->age;
 }
 
+static void prefetch_chunk(const struct match *match, uint32_t id)
+{
+    const char *chunk = (const char *)granule_at(match->index, id);
+    __builtin_prefetch(chunk);
+    __builtin_prefetch(chunk + 64);
+    __builtin_prefetch(chunk + 128);
+}
+
 // False: the run changed, and what was read may be anything.
 static bool read_list(struct match *match, const struct granule *run, uint32_t version, uint32_t id)
 {
@@ -155,7 +163,7 @@ static bool read_list(struct match *match, const struct granule *run, uint32_t v
         }
         const struct granule *chunk = granule_at(match->index, id);
         id = SEE(&chunk->next);
-        __builtin_prefetch(granule_at(match->index, id));
+        prefetch_chunk(match, id);
         for (uint32_t i = 0; i < chunk_words; i += holder_words) {
             read_holder(match, &chunk->words[i]);
         }
@@ -170,8 +178,19 @@ static bool read_overflow(struct match *match, const struct granule *run, uint32
         return read_list(match, run, version, overflow);
     }
     const struct granule *directory = granule_at(match->index, overflow & ~directory_bit);
+    uint32_t heads[fan_out];
     for (uint32_t i = 0; i < fan_out; i++) {
-        if (!read_list(match, run, version, (uint32_t)SEE(&directory->words[i]))) {
+        heads[i] = (uint32_t)SEE(&directory->words[i]);
+    }
+    // The numbers are worth something only if they were still those of this run's lists.
+    if (SEE(&run->version) != version) {
+        return false;
+    }
+    for (uint32_t i = 0; i < fan_out; i++) {
+        prefetch_chunk(match, heads[i]);
+    }
+    for (uint32_t i = 0; i < fan_out; i++) {
+        if (!read_list(match, run, version, heads[i])) {
             return false;
         }
     }
