@@ -10,8 +10,8 @@
 //       |--> run C  k16'.. k31'  holders: 7
 //
 // A run is found by its first key in one shared table.  Because keys are chained, that table is all the
-// fan-out a node needs: a child costs one entry whether it has no sibling or thousands, and a
-// run whose parent was evicted waits there until the parent comes back.
+// fan-out a node needs: a child costs one entry whether it has no sibling or thousands.  When memory
+// is short, the ends of chains go before their beginnings.
 //
 // Residency.  A block is predicted when a request that contains it was sent, and confirmed when the
 // engine has shown that it computed it.  Whether a holder still has it is a question asked when
@@ -74,7 +74,8 @@ void prefix_index_drop(struct prefix_index *index, uint32_t backend,
                        enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
                        uint32_t from);
 
-// Writer only, O(1).  The backend restarted, or its number now means another one.
+// Writer only, O(1) but for one sweep in 65,536 calls.  The backend restarted, or its number now means
+// another one.
 void prefix_index_forget(struct prefix_index *index, uint32_t backend);
 
 // Writer only, O(1).  The backend has dropped what it was not asked for during its last `age` new
