@@ -27,7 +27,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { load_report_life_ms = 10000 };
+enum {
+    load_report_life_ms = 10000,
+    // How long a request counts as recent, about: long enough that chance evens out, short enough that a
+    // backend that was slow to start is not favoured for ever.
+    load_recent_ms = 30000,
+};
 
 struct load {
     // The hot line: written by every request, read by every decision.
@@ -39,6 +44,8 @@ struct load {
     _Atomic float step_ms;    // between two tokens of one sequence; 0: not learned
     atomic_uint prefill_samples;
     atomic_uint step_samples;
+    _Atomic float recent;           // requests begun, fading with load_recent_ms
+    atomic_uint_fast32_t recent_ms; // when that was so
 
     // Written by the scraper and by feedback.
     _Alignas(64) atomic_uint_fast64_t reported_ms; // when; 0: never
@@ -72,6 +79,7 @@ struct load_view {
     uint64_t context_tokens;
     uint32_t sequences;
     uint32_t requests;      // ours
+    float recent;           // begun lately
     float foreign_requests; // others', as the last report shows them, faded by its age
     float waiting;          // as reported, faded; negative: not known
     float kv_usage;         // as reported; negative: not known or too old

@@ -14,7 +14,9 @@
 //                                         avoidable work, which all pay for when the fleet is busy
 //     L    = (1 + (n + N/4) / 2) / (1 - fill)
 //                                         who else is slowed down, and how near preemption is
-//     cost = T * L
+//     G    = 1 + g * (s^3 - 1)            the guard-rail, for a target with more than its share s of
+//                                         what was sent lately; g is 0 on an idle fleet, 1 on a busy one
+//     cost = T * L * G
 //
 // where r = l * mean p is the load of the fleet, k the number of targets that hold this prompt best, n
 // counts the requests there, others' included, N is the mean of n, and fill is the share of KV memory in
@@ -48,19 +50,23 @@ static const float load_max = 0.8F;
 static const float fill_max = 0.98F;
 static const float speed_noise = 1.25F;
 static const double tie = 1.02;
+static const double recent_floor = 4;
+static const float guarded_load = 0.15F;
 static const double same_prefill = 1.1;
 
 // What is the same for all targets of one decision.
 struct scene {
     const struct policy_input *in;
-    float prompt;    // tokens
-    float block;     // tokens that are computed again at least
-    float arrivals;  // per ms and target: l
-    float load;      // r
+    float prompt;   // tokens
+    float block;    // tokens that are computed again at least
+    float arrivals; // per ms and target: l
+    float load;     // r
+    float guard; // how much of the fleet's time is worth guarding: 0 idle, 1 from guarded_load on
     float token_ms;  // of a usual target
     float step_ms;   // and its step
     float weight;    // mean
     float requests;  // mean: N
+    float recent;    // mean of what was sent lately, by weight
     float decode_ms; // mean time of a decoding; 0: not known
     bool has_match;  // somebody holds some of it
     bool has_memory; // all targets say how full they are
@@ -128,6 +134,7 @@ static void survey(const struct policy_input *in, struct scene *scene)
     struct speed_mean step = {0};
     double weight_sum = 0;
     double request_sum = 0;
+    double recent_sum = 0;
 
     *scene = (struct scene){.in = in, .has_memory = true};
     for (uint32_t i = 0; i < in->target_count; i++) {
@@ -137,6 +144,7 @@ static void survey(const struct policy_input *in, struct scene *scene)
         speed_add(&step, target->step_ms, PREFILL_SHIPPED_STEP_MS);
         weight_sum += target->weight;
         request_sum += (double)requests_at(target);
+        recent_sum += (double)bounded(target->recent_requests, 0, 1e9F);
         scene->has_match |= target->matched_tokens > 0;
         scene->has_memory &= target->cache_tokens > 0 && target->kv_usage >= 0;
     }
@@ -144,6 +152,7 @@ static void survey(const struct policy_input *in, struct scene *scene)
     scene->step_ms = speed_usual(&step, PREFILL_SHIPPED_STEP_MS);
     scene->weight = (float)(weight_sum / in->target_count);
     scene->requests = (float)(request_sum / in->target_count);
+    scene->recent = (float)(recent_sum / weight_sum) * scene->weight;
 
     // Nothing at all to compute would cost nothing anywhere: one token stands for it.
     scene->prompt = bounded((float)in->prompt_tokens, 1, 1e7F);
@@ -154,6 +163,7 @@ static void survey(const struct policy_input *in, struct scene *scene)
     float usual_prefill = bounded(in->traffic->prefill_ms, 0, 1e9F);
     scene->arrivals = bounded(in->traffic->arrivals_per_ms / (float)pool, 0, 1e3F);
     scene->load = bounded(scene->arrivals * usual_prefill, 0, load_max);
+    scene->guard = bounded(scene->load / guarded_load, 0, 1);
     // More than the fleet can do is a burst: the arrivals that matter are those it can serve.
     if (scene->arrivals * usual_prefill > 1) {
         scene->arrivals = 1 / usual_prefill;
@@ -239,6 +249,19 @@ static struct price price_work(const struct scene *scene)
     return price;
 }
 
+// Requests in flight are a glance; what was sent lately is a look.  It makes cold prompts settle evenly,
+// since whoever gets a prompt first gets its followers, and it keeps a prompt that most requests begin
+// with from living on the few targets that had it first, once the fleet has something to do.
+static double guard(const struct scene *scene, const struct policy_target *target, float share)
+{
+    double recent = (double)bounded(target->recent_requests, 0, 1e9F) / (double)share;
+    double relative = (recent + recent_floor) / ((double)scene->recent + recent_floor);
+    if (!(relative > 1)) {
+        return 0.9 + 0.1 * relative;
+    }
+    return 1 + (double)scene->guard * (relative * relative * relative - 1);
+}
+
 static double cost_ms(const struct scene *scene, const struct price *price,
                       const struct policy_target *target)
 {
@@ -255,7 +278,7 @@ static double cost_ms(const struct scene *scene, const struct price *price,
         float demand = ((float)target->queued_tokens + now.missing) / (float)target->cache_tokens;
         crowd /= 1 - (double)bounded(bounded(target->kv_usage, 0, 1) + demand, 0, fill_max);
     }
-    return time * crowd;
+    return time * crowd * guard(scene, target, now.share);
 }
 
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)

@@ -99,6 +99,7 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     target->queued_tokens = load.queued_tokens;
     target->context_tokens = load.context_tokens;
     target->decoding = load.sequences;
+    target->recent_requests = load.recent;
     target->foreign_requests = load.foreign_requests;
     target->waiting = load.waiting;
     target->kv_usage = load.kv_usage;

@@ -102,11 +102,12 @@ def test_one_hot_prompt_overloads_nobody(caching, warmpath):
 def test_hits_by_the_share_of_the_common_prefix(caching, warmpath, percent, hits):
     """The published hits are requests sent where the one before them was; here all that is shared was cached.
 
-    Published runs last half an hour: what the first quarter of this one had to compute is not counted.
+    Published runs last half an hour: what the first quarter of this one had to compute is not counted.  Their
+    thirty users think between requests, so that about ten are being served at one time.
     """
-    engines = caching(4, 4, **{**ENGINES, "cache_blocks": 1500})
+    engines = caching(4, 4, **{**ENGINES, "cache_blocks": 2500})
     router = warmpath(*engines, **WARM)
-    account = Account(drive(router.url, workloads.sharing(1, percent / 100), 24), engines)
+    account = Account(drive(router.url, workloads.sharing(1, percent / 100), 10), engines)
     assert account.failures == []
     steady = account.results[len(account.results) // 4:]
     reused = sum(min(result.cached_tokens, result.ask.shared_cached) for result in steady)
