@@ -19,14 +19,14 @@ static void check_usage(struct slice body, const struct prompt *prompt)
         return;
     }
     struct slice more = slice_str(prompt->usage_text);
-    size_t size = body.size + more.size;
+    size_t behind = prompt->usage_at + prompt->usage_over;
+    ASSERT(prompt->stream && behind <= body.size);
+    size_t size = body.size - prompt->usage_over + more.size;
     uint8_t *text = malloc(size);
     ASSERT(text != NULL);
-    ASSERT(prompt->stream && prompt->usage_at <= body.size);
     memcpy(text, body.bytes, prompt->usage_at);
     memcpy(text + prompt->usage_at, more.bytes, more.size);
-    memcpy(text + prompt->usage_at + more.size, body.bytes + prompt->usage_at,
-           body.size - prompt->usage_at);
+    memcpy(text + prompt->usage_at + more.size, body.bytes + behind, body.size - behind);
 
     struct json json = json_open(slice_of(text, size));
     ASSERT(json_close(&json) == STATUS_OK);
