@@ -14,8 +14,8 @@
 //                                         avoidable work, which all pay for when the fleet is busy
 //     L    = (1 + (n + N/4) / 2) / (1 - fill)
 //                                         who else is slowed down, and how near preemption is
-//     G    = 1 + g * (s^3 - 1)            the guard-rail, for a target with more than its share s of
-//                                         what was sent lately; g is 0 on an idle fleet, 1 on a busy one
+//     G    = (n + 3) / (N + 4), at least 1
+//                                         the guard-rail, for who has clearly more than the others
 //     cost = T * L * G
 //
 // where r = l * mean p is the load of the fleet, k the number of targets that hold this prompt best, n
@@ -50,8 +50,11 @@ static const float load_max = 0.8F;
 static const float fill_max = 0.98F;
 static const float speed_noise = 1.25F;
 static const double tie = 1.02;
+// What it may cost more to stay where a session was last: less than one running request does.
+static const double home_worth = 1.25;
 static const double recent_floor = 4;
-static const float guarded_load = 0.15F;
+static const double guard_floor = 3;
+static const double lean_most = 0.1;
 static const double same_prefill = 1.1;
 
 // What is the same for all targets of one decision.
@@ -163,7 +166,6 @@ static void survey(const struct policy_input *in, struct scene *scene)
     float usual_prefill = bounded(in->traffic->prefill_ms, 0, 1e9F);
     scene->arrivals = bounded(in->traffic->arrivals_per_ms / (float)pool, 0, 1e3F);
     scene->load = bounded(scene->arrivals * usual_prefill, 0, load_max);
-    scene->guard = bounded(scene->load / guarded_load, 0, 1);
     // More than the fleet can do is a burst: the arrivals that matter are those it can serve.
     if (scene->arrivals * usual_prefill > 1) {
         scene->arrivals = 1 / usual_prefill;
@@ -249,17 +251,21 @@ static struct price price_work(const struct scene *scene)
     return price;
 }
 
-// Requests in flight are a glance; what was sent lately is a look.  It makes cold prompts settle evenly,
-// since whoever gets a prompt first gets its followers, and it keeps a prompt that most requests begin
-// with from living on the few targets that had it first, once the fleet has something to do.
-static double guard(const struct scene *scene, const struct policy_target *target, float share)
+// The guard-rail: who has clearly more in flight than the others has too much, whatever it holds.  The
+// floors keep a request or two on an idle fleet from counting as a crowd.
+static double guard(const struct scene *scene, double requests)
+{
+    double relative = (requests + guard_floor) / ((double)scene->requests + guard_floor + 1);
+    return relative > 1 ? relative : 1;
+}
+
+// Requests in flight are a glance, what was sent lately is a look.  It weighs little, and decides between
+// targets that are the same to a cold prompt: whoever gets it gets its followers.
+static double lean(const struct scene *scene, const struct policy_target *target, float share)
 {
     double recent = (double)bounded(target->recent_requests, 0, 1e9F) / (double)share;
     double relative = (recent + recent_floor) / ((double)scene->recent + recent_floor);
-    if (!(relative > 1)) {
-        return 0.9 + 0.1 * relative;
-    }
-    return 1 + (double)scene->guard * (relative * relative * relative - 1);
+    return 1 + lean_most * (relative < 2 ? relative - 1 : 1);
 }
 
 static double cost_ms(const struct scene *scene, const struct price *price,
@@ -272,13 +278,13 @@ static double cost_ms(const struct scene *scene, const struct price *price,
     time += (double)price->rate * (double)(now.prefill - price->least_prefill) *
             ((double)price->wait + half);
 
-    double others = (double)now.requests / (double)now.share + (double)scene->requests / 4;
-    double crowd = 1 + others / 2;
+    double requests = (double)now.requests / (double)now.share;
+    double crowd = 1 + (requests + (double)scene->requests / 4) / 2;
     if (scene->has_memory) {
         float demand = ((float)target->queued_tokens + now.missing) / (float)target->cache_tokens;
         crowd /= 1 - (double)bounded(bounded(target->kv_usage, 0, 1) + demand, 0, fill_max);
     }
-    return time * crowd * guard(scene, target, now.share);
+    return time * crowd * guard(scene, requests) * lean(scene, target, now.share);
 }
 
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)
@@ -289,7 +295,7 @@ static uint32_t choose(const struct policy_input *in, double least, struct rng *
 
     for (uint32_t i = 0; i < in->target_count; i++) {
         bool is_home = in->targets[i].has_session;
-        if (in->costs[i] > least * tie || (has_session && !is_home)) {
+        if (in->costs[i] > least * (is_home ? home_worth : tie) || (has_session && !is_home)) {
             continue;
         }
         if (is_home && !has_session) {
