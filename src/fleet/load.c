@@ -60,7 +60,8 @@ void load_init(struct load *load)
     atomic_init(&load->requests, 0);
     atomic_init(&load->prefill_ms, 0);
     atomic_init(&load->step_ms, 0);
-    atomic_init(&load->recent, 0);
+    atomic_init(&load->recent_requests, 0);
+    atomic_init(&load->recent_tokens, 0);
     atomic_init(&load->recent_ms, 0);
     atomic_init(&load->prefill_samples, 0);
     atomic_init(&load->step_samples, 0);
@@ -77,11 +78,19 @@ void load_init(struct load *load)
 
 // What is left of it: 1/(1 + t/T) squared fades like an exponential for as long as it matters, and is
 // cheaper.
-static float recent_at(const struct load *load, uint32_t now_ms)
+static float fade_at(const struct load *load, uint32_t now_ms)
 {
     uint32_t age_ms = now_ms - (uint32_t)LOAD(&load->recent_ms);
     float fade = 1 / (1 + (float)(age_ms < UINT32_MAX / 2 ? age_ms : 0) / (2 * load_recent_ms));
-    return LOAD(&load->recent) * fade * fade;
+    return fade * fade;
+}
+
+static void count_recent(struct load *load, uint32_t uncached_tokens, uint32_t now_ms)
+{
+    float fade = fade_at(load, now_ms);
+    STORE(&load->recent_requests, LOAD(&load->recent_requests) * fade + 1);
+    STORE(&load->recent_tokens, LOAD(&load->recent_tokens) * fade + (float)uncached_tokens);
+    STORE(&load->recent_ms, now_ms);
 }
 
 void load_begin(struct load *load, struct load_request *request, uint64_t now_us)
@@ -91,9 +100,7 @@ void load_begin(struct load *load, struct load_request *request, uint64_t now_us
 
     int64_t ahead = ADD(&load->queued_tokens, request->uncached_tokens);
     ADD(&load->requests, 1);
-    uint32_t now_ms = (uint32_t)(now_us / 1000);
-    STORE(&load->recent, recent_at(load, now_ms) + 1);
-    STORE(&load->recent_ms, now_ms);
+    count_recent(load, request->uncached_tokens, (uint32_t)(now_us / 1000));
     request->ahead_tokens = (uint32_t)(ahead < UINT32_MAX ? ahead : UINT32_MAX);
     request->output_tokens = 0;
     request->sampled_tokens = 0;
@@ -283,7 +290,9 @@ void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
     out->context_tokens = (uint64_t)LOAD(&load->context_tokens);
     out->sequences = (uint32_t)LOAD(&load->sequences);
     out->requests = (uint32_t)LOAD(&load->requests);
-    out->recent = recent_at(load, (uint32_t)now_ms);
+    float fade = fade_at(load, (uint32_t)now_ms);
+    out->recent_requests = LOAD(&load->recent_requests) * fade;
+    out->recent_tokens = LOAD(&load->recent_tokens) * fade;
     read_speeds(load, out);
     out->cache_tokens = LOAD(&load->cache_tokens);
     out->speed_is_learned = LOAD(&load->prefill_samples) > 0;

@@ -44,7 +44,8 @@ struct load {
     _Atomic float step_ms;    // between two tokens of one sequence; 0: not learned
     atomic_uint prefill_samples;
     atomic_uint step_samples;
-    _Atomic float recent;           // requests begun, fading with load_recent_ms
+    _Atomic float recent_requests;  // begun, fading with load_recent_ms
+    _Atomic float recent_tokens;    // of theirs that were not cached
     atomic_uint_fast32_t recent_ms; // when that was so
 
     // Written by the scraper and by feedback.
@@ -79,7 +80,8 @@ struct load_view {
     uint64_t context_tokens;
     uint32_t sequences;
     uint32_t requests;      // ours
-    float recent;           // begun lately
+    float recent_requests;  // begun lately
+    float recent_tokens;    // and the uncached tokens of those
     float foreign_requests; // others', as the last report shows them, faded by its age
     float waiting;          // as reported, faded; negative: not known
     float kv_usage;         // as reported; negative: not known or too old

@@ -35,6 +35,7 @@ struct policy_target {
     uint64_t context_tokens; // in the KV cache of requests that are being decoded
     uint32_t decoding;       // requests past their first token
     float recent_requests;   // sent there lately, fading
+    float recent_tokens;     // those of their prompts that were not cached
     float foreign_requests;  // others', as the engine reports
     float waiting;           // requests in the engine's queue; negative: not known
     float kv_usage;          // 0..1 of the cache in use by running requests; negative: not known

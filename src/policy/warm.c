@@ -14,8 +14,9 @@
 //                                         avoidable work, which all pay for when the fleet is busy
 //     L    = (1 + (n + N/4) / 2) / (1 - fill)
 //                                         who else is slowed down, and how near preemption is
-//     G    = (n + 3) / (N + 4), at least 1
-//                                         the guard-rail, for who has clearly more than the others
+//     G    = 1 + (s - 1)/10 + g * (s^3 - 1)
+//                                         s is its share of what was sent lately, 1 on average; the
+//                                         last term is for s above 1, and g is 0 on an idle fleet
 //     cost = T * L * G
 //
 // where r = l * mean p is the load of the fleet, k the number of targets that hold this prompt best, n
@@ -53,26 +54,28 @@ static const double tie = 1.02;
 // What it may cost more to stay where a session was last: less than one running request does.
 static const double home_worth = 1.25;
 static const double recent_floor = 4;
-static const double guard_floor = 3;
+// Requests in flight at each target from which on the fleet counts as busy.
+static const float busy_requests = 4;
 static const double lean_most = 0.1;
 static const double same_prefill = 1.1;
 
 // What is the same for all targets of one decision.
 struct scene {
     const struct policy_input *in;
-    float prompt;   // tokens
-    float block;    // tokens that are computed again at least
-    float arrivals; // per ms and target: l
-    float load;     // r
-    float guard; // how much of the fleet's time is worth guarding: 0 idle, 1 from guarded_load on
-    float token_ms;  // of a usual target
-    float step_ms;   // and its step
-    float weight;    // mean
-    float requests;  // mean: N
-    float recent;    // mean of what was sent lately, by weight
-    float decode_ms; // mean time of a decoding; 0: not known
-    bool has_match;  // somebody holds some of it
-    bool has_memory; // all targets say how full they are
+    float prompt;          // tokens
+    float block;           // tokens that are computed again at least
+    float arrivals;        // per ms and target: l
+    float load;            // r
+    float token_ms;        // of a usual target
+    float step_ms;         // and its step
+    float weight;          // mean
+    float requests;        // mean: N
+    float recent_requests; // mean of what was sent lately, by weight
+    float recent_tokens;   // likewise
+    float guard;           // 0 on an idle fleet, 1 on a busy one: g
+    float decode_ms;       // mean time of a decoding; 0: not known
+    bool has_match;        // somebody holds some of it
+    bool has_memory;       // all targets say how full they are
 };
 
 struct estimate {
@@ -137,7 +140,8 @@ static void survey(const struct policy_input *in, struct scene *scene)
     struct speed_mean step = {0};
     double weight_sum = 0;
     double request_sum = 0;
-    double recent_sum = 0;
+    double recent_requests = 0;
+    double recent_tokens = 0;
 
     *scene = (struct scene){.in = in, .has_memory = true};
     for (uint32_t i = 0; i < in->target_count; i++) {
@@ -147,7 +151,8 @@ static void survey(const struct policy_input *in, struct scene *scene)
         speed_add(&step, target->step_ms, PREFILL_SHIPPED_STEP_MS);
         weight_sum += target->weight;
         request_sum += (double)requests_at(target);
-        recent_sum += (double)bounded(target->recent_requests, 0, 1e9F);
+        recent_requests += (double)bounded(target->recent_requests, 0, 1e9F);
+        recent_tokens += (double)bounded(target->recent_tokens, 0, 1e12F);
         scene->has_match |= target->matched_tokens > 0;
         scene->has_memory &= target->cache_tokens > 0 && target->kv_usage >= 0;
     }
@@ -155,7 +160,10 @@ static void survey(const struct policy_input *in, struct scene *scene)
     scene->step_ms = speed_usual(&step, PREFILL_SHIPPED_STEP_MS);
     scene->weight = (float)(weight_sum / in->target_count);
     scene->requests = (float)(request_sum / in->target_count);
-    scene->recent = (float)(recent_sum / weight_sum) * scene->weight;
+    scene->recent_requests = (float)(recent_requests / weight_sum) * scene->weight;
+    scene->recent_tokens = (float)(recent_tokens / weight_sum) * scene->weight;
+    float busy = bounded(scene->requests / busy_requests, 0, 1);
+    scene->guard = busy * busy * busy;
 
     // Nothing at all to compute would cost nothing anywhere: one token stands for it.
     scene->prompt = bounded((float)in->prompt_tokens, 1, 1e7F);
@@ -251,21 +259,28 @@ static struct price price_work(const struct scene *scene)
     return price;
 }
 
-// The guard-rail: who has clearly more in flight than the others has too much, whatever it holds.  The
-// floors keep a request or two on an idle fleet from counting as a crowd.
-static double guard(const struct scene *scene, double requests)
+// What was sent there lately, over the mean: requests or tokens to compute, whichever is more.  Requests
+// in flight are a glance; this is a look.
+static double share_of(const struct scene *scene, const struct policy_target *target, float weight)
 {
-    double relative = (requests + guard_floor) / ((double)scene->requests + guard_floor + 1);
-    return relative > 1 ? relative : 1;
+    double usual = (double)scene->recent_requests;
+    double requests = (double)bounded(target->recent_requests, 0, 1e9F) / (double)weight;
+    double tokens = (double)bounded(target->recent_tokens, 0, 1e12F) / (double)weight;
+    // In units of a usual request, so that a few of them on an idle fleet are no share yet.
+    tokens = scene->recent_tokens > 0 ? tokens * usual / (double)scene->recent_tokens : usual;
+    double most = requests > tokens ? requests : tokens;
+    return (most + recent_floor) / (usual + recent_floor);
 }
 
-// Requests in flight are a glance, what was sent lately is a look.  It weighs little, and decides between
-// targets that are the same to a cold prompt: whoever gets it gets its followers.
-static double lean(const struct scene *scene, const struct policy_target *target, float share)
+// Who got more than its share lately is leaned away from: by little, which decides between targets that
+// are the same to a cold prompt, since whoever gets it gets its followers; and by much once the
+// fleet is busy and the share is large, so that a prompt which most requests begin with does not
+// stay on the few targets that had it first.
+static double lean(const struct scene *scene, double share)
 {
-    double recent = (double)bounded(target->recent_requests, 0, 1e9F) / (double)share;
-    double relative = (recent + recent_floor) / ((double)scene->recent + recent_floor);
-    return 1 + lean_most * (relative < 2 ? relative - 1 : 1);
+    double most = share < 2 ? share - 1 : 1;
+    double little = 1 + lean_most * most;
+    return share > 1 ? little + (double)scene->guard * (share * share * share - 1) : little;
 }
 
 static double cost_ms(const struct scene *scene, const struct price *price,
@@ -284,7 +299,7 @@ static double cost_ms(const struct scene *scene, const struct price *price,
         float demand = ((float)target->queued_tokens + now.missing) / (float)target->cache_tokens;
         crowd /= 1 - (double)bounded(bounded(target->kv_usage, 0, 1) + demand, 0, fill_max);
     }
-    return time * crowd * guard(scene, requests) * lean(scene, target, now.share);
+    return time * crowd * lean(scene, share_of(scene, target, now.share));
 }
 
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)

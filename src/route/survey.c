@@ -99,7 +99,8 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     target->queued_tokens = load.queued_tokens;
     target->context_tokens = load.context_tokens;
     target->decoding = load.sequences;
-    target->recent_requests = load.recent;
+    target->recent_requests = load.recent_requests;
+    target->recent_tokens = load.recent_tokens;
     target->foreign_requests = load.foreign_requests;
     target->waiting = load.waiting;
     target->kv_usage = load.kv_usage;

@@ -227,7 +227,8 @@ static inline void sim_look(struct sim *sim, const struct sim_prompt *prompt, do
         targets[e].decoding = view.sequences;
         targets[e].queued_tokens = view.queued_tokens;
         targets[e].context_tokens = view.context_tokens;
-        targets[e].recent_requests = view.recent;
+        targets[e].recent_requests = view.recent_requests;
+        targets[e].recent_tokens = view.recent_tokens;
         targets[e].foreign_requests = view.foreign_requests;
         targets[e].waiting = view.waiting;
         targets[e].kv_usage = view.kv_usage;
