@@ -140,20 +140,24 @@ static void send_to(const struct backend *backend, const struct route_request *r
                                             .block_tokens = request->block_tokens});
 }
 
+static void expect_home(const struct backend *home, const struct route_request *request)
+{
+    struct route_choice choice;
+    CHECK_EQ(route_choose(route, fleet_view(fleet), request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK(choice.backend == home);
+    CHECK_EQ(choice.decision.matched_blocks, request->key_count);
+    CHECK(choice.decision.confirmed_tokens > 0);
+    backend_end(choice.backend, false);
+}
+
 TEST(a_prompt_goes_where_its_beginning_is)
 {
     for (uint32_t i = 0; i < 2; i++) {
         set_up(&policy_prefix_cost);
         struct route_request request = read_chat(long_chat, "");
         send_to(backends[i], &request);
-        struct route_choice choice;
         for (int again = 0; again < 8; again++) {
-            CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice),
-                     ROUTE_CHOSEN);
-            CHECK(choice.backend == backends[i]);
-            CHECK_EQ(choice.decision.matched_blocks, request.key_count);
-            CHECK(choice.decision.confirmed_tokens > 0);
-            backend_end(choice.backend, false);
+            expect_home(backends[i], &request);
         }
         tear_down();
     }
