@@ -5,13 +5,16 @@
     tools/demo.py build/release/warmpath --once   sends one streaming request itself and ends
 
 The engines speak enough of OpenAI's API for a client to be happy and say one word at a time, so that
-streaming can be seen.  Python's standard library alone.
+streaming can be seen.  Each takes its time over what is new to it in a prompt and none over a beginning that it
+has seen before, as engines with a prefix cache do.  Python's standard library alone.
 """
 import argparse
+import collections
 import contextlib
 import http.client
 import http.server
 import json
+import os.path
 import signal
 import socket
 import subprocess
@@ -24,8 +27,13 @@ MODEL = "demo"
 PACE_S = 0.12  # between two words
 START_S = 10  # for the router to answer its first request
 DRAIN_S = 10  # for answers that are under way when it is told to stop
+BYTES_PER_TOKEN = 4
+TOKENS_PER_S = 1000  # of prompts; slow enough to be felt
+PREFILL_MAX_S = 3
+CACHED_PROMPTS = 64  # that an engine remembers
+TOKEN = "demo"  # of the admin API
 WORDS = ("This is engine {name}. One word at a time, each in an event of its own, it passes through "
-         "the router the moment it is said. Ask again and the other engine will answer.")
+         "the router the moment it is said. A prompt that begins like this one will come here again.")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,14 +67,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(400, "the body is not a JSON object")
             return
         words = WORDS.format(name=self.server.name).split(" ")
+        usage = self.prefill(json.dumps(request.get("messages")))
         if stream:
             self.stream(words)
         else:
-            self.complete(words)
+            self.complete(words, usage)
 
-    def complete(self, words):
+    def prefill(self, prompt):
+        """Takes as long as what is new in it; what an engine tells of it afterwards."""
+        seen = self.server.prompts
+        cached = max((len(os.path.commonprefix([prompt, old])) for old in list(seen)), default=0)
+        seen.append(prompt)
+        time.sleep(min((len(prompt) - cached) / BYTES_PER_TOKEN / TOKENS_PER_S, PREFILL_MAX_S))
+        return {"prompt_tokens": len(prompt) // BYTES_PER_TOKEN,
+                "prompt_tokens_details": {"cached_tokens": cached // BYTES_PER_TOKEN}}
+
+    def complete(self, words, usage):
         time.sleep(PACE_S * 4)
-        usage = {"prompt_tokens": 1, "completion_tokens": len(words), "total_tokens": len(words) + 1}
+        usage = {**usage, "completion_tokens": len(words), "total_tokens": usage["prompt_tokens"] + len(words)}
         message = {"role": "assistant", "content": " ".join(words)}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         self.answer(200, {**head_of("chat.completion"), "choices": [choice], "usage": usage})
@@ -121,6 +139,7 @@ class Engine(http.server.ThreadingHTTPServer):
     def __init__(self, name):
         super().__init__((HOST, 0), Handler)
         self.name = name
+        self.prompts = collections.deque(maxlen=CACHED_PROMPTS)
         self.url = f"http://{HOST}:{self.server_port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -146,10 +165,14 @@ def answers(port):
         connection.close()
 
 
-def start_router(binary, engines, port):
+def free_port(first):
+    return next((port for port in range(first, first + 100) if port_is_free(port)), None)
+
+
+def start_router(binary, engines, port, admin_port):
     """The router on that port once it answers; None when it ended instead."""
     command = [binary, "serve", "--listen", f"{HOST}:{port}", "--workers", "1", "--log-level", "warn",
-               "--timeouts-drain", f"{DRAIN_S}s"]
+               "--timeouts-drain", f"{DRAIN_S}s", "--admin-listen", f"{HOST}:{admin_port}", "--admin-token", TOKEN]
     for engine in engines:
         command += ["--backend", engine.url]
     # A process group of its own: Ctrl-C is for us, and we tell the router in our own time.
@@ -169,13 +192,12 @@ def start_router(binary, engines, port):
 
 
 def find_router(binary, engines):
-    """The router and its port: 8080, or the first free one after it."""
-    for port in range(8080, 8180):
-        if port_is_free(port):
-            router = start_router(binary, engines, port)
-            # Someone may have been quicker; a router that fails on a free port fails on all.
-            if router or port_is_free(port):
-                return router, port
+    """The router and its ports: 8080 and 9090, or the first free ones after them."""
+    while (ports := (free_port(8080), free_port(9090))) and None not in ports:
+        router = start_router(binary, engines, *ports)
+        # Someone may have been quicker; a router that fails on free ports fails on all.
+        if router or all(map(port_is_free, ports)):
+            return router, ports
     return None, None
 
 
@@ -189,19 +211,23 @@ def stop_router(router):
         return router.wait()
 
 
-def say_what_to_try(port, engines):
-    url = f"http://{HOST}:{port}"
-    ask = f"{url}/v1/chat/completions -H 'content-type: application/json' -d"
-    hello = f'"model":"{MODEL}","messages":[{{"role":"user","content":"hello"}}]'
+def say_what_to_try(ports, engines):
+    url, admin = (f"http://{HOST}:{port}" for port in ports)
+    ask = f"curl -iN {url}/v1/chat/completions -H 'x-warmpath-decision: 1' --json"
+    system = """{"role":"system","content":"'"$(seq -s ' ' 1000)"'"}"""
+    user = """{"role":"user","content":"'"$1"'"}"""
     print(f"""\
 warmpath listens on {url} in front of two stand-in engines, {" and ".join(e.url for e in engines)}.
-In another terminal:
+In another terminal, where the numbers to 1000 stand for a long system prompt:
 
-    curl -iN {ask} '{{"stream":true,{hello}}}'
-    curl -i {ask} '{{{hello}}}'
-    curl {url}/v1/models
+    body() {{ echo '{{"model":"{MODEL}","stream":true,"messages":[{system},{user}]}}'; }}
+    {ask} "$(body hello)"
+    {ask} "$(body goodbye)"
+    curl {admin}/explain -H 'authorization: Bearer {TOKEN}' --json "$(body why)"
 
-The header x-warmpath-backend names the engine that answered; they take turns.  Ctrl-C ends.""", flush=True)
+The first answer takes a second to begin.  The second begins at once: it comes from the same engine, as
+x-warmpath-backend says, which had most of its prompt, as x-warmpath-decision says.  The last line asks where a
+third one would go, and why.  Ctrl-C ends.""", flush=True)
 
 
 def ask_once(port):
@@ -237,14 +263,14 @@ def main():
     router = None
     good = True
     try:
-        router, port = find_router(options.warmpath, engines)
+        router, ports = find_router(options.warmpath, engines)
         if router is None:
             print("demo: the router does not start", file=sys.stderr)
             return 1
         if options.once:
-            good = ask_once(port)
+            good = ask_once(ports[0])
         else:
-            say_what_to_try(port, engines)
+            say_what_to_try(ports, engines)
             router.wait()
             print("demo: the router ended by itself", file=sys.stderr)
             return 1

@@ -1,4 +1,5 @@
 """What a newcomer runs first: the demonstration behind `make run`, and the example configuration."""
+import json
 import pathlib
 import re
 import signal
@@ -41,19 +42,28 @@ def test_one_streaming_request_comes_through_word_by_word(demo):
     assert int(re.search(r"^(\d+) events$", output(), re.MULTILINE)[1]) > 10, output()
 
 
+def lines_to_paste(output):
+    return re.findall(r"^    (\S.*)$", output, re.MULTILINE)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_the_printed_commands_work_when_pasted_and_the_engines_take_turns(demo, number):
+def test_the_printed_commands_work_when_pasted_and_the_second_prompt_finds_the_first(demo, number):
     process, output = demo()
     eventually(lambda: "Ctrl-C ends" in output() or process.poll() is not None, "it says what to try", 20)
-    commands = re.findall(r"^    (curl .*)$", output(), re.MULTILINE)
-    assert len(commands) == 3, output()
-    answers = [subprocess.run(command, shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=within(20)).stdout for command in commands]
-    stream, whole, models = answers
-    assert stream.count("data: ") > 10 and stream.rstrip().endswith("data: [DONE]"), stream
-    backends = [re.search(r"^x-warmpath-backend: (\S+)", answer, re.MULTILINE)[1] for answer in (stream, whole)]
-    assert len(set(backends)) == 2, backends
-    assert '"demo"' in models, models
+    lines = lines_to_paste(output())
+    assert len(lines) == 4, output()
+    said = subprocess.run("\n".join(lines), shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=within(20)).stdout
+    assert said.count("data: ") > 20 and said.count("data: [DONE]") == 2, said
+    backends = re.findall(r"^x-warmpath-backend: (\S+)", said, re.MULTILINE)
+    assert len(backends) == 2 and len(set(backends)) == 1, said
+    matched = re.findall(r"^x-warmpath-decision: policy=warm;.* matched_blocks=(\d+); prompt_blocks=(\d+);", said,
+                         re.MULTILINE)
+    assert [int(blocks) for blocks, _ in matched] == [0, int(matched[1][1])] and int(matched[1][1]) > 10, said
+    why = json.loads(said[said.index('{"policy"'):])
+    assert why["chosen"] == backends[0], why
+    assert {row["url"] == backends[0]: row["matched_blocks"] > 0 for row in why["backends"]} == {True: True,
+                                                                                                False: False}, why
     process.send_signal(number)
     assert process.wait(within(20)) == 0, output()
 
@@ -61,8 +71,8 @@ def test_the_printed_commands_work_when_pasted_and_the_engines_take_turns(demo, 
 def test_an_answer_that_runs_is_finished_when_the_demonstration_ends(demo):
     process, output = demo()
     eventually(lambda: "Ctrl-C ends" in output() or process.poll() is not None, "it says what to try", 20)
-    command = re.search(r"^    (curl -iN .*)$", output(), re.MULTILINE)[1]
-    with subprocess.Popen(command, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    lines = lines_to_paste(output())
+    with subprocess.Popen("\n".join(lines[:2]), shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True) as curl:
         while "data: " not in (line := curl.stdout.readline()):
             assert line, "the answer ended before it began"
