@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearly all bytes of a request are inside strings, and nearly all of those are plain ASCII: one
-// loop, plain_end, passes over them a vector at a time, and everything else is one byte at a time.
+// Nearly all bytes of a request are inside strings.  Short ones, as names of members are, end within
+// one or two loads right here; long ones are the business of json_vector.c, and of its scalar twin,
+// json_scalar_string_end, on processors that are not up to it.  Everything else is read one item
+// after the other, but for token ids, of which a prompt may have nothing else.
 
 #include "json/json.h"
 
 #include "base/base.h"
 #include "base/text.h"
+#include "json/json_vector_internal.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -45,23 +48,31 @@ static bool is_plain(uint8_t byte)
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-// The first byte that is not plain, or `end`.
-static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
-{
 #ifdef __SSE2__
+// Those of 16 bytes that are not plain, as bits.
+static inline unsigned special_bytes(const uint8_t *at)
+{
     const __m128i quote = _mm_set1_epi8('"');
     const __m128i backslash = _mm_set1_epi8('\\');
     const __m128i space = _mm_set1_epi8(' ');
 
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+    // As signed numbers, bytes from 0x80 up are below the space too.
+    __m128i special =
+        _mm_or_si128(_mm_cmplt_epi8(bytes, space),
+                     _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)));
+    return (unsigned)_mm_movemask_epi8(special);
+}
+#endif
+
+// The first byte that is not plain, or `end`.
+static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
+{
+#ifdef __SSE2__
     for (; end - at >= 16; at += 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-        // As signed numbers, bytes from 0x80 up are below the space too.
-        __m128i special = _mm_or_si128(
-            _mm_cmplt_epi8(bytes, space),
-            _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)));
-        unsigned mask = (unsigned)_mm_movemask_epi8(special);
-        if (mask != 0) {
-            return at + __builtin_ctz(mask);
+        unsigned special = special_bytes(at);
+        if (special != 0) {
+            return at + __builtin_ctz(special);
         }
     }
 #endif
@@ -152,8 +163,7 @@ static const uint8_t *read_escape_unit(const uint8_t *at, const uint8_t *end, ui
     return (a & b & c & d & hex_digit) != 0 ? at + 6 : NULL;
 }
 
-// From after the opening quote to after the closing one.
-static const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
+const uint8_t *json_scalar_string_end(const uint8_t *at, const uint8_t *end)
 {
     for (;;) {
         at = plain_end(at, end);
@@ -180,6 +190,29 @@ static const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
     }
 }
 
+// A string that is longer than two vectors, or that has more than plain characters.
+static const uint8_t *read_long_string(const uint8_t *at, const uint8_t *end)
+{
+    // Near the end of the text the vectors have to copy it.
+    return end - at >= 64 && json_vector_is_supported() ? json_vector_string_end(at, end)
+                                                        : json_scalar_string_end(at, end);
+}
+
+// From after the opening quote to after the closing one.
+static inline const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
+{
+#ifdef __SSE2__
+    for (int i = 0; i < 2 && end - at >= 16; i++, at += 16) {
+        unsigned special = special_bytes(at);
+        if (special != 0) {
+            at += __builtin_ctz(special);
+            return *at == '"' ? at + 1 : read_long_string(at, end);
+        }
+    }
+#endif
+    return read_long_string(at, end);
+}
+
 static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *begin = at;
@@ -189,7 +222,7 @@ static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
     return at > begin ? at : NULL;
 }
 
-static const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
+static const uint8_t *read_any_number(const uint8_t *at, const uint8_t *end)
 {
     at += *at == '-';
     if (at < end && *at == '0') {
@@ -208,6 +241,27 @@ static const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
+// Most numbers are whole, short and followed by a comma: how many digits they have is then found
+// without a branch, since nobody could predict it.
+static inline const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
+{
+    const uint64_t ones = 0x0101010101010101;
+    const bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+    if (little_endian && end - at >= 8 && *at > '0') {
+        uint64_t word;
+        memcpy(&word, at, sizeof(word));
+        word ^= ones * '0';
+        // The top bit of each byte that was no digit; of more bytes only behind the first of them.
+        uint64_t others = ((word + ones * (0x80 - 10)) | word) & ones * 0x80;
+        const uint8_t *after = at + (others != 0 ? __builtin_ctzll(others) / 8 : 0);
+        if (*after == ',') {
+            return after;
+        }
+    }
+    return read_any_number(at, end);
+}
+
 static const uint8_t *read_literal(const uint8_t *at, const uint8_t *end)
 {
     struct slice text = slice_of(at, (size_t)(end - at));
@@ -224,29 +278,27 @@ static bool fail(struct json *json, enum status status)
     return false;
 }
 
-static bool container_begin(struct json *json, struct json_value *out)
+static bool container_begin(struct json *json, const uint8_t *at, struct json_value *out)
 {
     if (json->depth == json_depth_max) {
         return fail(json, STATUS_TOO_LARGE);
     }
-    bool object = *json->at == '{';
+    bool object = *at == '{';
     uint64_t bit = (uint64_t)1 << json->depth % 64;
     uint64_t *word = &json->objects[json->depth / 64];
     *word = object ? *word | bit : *word & ~bit;
 
-    *out = (struct json_value){
-        .kind = object ? JSON_OBJECT : JSON_ARRAY,
-        .raw = slice_of(json->at, 1),
-    };
-    json->at++;
+    out->kind = object ? JSON_OBJECT : JSON_ARRAY;
+    out->raw = slice_of(at, 1);
+    json->at = at + 1;
     json->depth++;
     json->pending = true;
     return true;
 }
 
-static void container_end(struct json *json)
+static void container_end(struct json *json, const uint8_t *at)
 {
-    json->at++;
+    json->at = at + 1;
     json->depth--;
     json->first = false; // what has just ended was an item of the one around it
 }
@@ -257,34 +309,37 @@ static bool is_in_object(const struct json *json)
     return (json->objects[level / 64] >> level % 64 & 1) != 0;
 }
 
-static bool value_read(struct json *json, struct json_value *out)
+static inline bool value_read(struct json *json, const uint8_t *at, struct json_value *out)
 {
-    const uint8_t *begin = json->at;
     const uint8_t *end = json->end;
     const uint8_t *after = NULL;
-    enum json_kind kind = JSON_ABSENT;
 
-    switch (begin < end ? *begin : '\0') {
-    case '{':
-    case '[':
-        return container_begin(json, out);
+    switch (at < end ? *at : '\0') {
     case '"':
-        kind = JSON_STRING;
-        after = read_string(begin + 1, end);
-        break;
-    case 't':
-    case 'f':
-        kind = JSON_BOOL;
-        after = read_literal(begin, end);
-        break;
-    case 'n':
-        kind = JSON_NULL;
-        after = read_literal(begin, end);
-        break;
+        after = read_string(at + 1, end);
+        if (after == NULL) {
+            break;
+        }
+        out->kind = JSON_STRING;
+        out->raw = slice_of(at + 1, (size_t)(after - at) - 2);
+        json->at = after;
+        return true;
     case '-':
     case '0' ... '9':
-        kind = JSON_NUMBER;
-        after = read_number(begin, end);
+        out->kind = JSON_NUMBER;
+        after = read_number(at, end);
+        break;
+    case '{':
+    case '[':
+        return container_begin(json, at, out);
+    case 't':
+    case 'f':
+        out->kind = JSON_BOOL;
+        after = read_literal(at, end);
+        break;
+    case 'n':
+        out->kind = JSON_NULL;
+        after = read_literal(at, end);
         break;
     default:
         break;
@@ -292,72 +347,85 @@ static bool value_read(struct json *json, struct json_value *out)
     if (after == NULL) {
         return fail(json, STATUS_MALFORMED);
     }
+    out->raw = slice_of(at, (size_t)(after - at));
     json->at = after;
-    out->kind = kind;
-    out->raw = kind == JSON_STRING ? slice_of(begin + 1, (size_t)(after - begin) - 2)
-                                   : slice_of(begin, (size_t)(after - begin));
     return true;
 }
 
-static bool key_read(struct json *json, struct slice *out)
+// From the opening quote of a member's name to where its value begins, or NULL.
+static inline const uint8_t *read_key(const uint8_t *at, const uint8_t *end, struct slice *out)
 {
-    const uint8_t *begin = json->at;
-    if (begin == json->end || *begin != '"') {
-        return fail(json, STATUS_MALFORMED);
+    if (at == end || *at != '"') {
+        return NULL;
     }
-    const uint8_t *after = read_string(begin + 1, json->end);
+    const uint8_t *after = read_string(at + 1, end);
     if (after == NULL) {
-        return fail(json, STATUS_MALFORMED);
+        return NULL;
     }
-    const uint8_t *colon = skip_space(after, json->end);
-    if (colon == json->end || *colon != ':') {
-        return fail(json, STATUS_MALFORMED);
-    }
-    *out = slice_of(begin + 1, (size_t)(after - begin) - 2);
-    json->at = skip_space(colon + 1, json->end);
-    return true;
+    *out = slice_of(at + 1, (size_t)(after - at) - 2);
+    after = skip_space(after, end);
+    return after < end && *after == ':' ? skip_space(after + 1, end) : NULL;
+}
+
+// The document's own value.
+static bool document_read(struct json *json, struct json_item *out)
+{
+    bool first = json->first;
+
+    json->at = skip_space(json->at, json->end);
+    json->first = false;
+    out->key = slice_of(json->at, 0);
+    return first && value_read(json, json->at, &out->value);
 }
 
 // json_next for a cursor with nothing pending.
-static bool item_read(struct json *json, struct json_item *out)
+static inline bool item_read(struct json *json, struct json_item *out)
 {
-    json->at = skip_space(json->at, json->end);
     if (json->depth == 0) {
-        bool first = json->first;
-        json->first = false;
-        out->key = slice_of(json->at, 0);
-        return first && value_read(json, &out->value);
+        return document_read(json, out);
     }
 
+    const uint8_t *end = json->end;
+    const uint8_t *at = skip_space(json->at, end);
     bool object = is_in_object(json);
-    if (json->at == json->end) {
+    if (at == end) {
         return fail(json, STATUS_MALFORMED);
     }
-    if (*json->at == (object ? '}' : ']')) {
-        container_end(json);
+    if (*at == (object ? '}' : ']')) {
+        container_end(json, at);
         return false;
     }
     if (!json->first) {
-        if (*json->at != ',') {
+        if (*at != ',') {
             return fail(json, STATUS_MALFORMED);
         }
-        json->at = skip_space(json->at + 1, json->end);
+        at = skip_space(at + 1, end);
     }
     json->first = false;
-    out->key = slice_of(json->at, 0);
-    return (!object || key_read(json, &out->key)) && value_read(json, &out->value);
+    out->key = slice_of(at, 0);
+    if (object) {
+        at = read_key(at, end, &out->key);
+        if (at == NULL) {
+            return fail(json, STATUS_MALFORMED);
+        }
+    }
+    return value_read(json, at, &out->value);
 }
 
 // Reads on until only `depth` containers are open.
 static bool drain(struct json *json, uint32_t depth)
 {
     struct json_item item;
+    bool has_ids = true; // as far as is known of this container
 
     while (json->status == STATUS_OK && json->depth > depth) {
         if (json->pending) {
             json_enter(json);
+            has_ids = true;
         }
-        item_read(json, &item);
+        if (item_read(json, &item) && item.value.kind == JSON_NUMBER && has_ids) {
+            has_ids = json_skip_ids(json) > 0;
+        }
     }
     return json->status == STATUS_OK;
 }
@@ -396,6 +464,18 @@ bool json_skip(struct json *json, struct json_value *value)
     }
     value->raw.size = (size_t)(json->at - value->raw.bytes);
     return true;
+}
+
+uint64_t json_skip_ids(struct json *json)
+{
+    uint64_t count = 0;
+
+    if (json->status == STATUS_OK && json->depth > 0 && !json->pending && !json->first &&
+        json->at < json->end && *json->at == ',' && !is_in_object(json) &&
+        json_vector_is_supported()) {
+        json->at = json_vector_ids_end(json->at, json->end, &count);
+    }
+    return count;
 }
 
 enum status json_close(struct json *json)

@@ -96,6 +96,12 @@ void json_enter(struct json *json);
 // its text, which can be opened as a document.  Leaves other values alone.  False when malformed.
 bool json_skip(struct json *json, struct json_value *value);
 
+// Passes over elements of the array the cursor is in as long as each is a whole number of at most nine
+// digits, as token ids are, and returns how many that were.  A hint to go fast: it may stop early, 0
+// included, and leaves at least one element, if only the last one, to json_next, which says what is
+// next in any case.  Does nothing where there is no such array.
+uint64_t json_skip_ids(struct json *json);
+
 // Reads what is left, and says how it went: STATUS_MALFORMED, or STATUS_TOO_LARGE when nested too
 // deep.  The cursor has then no more items.
 enum status json_close(struct json *json);
