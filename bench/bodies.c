@@ -5,7 +5,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-static void add_one_of(struct text *text, struct rng *rng, const char *const *pieces, uint32_t count)
+static void add_one_of(struct text *text, struct rng *rng, const char *const *pieces,
+                       uint32_t count)
 {
     text_add_str(text, pieces[rng_below(rng, count)]);
 }
@@ -128,7 +129,8 @@ static void add_picture(struct text *text, struct rng *rng, size_t size)
 {
     text_add_str(text, "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"");
     add_english(text, rng, 80);
-    text_add_str(text, "\"},{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,");
+    text_add_str(text,
+                 "\"},{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:image/png;base64,");
     add_base64(text, rng, size);
     text_add_str(text, "\",\"detail\":\"auto\"}}]},");
 }
@@ -142,7 +144,8 @@ static void add_tools(struct text *text, struct rng *rng, uint32_t count)
                         "\"description\":\"",
                         i > 0 ? "," : "", i);
         add_english(text, rng, 60 + rng_below(rng, 300));
-        text_add_str(text, "\",\"strict\":true,\"parameters\":{\"type\":\"object\",\"properties\":{");
+        text_add_str(text,
+                     "\",\"strict\":true,\"parameters\":{\"type\":\"object\",\"properties\":{");
         for (uint32_t left = 1 + rng_below(rng, 6); left > 0; left--) {
             text_add_format(text, "\"%s_%u\":{\"type\":\"%s\",\"description\":\"",
                             left % 2 == 0 ? "path" : "limit", left,

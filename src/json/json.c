@@ -18,6 +18,13 @@
 // A function named read_... takes the place to read from and the end of the text, and returns the
 // place after what it read, or NULL when that is not there.
 
+// A branch for what is rare or foreseeable: an address that depends on a byte just read would have to
+// wait for it.
+#define RARE(condition) (__builtin_expect((condition), 0))
+
+// Kept out of line, so that what calls it at its very end needs no registers saved.
+#define APART __attribute__((noinline))
+
 // An empty slice may have no bytes to point at, and even adding nothing to NULL is undefined.
 static const uint8_t *end_of(struct slice text)
 {
@@ -48,31 +55,44 @@ static bool is_plain(uint8_t byte)
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-#ifdef __SSE2__
-// Those of 16 bytes that are not plain, as bits.
-static inline unsigned special_bytes(const uint8_t *at)
+// What stands among 16 bytes, as bits.
+struct marks {
+    unsigned quotes;
+    unsigned others; // not plain either
+};
+
+static inline struct marks marks_of(const uint8_t *at)
 {
+#ifdef __SSE2__
     const __m128i quote = _mm_set1_epi8('"');
     const __m128i backslash = _mm_set1_epi8('\\');
     const __m128i space = _mm_set1_epi8(' ');
 
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
     // As signed numbers, bytes from 0x80 up are below the space too.
-    __m128i special =
-        _mm_or_si128(_mm_cmplt_epi8(bytes, space),
-                     _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)));
-    return (unsigned)_mm_movemask_epi8(special);
-}
+    __m128i others = _mm_or_si128(_mm_cmplt_epi8(bytes, space), _mm_cmpeq_epi8(bytes, backslash));
+    return (struct marks){
+        .quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote)),
+        .others = (unsigned)_mm_movemask_epi8(others),
+    };
+#else
+    struct marks marks = {0};
+    for (unsigned i = 0; i < 16; i++) {
+        marks.quotes |= (unsigned)(at[i] == '"') << i;
+        marks.others |= (unsigned)(at[i] != '"' && !is_plain(at[i])) << i;
+    }
+    return marks;
 #endif
+}
 
 // The first byte that is not plain, or `end`.
 static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
 {
 #ifdef __SSE2__
     for (; end - at >= 16; at += 16) {
-        unsigned special = special_bytes(at);
-        if (special != 0) {
-            return at + __builtin_ctz(special);
+        struct marks marks = marks_of(at);
+        if ((marks.quotes | marks.others) != 0) {
+            return at + __builtin_ctz(marks.quotes | marks.others);
         }
     }
 #endif
@@ -190,27 +210,31 @@ const uint8_t *json_scalar_string_end(const uint8_t *at, const uint8_t *end)
     }
 }
 
-// A string that is longer than two vectors, or that has more than plain characters.
-static const uint8_t *read_long_string(const uint8_t *at, const uint8_t *end)
+// From after the opening quote to after the closing one.
+static const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
 {
-    // Near the end of the text the vectors have to copy it.
+    // Ids and names of models end within 64 bytes and are plain.
+    for (int i = 0; i < 4 && end - at >= 16; i++, at += 16) {
+        struct marks marks = marks_of(at);
+        if ((marks.quotes | marks.others) != 0) {
+            at += __builtin_ctz(marks.quotes | marks.others);
+            if (*at == '"') {
+                return at + 1;
+            }
+            break;
+        }
+    }
+    // Near the end of the text the vectors would have to copy it.
     return end - at >= 64 && json_vector_is_supported() ? json_vector_string_end(at, end)
                                                         : json_scalar_string_end(at, end);
 }
 
-// From after the opening quote to after the closing one.
-static inline const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
+// The same for a string of at most 15 plain characters; NULL for any other.  16 bytes can be read.
+static inline const uint8_t *read_short_string(const uint8_t *at)
 {
-#ifdef __SSE2__
-    for (int i = 0; i < 2 && end - at >= 16; i++, at += 16) {
-        unsigned special = special_bytes(at);
-        if (special != 0) {
-            at += __builtin_ctz(special);
-            return *at == '"' ? at + 1 : read_long_string(at, end);
-        }
-    }
-#endif
-    return read_long_string(at, end);
+    struct marks marks = marks_of(at);
+    bool good = marks.quotes != 0 && ((marks.quotes ^ (marks.quotes - 1)) & marks.others) == 0;
+    return good ? at + __builtin_ctz(marks.quotes) + 1 : NULL;
 }
 
 static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
@@ -222,7 +246,7 @@ static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
     return at > begin ? at : NULL;
 }
 
-static const uint8_t *read_any_number(const uint8_t *at, const uint8_t *end)
+static const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
 {
     at += *at == '-';
     if (at < end && *at == '0') {
@@ -241,25 +265,26 @@ static const uint8_t *read_any_number(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-// Most numbers are whole, short and followed by a comma: how many digits they have is then found
-// without a branch, since nobody could predict it.
-static inline const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
+// The same for a whole number of at most seven digits with a comma behind it; NULL for any other.
+// Eight bytes can be read, the first one a digit.  How many digits there are is found without a branch,
+// since nobody could predict it.
+static inline const uint8_t *read_short_number(const uint8_t *at)
 {
     const uint64_t ones = 0x0101010101010101;
-    const bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+    uint64_t word;
 
-    if (little_endian && end - at >= 8 && *at > '0') {
-        uint64_t word;
-        memcpy(&word, at, sizeof(word));
-        word ^= ones * '0';
-        // The top bit of each byte that was no digit; of more bytes only behind the first of them.
-        uint64_t others = ((word + ones * (0x80 - 10)) | word) & ones * 0x80;
-        const uint8_t *after = at + (others != 0 ? __builtin_ctzll(others) / 8 : 0);
-        if (*after == ',') {
-            return after;
-        }
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || *at == '0') {
+        return NULL;
     }
-    return read_any_number(at, end);
+    memcpy(&word, at, sizeof(word));
+    word ^= ones * '0';
+    // The top bit of each byte that was no digit; of some that were only behind the first of those.
+    uint64_t others = ((word + ones * (0x80 - 10)) | word) & ones * 0x80;
+    if (others == 0) {
+        return NULL;
+    }
+    const uint8_t *after = at + __builtin_ctzll(others) / 8;
+    return *after == ',' ? after : NULL;
 }
 
 static const uint8_t *read_literal(const uint8_t *at, const uint8_t *end)
@@ -278,7 +303,7 @@ static bool fail(struct json *json, enum status status)
     return false;
 }
 
-static bool container_begin(struct json *json, const uint8_t *at, struct json_value *out)
+static inline bool container_begin(struct json *json, const uint8_t *at, struct json_value *out)
 {
     if (json->depth == json_depth_max) {
         return fail(json, STATUS_TOO_LARGE);
@@ -292,54 +317,47 @@ static bool container_begin(struct json *json, const uint8_t *at, struct json_va
     out->raw = slice_of(at, 1);
     json->at = at + 1;
     json->depth++;
+    json->object = object;
     json->pending = true;
     return true;
 }
 
-static void container_end(struct json *json, const uint8_t *at)
+static inline void container_end(struct json *json, const uint8_t *at)
 {
     json->at = at + 1;
     json->depth--;
     json->first = false; // what has just ended was an item of the one around it
+    uint32_t level = json->depth > 0 ? json->depth - 1 : 0;
+    json->object = (json->objects[level / 64] >> level % 64 & 1) != 0;
 }
 
-static bool is_in_object(const struct json *json)
-{
-    uint32_t level = json->depth - 1;
-    return (json->objects[level / 64] >> level % 64 & 1) != 0;
-}
-
-static inline bool value_read(struct json *json, const uint8_t *at, struct json_value *out)
+APART static bool value_read(struct json *json, const uint8_t *at, struct json_value *out)
 {
     const uint8_t *end = json->end;
     const uint8_t *after = NULL;
+    enum json_kind kind = JSON_ABSENT;
 
     switch (at < end ? *at : '\0') {
-    case '"':
-        after = read_string(at + 1, end);
-        if (after == NULL) {
-            break;
-        }
-        out->kind = JSON_STRING;
-        out->raw = slice_of(at + 1, (size_t)(after - at) - 2);
-        json->at = after;
-        return true;
-    case '-':
-    case '0' ... '9':
-        out->kind = JSON_NUMBER;
-        after = read_number(at, end);
-        break;
     case '{':
     case '[':
         return container_begin(json, at, out);
+    case '"':
+        kind = JSON_STRING;
+        after = read_string(at + 1, end);
+        break;
     case 't':
     case 'f':
-        out->kind = JSON_BOOL;
+        kind = JSON_BOOL;
         after = read_literal(at, end);
         break;
     case 'n':
-        out->kind = JSON_NULL;
+        kind = JSON_NULL;
         after = read_literal(at, end);
+        break;
+    case '-':
+    case '0' ... '9':
+        kind = JSON_NUMBER;
+        after = read_number(at, end);
         break;
     default:
         break;
@@ -347,13 +365,15 @@ static inline bool value_read(struct json *json, const uint8_t *at, struct json_
     if (after == NULL) {
         return fail(json, STATUS_MALFORMED);
     }
-    out->raw = slice_of(at, (size_t)(after - at));
     json->at = after;
+    out->kind = kind;
+    out->raw = kind == JSON_STRING ? slice_of(at + 1, (size_t)(after - at) - 2)
+                                   : slice_of(at, (size_t)(after - at));
     return true;
 }
 
 // From the opening quote of a member's name to where its value begins, or NULL.
-static inline const uint8_t *read_key(const uint8_t *at, const uint8_t *end, struct slice *out)
+static const uint8_t *read_key(const uint8_t *at, const uint8_t *end, struct slice *out)
 {
     if (at == end || *at != '"') {
         return NULL;
@@ -367,43 +387,34 @@ static inline const uint8_t *read_key(const uint8_t *at, const uint8_t *end, str
     return after < end && *after == ':' ? skip_space(after + 1, end) : NULL;
 }
 
-// The document's own value.
-static bool document_read(struct json *json, struct json_item *out)
-{
-    bool first = json->first;
-
-    json->at = skip_space(json->at, json->end);
-    json->first = false;
-    out->key = slice_of(json->at, 0);
-    return first && value_read(json, json->at, &out->value);
-}
-
 // json_next for a cursor with nothing pending.
-static inline bool item_read(struct json *json, struct json_item *out)
+APART static bool any_item_read(struct json *json, struct json_item *out)
 {
-    if (json->depth == 0) {
-        return document_read(json, out);
-    }
-
     const uint8_t *end = json->end;
     const uint8_t *at = skip_space(json->at, end);
-    bool object = is_in_object(json);
+    bool first = json->first;
+
+    json->first = false;
+    json->at = at;
+    out->key = slice_of(at, 0);
+    if (json->depth == 0) {
+        return first && value_read(json, at, &out->value);
+    }
     if (at == end) {
         return fail(json, STATUS_MALFORMED);
     }
-    if (*at == (object ? '}' : ']')) {
+    if (*at == (json->object ? '}' : ']')) {
         container_end(json, at);
         return false;
     }
-    if (!json->first) {
+    if (!first) {
         if (*at != ',') {
             return fail(json, STATUS_MALFORMED);
         }
         at = skip_space(at + 1, end);
+        out->key = slice_of(at, 0);
     }
-    json->first = false;
-    out->key = slice_of(at, 0);
-    if (object) {
+    if (json->object) {
         at = read_key(at, end, &out->key);
         if (at == NULL) {
             return fail(json, STATUS_MALFORMED);
@@ -412,8 +423,70 @@ static inline bool item_read(struct json *json, struct json_item *out)
     return value_read(json, at, &out->value);
 }
 
+// How far item_read looks ahead: a comma and a space, a name of 15 characters in its quotes, a colon and
+// a space, a value of the same size.
+enum { short_item_size = 2 + 17 + 2 + 17 };
+
+// The same, quicker for what is short and has at most one space between its parts, as programs write.
+// Nothing of the cursor changes before it is known that this is such an item.
+static inline bool item_read(struct json *json, struct json_item *out)
+{
+    const uint8_t *at = json->at;
+
+    if (json->end - at < short_item_size || json->depth == 0) {
+        return any_item_read(json, out);
+    }
+    if (*at == (json->object ? '}' : ']')) {
+        container_end(json, at);
+        return false;
+    }
+    if (!json->first) {
+        if (*at != ',') {
+            return any_item_read(json, out);
+        }
+        at += 1;
+        if (RARE(*at == ' ')) {
+            at++;
+        }
+    }
+    out->key = slice_of(at, 0);
+    if (json->object) {
+        const uint8_t *after = *at == '"' ? read_short_string(at + 1) : NULL;
+        if (after == NULL || *after != ':') {
+            return any_item_read(json, out);
+        }
+        out->key = slice_of(at + 1, (size_t)(after - at) - 2);
+        at = after + 1;
+        if (RARE(*at == ' ')) {
+            at++;
+        }
+    }
+    if (is_space(*at)) {
+        return any_item_read(json, out);
+    }
+    json->first = false;
+    if (*at == '"') {
+        const uint8_t *after = read_short_string(at + 1);
+        if (after != NULL) {
+            json->at = after;
+            out->value.kind = JSON_STRING;
+            out->value.raw = slice_of(at + 1, (size_t)(after - at) - 2);
+            return true;
+        }
+    } else if (is_digit(*at)) {
+        const uint8_t *after = read_short_number(at);
+        if (after != NULL) {
+            json->at = after;
+            out->value.kind = JSON_NUMBER;
+            out->value.raw = slice_of(at, (size_t)(after - at));
+            return true;
+        }
+    }
+    return value_read(json, at, &out->value);
+}
+
 // Reads on until only `depth` containers are open.
-static bool drain(struct json *json, uint32_t depth)
+APART static bool drain(struct json *json, uint32_t depth)
 {
     struct json_item item;
     bool has_ids = true; // as far as is known of this container
@@ -435,10 +508,15 @@ struct json json_open(struct slice text)
     return (struct json){.at = text.bytes, .end = end_of(text), .first = true};
 }
 
+APART static bool pending_next(struct json *json, struct json_item *out)
+{
+    return drain(json, json->depth - 1) && item_read(json, out);
+}
+
 bool json_next(struct json *json, struct json_item *out)
 {
-    if (json->pending) {
-        drain(json, json->depth - 1);
+    if (RARE(json->pending)) {
+        return pending_next(json, out);
     }
     return json->status == STATUS_OK && item_read(json, out);
 }
@@ -471,8 +549,7 @@ uint64_t json_skip_ids(struct json *json)
     uint64_t count = 0;
 
     if (json->status == STATUS_OK && json->depth > 0 && !json->pending && !json->first &&
-        json->at < json->end && *json->at == ',' && !is_in_object(json) &&
-        json_vector_is_supported()) {
+        json->at < json->end && *json->at == ',' && !json->object && json_vector_is_supported()) {
         json->at = json_vector_ids_end(json->at, json->end, &count);
     }
     return count;

@@ -4,9 +4,8 @@
 // byte in the lowest bit.  Rules about neighbours are shifts of masks; what a rule needs to know of
 // the 64 bytes before is carried along.
 
-#include "json/json_vector_internal.h"
-
 #include "base/base.h"
+#include "json/json_vector_internal.h"
 
 #ifdef __x86_64__
 
@@ -41,8 +40,8 @@ AVX2 static inline struct block block_load(const uint8_t *at)
 // The top bits of the bytes.
 AVX2 static inline uint64_t mask_of(__m256i low, __m256i high)
 {
-    return (uint32_t)_mm256_movemask_epi8(low) |
-           (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+    return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
+                                                     << 32;
 }
 
 AVX2 static inline uint64_t mask_equal(struct block block, char byte)
@@ -103,8 +102,12 @@ static const uint8_t classes_by_low[16] = {
     [0xf] = CLASS_2X,
 };
 static const uint8_t classes_by_high[16] = {
-    [0x2] = CLASS_2X, [0x3] = CLASS_DIGIT,             [0x4] = CLASS_A_TO_F,
-    [0x5] = CLASS_5X, [0x6] = CLASS_6X | CLASS_A_TO_F, [0x7] = CLASS_7X,
+    [0x2] = CLASS_2X,
+    [0x3] = CLASS_DIGIT,
+    [0x4] = CLASS_A_TO_F,
+    [0x5] = CLASS_5X,
+    [0x6] = CLASS_6X | CLASS_A_TO_F,
+    [0x7] = CLASS_7X,
 };
 
 AVX2 static inline __m256i classify(__m256i bytes)
@@ -260,8 +263,8 @@ AVX2 static inline bool block_is_plain(struct block block)
 
     // As signed numbers, bytes from 0x80 up are below the space too.
     __m256i small = _mm256_cmpgt_epi8(space, _mm256_min_epi8(block.low, block.high));
-    __m256i quotes = _mm256_or_si256(_mm256_cmpeq_epi8(block.low, quote),
-                                     _mm256_cmpeq_epi8(block.high, quote));
+    __m256i quotes =
+        _mm256_or_si256(_mm256_cmpeq_epi8(block.low, quote), _mm256_cmpeq_epi8(block.high, quote));
     __m256i backslashes = _mm256_or_si256(_mm256_cmpeq_epi8(block.low, backslash),
                                           _mm256_cmpeq_epi8(block.high, backslash));
     __m256i special = _mm256_or_si256(small, _mm256_or_si256(quotes, backslashes));
@@ -327,12 +330,12 @@ AVX2 static inline uint64_t ids_in(struct block block, uint64_t *commas)
     uint64_t fours = pairs & pairs >> 2;
     uint64_t tens = fours & fours >> 4 & pairs >> 8;
     uint64_t after_comma = *commas << 1;
-    uint64_t wrong = ~(digits | spaces | *commas)            // something else
-                     | (after_comma & *commas)               // no element
-                     | (spaces & ~after_comma)               // a space elsewhere, or a second one
-                     | (spaces << 1 & ~digits)               // a space, and no number
-                     | (zeros & begins & digits >> 1)        // a zero before other digits
-                     | tens;                                 // too many digits
+    uint64_t wrong = ~(digits | spaces | *commas)     // something else
+                     | (after_comma & *commas)        // no element
+                     | (spaces & ~after_comma)        // a space elsewhere, or a second one
+                     | (spaces << 1 & ~digits)        // a space, and no number
+                     | (zeros & begins & digits >> 1) // a zero before other digits
+                     | tens;                          // too many digits
     uint64_t good = wrong != 0 ? (wrong & -wrong) - 1 : UINT64_MAX;
     uint64_t ends = *commas & good & ~(uint64_t)1;
     if (ends == 0) {

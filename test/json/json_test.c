@@ -246,6 +246,66 @@ TEST(skipping_yields_the_whole_text_of_a_container)
     CHECK_EQ(json_close(&json), STATUS_OK);
 }
 
+TEST(skipping_ids_counts_them_and_leaves_the_last_one)
+{
+    char bytes[1000];
+    struct text text = text_over(bytes, sizeof(bytes));
+    text_add_str(&text, "{\"prompt\":[");
+    for (uint64_t id = 0; id < 100; id++) {
+        text_add_u64(&text, id * 1000);
+        text_add_str(&text, ",");
+    }
+    text_add_str(&text, "7],\"n\":1}");
+    struct json json = json_open(text_slice(&text));
+    struct json_item item;
+    uint64_t count = 0;
+
+    CHECK_EQ(json_skip_ids(&json), 0);
+    CHECK(json_next(&json, &item));
+    CHECK_EQ(json_skip_ids(&json), 0); // neither entered
+    json_enter(&json);
+    CHECK(json_next(&json, &item));
+    CHECK_EQ(json_skip_ids(&json), 0);
+    json_enter(&json);
+    CHECK_EQ(json_skip_ids(&json), 0); // nor at an element
+    while (json_next(&json, &item)) {
+        count += 1 + json_skip_ids(&json);
+    }
+    CHECK_EQ(count, 101);
+    CHECK(slice_is(item.value.raw, "7"));
+    CHECK(json_next(&json, &item) && slice_is(item.key, "n"));
+    CHECK_EQ(json_skip_ids(&json), 0); // numbers of an object are no elements
+    CHECK_EQ(json_close(&json), STATUS_OK);
+    CHECK_EQ(json_skip_ids(&json), 0);
+}
+
+// At every distance from the end of a block.
+TEST(skipping_ids_hides_nothing_that_is_wrong)
+{
+    static const char *const wrong[] = {"01", "", "1 2", "-", "1.", "x", "\"1\"\"", "1]", "{,}"};
+    struct json_item item;
+
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        for (size_t before = 0; before < 80; before++) {
+            char bytes[1000];
+            struct text text = text_over(bytes, sizeof(bytes));
+            text_add_str(&text, "[5");
+            for (size_t left = 160; left > 0; left--) {
+                text_add_str(&text, ",");
+                text_add_str(&text, left == before ? wrong[i] : "12");
+            }
+            text_add_str(&text, "]");
+            struct json json = json_open(text_slice(&text));
+            CHECK(json_next(&json, &item));
+            json_enter(&json);
+            while (json_next(&json, &item)) {
+                json_skip_ids(&json);
+            }
+            CHECK_EQ(json_close(&json), before > 0 ? STATUS_MALFORMED : STATUS_OK);
+        }
+    }
+}
+
 TEST(an_error_sticks_at_every_level)
 {
     struct json json = json_open(slice_str("{\"a\":[1,2,oops],\"b\":1}"));
@@ -471,6 +531,20 @@ static void add_random_space(struct text *text, struct rng *rng)
     text_add_str(text, spaces[rng_below(rng, ARRAY_COUNT(spaces))]);
 }
 
+static void add_random_ids(struct text *text, struct rng *rng)
+{
+    static const char *const separators[] = {",", ",", ", ", " , ", ",-", ",1."};
+    const char *separator = separators[rng_below(rng, ARRAY_COUNT(separators))];
+
+    text_add_str(text, "[");
+    for (uint32_t i = 0, count = rng_below(rng, 60); i < count; i++) {
+        static const uint32_t bounds[] = {1, 10, 1000, 150000, UINT32_MAX};
+        text_add_str(text, i > 0 ? separator : "");
+        text_add_u64(text, rng_below(rng, bounds[rng_below(rng, ARRAY_COUNT(bounds))]));
+    }
+    text_add_str(text, "]");
+}
+
 static void add_random_value(struct text *text, struct rng *rng, uint32_t depth)
 {
     static const char *const scalars[] = {
@@ -483,6 +557,8 @@ static void add_random_value(struct text *text, struct rng *rng, uint32_t depth)
         text_add_str(text, scalars[rng_below(rng, ARRAY_COUNT(scalars))]);
     } else if (kind < 6) {
         add_random_string(text, rng);
+    } else if (rng_below(rng, 8) == 0) {
+        add_random_ids(text, rng);
     } else {
         bool object = kind < 8;
         text_add_str(text, object ? "{" : "[");
@@ -616,6 +692,9 @@ static enum status wander(struct slice text, struct rng *rng)
     struct json_item item;
 
     for (int step = 0; step < 200 && rng_below(rng, 30) != 0; step++) {
+        if (rng_below(rng, 4) == 0) {
+            json_skip_ids(&json);
+        }
         if (!json_next(&json, &item)) {
             continue;
         }
