@@ -85,6 +85,14 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void read_all(const struct load *load, read_fn read)
+{
+    for (uint32_t i = 0; i < load->text_count; i++) {
+        bool good = read(load->texts[i]);
+        ASSERT(good);
+    }
+}
+
 // Nanoseconds to read the load once.
 static double measure(const struct load *load, read_fn read, uint64_t window_ns)
 {
@@ -93,9 +101,7 @@ static double measure(const struct load *load, read_fn read, uint64_t window_ns)
     uint64_t rounds = 0;
 
     while (spent < window_ns) {
-        for (uint32_t i = 0; i < load->text_count; i++) {
-            ASSERT(read(load->texts[i]));
-        }
+        read_all(load, read);
         rounds++;
         spent = clock_ns() - begin;
     }

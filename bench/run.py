@@ -15,11 +15,12 @@ import pathlib
 import sys
 
 import index
+import json_bench
 import proxy
 from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
-BENCHES = {"index": index, "proxy": proxy}
+BENCHES = {"proxy": proxy, "index": index, "json": json_bench}
 
 
 def print_markdown(path):

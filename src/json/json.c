@@ -240,6 +240,7 @@ static inline const uint8_t *read_short_string(const uint8_t *at)
 static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *begin = at;
+
     while (at < end && is_digit(*at)) {
         at++;
     }
@@ -273,7 +274,7 @@ static inline const uint8_t *read_short_number(const uint8_t *at)
     const uint64_t ones = 0x0101010101010101;
     uint64_t word;
 
-    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || *at == '0') {
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__) {
         return NULL;
     }
     memcpy(&word, at, sizeof(word));
@@ -284,7 +285,20 @@ static inline const uint8_t *read_short_number(const uint8_t *at)
         return NULL;
     }
     const uint8_t *after = at + __builtin_ctzll(others) / 8;
-    return *after == ',' ? after : NULL;
+    return *after == ',' && (*at != '0' || after == at + 1) ? after : NULL;
+}
+
+// The same for true, false and null.  Eight bytes can be read.
+static inline const uint8_t *read_short_literal(const uint8_t *at, enum json_kind *kind)
+{
+    bool is_true = memcmp(at, "true", 4) == 0;
+
+    if (memcmp(at, "null", 4) == 0) {
+        *kind = JSON_NULL;
+        return at + 4;
+    }
+    *kind = JSON_BOOL;
+    return is_true ? at + 4 : memcmp(at, "false", 5) == 0 ? at + 5 : NULL;
 }
 
 static const uint8_t *read_literal(const uint8_t *at, const uint8_t *end)
@@ -317,7 +331,7 @@ static inline bool container_begin(struct json *json, const uint8_t *at, struct 
     out->raw = slice_of(at, 1);
     json->at = at + 1;
     json->depth++;
-    json->object = object;
+    json->closing = (uint8_t)(*at + 2); // in ASCII both pairs are two apart
     json->pending = true;
     return true;
 }
@@ -328,7 +342,7 @@ static inline void container_end(struct json *json, const uint8_t *at)
     json->depth--;
     json->first = false; // what has just ended was an item of the one around it
     uint32_t level = json->depth > 0 ? json->depth - 1 : 0;
-    json->object = (json->objects[level / 64] >> level % 64 & 1) != 0;
+    json->closing = (json->objects[level / 64] >> level % 64 & 1) != 0 ? '}' : ']';
 }
 
 APART static bool value_read(struct json *json, const uint8_t *at, struct json_value *out)
@@ -403,7 +417,7 @@ APART static bool any_item_read(struct json *json, struct json_item *out)
     if (at == end) {
         return fail(json, STATUS_MALFORMED);
     }
-    if (*at == (json->object ? '}' : ']')) {
+    if (*at == json->closing) {
         container_end(json, at);
         return false;
     }
@@ -414,13 +428,40 @@ APART static bool any_item_read(struct json *json, struct json_item *out)
         at = skip_space(at + 1, end);
         out->key = slice_of(at, 0);
     }
-    if (json->object) {
+    if (json->closing == '}') {
         at = read_key(at, end, &out->key);
         if (at == NULL) {
             return fail(json, STATUS_MALFORMED);
         }
     }
     return value_read(json, at, &out->value);
+}
+
+// From the beginning of a value to after it, or NULL for one that is not short.  17 bytes can be read.
+static inline const uint8_t *read_short_value(const uint8_t *at, struct json_value *out)
+{
+    const uint8_t *after = NULL;
+    enum json_kind kind = JSON_STRING;
+
+    if (*at == '"') {
+        after = read_short_string(at + 1);
+        if (after != NULL) {
+            out->kind = JSON_STRING;
+            out->raw = slice_of(at + 1, (size_t)(after - at) - 2);
+        }
+        return after;
+    }
+    if (is_digit(*at)) {
+        kind = JSON_NUMBER;
+        after = read_short_number(at);
+    } else if (*at >= 'a' && *at <= 'z') {
+        after = read_short_literal(at, &kind);
+    }
+    if (after != NULL) {
+        out->kind = kind;
+        out->raw = slice_of(at, (size_t)(after - at));
+    }
+    return after;
 }
 
 // How far item_read looks ahead: a comma and a space, a name of 15 characters in its quotes, a colon and
@@ -436,7 +477,7 @@ static inline bool item_read(struct json *json, struct json_item *out)
     if (json->end - at < short_item_size || json->depth == 0) {
         return any_item_read(json, out);
     }
-    if (*at == (json->object ? '}' : ']')) {
+    if (*at == json->closing) {
         container_end(json, at);
         return false;
     }
@@ -450,7 +491,7 @@ static inline bool item_read(struct json *json, struct json_item *out)
         }
     }
     out->key = slice_of(at, 0);
-    if (json->object) {
+    if (json->closing == '}') {
         const uint8_t *after = *at == '"' ? read_short_string(at + 1) : NULL;
         if (after == NULL || *after != ':') {
             return any_item_read(json, out);
@@ -461,28 +502,16 @@ static inline bool item_read(struct json *json, struct json_item *out)
             at++;
         }
     }
-    if (is_space(*at)) {
+    const uint8_t *after = read_short_value(at, &out->value);
+    if (after == NULL && is_space(*at)) {
         return any_item_read(json, out);
     }
     json->first = false;
-    if (*at == '"') {
-        const uint8_t *after = read_short_string(at + 1);
-        if (after != NULL) {
-            json->at = after;
-            out->value.kind = JSON_STRING;
-            out->value.raw = slice_of(at + 1, (size_t)(after - at) - 2);
-            return true;
-        }
-    } else if (is_digit(*at)) {
-        const uint8_t *after = read_short_number(at);
-        if (after != NULL) {
-            json->at = after;
-            out->value.kind = JSON_NUMBER;
-            out->value.raw = slice_of(at, (size_t)(after - at));
-            return true;
-        }
+    if (after == NULL) {
+        return value_read(json, at, &out->value);
     }
-    return value_read(json, at, &out->value);
+    json->at = after;
+    return true;
 }
 
 // Reads on until only `depth` containers are open.
@@ -549,7 +578,8 @@ uint64_t json_skip_ids(struct json *json)
     uint64_t count = 0;
 
     if (json->status == STATUS_OK && json->depth > 0 && !json->pending && !json->first &&
-        json->at < json->end && *json->at == ',' && !json->object && json_vector_is_supported()) {
+        json->at < json->end && *json->at == ',' && json->closing == ']' &&
+        json_vector_is_supported()) {
         json->at = json_vector_ids_end(json->at, json->end, &count);
     }
     return count;

@@ -75,10 +75,10 @@ struct json {
     const uint8_t *at;
     const uint8_t *end;
     enum status status;
-    uint32_t depth; // containers begun and not ended
-    bool object;    // the innermost container is one
-    bool first;     // nothing of the innermost container has been read
-    bool pending;   // the innermost container was handed out and neither entered nor passed over
+    uint32_t depth;  // containers begun and not ended
+    uint8_t closing; // the bracket that ends the innermost container
+    bool first;      // nothing of the innermost container has been read
+    bool pending;    // the innermost container was handed out and neither entered nor passed over
     uint64_t objects[json_depth_max / 64]; // bit d: the container at depth d is an object
 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { page_size = 4096 };
+static const size_t page_size = 4096;
 
 // The end of a page with nothing behind it, or NULL where there are no vectors to test.
 static uint8_t *guarded_end(void)
@@ -92,14 +92,13 @@ TEST(valid_pieces_in_any_order_end_where_the_twin_says)
     uint32_t broken = 0;
 
     for (int round = 0; end != NULL && round < 100000; round++) {
-        uint8_t bytes[400];
-        size_t size = 0;
+        uint8_t bytes[800];
+        struct text text = text_over(bytes, sizeof(bytes));
         for (uint32_t left = rng_below(&rng, 60); left > 0; left--) {
-            const char *piece = pieces[rng_below(&rng, ARRAY_COUNT(pieces))];
-            memcpy(bytes + size, piece, strlen(piece));
-            size += strlen(piece);
+            text_add_str(&text, pieces[rng_below(&rng, ARRAY_COUNT(pieces))]);
         }
-        bytes[size++] = '"';
+        text_add_str(&text, "\"");
+        size_t size = text.size;
         if (round % 2 == 0) {
             bytes[rng_below(&rng, (uint32_t)size)] ^= (uint8_t)(1 << rng_below(&rng, 8));
         }
@@ -134,14 +133,13 @@ TEST(characters_of_three_and_four_bytes_are_judged_as_the_twin_judges_them)
     uint8_t bytes[300];
     uint32_t turn = 0;
 
-    for (uint32_t lead = 0xc0; end != NULL && lead < 0x100; lead++) {
-        for (uint32_t second = 0x70; second < 0x100; second++) {
-            for (uint32_t i = 0; i < ARRAY_COUNT(later) * ARRAY_COUNT(later); i++) {
-                uint8_t middle[4] = {(uint8_t)lead, (uint8_t)second, later[i % ARRAY_COUNT(later)],
-                                     later[i / ARRAY_COUNT(later)]};
-                size_t place = places[turn++ % ARRAY_COUNT(places)];
-                CHECK(agrees(end, bytes, surround(bytes, place, middle, 4)));
-            }
+    for (uint32_t lead_and_second = 0xc000; end != NULL && lead_and_second < 0x10000;
+         lead_and_second++) {
+        for (uint32_t i = 0; i < ARRAY_COUNT(later) * ARRAY_COUNT(later); i++) {
+            uint8_t middle[4] = {(uint8_t)(lead_and_second >> 8), (uint8_t)lead_and_second,
+                                 later[i % ARRAY_COUNT(later)], later[i / ARRAY_COUNT(later)]};
+            size_t place = places[turn++ % ARRAY_COUNT(places)];
+            CHECK(agrees(end, bytes, surround(bytes, place, middle, 4)));
         }
     }
     free_guarded(end);
@@ -158,11 +156,14 @@ TEST(runs_of_backslashes_of_every_length_end_where_the_twin_says)
         size_t length = i % 140;
         size_t place = places[i / 140 % ARRAY_COUNT(places)];
         const char *tail = after[i / 140 / ARRAY_COUNT(places)];
-        memset(middle, '\\', length);
-        memcpy(middle + length, tail, strlen(tail));
-        size_t size = surround(bytes, place, middle, length + strlen(tail));
+        struct text text = text_over(middle, sizeof(middle));
+        for (size_t left = length; left > 0; left--) {
+            text_add_str(&text, "\\");
+        }
+        text_add_str(&text, tail);
+        size_t size = surround(bytes, place, middle, text.size);
         CHECK(agrees(end, bytes, size));
-        CHECK(agrees(end, bytes, place + length + strlen(tail))); // the text ends there
+        CHECK(agrees(end, bytes, place + text.size)); // the text ends there
     }
     free_guarded(end);
 }
@@ -225,19 +226,20 @@ TEST(ids_are_passed_over_as_far_as_the_twin_passes_over_them)
     uint64_t passed = 0;
 
     for (int round = 0; end != NULL && round < 100000; round++) {
-        char bytes[800];
-        size_t size = 0;
+        uint8_t bytes[800];
+        struct text text = text_over(bytes, sizeof(bytes));
+        uint32_t strange_at = round % 3 == 0 ? rng_below(&rng, 50) : 50;
         for (uint32_t left = rng_below(&rng, 50); left > 0; left--) {
             static const uint32_t bounds[] = {1, 10, 100, 150000, 1000000000};
-            uint32_t id = rng_below(&rng, bounds[rng_below(&rng, ARRAY_COUNT(bounds))]);
             bool spaced = round % 4 == 1 || (round % 4 == 2 && left % 2 == 0);
-            size += (size_t)snprintf(bytes + size, 16, "%s%u", spaced ? ", " : ",", id);
+            text_add_str(&text, spaced ? ", " : ",");
+            if (left == strange_at) {
+                text_add_str(&text, strange[rng_below(&rng, ARRAY_COUNT(strange))]);
+            }
+            text_add_u64(&text, rng_below(&rng, bounds[rng_below(&rng, ARRAY_COUNT(bounds))]));
         }
-        bytes[size++] = ',';
-        if (round % 3 == 0) {
-            const char *what = strange[rng_below(&rng, ARRAY_COUNT(strange))];
-            memcpy(bytes + 1 + rng_below(&rng, (uint32_t)size), what, strlen(what));
-        }
+        text_add_str(&text, ",");
+        size_t size = text.size;
         memcpy(end - size, bytes, size);
         CHECK(ids_agree(end - size, end));
         json_vector_ids_end(end - size, end, &passed);
