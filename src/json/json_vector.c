@@ -25,7 +25,7 @@ struct block {
 struct carry {
     uint64_t escaped; // bit 0: the first byte follows a backslash
     uint64_t hex;     // the first bytes that must be hexadecimal digits
-    bool characters;  // the last three bytes may have the beginning of a character
+    bool character;   // the last byte is not ASCII: its character may go on
     __m256i high;
 };
 
@@ -285,7 +285,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
             bytes = tail;
         }
         struct block block = block_load(bytes);
-        if ((carry.escaped | carry.hex) == 0 && !carry.characters && block_is_plain(block)) {
+        if ((carry.escaped | carry.hex) == 0 && !carry.character && block_is_plain(block)) {
             continue;
         }
         uint64_t quotes = mask_equal(block, '"');
@@ -297,7 +297,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
             errors |= escape_errors(block, escaped, &carry);
             quotes &= ~escaped;
         }
-        if (beyond_ascii != 0 || carry.characters) {
+        if (beyond_ascii != 0 || carry.character) {
             errors |= block_character_errors(block, carry.high);
         }
         if (quotes != 0) {
@@ -308,7 +308,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
         if (errors != 0) {
             return NULL;
         }
-        carry.characters = beyond_ascii >> (block_size - 3) != 0;
+        carry.character = beyond_ascii >> (block_size - 1) != 0;
         carry.high = block.high;
     }
 }

@@ -866,6 +866,20 @@ TEST(what_is_accepted_means_to_cjson_what_it_means_to_us)
     CHECK(compared > 10000);
 }
 
+// Ids are passed over many at a time, but only where they are elements.
+TEST(refuses_members_without_names_however_many)
+{
+    char bytes[1000];
+    struct text text = text_over(bytes, sizeof(bytes));
+    text_add_str(&text, "{\"a\":1");
+    for (int i = 0; i < 100; i++) {
+        text_add_str(&text, ",12");
+    }
+    text_add_str(&text, ",\"b\":2}");
+    CHECK_EQ(verdict(text_slice(&text)), STATUS_MALFORMED);
+    CHECK(agrees_with_twin(text_slice(&text)));
+}
+
 // With an unmapped page behind the last byte, reading one too many is a crash.
 TEST(nothing_is_read_past_the_end)
 {
@@ -880,7 +894,11 @@ TEST(nothing_is_read_past_the_end)
     uint32_t refused = 0;
 
     for (int round = 0; round < 300; round++) {
-        size_t whole = random_document(document, &rng);
+        // First one with the longest items that are read in one go.
+        static const char longest[] = "{\"a\": 0, \"123456789012345\": \"123456789012345\", "
+                                      "\"123456789012345\": 1234567, \"1\": false, \"2\": null}";
+        memcpy(document, longest, sizeof(longest));
+        size_t whole = round == 0 ? sizeof(longest) - 1 : random_document(document, &rng);
         for (size_t size = 0; size <= whole; size++) {
             uint8_t *copy = pages + page - size;
             memcpy(copy, document, size);
