@@ -30,7 +30,7 @@
 // of any size, and \u escapes that are half a surrogate pair.
 //
 // Limits: json_depth_max levels of nesting, beyond which the answer is STATUS_TOO_LARGE; none on
-// length.  Time is linear in the text, each byte looked at once; memory is the cursor.
+// length.  Time is linear in the text; memory is the cursor.
 //
 // Threads: a cursor belongs to one thread.  Memory: nothing is allocated or copied; a cursor keeps
 // the text it was opened on, and every slice it hands out points into that text.
