@@ -220,7 +220,8 @@ static bool ids_read(struct prompt_walk *walk, struct json_item *item, struct so
     do {
         good = good && is_id(&item->value);
         end = item->value.raw.bytes + item->value.raw.size;
-        count++;
+        // Nine digits are always an id; the last one comes from json_next, so that `end` is right.
+        count += 1 + json_skip_ids(&walk->json);
     } while (json_next(&walk->json, item));
     if (good) {
         prompt_note(walk->pieces, &source->list, PIECE_TOKENS,
