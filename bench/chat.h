@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// chat.h -- made-up conversations, as the bodies of chat requests.
+//
+// English with some code, and so with escapes in about one byte of sixty.  Conversations of the same
+// application begin with the same system prompt and share nothing else.  The same numbers give the same
+// bytes, always.
+#pragma once
+
+#include "base/text.h"
+
+struct chat_shape {
+    uint32_t application;
+    uint32_t conversation;
+    uint32_t system_size; // bytes of the system prompt, about
+    uint32_t size;        // of the whole body, within a turn; the system prompt included
+};
+
+enum { chat_body_extra_max = 4096 }; // what a body may be larger than its `size`
+
+// Appends one body.  Returns the bytes of its last message, which is the user's.
+size_t chat_write(const struct chat_shape *shape, struct text *text);
