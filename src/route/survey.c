@@ -89,6 +89,30 @@ uint32_t survey_tokens(const struct route_request *request, uint32_t blocks)
     return tokens < (float)request->prompt_tokens ? (uint32_t)tokens : request->prompt_tokens;
 }
 
+// How many blocks the last of the `survey_sample` best holders has: who has more is one of the few.
+// 0 when there are no more holders than that.
+static uint32_t common_depth(const struct survey *survey)
+{
+    uint32_t best[survey_sample]; // descending
+    uint32_t count = 0;
+
+    if (survey->hit_count <= survey_sample) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < survey->hit_count; i++) {
+        uint32_t blocks = survey->hits[i].blocks;
+        if (count == survey_sample && blocks <= best[survey_sample - 1]) {
+            continue; // nearly all of them: what many hold is a system prompt of the same length
+        }
+        uint32_t at = count < survey_sample ? count++ : survey_sample - 1;
+        for (; at > 0 && best[at - 1] < blocks; at--) {
+            best[at] = best[at - 1];
+        }
+        best[at] = blocks;
+    }
+    return best[survey_sample - 1];
+}
+
 // What the index and the load say of a backend.
 static void fill_in(struct survey *survey, const struct survey_task *task,
                     struct policy_target *target, struct backend *backend)
@@ -149,8 +173,44 @@ static bool is_candidate(const struct fleet_member *member, const struct route_t
     return !member->draining && !route_was_tried(tried, member->backend);
 }
 
-// `chance` in 2^32 is how likely a member that holds nothing is looked at.
-static void collect(struct survey *survey, const struct survey_task *task, uint64_t chance,
+// How likely members are looked at, in 2^32: `none` those that hold less of the prompt than `depth` blocks,
+// `some` those that hold just that; who holds more is always looked at.
+struct odds {
+    uint32_t depth;
+    uint64_t none;
+    uint64_t some;
+};
+
+static const uint64_t always = (uint64_t)1 << 32;
+
+static struct odds odds_of_sample(const struct survey *survey, const struct survey_task *task)
+{
+    struct odds odds = {.depth = common_depth(survey),
+                        .none = always * survey_sample / task->group->count,
+                        .some = always};
+    uint32_t tied = 0;
+
+    for (uint32_t i = 0; odds.depth > 0 && i < survey->hit_count; i++) {
+        tied += survey->hits[i].blocks == odds.depth;
+    }
+    if (tied > survey_sample) {
+        odds.some = always * survey_sample / tied;
+    }
+    return odds;
+}
+
+static bool is_looked_at(const struct survey *survey, const struct odds *odds, uint32_t slot,
+                         struct rng *rng)
+{
+    uint32_t blocks = survey->beliefs[slot].blocks;
+    if (blocks > odds->depth || slot == survey->session_slot) {
+        return true;
+    }
+    uint64_t chance = blocks > 0 && blocks == odds->depth ? odds->some : odds->none;
+    return chance >= always || rng_next(rng) >> 32 < chance;
+}
+
+static void collect(struct survey *survey, const struct survey_task *task, const struct odds *odds,
                     struct rng *rng)
 {
     survey->count = 0;
@@ -158,12 +218,7 @@ static void collect(struct survey *survey, const struct survey_task *task, uint6
     for (uint32_t i = 0; i < task->group->count; i++) {
         const struct fleet_member *member =
             &task->view->members[task->view->lists[task->group->first + i]];
-        bool is_known =
-            survey->beliefs[member->slot].blocks > 0 || member->slot == survey->session_slot;
-        if (!is_known && chance < (uint64_t)1 << 32 && rng_next(rng) >> 32 >= chance) {
-            continue;
-        }
-        if (is_candidate(member, task->tried)) {
+        if (is_looked_at(survey, odds, member->slot, rng) && is_candidate(member, task->tried)) {
             add(survey, task, member);
         }
     }
@@ -171,16 +226,17 @@ static void collect(struct survey *survey, const struct survey_task *task, uint6
 
 void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng)
 {
-    uint64_t all = (uint64_t)1 << 32;
+    struct odds odds = {.none = always, .some = always};
 
     if (task->may_sample && task->group->count > survey_full_max) {
-        collect(survey, task, all * survey_sample / task->group->count, rng);
+        struct odds sample = odds_of_sample(survey, task);
+        collect(survey, task, &sample, rng);
         // A sample of which nobody is well says nothing about the rest.
         if (survey->count >= survey_sample / 4 && survey->tier == BACKEND_READY) {
             return;
         }
     }
-    collect(survey, task, all, rng);
+    collect(survey, task, &odds, rng);
 }
 
 void survey_drop(struct survey *survey, uint32_t target)

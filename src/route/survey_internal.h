@@ -5,8 +5,15 @@
 // The targets are the members of a group that were not tried yet, of the best tier that has any: ready
 // ones; else those that asked for a pause; else those that are down.  For a policy that looks
 // at prompts each gets what the index and the load say of it.  In a large group a policy may be content
-// with everybody who holds some of the prompt and a random sample of the others: the cost of a
-// decision then stays the same however large the fleet is.
+// with those who hold the most of the prompt and a random sample of the others: the cost of a
+// decision then stays nearly the same however large the fleet is.
+//
+// What everybody holds, a system prompt, is no reason to look at everybody.  So the holders are looked
+// at from the best down to the first depth at which there are too many, and of those with just that
+// depth again a random sample:
+//
+//     blocks held   58      16 16 16 16 16 16 16 ...   0 0 0 0 ...
+//     looked at     all     about survey_sample        about survey_sample
 #pragma once
 
 #include "base/rng.h"
@@ -18,7 +25,8 @@
 enum {
     // Groups up to this size are looked at in full.
     survey_full_max = 160,
-    // How many others of a larger one are looked at beside the holders, about.
+    // Of a larger one: how many of those who hold nothing, or only what many hold, are looked at,
+    // about; and how many of the best holders in any case, less one.
     survey_sample = 64,
 };
 

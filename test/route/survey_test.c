@@ -154,6 +154,67 @@ TEST(of_a_large_fleet_all_holders_and_some_others_are_seen)
     tear_down();
 }
 
+TEST(what_everybody_holds_is_no_reason_to_look_at_everybody)
+{
+    set_up(fleet_size_max);
+    for (uint32_t i = 0; i < fleet_size_max; i++) {
+        hold(backends[i], keys, i % 400 == 7 ? 3 : 1);
+    }
+    uint32_t seen = 0;
+    for (int round = 0; round < 50; round++) {
+        take(&request, true);
+        seen += survey.count;
+        for (uint32_t i = 7; i < fleet_size_max; i += 400) {
+            const struct policy_target *target = target_of(backends[i]);
+            CHECK(target != NULL && target->matched_blocks == 3);
+        }
+    }
+    CHECK(seen >= 50 * survey_sample * 3 / 4);
+    CHECK(seen <= 50 * survey_sample * 5 / 4);
+    tear_down();
+}
+
+// Of the hundred that hold most, dozens are looked at, and some of those who hold less.
+TEST(of_many_equal_holders_a_sample_is_seen_that_the_others_do_not_dilute)
+{
+    set_up(fleet_size_max);
+    for (uint32_t i = 0; i < fleet_size_max; i++) {
+        hold(backends[i], keys, i % 20 == 3 ? 4 : 1);
+    }
+    uint32_t best = 0;
+    uint32_t others = 0;
+    for (int round = 0; round < 50; round++) {
+        take(&request, true);
+        for (uint32_t i = 0; i < survey.count; i++) {
+            bool is_best = survey.targets[i].matched_blocks == 4;
+            best += is_best;
+            others += !is_best;
+        }
+    }
+    CHECK(best >= 50 * survey_sample * 3 / 4 && best <= 50 * survey_sample * 5 / 4);
+    CHECK(others >= 50 * survey_sample * 3 / 4 && others <= 50 * survey_sample * 5 / 4);
+    tear_down();
+}
+
+// Sixty-three distinct depths cannot be, but whoever is among the best by any margin is seen.
+TEST(the_best_holders_are_seen_whatever_the_others_hold)
+{
+    set_up(fleet_size_max);
+    for (uint32_t i = 0; i < fleet_size_max; i++) {
+        hold(backends[i], keys, i % 40 == 0 ? 4 : i % 40 == 1 ? 3 : 2);
+    }
+    for (int round = 0; round < 20; round++) {
+        take(&request, true);
+        for (uint32_t i = 0; i < fleet_size_max; i += 40) {
+            CHECK(target_of(backends[i]) != NULL);
+        }
+        // Fifty have four blocks, and fifty more have three: the sixty-fourth is one of these.
+        CHECK(survey.count >= 50 + survey_sample / 2);
+        CHECK(survey.count <= 50 + survey_sample * 3);
+    }
+    tear_down();
+}
+
 TEST(a_sample_in_which_nobody_is_well_is_not_the_last_word)
 {
     set_up(fleet_size_max);
