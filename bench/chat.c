@@ -53,10 +53,15 @@ static void add_code(struct text *text, struct rng *rng)
     text_add_str(text, "```\\n");
 }
 
-static void add_message(struct text *text, struct rng *rng, const char *role, size_t size)
+// Returns where in it its number is.
+static size_t add_message(struct text *text, struct rng *rng, const char *role, size_t size)
 {
-    text_add_format(text, "{\"role\":\"%s\",\"content\":\"", role);
-    size_t end = text->size + size;
+    size_t begin = text->size;
+    size_t end = begin + size;
+
+    text_add_format(text, "{\"role\":\"%s\",\"content\":\"Message ", role);
+    size_t number_at = text->size - begin;
+    text_add_str(text, "000000000000: ");
     while (text->size < end && !text->overflow) {
         if (rng_below(rng, 8) == 0) {
             add_code(text, rng);
@@ -65,31 +70,42 @@ static void add_message(struct text *text, struct rng *rng, const char *role, si
         }
     }
     text_add_str(text, "\"}");
+    return number_at;
 }
 
-size_t chat_write(const struct chat_shape *shape, struct text *text)
+void chat_stamp(uint8_t *digits, uint64_t number)
+{
+    for (int i = chat_stamp_digits - 1; i >= 0; i--) {
+        digits[i] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    }
+}
+
+struct chat_body chat_write(const struct chat_shape *shape, struct text *text)
 {
     struct rng system = {.state = shape->application};
     struct rng own = {.state = (uint64_t)shape->application << 32 | shape->conversation};
-    size_t end = text->size + shape->size;
+    size_t begin = text->size;
+    size_t end = begin + shape->size;
 
     rng_next(&own); // the streams of neighbouring numbers part with the first step
     text_add_str(text, "{\"model\":\"bench\",\"messages\":[");
     add_message(text, &system, "system", shape->system_size);
-    while (text->size + 3000 < end && !text->overflow) {
+    while (text->size + 2200 < end && !text->overflow) {
         text_add_str(text, ",");
         add_message(text, &own, "user", 200 + rng_below(&own, 600));
         text_add_str(text, ",");
         add_message(text, &own, "assistant", 600 + rng_below(&own, 1200));
     }
     text_add_str(text, ",");
-    size_t before = text->size;
-    size_t rest = end > before + 200 ? end - before - 100 : 100;
-    add_message(text, &own, "user", rest < 1500 ? rest : 1500);
-    size_t last = text->size - before;
+    size_t last_at = text->size;
+    size_t rest = end > text->size + 250 ? end - text->size - 150 : 100;
+    size_t number_at = add_message(text, &own, "user", rest);
+    struct chat_body body = {.last_size = text->size - last_at,
+                             .stamp_at = last_at + number_at - begin};
     text_add_format(text,
                     "],\"temperature\":0.7,\"max_tokens\":512,\"stream\":false,"
                     "\"user\":\"user-%u-%u\"}",
                     shape->application, shape->conversation);
-    return last;
+    return body;
 }

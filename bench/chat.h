@@ -16,7 +16,18 @@ struct chat_shape {
     uint32_t size;        // of the whole body, within a turn; the system prompt included
 };
 
-enum { chat_body_extra_max = 4096 }; // what a body may be larger than its `size`
+enum {
+    chat_body_extra_max = 4096, // what a body may be larger than its `size`
+    chat_stamp_digits = 12,
+};
 
-// Appends one body.  Returns the bytes of its last message, which is the user's.
-size_t chat_write(const struct chat_shape *shape, struct text *text);
+struct chat_body {
+    size_t last_size; // of the last message, which is the user's
+    size_t stamp_at;  // behind the beginning of the body: digits near the beginning of that message
+};
+
+// Appends one body.
+struct chat_body chat_write(const struct chat_shape *shape, struct text *text);
+
+// Makes the last message one that was never sent before.
+void chat_stamp(uint8_t *digits, uint64_t number);

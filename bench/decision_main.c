@@ -220,7 +220,7 @@ static void fill_index(struct scene *scene)
     for (uint32_t i = 0; i < options->conversations; i++) {
         struct text text = text_over(scratch, room);
         struct route_request request;
-        size_t last =
+        struct chat_body body =
             chat_write(&(struct chat_shape){.application = i % (uint32_t)options->applications,
                                             .conversation = i,
                                             .system_size = (uint32_t)options->system_size,
@@ -228,7 +228,7 @@ static void fill_index(struct scene *scene)
                        &text);
         ASSERT(!text.overflow);
         read_body(scene, text_slice(&text), &request);
-        uint32_t fresh = (uint32_t)last / block_size + 1;
+        uint32_t fresh = (uint32_t)body.last_size / block_size + 1;
         ASSERT(request.key_count > fresh && request.key_count <= keys_max);
         uint32_t holder = rng_below(&scene->rng, (uint32_t)options->backends);
         // With few applications every backend has served all of them.

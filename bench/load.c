@@ -3,7 +3,9 @@
 #include "load.h"
 
 #include "base/base.h"
+#include "base/rng.h"
 #include "base/text.h"
+#include "chat.h"
 #include "response.h"
 
 #include <arpa/inet.h>
@@ -22,6 +24,7 @@ enum {
     ramp_width = 64,
     // More failures than this and the figures would mean nothing.
     failures_max = 100,
+    chat_applications = 8,
 };
 
 static const uint64_t second_ns = 1000000000;
@@ -36,8 +39,16 @@ struct connection {
     enum link link;
     bool held;
     uint32_t sent; // bytes of the request
+    struct slice request;
     uint64_t due_ns;
     struct response response;
+};
+
+// A whole request with a chat in it.
+struct request {
+    uint8_t *bytes;
+    uint32_t size;
+    uint32_t stamp_at;
 };
 
 struct load {
@@ -72,6 +83,10 @@ struct load {
     bool measured; // whether the answer that is being read counts
     struct load_result result;
 
+    struct rng rng;
+    uint64_t stamp;
+    struct request *requests; // `chats` of them, made for the first run that has any
+    uint64_t request_count;
     uint32_t request_size;
     char request[request_size_max];
     uint8_t input[65536];
@@ -117,11 +132,22 @@ static void connection_fail(struct load *load, struct connection *connection, co
     }
 }
 
+static struct slice request_next(struct load *load)
+{
+    if (load->options.chats == 0) {
+        return slice_of(load->request, load->request_size);
+    }
+    struct request *request = &load->requests[rng_below(&load->rng, (uint32_t)load->options.chats)];
+    chat_stamp(request->bytes + request->stamp_at, load->stamp++);
+    return slice_of(request->bytes, request->size);
+}
+
 static void request_start(struct load *load, struct connection *connection, uint64_t due_ns)
 {
     connection->link = LINK_BUSY;
     connection->due_ns = due_ns;
     connection->sent = 0;
+    connection->request = request_next(load);
     response_start(&connection->response);
     load->busy++;
     load->issued++;
@@ -188,8 +214,9 @@ static void connection_open(struct load *load, struct connection *connection)
 
 static void connection_write(struct load *load, struct connection *connection)
 {
-    size_t left = load->request_size - connection->sent;
-    ssize_t sent = send(connection->fd, load->request + connection->sent, left, MSG_NOSIGNAL);
+    size_t left = connection->request.size - connection->sent;
+    ssize_t sent =
+        send(connection->fd, connection->request.bytes + connection->sent, left, MSG_NOSIGNAL);
     if (sent >= 0) {
         connection->sent += (uint32_t)sent;
     } else if (errno != EAGAIN) {
@@ -322,7 +349,7 @@ void load_wake(struct load *load, enum watched *watched, uint32_t events, uint64
         }
         return;
     }
-    if (connection->link == LINK_BUSY && connection->sent < load->request_size) {
+    if (connection->link == LINK_BUSY && connection->sent < connection->request.size) {
         connection_write(load, connection);
     }
     if (connection->link != LINK_CLOSED && (events & ~(uint32_t)EPOLLOUT)) {
@@ -455,13 +482,55 @@ void load_release(struct load *load)
     }
 }
 
+static void head_add(const struct load *load, struct text *text, uint64_t body_size)
+{
+    text_add_format(text,
+                    "POST %s HTTP/1.1\r\nHost: bench.local\r\nUser-Agent: load\r\n"
+                    "Content-Type: application/json\r\nContent-Length: %" PRIu64 "\r\n\r\n",
+                    load->options.path, body_size);
+}
+
+// False when there is no memory.
+static bool chats_fill(struct load *load)
+{
+    const struct load_options *options = &load->options;
+    static uint8_t body[request_size_max];
+
+    if (load->request_count >= options->chats) {
+        return true;
+    }
+    ASSERT(load->requests == NULL); // all runs have the same chats, or none
+    load->request_count = options->chats;
+    load->requests = calloc(options->chats, sizeof(*load->requests));
+    for (uint32_t i = 0; load->requests != NULL && i < options->chats; i++) {
+        struct text text = text_over(body, sizeof(body));
+        struct chat_body chat =
+            chat_write(&(struct chat_shape){.application = i % chat_applications,
+                                            .conversation = i,
+                                            .system_size = (uint32_t)options->body_size / 2,
+                                            .size = (uint32_t)options->body_size},
+                       &text);
+        struct text whole = text_over(load->input, sizeof(load->input));
+        head_add(load, &whole, text.size);
+        size_t head_size = whole.size;
+        text_add(&whole, text_slice(&text));
+        ASSERT(!text.overflow && !whole.overflow);
+        uint8_t *bytes = malloc(whole.size);
+        if (bytes == NULL) {
+            return false;
+        }
+        memcpy(bytes, whole.bytes, whole.size);
+        load->requests[i] = (struct request){.bytes = bytes,
+                                             .size = (uint32_t)whole.size,
+                                             .stamp_at = (uint32_t)(head_size + chat.stamp_at)};
+    }
+    return load->requests != NULL;
+}
+
 static void request_fill(struct load *load)
 {
     struct text text = text_over(load->request, sizeof(load->request));
-    text_add_format(&text,
-                    "POST %s HTTP/1.1\r\nHost: bench.local\r\nUser-Agent: load\r\n"
-                    "Content-Type: application/json\r\nContent-Length: %" PRIu64 "\r\n\r\n",
-                    load->options.path, load->options.body_size);
+    head_add(load, &text, load->options.body_size);
     size_t end = text.size + load->options.body_size;
     text_add_str(&text, "{\"model\":\"bench\",\"messages\":[{\"role\":\"user\",\"content\":\"");
     static const char tail[] = "\"}]}";
@@ -508,6 +577,9 @@ bool load_start(struct load *load, const struct load_options *options, uint64_t 
     load->ended = false;
     load->result = (struct load_result){0};
     request_fill(load);
+    if (!chats_fill(load)) {
+        return false;
+    }
     char self[32];
     snprintf(self, sizeof(self), "%d", getpid());
     return usage_watch_open(&load->server, options->watch) && usage_watch_open(&load->self, self);

@@ -29,6 +29,8 @@ struct load_options {
     uint64_t port; // of the proxy, on 127.0.0.1
     uint64_t connections;
     uint64_t body_size;
+    uint64_t
+        chats;     // conversations that take turns, each request with a new end; 0: always one body
     uint64_t rate; // requests a second, in `open`
     uint64_t warmup_ms;
     uint64_t measure_ms;

@@ -119,6 +119,7 @@ static bool options_read(char *line, struct load_options *out)
         {.name = "port", .number = &options.port},
         {.name = "connections", .number = &options.connections},
         {.name = "body", .number = &options.body_size},
+        {.name = "chats", .number = &options.chats},
         {.name = "rate", .number = &options.rate},
         {.name = "warmup-ms", .number = &options.warmup_ms},
         {.name = "measure-ms", .number = &options.measure_ms},
@@ -203,8 +204,10 @@ int main(int argc, char **argv)
 {
     uint64_t ports[origin_ports_max] = {0};
     const struct flag flags[] = {
-        {.name = "origin", .number = &ports[0]},
-        {.name = "origin2", .number = &ports[1]},
+        {.name = "origin", .number = &ports[0]},  {.name = "origin2", .number = &ports[1]},
+        {.name = "origin3", .number = &ports[2]}, {.name = "origin4", .number = &ports[3]},
+        {.name = "origin5", .number = &ports[4]}, {.name = "origin6", .number = &ports[5]},
+        {.name = "origin7", .number = &ports[6]}, {.name = "origin8", .number = &ports[7]},
     };
     if (!flags_read(flags, ARRAY_COUNT(flags), argc - 1, argv + 1)) {
         return 2;

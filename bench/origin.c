@@ -441,8 +441,14 @@ static void json_fill(struct origin *origin)
     text_add_str(&text, "{\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion\",\"model\":"
                         "\"bench\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
                         "\"content\":\"");
-    static const char tail[] = "\"},\"finish_reason\":\"stop\"}]}";
-    while (text.size < end - (sizeof(tail) - 1)) {
+    static const char tail[] = "\"},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":900,"
+                               "\"completion_tokens\":170,\"total_tokens\":1070}}";
+    static const char words[] = "An answer that says little, in lines of a usual length.\\n";
+    size_t words_end = end - (sizeof(tail) - 1);
+    while (text.size + sizeof(words) - 1 <= words_end) {
+        text_add_str(&text, words);
+    }
+    while (text.size < words_end) {
         text_add_str(&text, "x");
     }
     text_add_str(&text, tail);

@@ -32,7 +32,7 @@ enum watched { WATCHED_OTHER, WATCHED_LISTENER, WATCHED_ORIGIN };
 
 struct origin;
 
-enum { origin_ports_max = 4 };
+enum { origin_ports_max = 8 };
 
 // Listens on 127.0.0.1, on each of the ports that is not zero.  NULL, with the reason on standard
 // error, when it cannot.  Lives until the process ends.

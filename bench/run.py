@@ -14,13 +14,14 @@ import json
 import pathlib
 import sys
 
+import decision
 import index
 import json_bench
 import proxy
 from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
-BENCHES = {"proxy": proxy, "index": index, "json": json_bench}
+BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision}
 
 
 def print_markdown(path):

@@ -4,6 +4,7 @@ Each proxy runs with one worker on one core, as a plain round-robin reverse prox
 that someone who knows it would choose for this work; the reasons stand beside them.
 """
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -103,15 +104,18 @@ def haproxy_command(directory, port, origins, _build):
     return ["haproxy", "-db", "-f", str(path)]
 
 
-def warmpath_command(_directory, port, origins, build):
+def warmpath_command(_directory, port, origins, build, policy="round_robin"):
     """Neither of the others probes its backends, asks them for models or logs here."""
     backends = [word for origin in origins for word in ("--backend", f"http://127.0.0.1:{origin}")]
     return [str(build / "warmpath"), "serve", "--listen", f"127.0.0.1:{port}", *backends,
-            "--policy", "round_robin", "--workers", "1", "--health-interval", "0",
+            "--policy", policy, "--workers", "1", "--health-interval", "0",
             "--models-learn", "false", "--timeouts-keepalive", "300s", "--log-level", "error"]
 
 
-COMMANDS = {"warmpath": warmpath_command, "nginx": nginx_command, "haproxy": haproxy_command}
+COMMANDS = {"warmpath": warmpath_command, "nginx": nginx_command, "haproxy": haproxy_command,
+            # warmpath against itself.
+            "round_robin": warmpath_command,
+            "warm": functools.partial(warmpath_command, policy="warm")}
 
 
 def version(name, build):
@@ -248,8 +252,9 @@ class Load(Process):
 
     def __init__(self, build, core, origins):
         self.origins = origins
-        super().__init__([str(build / "bench_load"), "--origin", str(origins[0]),
-                          "--origin2", str(origins[1])], core,
+        names = ["--origin", *(f"--origin{number}" for number in range(2, 1 + len(origins)))]
+        words = [word for pair in zip(names, map(str, origins)) for word in pair]
+        super().__init__([str(build / "bench_load"), *words], core,
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.buffer = b""
         if self.line() != "ready":
