@@ -467,6 +467,9 @@ uint64_t load_wait_ns(const struct load *load, uint64_t now_ns)
     if (load->over || load->start_ns == 0 || load->ended) {
         return second_ns / 100;
     }
+    if (load->options.spin != 0) {
+        return 0;
+    }
     uint64_t next = load->began ? load->end_ns : load->begin_ns;
     if (load->options.mode == LOAD_OPEN && load->idle_count > 0) {
         uint64_t due_ns = schedule_ns(load, load->issued);

@@ -32,6 +32,7 @@ struct load_options {
     uint64_t
         chats;     // conversations that take turns, each request with a new end; 0: always one body
     uint64_t rate; // requests a second, in `open`
+    uint64_t spin; // 1: never sleep, so that the server need not wake us
     uint64_t warmup_ms;
     uint64_t measure_ms;
     const char *path;

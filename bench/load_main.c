@@ -121,6 +121,7 @@ static bool options_read(char *line, struct load_options *out)
         {.name = "body", .number = &options.body_size},
         {.name = "chats", .number = &options.chats},
         {.name = "rate", .number = &options.rate},
+        {.name = "spin", .number = &options.spin},
         {.name = "warmup-ms", .number = &options.warmup_ms},
         {.name = "measure-ms", .number = &options.measure_ms},
     };

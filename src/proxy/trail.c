@@ -185,13 +185,14 @@ void trail_answer(struct trail *trail, const struct http_head *head, bool may_ho
     }
 }
 
-// The prompt has been read: what was believed of it is true.
+// The prompt has been read: what was believed of it is true.  A document is read when it is complete,
+// and then the prompt is stored together with the answer.
 static void confirm(struct trail *trail)
 {
-    if (!trail->has_begun) {
-        trail->has_begun = true;
+    if (!trail->has_begun && trail->watch != TRAIL_DOCUMENT) {
         store(trail, PREFIX_CONFIRMED, trail->keys, trail->prompt_keys);
     }
+    trail->has_begun = true;
 }
 
 static void note(struct trail *trail, const struct answer_event *event)
