@@ -103,9 +103,10 @@ struct chat_body chat_write(const struct chat_shape *shape, struct text *text)
     size_t number_at = add_message(text, &own, "user", rest);
     struct chat_body body = {.last_size = text->size - last_at,
                              .stamp_at = last_at + number_at - begin};
-    text_add_format(text,
-                    "],\"temperature\":0.7,\"max_tokens\":512,\"stream\":false,"
-                    "\"user\":\"user-%u-%u\"}",
-                    shape->application, shape->conversation);
+    text_add_str(text, "],\"temperature\":0.7,\"max_tokens\":512,\"stream\":false");
+    if (shape->has_user) {
+        text_add_format(text, ",\"user\":\"user-%u-%u\"", shape->application, shape->conversation);
+    }
+    text_add_str(text, "}");
     return body;
 }

@@ -14,6 +14,7 @@ struct chat_shape {
     uint32_t conversation;
     uint32_t system_size; // bytes of the system prompt, about
     uint32_t size;        // of the whole body, within a turn; the system prompt included
+    bool has_user;        // the body names the user, and so a session
 };
 
 enum {

@@ -34,7 +34,6 @@ enum {
     in_flight_each = 4,     // requests on each backend
     arrivals_each = 10,     // per second
     cache_tokens = 4 << 20, // of each backend: all that was stored is still believed to be there
-    report_interval_ms = 2000,
 };
 
 struct options {
@@ -47,10 +46,6 @@ struct options {
     uint64_t system_size;
 };
 
-struct body {
-    struct slice bytes;
-};
-
 // A request that was sent and has not ended.
 struct flight {
     struct backend *backend;
@@ -59,18 +54,18 @@ struct flight {
 };
 
 struct scene {
+    struct reclaim reclaim;
     struct options options;
     struct rng rng;
     uint64_t now_us;
     uint64_t turn;
-    struct reclaim reclaim;
     struct fleet *fleet;
     struct backend **backends;
     struct knowledge *knowledge;
     struct route *route;
     struct prompt_reader *reader;
     struct prefix_hit *hits;
-    struct body *bodies;
+    struct slice *bodies;
     uint32_t *order;
     struct flight *flights; // ring
     uint32_t flight_count;
@@ -114,7 +109,7 @@ static void *need(void *memory)
 {
     if (memory == NULL) {
         fputs("bench_decision: out of memory\n", stderr);
-        exit(1);
+        _Exit(1);
     }
     return memory;
 }
@@ -224,7 +219,8 @@ static void fill_index(struct scene *scene)
             chat_write(&(struct chat_shape){.application = i % (uint32_t)options->applications,
                                             .conversation = i,
                                             .system_size = (uint32_t)options->system_size,
-                                            .size = (uint32_t)options->body_size},
+                                            .size = (uint32_t)options->body_size,
+                                            .has_user = true},
                        &text);
         ASSERT(!text.overflow);
         read_body(scene, text_slice(&text), &request);
@@ -240,7 +236,7 @@ static void fill_index(struct scene *scene)
         if (i < options->bodies) {
             uint8_t *copy = need(malloc(text.size));
             memcpy(copy, scratch, text.size);
-            scene->bodies[i].bytes = slice_of(copy, text.size);
+            scene->bodies[i] = slice_of(copy, text.size);
             scene->order[i] = i;
             scene->body_bytes += text.size;
         }
@@ -276,10 +272,8 @@ static void live_on(struct scene *scene)
         backend_end(oldest->backend, oldest->on_trial);
         oldest->backend = NULL;
     }
-    // As many reports as requests in an interval, or more.
-    for (uint32_t i = 0; i < 1 + 1000 / (arrivals_each * report_interval_ms); i++) {
-        report_load(scene, scene->backends[rng_below(&scene->rng, backends)]);
-    }
+    // A backend that gets ten requests a second reports every tenth of a second, about.
+    report_load(scene, scene->backends[rng_below(&scene->rng, backends)]);
 }
 
 static void decide(struct scene *scene, struct slice bytes, struct measured *out)
@@ -352,12 +346,12 @@ static void one_pass(struct scene *scene, struct measured *out)
     *out = (struct measured){0};
     shuffle(scene);
     for (uint32_t i = 0; i < scene->options.bodies; i++) {
-        decide(scene, scene->bodies[scene->order[i]].bytes, out);
+        decide(scene, scene->bodies[scene->order[i]], out);
         live_on(scene);
     }
     shuffle(scene);
     for (uint32_t i = 0; i < scene->options.bodies; i++) {
-        take_apart(scene, scene->bodies[scene->order[i]].bytes, out);
+        take_apart(scene, scene->bodies[scene->order[i]], out);
     }
 }
 

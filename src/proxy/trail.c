@@ -125,8 +125,8 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
         .block_tokens = request->block_tokens,
         .api = request->prompt->api,
         .is_streamed = request->prompt->stream,
+        .chain = *request->chain,
     };
-    trail->chain = *request->chain;
     memcpy(trail->keys, request->keys, request->key_count * sizeof(uint64_t));
     prefix_chain_move(&trail->chain, trail->keys, class_keys[class_index]);
     if (is_text && is_chat(trail->api)) {
