@@ -433,5 +433,6 @@ int main(int argc, char **argv)
         one_pass(&scene, &passes[i]);
     }
     print(&scene, passes);
+    free(passes);
     return 0;
 }
