@@ -228,7 +228,8 @@ static void fill_index(struct scene *scene)
         ASSERT(request.key_count > fresh && request.key_count <= keys_max);
         uint32_t holder = rng_below(&scene->rng, (uint32_t)options->backends);
         // With few applications every backend has served all of them.
-        if (i < options->backends * options->applications) {
+        uint64_t pairs = options->backends * options->applications;
+        if (pairs <= options->conversations && i < pairs) {
             holder = i / (uint32_t)options->applications;
         }
         store(scene, scene->backends[holder], &request, PREFIX_CONFIRMED,
