@@ -10,6 +10,7 @@
 #include "fleet/fleet.h"
 #include "policy/policy.h"
 #include "proxy/proxy.h"
+#include "route/knowledge.h"
 #include "route/route.h"
 
 #include <math.h>
@@ -18,13 +19,14 @@ static struct route *make_route(const struct config *config, const struct proxy 
 {
     const struct policy *policies[fleet_pool_count_max];
 
-    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
-        policies[i] = policy_find(config->pools[i < config->pool_count ? i : 0].policy);
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        policies[i] = policy_find(config->pools[i].policy);
     }
     return route_create(&(struct route_options){
         .policies = policies,
-        .pool_count = fleet_pool_count_max,
-        .target_count_max = config->limits.backends,
+        .pool_count = config->pool_count,
+        // As the proxy began: a limit that was lowered since takes effect at the next start.
+        .target_count_max = knowledge_backend_count_max(proxy_knowledge(proxy)),
         .knobs = config_knobs(config),
         .block_size = config->prefix.block_size,
         .block_tokens = config->prefix.block_tokens,
@@ -112,7 +114,6 @@ bool explain_write(const struct admin_options *options, const struct explain_req
                    struct text *json, enum http_problem *problem)
 {
     const struct proxy *proxy = *options->proxy;
-    const struct fleet_view *view = fleet_view(options->fleet);
     struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy);
     struct route_explanation why;
     struct route_request read;
@@ -121,6 +122,7 @@ bool explain_write(const struct admin_options *options, const struct explain_req
         *problem = HTTP_PROBLEM_OVERLOADED;
         return false;
     }
+    const struct fleet_view *view = fleet_view(options->fleet);
     route_read(route, view,
                &(struct route_input){.api = prompt_api_of(request->path), .body = request->body},
                &read);

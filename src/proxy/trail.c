@@ -105,6 +105,19 @@ static bool is_chat(enum prompt_api api)
     return api == PROMPT_CHAT || api == PROMPT_RESPONSES || api == PROMPT_MESSAGES;
 }
 
+// The session lives where its last request went.
+static void settle_session(struct trail *trail)
+{
+    struct worker *worker = trail->worker;
+    uint64_t block = route_session_block(trail->session_key);
+    uint32_t before = trail->decision.session_slot;
+
+    if (before != UINT32_MAX && before != trail->backend->slot) {
+        knowledge_move_session(worker->knowledge, worker->index, block, before);
+    }
+    store(trail, PREFIX_PREDICTED, &block, 1);
+}
+
 struct trail *trail_begin(struct worker *worker, const struct route_request *request,
                           const struct route_choice *choice)
 {
@@ -135,8 +148,7 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     begin_load(trail);
     store(trail, PREFIX_PREDICTED, trail->keys, trail->prompt_keys);
     if (request->session_key != 0) {
-        uint64_t block = route_session_block(request->session_key);
-        store(trail, PREFIX_PREDICTED, &block, 1);
+        settle_session(trail);
     }
     return trail;
 }
@@ -183,6 +195,10 @@ void trail_answer(struct trail *trail, const struct http_head *head, bool may_ho
     } else if (is_type(head, "application/json")) {
         trail->watch = TRAIL_DOCUMENT;
     }
+    // Of a stream that we cannot read the head is the last that shows when the prompt was done.
+    if (trail->is_streamed && trail->watch != TRAIL_EVENTS) {
+        load_assume_first_token(&trail->backend->load, &trail->load, now_us(trail));
+    }
 }
 
 // The prompt has been read: what was believed of it is true.  A document is read when it is complete,
@@ -199,7 +215,7 @@ static void note(struct trail *trail, const struct answer_event *event)
 {
     if (event->has_output) {
         confirm(trail);
-        if (trail->is_streamed) {
+        if (trail->is_streamed && trail->watch == TRAIL_EVENTS) {
             load_output(&trail->backend->load, &trail->load, 1, now_us(trail));
         }
     }
@@ -264,7 +280,8 @@ static void keep_document(struct trail *trail, const uint8_t *bytes, size_t size
     if (trail->is_too_large || size == 0) {
         return;
     }
-    bool has_room = needed <= document_size_max;
+    // The blocks are made for requests, and limits.body_size may be small.
+    bool has_room = needed <= document_size_max && needed <= bodies->sizes[body_class_count - 1];
     if (has_room && trail->document.bytes == NULL) {
         has_room = body_store_take(bodies, needed, &trail->document);
     } else if (has_room && needed > trail->document.capacity) {
@@ -292,7 +309,7 @@ size_t trail_see(struct trail *trail, uint8_t *bytes, size_t size, bool is_end)
         return see_events(trail, bytes, size, is_end);
     }
     if (trail->watch == TRAIL_DOCUMENT) {
-        if (is_end && trail->document_size == 0) {
+        if (is_end && trail->document_size == 0 && !trail->is_too_large) {
             read_document(trail, slice_of(bytes, size)); // it came in one piece
         } else {
             keep_document(trail, bytes, size);
@@ -359,7 +376,9 @@ void trail_complete(struct trail *trail)
     uint64_t tokens =
         trail->usage.completion_tokens > 0 ? trail->usage.completion_tokens : load->output_tokens;
     if (load->first_us != 0 && tokens > 0) {
-        traffic_complete(traffic, (float)(load->last_us - load->first_us) / 1000,
+        uint64_t end_us = now_us(trail);
+        uint64_t decode_us = end_us > load->first_us ? end_us - load->first_us : 0;
+        traffic_complete(traffic, (float)decode_us / 1000,
                          tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX);
     }
 }

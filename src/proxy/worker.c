@@ -158,15 +158,13 @@ static bool take_policies(struct worker *worker, const struct config *config)
 {
     const struct policy *policies[fleet_pool_count_max];
 
-    // A view may be of another age than the plan: pools that it has and the plan has not go by the
-    // first one's policy for a turn.
-    for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
-        policies[i] = policy_find(config->pools[i < config->pool_count ? i : 0].policy);
+    for (uint32_t i = 0; i < config->pool_count; i++) {
+        policies[i] = policy_find(config->pools[i].policy);
         ASSERT(policies[i] != NULL);
     }
     struct route *route = route_create(&(struct route_options){
         .policies = policies,
-        .pool_count = fleet_pool_count_max,
+        .pool_count = config->pool_count,
         .target_count_max = worker->backend_count_max,
         .knobs = config_knobs(config),
         .block_size = config->prefix.block_size,

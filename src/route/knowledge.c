@@ -65,6 +65,11 @@ void knowledge_destroy(struct knowledge **knowledge_ptr)
     free(knowledge);
 }
 
+uint32_t knowledge_backend_count_max(const struct knowledge *knowledge)
+{
+    return knowledge->slot_count;
+}
+
 const struct prefix_index *knowledge_index(const struct knowledge *knowledge)
 {
     return knowledge->index;
@@ -90,10 +95,12 @@ static void set_capacity(struct knowledge *knowledge, const struct backend *back
     prefix_index_set_capacity(knowledge->index, backend->slot, tokens);
 }
 
-static void forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
+// False: the letter was lost, and all is believed as before.
+static bool forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
 {
-    prefix_mail_send(knowledge->mail, sender,
-                     &(struct prefix_letter){.verb = PREFIX_FORGET, .backend = backend->slot});
+    return prefix_mail_send(
+        knowledge->mail, sender,
+        &(struct prefix_letter){.verb = PREFIX_FORGET, .backend = backend->slot});
 }
 
 // What the engine tells of its size beats what answers show.
@@ -122,9 +129,12 @@ bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct b
     }
     if (atomic_compare_exchange_strong_explicit(&slot->owner, &owner, mine, memory_order_relaxed,
                                                 memory_order_relaxed)) {
-        forget(knowledge, sender, backend);
+        atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);
         atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
         set_capacity(knowledge, backend, 0);
+        if (!forget(knowledge, sender, backend)) {
+            atomic_store_explicit(&slot->owner, 0, memory_order_relaxed); // whoever asks next tries
+        }
     }
     return false;
 }
@@ -154,6 +164,18 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
     copy.verb = PREFIX_DROP;
     copy.residency = PREFIX_PREDICTED;
     send(knowledge, sender, backend, copy);
+}
+
+void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
+                            uint32_t slot)
+{
+    ASSERT(slot < knowledge->slot_count);
+    prefix_mail_send(knowledge->mail, sender,
+                     &(struct prefix_letter){.verb = PREFIX_DROP,
+                                             .residency = PREFIX_PREDICTED,
+                                             .backend = slot,
+                                             .keys = &block,
+                                             .key_count = 1});
 }
 
 // An engine that evicts still has what is young: one that has nothing of several prompts in a row has

@@ -28,6 +28,9 @@ struct knowledge_options {
 struct knowledge *knowledge_create(const struct knowledge_options *options);
 void knowledge_destroy(struct knowledge **knowledge);
 
+// As it was created: slots are below it, whatever a configuration says since.
+uint32_t knowledge_backend_count_max(const struct knowledge *knowledge);
+
 const struct prefix_index *knowledge_index(const struct knowledge *knowledge);
 struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool);
 
@@ -41,6 +44,12 @@ void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct 
 // It will not have those behind the first `from` after all, unless it had them before.
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
                         const struct prefix_letter *letter);
+
+// The session of that block (route_session_block) has gone from the slot to another backend.  Ages of
+// different backends cannot be compared, so a session that was left in two slots would be found in the
+// idler one.
+void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
+                            uint32_t slot);
 
 // The engine said how much of a prompt it had cached, and we had believed something.
 struct knowledge_truth {

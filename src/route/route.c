@@ -117,6 +117,12 @@ static const struct fleet_group *group_of(const struct fleet_view *view,
     return request->model.size > 0 ? fleet_view_find(view, request->model) : &view->pools[0];
 }
 
+// A view may be of another age than the policies: pools that are new to us go by the first one's.
+static uint32_t pool_of(const struct route *route, const struct fleet_group *group)
+{
+    return group->pool < route->pool_count ? group->pool : 0;
+}
+
 // What the engines of the group say, or else what the operator says.
 static uint32_t token_block(const struct route *route, const struct fleet_view *view,
                             const struct fleet_group *group)
@@ -180,7 +186,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
         .block_tokens = 1,
     };
     const struct fleet_group *group = group_of(view, out);
-    if (group == NULL || !route->policies[group->pool]->reads_prompt) {
+    if (group == NULL || !route->policies[pool_of(route, group)]->reads_prompt) {
         return;
     }
     if (prompt->form == PROMPT_NOTHING) {
@@ -281,6 +287,7 @@ static void describe(struct route *route, const struct question *question, uint3
         .matched_blocks = target->matched_blocks,
         .matched_tokens = target->matched_tokens,
         .running_requests = target->running_requests,
+        .session_slot = survey->session_slot,
         .queued_tokens = target->queued_tokens,
         .cost = question->policy->reads_prompt ? survey->costs[chosen] : NAN,
     };
@@ -301,12 +308,12 @@ static bool begin(struct route *route, const struct fleet_view *view,
     if (group == NULL) {
         return false;
     }
-    ASSERT(group->pool < route->pool_count);
-    const struct policy *policy = route->policies[group->pool];
+    uint32_t pool = pool_of(route, group);
+    const struct policy *policy = route->policies[pool];
     *out = (struct question){
         .group = group,
         .policy = policy,
-        .state = route->states[group->pool],
+        .state = route->states[pool],
         .task = {.knowledge = route->knowledge,
                  .sender = route->sender,
                  .view = view,

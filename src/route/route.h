@@ -69,6 +69,7 @@ struct route_decision {
     uint32_t confirmed_tokens; // of the matched ones, those that the engine has shown to have
     uint32_t age;              // of the matched ones (prefix_index.h)
     uint32_t running_requests;
+    uint32_t session_slot; // where its session was before; UINT32_MAX: nowhere
     uint64_t queued_tokens;
     float wait_ms;    // predicted, before its own prompt is begun
     float prefill_ms; // predicted, for its own prompt
@@ -82,7 +83,7 @@ struct route_choice {
 };
 
 struct route_options {
-    const struct policy *const *policies; // one for each pool
+    const struct policy *const *policies; // one for each pool; further pools go by the first
     uint32_t pool_count;
     uint32_t target_count_max;
     struct policy_knobs knobs;

@@ -113,3 +113,21 @@ TEST(what_cannot_be_explained_has_a_reason)
     CHECK(!explain_write(&options, &(struct explain_request){0}, &json, &problem));
     CHECK_EQ(problem, HTTP_PROBLEM_OVERLOADED);
 }
+
+TEST(a_limit_of_backends_that_was_lowered_since_the_start_does_not_bound_an_explanation)
+{
+    enum http_problem problem;
+    set_up("policy: prefix_cost\nprefix: {block_size: 64}\n");
+    CHECK(rig_replan(&rig, "policy: prefix_cost\nprefix: {block_size: 64}\n"
+                           "limits: {connections: 64, requests: 64, backends: 3}\n"));
+    // One more, as somebody added it or a name resolved to it.
+    char url[rig_url_size];
+    struct fleet_spec spec = rig_spec(&rig, 0, url);
+    CHECK(fleet_add(rig.fleet, &spec) != NULL);
+    CHECK(rig_publish(&rig));
+    cJSON *why = explain(chat, &problem);
+    CHECK(why != NULL);
+    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(why, "backends")), 4);
+    cJSON_Delete(why);
+    CHECK(rig_stop(&rig));
+}

@@ -2,9 +2,12 @@
 
 #include "proxy/trail.h"
 
+#include "fleet/traffic.h"
 #include "rig.h"
+#include "route/knowledge.h"
 #include "test.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +88,8 @@ static int matched_blocks(const char *body)
 
 #define CHAT(turns) "{\"model\":\"m\",\"stream\":true,\"messages\":[" turns "]}"
 #define FIRST CHAT(TURN("system", SYSTEM) "," TURN("user", "Fog in Bergen?"))
+// The same in one piece.
+#define WHOLE "{\"model\":\"m\",\"messages\":[" TURN("system", SYSTEM) "," TURN("user", "Fog?") "]}"
 #define SECOND                                                                                     \
     CHAT(TURN("system", SYSTEM) "," TURN("user", "Fog in Bergen?") "," TURN(                       \
         "assistant", ANSWER) "," TURN("user", "And in Oslo?"))
@@ -221,5 +226,365 @@ TEST(an_event_without_an_end_passes_in_spite_of_it)
     char head[1024];
     CHECK(peer_read_head(pair.client, head, sizeof(head)));
     CHECK_EQ(peer_drain(pair.client), size + 6);
+    CHECK(rig_stop(&rig));
+}
+
+// The body of an answer in chunks that a client has got, without its frames; SIZE_MAX when these are
+// wrong or do not come to their end.
+static size_t unframed(const char *framed, char *out)
+{
+    size_t total = 0;
+    for (;;) {
+        char *end = NULL;
+        size_t size = strtoul(framed, &end, 16);
+        if (end == framed || strncmp(end, "\r\n", 2) != 0 || strlen(end + 2) < size + 2 ||
+            strncmp(end + 2 + size, "\r\n", 2) != 0) {
+            return SIZE_MAX;
+        }
+        memcpy(out + total, end + 2, size);
+        total += size;
+        framed = end + 2 + size + 2;
+        if (size == 0) {
+            out[total] = '\0';
+            return *framed == '\0' ? total : SIZE_MAX;
+        }
+    }
+}
+
+// The backend's answer comes in two parts; the client gets a whole answer whose body is `body`.
+static bool passes_cut_at(const char *answer, size_t at, const char *body)
+{
+    static char text[8192];
+    static char data[8192];
+    struct peer *client = rig_connect(&rig);
+    bool ok = peer_send(client, post("connection: close\r\n", NOT_ASKED));
+    struct peer *backend = rig_accept(&rig, 0);
+    ok = ok && peer_expect(backend, post("", ASKED)) && peer_send_bytes(backend, answer, at) &&
+         rig_turn(&rig) && peer_send(backend, answer + at) &&
+         peer_read_rest(client, text, sizeof(text));
+    const char *framed = ok ? strstr(text, "\r\n\r\n") : NULL;
+    ok = framed != NULL && unframed(framed + 4, data) != SIZE_MAX && strcmp(data, body) == 0;
+    peer_close(client);
+    peer_close(backend);
+    return ok;
+}
+
+TEST(a_watched_stream_may_be_cut_anywhere_on_its_way)
+{
+    static const char events[] = EVENT("Yes.") ": alive\r\n\r\n" EVENT("No.") USAGE DONE;
+    static const char shown[] = EVENT("Yes.") ": alive\r\n\r\n" EVENT("No.") DONE;
+    char answer[4096];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL "ask_usage: true\n"}));
+    // Two chunks whose border is in the middle of the usage, then the last one.
+    enum { border = sizeof(EVENT("Yes.") ": alive\r\n\r\n" EVENT("No.")) + 30 };
+    snprintf(answer, sizeof(answer), STREAM_HEAD "%x\r\n%.*s\r\n%zx\r\n%s\r\n0\r\n\r\n", border,
+             border, events, sizeof(events) - 1 - border, events + border);
+    for (size_t at = 1; at < strlen(answer); at++) {
+        if (!passes_cut_at(answer, at, shown)) {
+            CHECK_EQ(at, 0); // says where
+        }
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_stream_to_http_1_0_and_one_without_chunks_pass_whole)
+{
+    static const char *const heads[] = {
+        STREAM_HEAD, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n" ID "\r\n"};
+    char text[4096];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));
+    for (int i = 0; i < 4; i++) {
+        bool is_chunked = i % 2 == 0;
+        bool is_old = i < 2;
+        if (is_chunked && !is_old) {
+            continue; // shown elsewhere
+        }
+        struct peer *client = rig_connect(&rig);
+        char request[1024];
+        snprintf(request, sizeof(request),
+                 "POST /v1/chat/completions HTTP/1.%d\r\nhost: h\r\ncontent-length: %zu\r\n\r\n%s",
+                 is_old ? 0 : 1, strlen(NOT_ASKED), NOT_ASKED);
+        CHECK(peer_send(client, request));
+        struct peer *backend = rig_accept(&rig, 0);
+        CHECK(peer_read_head(backend, text, sizeof(text)));
+        CHECK(peer_expect(backend, NOT_ASKED));
+        CHECK(peer_send(backend, heads[i % 2]));
+        CHECK(peer_send(backend,
+                        is_chunked ? chunk(EVENT("Yes.") "data: ") : EVENT("Yes.") "data: "));
+        CHECK(rig_turn(&rig));
+        CHECK(peer_send(backend, is_chunked ? chunk("[DONE]\n") : "[DONE]\n")); // not ended
+        CHECK(!is_chunked || peer_send(backend, "0\r\n\r\n"));
+        peer_close(backend);
+        CHECK(peer_read_rest(client, text, sizeof(text)));
+        CHECK(strstr(text, "\r\n\r\n" EVENT("Yes.") "data: [DONE]\n") != NULL);
+        peer_close(client);
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(what_is_held_back_when_a_stream_breaks_is_left_out)
+{
+    struct rig_pair pair;
+    char text[4096];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));
+    CHECK(ask("", FIRST, &pair));
+    CHECK(peer_send(pair.backend, STREAM_HEAD));
+    CHECK(peer_send(pair.backend, chunk(EVENT("Yes.") "data: {\"choices\":[{\"half")));
+    CHECK(rig_turn(&rig));
+    peer_close(pair.backend);
+    CHECK(peer_read_rest(pair.client, text, sizeof(text)));
+    CHECK(strstr(text, "Yes.") != NULL);
+    CHECK(strstr(text, "half") == NULL);
+    CHECK(strstr(text, "\n\ndata: {\"error\"") != NULL);
+    CHECK(strstr(text, "\r\n0\r\n") == NULL);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_document_that_no_block_holds_passes_unread)
+{
+    enum { size = 3 << 20 };
+    static uint8_t body[size];
+    struct rig_pair pair;
+    char head[1024];
+    memset(body, ' ', size);
+    // Smaller than the document, and larger than the first blocks.
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL
+                                                "limits: {connections: 64, requests: 64, "
+                                                "backends: 8, body_size: 600k, "
+                                                "body_memory: 16m}\n"}));
+    CHECK(ask("", FIRST, &pair));
+    snprintf(head, sizeof(head),
+             "HTTP/1.1 200 OK\r\n" ID
+             "content-type: application/json\r\ncontent-length: %d\r\n\r\n",
+             size);
+    CHECK(peer_send(pair.backend, head));
+    CHECK(peer_expect(pair.client, head));
+    CHECK(rig_pump(&(struct rig_flow){.from = pair.backend,
+                                      .to = pair.client,
+                                      .bytes = body,
+                                      .size = size,
+                                      .expected = body,
+                                      .expected_size = size}));
+    close_both(&pair);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_chunked_request_is_asked_for_usage_in_its_one_chunk)
+{
+    char request[1024];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL "ask_usage: true\n"}));
+    struct peer *client = rig_connect(&rig);
+    static const char head[] =
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n" ID "transfer-encoding: chunked\r\n\r\n";
+    snprintf(request, sizeof(request), "%s5\r\n%.5s\r\n%zx\r\n%s\r\n0\r\nx-t: 1\r\n\r\n", head,
+             NOT_ASKED, strlen(NOT_ASKED) - 5, NOT_ASKED + 5);
+    CHECK(peer_send(client, request));
+    struct peer *backend = rig_accept(&rig, 0);
+    snprintf(request, sizeof(request), "%s%zx\r\n%s\r\n0\r\nx-t: 1\r\n\r\n", head, strlen(ASKED),
+             ASKED);
+    CHECK(peer_expect(backend, request));
+    CHECK(rig_stop(&rig));
+}
+
+TEST(usage_is_asked_for_again_over_a_fresh_connection_and_at_another_backend)
+{
+    CHECK(rig_start(
+        &rig, &(struct rig_options){.config = PREFIX_POOL "ask_usage: true\nretry: {backoff: 0}\n",
+                                    .backend_count = 2}));
+    struct peer *client = rig_connect(&rig);
+    uint32_t index;
+    CHECK(peer_send(client, post("", NOT_ASKED)));
+    struct peer *backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, post("", ASKED)));
+    CHECK(peer_send(backend, "HTTP/1.1 503 no\r\ncontent-length: 0\r\nretry-after: 0\r\n\r\n"));
+    backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, post("", ASKED)));
+    CHECK(peer_send(backend, RIG_OK));
+    CHECK(peer_expect(client, RIG_OK));
+    fleet_set_draining(rig.fleet, rig.backends[1 - index].backend, true);
+    CHECK(rig_publish(&rig));
+    // Over the kept connection, which breaks before it says a word.
+    struct peer *second = rig_connect(&rig);
+    CHECK(peer_send(second, post("", NOT_ASKED)));
+    CHECK(peer_expect(backend, post("", ASKED)));
+    peer_reset(backend);
+    backend = rig_accept(&rig, index);
+    CHECK(peer_expect(backend, post("", ASKED)));
+    CHECK(peer_send(backend, STREAM_HEAD));
+    CHECK(peer_send(backend, chunk(EVENT("Yes.") USAGE DONE)));
+    CHECK(peer_send(backend, "0\r\n\r\n"));
+    CHECK(peer_expect(second, STREAM_HEAD));
+    CHECK(peer_expect(second, chunk(EVENT("Yes.") DONE)));
+    CHECK(peer_expect(second, "0\r\n\r\n"));
+    CHECK(rig_stop(&rig));
+}
+
+static bool has_no_load(void)
+{
+    for (uint32_t i = 0; i < rig.backend_count; i++) {
+        const struct load *load = &rig.backends[i].backend->load;
+        if (atomic_load(&load->requests) != 0 || atomic_load(&load->sequences) != 0 ||
+            atomic_load(&load->queued_tokens) != 0 || atomic_load(&load->context_tokens) != 0) {
+            test_fail(__FILE__, __LINE__, "backend %u: %d requests, %d sequences", i,
+                      atomic_load(&load->requests), atomic_load(&load->sequences));
+            return false;
+        }
+    }
+    return true;
+}
+
+#define JSON_HEAD "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 26\r\n\r\n"
+#define JSON_BODY "{\"choices\":[{\"index\":0}]}\n"
+
+enum end {
+    END_NOT,      // the answer is whole
+    END_BACKEND,  // the backend closes
+    END_RESET,    // the backend resets
+    END_CLIENT,   // the client closes
+    END_DEADLINE, // nobody says anything more
+};
+
+static const struct outcome {
+    const char *answer;
+    enum end end;
+    bool is_retried;
+} outcomes[] = {
+    {STREAM_HEAD "5\r\nda", END_BACKEND, false},
+    {STREAM_HEAD "8\r\ndata: {}\r\n", END_CLIENT, false},
+    {STREAM_HEAD "8\r\ndata: {}\r\n", END_DEADLINE, false},
+    {STREAM_HEAD "8\r\ndata: {}\r\nxyz", END_BACKEND, false},
+    {STREAM_HEAD "8\r\ndata: {}\r\n0\r\n\r\n", END_NOT, false},
+    {STREAM_HEAD "31\r\n" EVENT("!") "\r\n", END_CLIENT, false},
+    {STREAM_HEAD "31\r\n" EVENT("!") "\r\n", END_RESET, false},
+    {STREAM_HEAD "31\r\n" EVENT("!") "\r\n0\r\n\r\n", END_NOT, false},
+    {STREAM_HEAD, END_CLIENT, false},
+    {"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" EVENT("!"), END_BACKEND, false},
+    {"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9\r\n\r\ndata: 1\n\n",
+     END_NOT, false},
+    {"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-type: text/event-stream\r\n\r\n\x1f",
+     END_BACKEND, false},
+    {JSON_HEAD JSON_BODY, END_NOT, false},
+    {JSON_HEAD "{", END_BACKEND, false},
+    {JSON_HEAD "{", END_CLIENT, false},
+    {JSON_HEAD "{", END_DEADLINE, false},
+    {"HTTP/1.1 204 No Content\r\n\r\n", END_NOT, false},
+    {"HTTP/1.1 100 Continue\r\n\r\n" JSON_HEAD JSON_BODY, END_NOT, false},
+    {"HTTP/1.1 500 no\r\ncontent-length: 0\r\n\r\n", END_NOT, false},
+    {"HTTP/1.1 400 no\r\ncontent-length: 1\r\n\r\n", END_BACKEND, false},
+    {"HTTP/1.1 429 no\r\ncontent-length: 0\r\nretry-after: 0\r\n\r\n", END_NOT, true},
+    {"SSH-2.0-OpenSSH\r\n", END_NOT, false},
+    {"", END_RESET, true},
+    {"", END_CLIENT, false},
+    {"", END_DEADLINE, false},
+    {"HTTP/1.1 2", END_DEADLINE, false},
+    {"HTTP/1.1 2", END_RESET, true},
+};
+
+static bool comes_to_its_end(const struct outcome *outcome, const char *body)
+{
+    uint32_t index;
+    struct peer *client = rig_connect(&rig);
+    bool ok = peer_send(client, post("x-session-id: s\r\n", body));
+    struct peer *backend = rig_accept_any(&rig, &index);
+    ok = ok && peer_expect(backend, post("x-session-id: s\r\n", body)) &&
+         peer_send(backend, outcome->answer) && rig_turn(&rig);
+    if (outcome->end == END_BACKEND) {
+        peer_close(backend);
+    } else if (outcome->end == END_RESET) {
+        peer_reset(backend);
+    } else if (outcome->end == END_CLIENT) {
+        peer_close(client);
+    }
+    if (outcome->is_retried) {
+        struct peer *other = rig_accept_any(&rig, &index);
+        ok = ok && peer_expect(other, post("x-session-id: s\r\n", body)) &&
+             peer_send(other, RIG_OK) && peer_expect(client, RIG_OK);
+        peer_close(other);
+    }
+    // Deadlines included.
+    ok = ok && rig_becomes_idle(&rig) && has_no_load();
+    peer_close(client);
+    peer_close(backend);
+    return ok && rig_has_connections(&rig, 0);
+}
+
+TEST(however_an_attempt_ends_it_leaves_no_load)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){
+                              .config = "policy: warm\nretry: {backoff: 0}\n"
+                                        "health: {eject_failures: 0}\nprefix: {block_size: 64}\n"
+                                        "timeouts: {first_byte: 200ms, between_chunks: 200ms}\n",
+                              .backend_count = 2}));
+    for (size_t i = 0; i < 2 * ARRAY_COUNT(outcomes); i++) {
+        if (!comes_to_its_end(&outcomes[i / 2], i % 2 == 0 ? SECOND : WHOLE)) {
+            CHECK_EQ(i, -1); // says which
+        }
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_connection_that_is_refused_leaves_no_load)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\nretry: {backoff: 0}\n",
+                                                .backend_count = 2,
+                                                .refusing = 3}));
+    for (int i = 0; i < 8; i++) {
+        struct peer *client = rig_connect(&rig);
+        CHECK(peer_send(client, post("", i % 2 == 0 ? FIRST : WHOLE)));
+        CHECK(peer_expect_problem(client, 503, "backend_unreachable"));
+        peer_close(client);
+    }
+    CHECK(rig_becomes_idle(&rig));
+    CHECK(has_no_load());
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_stream_that_cannot_be_read_does_not_count_as_a_prompt_that_waits)
+{
+    struct rig_pair pair;
+    char head[1024];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));
+    const struct load *load = &rig.backends[0].backend->load;
+    CHECK(ask("", FIRST, &pair));
+    CHECK(atomic_load(&load->queued_tokens) > 0);
+    CHECK(peer_send(pair.backend, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                                  "content-encoding: br\r\n\r\n?"));
+    CHECK(peer_read_head(pair.client, head, sizeof(head)));
+    CHECK_EQ(atomic_load(&load->queued_tokens), 0);
+    CHECK_EQ(atomic_load(&load->sequences), 1);
+    CHECK_EQ(atomic_load(&load->prefill_samples), 0);
+    close_both(&pair);
+    CHECK(rig_becomes_idle(&rig));
+    CHECK(has_no_load());
+    CHECK(rig_stop(&rig));
+}
+
+TEST(the_time_of_an_answer_in_one_piece_is_not_taken_for_none)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));
+    const struct load *load = &rig.backends[0].backend->load;
+    struct traffic_view view;
+    for (int i = 0; i < 20; i++) {
+        static const char body[] = "{\"choices\":[{\"index\":0}],\"usage\":{\"prompt_tokens\":100,"
+                                   "\"completion_tokens\":50}}";
+        struct rig_pair pair;
+        char answer[512];
+        CHECK(ask("", WHOLE, &pair));
+        while (atomic_load(&load->sequences) == 0) { // until its prompt is taken to be done,
+            CHECK(rig_turn(&rig));
+        }
+        poll(NULL, 0, 5); // and for five milliseconds more, which are what is measured
+        snprintf(answer, sizeof(answer),
+                 "HTTP/1.1 200 OK\r\n" ID
+                 "content-type: application/json\r\ncontent-length: %zu\r\n\r\n%s",
+                 sizeof(body) - 1, body);
+        CHECK(peer_send(pair.backend, answer));
+        CHECK(peer_expect(pair.client, answer));
+        close_both(&pair);
+    }
+    traffic_read(knowledge_traffic(proxy_knowledge(rig.proxy), 0), 1, &view);
+    CHECK_EQ(view.completion_count, 20);
+    CHECK(view.output_tokens == 50);
+    CHECK(view.decode_ms >= 3); // the loop's clock is as old as its turn
     CHECK(rig_stop(&rig));
 }

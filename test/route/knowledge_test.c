@@ -75,6 +75,20 @@ TEST(whoever_takes_a_slot_over_starts_with_nothing)
     tear_down();
 }
 
+TEST(misses_of_one_life_do_not_count_against_the_next)
+{
+    set_up();
+    struct knowledge_truth miss = {.believed_tokens = 1000, .slack_tokens = 10, .age = 100000};
+    knowledge_learn(knowledge, 0, &backend, &miss);
+    knowledge_learn(knowledge, 0, &backend, &miss);
+    backend_lost(&backend);
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+    store(8, PREFIX_CONFIRMED);
+    knowledge_learn(knowledge, 0, &backend, &miss);
+    CHECK_EQ(matched(), 8);
+    tear_down();
+}
+
 TEST(what_was_predicted_can_be_withdrawn_and_what_was_shown_stays)
 {
     set_up();

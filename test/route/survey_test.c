@@ -134,6 +134,22 @@ TEST(a_session_is_found_where_it_was_last)
     tear_down();
 }
 
+TEST(a_session_that_moved_is_not_found_where_it_was_however_idle_that_is)
+{
+    set_up(3);
+    uint64_t block = route_session_block(77);
+    hold(backends[0], &block, 1);
+    hold(backends[2], &block, 1);
+    knowledge_move_session(knowledge, 0, block, backends[0]->slot);
+    hold(backends[2], keys, 4); // the new one works, the old one does not
+    struct route_request of_session = request;
+    of_session.session_key = 77;
+    take(&of_session, false);
+    CHECK(target_of(backends[2])->has_session);
+    CHECK(!target_of(backends[0])->has_session);
+    tear_down();
+}
+
 TEST(of_a_large_fleet_all_holders_and_some_others_are_seen)
 {
     set_up(fleet_size_max);
