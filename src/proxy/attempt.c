@@ -168,9 +168,6 @@ const struct step *attempt_failed(struct exchange *x, enum failure failure)
 {
     ASSERT(x->backend != NULL && !x->has_begun);
 
-    if (failure == FAILURE_CONNECT) {
-        backend_lost(x->backend);
-    }
     if (failures[failure].is_fault) {
         log_debug("backend %s: %s", x->backend->url, http_problem_code(failures[failure].problem));
         attempt_judge(x, BACKEND_FAULT);
@@ -274,6 +271,16 @@ static void write_head(struct exchange *x)
     x->sending.end = (uint32_t)out.size;
 }
 
+// Only a port where nobody listens says that the process is gone, and what it held with it; a network
+// or a certificate that fails says nothing of its cache.
+static const struct step *connect_failed(struct exchange *x, int error)
+{
+    if (error == ECONNREFUSED) {
+        backend_lost(x->backend);
+    }
+    return attempt_failed(x, FAILURE_CONNECT);
+}
+
 const struct step *connect_run(struct exchange *x)
 {
     struct worker *worker = x->worker;
@@ -286,7 +293,7 @@ const struct step *connect_run(struct exchange *x)
             return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no connection is free"));
         }
         if (status != STATUS_OK) {
-            return attempt_failed(x, FAILURE_CONNECT);
+            return connect_failed(x, errno);
         }
         x->upstream->exchange = x;
         if (!x->upstream->connected) {
@@ -298,9 +305,10 @@ const struct step *connect_run(struct exchange *x)
         return NULL;
     }
     if (status != STATUS_OK) {
+        int error = x->upstream->connected ? 0 : errno;
         log_debug("backend %s: cannot connect: %s", x->backend->url,
                   transport_why(&x->upstream->transport));
-        return attempt_failed(x, FAILURE_CONNECT);
+        return connect_failed(x, error);
     }
     if (x->sending.bytes == NULL && !buffer_take(worker, &x->sending)) {
         attempt_end(x, false);

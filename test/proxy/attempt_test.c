@@ -53,6 +53,38 @@ TEST(a_refused_connection_costs_no_retry)
     CHECK(rig_stop(&rig));
 }
 
+static unsigned lives(uint32_t index)
+{
+    return atomic_load(&rig.backends[index].backend->shared.lives);
+}
+
+TEST(whoever_refuses_has_lost_its_cache_and_whoever_fails_to_shake_hands_has_not)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.config = NO_RETRIES, .refusing = 1}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    CHECK(peer_expect_problem(client, 503, "backend_unreachable"));
+    CHECK_EQ(lives(0), 1);
+    CHECK(rig_stop(&rig));
+
+    CHECK(rig_start(&rig,
+                    &(struct rig_options){.config = NO_RETRIES "\nbackend_tls: {verify: false}"}));
+    char url[rig_url_size];
+    struct fleet_spec spec = rig_spec(&rig, 0, url);
+    spec.tls = true;
+    fleet_remove(rig.fleet, rig.backends[0].backend);
+    rig.backends[0].backend = fleet_add(rig.fleet, &spec);
+    CHECK(rig_publish(&rig));
+    client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_send(backend, "this is no TLS, whatever it is"));
+    CHECK(peer_expect_problem(client, 503, "backend_unreachable"));
+    CHECK_EQ(faults(0), 1);
+    CHECK_EQ(lives(0), 0);
+    CHECK(rig_stop(&rig));
+}
+
 TEST(when_all_refuse_nobody_could_be_reached)
 {
     CHECK(rig_start(&rig, &(struct rig_options){.backend_count = 3, .refusing = 7}));
