@@ -68,9 +68,10 @@ void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_
 
 void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t prompt_tokens)
 {
-    // Of a short prompt the template's own tokens would be most of it; and nothing that is text has
-    // tokens of hundreds of bytes, but images do.
-    if (prompt_tokens < 16 || text_size == 0 || text_size / prompt_tokens >= 64) {
+    // Of a short prompt the template's own tokens would be most of it; nothing that is text has tokens
+    // of hundreds of bytes; and where there are more tokens than bytes most of them are of an image,
+    // of which we saw the name.
+    if (prompt_tokens < 16 || text_size < prompt_tokens || text_size / prompt_tokens >= 64) {
         return;
     }
     uint64_t turn = ADD(&traffic->text_count, 1);

@@ -171,6 +171,8 @@ TEST(text_is_four_bytes_a_token_until_the_engine_counts)
         traffic_learn_text(&traffic, 0, 10000);
         traffic_learn_text(&traffic, 30000, 0);
         traffic_learn_text(&traffic, 1 << 30, 300); // an image
+        traffic_learn_text(&traffic, 100, 3000);    // an image behind a short address
+        traffic_learn_text(&traffic, 100, UINT64_MAX);
     }
     CHECK_EQ(traffic_tokens_of(&traffic, 6000), 2000);
 }
