@@ -119,18 +119,20 @@ static void make_answer(struct connection *c, enum status status)
     } else if (!slice_is(http_head_path(&c->head), "/health") && !token_is_good(c)) {
         refuse(&out, HTTP_PROBLEM_UNAUTHORIZED, "");
     } else {
+        size_t here = c->in_size - c->head.size;
+        size_t wanted = c->head.content_length;
         struct admin_request request = {
             .method = http_head_method(&c->head),
             .path = http_head_path(&c->head),
             .target = http_head_target(&c->head),
-            .body = slice_of(c->in + c->head.size, c->head.content_length),
+            .body = slice_of(c->in + c->head.size, here < wanted ? here : wanted),
         };
         admin_api_answer(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
     }
     c->out_size = out.size;
 }
 
-// OK: the request is whole.
+// OK: the request is whole, or there is no need to read the rest.
 static enum status scan(struct connection *c)
 {
     if (c->head.size == 0) {
@@ -141,6 +143,9 @@ static enum status scan(struct connection *c)
         if (c->head.framing == HTTP_CHUNKED) {
             c->head.why = "this API takes bodies with a content-length";
             return STATUS_MALFORMED;
+        }
+        if (!token_is_good(c)) {
+            return STATUS_OK; // a stranger's megabytes are not waited for
         }
     }
     if (c->head.content_length > request_size_max - c->head.size) {

@@ -174,6 +174,16 @@ TEST(without_the_token_nothing_else_answers)
     door_close(&door);
 }
 
+TEST(a_stranger_is_answered_before_the_body_that_he_announces)
+{
+    struct door door;
+    door_open(&door);
+    CHECK_EQ(ask(&door, "POST /explain HTTP/1.1\r\nhost: x\r\ncontent-length: 8000000\r\n\r\n{"),
+             401);
+    CHECK_EQ(ask(&door, "GET /health HTTP/1.1\r\nhost: x\r\ncontent-length: 8000000\r\n\r\n"), 200);
+    door_close(&door);
+}
+
 TEST(only_the_whole_token_is_the_token)
 {
     static const char *const wrong[] = {
