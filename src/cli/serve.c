@@ -135,10 +135,11 @@ static void warn_of_restart(const struct config *old, const struct config *new)
                 old->limits.body_size == new->limits.body_size &&
                 old->limits.body_memory == new->limits.body_memory &&
                 old->limits.connections == new->limits.connections &&
-                old->limits.backends == new->limits.backends;
+                old->limits.backends == new->limits.backends &&
+                old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl;
     if (!same) {
-        log_warn("listen, workers, admin.listen, dns.servers and limits of sizes and counts take "
-                 "effect at the next start");
+        log_warn("listen, workers, admin.listen, dns.servers, prefix.memory, prefix.ttl and limits "
+                 "of sizes and counts take effect at the next start");
     }
 }
 
