@@ -298,8 +298,3 @@ void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
     out->speed_is_learned = LOAD(&load->prefill_samples) > 0;
     read_report(load, now_ms, out);
 }
-
-float load_prefill_ms(float prefill_ms, float step_ms, uint64_t cached, uint64_t uncached)
-{
-    return prefill_curve_ms(prefill_ms, step_ms, (float)cached, (float)uncached);
-}

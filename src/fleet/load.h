@@ -120,7 +120,3 @@ void load_end(struct load *load, struct load_request *request);
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
 
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out);
-
-// The time to compute `uncached` tokens behind `cached` ones, in ms: linear, and longer the longer the
-// context is that each of them attends to.  The same curve for every model, scaled by prefill_ms.
-float load_prefill_ms(float prefill_ms, float step_ms, uint64_t cached, uint64_t uncached);

@@ -27,7 +27,6 @@ void traffic_init(struct traffic *traffic)
     atomic_init(&traffic->decode_ms, 0);
     atomic_init(&traffic->output_tokens, 0);
     atomic_init(&traffic->prefill_ms, 0);
-    atomic_init(&traffic->memory_ms, 0);
     atomic_init(&traffic->text_count, 0);
     atomic_init(&traffic->text_size, 0);
     atomic_init(&traffic->text_tokens, 0);
@@ -50,13 +49,12 @@ static void blend(_Atomic float *mean, float sample, uint64_t turn)
     STORE(mean, old + (sample - old) / size);
 }
 
-void traffic_routed(struct traffic *traffic, float prefill_ms, float memory_ms)
+void traffic_routed(struct traffic *traffic, float prefill_ms)
 {
     // Each request arrives before it is routed, so that arrivals count the samples well enough.
     uint64_t arrivals = LOAD(&traffic->arrival_count);
     uint64_t turn = arrivals > 0 ? arrivals - 1 : 0;
     blend(&traffic->prefill_ms, prefill_ms, turn);
-    blend(&traffic->memory_ms, memory_ms, turn);
 }
 
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens)
@@ -112,5 +110,4 @@ void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic
     out->decode_ms = has_completions ? LOAD(&traffic->decode_ms) : 0;
     out->output_tokens = has_completions ? LOAD(&traffic->output_tokens) : output_tokens_shipped;
     out->prefill_ms = LOAD(&traffic->prefill_ms);
-    out->memory_ms = LOAD(&traffic->memory_ms);
 }

@@ -23,7 +23,6 @@ struct traffic {
     atomic_uint_fast64_t text_count;
     _Atomic float text_size; // of prompts whose tokens the engine counted
     _Atomic float text_tokens;
-    _Atomic float memory_ms; // time the whole cache would be busy with one request
 };
 
 // Plain numbers for a decision.
@@ -32,13 +31,12 @@ struct traffic_view {
     float decode_ms;       // 0 before 20 completions
     float output_tokens;   // 200 before 20 completions
     float prefill_ms;
-    float memory_ms;
     uint64_t completion_count;
 };
 
 void traffic_init(struct traffic *traffic);
 void traffic_arrive(struct traffic *traffic, uint64_t now_us);
-void traffic_routed(struct traffic *traffic, float prefill_ms, float memory_ms);
+void traffic_routed(struct traffic *traffic, float prefill_ms);
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens);
 
 // The engine's own count of a prompt of `text_size` bytes.

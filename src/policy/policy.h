@@ -52,7 +52,6 @@ struct policy_traffic {
     float decode_ms;       // mean, from first token to last; 0: not known yet
     float output_tokens;   // mean
     float prefill_ms;      // mean of what the chosen targets were predicted to need
-    float memory_ms;       // mean time that a whole cache would be busy with one request
 };
 
 // Numbers that peers let their operators set; those of `warm` are measured, not set.

@@ -332,7 +332,6 @@ static bool begin(struct route *route, const struct fleet_view *view,
             .decode_ms = traffic.decode_ms,
             .output_tokens = traffic.output_tokens,
             .prefill_ms = traffic.prefill_ms,
-            .memory_ms = traffic.memory_ms,
         };
     }
     survey_match(&route->survey, &out->task);
@@ -363,19 +362,11 @@ static void note_traffic(struct route *route, const struct question *question,
                          const struct route_choice *choice)
 {
     struct traffic *traffic = knowledge_traffic(route->knowledge, question->group->pool);
-    const struct route_decision *decision = &choice->decision;
-    uint64_t cache_tokens =
-        atomic_load_explicit(&choice->backend->load.cache_tokens, memory_order_relaxed);
-    float uncached = (float)(decision->prompt_tokens - decision->matched_tokens);
-    float memory_ms = cache_tokens == 0 ? 0
-                                        : (uncached + question->traffic.output_tokens) *
-                                              (question->traffic.decode_ms + decision->prefill_ms) /
-                                              (float)cache_tokens;
 
     if (question->task.tried->count == 0) {
         traffic_arrive(traffic, question->task.now_us);
     }
-    traffic_routed(traffic, decision->prefill_ms, memory_ms);
+    traffic_routed(traffic, choice->decision.prefill_ms);
 }
 
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,

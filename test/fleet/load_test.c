@@ -2,6 +2,7 @@
 
 #include "fleet/load.h"
 
+#include "base/prefill_curve.h"
 #include "base/rng.h"
 #include "sys/thread.h"
 #include "test.h"
@@ -203,7 +204,7 @@ static void show_prefill(struct load *load, float token_ms, uint32_t cached, uin
     struct load_request request = {.prompt_tokens = cached + uncached, .uncached_tokens = uncached};
     float step_ms = read_at(load, 1).step_ms;
     load_begin(load, &request, 1000000);
-    float ms = load_prefill_ms(token_ms, step_ms, cached, uncached) * noise;
+    float ms = prefill_curve_ms(token_ms, step_ms, (float)cached, (float)uncached) * noise;
     load_first_token(load, &request, 1000000 + (uint64_t)(ms * 1000));
     load_end(load, &request);
 }
@@ -484,8 +485,9 @@ TEST(the_curve_is_within_a_quarter_of_what_was_measured)
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         const struct row *row = &rows[i];
-        float ms = load_prefill_ms(row->token_ms, row->step_ms, row->cached, row->uncached);
+        float ms =
+            prefill_curve_ms(row->token_ms, row->step_ms, (float)row->cached, (float)row->uncached);
         CHECK(is_near(ms, row->ms, 25));
     }
-    CHECK(load_prefill_ms(1, 5, 100, 0) == 0);
+    CHECK(prefill_curve_ms(1, 5, 100, 0) == 0);
 }

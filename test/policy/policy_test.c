@@ -160,7 +160,6 @@ static void scene_randomise(struct scene *scene, uint32_t count_max, struct rng 
             .decode_ms = (float)ONE_OF(rng, 0, 1, 20000),
             .output_tokens = (float)ONE_OF(rng, 0, 1, 300),
             .prefill_ms = (float)ONE_OF(rng, 0, 1, 900),
-            .memory_ms = (float)ONE_OF(rng, 0, 1, 50),
         };
     }
 }

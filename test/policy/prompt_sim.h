@@ -249,7 +249,6 @@ static inline uint32_t sim_route(struct sim *sim, const struct policy_target *ta
         .decode_ms = view.decode_ms,
         .output_tokens = view.output_tokens,
         .prefill_ms = view.prefill_ms,
-        .memory_ms = view.memory_ms,
     };
     struct policy_input in = {
         .targets = targets,
@@ -277,8 +276,8 @@ static inline struct sim_flight *sim_serve(struct sim *sim, uint32_t e, uint32_t
     double token_ms = (double)PREFILL_SHIPPED_TOKEN_MS * engine->slowness;
     double step_ms = (double)PREFILL_SHIPPED_STEP_MS * engine->slowness;
     double decode_ms = (double)view.context_tokens * token_ms / 1000;
-    double work_ms =
-        (double)load_prefill_ms((float)token_ms, (float)step_ms, cached, prompt - cached);
+    double work_ms = (double)prefill_curve_ms((float)token_ms, (float)step_ms, (float)cached,
+                                              (float)(prompt - cached));
     double start_ms = engine->free_ms > now_ms ? engine->free_ms : now_ms;
     engine->free_ms = start_ms + work_ms + decode_ms;
     for (uint32_t i = 0; i < sim->flight_count; i++) {
@@ -297,8 +296,8 @@ static inline struct sim_flight *sim_serve(struct sim *sim, uint32_t e, uint32_t
         .output = sim->plan->output,
     };
     load_begin(&engine->load, &flight->request, (uint64_t)(now_ms * 1000));
-    traffic_routed(&sim->traffic,
-                   load_prefill_ms(view.prefill_ms, view.step_ms, cached, prompt - cached), 0);
+    traffic_routed(&sim->traffic, prefill_curve_ms(view.prefill_ms, view.step_ms, (float)cached,
+                                                   (float)(prompt - cached)));
     engine->work_ms += work_ms;
     engine->requests++;
     return flight;
