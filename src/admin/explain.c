@@ -36,12 +36,13 @@ static struct route *make_route(const struct config *config, const struct proxy 
     });
 }
 
-static void add_cost(struct text *json, double cost)
+// JSON has no word for what is not a number, or has no end.
+static void add_number(struct text *json, double number)
 {
-    if (isnan(cost)) {
-        text_add_str(json, "null");
+    if (isfinite(number)) {
+        text_add_format(json, "%.6g", number);
     } else {
-        text_add_format(json, "%.6g", cost);
+        text_add_str(json, "null");
     }
 }
 
@@ -51,19 +52,21 @@ static void add_target(const struct route_explanation *why, uint32_t i, struct t
 
     text_add_str(json, "{\"url\":");
     text_add_json(json, slice_str(why->backends[i]->url));
-    text_add_format(
-        json,
-        ",\"chosen\":%s,\"matched_blocks\":%u,\"matched_tokens\":%u,"
-        "\"queued_tokens\":%lu,\"running_requests\":%u,\"decoding\":%u,"
-        "\"context_tokens\":%lu,\"foreign_requests\":%.1f,\"has_session\":%s,"
-        "\"cache_tokens\":%lu,\"prefill_ms_per_token\":%.5g,\"step_ms\":%.4g,"
-        "\"predicted_ms\":%.2f,\"cost\":",
-        i == why->chosen ? "true" : "false", target->matched_blocks, target->matched_tokens,
-        (unsigned long)target->queued_tokens, target->running_requests, target->decoding,
-        (unsigned long)target->context_tokens, (double)target->foreign_requests,
-        target->has_session ? "true" : "false", (unsigned long)target->cache_tokens,
-        (double)target->prefill_ms, (double)target->step_ms, (double)why->predicted_ms[i]);
-    add_cost(json, why->costs[i]);
+    text_add_format(json,
+                    ",\"chosen\":%s,\"matched_blocks\":%u,\"matched_tokens\":%u,"
+                    "\"queued_tokens\":%lu,\"running_requests\":%u,\"decoding\":%u,"
+                    "\"context_tokens\":%lu,\"foreign_requests\":%.1f,\"has_session\":%s,"
+                    "\"cache_tokens\":%lu,\"prefill_ms_per_token\":%.5g,\"step_ms\":%.4g,"
+                    "\"predicted_ms\":",
+                    i == why->chosen ? "true" : "false", target->matched_blocks,
+                    target->matched_tokens, (unsigned long)target->queued_tokens,
+                    target->running_requests, target->decoding,
+                    (unsigned long)target->context_tokens, (double)target->foreign_requests,
+                    target->has_session ? "true" : "false", (unsigned long)target->cache_tokens,
+                    (double)target->prefill_ms, (double)target->step_ms);
+    add_number(json, (double)why->predicted_ms[i]);
+    text_add_str(json, ",\"cost\":");
+    add_number(json, why->costs[i]);
     text_add_str(json, "}");
 }
 

@@ -387,6 +387,9 @@ enum status worker_start(const struct worker_options *options, struct worker **o
         goto out;
     }
     take_news(worker);
+    if (worker->route == NULL) {
+        goto out;
+    }
     retry_budget_start(&worker->retry_budget,
                        &(struct retry_budget_rules){plan->config->retry.budget_percent,
                                                     plan->config->retry.budget_min},

@@ -253,6 +253,10 @@ static uint32_t pick(struct route *route, const struct question *question)
         .traffic = &question->traffic,
         .costs = route->survey.costs,
     };
+    // A policy that has no costs leaves them alone, and those of the last request are not its own.
+    for (uint32_t i = 0; question->task.reads_prompt && i < route->survey.count; i++) {
+        route->survey.costs[i] = NAN;
+    }
     return policy_pick(question->policy, question->state, &in, &route->rng);
 }
 

@@ -7,6 +7,8 @@
 #include "route/knowledge.h"
 #include "test.h"
 
+#include <math.h>
+
 static struct reclaim reclaim;
 static struct fleet *fleet;
 static struct route *route;
@@ -29,7 +31,7 @@ static void set_up(const struct policy *policy)
     static const char *const urls[] = {"http://a", "http://b", "http://c"};
     static const char *const models[] = {"m", "m", "n"};
     reclaim_init(&reclaim, 0);
-    fleet = fleet_create(&(struct fleet_limits){.backend_count_max = 8, .pool_count = 1}, &reclaim);
+    fleet = fleet_create(&(struct fleet_limits){.backend_count_max = 8, .pool_count = 2}, &reclaim);
     for (uint32_t i = 0; i < 3; i++) {
         backends[i] = fleet_add(
             fleet,
@@ -126,6 +128,40 @@ TEST(a_prompt_has_a_key_for_each_whole_block)
     CHECK(out.key_count >= 5);
     CHECK(out.prompt_tokens >= 80);
     CHECK_EQ(out.block_tokens, 16);
+    tear_down();
+}
+
+TEST(a_policy_that_has_no_costs_shows_none)
+{
+    struct route_choice choice;
+    set_up(&policy_aibrix_prefix);
+    struct route_request request = read_chat(long_chat, "");
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK(isnan(choice.decision.cost));
+    backend_end(choice.backend, false);
+    tear_down();
+}
+
+TEST(a_pool_that_is_newer_than_the_policies_goes_by_the_first)
+{
+    struct route_choice choice;
+    static const char *const model = "p";
+    set_up(&policy_prefix_cost);
+    struct backend *other = fleet_add(fleet, &(struct fleet_spec){.url = "http://d",
+                                                                  .host = "h",
+                                                                  .weight = 1,
+                                                                  .pool = 1,
+                                                                  .models = &model,
+                                                                  .model_count = 1});
+    fleet_set_pool_models(fleet, 1, &model, 1);
+    CHECK(other != NULL && fleet_publish(fleet));
+    struct route_request request = read_chat("{\"model\":\"p\",\"prompt\":\"x\"}", "");
+    CHECK(request.chain != NULL);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK(choice.backend == other);
+    CHECK_EQ(choice.decision.pool, 1);
+    CHECK(choice.decision.policy == &policy_prefix_cost);
+    backend_end(choice.backend, false);
     tear_down();
 }
 
