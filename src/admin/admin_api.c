@@ -13,6 +13,7 @@
 #include "fleet/fleet.h"
 #include "http/problem.h"
 #include "proxy/proxy.h"
+#include "route/knowledge.h"
 #include "sys/tcp.h"
 
 #include <cjson/cJSON.h>
@@ -52,6 +53,33 @@ static void document(const struct call *call, uint16_t status, struct slice json
     text_add(out, json);
 }
 
+// What the backend has to do and how fast it is; what was never learned or reported is null.
+static void add_load(const struct load *load, uint64_t now_ms, struct text *json)
+{
+    struct load_view view;
+    load_read(load, now_ms, &view);
+    text_add_format(
+        json,
+        "{\"queued_tokens\":%lu,\"decoding\":%u,\"context_tokens\":%lu,"
+        "\"foreign_requests\":%.1f,\"predicted_cached_tokens\":%lu,"
+        "\"reported_cached_tokens\":%lu",
+        (unsigned long)view.queued_tokens, view.sequences, (unsigned long)view.context_tokens,
+        (double)view.foreign_requests,
+        (unsigned long)atomic_load_explicit(&load->predicted_tokens, memory_order_relaxed),
+        (unsigned long)atomic_load_explicit(&load->cached_tokens, memory_order_relaxed));
+    if (view.speed_is_learned) {
+        text_add_format(json, ",\"prefill_ms_per_token\":%.5g,\"step_ms\":%.4g",
+                        (double)view.prefill_ms, (double)view.step_ms);
+    } else {
+        text_add_str(json, ",\"prefill_ms_per_token\":null,\"step_ms\":null");
+    }
+    if (view.cache_tokens > 0) {
+        text_add_format(json, ",\"cache_tokens\":%lu}", (unsigned long)view.cache_tokens);
+    } else {
+        text_add_str(json, ",\"cache_tokens\":null}");
+    }
+}
+
 static void add_backend(const struct call *call, const struct backend *backend, struct text *json)
 {
     const struct fleet *fleet = call->options->fleet;
@@ -82,7 +110,9 @@ static void add_backend(const struct call *call, const struct backend *backend, 
         text_add_str(json, i > 0 ? "," : "");
         text_add_json(json, slice_str(name));
     }
-    text_add_str(json, "]}");
+    text_add_str(json, "],\"load\":");
+    add_load(&backend->load, call->now_ms, json);
+    text_add_str(json, "}");
 }
 
 // Runs `write` into memory of its own and sends what came out.
@@ -121,12 +151,14 @@ static void write_list(const struct call *call, struct text *json)
 static void write_status(const struct call *call, struct text *json)
 {
     struct proxy_totals totals = {0};
+    struct knowledge_status known = {0};
     const struct backend *backend;
     uint32_t backends = 0;
     uint32_t usable = 0;
 
     if (*call->options->proxy != NULL) {
         proxy_totals(*call->options->proxy, &totals);
+        knowledge_status(proxy_knowledge(*call->options->proxy), &known);
     }
     while ((backend = fleet_at(call->options->fleet, backends)) != NULL) {
         usable += backend_tier(backend, call->now_ms) != BACKEND_DOWN;
@@ -135,12 +167,16 @@ static void write_status(const struct call *call, struct text *json)
     text_add_format(json,
                     "{\"version\":\"%s\",\"uptime_s\":%lu,\"in_flight\":%u,\"connections\":%u,"
                     "\"requests\":%lu,\"retries\":%lu,\"problems\":%lu,\"body_memory\":%lu,"
-                    "\"buffers\":%lu,\"backends\":%u,\"usable_backends\":%u}",
+                    "\"buffers\":%lu,\"backends\":%u,\"usable_backends\":%u,"
+                    "\"prefix\":{\"memory\":%lu,\"runs\":%lu,\"evictions\":%lu,"
+                    "\"expiries\":%lu,\"letters_lost\":%lu}}",
                     WARMPATH_VERSION, (unsigned long)(call->uptime_ms / 1000), totals.in_flight,
                     totals.connection_count, (unsigned long)totals.request_count,
                     (unsigned long)totals.retry_count, (unsigned long)totals.problem_count,
                     (unsigned long)totals.body_memory, (unsigned long)totals.buffers_in_use,
-                    backends, usable);
+                    backends, usable, (unsigned long)known.index.memory,
+                    (unsigned long)known.index.run_count, (unsigned long)known.index.evictions,
+                    (unsigned long)known.index.expiries, (unsigned long)known.letters_lost);
 }
 
 static void write_ok(const struct call *call, struct text *json)

@@ -130,7 +130,10 @@ TEST(status_is_the_router_at_a_glance)
     for (size_t i = 0; i < ARRAY_COUNT(zeros); i++) {
         CHECK_EQ(number_at(answer.json, zeros[i]), 0);
     }
-    CHECK_EQ(cJSON_GetArraySize(answer.json), 4 + (int)ARRAY_COUNT(zeros));
+    const cJSON *prefix = cJSON_GetObjectItem(answer.json, "prefix");
+    CHECK_EQ(cJSON_GetArraySize(prefix), 5);
+    CHECK_EQ(number_at(prefix, "letters_lost"), 0);
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 5 + (int)ARRAY_COUNT(zeros));
     backend_set_probe(fleet_at(scene.fleet, 1), BACKEND_PROBE_DOWN, loop_now_ms(scene.loop));
     CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
     CHECK_EQ(number_at(answer.json, "usable_backends"), 1);
@@ -146,6 +149,9 @@ TEST(backends_are_listed_with_all_that_is_known)
     struct backend_rules rules = {0};
     CHECK(backend_begin(second, 0, false, &on_trial));
     backend_judge(second, BACKEND_FAULT, false, 0, &rules);
+    struct load_request request = {.prompt_tokens = 500, .uncached_tokens = 300};
+    load_begin(&second->load, &request, 0);
+    atomic_store(&second->load.cache_tokens, 50000);
     CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
     const cJSON *list = cJSON_GetObjectItem(answer.json, "backends");
     CHECK_EQ(cJSON_GetArraySize(list), 2);
@@ -162,7 +168,12 @@ TEST(backends_are_listed_with_all_that_is_known)
     const cJSON *models = cJSON_GetObjectItem(item, "models");
     CHECK_EQ(cJSON_GetArraySize(models), 2);
     CHECK_STR(cJSON_GetStringValue(cJSON_GetArrayItem(models, 1)), "n\"");
-    CHECK_EQ(cJSON_GetArraySize(item), 10);
+    const cJSON *load = cJSON_GetObjectItem(item, "load");
+    CHECK_EQ(number_at(load, "queued_tokens"), 300);
+    CHECK_EQ(number_at(load, "cache_tokens"), 50000);
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(load, "step_ms")));
+    CHECK_EQ(cJSON_GetArraySize(load), 9);
+    CHECK_EQ(cJSON_GetArraySize(item), 11);
     item = cJSON_GetArrayItem(list, 0);
     CHECK_STR(text_at(item, "address"), "10.0.0.1:8000");
     CHECK_STR(text_at(item, "pool"), "main");
@@ -170,7 +181,7 @@ TEST(backends_are_listed_with_all_that_is_known)
 
     CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200); // alone it looks the same
     CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
-    CHECK_EQ(cJSON_GetArraySize(answer.json), 10);
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 11);
     backend_end(second, on_trial);
     close_all(&scene);
 }
@@ -586,9 +597,9 @@ TEST(a_list_that_does_not_fit_is_an_error_and_not_half_a_list)
 {
     struct scene scene;
     scene_open(&scene, two);
-    CHECK_EQ(call_with(&scene, "GET", "/backends", "", 500), 500);
+    CHECK_EQ(call_with(&scene, "GET", "/backends", "", 900), 500);
     CHECK_STR(answer.message, "The router could not finish this request: the list is too long for "
                               "one answer");
-    CHECK_EQ(call_with(&scene, "GET", path_of(&scene, 0, ""), "", 500), 200);
+    CHECK_EQ(call_with(&scene, "GET", path_of(&scene, 0, ""), "", 900), 200);
     close_all(&scene);
 }
