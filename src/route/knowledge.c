@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { misses_in_a_row = 3 };
+enum { misses_in_a_row = 3, young_misses_in_a_row = 2 };
 
 struct slot {
     atomic_uint_fast64_t owner; // the backend's id and life; 0: nobody yet
@@ -179,7 +179,8 @@ void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64
 }
 
 // An engine that evicts still has what is young: one that has nothing of several prompts in a row has
-// nothing at all.
+// nothing at all.  One alone proves nothing, however young: a request may ask not to be read from
+// the cache.
 static bool is_emptied(struct slot *slot, enum capacity_verdict verdict)
 {
     if (verdict == CAPACITY_HELD) {
@@ -187,7 +188,7 @@ static bool is_emptied(struct slot *slot, enum capacity_verdict verdict)
         return false;
     }
     unsigned before = atomic_fetch_add_explicit(&slot->misses, 1, memory_order_relaxed);
-    if (verdict != CAPACITY_EMPTIED && before + 1 < misses_in_a_row) {
+    if (before + 1 < (verdict == CAPACITY_EMPTIED ? young_misses_in_a_row : misses_in_a_row)) {
         return false;
     }
     atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);

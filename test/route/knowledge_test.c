@@ -112,17 +112,17 @@ TEST(a_process_that_is_gone_holds_nothing)
     tear_down();
 }
 
-TEST(an_engine_that_has_nothing_of_what_it_should_have_was_emptied)
+TEST(an_engine_that_has_nothing_of_two_young_prompts_was_emptied)
 {
     set_up();
     store(32, PREFIX_CONFIRMED);
-    knowledge_learn(knowledge, 0, &backend,
-                    &(struct knowledge_truth){.believed_tokens = 32 * block_tokens,
-                                              .cached_tokens = 0,
-                                              .slack_tokens = 128,
-                                              .age = 10});
+    struct knowledge_truth truth = {
+        .believed_tokens = 32 * block_tokens, .cached_tokens = 0, .slack_tokens = 128, .age = 10};
+    knowledge_learn(knowledge, 0, &backend, &truth);
+    CHECK_EQ(matched(), 32);
+    knowledge_learn(knowledge, 0, &backend, &truth);
     CHECK_EQ(matched(), 0);
-    CHECK_EQ(atomic_load(&backend.load.predicted_tokens), 32 * block_tokens);
+    CHECK_EQ(atomic_load(&backend.load.predicted_tokens), 2 * 32 * block_tokens);
     CHECK_EQ(atomic_load(&backend.load.cached_tokens), 0);
     tear_down();
 }
