@@ -150,20 +150,29 @@ TEST(a_session_that_moved_is_not_found_where_it_was_however_idle_that_is)
     tear_down();
 }
 
+// Whether every `step`-th backend from `first` on is a target that holds so many blocks.
+static bool all_are_seen(uint32_t first, uint32_t step, uint32_t blocks)
+{
+    for (uint32_t i = first; i < fleet_size_max; i += step) {
+        const struct policy_target *target = target_of(backends[i]);
+        if (target == NULL || target->matched_blocks != blocks) {
+            return false;
+        }
+    }
+    return true;
+}
+
 TEST(of_a_large_fleet_all_holders_and_some_others_are_seen)
 {
     set_up(fleet_size_max);
-    for (uint32_t i = 0; i < 10; i++) {
-        hold(backends[i * 150 + 7], keys, 3);
+    for (uint32_t i = 7; i < fleet_size_max; i += 200) {
+        hold(backends[i], keys, 3);
     }
     for (int round = 0; round < 50; round++) {
         take(&request, true);
         CHECK(survey.count >= 10 + survey_sample / 4);
         CHECK(survey.count <= 10 + survey_sample * 2);
-        for (uint32_t i = 0; i < 10; i++) {
-            const struct policy_target *target = target_of(backends[i * 150 + 7]);
-            CHECK(target != NULL && target->matched_blocks == 3);
-        }
+        CHECK(all_are_seen(7, 200, 3));
     }
     take(&request, false);
     CHECK_EQ(survey.count, fleet_size_max);
@@ -180,10 +189,7 @@ TEST(what_everybody_holds_is_no_reason_to_look_at_everybody)
     for (int round = 0; round < 50; round++) {
         take(&request, true);
         seen += survey.count;
-        for (uint32_t i = 7; i < fleet_size_max; i += 400) {
-            const struct policy_target *target = target_of(backends[i]);
-            CHECK(target != NULL && target->matched_blocks == 3);
-        }
+        CHECK(all_are_seen(7, 400, 3));
     }
     CHECK(seen >= 50 * survey_sample * 3 / 4);
     CHECK(seen <= 50 * survey_sample * 5 / 4);
@@ -221,9 +227,7 @@ TEST(the_best_holders_are_seen_whatever_the_others_hold)
     }
     for (int round = 0; round < 20; round++) {
         take(&request, true);
-        for (uint32_t i = 0; i < fleet_size_max; i += 40) {
-            CHECK(target_of(backends[i]) != NULL);
-        }
+        CHECK(all_are_seen(0, 40, 4));
         // Fifty have four blocks, and fifty more have three: the sixty-fourth is one of these.
         CHECK(survey.count >= 50 + survey_sample / 2);
         CHECK(survey.count <= 50 + survey_sample * 3);
