@@ -102,26 +102,6 @@ static size_t unescape(const uint8_t *at, const uint8_t *end, uint8_t *out, size
     return 12;
 }
 
-// How many bytes from `at` on are no backslash, copied to `out`, of which 16 more are overwritten.
-static size_t copy_plain(const uint8_t *at, size_t size, uint8_t *out)
-{
-    size_t done = 0;
-#ifdef __SSE2__
-    for (; size - done >= 16; done += 16) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + done));
-        unsigned mask = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
-        _mm_storeu_si128((__m128i *)(void *)(out + done), bytes);
-        if (mask != 0) {
-            return done + (size_t)__builtin_ctz(mask);
-        }
-    }
-#endif
-    for (; done < size && at[done] != '\\'; done++) {
-        out[done] = at[done];
-    }
-    return done;
-}
-
 // Passes over text in which no escape is but one of two bytes that are not both backslashes, and
 // counts these.
 static const uint8_t *count_short_escapes(const uint8_t *at, const uint8_t *end, uint64_t *count)
@@ -173,11 +153,11 @@ static uint64_t string_size(struct slice raw)
 }
 
 // Gathers what is short, so that the chain is called for long stretches only.
-enum { gather_size = 1024, gather_slack = 32, direct_size = 256 };
+enum { gather_size = 1024, direct_size = 256, chunk_size = 64 };
 struct gatherer {
     struct prefix_chain *chain;
     size_t used;
-    uint8_t bytes[gather_size + gather_slack];
+    uint8_t bytes[gather_size];
 };
 
 static void gather_flush(struct gatherer *gatherer)
@@ -202,32 +182,79 @@ static void gather(struct gatherer *gatherer, struct slice bytes)
     }
 }
 
+// Copies a chunk and returns where its backslashes are, as bits.
+static uint64_t copy_chunk(uint8_t *out, const uint8_t *from)
+{
+    uint64_t found = 0;
+#ifdef __SSE2__
+    for (unsigned i = 0; i < chunk_size; i += 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        __m128i equal = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'));
+        found |= (uint64_t)(unsigned)_mm_movemask_epi8(equal) << i;
+        _mm_storeu_si128((__m128i *)(void *)(out + i), bytes);
+    }
+#else
+    for (unsigned i = 0; i < chunk_size; i++) {
+        found |= (uint64_t)(from[i] == '\\') << i;
+        out[i] = from[i];
+    }
+#endif
+    return found;
+}
+
+// Reads one chunk, of which an escape at its end may be longer than it, and of which as much again must
+// be readable.  Nobody can foresee where in a text the next escape is, so that each is a branch which
+// was guessed wrong, or several: hence no loop ends at an escape, and whatever follows one is copied
+// again, one whole chunk, to where it belongs.
+static const uint8_t *gather_chunk(struct gatherer *gatherer, const uint8_t *chunk,
+                                   const uint8_t *end)
+{
+    uint8_t *out = gatherer->bytes + gatherer->used;
+    uint64_t found = copy_chunk(out, chunk);
+    size_t done = 0;
+
+    while (found != 0) {
+        size_t place = (size_t)__builtin_ctzll(found);
+        size_t written = 0;
+        out += place - done;
+        done = place + unescape(chunk + place, end, out, &written);
+        out += written;
+        if (done >= chunk_size) {
+            break;
+        }
+        memcpy(out, chunk + done, chunk_size);
+        found &= ~UINT64_C(0) << done;
+    }
+    if (done < chunk_size) {
+        out += chunk_size - done;
+        done = chunk_size;
+    }
+    gatherer->used = (size_t)(out - gatherer->bytes);
+    return chunk + done;
+}
+
 static void gather_string(struct gatherer *gatherer, struct slice raw)
 {
     const uint8_t *end = raw.size > 0 ? raw.bytes + raw.size : raw.bytes;
     const uint8_t *at = find_backslash(raw.bytes, end);
 
     gather(gatherer, slice_of(raw.bytes, (size_t)(at - raw.bytes)));
-    while (at < end) {
-        size_t written = 0;
-        if (gatherer->used > gather_size - direct_size) {
+    while (end - at >= 2 * chunk_size) {
+        if (gatherer->used > gather_size - 2 * chunk_size) {
             gather_flush(gatherer);
         }
-        at += unescape(at, end, gatherer->bytes + gatherer->used, &written);
-        gatherer->used += written;
-        if (at < end && *at == '\\') {
-            continue; // scripts other than Latin come as nothing but escapes
+        at = gather_chunk(gatherer, at, end);
+    }
+    while (at < end) {
+        if (*at == '\\') {
+            uint8_t bytes[6];
+            size_t written = 0;
+            at += unescape(at, end, bytes, &written);
+            gather(gatherer, slice_of(bytes, written));
         }
-        size_t ahead = (size_t)(end - at) < direct_size ? (size_t)(end - at) : direct_size;
-        size_t plain = copy_plain(at, ahead, gatherer->bytes + gatherer->used);
-        if (plain == direct_size) { // and maybe much more, which need not be copied
-            const uint8_t *stop = find_backslash(at, end);
-            gather(gatherer, slice_of(at, (size_t)(stop - at)));
-            at = stop;
-        } else {
-            gatherer->used += plain;
-            at += plain;
-        }
+        const uint8_t *stop = find_backslash(at, end);
+        gather(gatherer, slice_of(at, (size_t)(stop - at)));
+        at = stop;
     }
 }
 
