@@ -59,6 +59,18 @@ static const float busy_requests = 4;
 static const double lean_most = 0.1;
 static const double same_prefill = 1.1;
 
+// Estimates that are kept from one pass over the targets to the next; those of further targets are
+// made again.
+enum { kept_max = 128 };
+
+struct estimate {
+    float requests; // n
+    float missing;  // u
+    float prefill;  // p
+    float wait;     // W
+    float share;    // of the work, by weight; 1 on average
+};
+
 // What is the same for all targets of one decision.
 struct scene {
     const struct policy_input *in;
@@ -76,14 +88,6 @@ struct scene {
     float decode_ms;       // mean time of a decoding; 0: not known
     bool has_match;        // somebody holds some of it
     bool has_memory;       // all targets say how full they are
-};
-
-struct estimate {
-    float requests; // n
-    float missing;  // u
-    float prefill;  // p
-    float wait;     // W
-    float share;    // of the work, by weight; 1 on average
 };
 
 // Also what is not a number is within bounds.
@@ -233,7 +237,7 @@ struct price {
     float rate; // l * r / (1 - r) / k
 };
 
-static struct price price_work(const struct scene *scene)
+static struct price price_work(const struct scene *scene, struct estimate kept[kept_max])
 {
     struct price price = {0};
     if (!(scene->load > 0)) {
@@ -244,6 +248,9 @@ static struct price price_work(const struct scene *scene)
     float least = INFINITY;
     for (uint32_t i = 0; i < scene->in->target_count; i++) {
         struct estimate now = estimate(scene, &scene->in->targets[i]);
+        if (i < kept_max) {
+            kept[i] = now;
+        }
         wait_sum += now.wait;
         least = now.prefill < least ? now.prefill : least;
         scene->in->costs[i] = (double)now.prefill; // for the count below
@@ -284,22 +291,21 @@ static double lean(const struct scene *scene, double share)
 }
 
 static double cost_ms(const struct scene *scene, const struct price *price,
-                      const struct policy_target *target)
+                      const struct policy_target *target, const struct estimate *now)
 {
-    struct estimate now = estimate(scene, target);
-    double half = (double)now.prefill / 2;
-    double time = (double)now.wait + (double)now.prefill;
-    time += (double)scene->arrivals * (double)now.prefill * ((double)now.wait + half);
-    time += (double)price->rate * (double)(now.prefill - price->least_prefill) *
+    double half = (double)now->prefill / 2;
+    double time = (double)now->wait + (double)now->prefill;
+    time += (double)scene->arrivals * (double)now->prefill * ((double)now->wait + half);
+    time += (double)price->rate * (double)(now->prefill - price->least_prefill) *
             ((double)price->wait + half);
 
-    double requests = (double)now.requests / (double)now.share;
+    double requests = (double)now->requests / (double)now->share;
     double crowd = 1 + (requests + (double)scene->requests / 4) / 2;
     if (scene->has_memory) {
-        float demand = ((float)target->queued_tokens + now.missing) / (float)target->cache_tokens;
+        float demand = ((float)target->queued_tokens + now->missing) / (float)target->cache_tokens;
         crowd /= 1 - (double)bounded(bounded(target->kv_usage, 0, 1) + demand, 0, fill_max);
     }
-    return time * crowd * lean(scene, share_of(scene, target, now.share));
+    return time * crowd * lean(scene, share_of(scene, target, now->share));
 }
 
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)
@@ -332,11 +338,15 @@ static uint32_t warm_pick(void *state, const struct policy_input *in, struct rng
 
     struct scene scene;
     survey(in, &scene);
-    struct price price = price_work(&scene);
+    struct estimate kept[kept_max];
+    struct price price = price_work(&scene, kept);
+    // Work on an idle fleet has no price, and nothing was estimated for it.
+    uint32_t kept_count = scene.load > 0 ? kept_max : 0;
 
     double least = INFINITY;
     for (uint32_t i = 0; i < in->target_count; i++) {
-        in->costs[i] = cost_ms(&scene, &price, &in->targets[i]);
+        struct estimate now = i < kept_count ? kept[i] : estimate(&scene, &in->targets[i]);
+        in->costs[i] = cost_ms(&scene, &price, &in->targets[i], &now);
         least = in->costs[i] < least ? in->costs[i] : least;
     }
     return choose(in, least, rng);
