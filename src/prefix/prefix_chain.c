@@ -124,15 +124,23 @@ void prefix_chain_add_token(struct prefix_chain *chain, uint32_t token)
     prefix_chain_add(chain, slice_of(bytes, sizeof(bytes)));
 }
 
-void prefix_chain_move(struct prefix_chain *chain, uint64_t *keys, uint32_t key_capacity)
+void prefix_chain_copy(const struct prefix_chain *from, uint64_t *keys, uint32_t key_capacity,
+                       struct prefix_chain *out)
 {
-    ASSERT(key_capacity >= chain->key_count);
+    ASSERT(key_capacity >= from->key_count);
 
-    if (chain->key_count > 0) {
-        memmove(keys, chain->keys, chain->key_count * sizeof(*keys));
-    }
-    chain->keys = keys;
     // Bytes that found no room are gone, so a chain that has lost some goes no further.
-    uint64_t named = (uint64_t)chain->key_count * chain->block_size + chain->pending;
-    chain->key_capacity = chain->size == named ? key_capacity : chain->key_count;
+    uint64_t named = (uint64_t)from->key_count * from->block_size + from->pending;
+    out->keys = keys;
+    out->key_count = from->key_count;
+    out->key_capacity = from->size == named ? key_capacity : from->key_count;
+    out->block_size = from->block_size;
+    out->pending = from->pending;
+    out->last = from->last;
+    out->size = from->size;
+    // Most of a block is room, which nobody reads.
+    memcpy(out->block, from->block, from->pending);
+    if (from->key_count > 0) {
+        memcpy(keys, from->keys, from->key_count * sizeof(*keys));
+    }
 }

@@ -56,6 +56,7 @@ void prefix_chain_begin(struct prefix_chain *chain, uint64_t seed, uint32_t bloc
 void prefix_chain_add(struct prefix_chain *chain, struct slice bytes);
 void prefix_chain_add_token(struct prefix_chain *chain, uint32_t token);
 
-// Moves the chain to another array, which has room for as many keys; for chains that outlive a
-// scratch buffer.
-void prefix_chain_move(struct prefix_chain *chain, uint64_t *keys, uint32_t key_capacity);
+// Makes `out` go on where `from` is, with keys of its own, for which there is room for as many; for
+// chains that outlive a scratch buffer.
+void prefix_chain_copy(const struct prefix_chain *from, uint64_t *keys, uint32_t key_capacity,
+                       struct prefix_chain *out);

@@ -10,6 +10,7 @@
 #include "route/knowledge.h"
 #include "sys/loop.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum {
@@ -127,21 +128,19 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     }
     uint32_t class_index = trail->class_index;
     bool is_text = request->prompt->form == PROMPT_TEXT;
-    *trail = (struct trail){
-        .worker = worker,
-        .backend = choice->backend,
-        .class_index = class_index,
-        .decision = choice->decision,
-        .text_size = is_text ? request->prompt->text_size : 0,
-        .session_key = request->session_key,
-        .prompt_keys = request->key_count,
-        .block_tokens = request->block_tokens,
-        .api = request->prompt->api,
-        .is_streamed = request->prompt->stream,
-        .chain = *request->chain,
-    };
-    memcpy(trail->keys, request->keys, request->key_count * sizeof(uint64_t));
-    prefix_chain_move(&trail->chain, trail->keys, class_keys[class_index]);
+    // The chain is large, and whole from its copying.
+    memset(trail, 0, offsetof(struct trail, chain));
+    trail->worker = worker;
+    trail->backend = choice->backend;
+    trail->class_index = class_index;
+    trail->decision = choice->decision;
+    trail->text_size = is_text ? request->prompt->text_size : 0;
+    trail->session_key = request->session_key;
+    trail->prompt_keys = request->key_count;
+    trail->block_tokens = request->block_tokens;
+    trail->api = request->prompt->api;
+    trail->is_streamed = request->prompt->stream;
+    prefix_chain_copy(request->chain, trail->keys, class_keys[class_index], &trail->chain);
     if (is_text && is_chat(trail->api)) {
         prompt_begin_answer(&trail->chain);
     }

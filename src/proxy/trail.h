@@ -54,12 +54,12 @@ struct trail {
     uint32_t class_index;
     enum prompt_api api;
     enum trail_watch watch;
-    bool is_streamed;  // as the client asked
-    bool hides_usage;  // we asked for it
-    bool has_begun;    // some output was seen
-    bool is_answered;  // 2xx
-    bool is_too_large; // a document that we do not keep
-    struct prefix_chain chain;
+    bool is_streamed;          // as the client asked
+    bool hides_usage;          // we asked for it
+    bool has_begun;            // some output was seen
+    bool is_answered;          // 2xx
+    bool is_too_large;         // a document that we do not keep
+    struct prefix_chain chain; // and what is behind it is not cleared
     uint64_t keys[];
 };
 

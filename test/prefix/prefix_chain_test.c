@@ -198,45 +198,49 @@ TEST(keys_beyond_the_room_are_counted_in_size_only)
     CHECK_EQ(none.size, sizeof(bytes));
 }
 
-TEST(a_moved_chain_goes_on_where_it_was)
+TEST(a_copy_goes_on_where_the_chain_was)
 {
     uint8_t bytes[200];
     uint64_t first[20];
     uint64_t second[20];
     uint64_t whole[20];
-    struct prefix_chain moved;
+    struct prefix_chain begun;
+    struct prefix_chain copied;
     struct prefix_chain stayed;
     struct rng rng = {.state = 3};
     fill(&rng, bytes, sizeof(bytes));
 
-    prefix_chain_begin(&moved, 5, 16, first, 20);
+    prefix_chain_begin(&begun, 5, 16, first, 20);
     prefix_chain_begin(&stayed, 5, 16, whole, 20);
     prefix_chain_add(&stayed, slice_of(bytes, sizeof(bytes)));
-    prefix_chain_add(&moved, slice_of(bytes, 77));
-    prefix_chain_move(&moved, second, 20);
+    prefix_chain_add(&begun, slice_of(bytes, 77));
+    prefix_chain_copy(&begun, second, 20, &copied);
     memset(first, 0, sizeof(first));
-    prefix_chain_add(&moved, slice_of(bytes + 77, sizeof(bytes) - 77));
-    CHECK_EQ(moved.key_count, 12);
+    memset(&begun, 0, sizeof(begun));
+    prefix_chain_add(&copied, slice_of(bytes + 77, sizeof(bytes) - 77));
+    CHECK_EQ(copied.key_count, 12);
+    CHECK_EQ(copied.size, stayed.size);
     CHECK(memcmp(second, whole, 12 * sizeof(whole[0])) == 0);
 }
 
-TEST(a_chain_that_lost_bytes_is_not_continued_after_a_move)
+TEST(a_copy_of_a_chain_that_lost_bytes_is_not_continued)
 {
     uint8_t bytes[64] = {0};
     uint64_t few[2];
     uint64_t many[8];
     struct prefix_chain chain;
+    struct prefix_chain copied;
 
     prefix_chain_begin(&chain, 5, 16, few, 2);
     prefix_chain_add(&chain, slice_of(bytes, 40));
-    prefix_chain_move(&chain, many, 8);
-    prefix_chain_add(&chain, slice_of(bytes, 64));
-    CHECK_EQ(chain.key_count, 2);
+    prefix_chain_copy(&chain, many, 8, &copied);
+    prefix_chain_add(&copied, slice_of(bytes, 64));
+    CHECK_EQ(copied.key_count, 2);
 
     // With exactly what fits nothing was lost.
     prefix_chain_begin(&chain, 5, 16, few, 2);
     prefix_chain_add(&chain, slice_of(bytes, 32));
-    prefix_chain_move(&chain, many, 8);
-    prefix_chain_add(&chain, slice_of(bytes, 32));
-    CHECK_EQ(chain.key_count, 4);
+    prefix_chain_copy(&chain, many, 8, &copied);
+    prefix_chain_add(&copied, slice_of(bytes, 32));
+    CHECK_EQ(copied.key_count, 4);
 }
