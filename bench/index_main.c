@@ -135,13 +135,21 @@ static struct prefix_index *make_index(const struct world *world, size_t memory)
     return index;
 }
 
+static void store_prompt(struct prefix_index *index, enum prefix_residency residency,
+                         const struct prompt *prompt)
+{
+    prefix_index_store(index, &(struct prefix_span){.keys = prompt->keys,
+                                                    .key_count = prompt->count,
+                                                    .backend = prompt->backend,
+                                                    .residency = residency});
+}
+
 // Stores the n-th prompt of a kind.  Of a system prompt the backend may hold the blocks already.
 static void store_nth(struct world *world, enum kind kind, uint32_t n)
 {
     struct prompt *prompt = &prompts[0];
     make_prompt(world, kind, n, prompt);
-    prefix_index_store(world->index, prompt->backend, PREFIX_CONFIRMED, prompt->keys, prompt->count,
-                       0);
+    store_prompt(world->index, PREFIX_CONFIRMED, prompt);
     world->holder_blocks += prompt->count;
     if (kind == CONVERSATION) {
         uint32_t system_prompt = (uint32_t)(mix(mix((uint64_t)kind + 1, n), 2) % prompt_count);
@@ -258,8 +266,7 @@ static void store_full(const struct world *world, uint32_t *next)
     struct prefix_usage usage = {0};
     while (usage.evictions < 1000) {
         make_prompt(world, CONVERSATION, (*next)++, &prompts[0]);
-        prefix_index_store(index, prompts[0].backend, PREFIX_PREDICTED, prompts[0].keys,
-                           prompts[0].count, 0);
+        store_prompt(index, PREFIX_PREDICTED, &prompts[0]);
         prefix_index_usage(index, &usage);
     }
     store_rounds(world, index, "store", next);
@@ -307,8 +314,7 @@ static void write_for(const struct world *world, uint64_t ns, uint32_t *next)
     while (now - start < ns) {
         while (blocks * 1000 < now - start) {
             make_prompt(world, CONVERSATION, (*next)++, &prompts[0]);
-            prefix_index_store(world->index, prompts[0].backend, PREFIX_PREDICTED, prompts[0].keys,
-                               prompts[0].count, 0);
+            store_prompt(world->index, PREFIX_PREDICTED, &prompts[0]);
             blocks += prompts[0].count;
         }
         usleep(500);

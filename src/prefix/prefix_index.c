@@ -634,19 +634,7 @@ static void finish_store(struct store *store)
     }
 }
 
-void prefix_index_store(struct prefix_index *index, uint32_t backend,
-                        enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
-                        uint32_t now_s)
-{
-    prefix_index_store_span(index, &(struct prefix_span){.keys = keys,
-                                                         .key_count = key_count,
-                                                         .block_tokens = 1,
-                                                         .backend = backend,
-                                                         .now_s = now_s,
-                                                         .residency = residency});
-}
-
-void prefix_index_store_span(struct prefix_index *index, const struct prefix_span *span)
+void prefix_index_store(struct prefix_index *index, const struct prefix_span *span)
 {
     const uint64_t *keys = span->keys;
     uint32_t key_count = span->key_count;

@@ -49,23 +49,19 @@ struct prefix_index *prefix_index_create(const struct prefix_limits *limits);
 // Frees the index and clears the caller's pointer.  `*index` may be NULL.
 void prefix_index_destroy(struct prefix_index **index);
 
-// Writer only.  The backend has, or will have, the blocks of a chain that begins with its first block;
-// touches all of them, the first ones last, as engines evict the end of a prompt before its beginning.
-void prefix_index_store(struct prefix_index *index, uint32_t backend,
-                        enum prefix_residency residency, const uint64_t *keys, uint32_t key_count,
-                        uint32_t now_s);
-
-// The same where blocks stand for more than one unit of the clock: a backend's capacity is in tokens,
-// and chains of text and of ids have blocks of different sizes.
+// The first blocks of a chain, and who holds them.
 struct prefix_span {
     const uint64_t *keys;
     uint32_t key_count;
-    uint32_t block_tokens; // 0 counts as 1
+    uint32_t block_tokens; // by which the clock advances for a new block; 0 counts as 1
     uint32_t backend;
     uint32_t now_s;
     enum prefix_residency residency;
 };
-void prefix_index_store_span(struct prefix_index *index, const struct prefix_span *span);
+
+// Writer only.  The backend has, or will have, these blocks; touches all of them, the first ones last,
+// as engines evict the end of a prompt before its beginning.
+void prefix_index_store(struct prefix_index *index, const struct prefix_span *span);
 
 // Writer only.  The backend does not have blocks `from` to key_count - 1 of this chain, whatever was
 // said before; the chain is given from its first block, since that is how runs are found.  With

@@ -109,12 +109,12 @@ static uint64_t deliver(struct prefix_index *index, const uint64_t *words)
     uint32_t key_count = low(words[2]);
     switch ((enum prefix_verb)(words[0] >> 8 & 0xff)) {
     case PREFIX_STORE:
-        prefix_index_store_span(index, &(struct prefix_span){.keys = words + head_words,
-                                                             .key_count = key_count,
-                                                             .block_tokens = high(words[2]),
-                                                             .backend = backend,
-                                                             .now_s = low(words[1]),
-                                                             .residency = residency});
+        prefix_index_store(index, &(struct prefix_span){.keys = words + head_words,
+                                                        .key_count = key_count,
+                                                        .block_tokens = high(words[2]),
+                                                        .backend = backend,
+                                                        .now_s = low(words[1]),
+                                                        .residency = residency});
         break;
     case PREFIX_DROP:
         prefix_index_drop(index, backend, residency, words + head_words, key_count, high(words[1]));

@@ -235,8 +235,13 @@ static bool same_answer(uint32_t chain)
 
 static void store_some(uint32_t backend, uint32_t chain, uint32_t count, bool is_confirmed)
 {
-    prefix_index_store(scene.index, backend, is_confirmed ? PREFIX_CONFIRMED : PREFIX_PREDICTED,
-                       scene.forest.keys[chain], count, scene.now_s);
+    prefix_index_store(
+        scene.index,
+        &(struct prefix_span){.keys = scene.forest.keys[chain],
+                              .key_count = count,
+                              .backend = backend,
+                              .now_s = scene.now_s,
+                              .residency = is_confirmed ? PREFIX_CONFIRMED : PREFIX_PREDICTED});
     twin_store(&scene.twin, backend, is_confirmed, scene.forest.blocks[chain], count, scene.now_s);
 }
 

@@ -131,7 +131,10 @@ static void *read_always(void *owner)
 
 static void store(uint32_t backend, const struct prompt *prompt)
 {
-    prefix_index_store(race.index, backend, PREFIX_CONFIRMED, prompt->keys, prompt->count, 0);
+    prefix_index_store(race.index, &(struct prefix_span){.keys = prompt->keys,
+                                                         .key_count = prompt->count,
+                                                         .backend = backend,
+                                                         .residency = PREFIX_CONFIRMED});
 }
 
 static void churn(struct rng *rng, uint32_t generation)

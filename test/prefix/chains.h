@@ -29,10 +29,22 @@ static inline struct chain chain_make(const struct chain *other, uint32_t shared
     return chain;
 }
 
+// The first `count` blocks.
+static inline void chain_store_some(struct prefix_index *index, uint32_t backend,
+                                    enum prefix_residency residency, const struct chain *chain,
+                                    uint32_t count, uint32_t now_s)
+{
+    prefix_index_store(index, &(struct prefix_span){.keys = chain->keys,
+                                                    .key_count = count,
+                                                    .backend = backend,
+                                                    .now_s = now_s,
+                                                    .residency = residency});
+}
+
 static inline void chain_store(struct prefix_index *index, uint32_t backend,
                                const struct chain *chain)
 {
-    prefix_index_store(index, backend, PREFIX_CONFIRMED, chain->keys, chain->count, 0);
+    chain_store_some(index, backend, PREFIX_CONFIRMED, chain, chain->count, 0);
 }
 
 // What the index says of one backend; no blocks when it is not among the hits.

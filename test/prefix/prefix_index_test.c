@@ -98,20 +98,20 @@ TEST(a_block_evicted_in_the_middle_ends_the_match_until_it_comes_back)
         prefix_index_drop(index, 3, PREFIX_CONFIRMED, a.keys, at + 1, at);
         CHECK_EQ(chain_match(index, 3, &a), at);
         CHECK_EQ(chain_match(index, 4, &a), 100);
-        prefix_index_store(index, 3, PREFIX_CONFIRMED, a.keys, at + 1, 0);
+        chain_store_some(index, 3, PREFIX_CONFIRMED, &a, at + 1, 0);
         CHECK_EQ(chain_match(index, 3, &a), 100);
     }
     // A whole run, and more on both sides.
     prefix_index_drop(index, 3, PREFIX_CONFIRMED, a.keys, 60, 20);
     CHECK_EQ(chain_match(index, 3, &a), 20);
-    prefix_index_store(index, 3, PREFIX_CONFIRMED, a.keys, 60, 0);
+    chain_store_some(index, 3, PREFIX_CONFIRMED, &a, 60, 0);
     CHECK_EQ(chain_match(index, 3, &a), 100);
     // The last holder too.
     prefix_index_drop(index, 3, PREFIX_CONFIRMED, a.keys, 100, 0);
     prefix_index_drop(index, 4, PREFIX_CONFIRMED, a.keys, 60, 20);
     CHECK_EQ(chain_match(index, 3, &a), 0);
     CHECK_EQ(chain_match(index, 4, &a), 20);
-    prefix_index_store(index, 4, PREFIX_CONFIRMED, a.keys, 60, 0);
+    chain_store_some(index, 4, PREFIX_CONFIRMED, &a, 60, 0);
     CHECK_EQ(chain_match(index, 4, &a), 100);
     prefix_index_destroy(&index);
 }
@@ -133,19 +133,19 @@ TEST(what_was_confirmed_survives_a_drop_of_predictions)
 {
     struct prefix_index *index = make(plenty, 0);
     struct chain a = chain_make(NULL, 0, 1, 50);
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, a.keys, 20, 0);
-    prefix_index_store(index, 0, PREFIX_PREDICTED, a.keys, 50, 0);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &a, 20, 0);
+    chain_store_some(index, 0, PREFIX_PREDICTED, &a, 50, 0);
     CHECK_EQ(chain_match(index, 0, &a), 50);
     prefix_index_drop(index, 0, PREFIX_PREDICTED, a.keys, 50, 0);
     CHECK_EQ(chain_match(index, 0, &a), 20);
     // A block that was dropped and predicted again is not confirmed.
     prefix_index_drop(index, 0, PREFIX_CONFIRMED, a.keys, 11, 10);
-    prefix_index_store(index, 0, PREFIX_PREDICTED, a.keys, 20, 0);
+    chain_store_some(index, 0, PREFIX_PREDICTED, &a, 20, 0);
     prefix_index_drop(index, 0, PREFIX_PREDICTED, a.keys, 20, 0);
     CHECK_EQ(chain_match(index, 0, &a), 10);
     // Nor is one whose backend was forgotten in between.
     prefix_index_forget(index, 0);
-    prefix_index_store(index, 0, PREFIX_PREDICTED, a.keys, 20, 0);
+    chain_store_some(index, 0, PREFIX_PREDICTED, &a, 20, 0);
     prefix_index_drop(index, 0, PREFIX_PREDICTED, a.keys, 20, 0);
     CHECK_EQ(chain_match(index, 0, &a), 0);
     prefix_index_destroy(&index);
@@ -160,7 +160,7 @@ TEST(a_forgotten_backend_holds_nothing_and_others_all)
     prefix_index_forget(index, 0);
     CHECK_EQ(chain_match(index, 0, &a), 0);
     CHECK_EQ(chain_match(index, 1, &a), 100);
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, a.keys, 5, 0);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &a, 5, 0);
     CHECK_EQ(chain_match(index, 0, &a), 5);
     prefix_index_destroy(&index);
 }
@@ -261,7 +261,7 @@ TEST(forget_older_drops_what_was_not_asked_for_lately)
     // All of it, and a fresh beginning, also where a store only lengthens what is there.
     prefix_index_forget_older(index, 0, 0);
     CHECK_EQ(chain_match(index, 0, &c), 0);
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, c.keys, 10, 0);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &c, 10, 0);
     CHECK_EQ(chain_match(index, 0, &c), 10);
     chain_store(index, 0, &c);
     CHECK_EQ(chain_match(index, 0, &c), 100);
@@ -288,14 +288,14 @@ TEST(what_is_older_than_the_ttl_is_not_believed_and_then_freed)
     struct chain a = chain_make(NULL, 0, 1, 64);
     struct chain b = chain_make(NULL, 0, 2, 64);
     struct prefix_usage usage;
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, a.keys, 64, 1000);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &a, 64, 1000);
     CHECK_EQ(chain_hit(index, 0, &a, 1059).blocks, 64);
     CHECK_EQ(chain_hit(index, 0, &a, 1060).blocks, 0);
     CHECK_EQ(chain_hit(index, 0, &a, 999).blocks, 64); // another thread's clock may be behind
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, b.keys, 64, 1059);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &b, 64, 1059);
     prefix_index_usage(index, &usage);
     CHECK_EQ(usage.run_count, 8);
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, b.keys, 64, 1061);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &b, 64, 1061);
     prefix_index_usage(index, &usage);
     CHECK_EQ(usage.run_count, 4);
     CHECK_EQ(usage.expiries, 4);
@@ -412,5 +412,22 @@ TEST(holders_that_cannot_come_back_leave_their_places)
         }
     }
     CHECK_EQ(after.memory, before.memory);
+    prefix_index_destroy(&index);
+}
+
+TEST(capacity_counts_the_tokens_of_new_blocks)
+{
+    struct prefix_index *index = make(plenty, 0);
+    struct chain a = chain_make(NULL, 0, 1, 16);
+    struct chain b = chain_make(NULL, 0, 2, 16);
+    chain_store(index, 0, &a);
+    prefix_index_store(index, &(struct prefix_span){.keys = b.keys,
+                                                    .key_count = b.count,
+                                                    .block_tokens = 64,
+                                                    .residency = PREFIX_CONFIRMED});
+    CHECK_EQ(chain_hit(index, 0, &a, 0).age, 16 * 64);
+    prefix_index_set_capacity(index, 0, 16 * 64);
+    CHECK_EQ(chain_match(index, 0, &a), 0);
+    CHECK_EQ(chain_match(index, 0, &b), 16);
     prefix_index_destroy(&index);
 }

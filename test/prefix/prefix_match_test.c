@@ -13,7 +13,7 @@ static void match_holders(uint32_t holder_count)
         prefix_index_create(&(struct prefix_limits){.memory = 64 << 20, .backend_count_max = 4096});
     struct chain a = chain_make(NULL, 0, 1, 200);
     for (uint32_t i = 0; i < holder_count; i++) {
-        prefix_index_store(index, i, PREFIX_CONFIRMED, a.keys, 1 + i * 7 % 200, 0);
+        chain_store_some(index, i, PREFIX_CONFIRMED, &a, 1 + i * 7 % 200, 0);
     }
     uint32_t count = prefix_index_match(index, a.keys, 200, 0, hits, chain_backend_max);
     CHECK_EQ(count, holder_count);
@@ -82,7 +82,7 @@ TEST(the_age_is_that_of_the_part_touched_longest_ago)
     struct chain b = chain_make(NULL, 0, 2, 16);
     chain_store(index, 0, &a);
     chain_store(index, 0, &b);
-    prefix_index_store(index, 0, PREFIX_CONFIRMED, a.keys, 16, 0);
+    chain_store_some(index, 0, PREFIX_CONFIRMED, &a, 16, 0);
     CHECK_EQ(chain_hit(index, 0, &a, 0).age, 64); // the run at 48, 16 blocks ago
     a.count = 16;
     CHECK_EQ(chain_hit(index, 0, &a, 0).age, 0);
