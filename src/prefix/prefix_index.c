@@ -12,6 +12,7 @@ enum {
     list_chunk_max = 10, // a longer list of holders is spread over fan_out lists
     expiry_max = 4,      // runs looked at by one store
     path_run_max = 8192, // a store that meets more runs ends there
+    granule_count_max = 1 << 30,
 };
 
 // What was touched longer ago than this is not believed, so that clocks may wrap.
@@ -39,56 +40,100 @@ static bool is_dead(const struct prefix_index *index, uint64_t who, uint64_t whe
             (int64_t)(int32_t)(now_s - (uint32_t)when) >= (int64_t)index->ttl_s);
 }
 
-struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
-{
-    ASSERT(limits->backend_count_max >= 1 && limits->backend_count_max <= UINT16_MAX);
-    uint32_t step_max =
-        (uint32_t)(limits->memory / 256 < path_run_max ? limits->memory / 256 : path_run_max);
-    size_t fixed = sizeof(struct prefix_index) + step_max * sizeof(struct step) +
-                   limits->backend_count_max * sizeof(struct backend_state) + 64;
-    size_t each = sizeof(struct granule) + 2 * sizeof(uint32_t); // two buckets for each granule
-    if (limits->memory < fixed + 4 * each) {
-        return NULL;
-    }
-    size_t granule_count = (limits->memory - fixed) / each;
-    granule_count = granule_count < (1 << 30) ? granule_count : 1 << 30;
+// What an index of `granule_count` granules takes.
+struct sizes {
+    size_t buckets;
+    size_t backends;
+    size_t steps;
+    size_t all;
+};
 
-    size_t size = fixed + granule_count * each;
-    char *memory = aligned_alloc(64, size & ~(size_t)63); // hence the 64 above
-    if (memory == NULL) {
-        return NULL;
-    }
-    struct prefix_index *index = (struct prefix_index *)(void *)memory;
-    *index = (struct prefix_index){
-        .granule_count = (uint32_t)granule_count,
-        .bucket_count = (uint32_t)granule_count * 2,
-        .backend_count = limits->backend_count_max,
-        .step_max = step_max,
-        .ttl_s = limits->ttl_s,
-        .fresh = 1,
+static size_t in_lines(size_t size)
+{
+    return (size + 63) & ~(size_t)63;
+}
+
+static struct sizes sizes_of(const struct prefix_limits *limits, size_t granule_count,
+                             uint32_t step_max)
+{
+    struct sizes sizes = {
+        .buckets = (granule_count / bucket_runs + 1) * sizeof(struct bucket),
+        .backends = in_lines(limits->backend_count_max * sizeof(struct backend_state)),
+        .steps = in_lines(step_max * sizeof(struct step)),
     };
-    memory += sizeof(*index);
-    index->granules = (struct granule *)(void *)memory;
-    memory += granule_count * sizeof(struct granule);
-    index->steps = (struct step *)(void *)memory;
-    memory += step_max * sizeof(struct step);
-    index->backends = (struct backend_state *)(void *)memory;
-    memory += index->backend_count * sizeof(struct backend_state);
-    index->buckets = (_Atomic uint32_t *)(void *)memory;
+    sizes.all = sizeof(struct prefix_index) + sizes.buckets + sizes.backends + sizes.steps +
+                granule_count * sizeof(struct granule);
+    return sizes;
+}
+
+// What is touched from the start comes first, so that it shares few pages with what is not.
+static void lay_out(struct prefix_index *index, const struct sizes *sizes)
+{
+    char *at = (char *)index + sizeof(*index);
+    index->buckets = (struct bucket *)(void *)at;
+    at += sizes->buckets;
+    index->backends = (struct backend_state *)(void *)at;
+    at += sizes->backends;
+    index->steps = (struct step *)(void *)at;
+    at += sizes->steps;
+    index->granules = (struct granule *)(void *)at;
 
     for (uint32_t i = 0; i < index->backend_count; i++) {
         index->backends[i] = (struct backend_state){
             .pace = pack(clock_first, clock_first - age_max), .epoch = epoch_first};
     }
     for (uint32_t i = 0; i < index->bucket_count; i++) {
-        atomic_init(&index->buckets[i], 0);
+        atomic_init(&index->buckets[i].passed, 0);
+        for (uint32_t k = 0; k < bucket_slots; k++) {
+            atomic_init(&index->buckets[i].slots[k], 0);
+        }
     }
+}
+
+struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
+{
+    ASSERT(limits->backend_count_max >= 1 && limits->backend_count_max <= UINT16_MAX);
+    ASSERT((uintptr_t)limits->block % 64 == 0);
+    uint32_t step_max =
+        (uint32_t)(limits->memory / 256 < path_run_max ? limits->memory / 256 : path_run_max);
+    size_t fixed = sizes_of(limits, 0, step_max).all;
+    if (limits->memory < fixed + 4 * sizeof(struct granule)) {
+        return NULL;
+    }
+    // Each group of granules comes with a bucket; one more, which is fixed, is for those left over.
+    size_t group = bucket_runs * sizeof(struct granule) + sizeof(struct bucket);
+    size_t left = limits->memory - fixed;
+    size_t more = left % group / sizeof(struct granule);
+    size_t granule_count =
+        left / group * bucket_runs + (more < bucket_runs ? more : bucket_runs - 1);
+    granule_count = granule_count < granule_count_max ? granule_count : granule_count_max;
+
+    struct sizes sizes = sizes_of(limits, granule_count, step_max);
+    ASSERT(sizes.all <= limits->memory);
+    struct prefix_index *index =
+        limits->block != NULL ? limits->block : aligned_alloc(64, sizes.all);
+    if (index == NULL) {
+        return NULL;
+    }
+    *index = (struct prefix_index){
+        .granule_count = (uint32_t)granule_count,
+        .bucket_count = (uint32_t)(sizes.buckets / sizeof(struct bucket)),
+        .id_mask = UINT32_MAX >> __builtin_clz((uint32_t)granule_count),
+        .backend_count = limits->backend_count_max,
+        .step_max = step_max,
+        .ttl_s = limits->ttl_s,
+        .is_lent = limits->block != NULL,
+        .fresh = 1,
+    };
+    lay_out(index, &sizes);
     return index;
 }
 
 void prefix_index_destroy(struct prefix_index **index)
 {
-    free(*index);
+    if (*index != NULL && !(*index)->is_lent) {
+        free(*index);
+    }
     *index = NULL;
 }
 
@@ -122,23 +167,44 @@ static void change_version(struct granule *run)
     PUT(&run->version, OWN(&run->version) + 1);
 }
 
+static _Atomic uint32_t *find_slot(struct bucket *bucket, uint32_t slot)
+{
+    for (uint32_t i = 0; i < bucket_slots; i++) {
+        if (OWN(&bucket->slots[i]) == slot) {
+            return &bucket->slots[i];
+        }
+    }
+    return NULL;
+}
+
 static void enter_bucket(struct prefix_index *index, uint32_t id)
 {
-    struct granule *run = granule_at(index, id);
-    _Atomic uint32_t *bucket = bucket_of(index, key_at(run, 0));
-    PUT(&run->next, OWN(bucket));
-    PUT(bucket, id);
+    uint64_t key = key_at(granule_at(index, id), 0);
+    uint32_t at = bucket_of(index, key);
+    _Atomic uint32_t *place;
+    while ((place = find_slot(&index->buckets[at], 0)) == NULL) {
+        struct bucket *full = &index->buckets[at];
+        PUT(&full->passed, OWN(&full->passed) + 1);
+        at = bucket_after(index, at);
+    }
+    PUT(place, slot_of(index, key, id));
 }
 
 static void leave_bucket(struct prefix_index *index, uint32_t id)
 {
-    struct granule *run = granule_at(index, id);
-    _Atomic uint32_t *link = bucket_of(index, key_at(run, 0));
-    while (OWN(link) != id) {
-        ASSERT(OWN(link) != 0);
-        link = &granule_at(index, OWN(link))->next;
+    uint64_t key = key_at(granule_at(index, id), 0);
+    uint32_t slot = slot_of(index, key, id);
+    uint32_t first = bucket_of(index, key);
+    uint32_t at = first;
+    _Atomic uint32_t *place;
+    while ((place = find_slot(&index->buckets[at], slot)) == NULL) {
+        ASSERT(OWN(&index->buckets[at].passed) != 0);
+        at = bucket_after(index, at);
     }
-    PUT(link, OWN(&run->next));
+    PUT(place, 0);
+    for (; first != at; first = bucket_after(index, first)) {
+        PUT(&index->buckets[first].passed, OWN(&index->buckets[first].passed) - 1);
+    }
 }
 
 static void give_chunks(struct prefix_index *index, uint32_t id)
@@ -412,15 +478,22 @@ static void put_holder(_Atomic uint64_t *holder, uint64_t who, uint64_t when)
 
 static uint32_t find_own(const struct prefix_index *index, uint64_t key)
 {
-    uint32_t id = OWN(bucket_of(index, key));
-    while (id != 0) {
-        const struct granule *run = granule_at(index, id);
-        if ((OWN(&run->shape) ^ tag_of(key)) < 256 && key_at(run, 0) == key) {
-            break;
+    uint32_t at = bucket_of(index, key);
+    for (;;) {
+        const struct bucket *bucket = &index->buckets[at];
+        uint32_t likely = likely_slots(index, bucket, key);
+        for (; likely != 0; likely &= likely - 1) {
+            uint32_t id = OWN(&bucket->slots[__builtin_ctz(likely)]) & index->id_mask;
+            const struct granule *run = granule_at(index, id);
+            if ((OWN(&run->shape) ^ tag_of(key)) < 256 && key_at(run, 0) == key) {
+                return id;
+            }
         }
-        id = OWN(&run->next);
+        if (OWN(&bucket->passed) == 0) {
+            return 0;
+        }
+        at = bucket_after(index, at);
     }
-    return id;
 }
 
 static void write_keys(struct granule *run, uint32_t first, const uint64_t *keys,

@@ -26,7 +26,8 @@
 // take no lock and never wait: a run that changes under a reader is read again.  What one reader sees
 // may be as old as the call; a stale answer costs a cache miss, never a wrong response.
 //
-// Memory: all of it is taken by _create.  A full index drops the runs that were stored longest ago; no
+// Memory: all of it is taken by _create, from the heap or from a block of the caller, who knows how to
+// get large pages: most of a match is waiting for memory that is in no cache.  A full index drops the runs that were stored longest ago; no
 // call below allocates or fails.
 #pragma once
 
@@ -36,7 +37,8 @@
 struct prefix_index;
 
 struct prefix_limits {
-    size_t memory;              // bytes, all of it
+    void *block;   // of `memory` bytes, in cache lines; the caller's; NULL: from the heap
+    size_t memory; // bytes, all of it
     uint32_t backend_count_max; // at most 65,535
     uint32_t ttl_s;             // 0: no limit
 };

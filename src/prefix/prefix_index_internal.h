@@ -24,7 +24,12 @@ enum {
     chunk_words = 20, // ten holders
     fan_out = chunk_words,
     holder_words = 2,
+    bucket_slots = 15,
+    bucket_runs = 12, // there is a bucket for so many granules
 };
+
+// Marks a slot that is not empty.
+static const uint32_t slot_used = UINT32_C(1) << 31;
 
 // Marks an `overflow` that is a directory of lists instead of one list.
 static const uint32_t directory_bit = UINT32_C(1) << 31;
@@ -33,7 +38,7 @@ static const uint32_t directory_bit = UINT32_C(1) << 31;
 // are ten holders; those of a directory are the first chunks of its lists.
 struct granule {
     _Atomic uint32_t version;  // of a run: what was reachable from it may have been reused
-    _Atomic uint32_t next;     // run: in its bucket; chunk: in its list; free: in the list of those
+    _Atomic uint32_t next;     // chunk: in its list; free: in the list of those
     _Atomic uint32_t overflow; // run: its chunk list or directory
     // The writer's alone:
     uint32_t newer; // run: stored more recently
@@ -44,6 +49,16 @@ struct granule {
     _Atomic uint64_t words[chunk_words];
 };
 _Static_assert(sizeof(struct granule) == 192, "three cache lines");
+
+// Where runs are found by their first key.  A slot is the number of a run with as many bits of that
+// key above it as there is room for, so that hardly ever a run is read that is not meant; 0: empty.
+// A run that finds its bucket full goes to the next one that is not.
+struct bucket {
+    _Atomic uint32_t passed; // runs that found this bucket full and are in a later one
+    _Atomic uint32_t slots[bucket_slots];
+};
+_Static_assert(sizeof(struct bucket) == 64, "one cache line");
+_Static_assert(bucket_runs <= bucket_slots, "there is room for every run");
 
 // A holder is two words.  The first: backend, epoch, blocks held, blocks confirmed, 16 bits each; a
 // bit for each key of the run.  The second: the backend's clock at the last touch, and the seconds.
@@ -93,14 +108,16 @@ struct step {
 struct prefix_index {
     // Never change.
     struct granule *granules; // number 0 stands for none
-    _Atomic uint32_t *buckets;
+    struct bucket *buckets;
     struct backend_state *backends;
     struct step *steps;
     uint32_t granule_count;
     uint32_t bucket_count;
+    uint32_t id_mask; // of a slot
     uint32_t backend_count;
     uint32_t step_max;
     uint32_t ttl_s;
+    bool is_lent; // the memory is the caller's
 
     // The writer's.
     _Alignas(64) uint32_t free;
@@ -139,19 +156,47 @@ static inline struct granule *granule_at(const struct prefix_index *index, uint3
 }
 
 // Keys are hashes already; the product is for tests, whose keys may be anything.
-static inline _Atomic uint32_t *bucket_of(const struct prefix_index *index, uint64_t key)
+static inline uint64_t mix_key(uint64_t key)
 {
-    uint64_t mixed = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
-    return &index->buckets[mixed * index->bucket_count >> 32];
+    return key * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline uint32_t bucket_of(const struct prefix_index *index, uint64_t key)
+{
+    return (uint32_t)((mix_key(key) >> 32) * index->bucket_count >> 32);
+}
+
+static inline uint32_t bucket_after(const struct prefix_index *index, uint32_t bucket)
+{
+    return bucket + 1 < index->bucket_count ? bucket + 1 : 0;
+}
+
+static inline uint32_t slot_of(const struct prefix_index *index, uint64_t key, uint32_t id)
+{
+    return slot_used | ((uint32_t)mix_key(key) & ~index->id_mask) | id;
+}
+
+// Which slots of a bucket may lead to a run that begins with this key, one bit each.
+static inline uint32_t likely_slots(const struct prefix_index *index, const struct bucket *bucket,
+                                    uint64_t key)
+{
+    uint32_t wanted = slot_of(index, key, 0);
+    uint32_t id_mask = index->id_mask;
+    uint32_t likely = 0;
+    // Without a branch, as nobody could predict where in its bucket a run is.
+    for (uint32_t i = bucket_slots; i-- > 0;) {
+        likely = likely + likely + ((SEE(&bucket->slots[i]) ^ wanted) <= id_mask);
+    }
+    return likely;
 }
 
 static inline void prefetch_bucket(const struct prefix_index *index, uint64_t key)
 {
-    __builtin_prefetch(bucket_of(index, key));
+    __builtin_prefetch(&index->buckets[bucket_of(index, key)]);
 }
 
-// What a run's `shape` must be but for the number of keys.  Enough to pass by the other runs of a
-// bucket without touching their keys, which are in other cache lines.
+// What a run's `shape` must be but for the number of keys: more bits than a slot has room for, so that
+// the keys, which are in other cache lines, are not touched in vain.
 static inline uint32_t tag_of(uint64_t key)
 {
     return (uint32_t)(key >> 40) << 8;

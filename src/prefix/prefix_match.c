@@ -17,6 +17,12 @@ enum {
     runs_ahead = 4,
 };
 
+// What was found in a bucket when its run was prefetched.  Only a hint: it may have changed since.
+struct hint {
+    uint32_t depth;
+    uint32_t likely;
+};
+
 // A match under way.
 struct match {
     const struct prefix_index *index;
@@ -26,10 +32,11 @@ struct match {
     struct prefix_hit *hits;
     uint32_t hit_max;
     uint32_t hit_count;
-    uint32_t depth;   // keys done
-    uint32_t same;    // keys of the run that is being read
-    uint32_t whole;   // holders that have all of them, and all before
-    uint32_t ahead;   // up to which depth buckets were prefetched
+    uint32_t depth; // keys done
+    uint32_t same;  // keys of the run that is being read
+    uint32_t whole; // holders that have all of them, and all before
+    uint32_t ahead; // up to which depth buckets were prefetched
+    struct hint hints[2 * runs_ahead];
     uint16_t *places; // backend -> hit, or NULL: hits are few
 };
 
@@ -50,35 +57,58 @@ static uint32_t compare(const struct granule *run, const uint64_t *keys, uint32_
     return agree(run, keys, min_u32(key_count_of(shape), left));
 }
 
-// Finds the run that begins with the first of the keys.
-static struct found find_run(const struct prefix_index *index, const uint64_t *keys, uint32_t left)
+// The last key is compared first, and mostly no other: the line in the middle can stay.
+static void prefetch_run(const struct granule *run)
 {
-    const _Atomic uint32_t *bucket = bucket_of(index, keys[0]);
-    for (uint32_t tries = 0; tries < try_max; tries++) {
-        const _Atomic uint32_t *link = bucket;
-        struct found owner = {0}; // of the link, unless that is the bucket
-        uint32_t id = SEE(link);
-        while (id != 0) {
-            struct found found = {.run = granule_at(index, id)};
-            found.version = SEE(&found.run->version);
-            // Still linked after its version was read: the version is of this life of the granule.
-            if (SEE(link) != id ||
-                (owner.run != NULL && SEE(&owner.run->version) != owner.version)) {
-                break;
-            }
-            found.same = compare(found.run, keys, left);
-            if (found.same != 0) {
-                return found;
-            }
-            owner = found;
-            link = &owner.run->next;
-            id = SEE(link);
+    const char *line = (const char *)run;
+    __builtin_prefetch(line);
+    __builtin_prefetch(line + 128);
+}
+
+// Looks at these slots of a bucket for the run that begins with the first of the keys.
+static struct found find_in(const struct match *match, const struct bucket *bucket, uint32_t likely)
+{
+    const struct prefix_index *index = match->index;
+    for (; likely != 0; likely &= likely - 1) {
+        const _Atomic uint32_t *place = &bucket->slots[__builtin_ctz(likely)];
+        uint32_t slot = SEE(place);
+        struct found found = {.run = granule_at(index, slot & index->id_mask)};
+        prefetch_run(found.run);
+        found.version = SEE(&found.run->version);
+        // Still there after its version was read: the version is of this life of the granule.  If
+        // not, the run went during this call, so there is no need to look for it again.
+        if (slot == 0 || SEE(place) != slot) {
+            continue;
         }
-        if (id == 0 && (owner.run == NULL || SEE(&owner.run->version) == owner.version)) {
-            break;
+        found.same =
+            compare(found.run, match->keys + match->depth, match->key_count - match->depth);
+        if (found.same != 0) {
+            return found;
         }
     }
     return (struct found){0};
+}
+
+// Finds the run at match->depth.
+static struct found find_run(const struct match *match)
+{
+    const struct prefix_index *index = match->index;
+    uint64_t key = match->keys[match->depth];
+    uint32_t at = bucket_of(index, key);
+    const struct hint *hint = &match->hints[match->depth / run_key_max % ARRAY_COUNT(match->hints)];
+    struct found found = {0};
+    if (hint->depth == match->depth) {
+        found = find_in(match, &index->buckets[at], hint->likely);
+    }
+    for (uint32_t i = 0; found.run == NULL && i < index->bucket_count; i++) {
+        const struct bucket *bucket = &index->buckets[at];
+        found = find_in(match, bucket, likely_slots(index, bucket, key));
+        if (SEE(&bucket->passed) == 0) {
+            break;
+        }
+        at = bucket_after(index, at);
+    }
+    return found;
 }
 
 // Where the hit of a backend is, or NULL.
@@ -200,8 +230,7 @@ static bool read_overflow(struct match *match, const struct granule *run, uint32
 // The run at match->depth.  False: it changed meanwhile, and the match is not to be trusted.
 static bool read_run(struct match *match)
 {
-    struct found found =
-        find_run(match->index, match->keys + match->depth, match->key_count - match->depth);
+    struct found found = find_run(match);
     match->whole = 0;
     if (found.run == NULL) {
         return true;
@@ -218,14 +247,20 @@ static bool read_run(struct match *match)
     return true;
 }
 
-static void prefetch_run(const struct match *match, uint32_t depth)
+// Starts on the run that is expected at a depth, if its bucket is in the cache by now.
+static void prefetch_run_at(struct match *match, uint32_t depth)
 {
     if (depth < match->key_count) {
-        uint32_t id = OWN(bucket_of(match->index, match->keys[depth]));
-        const char *run = (const char *)granule_at(match->index, id);
-        // The last key is compared first, and mostly no other: the line in the middle can stay.
-        __builtin_prefetch(run);
-        __builtin_prefetch(run + 128);
+        const struct prefix_index *index = match->index;
+        uint64_t key = match->keys[depth];
+        const struct bucket *bucket = &index->buckets[bucket_of(index, key)];
+        uint32_t likely = likely_slots(index, bucket, key);
+        match->hints[depth / run_key_max % ARRAY_COUNT(match->hints)] =
+            (struct hint){.depth = depth, .likely = likely};
+        if (likely != 0) {
+            uint32_t slot = OWN(&bucket->slots[__builtin_ctz(likely)]);
+            prefetch_run(granule_at(index, slot & index->id_mask));
+        }
     }
 }
 
@@ -238,15 +273,14 @@ static void look_ahead(struct match *match)
         if (last < match->key_count) {
             prefetch_bucket(match->index, match->keys[last]);
         }
-        prefetch_run(match, match->depth + runs_ahead * run_key_max);
+        prefetch_run_at(match, match->depth + runs_ahead * run_key_max);
     } else {
-        for (uint32_t depth = match->depth; depth <= last; depth += run_key_max) {
-            if (depth < match->key_count) {
-                prefetch_bucket(match->index, match->keys[depth]);
-            }
+        uint32_t end = min_u32(last + 1, match->key_count);
+        for (uint32_t depth = match->depth; depth < end; depth += run_key_max) {
+            prefetch_bucket(match->index, match->keys[depth]);
         }
-        for (uint32_t i = 0; i <= runs_ahead; i++) {
-            prefetch_run(match, match->depth + i * run_key_max);
+        for (uint32_t i = 1; i <= runs_ahead; i++) {
+            prefetch_run_at(match, match->depth + i * run_key_max);
         }
     }
     match->ahead = last;
