@@ -18,6 +18,7 @@
 #include "histogram.h"
 #include "prefix/prefix_index.h"
 #include "prefix/prefix_mail.h"
+#include "sys/pages.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,12 +47,19 @@ enum kind { SHORT, LONG, CONVERSATION, KIND_COUNT };
 static const char *const kind_cases[] = {
     [SHORT] = "match_short", [LONG] = "match_512", [CONVERSATION] = "match_conversation"};
 
+// Of an index, from where the server takes it.
+struct memory {
+    void *block;
+    size_t size;
+};
+
 struct world {
     uint32_t backend_count;
     uint32_t counts[KIND_COUNT]; // prompts
     uint64_t holder_blocks;
     bool is_held[prompt_count][UINT16_MAX + 1]; // system prompts by backends
     size_t memory;                              // what they take
+    struct memory index_memory;
     struct prefix_index *index;
     const char *suffix;
     uint32_t rounds;
@@ -127,12 +135,21 @@ static double median(double *values, uint32_t count)
     return values[count / 2];
 }
 
-static struct prefix_index *make_index(const struct world *world, size_t memory)
+static struct prefix_index *make_index(const struct world *world, size_t size,
+                                       struct memory *memory)
 {
-    struct prefix_index *index = prefix_index_create(
-        &(struct prefix_limits){.memory = memory, .backend_count_max = world->backend_count});
+    *memory = (struct memory){.block = pages_reserve_huge(size), .size = size};
+    ASSERT(memory->block != NULL);
+    struct prefix_index *index = prefix_index_create(&(struct prefix_limits){
+        .block = memory->block, .memory = size, .backend_count_max = world->backend_count});
     ASSERT(index != NULL);
     return index;
+}
+
+static void free_index(struct prefix_index **index, struct memory *memory)
+{
+    prefix_index_destroy(index);
+    pages_release(&memory->block, memory->size);
 }
 
 static void store_prompt(struct prefix_index *index, enum prefix_residency residency,
@@ -262,7 +279,8 @@ static void store_rounds(const struct world *world, struct prefix_index *index, 
 // An index as large as the population needs, and full: each new run takes the memory of an old one.
 static void store_full(const struct world *world, uint32_t *next)
 {
-    struct prefix_index *index = make_index(world, world->memory);
+    struct memory memory;
+    struct prefix_index *index = make_index(world, world->memory, &memory);
     struct prefix_usage usage = {0};
     while (usage.evictions < 1000) {
         make_prompt(world, CONVERSATION, (*next)++, &prompts[0]);
@@ -270,7 +288,7 @@ static void store_full(const struct world *world, uint32_t *next)
         prefix_index_usage(index, &usage);
     }
     store_rounds(world, index, "store", next);
-    prefix_index_destroy(&index);
+    free_index(&index, &memory);
 }
 
 struct reader {
@@ -369,7 +387,7 @@ static void measure(struct world *world, uint64_t blocks)
     world->counts[SHORT] = (uint32_t)(blocks / 4 / short_blocks);
     world->counts[LONG] = (uint32_t)(blocks / 4 / long_blocks);
     world->counts[CONVERSATION] = (uint32_t)(blocks / 2 / ((own_blocks_min + own_blocks_max) / 2));
-    world->index = make_index(world, blocks * 18 + (4 << 20));
+    world->index = make_index(world, blocks * 18 + (4 << 20), &world->index_memory);
     populate(world);
 
     struct prefix_usage usage;
@@ -386,7 +404,7 @@ static void measure(struct world *world, uint64_t blocks)
     store_rounds(world, world->index, "store_growing", &next);
     store_full(world, &next);
     scale_readers(world, &next);
-    prefix_index_destroy(&world->index);
+    free_index(&world->index, &world->index_memory);
 }
 
 int main(int argc, char **argv)

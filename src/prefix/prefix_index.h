@@ -89,6 +89,9 @@ struct prefix_hit {
     uint32_t blocks;    // leading ones, at least 1
     uint32_t confirmed; // leading ones that are confirmed, perhaps none
     uint32_t age;       // new tokens since the least recently touched of them was touched
+    // The match's own: how it finds the hit of a backend when there are many.
+    uint16_t first;
+    uint16_t next;
 };
 
 // Any thread.  Fills `hits` with every backend that holds the first key and how much follows, in no

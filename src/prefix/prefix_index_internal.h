@@ -8,8 +8,8 @@
 // the writer changes in place is right before and after each single store; where it would not be,
 // because memory is about to be used for something else, the writer first makes the run right without
 // that memory, then changes the run's version, then reuses.  A reader who was still there finds the
-// version changed and reads again.  All loads of readers are acquire and all stores of the writer
-// release, which is what keeps that order, and costs nothing on x86.
+// version changed and reads again.  All loads of readers by which they get further are acquire
+// and all stores of the writer release, which is what keeps that order, and costs nothing on x86.
 #pragma once
 
 #include "base/base.h"
@@ -176,7 +176,8 @@ static inline uint32_t slot_of(const struct prefix_index *index, uint64_t key, u
     return slot_used | ((uint32_t)mix_key(key) & ~index->id_mask) | id;
 }
 
-// Which slots of a bucket may lead to a run that begins with this key, one bit each.
+// Which slots of a bucket may lead to a run that begins with this key, one bit each.  The writer and
+// readers: those read a slot again before they follow it.
 static inline uint32_t likely_slots(const struct prefix_index *index, const struct bucket *bucket,
                                     uint64_t key)
 {
@@ -185,7 +186,7 @@ static inline uint32_t likely_slots(const struct prefix_index *index, const stru
     uint32_t likely = 0;
     // Without a branch, as nobody could predict where in its bucket a run is.
     for (uint32_t i = bucket_slots; i-- > 0;) {
-        likely = likely + likely + ((SEE(&bucket->slots[i]) ^ wanted) <= id_mask);
+        likely = likely + likely + ((OWN(&bucket->slots[i]) ^ wanted) <= id_mask);
     }
     return likely;
 }

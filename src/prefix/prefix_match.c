@@ -7,11 +7,9 @@
 
 #include "prefix/prefix_index_internal.h"
 
-#include <string.h>
-
 enum {
     few_hits = 8, // more than these are found through a table
-    places_max = 1 << 16,
+    no_hit = UINT16_MAX,
     try_max = 1000,
     buckets_ahead = 8, // prefetched so many runs before they are read
     runs_ahead = 4,
@@ -37,7 +35,7 @@ struct match {
     uint32_t whole; // holders that have all of them, and all before
     uint32_t ahead; // up to which depth buckets were prefetched
     struct hint hints[2 * runs_ahead];
-    uint16_t *places; // backend -> hit, or NULL: hits are few
+    uint32_t place_mask; // of the table of hits, or 0: hits are few
 };
 
 // The run that was found.
@@ -114,9 +112,12 @@ static struct found find_run(const struct match *match)
 // Where the hit of a backend is, or NULL.
 static struct prefix_hit *hit_of(const struct match *match, uint32_t backend)
 {
-    if (match->places != NULL) {
-        uint32_t place = match->places[backend];
-        return place < match->hit_count ? &match->hits[place] : NULL;
+    if (match->place_mask != 0) {
+        uint32_t i = match->hits[backend & match->place_mask].first;
+        while (i != no_hit && match->hits[i].backend != backend) {
+            i = match->hits[i].next;
+        }
+        return i != no_hit ? &match->hits[i] : NULL;
     }
     for (uint32_t i = 0; i < match->hit_count; i++) {
         if (match->hits[i].backend == backend) {
@@ -297,18 +298,20 @@ static bool read_further(struct match *match)
     return true;
 }
 
-// With many hits a table says which is whose.  Not inlined: only then is there a large frame.
-__attribute__((noinline)) static bool read_further_many(struct match *match)
+// With many hits the hits are also a table that says which is whose: a list for each place, of those
+// whose backend's number belongs there.
+static void link_hits(struct match *match)
 {
-    uint16_t places[places_max];
-    memset(places, 0xff, match->index->backend_count * sizeof(places[0]));
-    for (uint32_t i = 0; i < match->hit_count; i++) {
-        places[match->hits[i].backend] = (uint16_t)i;
+    uint32_t place_count = UINT32_C(1) << (31 - __builtin_clz(match->hit_count));
+    match->place_mask = place_count - 1;
+    for (uint32_t i = 0; i < place_count; i++) {
+        match->hits[i].first = no_hit;
     }
-    match->places = places;
-    bool is_good = read_further(match);
-    match->places = NULL;
-    return is_good;
+    for (uint32_t i = 0; i < match->hit_count; i++) {
+        struct prefix_hit *place = &match->hits[match->hits[i].backend & match->place_mask];
+        match->hits[i].next = place->first;
+        place->first = (uint16_t)i;
+    }
 }
 
 uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
@@ -322,11 +325,16 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
             .key_count = key_count,
             .now_s = now_s,
             .hits = hits,
-            .hit_max = hit_max,
+            .hit_max = min_u32(hit_max, no_hit),
         };
         look_ahead(&match);
-        if (read_run(&match) &&
-            (match.hit_count <= few_hits ? read_further(&match) : read_further_many(&match))) {
+        if (!read_run(&match)) {
+            continue;
+        }
+        if (match.hit_count > few_hits) {
+            link_hits(&match);
+        }
+        if (read_further(&match)) {
             return match.hit_count;
         }
     }

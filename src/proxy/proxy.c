@@ -7,6 +7,7 @@
 #include "proxy/worker_internal.h"
 #include "route/knowledge.h"
 #include "sys/log.h"
+#include "sys/pages.h"
 #include "sys/tcp.h"
 #include "sys/tls.h"
 
@@ -20,6 +21,8 @@ struct proxy {
     struct fleet *fleet;
     struct reclaim *reclaim;
     struct knowledge *knowledge;
+    void *index_memory;
+    size_t index_memory_size;
     struct worker **workers;
     uint32_t worker_count;
     struct plan *retired; // the plan before this one, until every worker has moved on
@@ -187,11 +190,18 @@ static uint32_t connections_allowed(const struct proxy_options *options)
     return (uint32_t)room;
 }
 
-static struct knowledge *make_knowledge(const struct proxy_options *options)
+// A look at the index is a look at random places of it, hence large pages.
+static void make_knowledge(struct proxy *proxy, const struct proxy_options *options)
 {
     const struct config *config = options->config;
     uint32_t ttl_ms = config->prefix.ttl;
-    return knowledge_create(&(struct knowledge_options){
+    proxy->index_memory_size = config->prefix.memory;
+    proxy->index_memory = pages_reserve_huge(proxy->index_memory_size);
+    if (proxy->index_memory == NULL) {
+        return;
+    }
+    proxy->knowledge = knowledge_create(&(struct knowledge_options){
+        .block = proxy->index_memory,
         .memory = config->prefix.memory,
         .ttl_s = ttl_ms == 0 ? 0 : (ttl_ms + 999) / 1000,
         .backend_count_max = config->limits.backends,
@@ -222,7 +232,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
     proxy->shared.connection_count_max = connections_allowed(options);
     proxy->workers = calloc(options->worker_count, sizeof(struct worker *));
     ASSERT(proxy->workers != NULL);
-    proxy->knowledge = make_knowledge(options);
+    make_knowledge(proxy, options);
     enum status status = check_ports_are_free(options->config, error);
     if (status == STATUS_OK && proxy->knowledge == NULL) {
         snprintf(error, proxy_error_size, "no memory for the prefixes (prefix.memory)");
@@ -311,6 +321,7 @@ void proxy_stop(struct proxy **proxy_ptr)
     plan_free(proxy, &plan);
     plan_free(proxy, &proxy->retired);
     knowledge_destroy(&proxy->knowledge);
+    pages_release(&proxy->index_memory, proxy->index_memory_size);
     free(proxy->workers);
     free(proxy);
 }

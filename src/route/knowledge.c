@@ -35,6 +35,7 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
     knowledge->slot_count = options->backend_count_max;
     knowledge->slots = calloc(options->backend_count_max, sizeof(struct slot));
     knowledge->index = prefix_index_create(&(struct prefix_limits){
+        .block = options->block,
         .memory = options->memory,
         .backend_count_max = options->backend_count_max,
         .ttl_s = options->ttl_s,

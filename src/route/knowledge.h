@@ -7,7 +7,7 @@
 // whoever finds another one in the slot takes it over, and what the index says is forgotten.
 //
 // Threads: any, each with a sender number of its own for the mail.
-// Memory: taken by knowledge_create.
+// Memory: taken by knowledge_create, but for the index that of the caller if there is some.
 #pragma once
 
 #include "fleet/backend.h"
@@ -18,6 +18,7 @@
 struct knowledge;
 
 struct knowledge_options {
+    void *block;   // for the index, of `memory` bytes in cache lines, and the caller's; may be NULL
     size_t memory; // of the index
     uint32_t ttl_s;
     uint32_t backend_count_max;
