@@ -2,6 +2,7 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "base/prefill_curve.h"
 #include "fleet/load.h"
 #include "route/survey_internal.h"
 
@@ -128,8 +129,8 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     target->foreign_requests = load.foreign_requests;
     target->waiting = load.waiting;
     target->kv_usage = load.kv_usage;
-    target->prefill_ms = load.prefill_ms;
-    target->step_ms = load.step_ms;
+    target->prefill_ms = load.speed_is_learned ? load.prefill_ms : 0; // see lend_speeds
+    target->step_ms = load.speed_is_learned ? load.step_ms : 0;
     target->cache_tokens = load.cache_tokens;
     // A backend that has taken over a slot does not inherit what the last one held.
     if (!knowledge_owns(task->knowledge, task->sender, backend)) {
@@ -224,7 +225,32 @@ static void collect(struct survey *survey, const struct survey_task *task, const
     }
 }
 
-void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng)
+// Who has not shown its speed is taken for a usual one: by the harmonic means of those that have, which
+// a single slow one does not spoil, or by the shipped constants.
+static void lend_speeds(struct survey *survey)
+{
+    float prefill = 0;
+    float step = 0;
+    float count = 0;
+
+    for (uint32_t i = 0; i < survey->count; i++) {
+        const struct policy_target *target = &survey->targets[i];
+        if (target->prefill_ms > 0) {
+            prefill += 1 / target->prefill_ms;
+            step += 1 / target->step_ms;
+            count++;
+        }
+    }
+    for (uint32_t i = 0; i < survey->count; i++) {
+        struct policy_target *target = &survey->targets[i];
+        if (!(target->prefill_ms > 0)) {
+            target->prefill_ms = count > 0 ? count / prefill : PREFILL_SHIPPED_TOKEN_MS;
+            target->step_ms = count > 0 ? count / step : PREFILL_SHIPPED_STEP_MS;
+        }
+    }
+}
+
+static void collect_some(struct survey *survey, const struct survey_task *task, struct rng *rng)
 {
     struct odds odds = {.none = always, .some = always};
 
@@ -237,6 +263,14 @@ void survey_collect(struct survey *survey, const struct survey_task *task, struc
         }
     }
     collect(survey, task, &odds, rng);
+}
+
+void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng)
+{
+    collect_some(survey, task, rng);
+    if (task->reads_prompt) {
+        lend_speeds(survey);
+    }
 }
 
 void survey_drop(struct survey *survey, uint32_t target)

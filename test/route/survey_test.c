@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "base/prefill_curve.h"
 #include "base/reclaim.h"
 #include "fleet/load.h"
 #include "route/survey_internal.h"
@@ -100,6 +101,26 @@ TEST(each_target_says_what_it_holds_and_has_to_do)
     CHECK_EQ(target_of(backends[2])->matched_tokens, 64);
     CHECK_EQ(target_of(backends[2])->weight, 3);
     CHECK(target_of(backends[2])->prefill_ms > 0);
+    tear_down();
+}
+
+TEST(who_has_not_shown_its_speed_is_taken_for_a_usual_one)
+{
+    set_up(3);
+    take(&request, false);
+    CHECK(target_of(backends[0])->prefill_ms == PREFILL_SHIPPED_TOKEN_MS);
+    CHECK(target_of(backends[0])->step_ms == PREFILL_SHIPPED_STEP_MS);
+    for (int i = 0; i < 30; i++) {
+        struct load_request shown = {.prompt_tokens = 10000, .uncached_tokens = 10000};
+        load_begin(&backends[1]->load, &shown, 1);
+        load_first_token(&backends[1]->load, &shown, 1000001);
+        load_end(&backends[1]->load, &shown);
+    }
+    take(&request, false);
+    float learned = target_of(backends[1])->prefill_ms;
+    CHECK(learned > 2 * PREFILL_SHIPPED_TOKEN_MS);
+    CHECK(target_of(backends[0])->prefill_ms > 0.99F * learned);
+    CHECK(target_of(backends[2])->step_ms > 0.99F * target_of(backends[1])->step_ms);
     tear_down();
 }
 
