@@ -394,7 +394,7 @@ static void measure(struct world *world, uint64_t blocks)
     prefix_index_usage(world->index, &usage);
     ASSERT(usage.evictions == 0);
     // Twelve granules of 192 bytes come with a bucket of 64.
-    world->memory = usage.memory / (12 * 192) * (12 * 192 + 64);
+    world->memory = usage.memory / 2304 * (2304 + 64);
     say(world, "memory", "bytes_per_holder_block",
         (double)world->memory / (double)world->holder_blocks, "B");
     for (enum kind kind = 0; kind < KIND_COUNT; kind++) {

@@ -95,7 +95,8 @@ struct prefix_hit {
 };
 
 // Any thread.  Fills `hits` with every backend that holds the first key and how much follows, in no
-// order, and returns their number, at most hit_max (further ones are left out).
+// order, and returns their number, at most hit_max (further ones are left out).  What is behind them in
+// `hits` may have changed.
 uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
                             uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
                             uint32_t hit_max);

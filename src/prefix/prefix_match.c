@@ -298,11 +298,13 @@ static bool read_further(struct match *match)
     return true;
 }
 
-// With many hits the hits are also a table that says which is whose: a list for each place, of those
-// whose backend's number belongs there.
+// With many hits their memory is also a table that says which is whose: a list for each place, of those
+// whose backend's number belongs there.  Places beyond the hits are used too if there are any, as with
+// more of them than backends each list has one hit.
 static void link_hits(struct match *match)
 {
     uint32_t place_count = UINT32_C(1) << (31 - __builtin_clz(match->hit_count));
+    place_count <<= place_count < match->hit_count && 2 * place_count <= match->hit_max;
     match->place_mask = place_count - 1;
     for (uint32_t i = 0; i < place_count; i++) {
         match->hits[i].first = no_hit;

@@ -431,3 +431,48 @@ TEST(capacity_counts_the_tokens_of_new_blocks)
     CHECK_EQ(chain_match(index, 0, &b), 16);
     prefix_index_destroy(&index);
 }
+
+// Fills an index to its last granule, so that buckets overflow into others.
+static void fill(struct prefix_index *index, uint32_t run_count)
+{
+    for (uint32_t i = 0; i < run_count; i++) {
+        struct chain a = chain_make(NULL, 0, 100 + i, 1);
+        chain_store(index, 0, &a);
+    }
+}
+
+TEST(a_full_index_finds_every_run_and_after_it_was_replaced_again)
+{
+    struct prefix_index *index = make(1 << 20, 0);
+    struct prefix_usage usage = {0};
+    uint32_t run_count = 0;
+    while (usage.evictions == 0) {
+        struct chain a = chain_make(NULL, 0, 100 + run_count++, 1);
+        chain_store(index, 0, &a);
+        prefix_index_usage(index, &usage);
+    }
+    CHECK_EQ(usage.run_count, run_count - 1);
+    fill(index, 5 * run_count);
+    for (uint32_t i = 4 * run_count + 1; i < 5 * run_count; i++) {
+        struct chain a = chain_make(NULL, 0, 100 + i, 1);
+        CHECK_EQ(chain_match(index, 0, &a), 1);
+    }
+    prefix_index_destroy(&index);
+}
+
+TEST(an_index_in_a_block_of_the_caller_stays_within_it)
+{
+    const size_t sizes[] = {64 << 10, 100000, 100001, 131072 + 2367, 131072 + 2368, 1 << 20};
+    static _Alignas(64) uint8_t block[(1 << 20) + 64];
+    for (uint32_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        memset(block, 0xa5, sizeof(block));
+        struct prefix_index *index = prefix_index_create(
+            &(struct prefix_limits){.block = block, .memory = sizes[i], .backend_count_max = 16});
+        CHECK(index != NULL);
+        fill(index, 6000);
+        struct chain a = chain_make(NULL, 0, 100 + 5999, 1);
+        CHECK_EQ(chain_match(index, 0, &a), 1);
+        prefix_index_destroy(&index);
+        CHECK_EQ(block[sizes[i]], 0xa5);
+    }
+}

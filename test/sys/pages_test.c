@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 TEST(reserves_far_more_than_it_touches)
 {
@@ -20,11 +21,11 @@ TEST(reserves_far_more_than_it_touches)
 // In bytes, of this process.
 static uint64_t address_space(void)
 {
-    unsigned long pages = 0;
+    char line[256];
     FILE *file = fopen("/proc/self/statm", "r");
-    ASSERT(file != NULL && fscanf(file, "%lu", &pages) == 1);
+    ASSERT(file != NULL && fgets(line, sizeof(line), file) != NULL);
     fclose(file);
-    return (uint64_t)pages * 4096;
+    return strtoull(line, NULL, 10) * 4096;
 }
 
 static void reserve_huge(size_t size)
