@@ -7,6 +7,7 @@
 #include "prefix/prefix_mail.h"
 
 #include "base/base.h"
+#include "prefix/prefix_mail_internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -101,32 +102,43 @@ static bool put_letter(struct sender *sender, const struct prefix_letter *letter
     return true;
 }
 
-// Returns its size.
-static uint64_t deliver(struct prefix_index *index, const uint64_t *words)
+static void deliver(struct prefix_index *index, const struct prefix_letter *letter)
 {
-    uint32_t backend = high(words[0]);
-    enum prefix_residency residency = (enum prefix_residency)(words[0] & 0xff);
-    uint32_t key_count = low(words[2]);
-    switch ((enum prefix_verb)(words[0] >> 8 & 0xff)) {
+    switch (letter->verb) {
     case PREFIX_STORE:
-        prefix_index_store(index, &(struct prefix_span){.keys = words + head_words,
-                                                        .key_count = key_count,
-                                                        .block_tokens = high(words[2]),
-                                                        .backend = backend,
-                                                        .now_s = low(words[1]),
-                                                        .residency = residency});
+        prefix_index_store(index, &(struct prefix_span){.keys = letter->keys,
+                                                        .key_count = letter->key_count,
+                                                        .block_tokens = letter->block_tokens,
+                                                        .backend = letter->backend,
+                                                        .now_s = letter->now_s,
+                                                        .residency = letter->residency});
         break;
     case PREFIX_DROP:
-        prefix_index_drop(index, backend, residency, words + head_words, key_count, high(words[1]));
+        prefix_index_drop(index, letter->backend, letter->residency, letter->keys,
+                          letter->key_count, letter->from);
         break;
     case PREFIX_FORGET:
-        prefix_index_forget(index, backend);
+        prefix_index_forget(index, letter->backend);
         break;
     case PREFIX_FORGET_OLDER:
-        prefix_index_forget_older(index, backend, high(words[1]));
+        prefix_index_forget_older(index, letter->backend, letter->age);
         break;
     }
-    return head_words + key_count;
+}
+
+static struct prefix_letter letter_at(const uint64_t *words)
+{
+    return (struct prefix_letter){
+        .verb = (enum prefix_verb)(words[0] >> 8 & 0xff),
+        .residency = (enum prefix_residency)(words[0] & 0xff),
+        .backend = high(words[0]),
+        .now_s = low(words[1]),
+        .block_tokens = high(words[2]),
+        .age = high(words[1]),
+        .from = high(words[1]),
+        .key_count = low(words[2]),
+        .keys = words + head_words,
+    };
 }
 
 static void empty_ring(struct prefix_index *index, struct sender *sender)
@@ -134,7 +146,9 @@ static void empty_ring(struct prefix_index *index, struct sender *sender)
     uint64_t written = atomic_load_explicit(&sender->shared.written, memory_order_acquire);
     uint64_t read = atomic_load_explicit(&sender->shared.read, memory_order_relaxed);
     while (read != written) {
-        read += deliver(index, sender->words + read % ring_words);
+        struct prefix_letter letter = letter_at(sender->words + read % ring_words);
+        deliver(index, &letter);
+        read += head_words + letter.key_count;
         atomic_store_explicit(&sender->shared.read, read, memory_order_release);
     }
 }
@@ -151,26 +165,63 @@ static bool has_letters(struct prefix_mail *mail)
     return false;
 }
 
+bool prefix_mail_take_role(struct prefix_mail *mail)
+{
+    return atomic_exchange_explicit(&mail->shared.is_taken, 1, memory_order_seq_cst) == 0;
+}
+
+static void empty_rings(struct prefix_mail *mail)
+{
+    for (uint32_t i = 0; i < mail->sender_count; i++) {
+        empty_ring(mail->index, &mail->senders[i]);
+    }
+}
+
 // A sender writes its letter and then looks at the role; who has the role gives it back and then looks
 // for letters.  All four are in the one order of sequential consistency, so at least one of the two
 // sees the other, and no letter stays behind.
+static bool give_role(struct prefix_mail *mail)
+{
+    atomic_store_explicit(&mail->shared.is_taken, 0, memory_order_seq_cst);
+    return !has_letters(mail);
+}
+
 static void deliver_all(struct prefix_mail *mail)
 {
-    do {
-        if (atomic_exchange_explicit(&mail->shared.is_taken, 1, memory_order_seq_cst) != 0) {
-            return;
-        }
-        for (uint32_t i = 0; i < mail->sender_count; i++) {
-            empty_ring(mail->index, &mail->senders[i]);
-        }
-        atomic_store_explicit(&mail->shared.is_taken, 0, memory_order_seq_cst);
-    } while (has_letters(mail));
+    bool is_done = false;
+    while (!is_done && prefix_mail_take_role(mail)) {
+        empty_rings(mail);
+        is_done = give_role(mail);
+    }
+}
+
+void prefix_mail_give_role(struct prefix_mail *mail)
+{
+    if (!give_role(mail)) {
+        deliver_all(mail);
+    }
+}
+
+// Mostly nobody else is at it, and the letter need not be put anywhere.  Letters of the same sender
+// that still lie in its ring come first.
+static bool deliver_own(struct prefix_mail *mail, const struct prefix_letter *letter)
+{
+    if (!prefix_mail_take_role(mail)) {
+        return false;
+    }
+    empty_rings(mail);
+    deliver(mail->index, letter);
+    prefix_mail_give_role(mail);
+    return true;
 }
 
 bool prefix_mail_send(struct prefix_mail *mail, uint32_t sender, const struct prefix_letter *letter)
 {
     ASSERT(sender < mail->sender_count);
     ASSERT(letter->key_count <= prefix_letter_keys_max);
+    if (deliver_own(mail, letter)) {
+        return true;
+    }
     struct sender *own = &mail->senders[sender];
     bool is_put = put_letter(own, letter);
     if (!is_put) {
