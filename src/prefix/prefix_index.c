@@ -240,15 +240,46 @@ static void free_run(struct prefix_index *index, uint32_t id)
     count(&index->shared.run_count, -1);
 }
 
-// 0 when all that could be evicted belongs to the store under way.
+static void become_newest(struct prefix_index *index, uint32_t id)
+{
+    if (index->newest != id) {
+        leave_order(index, id);
+        enter_order(index, id, 0);
+    }
+}
+
+// False when all that could be evicted belongs to the store under way.
+static bool evict_oldest(struct prefix_index *index)
+{
+    // Its runs move up when it is done, or here where one is met; no run is met twice.
+    for (uint32_t tries = 0; tries <= index->step_count + 1 && index->oldest != 0; tries++) {
+        if (granule_at(index, index->oldest)->mark != index->mark) {
+            free_run(index, index->oldest);
+            count(&index->shared.evictions, 1);
+            return true;
+        }
+        become_newest(index, index->oldest);
+    }
+    return false;
+}
+
+// The one that is taken next, mostly by the next store, was never in a cache or is no longer.
+static void prefetch_next(const struct prefix_index *index)
+{
+    uint32_t id = index->free != 0 ? index->free : index->fresh;
+    if (id < index->granule_count) {
+        const char *granule = (const char *)granule_at(index, id);
+        __builtin_prefetch(granule, 1);
+        __builtin_prefetch(granule + 64, 1);
+        __builtin_prefetch(granule + 128, 1);
+    }
+}
+
+// 0 when memory is short.
 static uint32_t take_granule(struct prefix_index *index)
 {
-    if (index->free == 0 && index->fresh == index->granule_count) {
-        if (index->oldest == 0 || granule_at(index, index->oldest)->mark == index->mark) {
-            return 0;
-        }
-        free_run(index, index->oldest);
-        count(&index->shared.evictions, 1);
+    if (index->free == 0 && index->fresh == index->granule_count && !evict_oldest(index)) {
+        return 0;
     }
     uint32_t id = index->free;
     if (id != 0) {
@@ -258,6 +289,7 @@ static uint32_t take_granule(struct prefix_index *index)
         PUT(&granule_at(index, id)->version, 0);
     }
     count(&index->shared.granules_used, 1);
+    prefetch_next(index);
     return id;
 }
 
@@ -670,8 +702,6 @@ static bool follow_run(struct store *store, uint32_t id)
     struct prefix_index *index = store->index;
     struct granule *run = granule_at(index, id);
     run->mark = index->mark; // from here on it cannot be evicted
-    leave_order(index, id);
-    enter_order(index, id, 0);
     uint32_t left = store->key_count - store->depth;
     uint32_t same =
         agree(run, store->keys + store->depth, min_u32(key_count_of(OWN(&run->shape)), left));
@@ -702,8 +732,7 @@ static void finish_store(struct store *store)
         struct step *step = &index->steps[i];
         PUT(&step->holder[1], touch(store, step->depth));
         granule_at(index, step->run)->stored_s = store->now_s;
-        leave_order(index, step->run);
-        enter_order(index, step->run, 0);
+        become_newest(index, step->run);
     }
 }
 

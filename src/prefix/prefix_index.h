@@ -101,6 +101,10 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
                             uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
                             uint32_t hit_max);
 
+// Any thread.  This key will be stored or asked for soon: fetches the memory that tells whether it is
+// there, and waits for nothing.
+void prefix_index_expect(const struct prefix_index *index, uint64_t key);
+
 struct prefix_usage {
     size_t memory;      // of the limit, what runs and holders take now
     uint64_t run_count; // now

@@ -316,6 +316,11 @@ static void link_hits(struct match *match)
     }
 }
 
+void prefix_index_expect(const struct prefix_index *index, uint64_t key)
+{
+    prefetch_bucket(index, key);
+}
+
 uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
                             uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
                             uint32_t hit_max)

@@ -300,6 +300,11 @@ static void read_document(struct trail *trail, struct slice document)
     struct answer_event answer = {0};
     answer_read_body(trail->api, document, chain_of(trail), &answer);
     note(trail, &answer);
+    // What the answer adds is stored when it has gone its way, and is new to the index.
+    if (trail->chain.key_count > trail->prompt_keys) {
+        prefix_index_expect(knowledge_index(trail->worker->knowledge),
+                            trail->keys[trail->prompt_keys]);
+    }
 }
 
 size_t trail_see(struct trail *trail, uint8_t *bytes, size_t size, bool is_end)
