@@ -236,9 +236,8 @@ static const uint8_t *gather_chunk(struct gatherer *gatherer, const uint8_t *chu
 static void gather_string(struct gatherer *gatherer, struct slice raw)
 {
     const uint8_t *end = raw.size > 0 ? raw.bytes + raw.size : raw.bytes;
-    const uint8_t *at = find_backslash(raw.bytes, end);
+    const uint8_t *at = raw.bytes;
 
-    gather(gatherer, slice_of(raw.bytes, (size_t)(at - raw.bytes)));
     while (end - at >= 2 * chunk_size) {
         if (gatherer->used > gather_size - 2 * chunk_size) {
             gather_flush(gatherer);
@@ -260,10 +259,13 @@ static void gather_string(struct gatherer *gatherer, struct slice raw)
 
 static void gather_mark(struct gatherer *gatherer, enum prompt_mark mark)
 {
-    uint8_t byte = (uint8_t)mark;
-    if (mark != MARK_NONE) {
-        gather(gatherer, slice_of(&byte, 1));
+    if (mark == MARK_NONE) {
+        return;
     }
+    if (gatherer->used == gather_size) {
+        gather_flush(gatherer);
+    }
+    gatherer->bytes[gatherer->used++] = (uint8_t)mark;
 }
 
 static void gather_hash(struct gatherer *gatherer, struct slice raw)
