@@ -166,6 +166,20 @@ static void gather_flush(struct gatherer *gatherer)
     gatherer->used = 0;
 }
 
+// Makes room, and leaves the beginning of a block, which the chain would only copy once more.
+static void gather_more(struct gatherer *gatherer)
+{
+    const struct prefix_chain *chain = gatherer->chain;
+    size_t rest = (chain->pending + gatherer->used) % chain->block_size;
+    if (rest > gatherer->used || rest > gather_size / 2) {
+        gather_flush(gatherer);
+        return;
+    }
+    prefix_chain_add(gatherer->chain, slice_of(gatherer->bytes, gatherer->used - rest));
+    memmove(gatherer->bytes, gatherer->bytes + gatherer->used - rest, rest);
+    gatherer->used = rest;
+}
+
 static void gather(struct gatherer *gatherer, struct slice bytes)
 {
     if (bytes.size >= direct_size) {
@@ -240,7 +254,7 @@ static void gather_string(struct gatherer *gatherer, struct slice raw)
 
     while (end - at >= 2 * chunk_size) {
         if (gatherer->used > gather_size - 2 * chunk_size) {
-            gather_flush(gatherer);
+            gather_more(gatherer);
         }
         at = gather_chunk(gatherer, at, end);
     }
