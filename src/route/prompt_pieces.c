@@ -252,7 +252,7 @@ static void gather_string(struct gatherer *gatherer, struct slice raw)
     const uint8_t *end = raw.size > 0 ? raw.bytes + raw.size : raw.bytes;
     const uint8_t *at = raw.bytes;
 
-    while (end - at >= 2 * chunk_size) {
+    while ((size_t)(end - at) >= (size_t)2 * chunk_size) {
         if (gatherer->used > gather_size - 2 * chunk_size) {
             gather_more(gatherer);
         }

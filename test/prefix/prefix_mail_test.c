@@ -74,28 +74,41 @@ static void send_while_role_is_taken(struct scene *scene, const struct prefix_le
     prefix_mail_give_role(scene->mail);
 }
 
+enum { together = 3 };
+static uint64_t many_keys[together][prefix_letter_keys_max];
+
+static void fill_letters(struct rng *rng, uint32_t round, struct prefix_letter letters[together])
+{
+    for (uint32_t i = 0; i < together; i++) {
+        uint32_t count = round % 10 == i ? prefix_letter_keys_max : 1 + rng_below(rng, 3000);
+        for (uint32_t k = 0; k < count; k++) {
+            many_keys[i][k] = rng_next(rng);
+        }
+        letters[i] = (struct prefix_letter){.verb = PREFIX_STORE,
+                                            .backend = (round + i) % 64,
+                                            .key_count = count,
+                                            .keys = many_keys[i]};
+    }
+}
+
+static void check_delivered(const struct scene *scene, const struct prefix_letter *letter)
+{
+    struct prefix_hit hit;
+    CHECK_EQ(prefix_index_match(scene->index, letter->keys, letter->key_count, 0, &hit, 1), 1);
+    CHECK_EQ(hit.backend, letter->backend);
+    CHECK_EQ(hit.blocks, letter->key_count);
+}
+
 TEST(letters_of_every_length_go_round_the_ring)
 {
-    enum { together = 3 };
-    static uint64_t keys[together][prefix_letter_keys_max];
     struct scene scene = make(1);
     struct rng rng = {.state = 1};
-    struct prefix_hit hit;
-    for (uint32_t i = 0; i < 200; i++) {
+    for (uint32_t round = 0; round < 200; round++) {
         struct prefix_letter letters[together];
-        for (uint32_t j = 0; j < together; j++) {
-            uint32_t count = i % 10 == j ? prefix_letter_keys_max : 1 + rng_below(&rng, 3000);
-            for (uint32_t k = 0; k < count; k++) {
-                keys[j][k] = rng_next(&rng);
-            }
-            letters[j] = (struct prefix_letter){
-                .verb = PREFIX_STORE, .backend = (i + j) % 64, .key_count = count, .keys = keys[j]};
-        }
+        fill_letters(&rng, round, letters);
         send_while_role_is_taken(&scene, letters, together);
-        for (uint32_t j = 0; j < together; j++) {
-            CHECK_EQ(prefix_index_match(scene.index, keys[j], letters[j].key_count, 0, &hit, 1), 1);
-            CHECK_EQ(hit.backend, (i + j) % 64);
-            CHECK_EQ(hit.blocks, letters[j].key_count);
+        for (uint32_t i = 0; i < together; i++) {
+            check_delivered(&scene, &letters[i]);
         }
     }
     unmake(&scene);
