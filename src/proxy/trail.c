@@ -16,6 +16,8 @@
 enum {
     // What an answer adds to its prompt's keys, about; more is simply not named.
     answer_keys = 16,
+    // What a turn adds to a prompt that is held already, about.
+    own_keys = 8,
     // A document that is not streamed and larger than this tells nothing.
     document_size_max = 4 << 20,
     // A timer cannot be exact about the end of a prefill: it is at least one turn of the loop.
@@ -145,7 +147,12 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
         prompt_begin_answer(&trail->chain);
     }
     begin_load(trail);
-    store(trail, PREFIX_PREDICTED, trail->keys, trail->prompt_keys);
+    // A few new blocks are this request's own end: nobody else asks for them before it is answered, and
+    // then they are stored anyway.
+    trail->is_predicted = trail->prompt_keys > trail->decision.matched_blocks + own_keys;
+    if (trail->is_predicted) {
+        store(trail, PREFIX_PREDICTED, trail->keys, trail->prompt_keys);
+    }
     if (request->session_key != 0) {
         settle_session(trail);
     }
@@ -161,7 +168,7 @@ void trail_end(struct trail **trail_ptr)
         return;
     }
     struct worker *worker = trail->worker;
-    if (!trail->has_begun && trail->prompt_keys > 0) {
+    if (trail->is_predicted && !trail->has_begun) {
         knowledge_withdraw(worker->knowledge, worker->index, trail->backend,
                            &(struct prefix_letter){.keys = trail->keys,
                                                    .key_count = trail->prompt_keys,

@@ -58,6 +58,7 @@ struct trail {
     bool hides_usage;          // we asked for it
     bool has_begun;            // some output was seen
     bool is_answered;          // 2xx
+    bool is_predicted;         // the index was told that the prompt will be there
     bool is_too_large;         // a document that we do not keep
     struct prefix_chain chain; // and what is behind it is not cleared
     uint64_t keys[];
