@@ -105,11 +105,12 @@ def haproxy_command(directory, port, origins, _build):
 
 
 def warmpath_command(_directory, port, origins, build, policy="round_robin"):
-    """Neither of the others probes its backends, asks them for models or logs here."""
+    """Neither of the others probes its backends, asks them for models or their load, or logs here."""
     backends = [word for origin in origins for word in ("--backend", f"http://127.0.0.1:{origin}")]
     return [str(build / "warmpath"), "serve", "--listen", f"127.0.0.1:{port}", *backends,
             "--policy", policy, "--workers", "1", "--health-interval", "0",
-            "--models-learn", "false", "--timeouts-keepalive", "300s", "--log-level", "error"]
+            "--models-learn", "false", "--load-scrape", "false",
+            "--timeouts-keepalive", "300s", "--log-level", "error"]
 
 
 COMMANDS = {"warmpath": warmpath_command, "nginx": nginx_command, "haproxy": haproxy_command,
