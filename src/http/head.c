@@ -453,6 +453,14 @@ const struct http_field *http_head_find_text(const struct http_head *head, const
     return NULL;
 }
 
+bool http_head_type_is(const struct http_head *head, const char *type)
+{
+    const struct http_field *field = http_head_find(head, HTTP_NAME_CONTENT_TYPE);
+    struct slice wanted = slice_str(type);
+    return field != NULL && field->value_size >= wanted.size &&
+           slice_equal_nocase(http_head_at(head, field->value_at, (uint32_t)wanted.size), wanted);
+}
+
 bool http_field_is_hop_by_hop(const struct http_head *head, const struct http_field *field)
 {
     if (names[field->name].hop_by_hop) {

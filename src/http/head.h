@@ -123,5 +123,8 @@ struct slice http_head_path(const struct http_head *head);
 const struct http_field *http_head_find(const struct http_head *head, enum http_name name);
 const struct http_field *http_head_find_text(const struct http_head *head, const char *name);
 
+// Whether Content-Type begins with that media type; parameters may follow.
+bool http_head_type_is(const struct http_head *head, const char *type);
+
 // Whether a proxy has to leave this field out: by its name, or because Connection names it.
 bool http_field_is_hop_by_hop(const struct http_head *head, const struct http_field *field);

@@ -216,15 +216,6 @@ static void write_answer_head(struct exchange *x, const struct http_head *head)
     x->out_head.end += (uint32_t)out.size;
 }
 
-static bool is_event_stream(const struct http_head *head)
-{
-    static const char type[] = "text/event-stream";
-    const struct http_field *field = http_head_find(head, HTTP_NAME_CONTENT_TYPE);
-    return field != NULL && field->value_size >= sizeof(type) - 1 &&
-           slice_equal_nocase(http_head_at(head, field->value_at, sizeof(type) - 1),
-                              slice_str(type));
-}
-
 // 1xx: 100 is between us and the backend; the others go on to those who know them.
 static void pass_interim(struct exchange *x, const struct http_head *head)
 {
@@ -292,7 +283,7 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
     http_head_answer_framing(head, x->is_head_request);
     x->framing = head->framing;
     x->answer_left = head->content_length;
-    x->is_event_stream = is_event_stream(head);
+    x->is_event_stream = http_head_type_is(head, "text/event-stream");
     x->upstream_is_reusable =
         head->keep_alive && x->request_is_sent && x->framing != HTTP_UNTIL_CLOSE;
     watch_answer(x, head);

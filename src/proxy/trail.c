@@ -181,14 +181,6 @@ void trail_end(struct trail **trail_ptr)
     pool_put(&worker->trails[trail->class_index], &trail);
 }
 
-static bool is_type(const struct http_head *head, const char *type)
-{
-    const struct http_field *field = http_head_find(head, HTTP_NAME_CONTENT_TYPE);
-    struct slice wanted = slice_str(type);
-    return field != NULL && field->value_size >= wanted.size &&
-           slice_equal_nocase(http_head_at(head, field->value_at, (uint32_t)wanted.size), wanted);
-}
-
 void trail_answer(struct trail *trail, const struct http_head *head, bool may_hold_back)
 {
     trail->is_answered = head->status >= 200 && head->status < 300;
@@ -196,9 +188,9 @@ void trail_answer(struct trail *trail, const struct http_head *head, bool may_ho
     if (!trail->is_answered || !is_understood ||
         http_head_find_text(head, "content-encoding") != NULL) {
         trail->watch = TRAIL_BLIND;
-    } else if (is_type(head, "text/event-stream") && may_hold_back) {
+    } else if (http_head_type_is(head, "text/event-stream") && may_hold_back) {
         trail->watch = TRAIL_EVENTS;
-    } else if (is_type(head, "application/json")) {
+    } else if (http_head_type_is(head, "application/json")) {
         trail->watch = TRAIL_DOCUMENT;
     }
     // Of a stream that we cannot read the head is the last that shows when the prompt was done.

@@ -253,3 +253,21 @@ TEST(the_portions_in_which_bytes_arrive_make_no_difference)
                        slice_str("HTTP/1.1 200 All is well\r\nTransfer-Encoding: chunked\r\n"
                                  "Set-Cookie: a=b\r\nSet-Cookie: c=d\r\n\r\n5\r\n")));
 }
+
+TEST(a_media_type_is_known_in_any_case_and_with_parameters)
+{
+    static const char answer[] =
+        "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\n\r\n";
+    struct http_head head;
+    http_head_start(&head, HTTP_KIND_RESPONSE,
+                    (struct http_limits){.head_size = 1024, .target_size = 1024});
+    CHECK_EQ(http_head_feed(&head, slice_str(answer)), STATUS_OK);
+    CHECK(http_head_type_is(&head, "text/event-stream"));
+    CHECK(!http_head_type_is(&head, "text/event-streams"));
+    CHECK(!http_head_type_is(&head, "application/json"));
+
+    http_head_start(&head, HTTP_KIND_RESPONSE,
+                    (struct http_limits){.head_size = 1024, .target_size = 1024});
+    CHECK_EQ(http_head_feed(&head, slice_str("HTTP/1.1 204 No\r\n\r\n")), STATUS_OK);
+    CHECK(!http_head_type_is(&head, "application/json"));
+}
