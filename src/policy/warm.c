@@ -14,7 +14,7 @@
 //                                         avoidable work, which all pay for when the fleet is busy
 //     L    = (1 + (n + N/4) / 2) / (1 - fill)
 //                                         who else is slowed down, and how near preemption is
-//     G    = 1 + (s - 1)/10 + g * (s^3 - 1)
+//     G    = 1 + (s - 1)/10 + g * (s^4 - 1)
 //                                         s is its share of what was sent lately, 1 on average; the
 //                                         last term is for s above 1, and g is 0 on an idle fleet
 //     cost = T * L * G
@@ -55,7 +55,7 @@ static const double tie = 1.02;
 static const double home_worth = 1.25;
 static const double recent_floor = 4;
 // Requests in flight at each target from which on the fleet counts as busy.
-static const float busy_requests = 4;
+static const float busy_requests = 3;
 static const double lean_most = 0.1;
 static const double same_prefill = 1.1;
 
@@ -167,7 +167,8 @@ static void survey(const struct policy_input *in, struct scene *scene)
     scene->recent_requests = (float)(recent_requests / weight_sum) * scene->weight;
     scene->recent_tokens = (float)(recent_tokens / weight_sum) * scene->weight;
     float busy = bounded(scene->requests / busy_requests, 0, 1);
-    scene->guard = busy * busy * busy;
+    float cube = busy * busy * busy;
+    scene->guard = cube * cube; // steep: a fleet with little to do is left alone
 
     // Nothing at all to compute would cost nothing anywhere: one token stands for it.
     scene->prompt = bounded((float)in->prompt_tokens, 1, 1e7F);
@@ -287,7 +288,7 @@ static double lean(const struct scene *scene, double share)
 {
     double most = share < 2 ? share - 1 : 1;
     double little = 1 + lean_most * most;
-    return share > 1 ? little + (double)scene->guard * (share * share * share - 1) : little;
+    return share > 1 ? little + (double)scene->guard * (share * share * share * share - 1) : little;
 }
 
 static double cost_ms(const struct scene *scene, const struct price *price,
