@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// lab.h -- a fleet of simulated engines behind the real router, in virtual time.
+//
+// Route, policy, prefix index, load and fleet are the program's own, linked, not imitated; only the
+// proxy between them and the engines is left out.  What the proxy tells the router in life, the lab
+// tells it here: a request was sent, its first token came, its tokens came, it ended, the engine said
+// how much was cached, the engine's metrics were scraped.
+//
+//     workload --due--> route_choose --> engine --tokens--> outcome ... workload_done
+//
+// Pure: the same options give the same result, bit for bit.  Threads: any number of runs side by side,
+// each with its own everything.  Memory: all of it from the heap, given back before lab_run returns.
+#pragma once
+
+#include "policy/policy.h"
+#include "sim/figures.h"
+#include "sim/profile.h"
+#include "sim/workload.h"
+
+struct lab_options {
+    const struct profile *profile;
+    const struct policy *policy;
+    uint32_t backend_count;
+    struct workload_options workload;
+    uint64_t seed;
+    uint32_t router_block_tokens; // 0: 64, about what a block of text is
+    uint32_t scrape_ms;           // 0: the engines' metrics are not read
+    double warm_up;               // share of the requests that do not count
+    double limit_s;               // of virtual time; what is not done by then has failed.  0: none
+};
+
+struct lab_result {
+    struct figures figures;
+    double virtual_s;
+    uint64_t step_count;
+};
+
+enum { lab_error_size = 160 };
+
+// False, and the reason in `error`.
+bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size]);
+
+// The rate in requests/s at which the fleet is saturated by that workload: what the best of a few
+// policies completes when a good deal more is offered.
+bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size]);

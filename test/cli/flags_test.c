@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/flags.h"
+
+#include "base/base.h"
+#include "test.h"
+
+#include <string.h>
+
+static struct {
+    const char *name;
+    uint32_t count;
+    double share;
+    double pause_s;
+    bool fast;
+    struct flag_list list;
+} got;
+
+static const struct flag table[] = {
+    {"name", FLAG_TEXT, &got.name, "NAME", "A name."},
+    {"count", FLAG_COUNT, &got.count, "N", "How many."},
+    {"share", FLAG_NUMBER, &got.share, "X", "How much."},
+    {"pause", FLAG_DURATION, &got.pause_s, "TIME", "How long."},
+    {"fast", FLAG_SWITCH, &got.fast, NULL, "Hurry."},
+    {"item", FLAG_LIST, &got.list, "A,B", "Several."},
+};
+
+// The line is cut at blanks.
+static enum flags_verdict read_line(const char *line)
+{
+    char space[256];
+    char *words[16];
+    int count = 0;
+    strcpy(space, line);
+    for (char *rest = space; rest != NULL && *rest != '\0';) {
+        words[count++] = strsep(&rest, " ");
+    }
+    memset(&got, 0, sizeof(got));
+    return flags_read("test", table, ARRAY_COUNT(table), count, words);
+}
+
+TEST(reads_every_kind_with_a_blank_or_an_equals_sign)
+{
+    CHECK_EQ(read_line("--count 2k --share=0.25 --pause 1500ms --fast --count=7"), FLAGS_GOOD);
+    CHECK_EQ(got.count, 7);
+    CHECK(got.share == 0.25);
+    CHECK(got.pause_s == 1.5);
+    CHECK(got.fast);
+}
+
+TEST(a_list_grows_by_commas_and_by_repetition)
+{
+    char words[][16] = {"--item", "a,b", "--item=c"};
+    char *pointers[] = {words[0], words[1], words[2]};
+    memset(&got, 0, sizeof(got));
+    CHECK_EQ(flags_read("test", table, ARRAY_COUNT(table), 3, pointers), FLAGS_GOOD);
+    CHECK_EQ(got.list.count, 3);
+    CHECK(strcmp(got.list.items[0], "a") == 0);
+    CHECK(strcmp(got.list.items[2], "c") == 0);
+}
+
+TEST(what_is_wrong_is_refused)
+{
+    static const char *const lines[] = {"--nope 1",   "count 1",     "--count",      "--count x",
+                                        "--count -1", "--count 1.5", "--share much", "--pause 3y",
+                                        "--fast=yes", "--item a,,b", "--count 99g"};
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        CHECK_EQ(read_line(lines[i]), FLAGS_BAD);
+    }
+}
