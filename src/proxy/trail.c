@@ -16,8 +16,6 @@
 enum {
     // What an answer adds to its prompt's keys, about; more is simply not named.
     answer_keys = 16,
-    // What a turn adds to a prompt that is held already, about.
-    own_keys = 8,
     // A document that is not streamed and larger than this tells nothing.
     document_size_max = 4 << 20,
     // A timer cannot be exact about the end of a prefill: it is at least one turn of the loop.
@@ -31,11 +29,6 @@ size_t trail_slot_size(uint32_t class_index)
     size_t size = sizeof(struct trail) + class_keys[class_index] * sizeof(uint64_t);
     // Large ones are whole pages, so that they can be given back.
     return size < 16384 ? size : (size + 4095) / 4096 * 4096;
-}
-
-static uint32_t seconds_of(const struct worker *worker)
-{
-    return (uint32_t)(loop_now_ms(worker->loop) / 1000);
 }
 
 static uint64_t now_us(const struct trail *trail)
@@ -63,62 +56,37 @@ static struct trail *take(struct worker *worker, uint32_t key_count)
     return trail != NULL ? trail : take_for(worker, key_count);
 }
 
-static void store(struct trail *trail, enum prefix_residency residency, const uint64_t *keys,
-                  uint32_t key_count)
+static struct load *load_of(const struct trail *trail)
 {
-    struct worker *worker = trail->worker;
+    return &trail->outcome.backend->load;
+}
 
-    if (key_count > 0) {
-        knowledge_store(worker->knowledge, worker->index, trail->backend,
-                        &(struct prefix_letter){.residency = residency,
-                                                .keys = keys,
-                                                .key_count = key_count,
-                                                .block_tokens = trail->block_tokens,
-                                                .now_s = seconds_of(worker)});
-    }
+static void assume_first_token(struct trail *trail)
+{
+    load_assume_first_token(load_of(trail), &trail->outcome.load, now_us(trail));
 }
 
 // An answer that comes in one piece does not show when its prompt was done; the prediction must do.
 static void prefill_is_over(struct timer *timer)
 {
     struct trail *trail = CONTAINER_OF(timer, struct trail, prefill_end);
-    load_assume_first_token(&trail->backend->load, &trail->load, now_us(trail));
+    assume_first_token(trail);
 }
 
-static void begin_load(struct trail *trail)
+static void await_prefill(struct trail *trail)
 {
-    const struct route_decision *decision = &trail->decision;
+    const struct route_decision *decision = &trail->outcome.decision;
+    float predicted_ms = decision->wait_ms + decision->prefill_ms;
 
-    trail->load = (struct load_request){
-        .prompt_tokens = decision->prompt_tokens,
-        .uncached_tokens = decision->prompt_tokens - decision->matched_tokens,
-    };
-    load_begin(&trail->backend->load, &trail->load, now_us(trail));
-    if (!trail->is_streamed) {
-        float predicted_ms = decision->wait_ms + decision->prefill_ms;
-        trail->prefill_end = (struct timer){.fire = prefill_is_over};
-        loop_arm(trail->worker->loop, &trail->prefill_end,
-                 prefill_end_min_ms + (predicted_ms < 60000 ? (uint64_t)predicted_ms : 60000));
-    }
+    trail->prefill_end = (struct timer){.fire = prefill_is_over};
+    loop_arm(trail->worker->loop, &trail->prefill_end,
+             prefill_end_min_ms + (predicted_ms < 60000 ? (uint64_t)predicted_ms : 60000));
 }
 
 // The others go on where the prompt ends, without a role in between.
 static bool is_chat(enum prompt_api api)
 {
     return api == PROMPT_CHAT || api == PROMPT_RESPONSES || api == PROMPT_MESSAGES;
-}
-
-// The session lives where its last request went.
-static void settle_session(struct trail *trail)
-{
-    struct worker *worker = trail->worker;
-    uint64_t block = route_session_block(trail->session_key);
-    uint32_t before = trail->decision.session_slot;
-
-    if (before != UINT32_MAX && before != trail->backend->slot) {
-        knowledge_move_session(worker->knowledge, worker->index, block, before);
-    }
-    store(trail, PREFIX_PREDICTED, &block, 1);
 }
 
 struct trail *trail_begin(struct worker *worker, const struct route_request *request,
@@ -133,28 +101,18 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     // The chain is large, and whole from its copying.
     memset(trail, 0, offsetof(struct trail, chain));
     trail->worker = worker;
-    trail->backend = choice->backend;
     trail->class_index = class_index;
-    trail->decision = choice->decision;
     trail->text_size = is_text ? request->prompt->text_size : 0;
-    trail->session_key = request->session_key;
-    trail->prompt_keys = request->key_count;
-    trail->block_tokens = request->block_tokens;
     trail->api = request->prompt->api;
     trail->is_streamed = request->prompt->stream;
     prefix_chain_copy(request->chain, trail->keys, class_keys[class_index], &trail->chain);
     if (is_text && is_chat(trail->api)) {
         prompt_begin_answer(&trail->chain);
     }
-    begin_load(trail);
-    // A few new blocks are this request's own end: nobody else asks for them before it is answered, and
-    // then they are stored anyway.
-    trail->is_predicted = trail->prompt_keys > trail->decision.matched_blocks + own_keys;
-    if (trail->is_predicted) {
-        store(trail, PREFIX_PREDICTED, trail->keys, trail->prompt_keys);
-    }
-    if (request->session_key != 0) {
-        settle_session(trail);
+    outcome_begin(&trail->outcome, worker->knowledge, worker->index, request, choice,
+                  now_us(trail));
+    if (!trail->is_streamed) {
+        await_prefill(trail);
     }
     return trail;
 }
@@ -168,14 +126,8 @@ void trail_end(struct trail **trail_ptr)
         return;
     }
     struct worker *worker = trail->worker;
-    if (trail->is_predicted && !trail->has_begun) {
-        knowledge_withdraw(worker->knowledge, worker->index, trail->backend,
-                           &(struct prefix_letter){.keys = trail->keys,
-                                                   .key_count = trail->prompt_keys,
-                                                   .from = trail->decision.matched_blocks});
-    }
     loop_disarm(worker->loop, &trail->prefill_end);
-    load_end(&trail->backend->load, &trail->load);
+    outcome_end(&trail->outcome, trail->keys);
     buffer_put(worker, &trail->tail);
     body_store_put(&worker->bodies, &trail->document);
     pool_put(&worker->trails[trail->class_index], &trail);
@@ -195,26 +147,21 @@ void trail_answer(struct trail *trail, const struct http_head *head, bool may_ho
     }
     // Of a stream that we cannot read the head is the last that shows when the prompt was done.
     if (trail->is_streamed && trail->watch != TRAIL_EVENTS) {
-        load_assume_first_token(&trail->backend->load, &trail->load, now_us(trail));
+        assume_first_token(trail);
     }
-}
-
-// The prompt has been read: what was believed of it is true.  A document is read when it is complete,
-// and then the prompt is stored together with the answer.
-static void confirm(struct trail *trail)
-{
-    if (!trail->has_begun && trail->watch != TRAIL_DOCUMENT) {
-        store(trail, PREFIX_CONFIRMED, trail->keys, trail->prompt_keys);
-    }
-    trail->has_begun = true;
 }
 
 static void note(struct trail *trail, const struct answer_event *event)
 {
     if (event->has_output) {
-        confirm(trail);
+        // A document is read when it is complete, and then the prompt is stored together with the answer.
+        if (trail->watch == TRAIL_DOCUMENT) {
+            trail->outcome.has_begun = true;
+        } else {
+            outcome_confirm(&trail->outcome, trail->keys, now_us(trail));
+        }
         if (trail->is_streamed && trail->watch == TRAIL_EVENTS) {
-            load_output(&trail->backend->load, &trail->load, 1, now_us(trail));
+            load_output(load_of(trail), &trail->outcome.load, 1, now_us(trail));
         }
     }
     struct answer_usage *usage = &trail->usage;
@@ -300,9 +247,9 @@ static void read_document(struct trail *trail, struct slice document)
     answer_read_body(trail->api, document, chain_of(trail), &answer);
     note(trail, &answer);
     // What the answer adds is stored when it has gone its way, and is new to the index.
-    if (trail->chain.key_count > trail->prompt_keys) {
+    if (trail->chain.key_count > trail->outcome.prompt_keys) {
         prefix_index_expect(knowledge_index(trail->worker->knowledge),
-                            trail->keys[trail->prompt_keys]);
+                            trail->keys[trail->outcome.prompt_keys]);
     }
 }
 
@@ -337,51 +284,21 @@ void trail_take_tail(struct trail *trail, uint8_t *bytes)
     }
 }
 
-// What the engine says it had, against what we believed.
-static void learn_cached(struct trail *trail)
-{
-    struct worker *worker = trail->worker;
-    const struct answer_usage *usage = &trail->usage;
-    const struct route_decision *decision = &trail->decision;
-    // Our blocks are not the engine's, and the number of tokens is an estimate.
-    uint32_t slack = 2 * trail->block_tokens + decision->confirmed_tokens / 8;
-
-    if (!usage->has_cached_tokens) {
-        return;
-    }
-    knowledge_learn(worker->knowledge, worker->index, trail->backend,
-                    &(struct knowledge_truth){
-                        .believed_tokens = decision->confirmed_tokens,
-                        .cached_tokens = usage->cached_tokens < UINT32_MAX
-                                             ? (uint32_t)usage->cached_tokens
-                                             : UINT32_MAX,
-                        .slack_tokens = slack,
-                        .age = decision->age,
-                    });
-}
-
 void trail_complete(struct trail *trail)
 {
-    struct worker *worker = trail->worker;
-    const struct load_request *load = &trail->load;
-    struct traffic *traffic = knowledge_traffic(worker->knowledge, trail->decision.pool);
+    struct outcome *outcome = &trail->outcome;
+    const struct answer_usage *usage = &trail->usage;
 
     if (!trail->is_answered) {
         return;
     }
-    if (trail->usage.has_prompt_tokens && trail->text_size > 0) {
-        traffic_learn_text(traffic, trail->text_size, trail->usage.prompt_tokens);
+    if (usage->has_prompt_tokens && trail->text_size > 0) {
+        traffic_learn_text(knowledge_traffic(outcome->knowledge, outcome->decision.pool),
+                           trail->text_size, usage->prompt_tokens);
     }
-    // First what is gone, then what is there.
-    learn_cached(trail);
-    trail->has_begun = true;
-    store(trail, PREFIX_CONFIRMED, trail->keys, trail->chain.key_count);
-    uint64_t tokens =
-        trail->usage.completion_tokens > 0 ? trail->usage.completion_tokens : load->output_tokens;
-    if (load->first_us != 0 && tokens > 0) {
-        uint64_t end_us = now_us(trail);
-        uint64_t decode_us = end_us > load->first_us ? end_us - load->first_us : 0;
-        traffic_complete(traffic, (float)decode_us / 1000,
-                         tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX);
-    }
+    outcome_complete(outcome,
+                     &(struct outcome_usage){.has_cached_tokens = usage->has_cached_tokens,
+                                             .cached_tokens = usage->cached_tokens,
+                                             .output_tokens = usage->completion_tokens},
+                     trail->keys, trail->chain.key_count, now_us(trail));
 }

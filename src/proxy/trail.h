@@ -20,11 +20,11 @@
 #include "base/pool.h"
 #include "base/slice.h"
 #include "base/timer_wheel.h"
-#include "fleet/load.h"
 #include "prefix/prefix_chain.h"
 #include "proxy/body_store.h"
 #include "proxy/worker_internal.h"
 #include "route/answer.h"
+#include "route/outcome.h"
 #include "route/route.h"
 
 struct exchange;
@@ -38,27 +38,20 @@ enum trail_watch {
 
 struct trail {
     struct worker *worker;
-    struct backend *backend;
-    struct load_request load;
+    struct outcome outcome;
     struct timer
         prefill_end;    // of an answer that comes in one piece: when its prompt is done, about
     struct buffer tail; // the beginning of an event
     struct body_block document;
     size_t document_size;
     struct answer_usage usage;
-    struct route_decision decision;
     uint64_t text_size; // of the prompt; 0: it came as ids
-    uint64_t session_key;
-    uint32_t prompt_keys;
-    uint32_t block_tokens;
     uint32_t class_index;
     enum prompt_api api;
     enum trail_watch watch;
     bool is_streamed;          // as the client asked
     bool hides_usage;          // we asked for it
-    bool has_begun;            // some output was seen
     bool is_answered;          // 2xx
-    bool is_predicted;         // the index was told that the prompt will be there
     bool is_too_large;         // a document that we do not keep
     struct prefix_chain chain; // and what is behind it is not cleared
     uint64_t keys[];

@@ -447,7 +447,7 @@ enum end {
     END_DEADLINE, // nobody says anything more
 };
 
-static const struct outcome {
+static const struct ending {
     const char *answer;
     enum end end;
     bool is_retried;
@@ -483,7 +483,7 @@ static const struct outcome {
     {"HTTP/1.1 2", END_RESET, true},
 };
 
-static bool comes_to_its_end(const struct outcome *outcome, const char *body)
+static bool comes_to_its_end(const struct ending *outcome, const char *body)
 {
     uint32_t index;
     struct peer *client = rig_connect(&rig);

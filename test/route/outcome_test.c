@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "route/outcome.h"
+
+#include "fleet/traffic.h"
+#include "route/knowledge.h"
+#include "test.h"
+
+enum { key_count = 32, block_tokens = 64 };
+
+static struct knowledge *knowledge;
+static struct backend backend;
+static uint64_t keys[key_count];
+static struct route_request request;
+static struct route_choice choice;
+static struct outcome outcome;
+
+static void set_up(void)
+{
+    knowledge = knowledge_create(&(struct knowledge_options){
+        .memory = 1 << 20, .ttl_s = 3600, .backend_count_max = 4, .sender_count = 1});
+    ASSERT(knowledge != NULL);
+    backend = (struct backend){.id = 7, .slot = 2};
+    load_init(&backend.load);
+    for (uint64_t i = 0; i < key_count; i++) {
+        keys[i] = (i + 1) * 0x9e3779b97f4a7c15;
+    }
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+    request = (struct route_request){.keys = keys,
+                                     .key_count = 24,
+                                     .prompt_tokens = 24 * block_tokens,
+                                     .block_tokens = block_tokens};
+    choice = (struct route_choice){.backend = &backend,
+                                   .decision = {.prompt_tokens = 24 * block_tokens,
+                                                .prompt_blocks = 24,
+                                                .session_slot = UINT32_MAX}};
+}
+
+static void tear_down(void)
+{
+    knowledge_destroy(&knowledge);
+}
+
+static struct prefix_hit held(void)
+{
+    struct prefix_hit hit = {0};
+    prefix_index_match(knowledge_index(knowledge), keys, key_count, 1, &hit, 1);
+    return hit;
+}
+
+TEST(a_prompt_on_its_way_is_believed_and_counted)
+{
+    set_up();
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    CHECK_EQ(held().blocks, 24);
+    CHECK_EQ(held().confirmed, 0);
+    CHECK_EQ(backend.load.queued_tokens, 24 * block_tokens);
+    outcome_confirm(&outcome, keys, 1000000);
+    CHECK_EQ(held().confirmed, 24);
+    outcome_end(&outcome, keys);
+    CHECK_EQ(backend.load.queued_tokens, 0);
+    CHECK_EQ(backend.load.requests, 0);
+    tear_down();
+}
+
+TEST(what_never_began_is_withdrawn_but_for_what_was_there_before)
+{
+    set_up();
+    choice.decision.matched_blocks = 4;
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    CHECK_EQ(held().blocks, 24);
+    outcome_end(&outcome, keys);
+    outcome_end(&outcome, keys);
+    CHECK_EQ(held().blocks, 4);
+    CHECK_EQ(backend.load.requests, 0);
+    tear_down();
+}
+
+TEST(a_complete_answer_is_held_too_and_teaches_how_long_answers_are)
+{
+    set_up();
+    struct traffic *traffic = knowledge_traffic(knowledge, 0);
+    for (uint64_t i = 0; i < 20; i++) {
+        outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+        load_output(&backend.load, &outcome.load, 1, 1100000);
+        outcome_complete(&outcome, &(struct outcome_usage){.output_tokens = 50}, keys, key_count,
+                         1600000);
+        outcome_end(&outcome, keys);
+    }
+    CHECK_EQ(held().confirmed, key_count);
+    struct traffic_view view;
+    traffic_read(traffic, 2000000, &view);
+    CHECK(view.output_tokens == 50);
+    CHECK(view.decode_ms == 500);
+    tear_down();
+}
+
+TEST(an_engine_that_lacks_what_was_confirmed_is_believed)
+{
+    set_up();
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    outcome_confirm(&outcome, keys, 1000000);
+    outcome_end(&outcome, keys);
+    choice.decision.confirmed_tokens = choice.decision.matched_tokens = 24 * block_tokens;
+    choice.decision.matched_blocks = 24;
+    for (int i = 0; i < 2; i++) {
+        outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+        outcome_complete(&outcome, &(struct outcome_usage){.has_cached_tokens = true}, keys, 0,
+                         1000000);
+        outcome_end(&outcome, keys);
+    }
+    CHECK_EQ(held().blocks, 0);
+    tear_down();
+}
+
+TEST(a_session_lives_where_its_last_request_went)
+{
+    set_up();
+    request.session_key = 99;
+    uint64_t block = route_session_block(99);
+    struct prefix_hit hit = {0};
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    CHECK_EQ(prefix_index_match(knowledge_index(knowledge), &block, 1, 1, &hit, 1), 1);
+    CHECK_EQ(hit.backend, 2);
+    outcome_end(&outcome, keys);
+    tear_down();
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sim/kv_pool.h"
+
+#include "test.h"
