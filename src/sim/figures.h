@@ -39,7 +39,8 @@ struct figures {
     double ttft_curve[figure_curve_points]; // its percentiles 0 to 100
     double hit_rate;                        // cached tokens over tokens of prompts
     double bound_rate; // what one cache without end would have hit; negative: not known
-    double balance;    // computed tokens of the busiest backend over the mean; 1: even
+    double balance;    // computed tokens, prompt and answer, of the busiest backend over the mean;
+                       // 1: even, 0: not known
     double goodput;    // share of requests with TTFT below 1 s and TPOT below 50 ms
     double requests_per_s;
     double output_per_s;
@@ -47,5 +48,6 @@ struct figures {
 };
 
 // Samples that were due before `from_ms` warmed the caches up and do not count.  Reorders the samples.
+// What they do not tell is left to the caller: failed_count and preemptions are 0, bound_rate is -1.
 void figures_sum(struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out);
