@@ -167,6 +167,15 @@ void engine_cancel(struct engine *engine, struct engine_request *request)
     }
 }
 
+struct engine_request *engine_any(const struct engine *engine)
+{
+    if (engine->running_count > 0) {
+        return engine->running[engine->running_count - 1];
+    }
+    return engine->waiting == NULL ? NULL
+                                   : CONTAINER_OF(engine->waiting, struct engine_request, node);
+}
+
 // The youngest running request gives up what it has.
 static struct engine_request *preempt(struct engine *engine)
 {

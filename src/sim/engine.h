@@ -91,6 +91,9 @@ void engine_submit(struct engine *engine, struct engine_request *request);
 // Takes it out wherever it is, also in the middle of a step; its whole blocks stay cached.
 void engine_cancel(struct engine *engine, struct engine_request *request);
 
+// One that is waiting or running; NULL: there is none.
+struct engine_request *engine_any(const struct engine *engine);
+
 // Schedules a step and returns how many ms it takes; 0: there is nothing to do.
 double engine_step(struct engine *engine);
 

@@ -21,6 +21,7 @@
 struct lab_options {
     const struct profile *profile;
     const struct policy *policy;
+    const struct policy_knobs *knobs; // NULL: what the peers ship with
     uint32_t backend_count;
     struct workload_options workload;
     uint64_t seed;
@@ -33,6 +34,7 @@ struct lab_options {
 struct lab_result {
     struct figures figures;
     double virtual_s;
+    double completed_per_s; // while requests still came, after the warm-up
     uint64_t step_count;
 };
 
@@ -41,6 +43,9 @@ enum { lab_error_size = 160 };
 // False, and the reason in `error`.
 bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size]);
 
-// The rate in requests/s at which the fleet is saturated by that workload: what the best of a few
-// policies completes when a good deal more is offered.
+// The rate in requests/s at which the fleet is saturated by that workload: so much that the best of a few
+// policies completes just that when a tenth more is offered.
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size]);
+
+// The hit rate of one cache without end on that workload, whatever the fleet.
+bool lab_bound(const struct lab_options *options, double *rate, char error[lab_error_size]);

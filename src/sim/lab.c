@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sim/lab.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/reclaim.h"
+#include "fleet/fleet.h"
+#include "route/knowledge.h"
+#include "route/outcome.h"
+#include "sim/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    default_router_block = 64,
+    index_memory_per_backend = 8 << 20,
+    index_memory_min = 64 << 20,
+    // Zero is no time in some places of the router: the run begins a second later.
+    begin_us = 1000000,
+};
+
+static const uint64_t never = UINT64_MAX;
+
+struct lab;
+
+// A simulated engine and its place in the fleet.
+struct replica {
+    struct lab *lab;
+    struct engine *engine;
+    struct backend *backend;
+    uint32_t number;
+    bool is_stepping;
+};
+
+// A request between its sending and its last token.
+struct flight {
+    struct engine_request request;
+    struct work_item item;
+    struct outcome outcome;
+    uint32_t replica;
+    bool on_trial;
+    uint64_t first_us;
+    uint32_t router_key_count; // of prompt and answer
+    uint64_t *router_keys;
+    uint64_t space[]; // keys, keys of the router, numbers of blocks
+};
+
+// When a step ends; a heap by time, then by number.
+struct step_event {
+    uint64_t at_us;
+    uint32_t replica;
+};
+
+struct lab {
+    const struct lab_options *options;
+    uint32_t router_block;
+    uint64_t now_us;
+    uint64_t scrape_us;
+    struct reclaim reclaim;
+    struct fleet *fleet;
+    const struct fleet_view *view;
+    struct knowledge *knowledge;
+    struct route *route;
+    struct prefix_chain chain; // says only that there is one
+    struct workload *workload;
+    struct replica *replicas;
+    struct step_event *events;
+    uint32_t event_count;
+    struct figure_sample *samples;
+    uint32_t sample_count;
+    uint32_t sample_capacity;
+    uint32_t failed_count;
+    uint32_t flying_count;
+};
+
+static bool is_earlier(const struct step_event *a, const struct step_event *b)
+{
+    return a->at_us < b->at_us || (a->at_us == b->at_us && a->replica < b->replica);
+}
+
+static void push_event(struct lab *lab, struct step_event event)
+{
+    uint32_t at = lab->event_count++;
+    while (at > 0 && is_earlier(&event, &lab->events[(at - 1) / 2])) {
+        lab->events[at] = lab->events[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    lab->events[at] = event;
+}
+
+static struct step_event pop_event(struct lab *lab)
+{
+    struct step_event first = lab->events[0];
+    struct step_event moved = lab->events[--lab->event_count];
+    uint32_t at = 0;
+
+    for (uint32_t child = 1; child < lab->event_count; child = 2 * at + 1) {
+        if (child + 1 < lab->event_count &&
+            is_earlier(&lab->events[child + 1], &lab->events[child])) {
+            child++;
+        }
+        if (!is_earlier(&lab->events[child], &moved)) {
+            break;
+        }
+        lab->events[at] = lab->events[child];
+        at = child;
+    }
+    lab->events[at] = moved;
+    return first;
+}
+
+static void begin_step(struct lab *lab, struct replica *replica)
+{
+    double ms = engine_step(replica->engine);
+
+    replica->is_stepping = ms > 0;
+    if (replica->is_stepping) {
+        push_event(lab, (struct step_event){.at_us = lab->now_us + (uint64_t)llround(ms * 1000),
+                                            .replica = replica->number});
+    }
+}
+
+static void note_sample(struct lab *lab, const struct flight *flight)
+{
+    if (lab->sample_count == lab->sample_capacity) {
+        lab->sample_capacity = lab->sample_capacity * 2 + 1024;
+        lab->samples = realloc(lab->samples, lab->sample_capacity * sizeof(struct figure_sample));
+        ASSERT(lab->samples != NULL);
+    }
+    lab->samples[lab->sample_count++] = (struct figure_sample){
+        .due_ms = (double)(flight->item.due_us) / 1000,
+        .first_ms = (double)(flight->first_us - begin_us - flight->item.due_us) / 1000,
+        .last_ms = (double)(lab->now_us - begin_us - flight->item.due_us) / 1000,
+        .prompt_tokens = flight->item.prompt_tokens,
+        .cached_tokens = flight->request.cached_tokens,
+        .output_tokens = flight->item.output_tokens,
+        .backend = flight->replica,
+    };
+}
+
+static void finish(struct lab *lab, struct flight *flight)
+{
+    note_sample(lab, flight);
+    outcome_complete(&flight->outcome,
+                     &(struct outcome_usage){.has_cached_tokens = true,
+                                             .cached_tokens = flight->request.cached_tokens,
+                                             .output_tokens = flight->item.output_tokens},
+                     flight->router_keys, flight->router_key_count, lab->now_us);
+    outcome_end(&flight->outcome, flight->router_keys);
+    backend_end(flight->outcome.backend, flight->on_trial);
+    workload_done(lab->workload, &flight->item, lab->now_us - begin_us);
+    lab->flying_count--;
+    free(flight);
+}
+
+static void got_token(void *owner, struct engine_request *request, bool is_last)
+{
+    struct replica *replica = owner;
+    struct lab *lab = replica->lab;
+    struct flight *flight = CONTAINER_OF(request, struct flight, request);
+
+    if (flight->first_us == 0) {
+        flight->first_us = lab->now_us;
+        outcome_confirm(&flight->outcome, flight->router_keys, lab->now_us);
+    }
+    load_output(&replica->backend->load, &flight->outcome.load, 1, lab->now_us);
+    if (is_last) {
+        finish(lab, flight);
+    }
+}
+
+// The router's blocks are several of the engine's, or else are made anew.
+static void make_keys(const struct lab *lab, struct flight *flight)
+{
+    const struct work_item *item = &flight->item;
+    uint32_t block_tokens = lab->options->profile->block_tokens;
+    uint32_t tokens = item->prompt_tokens + item->output_tokens;
+    uint32_t pieces = item->piece_count + 1;
+    uint64_t *keys = flight->space;
+
+    flight->request.keys = keys;
+    flight->request.key_count =
+        content_keys(item->pieces, pieces, block_tokens, keys, tokens / block_tokens);
+    flight->router_keys = keys + flight->request.key_count;
+    flight->router_key_count = tokens / lab->router_block;
+    if (lab->router_block % block_tokens == 0) {
+        uint32_t each = lab->router_block / block_tokens;
+        for (uint32_t i = 0; i < flight->router_key_count; i++) {
+            flight->router_keys[i] = keys[(i + 1) * each - 1];
+        }
+    } else {
+        content_keys(item->pieces, pieces, lab->router_block, flight->router_keys,
+                     flight->router_key_count);
+    }
+    flight->request.blocks = (uint32_t *)(flight->router_keys + flight->router_key_count);
+}
+
+static struct flight *make_flight(const struct lab *lab, const struct work_item *item)
+{
+    uint32_t block_tokens = lab->options->profile->block_tokens;
+    uint32_t tokens = item->prompt_tokens + item->output_tokens;
+    size_t words = tokens / block_tokens + tokens / lab->router_block;
+    size_t size = sizeof(struct flight) + words * sizeof(uint64_t) +
+                  (tokens / block_tokens + 1) * sizeof(uint32_t);
+    struct flight *flight = malloc(size);
+
+    ASSERT(flight != NULL);
+    *flight = (struct flight){.item = *item};
+    flight->request.prompt_tokens = item->prompt_tokens;
+    flight->request.output_tokens = item->output_tokens;
+    make_keys(lab, flight);
+    return flight;
+}
+
+static void choose(struct lab *lab, struct flight *flight)
+{
+    const struct work_item *item = &flight->item;
+    const struct prompt prompt = {.api = PROMPT_COMPLETION,
+                                  .form = PROMPT_TOKENS,
+                                  .text_size = item->prompt_tokens,
+                                  .history_size = item->history_tokens,
+                                  .token_count = item->prompt_tokens,
+                                  .turns = item->turn,
+                                  .stream = true};
+    const struct route_request request = {
+        .session_key = item->session == 0 ? 0 : hash_pair(item->session, 0) | 1,
+        .prompt = &prompt,
+        .chain = lab->options->policy->reads_prompt ? &lab->chain : NULL,
+        .keys = flight->router_keys,
+        .key_count = item->prompt_tokens / lab->router_block,
+        .prompt_tokens = item->prompt_tokens,
+        .block_tokens = lab->router_block,
+        .block_share = (float)lab->router_block,
+    };
+    struct route_tried tried = {0};
+    struct route_choice choice;
+    enum route_verdict verdict =
+        route_choose(lab->route, lab->view, &request, &tried, lab->now_us, &choice);
+
+    ASSERT(verdict == ROUTE_CHOSEN);
+    flight->replica = choice.backend->slot;
+    flight->on_trial = choice.on_trial;
+    choice.decision.prompt_tokens = item->prompt_tokens;
+    outcome_begin(&flight->outcome, lab->knowledge, 0, &request, &choice, lab->now_us);
+}
+
+static void send(struct lab *lab)
+{
+    struct work_item item;
+    workload_take(lab->workload, &item);
+
+    if (!engine_fits(lab->replicas[0].engine, item.prompt_tokens, item.output_tokens)) {
+        lab->failed_count++;
+        workload_done(lab->workload, &item, lab->now_us - begin_us);
+        return;
+    }
+    struct flight *flight = make_flight(lab, &item);
+    choose(lab, flight);
+    lab->flying_count++;
+    struct replica *replica = &lab->replicas[flight->replica];
+    engine_submit(replica->engine, &flight->request);
+    if (!replica->is_stepping) {
+        begin_step(lab, replica);
+    }
+}
+
+static void scrape(struct lab *lab)
+{
+    for (uint32_t i = 0; i < lab->options->backend_count; i++) {
+        struct engine_status status;
+        engine_status(lab->replicas[i].engine, &status);
+        load_report(&lab->replicas[i].backend->load,
+                    &(struct load_report){
+                        .running = (float)status.running,
+                        .waiting = (float)status.waiting,
+                        .kv_usage = (float)status.used_tokens / (float)status.kv_tokens,
+                        .cache_tokens = (double)status.kv_tokens,
+                        .block_tokens = lab->options->profile->block_tokens,
+                    },
+                    lab->now_us / 1000);
+    }
+    lab->scrape_us += (uint64_t)lab->options->scrape_ms * 1000;
+}
+
+// What happens next, and when: a step ends, or a request is due, or metrics are read.
+static bool advance(struct lab *lab)
+{
+    uint64_t step_us = lab->event_count > 0 ? lab->events[0].at_us : never;
+    uint64_t due_us = never;
+
+    if (workload_peek(lab->workload, &due_us)) {
+        due_us += begin_us;
+        due_us = due_us > lab->now_us ? due_us : lab->now_us;
+    } else {
+        due_us = never;
+    }
+    uint64_t next_us = step_us < due_us ? step_us : due_us;
+    if (next_us == never) {
+        return false;
+    }
+    if (lab->scrape_us <= next_us) {
+        lab->now_us = lab->scrape_us;
+        scrape(lab);
+    } else if (step_us <= due_us) {
+        lab->now_us = step_us;
+        struct replica *replica = &lab->replicas[pop_event(lab).replica];
+        engine_step_end(replica->engine);
+        begin_step(lab, replica);
+    } else {
+        lab->now_us = due_us;
+        send(lab);
+    }
+    return true;
+}
+
+static bool set_up_replica(struct lab *lab, uint32_t number)
+{
+    struct replica *replica = &lab->replicas[number];
+    char url[64];
+
+    snprintf(url, sizeof(url), "http://replica-%u:8000", number);
+    struct fleet_spec spec = {.url = url, .host = url + 7, .port = 8000, .weight = 1};
+    *replica = (struct replica){.lab = lab, .number = number};
+    replica->backend = fleet_add(lab->fleet, &spec);
+    replica->engine = engine_create(
+        lab->options->profile, &(struct engine_observer){.owner = replica, .token = got_token});
+    ASSERT(replica->backend == NULL || replica->backend->slot == number);
+    return replica->backend != NULL && replica->engine != NULL;
+}
+
+static bool set_up_router(struct lab *lab)
+{
+    uint32_t count = lab->options->backend_count;
+    size_t memory = (size_t)count * index_memory_per_backend;
+
+    lab->knowledge = knowledge_create(&(struct knowledge_options){
+        .memory = memory > index_memory_min ? memory : index_memory_min,
+        .backend_count_max = count,
+        .sender_count = 1,
+        .ttl_s = 0,
+    });
+    lab->route = lab->knowledge == NULL
+                     ? NULL
+                     : route_create(&(struct route_options){
+                           .policies = &lab->options->policy,
+                           .pool_count = 1,
+                           .target_count_max = count,
+                           .knobs = lab->options->knobs != NULL ? *lab->options->knobs
+                                                                : policy_knobs_default,
+                           .block_size = lab->router_block * content_token_size,
+                           .block_tokens = lab->router_block,
+                           .knowledge = lab->knowledge,
+                           .seed = lab->options->seed,
+                       });
+    return lab->route != NULL;
+}
+
+static bool set_up(struct lab *lab)
+{
+    uint32_t count = lab->options->backend_count;
+
+    reclaim_init(&lab->reclaim, 1);
+    lab->fleet = fleet_create(&(struct fleet_limits){.backend_count_max = count, .pool_count = 1},
+                              &lab->reclaim);
+    lab->replicas = calloc(count, sizeof(struct replica));
+    lab->events = calloc(count + 1, sizeof(struct step_event));
+    bool complete = lab->fleet != NULL && lab->replicas != NULL && lab->events != NULL;
+    for (uint32_t i = 0; complete && i < count; i++) {
+        complete = set_up_replica(lab, i);
+    }
+    if (!complete || !fleet_publish(lab->fleet) || !set_up_router(lab)) {
+        return false;
+    }
+    lab->view = fleet_view(lab->fleet);
+    lab->now_us = begin_us;
+    lab->scrape_us = lab->options->scrape_ms > 0 ? begin_us : never;
+    return true;
+}
+
+static void tear_down(struct lab *lab)
+{
+    for (uint32_t i = 0; lab->replicas != NULL && i < lab->options->backend_count; i++) {
+        engine_destroy(&lab->replicas[i].engine);
+    }
+    route_destroy(&lab->route);
+    knowledge_destroy(&lab->knowledge);
+    fleet_destroy(&lab->fleet);
+    workload_destroy(&lab->workload);
+    free(lab->replicas);
+    free(lab->events);
+    free(lab->samples);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double one = *(const double *)a;
+    double other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+// From when on requests count.
+static double end_of_warm_up(const struct lab *lab)
+{
+    uint32_t skipped = (uint32_t)(lab->options->warm_up * (double)lab->sample_count);
+    if (skipped == 0 || skipped >= lab->sample_count) {
+        return 0;
+    }
+    double *dues = malloc(lab->sample_count * sizeof(double));
+    ASSERT(dues != NULL);
+    for (uint32_t i = 0; i < lab->sample_count; i++) {
+        dues[i] = lab->samples[i].due_ms;
+    }
+    qsort(dues, lab->sample_count, sizeof(double), by_value);
+    double from_ms = dues[skipped];
+    free(dues);
+    return from_ms;
+}
+
+// What a fleet completes once nothing more comes says nothing about what it can do.
+static double completed_per_s(const struct lab *lab, double from_ms)
+{
+    double last_ms = 0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < lab->sample_count; i++) {
+        last_ms = fmax(last_ms, lab->samples[i].due_ms);
+    }
+    for (uint32_t i = 0; i < lab->sample_count; i++) {
+        double end_ms = lab->samples[i].due_ms + lab->samples[i].last_ms;
+        count += end_ms >= from_ms && end_ms <= last_ms;
+    }
+    return last_ms > from_ms ? count * 1000.0 / (last_ms - from_ms) : 0;
+}
+
+static void sum_up(struct lab *lab, struct lab_result *out)
+{
+    *out = (struct lab_result){.virtual_s = (double)(lab->now_us - begin_us) / 1e6};
+    uint64_t preemptions = 0;
+
+    for (uint32_t i = 0; i < lab->options->backend_count; i++) {
+        struct engine_status status;
+        engine_status(lab->replicas[i].engine, &status);
+        out->step_count += status.step_count;
+        preemptions += status.preemptions;
+    }
+    double from_ms = end_of_warm_up(lab);
+    out->completed_per_s = completed_per_s(lab, from_ms);
+    figures_sum(lab->samples, lab->sample_count, from_ms, lab->options->backend_count,
+                &out->figures);
+    out->figures.preemptions = (double)preemptions;
+    out->figures.failed_count = lab->failed_count;
+}
+
+// What is still under way when time is up has failed.
+static void abandon(struct lab *lab)
+{
+    for (uint32_t i = 0; i < lab->options->backend_count; i++) {
+        struct engine_request *request;
+        while ((request = engine_any(lab->replicas[i].engine)) != NULL) {
+            struct flight *flight = CONTAINER_OF(request, struct flight, request);
+            engine_cancel(lab->replicas[i].engine, request);
+            outcome_end(&flight->outcome, flight->router_keys);
+            backend_end(flight->outcome.backend, flight->on_trial);
+            free(flight);
+            lab->failed_count++;
+            lab->flying_count--;
+        }
+    }
+    ASSERT(lab->flying_count == 0);
+}
+
+bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size])
+{
+    struct lab *lab = calloc(1, sizeof(*lab));
+    ASSERT(lab != NULL);
+    lab->options = options;
+    lab->router_block =
+        options->router_block_tokens > 0 ? options->router_block_tokens : default_router_block;
+    lab->workload = workload_create(&options->workload, error);
+    bool runs = lab->workload != NULL;
+    if (runs && !set_up(lab)) {
+        snprintf(error, lab_error_size, "no memory for %u engines", options->backend_count);
+        runs = false;
+    }
+    uint64_t end_us = options->limit_s > 0 ? begin_us + (uint64_t)(options->limit_s * 1e6) : never;
+    while (runs && lab->now_us < end_us && advance(lab)) {
+    }
+    if (runs) {
+        abandon(lab);
+        sum_up(lab, out);
+    }
+    tear_down(lab);
+    free(lab);
+    return runs;
+}

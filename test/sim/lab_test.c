@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sim/lab.h"
+
+#include "test.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct profile profile;
+
+static struct lab_options options_of(const char *kind, const char *policy)
+{
+    ASSERT(profile_find("llama-3.1-8b", &profile));
+    return (struct lab_options){.profile = &profile,
+                                .policy = policy_find(policy),
+                                .backend_count = 4,
+                                .workload = {.kind = kind, .rate = 8, .requests = 600, .seed = 3},
+                                .seed = 5,
+                                .scrape_ms = 1000,
+                                .warm_up = 0.2};
+}
+
+static struct lab_result run(const struct lab_options *options)
+{
+    char error[lab_error_size];
+    struct lab_result result;
+    CHECK(lab_run(options, &result, error));
+    return result;
+}
+
+TEST(the_same_options_give_the_same_result_bit_for_bit)
+{
+    struct lab_options options = options_of("rag", "warm");
+    struct lab_result one = run(&options);
+    struct lab_result other = run(&options);
+    CHECK(memcmp(&one, &other, sizeof(one)) == 0);
+    options.workload.seed = 4;
+    other = run(&options);
+    CHECK(one.figures.ttft.mean != other.figures.ttft.mean);
+}
+
+TEST(every_request_is_answered_and_those_after_the_warm_up_count)
+{
+    struct lab_options options = options_of("agent", "warm");
+    struct lab_result result = run(&options);
+    CHECK_EQ(result.figures.failed_count, 0);
+    CHECK_EQ(result.figures.request_count, 480);
+    CHECK(result.figures.ttft.mean > 0);
+    CHECK(result.figures.e2e.mean > result.figures.ttft.mean);
+}
+
+TEST(a_policy_that_looks_at_prompts_finds_them_where_round_robin_does_not)
+{
+    struct lab_options options = options_of("b2b", "warm");
+    double warm = run(&options).figures.hit_rate;
+    options.policy = policy_find("round_robin");
+    double blind = run(&options).figures.hit_rate;
+    double bound;
+    char error[lab_error_size];
+    CHECK(lab_bound(&options, &bound, error));
+    CHECK(warm > blind + 0.1);
+    CHECK(warm <= bound + 0.01);
+}
+
+TEST(what_is_under_way_when_time_is_up_has_failed)
+{
+    struct lab_options options = options_of("b2b", "warm");
+    options.limit_s = 20;
+    struct lab_result result = run(&options);
+    CHECK(result.figures.failed_count > 0);
+    CHECK(result.virtual_s < 21);
+}
+
+TEST(a_request_that_no_engine_can_hold_fails_alone)
+{
+    struct lab_options options = options_of("b2b", "warm");
+    profile.context_max = 8300; // of about 8,200
+    struct lab_result result = run(&options);
+    CHECK(result.figures.failed_count < 600);
+    CHECK(result.figures.request_count > 0 || result.figures.failed_count > 0);
+}
+
+TEST(the_router_may_cut_prompts_into_other_blocks_than_the_engine)
+{
+    struct lab_options options = options_of("b2b", "warm");
+    double usual = run(&options).figures.hit_rate;
+    options.router_block_tokens = 50;
+    CHECK(fabs(run(&options).figures.hit_rate - usual) < 0.05);
+}
+
+TEST(an_unknown_workload_is_refused_with_its_name)
+{
+    struct lab_options options = options_of("tea", "warm");
+    struct lab_result result;
+    char error[lab_error_size] = "";
+    CHECK(!lab_run(&options, &result, error));
+    CHECK(strstr(error, "tea") != NULL);
+}
