@@ -8,8 +8,8 @@
 // leading ids mean an equal beginning.  `session_id` and `turn`, which are ours, may follow, and
 // `block_size` on a line says that its ids name blocks of another size; other fields are passed over.
 //
-// Time stamps that are quantised, as those of the published traces are, are spread over the gap to the
-// next one.
+// Time stamps that are quantised, as those of the published traces are (to 3 s), are spread: those that are
+// equal lie evenly over the smallest step between any two stamps, which is the quantum.
 //
 // Threads: one owner.  Memory: taken while reading, given back by _destroy.
 #pragma once
@@ -19,11 +19,16 @@
 
 #include <stdint.h>
 
-enum { mooncake_block_tokens = 512, mooncake_error_size = 160 };
+enum {
+    mooncake_block_tokens = 512,
+    mooncake_tokens_max = 1 << 24, // of one prompt, answer or block; no model reads so much
+    mooncake_error_size = 160,
+};
 
 struct mooncake_request {
     uint64_t at_us;   // since the first one
     uint64_t session; // 0: not told
+    uint32_t turn;    // of its session, from 0
     uint32_t input_tokens;
     uint32_t output_tokens;
     uint32_t block_tokens; // of one id
@@ -39,13 +44,14 @@ struct mooncake_trace {
     uint64_t span_us; // from the first to the last
 };
 
-// The whole text of a trace.  MALFORMED: `error` names the line and what is wrong with it.
-// EXHAUSTED: memory is short.
+// The whole text of a trace; empty lines are passed over.  MALFORMED: `error` names the line and what
+// is wrong with it.  EXHAUSTED: memory is short.  Sessions may be numbers or strings.
 enum status mooncake_read(struct slice text, struct mooncake_trace *out,
                           char error[mooncake_error_size]);
 void mooncake_destroy(struct mooncake_trace *trace);
 
 struct text;
 
-// One line, its newline included.
+// One line, its newline included; `ids` are the trace's, of which the request says where its own begin.
+// What is read of such lines is what was written, if the first is of time 0 and no two are of the same.
 void mooncake_write(const struct mooncake_request *request, const uint64_t *ids, struct text *out);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// due_queue.h -- what is due, the earliest first: a binary heap.
+//
+// Of two that are due at the same time the one of the lower `order` is first, whoever was pushed first:
+// so what comes out depends on what is inside alone.
+//
+// Threads: one owner.  Memory: grows with what is inside, given back by _fini.  Zeroed it is empty.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct due {
+    uint64_t at_us;
+    uint64_t order;
+    void *what; // the owner's
+};
+
+struct due_queue {
+    struct due *heap;
+    uint32_t count;
+    uint32_t room;
+};
+
+void due_queue_fini(struct due_queue *queue);
+
+// False when memory is short.
+bool due_queue_push(struct due_queue *queue, struct due due);
+
+// The earliest; NULL when it is empty.  Good until the next push or pop.
+const struct due *due_queue_first(const struct due_queue *queue);
+
+// Takes the earliest out; a bug when there is none.
+struct due due_queue_pop(struct due_queue *queue);
