@@ -7,10 +7,14 @@
 
 #include <math.h>
 
-// At this much more than it can do a fleet is saturated and not yet absurd.
-static const double overload = 1.1;
+// A fleet to which so much more is offered than it can do is saturated, soon and not absurdly.
+static const double overload = 1.25;
+// The first guess is a guess.
+static const double first_overload = 2.5;
+// Requests until the batches are full, over the places in them, with time left to measure.
+static const double fill_factor = 3;
 
-enum { rounds_max = 12 };
+enum { rounds = 3 };
 
 // Different in kind, so that one of them is near the best on any workload.
 static const char *const judges[] = {"warm", "lmetric", "smetric"};
@@ -41,68 +45,73 @@ static bool best_throughput(const struct lab_options *options, double rate, doub
             return false;
         }
         *out = completed > *out ? completed : *out;
-        if (*out > rate * 0.98) {
-            break; // nobody completes more than is offered
-        }
     }
     return true;
 }
 
-// A rate to begin with: a prompt of the workload, half of it cached, and its share of a full batch.
-static double guess(const struct lab_options *options)
+// What the workload's requests are like.
+struct usual {
+    double prompt_tokens;
+    double output_tokens;
+};
+
+static struct usual look_at(const struct lab_options *options)
 {
     struct workload_options sample = options->workload;
     char error[workload_error_size];
-    double prompt = 1;
-    double output = 1;
+    struct usual sum = {.prompt_tokens = 1, .output_tokens = 1};
     double count = 1;
+    uint64_t at_us;
 
     sample.requests = 200;
     sample.rate = 1;
     struct workload *workload = workload_create(&sample, error);
-    uint64_t at_us;
     while (workload != NULL && workload_peek(workload, &at_us)) {
         struct work_item item;
         workload_take(workload, &item);
-        prompt += item.prompt_tokens;
-        output += item.output_tokens;
+        sum.prompt_tokens += item.prompt_tokens;
+        sum.output_tokens += item.output_tokens;
         count++;
         workload_done(workload, &item, at_us);
     }
     workload_destroy(&workload);
+    return (struct usual){sum.prompt_tokens / count, sum.output_tokens / count};
+}
 
+static double batch_of(const struct profile *profile, const struct usual *usual)
+{
+    double batch = (double)profile->kv_tokens / (usual->prompt_tokens + usual->output_tokens);
+    return fmin(batch, profile->sequences_max);
+}
+
+// A rate to begin with: a prompt of the workload, half of it cached, and its share of a full batch.
+static double guess(const struct lab_options *options, const struct usual *usual)
+{
     const struct profile *profile = options->profile;
-    double tokens = prompt / count;
-    double answer = output / count;
-    double batch = (double)profile->kv_tokens / (tokens + answer);
-    batch = batch < profile->sequences_max ? batch : profile->sequences_max;
-    double prefill_ms =
-        step_prefill_ms(&profile->step, 0, (uint32_t)(tokens / 2) + 1, profile->step_tokens);
-    double decode_ms = answer * (profile->step.floor_ms / batch + profile->step.token_ms +
-                                 profile->step.context_ms * tokens);
+    uint32_t computed = (uint32_t)(usual->prompt_tokens / 2) + 1;
+    double prefill_ms = step_prefill_ms(&profile->step, 0, computed, profile->step_tokens);
+    double decode_ms = usual->output_tokens *
+                       (profile->step.floor_ms / batch_of(profile, usual) + profile->step.token_ms +
+                        profile->step.context_ms * usual->prompt_tokens);
     return 1000.0 * options->backend_count / (prefill_ms + decode_ms);
 }
 
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size])
 {
-    double low = 0;         // can be done
-    double high = INFINITY; // cannot
-    double try = guess(options);
+    struct lab_options run = *options;
+    struct usual usual = look_at(options);
+    // Batches fill at the rate at which more comes than goes.
+    double fill = fill_factor * batch_of(options->profile, &usual) * options->backend_count *
+                  overload / (overload - 1);
 
-    for (int i = 0; i < rounds_max && high > low * 1.03; i++) {
-        double completed;
-        if (!best_throughput(options, try * overload, &completed, error)) {
+    run.warm_up = 0.5;
+    run.workload.requests = (uint32_t)fmax(options->workload.requests, fill);
+    *rate = guess(options, &usual);
+    for (int i = 0; i < rounds; i++) {
+        double offered = *rate * (i == 0 ? first_overload : overload);
+        if (!best_throughput(&run, offered, rate, error)) {
             return false;
         }
-        if (completed >= try) {
-            low = try;
-            try = isinf(high) ? try * 1.4 : (low + high) / 2;
-        } else {
-            high = try;
-            // What it did complete is near the truth, but for what the queues do to the caches.
-            try = completed > low ? completed : (low + high) / 2;
-        }
     }
-    *rate = low > 0 ? low : try;
     return true;
 }
