@@ -28,6 +28,10 @@ enum {
     user_max = 1000000,
 };
 
+// What an answer takes on an idle fleet, about: the first token, and each of it.
+static const double first_token_s = 0.2;
+static const double token_s = 0.01;
+
 // What users of a trace think between two of its requests.
 static const struct draw trace_think_s = DRAW_UNIFORM(0.5, 2);
 
@@ -241,6 +245,14 @@ static bool make_starters(struct workload *workload, uint32_t count, uint64_t se
     return true;
 }
 
+// A trace has so many, of which less may be wanted.
+static void limit_to(struct workload *workload, const struct workload_options *options,
+                     uint64_t count)
+{
+    bool is_cut = options->requests > 0 && options->requests < count;
+    workload->limit = is_cut ? options->requests : count;
+}
+
 // The first request at or after that time.
 static uint32_t find_request(const struct mooncake_trace *trace, uint64_t at_us)
 {
@@ -280,7 +292,7 @@ static bool start_copies(struct workload *workload, const struct workload_option
     if (!make_starters(workload, (uint32_t)copies, options->seed)) {
         return complain(error, "no memory for the copies of the trace");
     }
-    workload->limit = (uint64_t)copies * trace->request_count;
+    limit_to(workload, options, (uint64_t)copies * trace->request_count);
     for (uint32_t i = 0; i < workload->starter_count; i++) {
         struct starter *copy = &workload->starters[i];
         if (i > 0) {
@@ -301,7 +313,7 @@ static bool start_users(struct workload *workload, const struct workload_options
         return complain(error, "no memory for the users");
     }
     if (workload->trace != NULL) {
-        workload->limit = workload->trace->request_count;
+        limit_to(workload, options, workload->trace->request_count);
     }
     // They come in the middle of thinking, not all at once.
     for (uint32_t i = 0; i < workload->starter_count; i++) {
@@ -311,21 +323,69 @@ static bool start_users(struct workload *workload, const struct workload_options
     return true;
 }
 
+static double mean_answer_s(const struct work_kind *kind)
+{
+    double tokens = 0;
+    for (int i = 0; i < work_prompt_max; i++) {
+        const struct work_prompt *prompt = &kind->prompts[i];
+        tokens += prompt->percent / 100.0 * draw_mean(&prompt->output_tokens);
+    }
+    return first_token_s + token_s * tokens;
+}
+
+// Numbers of sessions that no arrival comes to.
+static const uint64_t midway_number = (uint64_t)1 << 39;
+
+// Without them the rate would be reached only when the first session ends, which is minutes.  They have
+// as many turns as are left of one that is met at any time, so longer ones are met more often; but not
+// what was said before, which would make every engine compute all of it at once.
+static bool start_midway(struct workload *workload, struct rng *rng)
+{
+    const struct work_kind *kind = workload->script.kind;
+    double answer_s = mean_answer_s(kind);
+    double turn_us = 1e6 * (draw_mean(&kind->pause_s) + answer_s);
+    double expected = work_kind_mean_turns(kind) * turn_us / workload->gap_us;
+    uint64_t count = (uint64_t)fmin(round(expected), (double)workload->limit);
+
+    for (uint64_t met = 0, number = midway_number; met < count; number++) {
+        struct session *session = session_create(&workload->script, number);
+        if (session == NULL) {
+            return false;
+        }
+        bool is_met = draw_unit(rng) * kind->turns_max < session->turn_count;
+        met += is_met ? 1 : 0;
+        // Of the turn it is in, the request is out already.
+        session->turn_count = is_met ? draw_between(0, session->turn_count - 1, rng) : 0;
+        if (session->turn_count == 0) {
+            session_destroy(&session);
+            continue;
+        }
+        double wait_s = draw_unit(rng) * (answer_s + draw_value(&kind->pause_s, rng));
+        push(workload, us_of(wait_s), order_of(workload, session), session);
+    }
+    return true;
+}
+
 static bool start_arrivals(struct workload *workload, const struct workload_options *options,
                            char *error)
 {
+    const struct work_kind *kind = workload->script.kind;
     if (!make_starters(workload, 1, options->seed)) {
         return complain(error, "no memory for the workload");
     }
-    workload->gap_us = 1e6 * work_kind_mean_turns(workload->script.kind) / options->rate;
+    workload->gap_us = 1e6 * work_kind_mean_turns(kind) / options->rate;
     schedule(workload, 0);
+    struct rng rng = {.state = hash_pair(options->seed, midway_number)};
+    if (kind->turns_max > 1 && !start_midway(workload, &rng)) {
+        return complain(error, "no memory for the sessions");
+    }
     return true;
 }
 
 static bool start(struct workload *workload, const struct workload_options *options, char *error)
 {
-    workload->limit = workload_requests_default;
     workload->trace = options->trace;
+    workload->limit = options->requests > 0 ? options->requests : workload_requests_default;
     if (options->kind != NULL && !script_init(&workload->script, work_kind_find(options->kind),
                                               options->share, options->seed)) {
         return complain(error, "no memory for the workload");
@@ -351,10 +411,6 @@ struct workload *workload_create(const struct workload_options *options,
     if (!start(workload, options, error)) {
         workload_destroy(&workload);
         return NULL;
-    }
-    bool is_cut = options->trace != NULL && options->requests > workload->limit;
-    if (options->requests > 0 && !is_cut) {
-        workload->limit = options->requests;
     }
     return workload;
 }

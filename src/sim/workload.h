@@ -13,9 +13,16 @@
 //
 // When peek says no, more may come after a workload_done; workload_is_over says when none will.
 //
+// At a rate, single requests and sessions come as a Poisson process; of sessions, some are under way at the
+// beginning, without what was said before, so that the rate is there from the start.  A trace comes as it
+// was recorded; a rate makes as many copies of it as it takes, with other content and begun at other
+// places, and stretches the time by what remains: so the pauses in it stay about as they were.  Users
+// take the requests of a trace in turn.
+//
 // Pure: the same options and seed, and the same times of completion, give the same requests, bit for
-// bit.  Threads: one owner.  Memory: taken by _create, and by _take for the pieces of an item, which
-// workload_done gives back.
+// bit; other times of completion give the same sessions at other times.  Threads: one owner.  Memory:
+// taken by _create, and by _take for the pieces of an item, which workload_done gives back, or
+// workload_destroy for those that were not done.
 #pragma once
 
 #include "sim/content.h"
@@ -46,7 +53,8 @@ struct workload_options {
     double rate;    // requests/s; of sessions that talk on, what they come to on an idle fleet,
                     // about.  0: what the trace or the users make
     uint32_t users; // closed loop: so many at once, each with the workload's think time.  0: open
-    uint32_t requests; // how many in all; 0: as many as the trace has, or workload_requests_default
+    uint32_t requests; // how many in all, of a trace at most what its copies have; 0: all of
+                       // them, or workload_requests_default
     double share; // of each prompt that is common to others, for kinds that vary it; 0: the kind's
     uint64_t seed;
 };
