@@ -15,10 +15,11 @@ struct engine {
     struct kv_pool *host;            // NULL: no second tier
     struct engine_request **running; // in the order of admission
     uint32_t running_count;
+    uint32_t gap_count;        // of them, NULL: who left while a step was ending
     struct list_node *waiting; // first come first
     struct list_node **waiting_end;
     uint32_t waiting_count;
-    bool is_ending; // inside engine_step_end: who leaves `running` leaves a gap
+    bool is_ending; // inside engine_step_end
     struct engine_status status;
 };
 
@@ -92,9 +93,10 @@ uint32_t engine_blocks_of(const struct engine *engine, uint64_t tokens)
 
 bool engine_fits(const struct engine *engine, uint64_t prompt_tokens, uint64_t output_tokens)
 {
-    uint64_t tokens = prompt_tokens + output_tokens;
-    return tokens <= engine->profile.context_max &&
-           engine_blocks_of(engine, tokens) <= kv_pool_block_count(engine->pool);
+    uint64_t most = engine->profile.context_max;
+    return prompt_tokens <= most && output_tokens <= most - prompt_tokens &&
+           engine_blocks_of(engine, prompt_tokens + output_tokens) <=
+               kv_pool_block_count(engine->pool);
 }
 
 static void join_waiting(struct engine *engine, struct engine_request *request, bool in_front)
@@ -141,6 +143,12 @@ static void give_blocks_back(struct engine *engine, struct engine_request *reque
     request->chunk = 0;
 }
 
+static void leave_gap(struct engine *engine, uint32_t at)
+{
+    engine->running[at] = NULL;
+    engine->gap_count++;
+}
+
 static void leave_running(struct engine *engine, struct engine_request *request)
 {
     uint32_t at = 0;
@@ -149,7 +157,7 @@ static void leave_running(struct engine *engine, struct engine_request *request)
     }
     request->phase = ENGINE_NOWHERE;
     if (engine->is_ending) {
-        engine->running[at] = NULL;
+        leave_gap(engine, at);
         return;
     }
     engine->running_count--;
@@ -341,6 +349,7 @@ double engine_step(struct engine *engine)
 {
     struct plan plan = {.budget = engine->profile.step_tokens};
 
+    ASSERT(!engine->is_ending);
     plan_running(engine, &plan);
     if (!plan.has_preempted) {
         plan_waiting(engine, &plan);
@@ -364,6 +373,7 @@ static void close_gaps(struct engine *engine)
         }
     }
     engine->running_count = kept;
+    engine->gap_count = 0;
 }
 
 void engine_step_end(struct engine *engine)
@@ -383,7 +393,7 @@ void engine_step_end(struct engine *engine)
         engine->status.output_tokens++;
         bool is_last = request->made_tokens == request->output_tokens;
         if (is_last) {
-            engine->running[i] = NULL;
+            leave_gap(engine, i);
             request->phase = ENGINE_NOWHERE;
             give_blocks_back(engine, request);
         }
@@ -392,7 +402,9 @@ void engine_step_end(struct engine *engine)
         }
     }
     engine->is_ending = false;
-    close_gaps(engine);
+    if (engine->gap_count > 0) {
+        close_gaps(engine);
+    }
 }
 
 void engine_flush(struct engine *engine)
@@ -411,7 +423,7 @@ void engine_status(const struct engine *engine, struct engine_status *out)
     uint32_t used = kv_pool_block_count(engine->pool) - kv_pool_free_count(engine->pool);
 
     *out = engine->status;
-    out->running = engine->running_count;
+    out->running = engine->running_count - engine->gap_count;
     out->waiting = engine->waiting_count;
     out->used_tokens = (uint64_t)used * engine->profile.block_tokens;
     out->kv_tokens = (uint64_t)kv_pool_block_count(engine->pool) * engine->profile.block_tokens;
