@@ -92,7 +92,7 @@ static void on_cleared(void *owner)
 static struct profile small_profile(uint32_t block_count)
 {
     return (struct profile){.step = step,
-                            .kv_tokens = block_count * 4,
+                            .kv_tokens = (uint64_t)block_count * 4,
                             .block_tokens = 4,
                             .step_tokens = 16,
                             .sequences_max = request_max,
@@ -487,6 +487,26 @@ TEST(several_victims_of_one_step_wait_in_the_order_in_which_they_came)
     run_step(&rig);
     run_step(&rig);
     CHECK_STR(heard(&rig), "2! 3! 4! ");
+    engine_destroy(&rig.engine);
+}
+
+TEST(a_step_that_preempted_admits_nobody)
+{
+    struct rig rig;
+    struct profile profile = small_profile(4);
+    make(&rig, &profile);
+    ask(&rig, 0, 1, 8, 4);
+    ask(&rig, 1, 1, 8, 4);
+    run_step(&rig); // 1 shares the first block and has a copy of the second
+    CHECK_STR(heard(&rig), "0+0:2 1+1:1 0. 1. ");
+    CHECK_EQ(status_of(&rig).used_tokens, 12);
+    run_step(&rig); // 0 takes the last one; 1 gives up, and would fit now: it finds both blocks
+    CHECK_STR(heard(&rig), "0. ");
+    CHECK_EQ(status_of(&rig).running, 1);
+    double ms = run_step(&rig);
+    CHECK(is_near(ms, decode_ms(2, 9 + 8)));
+    CHECK_STR(heard(&rig), "-101 0. 1. "); // the copy made room
+    CHECK_EQ(rig.requests[1].blocks[1], rig.requests[0].blocks[1]);
     engine_destroy(&rig.engine);
 }
 
