@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "sim/lab.h"
+#include "base/base.h"
 #include "test.h"
 
 static double bound_of(const char *kind)
@@ -8,13 +9,13 @@ static double bound_of(const char *kind)
     struct profile profile;
     char error[lab_error_size];
     double rate = -1;
-    CHECK(profile_find("llama-3.1-8b", &profile));
+    ASSERT(profile_find("llama-3.1-8b", &profile));
     struct lab_options options = {
         .profile = &profile,
         .backend_count = 1,
         .workload = {.kind = kind, .rate = 10, .requests = 3000, .seed = 1},
         .warm_up = 0.2};
-    CHECK(lab_bound(&options, &rate, error));
+    ASSERT(lab_bound(&options, &rate, error));
     return rate;
 }
 

@@ -2,6 +2,7 @@
 
 #include "sim/lab.h"
 
+#include "base/base.h"
 #include "test.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ static struct lab_result run(const struct lab_options *options)
 {
     char error[lab_error_size];
     struct lab_result result;
-    CHECK(lab_run(options, &result, error));
+    ASSERT(lab_run(options, &result, error));
     return result;
 }
 

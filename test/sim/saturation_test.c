@@ -7,10 +7,11 @@ TEST(a_saturated_fleet_completes_about_its_rate_however_much_is_offered)
 {
     struct profile profile;
     CHECK(profile_find("llama-3.1-8b", &profile));
+    profile.sequences_max = 16; // full soon
     struct lab_options options = {.profile = &profile,
                                   .policy = policy_find("warm"),
                                   .backend_count = 2,
-                                  .workload = {.kind = "unique", .requests = 3000, .seed = 1},
+                                  .workload = {.kind = "unique", .requests = 1000, .seed = 1},
                                   .seed = 1,
                                   .scrape_ms = 1000,
                                   .warm_up = 0.2};
