@@ -336,32 +336,45 @@ static double mean_answer_s(const struct work_kind *kind)
 // Numbers of sessions that no arrival comes to.
 static const uint64_t midway_number = (uint64_t)1 << 39;
 
-// Without them the rate would be reached only when the first session ends, which is minutes.  They have
-// as many turns as are left of one that is met at any time, so longer ones are met more often; but not
-// what was said before, which would make every engine compute all of it at once.
+// Plays a session that began before time 0 up to there, with answers as they would be.  False when
+// nothing is left of it.
+static bool play_to_now(struct session *session, const struct work_kind *kind, double at_s,
+                        uint64_t *at_us, struct rng *rng)
+{
+    double answer_s = mean_answer_s(kind);
+    while (at_s < 0 && session->turn_count > 0) {
+        at_s += answer_s + draw_value(&kind->pause_s, rng);
+        session->turn_count--;
+    }
+    *at_us = us_of(fmax(0, at_s));
+    return session->turn_count > 0;
+}
+
+// Without sessions that began before, the rate would be reached only when the first ones end, which takes
+// minutes.  They have the turns that are left of them, but not what was said before: every engine
+// would begin with computing all of that.
 static bool start_midway(struct workload *workload, struct rng *rng)
 {
     const struct work_kind *kind = workload->script.kind;
-    double answer_s = mean_answer_s(kind);
-    double turn_us = 1e6 * (draw_mean(&kind->pause_s) + answer_s);
-    double expected = work_kind_mean_turns(kind) * turn_us / workload->gap_us;
-    uint64_t count = (uint64_t)fmin(round(expected), (double)workload->limit);
+    const struct draw gap_s = DRAW_EXPONENTIAL(workload->gap_us / 1e6);
+    // Hardly one takes twice as long as the longest do in the mean.
+    double past_s = 2 * kind->turns_max * (draw_mean(&kind->pause_s) + mean_answer_s(kind));
+    uint64_t number = midway_number;
 
-    for (uint64_t met = 0, number = midway_number; met < count; number++) {
-        struct session *session = session_create(&workload->script, number);
+    for (double at_s = -draw_value(&gap_s, rng); at_s > -past_s; at_s -= draw_value(&gap_s, rng)) {
+        struct session *session = session_create(&workload->script, number++);
+        uint64_t at_us = 0;
         if (session == NULL) {
             return false;
         }
-        bool is_met = draw_unit(rng) * kind->turns_max < session->turn_count;
-        met += is_met ? 1 : 0;
-        // Of the turn it is in, the request is out already.
-        session->turn_count = is_met ? draw_between(0, session->turn_count - 1, rng) : 0;
-        if (session->turn_count == 0) {
+        if (!play_to_now(session, kind, at_s, &at_us, rng)) {
             session_destroy(&session);
             continue;
         }
-        double wait_s = draw_unit(rng) * (answer_s + draw_value(&kind->pause_s, rng));
-        push(workload, us_of(wait_s), order_of(workload, session), session);
+        push(workload, at_us, order_of(workload, session), session);
+        if (workload->due.count > workload->limit) {
+            break; // those alone will have more to say than is wanted
+        }
     }
     return true;
 }
