@@ -377,6 +377,7 @@ enum status mooncake_read(struct slice text, struct mooncake_trace *out,
                           char error[mooncake_error_size])
 {
     struct reader reader = {.error = error};
+    error[0] = '\0';
     enum status status = read_lines(&reader, text);
     if (status == STATUS_OK) {
         status = sort(&reader);

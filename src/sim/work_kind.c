@@ -7,10 +7,10 @@
 #include <string.h>
 
 static const struct work_kind kinds[] = {
-#define PROMPT(share, count, zipf, shared, own, output)                                            \
+// In the order of struct work_prompt.
+#define PROMPT(...)                                                                                \
     {                                                                                              \
-        .percent = (share), .groups = (count), .exponent = (zipf), .shared_tokens = shared,        \
-        .own_tokens = own, .output_tokens = output,                                                \
+        __VA_ARGS__                                                                                \
     }
 #define KIND(id, least, most, common, pause, think, varies, text, ...)                             \
     {                                                                                              \

@@ -26,9 +26,9 @@ struct work_kind {
     uint32_t turns_min;
     uint32_t turns_max;
     uint32_t common_tokens; // that all prompts begin with
-    struct draw pause_s;    // between turns
-    struct draw think_s;    // between the sessions of a user
     bool varies_share;
+    struct draw pause_s;                         // between turns
+    struct draw think_s;                         // between the sessions of a user
     struct work_prompt prompts[work_prompt_max]; // of the rest, `percent` is 0
 };
 

@@ -359,22 +359,23 @@ static bool start_midway(struct workload *workload, struct rng *rng)
     const struct draw gap_s = DRAW_EXPONENTIAL(workload->gap_us / 1e6);
     // Hardly one takes twice as long as the longest do in the mean.
     double past_s = 2 * kind->turns_max * (draw_mean(&kind->pause_s) + mean_answer_s(kind));
-    uint64_t number = midway_number;
+    double at_s = -draw_value(&gap_s, rng);
 
-    for (double at_s = -draw_value(&gap_s, rng); at_s > -past_s; at_s -= draw_value(&gap_s, rng)) {
-        struct session *session = session_create(&workload->script, number++);
+    for (uint64_t number = midway_number; at_s > -past_s; number++) {
+        struct session *session = session_create(&workload->script, number);
         uint64_t at_us = 0;
         if (session == NULL) {
             return false;
         }
-        if (!play_to_now(session, kind, at_s, &at_us, rng)) {
+        if (play_to_now(session, kind, at_s, &at_us, rng)) {
+            push(workload, at_us, order_of(workload, session), session);
+        } else {
             session_destroy(&session);
-            continue;
         }
-        push(workload, at_us, order_of(workload, session), session);
         if (workload->due.count > workload->limit) {
             break; // those alone will have more to say than is wanted
         }
+        at_s -= draw_value(&gap_s, rng);
     }
     return true;
 }

@@ -118,13 +118,11 @@ TEST(requests_come_by_time_and_equals_in_the_order_of_their_lines)
     CHECK_EQ(trace.request_count, lines);
     for (uint32_t i = 0; i < lines; i++) {
         const struct mooncake_request *request = &trace.requests[i];
+        const struct mooncake_request *before = &trace.requests[i > 0 ? i - 1 : 0];
         CHECK_EQ(request->at_us / 1000000, stamps[request->input_tokens]);
-        if (i > 0) {
-            const struct mooncake_request *before = &trace.requests[i - 1];
-            CHECK(before->at_us < request->at_us);
-            CHECK(stamps[before->input_tokens] != stamps[request->input_tokens] ||
-                  before->input_tokens < request->input_tokens);
-        }
+        CHECK(i == 0 || before->at_us < request->at_us);
+        CHECK(i == 0 || stamps[before->input_tokens] != stamps[request->input_tokens] ||
+              before->input_tokens < request->input_tokens);
     }
     mooncake_destroy(&trace);
 }

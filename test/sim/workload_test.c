@@ -164,8 +164,9 @@ TEST(each_kind_shares_as_much_as_it_is_said_to)
             .kind = expected[i].kind, .rate = 10, .requests = expected[i].requests, .seed = 1};
         struct tally tally = {.counts_hits = true};
         set_init(&tally.cache);
-        CHECK(run(&options, 10000, &tally));
+        bool has_run = run(&options, 10000, &tally);
         free(tally.cache.slots);
+        CHECK(has_run);
         double hit_rate = tally.hit_tokens / tally.prompt_tokens;
         double prompt_tokens = tally.prompt_tokens / tally.requests;
         double output_tokens = tally.output_tokens / tally.requests;
@@ -374,8 +375,8 @@ static void make_trace(struct mooncake_trace *out)
                                                 .block_tokens = 512,
                                                 .first = 2 * i,
                                                 .id_count = 2};
-        ids[2 * i] = 7;
-        ids[2 * i + 1] = 1000 + i;
+        ids[requests[i].first] = 7;
+        ids[requests[i].first + 1] = 1000 + i;
     }
     *out = (struct mooncake_trace){.requests = requests,
                                    .request_count = trace_requests,
