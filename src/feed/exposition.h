@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exposition.h -- Prometheus text, one series at a time.
+//
+//     struct exposition page = exposition_open(body);
+//     struct exposition_series series;
+//     struct exposition_sample sample;
+//     while (exposition_next(&page, &series)) {
+//         if (exposition_name_is(series.name, "vllm:prompt_tokens") &&
+//             exposition_sample(&series, &sample) && sample.has_value) {
+//             ...
+//         }
+//     }
+//
+// A page has thousands of lines, of which few matter: the rest of a line is looked at only when its name
+// was wanted.  Any bytes may come: what is no series is passed over.
+//
+// Memory: everything points into the page.
+#pragma once
+
+#include "base/slice.h"
+
+// Above it a count is nonsense, and sums of some thousand such values still are exact enough.
+#define EXPOSITION_VALUE_MAX 1e15
+
+// What is left of a page.  Its fields are exposition.c's own.
+struct exposition {
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+struct exposition_series {
+    struct slice name; // without what others put around it: Ray in front, a counter's suffix behind
+    struct slice rest; // of the line
+};
+
+struct exposition_sample {
+    struct slice labels; // empty: none
+    bool has_value;      // a plain number, neither negative nor above the limit
+    double value;
+};
+
+struct exposition exposition_open(struct slice page);
+
+// Comments and empty lines are passed over.  False at the end.
+bool exposition_next(struct exposition *page, struct exposition_series *out);
+
+// False when the labels cannot be read.
+bool exposition_sample(const struct exposition_series *series, struct exposition_sample *out);
+
+// The value as it is escaped; empty when there is no such label.
+struct slice exposition_label(struct slice labels, const char *wanted);
+
+// A colon and an underscore are the same, so what an exporter has rewritten is found.
+bool exposition_name_is(struct slice name, const char *known);
+
+// False for what is no plain number from 0 to the limit: NaN and the infinities say nothing, and what is
+// below zero would mean "not said".
+bool exposition_number(struct slice text, double *out);
+
+// The page begins as JSON does, which TensorRT-LLM serves where others have text.
+bool exposition_is_json(struct slice page);

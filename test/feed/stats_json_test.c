@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/stats_json.h"
+
+#include "base/text.h"
+#include "test.h"
+
+static void note(void *owner, struct slice name, double value)
+{
+    text_add_format(owner, "%.*s=%g ", (int)name.size, (const char *)name.bytes, value);
+}
+
+static const char *read_page(const char *page)
+{
+    static char space[256];
+    struct text text = text_over(space, sizeof(space) - 1);
+    stats_json_read(slice_str(page), note, &text);
+    ASSERT(!text.overflow);
+    space[text.size] = '\0';
+    return space;
+}
+
+TEST(of_steps_the_last_counts_alone)
+{
+    CHECK_STR(
+        read_page("[{\"a\":1},{\"a\":2,\"b\":\"x\",\"kvCacheStats\":{\"c\":3},\"d\":{\"e\":4}}]"),
+        "a=2 c=3 ");
+    CHECK_STR(read_page("[{\"a\":1},7]"), "a=1 ");
+}
+
+TEST(of_ranks_every_one_counts)
+{
+    CHECK_STR(read_page("{\"z\":9,\"loads\":[{\"a\":1},{\"a\":2}]}"), "a=1 a=2 ");
+}
+
+TEST(one_object_is_read_as_it_is)
+{
+    CHECK_STR(read_page(" {\"a\":1.5,\"b\":-1,\"c\":null}"), "a=1.5 ");
+}
+
+TEST(what_is_no_json_to_its_end_says_nothing)
+{
+    CHECK_STR(read_page(""), "");
+    CHECK_STR(read_page("7"), "");
+    CHECK_STR(read_page("[]"), "");
+    CHECK_STR(read_page("[{\"a\":1}"), "");
+    CHECK_STR(read_page("{\"a\":1} x"), "");
+}
