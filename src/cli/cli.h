@@ -13,3 +13,4 @@ int cli_run(int argc, char **argv);
 // Each takes the words behind its name.
 int cli_serve(int word_count, char **words);
 int cli_check(int word_count, char **words);
+int cli_audit(int word_count, char **words);
