@@ -33,7 +33,7 @@ static void keep_on_host(struct engine *engine, uint64_t key)
         kv_pool_share(engine->host, &key, 1, &block);
     } else {
         kv_pool_take(engine->host, 1, &block);
-        kv_pool_name(engine->host, block, key);
+        kv_pool_name(engine->host, &block, &key, 1);
     }
     kv_pool_release(engine->host, &block, 1);
 }
@@ -216,10 +216,8 @@ static void schedule(struct engine *engine, struct engine_request *request, uint
     }
     request->chunk = tokens;
     whole = whole < request->key_count ? whole : request->key_count;
-    for (uint32_t i = first; i < whole; i++) {
-        kv_pool_name(engine->pool, request->blocks[i], request->keys[i]);
-    }
     if (whole > first) {
+        kv_pool_name(engine->pool, request->blocks + first, request->keys + first, whole - first);
         request->named_count = whole;
         if (engine->observer.stored != NULL) {
             engine->observer.stored(engine->observer.owner, request, first, whole - first);

@@ -38,8 +38,9 @@ void kv_pool_share(struct kv_pool *pool, const uint64_t *keys, uint32_t count, u
 // Uses `count` new blocks; the caller has made sure that there are so many.
 void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks);
 
-// From now on the block is found under the key.
-void kv_pool_name(struct kv_pool *pool, uint32_t block, uint64_t key);
+// From now on each block is found under its key.
+void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *keys,
+                  uint32_t count);
 
 // The request does not use these any more; the last ones are reused first.
 void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t count);

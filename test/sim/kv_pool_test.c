@@ -32,7 +32,8 @@ static void put(struct bench *bench, uint64_t first_key, uint32_t named, uint32_
 {
     kv_pool_take(bench->pool, named + unnamed, blocks);
     for (uint32_t i = 0; i < named; i++) {
-        kv_pool_name(bench->pool, blocks[i], first_key + i);
+        uint64_t key = first_key + i;
+        kv_pool_name(bench->pool, &blocks[i], &key, 1);
     }
 }
 
@@ -233,7 +234,7 @@ TEST(after_a_clear_nothing_is_found_nothing_is_evicted_and_names_can_be_given_ag
     for (uint64_t key = 10; key < 13; key++) {
         CHECK_EQ(match_one(&bench, key), 0);
     }
-    kv_pool_name(bench.pool, used[1], 11);
+    kv_pool_name(bench.pool, &used[1], &(uint64_t){11}, 1);
     CHECK_EQ(match_one(&bench, 11), 1);
     kv_pool_release(bench.pool, used, 3);
     put(&bench, 0, 0, 8, all);
@@ -250,7 +251,7 @@ TEST(nobody_need_be_told_of_evictions)
     uint32_t idle;
     for (uint64_t key = 0; key < 100; key++) {
         kv_pool_take(pool, 1, &block);
-        kv_pool_name(pool, block, key);
+        kv_pool_name(pool, &block, &key, 1);
         kv_pool_release(pool, &block, 1);
         CHECK_EQ(kv_pool_match(pool, &key, 1, &idle), 1);
         CHECK_EQ(idle, 1);
