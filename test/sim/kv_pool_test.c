@@ -258,3 +258,32 @@ TEST(nobody_need_be_told_of_evictions)
     }
     kv_pool_destroy(&pool);
 }
+
+TEST(sharing_one_request_again_and_again_leaves_the_order_of_the_others)
+{
+    struct bench bench;
+    uint32_t old[3];
+    uint32_t hot[2];
+    uint32_t young[2];
+    uint32_t all[size];
+    const uint64_t keys[] = {20, 21};
+    make(&bench);
+    put(&bench, 10, 3, 0, old);
+    put(&bench, 20, 2, 0, hot);
+    put(&bench, 30, 2, 0, young);
+    kv_pool_release(bench.pool, old, 3);
+    kv_pool_release(bench.pool, hot, 2);
+    kv_pool_release(bench.pool, young, 2);
+    for (uint32_t i = 0; i < 1000; i++) {
+        kv_pool_share(bench.pool, keys, 2, hot);
+        CHECK_EQ(kv_pool_free_count(bench.pool), 6);
+        kv_pool_release(bench.pool, hot, 2);
+    }
+    put(&bench, 0, 0, size, all);
+    const uint64_t expected[] = {12, 11, 10, 31, 30, 21, 20};
+    CHECK_EQ(bench.evicted_count, 7);
+    for (uint32_t i = 0; i < 7; i++) {
+        CHECK_EQ(bench.evicted[i], expected[i]);
+    }
+    kv_pool_destroy(&bench.pool);
+}
