@@ -2,18 +2,20 @@
 //
 // calibration.h -- from measured step times to the constants of step_model.h.
 //
-// A calibration file is JSON:
+// A calibration file is JSON; docs/calibration.md is its manual:
 //
 //     {"gpu": "NVIDIA H200",
+//      "gpu_memory_bytes": 141000000000,
 //      "models": {"llama-3.1-8b": {
+//          "prefill": [[0, 16, 5.291], ...],       cached tokens, new tokens, ms of one step
+//          "decode": [[1, 512, 5.025], ...],       sequences, tokens of context each, ms of a step
+//          "step": {"floor_ms": 5.3, ...},         fitted constants; rows are not needed then
+//          "kv_tokens": 845642,                    or weight_bytes and kv_bytes_per_token
 //          "kv_bytes_per_token": 131072,
-//          "kv_tokens": 845642,                       optional, as are step_tokens, sequences_max,
-//                                                     block_tokens, context_max
-//          "prefill": [[0, 16, 5.291], ...],          cached tokens, new tokens, ms
-//          "decode": [[1, 512, 5.025], ...]}}}        sequences, tokens of context each, ms of a step
+//          "step_tokens": 8192, "sequences_max": 256, "block_tokens": 16, "context_max": 131072}}}
 //
-// The fit minimises the squared error of the logarithm, so that a step of 5 ms counts as much as one
-// of 2 s.
+// Other members are passed over.  The fit minimises the squared error of the logarithm, so that a step
+// of 5 ms counts as much as one of 2 s.
 //
 // Pure.  Memory: rows are taken while reading and given back by _destroy.
 #pragma once
@@ -22,7 +24,7 @@
 #include "base/status.h"
 #include "sim/profile.h"
 
-enum { calibration_error_size = 160, calibration_model_max = 64 };
+enum { calibration_error_size = 256, calibration_model_max = 64, calibration_row_max = 1024 };
 
 struct calibration_row {
     double first;  // cached tokens, or sequences
@@ -31,8 +33,9 @@ struct calibration_row {
 };
 
 struct calibration_model {
-    struct profile
-        profile; // name and limits from the file, or the defaults; the step is not fitted yet
+    // Name and limits from the file, or the defaults.
+    struct profile profile;
+    bool has_step; // the file has the constants, too, and they are in the profile
     struct calibration_row *prefill;
     struct calibration_row *decode;
     uint32_t prefill_count;
@@ -44,10 +47,24 @@ struct calibration {
     uint32_t model_count;
 };
 
-// MALFORMED: `error` says what and where.
+// MALFORMED: `error` says what and where.  EXHAUSTED: memory is short.  `*out` needs no _destroy then.
 enum status calibration_read(struct slice text, struct calibration *out,
                              char error[calibration_error_size]);
 void calibration_destroy(struct calibration *calibration);
+
+struct text;
+
+// Writes a file that calibration_read reads: the step of those that have one, rows, limits.
+void calibration_write(const struct calibration *calibration, struct text *out);
+
+// The name of one constant of the step model and where it is.
+struct calibration_constant {
+    const char *name;
+    size_t offset;
+};
+
+enum { calibration_constant_count = 9 };
+extern const struct calibration_constant calibration_constants[calibration_constant_count];
 
 struct calibration_fit {
     struct step_model step;
@@ -61,6 +78,15 @@ struct calibration_fit {
 // EXHAUSTED: too few rows to tell the constants apart.
 enum status calibration_fit(const struct calibration_model *model, struct calibration_fit *out);
 
+// How far `step` is off the rows, of which there is at least one.
+void calibration_judge(const struct calibration_model *model, const struct step_model *step,
+                       struct calibration_fit *out);
+
 // What the model says of a row.
 double calibration_predict(const struct step_model *step, const struct calibration_row *row,
                            bool is_decode);
+
+// The engine of that name, its step fitted unless the file has it.  `name` NULL: the only one.  MALFORMED:
+// there is no such model or its rows are too few; `error` says so.
+enum status calibration_profile(const struct calibration *calibration, const char *name,
+                                struct profile *out, char error[calibration_error_size]);

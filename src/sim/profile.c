@@ -6,21 +6,16 @@
 
 #include <string.h>
 
-#define BLOCK_TOKENS 16
-#define STEP_TOKENS 8192
-#define SEQUENCES_MAX 256
-#define CONTEXT_MAX 131072
-
 static const struct profile profiles[] = {
 #define PROFILE(model, tokens, bytes, w, k, p, ax, as, asc, bp, bd, ed)                            \
     {                                                                                              \
         .name = model,                                                                             \
         .kv_tokens = tokens,                                                                       \
         .kv_bytes_per_token = bytes,                                                               \
-        .block_tokens = BLOCK_TOKENS,                                                              \
-        .step_tokens = STEP_TOKENS,                                                                \
-        .sequences_max = SEQUENCES_MAX,                                                            \
-        .context_max = CONTEXT_MAX,                                                                \
+        .block_tokens = profile_block_tokens,                                                      \
+        .step_tokens = profile_step_tokens,                                                        \
+        .sequences_max = profile_sequences_max,                                                    \
+        .context_max = profile_context_max,                                                        \
         .step = {.floor_ms = w,                                                                    \
                  .token_ms = k,                                                                    \
                  .sharpness = p,                                                                   \

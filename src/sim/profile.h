@@ -12,6 +12,14 @@
 
 enum { profile_name_size = 64 };
 
+// What engines do unless they are told otherwise.
+enum {
+    profile_block_tokens = 16,
+    profile_step_tokens = 8192,
+    profile_sequences_max = 256,
+    profile_context_max = 131072,
+};
+
 struct profile {
     char name[profile_name_size];
     struct step_model step;

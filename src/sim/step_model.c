@@ -12,7 +12,7 @@ void step_work_add_chunk(struct step_work *work, const struct step_model *model,
     double square = cached > 0 ? model->square_behind_ms : model->square_ms;
 
     work->tokens += n;
-    work->extra_ms += model->cross_ms * n * c + square * n * n + model->cached_ms * c;
+    work->extra_ms += c * fmax(model->cached_ms, model->cross_ms * n) + square * n * n;
 }
 
 void step_work_add_decode(struct step_work *work, const struct step_model *model,

@@ -6,11 +6,12 @@
 // and one token for each sequence that is being decoded, which attends to its context.
 //
 //     ms = (floor^p + (token * N)^p)^(1/p)                reading the weights, or computing: the longer
-//        + sum over chunks   cross * n * c + square * n^2 + cached * c
+//        + sum over chunks   max(cached, cross * n) * c + square * n^2
 //        + sum over decoded  context * tokens of context + sequence
 //
-// where `square` is another one behind cached tokens, because engines use another kernel there.  The
-// constants are fitted to measurements (calibration.h); profile.h has those of the models we ship.
+// The cached tokens, too, are read or computed with, whichever is longer.  `square` is another one
+// behind cached tokens, because engines use another kernel there.  The constants are fitted to
+// measurements (calibration.h); profile.h has those of the models we ship.
 #pragma once
 
 #include <stdint.h>

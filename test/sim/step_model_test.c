@@ -29,9 +29,19 @@ TEST(a_step_takes_what_the_formula_says)
     step_work_add_chunk(&work, &model, 400, 200);
     step_work_add_decode(&work, &model, 10, 5000);
     CHECK(is_near(work.tokens, 1210));
-    double extra = 5e-7 * 1e6 + 1e-6 * 200 * 400 + 8e-7 * 4e4 + 1e-4 * 400 + 3e-5 * 5000 + 1e-2;
+    double extra = 5e-7 * 1e6 + 1e-6 * 200 * 400 + 8e-7 * 4e4 + 3e-5 * 5000 + 1e-2;
     CHECK(is_near(work.extra_ms, extra));
     CHECK(is_near(step_ms(&work, &model), sqrt(25 + pow(0.02 * 1210, 2)) + extra));
+}
+
+TEST(few_tokens_behind_a_cached_prefix_take_as_long_as_reading_it)
+{
+    struct step_work few = {0};
+    struct step_work more = {0};
+    step_work_add_chunk(&few, &model, 30000, 10);
+    step_work_add_chunk(&more, &model, 30000, 50);
+    CHECK(is_near(few.extra_ms, 3 + 8e-7 * 100));
+    CHECK(is_near(more.extra_ms, 3 + 8e-7 * 2500));
 }
 
 TEST(few_tokens_take_as_long_as_reading_the_weights)
