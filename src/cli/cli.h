@@ -14,3 +14,4 @@ int cli_run(int argc, char **argv);
 int cli_serve(int word_count, char **words);
 int cli_check(int word_count, char **words);
 int cli_audit(int word_count, char **words);
+int cli_calibrate(int word_count, char **words);

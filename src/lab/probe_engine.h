@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// probe_engine.h -- the rows of a calibration from a live engine, by timing requests to it.
+//
+// The engine should have nothing else to do.  Each point is measured in several rounds, as time allows, and
+// its median kept:
+//
+//     prefill   time to the first token of a prompt nobody has sent before, or whose beginning was
+//               sent just now; less what an answer over HTTP takes that computes nothing
+//     decode    time between tokens while so many streams run at once, each with so much context; their
+//               beginning is the same, and cached, so that it costs little to get them there
+//
+// How many tokens a prompt had, and how many were cached, is what the engine says in its usage.  Where it
+// does not tell what was cached, it is taken to have cached whole blocks of what was sent just now.
+//
+// Blocks until it is done; SIGINT ends it early, with what there is.
+#pragma once
+
+#include "sim/calibration.h"
+
+#include <stdio.h>
+
+enum { probe_engine_error_size = 256 };
+
+struct probe_engine_options {
+    const char *url;
+    const char *model;
+    const char *key; // NULL: none
+    double seconds;
+    uint64_t kv_tokens;     // 0: as its metrics say
+    uint32_t step_tokens;   // most in one step: prompts that are measured are no longer
+    uint32_t sequences_max; // most in one step
+    uint32_t context_max;
+    FILE *progress; // NULL: none
+};
+
+// One model with its rows.  False: `error` says why there are none.
+bool probe_engine(const struct probe_engine_options *options, struct calibration *out,
+                  char error[probe_engine_error_size]);

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lab/probe_stream.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "json/json.h"
+#include "sys/clock.h"
+#include "sys/tcp.h"
+
+#include <errno.h>
+
+void probe_stream_stop(struct probe_stream *stream, const char *why)
+{
+    if (stream->is_over) {
+        return;
+    }
+    stream->is_over = true;
+    stream->why = why;
+    stream->end_us = clock_monotonic_ns() / 1000;
+    transport_close(&stream->transport, stream->loop, TRANSPORT_ORDERLY);
+}
+
+// ---- what an event says
+
+static bool has_item(struct slice array)
+{
+    struct json json = json_open(array);
+    struct json_item item;
+    if (!json_next(&json, &item) || item.value.kind != JSON_ARRAY) {
+        return false;
+    }
+    json_enter(&json);
+    return json_next(&json, &item);
+}
+
+static void read_usage(struct probe_stream *stream, struct slice usage)
+{
+    static const char *const names[] = {"prompt_tokens", "completion_tokens",
+                                        "prompt_tokens_details"};
+    static const char *const details[] = {"cached_tokens"};
+    struct json_value found[ARRAY_COUNT(names)] = {0};
+    struct json_value cached[ARRAY_COUNT(details)] = {0};
+    if (json_find(usage, names, ARRAY_COUNT(names), found) != STATUS_OK) {
+        return;
+    }
+    (void)json_uint(&found[0], &stream->prompt_tokens);
+    (void)json_uint(&found[1], &stream->output_tokens);
+    if (found[2].kind == JSON_OBJECT &&
+        json_find(found[2].raw, details, ARRAY_COUNT(details), cached) == STATUS_OK) {
+        stream->tells_cached = json_uint(&cached[0], &stream->cached_tokens);
+    }
+}
+
+static void read_event(struct probe_stream *stream, struct slice data, uint64_t now_us)
+{
+    static const char *const names[] = {"choices", "usage"};
+    struct json_value found[ARRAY_COUNT(names)] = {0};
+    if (data.size == 0 || slice_is(data, "[DONE]") ||
+        json_find(data, names, ARRAY_COUNT(names), found) != STATUS_OK) {
+        return;
+    }
+    if (found[0].kind == JSON_ARRAY && has_item(found[0].raw)) {
+        if (stream->token_count < probe_stream_token_max) {
+            stream->token_us[stream->token_count] = now_us;
+        }
+        stream->token_count++;
+    }
+    if (found[1].kind == JSON_OBJECT) {
+        read_usage(stream, found[1].raw);
+    }
+}
+
+static void take_body(struct probe_stream *stream, struct slice bytes)
+{
+    uint64_t now_us = clock_monotonic_ns() / 1000;
+    struct sse_event event;
+    stream->body_size += bytes.size;
+    if (stream->body != NULL) {
+        text_add(stream->body, bytes);
+    }
+    while (stream->has_events && sse_next(&stream->sse, &bytes, &event)) {
+        read_event(stream, event.data, now_us);
+    }
+}
+
+// ---- where it ends
+
+static void head_start(struct probe_stream *stream)
+{
+    http_head_start(&stream->head, HTTP_KIND_RESPONSE,
+                    (struct http_limits){probe_stream_buffer_size, probe_stream_buffer_size});
+}
+
+// The whole of buffer[0 .. held) is body.  OK: it has ended.
+static enum status scan_body(struct probe_stream *stream, bool is_closed)
+{
+    const struct http_head *head = &stream->head;
+    size_t size = stream->held;
+    size_t used = 0;
+    size_t kept = 0;
+
+    stream->held = 0;
+    switch (head->framing) {
+    case HTTP_NO_BODY:
+        return STATUS_OK;
+    case HTTP_LENGTH:
+        take_body(stream, slice_of(stream->buffer, size));
+        return stream->body_size >= head->content_length ? STATUS_OK : STATUS_AGAIN;
+    case HTTP_UNTIL_CLOSE:
+        take_body(stream, slice_of(stream->buffer, size));
+        return is_closed ? STATUS_OK : STATUS_AGAIN;
+    case HTTP_CHUNKED:
+        break;
+    }
+    enum status status = chunked_scan(&stream->chunks, stream->buffer, size, &used, &kept);
+    take_body(stream, slice_of(stream->buffer, kept));
+    return status;
+}
+
+// OK: buffer[0 .. held) is what came behind it.
+static enum status scan_head(struct probe_stream *stream)
+{
+    for (;;) {
+        enum status status = http_head_feed(&stream->head, slice_of(stream->buffer, stream->held));
+        if (status != STATUS_OK) {
+            return status;
+        }
+        size_t size = stream->head.size;
+        stream->status = stream->head.status;
+        stream->has_head = stream->status >= 200;
+        if (stream->has_head) {
+            http_head_answer_framing(&stream->head, false);
+            stream->has_events = http_head_type_is(&stream->head, "text/event-stream");
+        } else {
+            head_start(stream); // one that says that another will come
+        }
+        stream->held -= size;
+        memmove(stream->buffer, stream->buffer + size, stream->held);
+        if (stream->has_head || stream->held == 0) {
+            return stream->has_head ? STATUS_OK : STATUS_AGAIN;
+        }
+    }
+}
+
+// ---- what the loop says
+
+static enum status scan(struct probe_stream *stream, bool is_closed)
+{
+    enum status status = stream->has_head ? STATUS_OK : scan_head(stream);
+    return status == STATUS_OK ? scan_body(stream, is_closed) : status;
+}
+
+// False when there is nothing to go on with.
+static bool read_some(struct probe_stream *stream)
+{
+    size_t size = 0;
+    enum status status = transport_read(&stream->transport, stream->buffer + stream->held,
+                                        sizeof(stream->buffer) - stream->held, &size);
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
+    if (status == STATUS_IO) {
+        probe_stream_stop(stream, strerrordesc_np(errno));
+        return false;
+    }
+    stream->held += size;
+    bool is_closed = status == STATUS_CLOSED;
+    status = scan(stream, is_closed);
+    if (status == STATUS_OK) {
+        probe_stream_stop(stream, NULL);
+    } else if (status != STATUS_AGAIN || stream->held == sizeof(stream->buffer)) {
+        probe_stream_stop(stream, "the answer is no HTTP");
+    } else if (is_closed) {
+        probe_stream_stop(stream, "the connection was closed");
+    }
+    return !stream->is_over;
+}
+
+static enum status connect_and_send(struct probe_stream *stream)
+{
+    if (!stream->is_connected) {
+        if (!stream->transport.can_write) {
+            return STATUS_AGAIN;
+        }
+        errno = tcp_error(stream->transport.source.fd);
+        if (errno != 0) {
+            return STATUS_IO;
+        }
+        stream->is_connected = true;
+    }
+    enum status status = transport_handshake(&stream->transport);
+    while (status == STATUS_OK && stream->request.size > 0) {
+        size_t size = 0;
+        status = transport_write(&stream->transport, &stream->request, 1, &size);
+        if (status == STATUS_OK) {
+            stream->request.bytes += size;
+            stream->request.size -= size;
+            stream->sent_us = clock_monotonic_ns() / 1000;
+        }
+    }
+    return status;
+}
+
+static void ready(struct loop_source *source, uint32_t events)
+{
+    struct probe_stream *stream = (struct probe_stream *)source;
+    transport_note(&stream->transport, events);
+    enum status status = connect_and_send(stream);
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        probe_stream_stop(stream, stream->is_connected ? transport_why(&stream->transport)
+                                                       : strerrordesc_np(errno));
+        return;
+    }
+    // An engine may refuse a request before it has read all of it.
+    while (stream->is_connected && !stream->transport.handshaking && stream->transport.can_read) {
+        if (!read_some(stream)) {
+            return;
+        }
+    }
+}
+
+void probe_stream_start(struct probe_stream *stream, const struct probe_stream_options *options)
+{
+    int fd = -1;
+    *stream = (struct probe_stream){
+        .loop = options->loop, .body = options->body, .request = options->request};
+    stream->transport.source.ready = ready;
+    head_start(stream);
+    chunked_start(&stream->chunks, CHUNKED_KEEP_DATA);
+    sse_begin(&stream->sse, stream->event, sizeof(stream->event));
+    enum status status = tcp_connect(options->address, &fd);
+    if (status == STATUS_OK) {
+        status = transport_open(&stream->transport, options->loop, fd, options->tls, options->host);
+    }
+    if (status != STATUS_OK) {
+        probe_stream_stop(stream,
+                          status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+    }
+}

@@ -1,0 +1,163 @@
+"""The step times of a live engine are measured, fitted and written down."""
+import asyncio
+import json
+import re
+import signal
+import statistics
+import subprocess
+import time
+
+import engine
+import harness
+import pytest
+from harness import within
+
+# Milliseconds, large enough that the lateness of timers does not show.
+FLOOR, TOKEN, CROSS, SQUARE, CACHED, CONTEXT = 15.0, 0.02, 2e-6, 5e-7, 3e-4, 1.5e-4
+
+
+def prefill_ms(cached, fresh):
+    return max(CACHED, CROSS * fresh) * cached + SQUARE * fresh**2
+
+
+def step_ms(chunks, contexts):
+    """`chunks` are pairs of cached and new tokens; `contexts` has one number for each sequence that decodes."""
+    tokens = sum(fresh for _, fresh in chunks) + len(contexts)
+    both = (FLOOR**2 + (TOKEN * tokens) ** 2) ** 0.5
+    return both + sum(prefill_ms(*chunk) for chunk in chunks) + CONTEXT * sum(contexts)
+
+
+class StepEngine(engine.Engine):
+    """Computes in steps, as real ones do: all prompts that wait, and a token for each sequence that runs."""
+
+    async def schedule(self):
+        running = []
+        due = 0.0
+        while True:
+            new = []
+            while (sequence := self.admit_first()) is not None:
+                new.append(sequence)
+            running = [sequence for sequence in running if sequence.blocks]
+            if not new and not running:
+                self.changed.clear()
+                await self.changed.wait()
+                due = time.monotonic()
+                continue
+            chunks = [(s.cached_count, s.prompt_count - s.cached_count) for s in new]
+            contexts = [s.prompt_count + s.made for s in running]
+            due += step_ms(chunks, contexts) / 1000  # of steps without a pause, one's lateness is not the next one's
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            running += new
+            for sequence in running:
+                sequence.made += 1
+                sequence.steps.put_nowait(sequence.made)
+            running = [s for s in running if s.made < s.output_count]
+
+    async def leave(self, reset=False):
+        self.scheduler.cancel()
+        await super().leave(reset)
+
+    async def tokens(self, sequences, row):
+        [sequence] = sequences
+        sequence.made, sequence.steps = 0, asyncio.Queue()
+        answer = sequence.answer()
+        try:
+            self.enqueue(sequence)
+            for done, token in enumerate(answer, 1):
+                await sequence.steps.get()
+                row.update(cached_tokens=sequence.cached_count, output_tokens=done)
+                yield 0, [token], done == len(answer)
+        finally:
+            self.leave_queue(sequence)
+
+
+@pytest.fixture
+def stepping():
+    engines = []
+
+    def make(**options):
+        made = StepEngine("a", port=harness.free_port(), cache_blocks=8192, max_sequences=256, **options)
+        engines.append(made)
+        return made.start()
+
+    yield make
+    for made in engines:
+        made.stop()
+    for made in engines:
+        assert made.misuse == []
+
+
+def calibrate(binary, *words, seconds=60):
+    return subprocess.run([binary, "calibrate", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=within(seconds))
+
+
+def measure(binary, backend, path, *words):
+    return calibrate(binary, "--backend", backend.url, "--model", "test-model", "--write", str(path), *words)
+
+
+def rows_of(path):
+    return json.loads(path.read_text())["models"]["test-model"]
+
+
+def error_of(ms, known):
+    return abs(ms / known - 1)
+
+
+@pytest.mark.timeout(90)
+def test_what_is_measured_is_what_the_engine_takes(binary, stepping, tmp_path):
+    path = tmp_path / "measured.json"
+    done = measure(binary, stepping(), path, "--seconds", "15", "--sequences", "16")
+    assert done.returncode == 0, done.stderr
+    model = rows_of(path)
+    assert model["kv_tokens"] == 8191 * 16  # engines keep one block for themselves
+    prefill = [error_of(ms, step_ms([(cached, fresh)], [])) for cached, fresh, ms in model["prefill"]]
+    decode = [error_of(ms, step_ms([], [context] * batch)) for batch, context, ms in model["decode"]]
+    assert len(prefill) == 18 and len(decode) == 9, done.stderr
+    assert statistics.median(prefill) < 0.1 and statistics.median(decode) < 0.1, (prefill, decode)
+    # The prompts behind a cached beginning were no longer than they should be.
+    assert {cached for cached, _, _ in model["prefill"]} == {0, 1024, 4096, 16384}
+    assert error_of(model["step"]["floor_ms"], FLOOR) < 0.1
+    assert error_of(model["step"]["token_ms"], TOKEN) < 0.25
+    # What was written can be fitted again, and says the same.
+    again = calibrate(binary, "--file", str(path))
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.timeout(90)
+def test_engines_that_do_not_tell_what_was_cached_are_taken_to_have_it(binary, stepping, tmp_path):
+    path = tmp_path / "measured.json"
+    done = measure(binary, stepping(report_cached=False), path, "--seconds", "8", "--sequences", "4")
+    assert done.returncode == 0, done.stderr
+    prefill = [error_of(ms, step_ms([(cached, fresh)], [])) for cached, fresh, ms in rows_of(path)["prefill"]]
+    assert statistics.median(prefill) < 0.1, prefill
+
+
+def test_an_interrupt_ends_it_with_what_there_is(binary, stepping, tmp_path):
+    path = tmp_path / "measured.json"
+    backend = stepping()
+    process = subprocess.Popen(
+        [binary, "calibrate", "--backend", backend.url, "--model", "test-model", "--write", str(path)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        harness.eventually(lambda: len(backend.log) >= 8, "it measures")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=within(10))
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1 and "too few rows" in err, (out, err)
+    assert len(rows_of(path)["prefill"]) >= 5
+
+
+def test_a_model_that_the_engine_has_not_is_a_failure(binary, stepping):
+    done = calibrate(binary, "--backend", stepping().url, "--model", "other")
+    assert done.returncode == 1
+    assert re.search(r"a streamed completion failed: .*status 404", done.stderr), done.stderr
+
+
+def test_without_the_size_of_the_cache_nothing_is_measured(binary, standin):
+    done = calibrate(binary, "--backend", standin("a").url, "--model", "test-model")
+    assert done.returncode == 1
+    assert "--kv-tokens" in done.stderr
