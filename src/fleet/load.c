@@ -21,6 +21,9 @@ enum {
     first_tokens_max = 8,
 };
 
+// Between two reports; a few tokens on an idle engine may multiply.
+static const float usage_change_max = 4;
+
 // A running quantile in log space.
 struct learner {
     _Atomic float *value;
@@ -70,6 +73,7 @@ void load_init(struct load *load)
     atomic_init(&load->reported_waiting, -1);
     atomic_init(&load->reported_kv_usage, -1);
     atomic_init(&load->reported_own_requests, 0);
+    atomic_init(&load->reported_own_tokens, 0);
     atomic_init(&load->cache_tokens, 0);
     atomic_init(&load->block_tokens, 0);
     atomic_init(&load->predicted_tokens, 0);
@@ -230,12 +234,31 @@ static float said(float value)
     return value >= 0 && value < 1e9F ? value : -1;
 }
 
+static int64_t own_tokens(const struct load *load)
+{
+    return LOAD(&load->queued_tokens) + LOAD(&load->context_tokens);
+}
+
+// A report is up to a scrape old, and whoever was emptiest then would get everything until the next: what
+// we have sent and what has ended since moves it, in proportion, since prompts share blocks.
+static float usage_now(const struct load *load)
+{
+    float usage = LOAD(&load->reported_kv_usage);
+    float then = (float)LOAD(&load->reported_own_tokens);
+    if (usage <= 0 || then < 1) {
+        return usage;
+    }
+    float change = (float)own_tokens(load) / then;
+    return fminf(usage * fminf(change, usage_change_max), 1);
+}
+
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms)
 {
     STORE(&load->reported_running, said(report->running));
     STORE(&load->reported_waiting, said(report->waiting));
     STORE(&load->reported_kv_usage, fminf(said(report->kv_usage), 1));
     STORE(&load->reported_own_requests, LOAD(&load->requests));
+    STORE(&load->reported_own_tokens, own_tokens(load));
     if (report->cache_tokens >= 1 && report->cache_tokens < 1e15) {
         STORE(&load->cache_tokens, (uint64_t)report->cache_tokens);
     }
@@ -267,7 +290,7 @@ static void read_report(const struct load *load, uint64_t now_ms, struct load_vi
     if (waiting >= 0) {
         out->waiting = waiting * fade;
     }
-    out->kv_usage = LOAD(&load->reported_kv_usage);
+    out->kv_usage = usage_now(load);
 }
 
 // Of two speeds of which one is learned the other follows from it.

@@ -52,10 +52,11 @@ struct load {
     _Alignas(64) atomic_uint_fast64_t reported_ms; // when; 0: never
     _Atomic float reported_running;
     _Atomic float reported_waiting;
-    _Atomic float reported_kv_usage;   // 0..1; negative: not said
-    atomic_int reported_own_requests;  // ours at that time: the rest are others'
-    atomic_uint_fast64_t cache_tokens; // of the KV cache; 0: not known
-    atomic_uint block_tokens;          // of the engine's blocks; 0: not known
+    _Atomic float reported_kv_usage;         // 0..1; negative: not said
+    atomic_int reported_own_requests;        // ours at that time: the rest are others'
+    atomic_int_fast64_t reported_own_tokens; // of ours, queued and in contexts, at that time
+    atomic_uint_fast64_t cache_tokens;       // of the KV cache; 0: not known
+    atomic_uint block_tokens;                // of the engine's blocks; 0: not known
     // Where the engine told: what was believed to be cached when it was sent, and what was.
     atomic_uint_fast64_t predicted_tokens;
     atomic_uint_fast64_t cached_tokens;
@@ -84,10 +85,10 @@ struct load_view {
     float recent_tokens;    // and the uncached tokens of those
     float foreign_requests; // others', as the last report shows them, faded by its age
     float waiting;          // as reported, faded; negative: not known
-    float kv_usage;         // as reported; negative: not known or too old
-    float prefill_ms;       // per token; never 0
-    float step_ms;          // never 0
-    uint64_t cache_tokens;  // 0: not known
+    float kv_usage;   // as reported, and as our own tokens have changed since; negative: not known
+    float prefill_ms; // per token; never 0
+    float step_ms;    // never 0
+    uint64_t cache_tokens; // 0: not known
     bool speed_is_learned;
 };
 

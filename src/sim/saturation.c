@@ -17,7 +17,7 @@ static const double fill_factor = 3;
 enum { rounds = 3 };
 
 // Different in kind, so that one of them is near the best on any workload.
-static const char *const judges[] = {"warm", "lmetric", "smetric"};
+static const char *const judges[] = {"warm", "smetric", "cache_aware", "gaie"};
 
 // What is completed per second while requests still come.
 static bool throughput(const struct lab_options *options, const char *policy, double rate,
