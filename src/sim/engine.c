@@ -177,8 +177,10 @@ void engine_cancel(struct engine *engine, struct engine_request *request)
 
 struct engine_request *engine_any(const struct engine *engine)
 {
-    if (engine->running_count > 0) {
-        return engine->running[engine->running_count - 1];
+    for (uint32_t i = engine->running_count; i-- > 0;) {
+        if (engine->running[i] != NULL) {
+            return engine->running[i];
+        }
     }
     return engine->waiting == NULL ? NULL
                                    : CONTAINER_OF(engine->waiting, struct engine_request, node);

@@ -5,29 +5,41 @@
 #include "base/base.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     none = UINT32_MAX,
     // How far ahead memory is asked for.  A pool is some MB, and there are many of them: without it
-    // most of the time goes into waiting, place by place.
+    // most of the time goes into waiting, line by line.
     lead = 12,
+    bucket_slots = 7,
+    bucket_stride = 8, // numbers of places from one bucket to the next
+    bucket_fill = 4,   // names, on average, when each block has one of its own
+    block_count_max = 1 << 28,
 };
 
 #define IS_FREE (1U << 31)
+#define HAS_TWIN (1U << 31)
 
 // Four to a line of the CPU's cache.
 struct block {
     uint64_t key;
     uint32_t users; // or, of a free one, IS_FREE and its spot in the free list
-    // The next one in the ring of those with the same name; the youngest one's is the oldest, and one
-    // alone its own.  `none`: no name.
+    uint32_t place; // of its name, which it may share with twins: HAS_TWIN; `none`: no name
+};
+
+// Blocks of one name are a ring, from the oldest to the youngest and back.
+struct twin {
+    uint32_t older;
     uint32_t younger;
 };
 
-// A place of the table of names: open addressing, linear probing.
-struct place {
-    uint32_t tag;   // the high half of the key's hash, whose first bits say where it belongs
-    uint32_t block; // the oldest of that name; `none`: empty
+// The table of names: one line for each bucket.  A name never moves, so that a block knows its place.
+struct bucket {
+    uint32_t tags[bucket_slots];   // of keys; 0: empty
+    uint32_t overflow;             // names that are further on because it was full, or pass by here
+    uint32_t blocks[bucket_slots]; // the oldest of each name
+    uint32_t unused;
 };
 
 // The free list is an array, so that what comes next is known ahead.  It goes round: positions are
@@ -44,70 +56,90 @@ struct free_list {
 struct kv_pool {
     uint32_t block_count;
     uint32_t mask;  // of the table
-    uint32_t shift; // from a tag to a place
+    uint32_t shift; // from a tag to the bucket where it belongs
     struct block *blocks;
-    uint32_t *older; // the ring the other way round; not of those alone, which are most
-    struct place *places;
+    struct twin *twins; // of blocks that have some
+    struct bucket *buckets;
     struct free_list free;
     void (*evicted)(void *owner, uint64_t key);
     void *owner;
 };
 
-static void clear_places(struct kv_pool *pool)
-{
-    for (uint32_t i = 0; i <= pool->mask; i++) {
-        pool->places[i].block = none;
-    }
-}
-
 // Keys are hashes, but callers of tests may count: the product spreads those too.
 static uint32_t tag_of(uint64_t key)
 {
-    return (uint32_t)((key * 0x9e3779b97f4a7c15) >> 32);
+    return (uint32_t)((key * 0x9e3779b97f4a7c15) >> 32) | 1;
 }
 
+// Inline, or gcc 12 sees a function without effect and leaves it out.
 __attribute__((always_inline)) static inline void expect_key(const struct kv_pool *pool,
                                                              uint64_t key)
 {
-    __builtin_prefetch(&pool->places[tag_of(key) >> pool->shift], 1);
+    __builtin_prefetch(&pool->buckets[tag_of(key) >> pool->shift], 1);
 }
 
-// Where the key is, or would be.
-static struct place *find(const struct kv_pool *pool, uint64_t key)
+// A bit for each slot.  All are looked at: it costs less than guessing wrong when to stop.
+static uint32_t slots_with(const struct bucket *bucket, uint32_t tag)
+{
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < bucket_slots; i++) {
+        slots |= (uint32_t)(bucket->tags[i] == tag) << i;
+    }
+    return slots;
+}
+
+static uint32_t *oldest_at(const struct kv_pool *pool, uint32_t place)
+{
+    return &pool->buckets[place / bucket_stride].blocks[place % bucket_stride];
+}
+
+// The oldest block of that name, or `none`.
+static uint32_t find(const struct kv_pool *pool, uint64_t key)
+{
+    uint32_t tag = tag_of(key);
+    uint32_t home = tag >> pool->shift;
+    const struct bucket *bucket;
+    uint32_t at = home;
+    do {
+        bucket = &pool->buckets[at];
+        for (uint32_t slots = slots_with(bucket, tag); slots != 0; slots &= slots - 1) {
+            uint32_t block = bucket->blocks[__builtin_ctz(slots)];
+            if (pool->blocks[block].key == key) {
+                return block;
+            }
+        }
+        at = (at + 1) & pool->mask;
+    } while (bucket->overflow > 0 && at != home);
+    return none;
+}
+
+// The place of a new name.
+static uint32_t add_name(struct kv_pool *pool, uint64_t key, uint32_t block)
 {
     uint32_t tag = tag_of(key);
     uint32_t at = tag >> pool->shift;
-
-    while (pool->places[at].block != none &&
-           (pool->places[at].tag != tag || pool->blocks[pool->places[at].block].key != key)) {
+    uint32_t empty = slots_with(&pool->buckets[at], 0);
+    while (empty == 0) {
+        pool->buckets[at].overflow++;
         at = (at + 1) & pool->mask;
+        empty = slots_with(&pool->buckets[at], 0);
     }
-    return &pool->places[at];
+    uint32_t slot = (uint32_t)__builtin_ctz(empty);
+    pool->buckets[at].tags[slot] = tag;
+    pool->buckets[at].blocks[slot] = block;
+    return at * bucket_stride + slot;
 }
 
-// Where a block is that is the oldest of its name.
-static struct place *find_block(const struct kv_pool *pool, uint32_t block)
+static void remove_name(struct kv_pool *pool, uint32_t place)
 {
-    uint32_t at = tag_of(pool->blocks[block].key) >> pool->shift;
-    while (pool->places[at].block != block) {
-        at = (at + 1) & pool->mask;
-    }
-    return &pool->places[at];
-}
+    struct bucket *bucket = &pool->buckets[place / bucket_stride];
+    uint32_t *tag = &bucket->tags[place % bucket_stride];
 
-// Moves back what would not be found any more across the gap.
-static void empty_place(struct kv_pool *pool, struct place *place)
-{
-    uint32_t gap = (uint32_t)(place - pool->places);
-    for (uint32_t at = (gap + 1) & pool->mask; pool->places[at].block != none;
+    for (uint32_t at = *tag >> pool->shift; at != place / bucket_stride;
          at = (at + 1) & pool->mask) {
-        uint32_t home = pool->places[at].tag >> pool->shift;
-        if (((at - home) & pool->mask) >= ((at - gap) & pool->mask)) {
-            pool->places[gap] = pool->places[at];
-            gap = at;
-        }
+        pool->buckets[at].overflow--;
     }
-    pool->places[gap].block = none;
+    *tag = 0;
 }
 
 static void close_gaps(struct kv_pool *pool)
@@ -152,7 +184,7 @@ static bool is_free(const struct block *block)
 
 static bool is_named(const struct block *block)
 {
-    return block->younger != none;
+    return block->place != none;
 }
 
 // The smallest power of two that is not below.
@@ -164,33 +196,31 @@ static uint32_t power_above(uint32_t count)
 struct kv_pool *kv_pool_create(uint32_t block_count, void (*evicted)(void *owner, uint64_t key),
                                void *owner)
 {
-    ASSERT(block_count > 0 && block_count < 1U << 30);
-    // Room for a table that is full by two thirds, and for as many gaps as blocks.
-    uint32_t place_count = power_above(block_count + block_count / 2 + 1);
-    uint32_t spot_count = power_above(2 * block_count);
+    ASSERT(block_count > 0 && block_count <= block_count_max);
+    uint32_t bucket_count = power_above(block_count / bucket_fill + 2);
+    uint32_t spot_count = power_above(2 * block_count); // as many gaps as blocks
     struct kv_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
         return NULL;
     }
     *pool = (struct kv_pool){
         .block_count = block_count,
-        .mask = place_count - 1,
-        .shift = (uint32_t)__builtin_clz(place_count - 1),
+        .mask = bucket_count - 1,
+        .shift = (uint32_t)__builtin_clz(bucket_count - 1),
         .blocks = calloc(block_count, sizeof(struct block)),
-        .older = malloc(block_count * sizeof(uint32_t)),
-        .places = malloc(place_count * sizeof(struct place)),
+        .twins = calloc(block_count, sizeof(struct twin)),
+        .buckets = aligned_alloc(sizeof(struct bucket), bucket_count * sizeof(struct bucket)),
         .free = {.mask = spot_count - 1, .spots = calloc(spot_count, sizeof(uint32_t))},
         .evicted = evicted,
         .owner = owner,
     };
-    if (pool->blocks == NULL || pool->older == NULL || pool->places == NULL ||
+    if (pool->blocks == NULL || pool->twins == NULL || pool->buckets == NULL ||
         pool->free.spots == NULL) {
         kv_pool_destroy(&pool);
         return NULL;
     }
-    clear_places(pool);
+    kv_pool_clear(pool);
     for (uint32_t i = 0; i < block_count; i++) {
-        pool->blocks[i].younger = none;
         add_free(pool, i, false);
     }
     return pool;
@@ -203,8 +233,8 @@ void kv_pool_destroy(struct kv_pool **pool_ptr)
 
     if (pool != NULL) {
         free(pool->blocks);
-        free(pool->older);
-        free(pool->places);
+        free(pool->twins);
+        free(pool->buckets);
         free(pool->free.spots);
         free(pool);
     }
@@ -228,7 +258,7 @@ uint32_t kv_pool_match(const struct kv_pool *pool, const uint64_t *keys, uint32_
         if (i + lead < count) {
             expect_key(pool, keys[i + lead]);
         }
-        uint32_t block = find(pool, keys[i])->block;
+        uint32_t block = find(pool, keys[i]);
         if (block == none) {
             return i;
         }
@@ -243,7 +273,7 @@ void kv_pool_share(struct kv_pool *pool, const uint64_t *keys, uint32_t count, u
         if (i + lead < count) {
             expect_key(pool, keys[i + lead]);
         }
-        uint32_t block = find(pool, keys[i])->block;
+        uint32_t block = find(pool, keys[i]);
         ASSERT(block != none);
         if (is_free(&pool->blocks[block])) {
             remove_free(pool, block);
@@ -253,24 +283,47 @@ void kv_pool_share(struct kv_pool *pool, const uint64_t *keys, uint32_t count, u
     }
 }
 
-// The name goes to the block's younger twin, if it has one.
-static void forget_name(struct kv_pool *pool, uint32_t block)
+// The youngest of its name, of which there is another.
+static void join_twins(struct kv_pool *pool, uint32_t block, uint32_t oldest)
 {
-    struct block *leaving = &pool->blocks[block];
+    struct twin *twins = pool->twins;
 
-    if (leaving->younger == block) {
-        empty_place(pool, find_block(pool, block));
-    } else {
-        struct place *place = find(pool, leaving->key);
-        place->block = place->block == block ? leaving->younger : place->block;
-        pool->blocks[pool->older[block]].younger = leaving->younger;
-        pool->older[leaving->younger] = pool->older[block];
+    if ((pool->blocks[oldest].place & HAS_TWIN) == 0) {
+        pool->blocks[oldest].place |= HAS_TWIN;
+        twins[oldest] = (struct twin){.older = oldest, .younger = oldest};
     }
-    leaving->younger = none;
+    uint32_t youngest = twins[oldest].older;
+    twins[block] = (struct twin){.older = youngest, .younger = oldest};
+    twins[youngest].younger = block;
+    twins[oldest].older = block;
+    pool->blocks[block].place = pool->blocks[oldest].place;
 }
 
-// Asks for a block further down the free list, and for the name of one that comes sooner.  Inline, or
-// gcc 12 sees a function without effect and leaves it out.
+// The name goes to the younger one.
+static void leave_twins(struct kv_pool *pool, uint32_t block)
+{
+    struct twin leaving = pool->twins[block];
+    uint32_t *oldest = oldest_at(pool, pool->blocks[block].place & ~HAS_TWIN);
+
+    pool->twins[leaving.older].younger = leaving.younger;
+    pool->twins[leaving.younger].older = leaving.older;
+    *oldest = *oldest == block ? leaving.younger : *oldest;
+    if (leaving.older == leaving.younger) {
+        pool->blocks[leaving.older].place &= ~HAS_TWIN;
+    }
+}
+
+static void forget_name(struct kv_pool *pool, uint32_t block)
+{
+    if ((pool->blocks[block].place & HAS_TWIN) != 0) {
+        leave_twins(pool, block);
+    } else {
+        remove_name(pool, pool->blocks[block].place);
+    }
+    pool->blocks[block].place = none;
+}
+
+// Asks for a block further down the free list, and for the name of one that comes sooner.
 __attribute__((always_inline)) static inline void expect_free(const struct kv_pool *pool,
                                                               uint32_t position)
 {
@@ -316,18 +369,6 @@ void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks)
     }
 }
 
-// The youngest of a ring whose oldest one is known.
-static void join_twins(struct kv_pool *pool, uint32_t block, uint32_t oldest)
-{
-    bool is_alone = pool->blocks[oldest].younger == oldest;
-    uint32_t youngest = is_alone ? oldest : pool->older[oldest];
-
-    pool->older[block] = youngest;
-    pool->blocks[block].younger = oldest;
-    pool->blocks[youngest].younger = block;
-    pool->older[oldest] = block;
-}
-
 void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *keys,
                   uint32_t count)
 {
@@ -336,15 +377,13 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
             expect_key(pool, keys[i + lead]);
         }
         struct block *named = &pool->blocks[blocks[i]];
-        struct place *place = find(pool, keys[i]);
-
         ASSERT(!is_free(named) && !is_named(named));
+        uint32_t oldest = find(pool, keys[i]);
         named->key = keys[i];
-        if (place->block == none) {
-            *place = (struct place){.tag = tag_of(keys[i]), .block = blocks[i]};
-            named->younger = blocks[i];
+        if (oldest == none) {
+            named->place = add_name(pool, keys[i], blocks[i]);
         } else {
-            join_twins(pool, blocks[i], place->block);
+            join_twins(pool, blocks[i], oldest);
         }
     }
 }
@@ -365,8 +404,8 @@ void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t coun
 
 void kv_pool_clear(struct kv_pool *pool)
 {
-    clear_places(pool);
+    memset(pool->buckets, 0, ((size_t)pool->mask + 1) * sizeof(struct bucket));
     for (uint32_t i = 0; i < pool->block_count; i++) {
-        pool->blocks[i].younger = none;
+        pool->blocks[i].place = none;
     }
 }

@@ -724,3 +724,25 @@ TEST(an_engine_needs_no_observer)
     CHECK_EQ(status_of(&rig).output_tokens, 4 * request_max);
     engine_destroy(&rig.engine);
 }
+
+TEST(everybody_can_be_found_and_cancelled)
+{
+    struct rig rig;
+    struct profile profile = small_profile(12);
+    profile.sequences_max = 2;
+    make(&rig, &profile);
+    CHECK(engine_any(rig.engine) == NULL);
+    for (uint32_t i = 0; i < 4; i++) {
+        ask(&rig, i, i + 1, 3, 2);
+    }
+    run_step(&rig);
+    uint32_t count = 0;
+    for (struct engine_request *request; (request = engine_any(rig.engine)) != NULL; count++) {
+        engine_cancel(rig.engine, request);
+    }
+    CHECK_EQ(count, 4);
+    CHECK_EQ(status_of(&rig).running + status_of(&rig).waiting, 0);
+    CHECK_EQ(status_of(&rig).used_tokens, 0);
+    CHECK(run_step(&rig) == 0);
+    engine_destroy(&rig.engine);
+}

@@ -2,6 +2,7 @@
 
 #include "sim/kv_pool.h"
 
+#include "base/rng.h"
 #include "test.h"
 
 enum { size = 8, evicted_max = 64 };
@@ -284,6 +285,70 @@ TEST(sharing_one_request_again_and_again_leaves_the_order_of_the_others)
     CHECK_EQ(bench.evicted_count, 7);
     for (uint32_t i = 0; i < 7; i++) {
         CHECK_EQ(bench.evicted[i], expected[i]);
+    }
+    kv_pool_destroy(&bench.pool);
+}
+
+// So many that some places of the table overflow, back and forth.
+enum { big_size = 4088, big_keys = 3 * big_size };
+
+static bool is_held[big_keys];
+
+static void note_not_held(void *owner, uint64_t key)
+{
+    uint64_t *wrong = owner;
+    *wrong += !is_held[key];
+    is_held[key] = false;
+}
+
+TEST(each_name_is_found_until_its_block_is_taken_however_full_the_table_is)
+{
+    uint64_t wrong = 0;
+    struct kv_pool *pool = kv_pool_create(big_size, note_not_held, &wrong);
+    struct rng rng = {.state = 1};
+    uint32_t idle;
+
+    for (uint32_t round = 0; round < 60; round++) {
+        for (uint32_t i = 0; i < big_size / 4; i++) {
+            uint64_t key = rng_below(&rng, big_keys);
+            uint32_t block;
+            if (is_held[key]) {
+                kv_pool_share(pool, &key, 1, &block); // and is the youngest afterwards
+            } else {
+                kv_pool_take(pool, 1, &block);
+                kv_pool_name(pool, &block, &key, 1);
+                is_held[key] = true;
+            }
+            kv_pool_release(pool, &block, 1);
+        }
+        uint32_t held = 0;
+        for (uint64_t key = 0; key < big_keys; key++) {
+            held += is_held[key];
+            wrong += kv_pool_match(pool, &key, 1, &idle) != is_held[key];
+        }
+        CHECK(round < 10 || held == big_size);
+        CHECK_EQ(wrong, 0);
+    }
+    kv_pool_destroy(&pool);
+}
+
+TEST(names_are_told_apart_by_the_whole_key)
+{
+    struct bench bench;
+    uint32_t blocks[4];
+    // Of 2^16 keys in a row times this number, the inverse of the factor of the pool's hash, the hashes
+    // agree in their upper halves.
+    const uint64_t inverse = 0xf1de83e19937733d;
+    make(&bench);
+    for (uint64_t i = 0; i < 4; i++) {
+        put(&bench, (0x1234567800000000 + i) * inverse, 1, 0, &blocks[i]);
+    }
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t key = (0x1234567800000000 + i) * inverse;
+        uint32_t block;
+        kv_pool_share(bench.pool, &key, 1, &block);
+        CHECK_EQ(block, blocks[i]);
+        CHECK_EQ(match_one(&bench, (0x1234567800000004 + i) * inverse), 0);
     }
     kv_pool_destroy(&bench.pool);
 }
