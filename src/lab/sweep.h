@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sweep.h -- many runs of the lab: a grid, on all cores.
+//
+//     workloads x profiles x backends    a fleet: has a rate at which it is saturated
+//               x loads                  a point: what a table shows
+//               x policies               a cell: a row of the table, the median of
+//               x seeds                  ... its runs
+//
+// Every run stands at a place of its own, whoever computes it and when: equal options give equal bytes.
+// Only wall times differ.
+//
+// Threads: one owner; sweep_run starts its own and waits for them.  Memory: taken by sweep_create.
+#pragma once
+
+#include "sim/lab.h"
+
+struct sweep_workload {
+    const char *name;
+    const char *kind;                   // NULL: the trace
+    const struct mooncake_trace *trace; // the caller's
+};
+
+// What the values of `levels` are.
+enum sweep_axis {
+    SWEEP_AS_IS, // there is one, of no meaning: the trace as it was recorded
+    SWEEP_LOAD,  // a share of the rate that saturates the fleet
+    SWEEP_RATE,  // requests/s
+    SWEEP_USERS, // who wait for their answers
+};
+
+// The lab, or what stands in for it.
+struct sweep_lab {
+    bool (*run)(const struct lab_options *options, struct lab_result *out,
+                char error[lab_error_size]);
+    bool (*saturation)(const struct lab_options *options, double *rate, char error[lab_error_size]);
+};
+
+// All lists are the caller's while the sweep lives, and none is empty.
+struct sweep_options {
+    const struct sweep_workload *workloads;
+    const struct profile *profiles;
+    const struct policy *const *policies;
+    const uint32_t *backends;
+    const double *levels;
+    uint32_t workload_count;
+    uint32_t profile_count;
+    uint32_t policy_count;
+    uint32_t backends_count;
+    uint32_t level_count;
+    enum sweep_axis axis;
+    uint64_t seed; // of the first run of a cell; the next one has the next
+    uint32_t seed_count;
+    uint32_t requests; // 0: as many as the workload likes
+    double share;
+    uint32_t scrape_ms;
+    double warm_up;
+    double limit_s;
+    uint32_t thread_count; // 0: one for each core
+    void *owner;
+    void (*progress)(void *owner, uint32_t done_count, uint32_t count); // may be NULL
+};
+
+struct sweep_run {
+    struct lab_result result;
+    double wall_s;
+};
+
+struct sweep_cell {
+    struct figures figures; // of each the median over the seeds
+    double wall_s;
+    struct sweep_run *runs; // one for each seed
+};
+
+struct sweep_point {
+    const struct sweep_workload *workload;
+    const struct profile *profile;
+    uint32_t backend_count;
+    double level;
+    double saturation;        // requests/s; 0: it was not asked for
+    double rate;              // requests/s; 0: what the trace or the users make
+    struct sweep_cell *cells; // one for each policy
+};
+
+struct sweep {
+    struct sweep_options options;
+    struct sweep_point *points;
+    struct sweep_cell *cells;
+    struct sweep_run *runs;
+    double *saturations;
+    uint32_t fleet_count;
+    uint32_t point_count;
+    uint32_t run_count;
+};
+
+// NULL when memory is short or the grid has more than sweep_run_max runs.
+enum { sweep_run_max = 1 << 20 };
+struct sweep *sweep_create(const struct sweep_options *options);
+void sweep_destroy(struct sweep **sweep);
+
+// False: a run failed, and `error` says why.
+bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[lab_error_size]);
+
+// "rag, llama-3.1-8b, 8 backends, load 0.7 (5.23 requests/s)"
+enum { sweep_name_size = 256 };
+void sweep_point_name(const struct sweep *sweep, const struct sweep_point *point,
+                      char out[sweep_name_size]);
