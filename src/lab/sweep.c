@@ -45,6 +45,8 @@ struct sweep *sweep_create(const struct sweep_options *options)
     uint64_t cells = points * options->policy_count;
     uint64_t runs = cells * options->seed_count;
     ASSERT(runs > 0);
+    ASSERT(options->policy_count <= sweep_policy_max);
+    ASSERT(options->level_count <= sweep_level_max);
     struct sweep *sweep = runs <= sweep_run_max ? calloc(1, sizeof(*sweep)) : NULL;
     if (sweep == NULL) {
         return NULL;
@@ -85,8 +87,8 @@ struct tour {
     struct sweep *sweep;
     const struct sweep_lab *lab;
     uint32_t *order; // of the runs: the longest first, so that none is left alone at the end
-    uint32_t done_before;
-    uint32_t job_count; // of both phases
+    uint32_t saturation_count;
+    bool is_saturated; // the saturations are done
     char *error;
 
     // Written by the first thread that fails.
@@ -94,6 +96,9 @@ struct tour {
         _Alignas(64) atomic_flag failed;
     } shared;
 };
+
+// What it takes to find one, about.
+enum { saturation_runs = 12 };
 
 // The error of the first that fails is the one that is told.
 static bool fail(struct tour *tour, const struct sweep_point *point, const char *why)
@@ -148,6 +153,7 @@ static void set_rates(struct sweep *sweep)
     }
 }
 
+// The first run of a point finds its bound too.
 static bool run_one(void *owner, uint32_t job)
 {
     struct tour *tour = owner;
@@ -156,7 +162,7 @@ static bool run_one(void *owner, uint32_t job)
     uint32_t rest = index;
     uint32_t seed = take_digit(&rest, sweep->options.seed_count);
     uint32_t policy = take_digit(&rest, sweep->options.policy_count);
-    const struct sweep_point *point = &sweep->points[rest];
+    struct sweep_point *point = &sweep->points[rest];
     struct sweep_run *run = &sweep->runs[index];
     struct lab_options options = lab_options(sweep, point);
     char why[lab_error_size];
@@ -169,6 +175,9 @@ static bool run_one(void *owner, uint32_t job)
     uint64_t began_ns = clock_monotonic_ns();
     bool is_good = tour->lab->run(&options, &run->result, why);
     run->wall_s = (double)(clock_monotonic_ns() - began_ns) / 1e9;
+    if (is_good && policy == 0 && seed == 0) {
+        is_good = tour->lab->bound(&options, &point->bound, why);
+    }
     return is_good || fail(tour, point, why);
 }
 
@@ -176,9 +185,15 @@ static void tell(void *owner, uint32_t done_count)
 {
     struct tour *tour = owner;
     const struct sweep_options *options = &tour->sweep->options;
-    if (options->progress != NULL) {
-        options->progress(options->owner, tour->done_before + done_count, tour->job_count);
+    if (options->progress == NULL) {
+        return;
     }
+    uint32_t saturated = tour->is_saturated ? tour->saturation_count : done_count;
+    uint32_t ran = tour->is_saturated ? done_count : 0;
+    double work = (double)tour->saturation_count * saturation_runs + tour->sweep->run_count;
+    options->progress(options->owner, saturated + ran,
+                      tour->saturation_count + tour->sweep->run_count,
+                      ((double)saturated * saturation_runs + ran) / work);
 }
 
 static uint32_t *longest_first(const struct sweep *sweep)
@@ -249,6 +264,18 @@ static void sum_cell(struct sweep_cell *cell, uint32_t seed_count, double *space
     cell->wall_s = median(space, seed_count);
 }
 
+static void sum_cells(struct sweep *sweep, double *space)
+{
+    const struct sweep_options *options = &sweep->options;
+    for (uint32_t i = 0; i < sweep->run_count; i++) {
+        uint32_t point = i / (options->policy_count * options->seed_count);
+        sweep->runs[i].result.figures.bound_rate = sweep->points[point].bound;
+    }
+    for (size_t i = 0; i < (size_t)sweep->point_count * options->policy_count; i++) {
+        sum_cell(&sweep->cells[i], options->seed_count, space);
+    }
+}
+
 static bool run_phases(struct tour *tour)
 {
     struct sweep *sweep = tour->sweep;
@@ -256,13 +283,13 @@ static bool run_phases(struct tour *tour)
                         .owner = tour,
                         .run = saturate,
                         .progress = tell};
-    jobs.count = sweep->options.axis == SWEEP_LOAD ? sweep->fleet_count : 0;
-    tour->job_count = jobs.count + sweep->run_count;
+    tour->saturation_count = sweep->options.axis == SWEEP_LOAD ? sweep->fleet_count : 0;
+    jobs.count = tour->saturation_count;
     if (!jobs_run(&jobs)) {
         return false;
     }
     set_rates(sweep);
-    tour->done_before = jobs.count;
+    tour->is_saturated = true;
     jobs.count = sweep->run_count;
     jobs.run = run_one;
     return jobs_run(&jobs);
@@ -283,9 +310,7 @@ bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[lab_
     }
     is_good = is_good && run_phases(&tour);
     if (is_good) {
-        for (size_t i = 0; i < (size_t)sweep->point_count * sweep->options.policy_count; i++) {
-            sum_cell(&sweep->cells[i], sweep->options.seed_count, space);
-        }
+        sum_cells(sweep, space);
     }
     free(space);
     free(tour.order);

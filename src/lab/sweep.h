@@ -34,7 +34,10 @@ struct sweep_lab {
     bool (*run)(const struct lab_options *options, struct lab_result *out,
                 char error[lab_error_size]);
     bool (*saturation)(const struct lab_options *options, double *rate, char error[lab_error_size]);
+    bool (*bound)(const struct lab_options *options, double *rate, char error[lab_error_size]);
 };
+
+enum { sweep_policy_max = 128, sweep_level_max = 64 };
 
 // All lists are the caller's while the sweep lives, and none is empty.
 struct sweep_options {
@@ -42,7 +45,7 @@ struct sweep_options {
     const struct profile *profiles;
     const struct policy *const *policies;
     const uint32_t *backends;
-    const double *levels;
+    const double *levels; // growing
     uint32_t workload_count;
     uint32_t profile_count;
     uint32_t policy_count;
@@ -58,7 +61,9 @@ struct sweep_options {
     double limit_s;
     uint32_t thread_count; // 0: one for each core
     void *owner;
-    void (*progress)(void *owner, uint32_t done_count, uint32_t count); // may be NULL
+    // Runs and saturations: so many have ended of so many, which is that share of the work, about.
+    // May be NULL.
+    void (*progress)(void *owner, uint32_t done_count, uint32_t count, double share);
 };
 
 struct sweep_run {
@@ -79,6 +84,7 @@ struct sweep_point {
     double level;
     double saturation;        // requests/s; 0: it was not asked for
     double rate;              // requests/s; 0: what the trace or the users make
+    double bound;             // hit rate of one cache without end
     struct sweep_cell *cells; // one for each policy
 };
 

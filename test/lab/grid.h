@@ -51,7 +51,7 @@ static inline bool grid_run(const struct lab_options *options, struct lab_result
         figures->ttft_curve[i] = ttft * (1 + i * 0.03);
     }
     figures->hit_rate = 0.25;
-    figures->bound_rate = 0.5;
+    figures->bound_rate = -1;
     figures->balance = 1 + ttft / 1000;
     figures->goodput = 1 / (1 + ttft / 1000);
     figures->requests_per_s = options->workload.rate;
@@ -67,7 +67,15 @@ static inline bool grid_saturation(const struct lab_options *options, double *ra
     return true;
 }
 
-static const struct sweep_lab grid_lab = {grid_run, grid_saturation};
+static inline bool grid_bound(const struct lab_options *options, double *rate,
+                              char error[lab_error_size])
+{
+    error[0] = '\0';
+    *rate = options->backend_count / 16.0;
+    return true;
+}
+
+static const struct sweep_lab grid_lab = {grid_run, grid_saturation, grid_bound};
 
 // Two workloads, two models, two sizes, two loads: 16 points.
 static inline struct sweep_options grid_options(void)

@@ -44,6 +44,8 @@ TEST(load_is_a_share_of_what_saturates_that_fleet)
     CHECK(is_near(sweep->points[0].rate, 0.5));
     CHECK(is_near(sweep->points[3].saturation, 2));
     CHECK(is_near(sweep->points[3].rate, 1.8));
+    CHECK(is_near(sweep->points[3].bound, 0.5));
+    CHECK(is_near(sweep->points[3].cells[2].figures.bound_rate, 0.5));
     char name[sweep_name_size];
     sweep_point_name(sweep, &sweep->points[3], name);
     CHECK_STR(name, "rag, small, 8 backends, load 0.9 (1.8 requests/s)");
@@ -62,7 +64,7 @@ static bool refuse_saturation(const struct lab_options *options, double *rate,
 TEST(rates_and_users_need_no_saturation)
 {
     static const double levels[] = {3};
-    const struct sweep_lab lab = {grid_run, refuse_saturation};
+    const struct sweep_lab lab = {grid_run, refuse_saturation, grid_bound};
     struct sweep_options options = grid_options();
     options.levels = levels;
     options.level_count = 1;
@@ -129,11 +131,15 @@ TEST(a_run_that_fails_ends_the_sweep_with_its_reason)
 static struct {
     uint32_t last;
     uint32_t count;
+    double first_share;
+    double share;
 } told;
 
-static void progress(void *owner, uint32_t done_count, uint32_t count)
+static void progress(void *owner, uint32_t done_count, uint32_t count, double share)
 {
     (void)owner;
+    told.first_share = done_count == 1 ? share : told.first_share;
+    told.share = share;
     told.last = done_count;
     told.count = count;
 }
@@ -147,6 +153,9 @@ TEST(progress_counts_runs_and_saturations)
     CHECK(sweep_run(sweep, &grid_lab, why));
     CHECK_EQ(told.count, 8 + 48);
     CHECK_EQ(told.last, told.count);
+    CHECK(is_near(told.share, 1));
+    // A saturation takes several runs.
+    CHECK(told.first_share > 2.0 / (8 + 48));
     sweep_destroy(&sweep);
 }
 
@@ -162,7 +171,7 @@ static bool note_size(const struct lab_options *options, struct lab_result *out,
 
 TEST(the_largest_fleets_come_first)
 {
-    const struct sweep_lab lab = {note_size, grid_saturation};
+    const struct sweep_lab lab = {note_size, grid_saturation, grid_bound};
     struct sweep_options options = grid_options();
     options.thread_count = 1;
     struct sweep *sweep = sweep_create(&options);
