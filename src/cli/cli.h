@@ -15,3 +15,4 @@ int cli_serve(int word_count, char **words);
 int cli_check(int word_count, char **words);
 int cli_audit(int word_count, char **words);
 int cli_calibrate(int word_count, char **words);
+int cli_sim(int word_count, char **words);

@@ -19,17 +19,18 @@ enum {
     bars_left = 170,
     bars_right = 480,
     bars_row = 18,
+    mark_label_half = 100,
     hue_count = 8, // beside the one that matters
     tick_max = 32,
 };
 
 static const char style[] =
     ".chart{--c0:#d9480f;--c1:#1c6fb8;--c2:#2b8a3e;--c3:#9c36b5;--c4:#0b7285;--c5:#c2255c;"
-    "--c6:#5c6b7a;--c7:#946c00;--c8:#4c4fc4;--ink:#212529;--faint:#dee2e6;"
+    "--c6:#5c6b7a;--c7:#946c00;--c8:#4c4fc4;--ink:#212529;--faint:#dee2e6;--paper:#fff;"
     "font:12px system-ui,sans-serif;max-width:100%;height:auto}\n"
     "@media(prefers-color-scheme:dark){.chart{--c0:#ff922b;--c1:#74c0fc;--c2:#8ce99a;--c3:#e599f7;"
     "--c4:#66d9e8;--c5:#faa2c1;--c6:#adb5bd;--c7:#ffd43b;--c8:#a5a8ff;--ink:#e9ecef;"
-    "--faint:#3b4148}}\n"
+    "--faint:#3b4148;--paper:#16191d}}\n"
     ".chart text{fill:var(--ink)}.chart .title{font-weight:600;font-size:14px}"
     ".chart .grid{stroke:var(--faint);stroke-width:1}.chart .end{text-anchor:end}"
     ".chart .mid{text-anchor:middle}.chart .mark{stroke:var(--ink);stroke-dasharray:5 3}"
@@ -39,7 +40,8 @@ static const char style[] =
     ".chart .d2{stroke-dasharray:2 3}.chart .c0{--c:var(--c0)}.chart .c1{--c:var(--c1)}"
     ".chart .c2{--c:var(--c2)}.chart .c3{--c:var(--c3)}.chart .c4{--c:var(--c4)}"
     ".chart .c5{--c:var(--c5)}.chart .c6{--c:var(--c6)}.chart .c7{--c:var(--c7)}"
-    ".chart .c8{--c:var(--c8)}"
+    ".chart .c8{--c:var(--c8)}.chart .s "
+    "text{paint-order:stroke;stroke:var(--paper);stroke-width:3px}"
     ".chart:has(.s:hover) .s:not(:hover){opacity:.15}.chart .s:hover path{stroke-width:3.5}\n";
 
 void chart_write_style(FILE *out)
@@ -97,6 +99,23 @@ void chart_format(enum chart_unit unit, double value, char out[chart_value_size]
         break;
     }
     write_digits(out, chart_value_size, value, "");
+}
+
+// Ticks are round: no digit more than they need.
+static void format_tick(enum chart_unit unit, double value, char out[chart_value_size])
+{
+    switch (unit) {
+    case CHART_MS:
+        snprintf(out, chart_value_size, "%.4g %s", value >= 1000 ? value / 1000 : value,
+                 value >= 1000 ? "s" : "ms");
+        return;
+    case CHART_PERCENT:
+        snprintf(out, chart_value_size, "%.4g%%", value * 100);
+        return;
+    case CHART_NUMBER:
+        break;
+    }
+    snprintf(out, chart_value_size, "%.6g", value);
 }
 
 // Where values lie on the paper.
@@ -225,13 +244,13 @@ static void write_axes(FILE *out, const struct chart_lines *chart, const struct 
     for (uint32_t i = 0; i < y->tick_count; i++) {
         double at = place(y, y->ticks[i]);
         write_line(out, "grid", (double[]){plot_left, at}, (double[]){plot_right, at});
-        chart_format(chart->y.unit, y->ticks[i], label);
+        format_tick(chart->y.unit, y->ticks[i], label);
         write_label(out, plot_left - 6, at + 4, "end", label);
     }
     for (uint32_t i = 0; i < x->tick_count; i++) {
         double at = place(x, x->ticks[i]);
         write_line(out, "grid", (double[]){at, y->to}, (double[]){at, y->from});
-        chart_format(chart->x.unit, x->ticks[i], label);
+        format_tick(chart->x.unit, x->ticks[i], label);
         write_label(out, at, y->from + 17, "mid", label);
     }
     write_label(out, (x->from + x->to) / 2, y->from + 38, "mid", chart->x.label);
@@ -294,10 +313,26 @@ void chart_write_lines(FILE *out, const struct chart_lines *chart)
     scale_close(&y);
     open_chart(out, chart->title, lines_width, height);
     write_axes(out, chart, &x, &y);
-    for (uint32_t i = 0; i < chart->series_count; i++) {
-        write_series(out, &chart->series[i], &x, &y, i);
+    // What matters lies on top of the others.
+    for (int matters = 0; matters <= 1; matters++) {
+        for (uint32_t i = 0; i < chart->series_count; i++) {
+            if ((chart->series[i].color == 0) == (matters == 1)) {
+                write_series(out, &chart->series[i], &x, &y, i);
+            }
+        }
     }
     fputs("</svg>\n", out);
+}
+
+static void write_mark(FILE *out, const struct chart_bars *chart, double at, int bottom)
+{
+    char label[chart_value_size];
+    chart_format(chart->unit, chart->mark, label);
+    write_line(out, "mark", (double[]){at, plot_top - 2}, (double[]){at, bottom + 4});
+    fprintf(out, "<text x=\"%.1f\" y=\"%d\" class=\"mid\">", fmin(at, bars_width - mark_label_half),
+            bottom + 18);
+    chart_write_text(out, chart->mark_name);
+    fprintf(out, ": %s</text>\n", label);
 }
 
 void chart_write_bars(FILE *out, const struct chart_bars *chart)
@@ -312,6 +347,9 @@ void chart_write_bars(FILE *out, const struct chart_bars *chart)
     scale_close(&x);
     int bottom = plot_top + (int)chart->bar_count * bars_row;
     open_chart(out, chart->title, bars_width, bottom + 24);
+    if (chart->mark_name != NULL) {
+        write_mark(out, chart, place(&x, chart->mark), bottom);
+    }
     for (uint32_t i = 0; i < chart->bar_count; i++) {
         const struct chart_bar *bar = &chart->bars[i];
         double top = plot_top + (double)i * bars_row;
@@ -323,15 +361,6 @@ void chart_write_bars(FILE *out, const struct chart_bars *chart)
                 place(&x, bar->value) - bars_left, bars_row - 5);
         write_label(out, place(&x, bar->value) + 5, top + 12, "", label);
         fputs("</g>\n", out);
-    }
-    if (chart->mark_name != NULL) {
-        double at = place(&x, chart->mark);
-        char label[chart_value_size];
-        chart_format(chart->unit, chart->mark, label);
-        write_line(out, "mark", (double[]){at, plot_top - 2}, (double[]){at, bottom + 4});
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" class=\"mid\">", at, bottom + 18);
-        chart_write_text(out, chart->mark_name);
-        fprintf(out, ": %s</text>", label);
     }
     fputs("</svg>\n", out);
 }

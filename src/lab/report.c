@@ -7,15 +7,16 @@
 #include <string.h>
 
 const struct report_column report_columns[report_column_count] = {
-    {"ttft", "TTFT ms", offsetof(struct figures, ttft.mean), CHART_MS, false},
-    {"ttft_p99", "p99", offsetof(struct figures, ttft.p99), CHART_MS, false},
-    {"tpot", "TPOT ms", offsetof(struct figures, tpot.mean), CHART_MS, false},
-    {"e2e", "E2E ms", offsetof(struct figures, e2e.mean), CHART_MS, false},
-    {"e2e_p99", "p99", offsetof(struct figures, e2e.p99), CHART_MS, false},
-    {"hits", "hits", offsetof(struct figures, hit_rate), CHART_PERCENT, true},
-    {"balance", "balance", offsetof(struct figures, balance), CHART_NUMBER, false},
-    {"goodput", "goodput", offsetof(struct figures, goodput), CHART_PERCENT, true},
-    {"rate", "req/s", offsetof(struct figures, requests_per_s), CHART_NUMBER, true},
+    {"ttft", "TTFT ms", "Mean TTFT", offsetof(struct figures, ttft.mean), CHART_MS, false},
+    {"ttft_p99", "p99", "p99 of TTFT", offsetof(struct figures, ttft.p99), CHART_MS, false},
+    {"tpot", "TPOT ms", "Mean TPOT", offsetof(struct figures, tpot.mean), CHART_MS, false},
+    {"e2e", "E2E ms", "Mean end-to-end time", offsetof(struct figures, e2e.mean), CHART_MS, false},
+    {"e2e_p99", "p99", "p99 of end-to-end time", offsetof(struct figures, e2e.p99), CHART_MS,
+     false},
+    {"hits", "hits", "Hit rate", offsetof(struct figures, hit_rate), CHART_PERCENT, true},
+    {"balance", "balance", "Balance", offsetof(struct figures, balance), CHART_NUMBER, false},
+    {"goodput", "goodput", "Goodput", offsetof(struct figures, goodput), CHART_PERCENT, true},
+    {"rate", "req/s", "Requests/s", offsetof(struct figures, requests_per_s), CHART_NUMBER, true},
 };
 
 const struct report_column *report_column_find(const char *key)

@@ -12,6 +12,7 @@
 struct report_column {
     const char *key; // for those who sort
     const char *heading;
+    const char *title;
     size_t offset; // of its number in struct figures
     enum chart_unit unit;
     bool is_more_better;

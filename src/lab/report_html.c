@@ -156,11 +156,11 @@ static void write_curve(FILE *out, const struct sweep *sweep, const struct sweep
                                           .point_count = options->level_count,
                                           .color = color_of(p, judge)};
     }
-    snprintf(title, sizeof(title), "%s against the load", column->key);
+    snprintf(title, sizeof(title), "%s against the load", column->title);
     chart_write_lines(out, &(struct chart_lines){
                                .title = title,
                                .x = {level_label(options->axis), CHART_NUMBER, false},
-                               .y = {column->key, column->unit, is_time},
+                               .y = {column->title, column->unit, is_time},
                                .series = series,
                                .series_count = options->policy_count,
                            });

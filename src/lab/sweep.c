@@ -104,7 +104,7 @@ enum { saturation_runs = 12 };
 static bool fail(struct tour *tour, const struct sweep_point *point, const char *why)
 {
     if (!atomic_flag_test_and_set_explicit(&tour->shared.failed, memory_order_relaxed)) {
-        snprintf(tour->error, lab_error_size, "%s on %u backends: %s", point->workload->name,
+        snprintf(tour->error, sweep_error_size, "%s on %u backends: %s", point->workload->name,
                  point->backend_count, why);
     }
     return false;
@@ -295,7 +295,7 @@ static bool run_phases(struct tour *tour)
     return jobs_run(&jobs);
 }
 
-bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[lab_error_size])
+bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[sweep_error_size])
 {
     struct tour tour = {.sweep = sweep,
                         .lab = lab,
@@ -306,7 +306,7 @@ bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[lab_
     bool is_good = tour.order != NULL && space != NULL;
 
     if (!is_good) {
-        snprintf(error, lab_error_size, "memory is short");
+        snprintf(error, sweep_error_size, "memory is short");
     }
     is_good = is_good && run_phases(&tour);
     if (is_good) {

@@ -105,7 +105,8 @@ struct sweep *sweep_create(const struct sweep_options *options);
 void sweep_destroy(struct sweep **sweep);
 
 // False: a run failed, and `error` says why.
-bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[lab_error_size]);
+enum { sweep_error_size = 2 * lab_error_size };
+bool sweep_run(struct sweep *sweep, const struct sweep_lab *lab, char error[sweep_error_size]);
 
 // "rag, llama-3.1-8b, 8 backends, load 0.7 (5.23 requests/s)"
 enum { sweep_name_size = 256 };

@@ -11,7 +11,7 @@ static char paper[1 << 20];
 
 static inline struct sweep *paper_sweep(const struct sweep_options *options)
 {
-    char error[lab_error_size];
+    char error[sweep_error_size];
     struct sweep *sweep = sweep_create(options);
     ASSERT(sweep != NULL && sweep_run(sweep, &grid_lab, error));
     return sweep;

@@ -13,7 +13,7 @@ static bool is_near(double a, double b)
     return fabs(a - b) < 1e-9 * (1 + fabs(b));
 }
 
-static char why[lab_error_size];
+static char why[sweep_error_size];
 
 TEST(every_combination_is_one_point_in_the_order_of_the_lists)
 {

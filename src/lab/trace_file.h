@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// trace_file.h -- a trace of requests from a file.
+#pragma once
+
+#include "sim/mooncake.h"
+
+enum { trace_file_error_size = 512 };
+
+// False: `error` names the file, and the line if one is wrong.  A trace that was read needs
+// mooncake_destroy.
+bool trace_file_read(const char *path, struct mooncake_trace *out,
+                     char error[trace_file_error_size]);
+
+// What reports call it: the name of the file without its folder and its ending.
+enum { trace_file_name_size = 64 };
+void trace_file_name(const char *path, char out[trace_file_name_size]);
