@@ -4,7 +4,7 @@
 #   make run                 a router in front of two stand-in engines; prints what to try
 #   make test                every test: unit, model, corpora, end to end
 #   make check               format, lint, layers and style, headers
-#   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each)
+#   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each; sim: TRACE=FILE)
 #   make fuzz SECONDS=60     libFuzzer on every target, from its corpus
 #   make install PREFIX=/usr/local
 #   make format              rewrite the sources in the house format
@@ -100,7 +100,7 @@ fuzz:
 bench:
 	@tools/install.sh bench
 	@$(MAKE) --no-print-directory BUILD=release program
-	@/usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+	@TRACE=$(TRACE) /usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 # The prefix is a setting of the build folder, which may be there from an earlier one.
 install:

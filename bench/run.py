@@ -18,10 +18,12 @@ import decision
 import index
 import json_bench
 import proxy
+import sim
 from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
-BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision}
+BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
+           "sim": sim}
 
 
 def print_markdown(path):
