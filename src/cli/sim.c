@@ -56,6 +56,8 @@ static enum flags_verdict read_flags(struct sim *sim, int word_count, char **wor
         {"policy", FLAG_LIST, &sim->words.policies, "NAME,...", "Policies (all)."},
         {"backends", FLAG_LIST, &sim->words.backends, "N,...", "Sizes of the fleet (8)."},
         {"model", FLAG_LIST, &sim->words.models, "NAME,...", "Models (llama-3.1-8b), or all."},
+        {"calibration", FLAG_TEXT, &sim->words.calibration, "FILE",
+         "Take the models from this file; `warmpath calibrate` makes one."},
         {"load", FLAG_LIST, &sim->words.loads, "X,...",
          "Shares of the rate that saturates the fleet (0.7; a trace alone: as recorded)."},
         {"rate", FLAG_LIST, &sim->words.rates, "R,...", "Requests/s instead."},

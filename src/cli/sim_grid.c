@@ -3,6 +3,7 @@
 #include "cli/sim_grid.h"
 
 #include "base/base.h"
+#include "cli/calibration_file.h"
 #include "config/nearest.h"
 
 #include <math.h>
@@ -134,7 +135,24 @@ static bool read_policies(const struct flag_list *words, struct sim_grid *out)
     return out->policy_count > 0;
 }
 
-static bool read_models(const struct flag_list *words, struct sim_grid *out)
+// Those of a file; without a word, the only one that it has.
+static bool read_calibrated(const struct flag_list *words, const char *path, struct sim_grid *out)
+{
+    uint32_t count = words->count > 0 ? words->count : 1;
+    if (count > sim_grid_max) {
+        return complain("model", words->items[sim_grid_max], "too many");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = words->count > 0 ? words->items[i] : NULL;
+        if (!calibration_file_profile("sim", path, name, &out->profiles[i])) {
+            return false;
+        }
+    }
+    out->profile_count = count;
+    return true;
+}
+
+static bool read_shipped(const struct flag_list *words, struct sim_grid *out)
 {
     static const struct flag_list usual = {.items = {"llama-3.1-8b"}, .count = 1};
     const char *names[sim_grid_max];
@@ -146,6 +164,12 @@ static bool read_models(const struct flag_list *words, struct sim_grid *out)
     }
     out->profile_count = count;
     return count > 0;
+}
+
+static bool read_models(const struct sim_words *words, struct sim_grid *out)
+{
+    return words->calibration != NULL ? read_calibrated(&words->models, words->calibration, out)
+                                      : read_shipped(&words->models, out);
 }
 
 static int by_value(const void *a, const void *b)
@@ -229,7 +253,7 @@ static bool read_levels(const struct sim_words *words, struct sim_grid *out)
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
 {
     // The files last: a typing mistake need not wait for them.
-    return read_policies(&words->policies, out) && read_models(&words->models, out) &&
+    return read_policies(&words->policies, out) && read_models(words, out) &&
            read_backends(&words->backends, out) && read_levels(words, out) &&
            read_workloads(words, out);
 }

@@ -22,6 +22,7 @@ struct sim_words {
     struct flag_list loads;     // 0.7, or as it was recorded when there is nothing but a trace
     struct flag_list rates;
     struct flag_list users;
+    const char *calibration; // where the models are from; NULL: those that we ship
 };
 
 struct sim_grid {

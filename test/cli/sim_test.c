@@ -90,7 +90,7 @@ TEST(equal_command_lines_give_equal_bytes_on_any_number_of_threads)
         page_begin(&pages[i]);
         snprintf(line, sizeof(line),
                  "--workload=chat --policy=warm,random,gaie --backends=2 --rate=3 --seeds=2 "
-                 "--requests=60 --threads=%s --json=%s",
+                 "--requests=60 --threads=%s --json=%.31s",
                  threads[i], pages[i].path);
         CHECK_EQ(sim(line), CLI_OK);
         child_close(&child);
@@ -112,7 +112,7 @@ TEST(another_seed_is_another_run)
         page_begin(&pages[i]);
         snprintf(line, sizeof(line),
                  "--workload=rag --policy=warm --backends=2 --rate=3 --requests=60 --seed=%d "
-                 "--markdown=%s",
+                 "--markdown=%.31s",
                  i + 1, pages[i].path);
         CHECK_EQ(sim(line), CLI_OK);
         child_close(&child);
@@ -136,7 +136,7 @@ TEST(a_trace_alone_runs_as_it_was_recorded)
     }
     fclose(file);
     char line[256];
-    snprintf(line, sizeof(line), "--trace=%s --policy=warm,round_robin --score --html=%s",
+    snprintf(line, sizeof(line), "--trace=%.31s --policy=warm,round_robin --score --html=%.31s",
              trace.path, html.path);
     CHECK_EQ(sim(line), CLI_OK);
     const char *out = child_text(child.out);
@@ -170,6 +170,7 @@ TEST(what_is_wrong_is_said_before_anything_runs)
         {"--workload=rag --warm-up=1", CLI_USAGE, "--warm-up must be"},
         {"--trace=/nowhere/x.jsonl", CLI_USAGE, "/nowhere/x.jsonl: No such file"},
         {"--workload=rag --rate=1 --json=/nowhere/x", CLI_FAILED, "/nowhere/x: No such file"},
+        {"--workload=rag --calibration=/nowhere/c", CLI_USAGE, "/nowhere/c: No such file"},
         {"--workload=rag --rate=1 --share=0.5", CLI_FAILED, "the share of this workload"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -178,6 +179,27 @@ TEST(what_is_wrong_is_said_before_anything_runs)
         CHECK_STR(child_text(child.out), "");
         child_close(&child);
     }
+}
+
+TEST(models_may_come_from_a_calibration_file)
+{
+    static struct page file;
+    page_begin(&file);
+    FILE *out = fopen(file.path, "we");
+    fputs("{\"models\": {\"mine\": {\"kv_tokens\": 100000, \"step\": {\"floor_ms\": 5, "
+          "\"token_ms\": 0.02, \"sharpness\": 2, \"cross_ms\": 0, \"square_ms\": 0, "
+          "\"square_behind_ms\": 0, \"cached_ms\": 0, \"context_ms\": 1e-5, "
+          "\"sequence_ms\": 1e-3}}}}",
+          out);
+    fclose(out);
+    char line[256];
+    snprintf(line, sizeof(line),
+             "--workload=unique --policy=warm --rate=1 --requests=20 --calibration=%.31s",
+             file.path);
+    CHECK_EQ(sim(line), CLI_OK);
+    CHECK(strstr(child_text(child.out), "unique, mine, 8 backends") != NULL);
+    child_close(&child);
+    page_end(&file);
 }
 
 TEST(a_full_disk_is_a_failure)
