@@ -63,8 +63,11 @@ TEST(names_cannot_leave_their_place_in_the_page)
 {
     double x[] = {0, 1};
     struct chart_series series = {"<script>\"&", x, x, 2, 1};
-    draw_lines(&(struct chart_lines){
-        .title = "a<b", .x = {"x"}, .y = {"y"}, .series = &series, .series_count = 1});
+    draw_lines(&(struct chart_lines){.title = "a<b",
+                                     .x = {.label = "x"},
+                                     .y = {.label = "y"},
+                                     .series = &series,
+                                     .series_count = 1});
     CHECK_EQ(count_of("<script>"), 0);
     CHECK_EQ(count_of("&lt;script&gt;&quot;&amp;"), 2);
     CHECK_EQ(count_of("a&lt;b"), 2);
@@ -76,8 +79,8 @@ TEST(a_line_goes_through_its_points_and_higher_values_lie_higher)
     double y[] = {1, 10, 100};
     struct chart_series series = {"a", x, y, 3, 0};
     draw_lines(&(struct chart_lines){.title = "t",
-                                     .x = {"x"},
-                                     .y = {"y", .is_log = true},
+                                     .x = {.label = "x"},
+                                     .y = {.label = "y", .is_log = true},
                                      .series = &series,
                                      .series_count = 1});
     const char *path = strstr(page, "d=\"M");
@@ -104,8 +107,11 @@ TEST(every_series_has_a_place_in_the_legend)
         snprintf(names[i], sizeof(names[i]), "p%u", i);
         series[i] = (struct chart_series){names[i], x, x, 2, i};
     }
-    draw_lines(&(struct chart_lines){
-        .title = "t", .x = {"x"}, .y = {"y"}, .series = series, .series_count = 23});
+    draw_lines(&(struct chart_lines){.title = "t",
+                                     .x = {.label = "x"},
+                                     .y = {.label = "y"},
+                                     .series = series,
+                                     .series_count = 23});
     CHECK_EQ(count_of("<g class=\"s"), 23);
     double height = number_behind(page, "viewBox=\"0 0 760 ");
     CHECK(number_behind(strstr(page, "<title>p22<"), "<line class=\"d2\" x1=\"576\" y1=\"") <
@@ -117,12 +123,15 @@ TEST(what_cannot_be_drawn_is_left_out)
     double x[] = {1, 2, 3};
     double y[] = {NAN, 5, INFINITY};
     struct chart_series series[] = {{"a", x, y, 3, 1}, {"none", NULL, NULL, 0, 2}};
-    draw_lines(&(struct chart_lines){
-        .title = "t", .x = {"x"}, .y = {"y", .is_log = true}, .series = series, .series_count = 2});
+    draw_lines(&(struct chart_lines){.title = "t",
+                                     .x = {.label = "x"},
+                                     .y = {.label = "y", .is_log = true},
+                                     .series = series,
+                                     .series_count = 2});
     CHECK_EQ(count_of("nan"), 0);
     CHECK_EQ(count_of("inf"), 0);
     CHECK_EQ(count_of("<circle"), 1);
-    draw_lines(&(struct chart_lines){.title = "nothing", .x = {"x"}, .y = {"y"}});
+    draw_lines(&(struct chart_lines){.title = "nothing", .x = {.label = "x"}, .y = {.label = "y"}});
     CHECK_EQ(count_of("nan"), 0);
 }
 
