@@ -16,3 +16,4 @@ int cli_check(int word_count, char **words);
 int cli_audit(int word_count, char **words);
 int cli_calibrate(int word_count, char **words);
 int cli_sim(int word_count, char **words);
+int cli_engine(int word_count, char **words);

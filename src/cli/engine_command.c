@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// engine -- simulated inference servers, in real time, until a signal ends them.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/flags.h"
+#include "lab/engine_server.h"
+#include "sys/loop.h"
+#include "sys/signals.h"
+#include "sys/tcp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// What the command line says.
+struct wishes {
+    const char *host;
+    const char *model;
+    uint32_t count;
+    uint32_t port;
+    uint32_t threads;
+    uint32_t output;
+    uint32_t seed;
+    double speed;
+    double kv_tokens;
+    double host_tokens;
+    uint32_t block_tokens;
+    uint32_t sequences;
+    uint32_t step_tokens;
+    uint32_t context;
+    struct flag_list adapters;
+};
+
+static enum flags_verdict read_flags(int word_count, char **words, struct wishes *wishes)
+{
+    const struct flag flags[] = {
+        {"count", FLAG_COUNT, &wishes->count, "N", "How many engines (1)."},
+        {"host", FLAG_TEXT, &wishes->host, "ADDRESS", "Where they listen (127.0.0.1)."},
+        {"port", FLAG_COUNT, &wishes->port, "PORT",
+         "Port of the first one, the others follow (9001); 0: any that are free."},
+        {"model", FLAG_TEXT, &wishes->model, "NAME", "A shipped model (codellama-13b)."},
+        {"lora", FLAG_LIST, &wishes->adapters, "A,B", "Adapters that are served beside it."},
+        {"speed", FLAG_NUMBER, &wishes->speed, "X", "How many times faster than life (1)."},
+        {"output", FLAG_COUNT, &wishes->output, "N",
+         "Tokens of an answer when the client sets no limit (128)."},
+        {"kv-tokens", FLAG_NUMBER, &wishes->kv_tokens, "N", "Tokens that the KV cache holds."},
+        {"block-tokens", FLAG_COUNT, &wishes->block_tokens, "N", "Tokens of one of its blocks."},
+        {"host-tokens", FLAG_NUMBER, &wishes->host_tokens, "N",
+         "Tokens of a second tier of cache in host memory (0)."},
+        {"sequences", FLAG_COUNT, &wishes->sequences, "N", "Most sequences in one batch."},
+        {"step-tokens", FLAG_COUNT, &wishes->step_tokens, "N", "Most tokens in one step."},
+        {"context", FLAG_COUNT, &wishes->context, "N", "Longest prompt and answer together."},
+        {"threads", FLAG_COUNT, &wishes->threads, "N", "Threads that share the engines (1)."},
+        {"seed", FLAG_COUNT, &wishes->seed, "N", "Of the words of answers and of chance (0)."},
+    };
+    return flags_read("engine", flags, ARRAY_COUNT(flags), word_count, words);
+}
+
+static bool complain(const char *what)
+{
+    fprintf(stderr, "warmpath engine: %s\n", what);
+    return false;
+}
+
+static bool check_numbers(const struct wishes *wishes)
+{
+    if (wishes->count < 1 || wishes->count > engine_server_count_max) {
+        return complain("--count must be from 1 to 4096");
+    }
+    if (wishes->port > UINT16_MAX ||
+        (wishes->port > 0 && wishes->port + wishes->count - 1 > UINT16_MAX)) {
+        return complain("--port: there are not so many ports");
+    }
+    if (wishes->threads < 1 || wishes->threads > engine_server_thread_max) {
+        return complain("--threads must be from 1 to 256");
+    }
+    if (!(wishes->speed >= 0.001 && wishes->speed <= 1000)) {
+        return complain("--speed must be from 0.001 to 1000");
+    }
+    if (wishes->output < 1) {
+        return complain("--output must be at least 1");
+    }
+    if (wishes->adapters.count > engine_adapter_max) {
+        return complain("--lora: at most 64 adapters");
+    }
+    return true;
+}
+
+static bool find_profile(const struct wishes *wishes, struct profile *out)
+{
+    if (profile_find(wishes->model, out)) {
+        return true;
+    }
+    fprintf(stderr, "warmpath engine: --model: no model %s; there are", wishes->model);
+    for (uint32_t i = 0; profile_name(i) != NULL; i++) {
+        fprintf(stderr, "%s %s", i > 0 ? "," : "", profile_name(i));
+    }
+    fprintf(stderr, "\n");
+    return false;
+}
+
+static bool make_profile(const struct wishes *wishes, struct profile *out)
+{
+    enum { block_tokens_max = prefix_block_size_max / 4, context_max = 1 << 24 };
+
+    if (!find_profile(wishes, out)) {
+        return false;
+    }
+    out->kv_tokens = wishes->kv_tokens > 0 ? (uint64_t)wishes->kv_tokens : out->kv_tokens;
+    out->host_tokens = (uint64_t)wishes->host_tokens;
+    out->block_tokens = wishes->block_tokens > 0 ? wishes->block_tokens : out->block_tokens;
+    out->sequences_max = wishes->sequences > 0 ? wishes->sequences : out->sequences_max;
+    out->step_tokens = wishes->step_tokens > 0 ? wishes->step_tokens : out->step_tokens;
+    out->context_max = wishes->context > 0 ? wishes->context : out->context_max;
+    if (out->block_tokens > block_tokens_max) {
+        return complain("--block-tokens must be at most 256");
+    }
+    if (out->kv_tokens < out->block_tokens || out->kv_tokens > UINT32_MAX ||
+        out->host_tokens > UINT32_MAX ||
+        (out->host_tokens > 0 && out->host_tokens < out->block_tokens)) {
+        return complain("--kv-tokens and --host-tokens must hold a block, and be below 2^32");
+    }
+    if (out->context_max > context_max || out->sequences_max > 65536) {
+        return complain("--context must be at most 16m, --sequences 65536");
+    }
+    return true;
+}
+
+static void print_ranges(const struct engine_server *server, const struct wishes *wishes,
+                         const struct profile *profile)
+{
+    char space[2][64];
+    uint32_t last = wishes->count - 1;
+
+    // Ports that the kernel chose do not follow each other.
+    for (uint32_t i = 0; i<wishes->count; i = wishes->port> 0 ? wishes->count : i + 1) {
+        struct text from = text_over(space[0], sizeof(space[0]));
+        struct text to = text_over(space[1], sizeof(space[1]));
+        engine_server_write_address(server, i, &from);
+        engine_server_write_address(server, wishes->port > 0 ? last : i, &to);
+        bool is_one = from.size == to.size && memcmp(space[0], space[1], from.size) == 0;
+        printf("http://%.*s%s%.*s: %s, %" PRIu64 " tokens of KV cache, speed %g\n", (int)from.size,
+               space[0], is_one ? "" : " to http://", is_one ? 0 : (int)to.size, space[1],
+               profile->name, profile->kv_tokens, wishes->speed);
+    }
+    fflush(stdout);
+}
+
+static void heard(void *owner, enum signal_kind kind)
+{
+    if (kind == SIGNAL_STOP) {
+        loop_stop(owner);
+    }
+}
+
+static int serve(const struct wishes *wishes, const struct profile *profile)
+{
+    struct engine_server_options options = {
+        .host = wishes->host,
+        .port = (uint16_t)wishes->port,
+        .count = wishes->count,
+        .thread_count = wishes->threads,
+        .speed = wishes->speed,
+        .profile = profile,
+        .adapters = wishes->adapters.items,
+        .adapter_count = wishes->adapters.count,
+        .output_tokens = wishes->output,
+        .seed = wishes->seed,
+    };
+    char error[engine_server_error_size];
+    struct engine_server *server = NULL;
+    struct signals *signals = NULL;
+    struct loop *loop = NULL;
+    int exit_status = CLI_FAILED;
+
+    if (loop_create(&loop) != STATUS_OK || signals_open(loop, heard, loop, &signals) != STATUS_OK) {
+        complain("cannot wait for signals");
+        goto out;
+    }
+    if (engine_server_start(&options, &server, error) != STATUS_OK) {
+        complain(error);
+        goto out;
+    }
+    print_ranges(server, wishes, profile);
+    loop_run(loop, NULL, NULL);
+    exit_status = CLI_OK;
+
+out:
+    engine_server_stop(&server);
+    signals_close(&signals, loop);
+    loop_destroy(&loop);
+    return exit_status;
+}
+
+int cli_engine(int word_count, char **words)
+{
+    struct wishes wishes = {
+        .host = "127.0.0.1",
+        .model = "codellama-13b",
+        .count = 1,
+        .port = 9001,
+        .threads = 1,
+        .output = 128,
+        .speed = 1,
+    };
+    struct profile profile;
+
+    switch (read_flags(word_count, words, &wishes)) {
+    case FLAGS_HELPED:
+        return CLI_OK;
+    case FLAGS_BAD:
+        return CLI_USAGE;
+    case FLAGS_GOOD:
+        break;
+    }
+    if (!check_numbers(&wishes) || !make_profile(&wishes, &profile)) {
+        return CLI_USAGE;
+    }
+    (void)tcp_limit_raise();
+    return serve(&wishes, &profile);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The paths of a simulated engine: those of vLLM that routers and clients use, and /sim for those who
+// experiment.
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "lab/engine_site_internal.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+static const char json_type[] = "application/json";
+
+static void refuse(struct engine_api_answer *out, uint32_t status, const char *message)
+{
+    out->status = status;
+    out->type = json_type;
+    out->body->size = 0;
+    engine_answer_error(status, message, out->body);
+}
+
+static uint64_t wall_s(void)
+{
+    return clock_wall_ms() / 1000;
+}
+
+static double draw(struct engine_site *site)
+{
+    return (double)(rng_next(&site->rng) >> 11) * 0x1p-53;
+}
+
+static void answer_generation(struct engine_site *site, const struct engine_api_request *request,
+                              struct engine_api_answer *out)
+{
+    const struct engine_faults *faults = &site->faults;
+    struct engine_refusal refusal;
+
+    if (faults->error_rate > 0 && draw(site) < faults->error_rate) {
+        refuse(out, faults->error_status, "a simulated failure, as ordered");
+        return;
+    }
+    struct engine_job *job =
+        engine_job_read(&site->rules, engine_node_engine(site->node), site->group->reader,
+                        prompt_api_of(request->path), request->body, &refusal);
+    if (job == NULL) {
+        refuse(out, refusal.status, refusal.message);
+        return;
+    }
+    // Which of the answers to one prompt it is, so that ids differ.
+    job->answer.number = hash_pair(job->answer.text_id, ++site->request_count);
+    job->answer.created_s = wall_s();
+    if (faults->stall_ms > 0 && draw(site) < faults->stall_rate) {
+        job->stall_token = job->is_streamed ? rng_below(&site->rng, job->request.output_tokens) : 0;
+    }
+    out->job = job;
+}
+
+static void answer_models(struct engine_site *site,
+                          [[maybe_unused]] const struct engine_api_request *request,
+                          struct engine_api_answer *out)
+{
+    out->type = json_type;
+    engine_answer_models(site->rules.models, site->rules.model_count,
+                         site->rules.profile->context_max, wall_s(), out->body);
+}
+
+static void answer_nothing([[maybe_unused]] struct engine_site *site,
+                           [[maybe_unused]] const struct engine_api_request *request,
+                           [[maybe_unused]] struct engine_api_answer *out)
+{
+}
+
+static void answer_version([[maybe_unused]] struct engine_site *site,
+                           [[maybe_unused]] const struct engine_api_request *request,
+                           struct engine_api_answer *out)
+{
+    out->type = json_type;
+    text_add_str(out->body, "{\"version\":\"" WARMPATH_VERSION "+simulated\"}");
+}
+
+static void answer_metrics(struct engine_site *site,
+                           [[maybe_unused]] const struct engine_api_request *request,
+                           struct engine_api_answer *out)
+{
+    out->type = "text/plain; version=0.0.4; charset=utf-8";
+    engine_node_write_metrics(site->node, site->rules.models[0].name, out->body);
+}
+
+static void flush_cache(struct engine_site *site,
+                        [[maybe_unused]] const struct engine_api_request *request,
+                        [[maybe_unused]] struct engine_api_answer *out)
+{
+    engine_node_flush(site->node);
+}
+
+static void answer_faults(struct engine_site *site,
+                          [[maybe_unused]] const struct engine_api_request *request,
+                          struct engine_api_answer *out)
+{
+    out->type = json_type;
+    engine_faults_write(&site->faults, out->body);
+}
+
+static void set_faults(struct engine_site *site, const struct engine_api_request *request,
+                       struct engine_api_answer *out)
+{
+    char error[engine_faults_error_size];
+    if (engine_site_order(site, request->body, error) != STATUS_OK) {
+        refuse(out, 400, error);
+        return;
+    }
+    answer_faults(site, request, out);
+}
+
+static void clear_faults(struct engine_site *site, const struct engine_api_request *request,
+                         struct engine_api_answer *out)
+{
+    engine_site_heal(site);
+    answer_faults(site, request, out);
+}
+
+// Here at once, elsewhere as soon as the other threads look up.
+static void set_faults_of_all(struct engine_site *site, const struct engine_api_request *request,
+                              struct engine_api_answer *out)
+{
+    set_faults(site, request, out);
+    if (out->status == 200 && site->group->tell_all != NULL) {
+        site->group->tell_all(site->group->owner, request->body, false);
+    }
+}
+
+static void clear_faults_of_all(struct engine_site *site, const struct engine_api_request *request,
+                                struct engine_api_answer *out)
+{
+    clear_faults(site, request, out);
+    if (site->group->tell_all != NULL) {
+        site->group->tell_all(site->group->owner, slice_of(NULL, 0), true);
+    }
+}
+
+static const struct route_row {
+    const char *method;
+    const char *path;
+    void (*answer)(struct engine_site *site, const struct engine_api_request *request,
+                   struct engine_api_answer *out);
+} rows[] = {
+    {"POST", "/v1/chat/completions", answer_generation},
+    {"POST", "/v1/completions", answer_generation},
+    {"GET", "/v1/models", answer_models},
+    {"GET", "/health", answer_nothing},
+    {"GET", "/metrics", answer_metrics},
+    {"GET", "/version", answer_version},
+    {"POST", "/reset_prefix_cache", flush_cache},
+    {"GET", "/sim/faults", answer_faults},
+    {"POST", "/sim/faults", set_faults},
+    {"DELETE", "/sim/faults", clear_faults},
+    {"POST", "/sim/faults/all", set_faults_of_all},
+    {"DELETE", "/sim/faults/all", clear_faults_of_all},
+};
+
+void engine_api_answer(struct engine_site *site, const struct engine_api_request *request,
+                       struct engine_api_answer *out)
+{
+    bool is_known = false;
+
+    out->status = 200;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (!slice_is(request->path, rows[i].path)) {
+            continue;
+        }
+        is_known = true;
+        if (slice_is(request->method, rows[i].method)) {
+            rows[i].answer(site, request, out);
+            return;
+        }
+    }
+    refuse(out, is_known ? 405 : 404,
+           is_known ? "this path does not know the method" : "there is nothing at this path");
+}

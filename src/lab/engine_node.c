@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lab/engine_node.h"
+
+#include "base/base.h"
+#include "sys/alarm.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    // Steps that are ended in one go when the process was late; then others get their turn.
+    catch_up_max = 64,
+};
+
+struct engine_node {
+    struct engine_node_options options;
+    struct engine *engine;
+    struct alarm alarm;
+    struct loop_deferred telling;
+    struct list_node *ready; // jobs whose owners do not know of their last tokens
+    bool is_telling;         // at the end of this turn
+    bool is_stepping;
+    double begin_us; // no step may begin before
+    double end_us;   // of the present step
+    double slow;
+    struct engine_counts counts;
+};
+
+static double now_us(const struct engine_node *node)
+{
+    return (double)loop_now_us(node->options.loop);
+}
+
+static void tell(struct loop_deferred *deferred)
+{
+    struct engine_node *node = CONTAINER_OF(deferred, struct engine_node, telling);
+
+    node->is_telling = false;
+    while (node->ready != NULL) {
+        struct engine_job *job = CONTAINER_OF(node->ready, struct engine_job, ready);
+        list_remove(&job->ready);
+        node->options.progress(node->options.owner, job);
+    }
+}
+
+static void count_token(struct engine_node *node, struct engine_job *job, bool is_last)
+{
+    struct engine_counts *counts = &node->counts;
+
+    if (job->first_us > 0) {
+        engine_counts_note(counts, ENGINE_TIME_BETWEEN, (node->end_us - job->last_us) / 1e6);
+    } else {
+        job->first_us = node->end_us;
+        engine_counts_note(counts, ENGINE_TIME_FIRST, (node->end_us - job->arrived_us) / 1e6);
+    }
+    job->last_us = node->end_us;
+    if (is_last) {
+        engine_counts_note(counts, ENGINE_TIME_WHOLE, (node->end_us - job->arrived_us) / 1e6);
+        counts->ends[job->answer.is_limited ? ENGINE_END_LENGTH : ENGINE_END_STOP]++;
+    }
+}
+
+static void token_made(void *owner, struct engine_request *request, bool is_last)
+{
+    struct engine_node *node = owner;
+    struct engine_job *job = CONTAINER_OF(request, struct engine_job, request);
+
+    count_token(node, job, is_last);
+    job->is_done = is_last;
+    if (!list_has(&job->ready)) {
+        list_push(&node->ready, &job->ready);
+    }
+    if (!node->is_telling) {
+        node->is_telling = true;
+        loop_defer(node->options.loop, &node->telling);
+    }
+}
+
+static void begin_step(struct engine_node *node, double at_us)
+{
+    double begin_us = fmax(at_us, node->begin_us);
+    double ms = engine_step(node->engine);
+
+    node->is_stepping = ms > 0;
+    node->end_us = begin_us + ms * 1000 * node->slow / node->options.speed;
+}
+
+static void end_due_steps(struct engine_node *node)
+{
+    double now = now_us(node);
+
+    for (uint32_t i = 0; i < catch_up_max && node->is_stepping && node->end_us <= now; i++) {
+        node->counts.steps++;
+        node->counts.late_s += (now - node->end_us) / 1e6;
+        engine_step_end(node->engine);
+        begin_step(node, node->end_us);
+    }
+}
+
+static void wait_for_end(struct engine_node *node)
+{
+    if (node->is_stepping) {
+        alarm_set(&node->alarm, (uint64_t)ceil(node->end_us));
+    }
+}
+
+static void step_is_over(struct alarm *alarm)
+{
+    struct engine_node *node = CONTAINER_OF(alarm, struct engine_node, alarm);
+    end_due_steps(node);
+    wait_for_end(node);
+}
+
+static struct engine *make_engine(struct engine_node *node)
+{
+    return engine_create(node->options.profile,
+                         &(struct engine_observer){.owner = node, .token = token_made});
+}
+
+struct engine_node *engine_node_create(const struct engine_node_options *options)
+{
+    struct engine_node *node = calloc(1, sizeof(*node));
+    if (node == NULL) {
+        return NULL;
+    }
+    node->options = *options;
+    node->slow = 1;
+    node->alarm.fire = step_is_over;
+    node->telling.run = tell;
+    node->engine = make_engine(node);
+    if (node->engine == NULL || alarm_open(&node->alarm, options->loop) != STATUS_OK) {
+        engine_node_destroy(&node);
+    }
+    return node;
+}
+
+void engine_node_destroy(struct engine_node **node_ptr)
+{
+    struct engine_node *node = *node_ptr;
+    *node_ptr = NULL;
+
+    if (node != NULL) {
+        ASSERT(node->ready == NULL && !node->is_telling);
+        alarm_close(&node->alarm, node->options.loop);
+        engine_destroy(&node->engine);
+        free(node);
+    }
+}
+
+const struct engine *engine_node_engine(const struct engine_node *node)
+{
+    return node->engine;
+}
+
+void engine_node_submit(struct engine_node *node, struct engine_job *job)
+{
+    job->arrived_us = now_us(node);
+    job->is_done = false;
+    // Steps that began before it came do not see it, even when they are noticed only now.
+    end_due_steps(node);
+    engine_submit(node->engine, &job->request);
+    if (!node->is_stepping) {
+        begin_step(node, job->arrived_us);
+    }
+    wait_for_end(node);
+}
+
+void engine_node_cancel(struct engine_node *node, struct engine_job *job)
+{
+    list_remove(&job->ready);
+    if (!job->is_done) {
+        engine_cancel(node->engine, &job->request);
+        job->is_done = true;
+        node->counts.ends[ENGINE_END_ABORT]++;
+    }
+}
+
+void engine_node_slow_down(struct engine_node *node, double times)
+{
+    node->slow = times;
+}
+
+void engine_node_freeze(struct engine_node *node, uint32_t ms)
+{
+    if (node->is_stepping) {
+        node->end_us += ms * 1000.0;
+        wait_for_end(node);
+    } else {
+        node->begin_us = now_us(node) + ms * 1000.0;
+    }
+}
+
+void engine_node_flush(struct engine_node *node)
+{
+    engine_flush(node->engine);
+}
+
+bool engine_node_restart(struct engine_node *node)
+{
+    struct engine *engine = make_engine(node);
+    if (engine == NULL) {
+        return false;
+    }
+    engine_destroy(&node->engine);
+    node->engine = engine;
+    node->is_stepping = false;
+    node->begin_us = 0;
+    node->counts = (struct engine_counts){0};
+    return true;
+}
+
+void engine_node_write_metrics(const struct engine_node *node, const char *model, struct text *out)
+{
+    struct engine_status status;
+
+    engine_status(node->engine, &status);
+    engine_metrics_page_write(&(struct engine_metrics_page){.model = model,
+                                                            .profile = node->options.profile,
+                                                            .status = &status,
+                                                            .counts = &node->counts},
+                              out);
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/base.h"
+#include "base/text.h"
+#include "lab/engine_site_internal.h"
+#include "sys/log.h"
+#include "sys/tcp.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum {
+    // Somebody else may have taken the port of one that was gone.
+    revival_again_ms = 100,
+};
+
+static void accept_all(struct engine_site *site)
+{
+    struct address peer;
+    enum status status = STATUS_OK;
+    int fd = -1;
+
+    while ((status = tcp_accept(site->listener.fd, &fd, &peer)) == STATUS_OK) {
+        engine_connection_accept(site, fd);
+    }
+    if (status == STATUS_EXHAUSTED) {
+        log_warn("engine: no descriptor for another connection");
+    }
+}
+
+static void listener_ready(struct loop_source *source, uint32_t events)
+{
+    (void)events;
+    accept_all((struct engine_site *)source);
+}
+
+static enum status listen_at(struct engine_site *site)
+{
+    site->listener = (struct loop_source){.fd = -1, .ready = listener_ready};
+    if (tcp_listen(&site->address, &site->listener.fd) != STATUS_OK) {
+        return STATUS_IO;
+    }
+    // Its own port when the kernel chose one, so that it comes back where it was.
+    if (tcp_local(site->listener.fd, &site->address) != STATUS_OK ||
+        loop_add(site->group->loop, &site->listener) != STATUS_OK) {
+        tcp_close(&site->listener.fd);
+        return STATUS_IO;
+    }
+    return STATUS_OK;
+}
+
+static void stop_listening(struct engine_site *site)
+{
+    if (site->listener.magic != 0) {
+        loop_remove(site->group->loop, &site->listener);
+        tcp_close(&site->listener.fd);
+    }
+}
+
+// Who waits for an answer sees a reset, the others an end, as when a process dies.
+static void cut_all(struct engine_site *site)
+{
+    struct list_node *node = site->connections;
+    while (node != NULL) {
+        struct engine_connection *c = CONTAINER_OF(node, struct engine_connection, all);
+        node = node->next;
+        engine_connection_drop(c, c->job != NULL ? TRANSPORT_ABORT : TRANSPORT_ORDERLY);
+    }
+}
+
+static void revive(struct timer *timer)
+{
+    struct engine_site *site = CONTAINER_OF(timer, struct engine_site, revival);
+    if (!engine_node_restart(site->node) || listen_at(site) != STATUS_OK) {
+        loop_arm(site->group->loop, timer, revival_again_ms);
+    }
+}
+
+static void befall(struct loop_deferred *deferred)
+{
+    struct engine_site *site = CONTAINER_OF(deferred, struct engine_site, befall);
+    struct engine_mishap calamity = site->calamity;
+
+    site->is_befalling = false;
+    site->calamity = (struct engine_mishap){0};
+    cut_all(site);
+    if (calamity.crash_s > 0) {
+        stop_listening(site);
+        loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
+    }
+}
+
+enum status engine_site_order(struct engine_site *site, struct slice body,
+                              char error[engine_faults_error_size])
+{
+    struct engine_mishap mishap = {0};
+    enum status status = engine_faults_read(body, &site->faults, &mishap, error);
+
+    if (status != STATUS_OK) {
+        return status;
+    }
+    engine_node_slow_down(site->node, site->faults.slow);
+    if (mishap.flush) {
+        engine_node_flush(site->node);
+    }
+    if (mishap.freeze_ms > 0) {
+        engine_node_freeze(site->node, mishap.freeze_ms);
+    }
+    if (mishap.reset || mishap.crash_s > 0) {
+        site->calamity = mishap;
+        // At the end of the turn, so that the order itself is answered.
+        if (!site->is_befalling) {
+            site->is_befalling = true;
+            loop_defer(site->group->loop, &site->befall);
+        }
+    }
+    return STATUS_OK;
+}
+
+void engine_site_heal(struct engine_site *site)
+{
+    site->faults = engine_faults_none;
+    engine_node_slow_down(site->node, site->faults.slow);
+    if (timer_is_armed(&site->revival)) {
+        loop_disarm(site->group->loop, &site->revival);
+        revive(&site->revival);
+    }
+}
+
+enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
+                             char error[engine_site_error_size])
+{
+    struct engine_node_options node = {
+        .loop = options->group->loop,
+        .profile = options->profile,
+        .speed = options->speed,
+        .progress = engine_connection_progress,
+        .owner = site,
+        .publisher = options->publisher,
+    };
+    char place[64];
+    struct text text = text_over(place, sizeof(place));
+
+    address_format(&options->address, &text);
+    site->group = options->group;
+    site->address = options->address;
+    site->rules = options->rules;
+    site->rules.profile = options->profile;
+    site->rules.keeps_ids = options->publisher != NULL;
+    site->publisher = options->publisher;
+    site->faults = engine_faults_none;
+    site->rng.state = options->rules.seed;
+    site->befall.run = befall;
+    site->revival.fire = revive;
+    // tcp_listen alone would share the port with whoever has it.
+    if (tcp_probe_bind(&site->address) != STATUS_OK || listen_at(site) != STATUS_OK) {
+        snprintf(error, engine_site_error_size, "cannot listen on %.*s: %s", (int)text.size, place,
+                 strerrordesc_np(errno));
+        return STATUS_IO;
+    }
+    site->node = engine_node_create(&node);
+    if (site->node == NULL) {
+        snprintf(error, engine_site_error_size, "memory is short for another engine");
+        stop_listening(site);
+        return STATUS_EXHAUSTED;
+    }
+    return STATUS_OK;
+}
+
+void engine_site_hush(struct engine_site *site)
+{
+    if (site->node == NULL) {
+        return;
+    }
+    stop_listening(site);
+    loop_disarm(site->group->loop, &site->revival);
+    cut_all(site);
+}
+
+void engine_site_close(struct engine_site *site)
+{
+    engine_node_destroy(&site->node);
+}

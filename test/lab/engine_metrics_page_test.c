@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lab/engine_metrics_page.h"
+
+#include "base/text.h"
+#include "feed/engine_metrics.h"
+#include "test.h"
+
+static struct engine_counts counts;
+static struct engine_status status;
+
+static const char *page(void)
+{
+    static char space[16384];
+    struct text text = text_over(space, sizeof(space) - 1);
+    struct profile profile;
+
+    ASSERT(profile_find("codellama-13b", &profile));
+    engine_metrics_page_write(
+        &(struct engine_metrics_page){
+            .model = "m", .profile = &profile, .status = &status, .counts = &counts},
+        &text);
+    ASSERT(!text.overflow);
+    space[text.size] = '\0';
+    return space;
+}
+
+static bool has(const char *line)
+{
+    return strstr(page(), line) != NULL;
+}
+
+TEST(our_own_scraper_reads_it)
+{
+    struct load_report report;
+    status = (struct engine_status){
+        .running = 7, .waiting = 3, .used_tokens = 30783, .kv_tokens = 123132};
+    engine_metrics_read(slice_str(page()), &report);
+    CHECK_EQ(report.running, 7);
+    CHECK_EQ(report.waiting, 3);
+    CHECK(report.kv_usage > 0.2499f && report.kv_usage < 0.2501f);
+    CHECK_EQ(report.block_tokens, 16);
+    CHECK_EQ(report.cache_tokens, 123132 / 16 * 16);
+}
+
+TEST(counters_are_named_as_vllm_names_them)
+{
+    status = (struct engine_status){.query_tokens = 1000,
+                                    .hit_tokens = 600,
+                                    .prompt_tokens = 1001,
+                                    .output_tokens = 12345678901,
+                                    .preemptions = 2};
+    counts = (struct engine_counts){.ends = {[ENGINE_END_LENGTH] = 5, [ENGINE_END_ABORT] = 1}};
+    CHECK(has("\nvllm:prefix_cache_queries_total{engine=\"0\",model_name=\"m\"} 1000\n"));
+    CHECK(has("\nvllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 600\n"));
+    CHECK(has("\nvllm:prompt_tokens_total{engine=\"0\",model_name=\"m\"} 1001\n"));
+    CHECK(has("\nvllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 12345678901\n"));
+    CHECK(has("\nvllm:num_preemptions_total{engine=\"0\",model_name=\"m\"} 2\n"));
+    CHECK(has("\nvllm:request_success_total{engine=\"0\",finished_reason=\"length\","
+              "model_name=\"m\"} 5\n"));
+    CHECK(has("\nvllm:request_success_total{engine=\"0\",finished_reason=\"abort\","
+              "model_name=\"m\"} 1\n"));
+}
+
+TEST(buckets_hold_all_up_to_their_edge)
+{
+    counts = (struct engine_counts){0};
+    engine_counts_note(&counts, ENGINE_TIME_FIRST, 0.04);
+    engine_counts_note(&counts, ENGINE_TIME_FIRST, 0.041);
+    engine_counts_note(&counts, ENGINE_TIME_FIRST, 9999);
+    engine_counts_note(&counts, ENGINE_TIME_BETWEEN, 0.009);
+    engine_counts_note(&counts, ENGINE_TIME_WHOLE, 7680);
+#define BUCKET(name, edge, count)                                                                  \
+    "\nvllm:" name "_bucket{engine=\"0\",le=\"" edge "\",model_name=\"m\"} " count "\n"
+    CHECK(has(BUCKET("time_to_first_token_seconds", "0.02", "0")));
+    CHECK(has(BUCKET("time_to_first_token_seconds", "0.04", "1")));
+    CHECK(has(BUCKET("time_to_first_token_seconds", "0.06", "2")));
+    CHECK(has(BUCKET("time_to_first_token_seconds", "2560", "2")));
+    CHECK(has(BUCKET("time_to_first_token_seconds", "+Inf", "3")));
+    CHECK(has(BUCKET("inter_token_latency_seconds", "0.01", "1")));
+    CHECK(has(BUCKET("inter_token_latency_seconds", "80", "1")));
+    CHECK(has(BUCKET("e2e_request_latency_seconds", "1920", "0")));
+    CHECK(has(BUCKET("e2e_request_latency_seconds", "7680", "1")));
+#undef BUCKET
+    CHECK(has("\nvllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"m\"} 3\n"));
+    CHECK(has("\nvllm:time_to_first_token_seconds_sum{engine=\"0\",model_name=\"m\"} 9999.081\n"));
+}
