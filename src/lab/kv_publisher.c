@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lab/kv_publisher.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "lab/kv_log.h"
+#include "lab/kv_outlet.h"
+#include "sim/zmtp.h"
+#include "sys/pages.h"
+#include "sys/tcp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+_Static_assert((int)kv_publisher_topic_max == (int)kv_outlet_topic_max, "a topic fits");
+_Static_assert((int)kv_publisher_peer_max == (int)kv_outlet_peer_max, "the same limit");
+
+// What happened, until the next flush.  Each event has ranges of hashes and tokens.
+struct pending_event {
+    enum kv_event_kind kind;
+    uint32_t hash_count;
+    uint32_t token_count;
+    bool has_parent;
+    uint64_t parent;
+};
+
+enum { event_count_max = kv_publisher_pending_blocks_max };
+
+// All in one reservation, of which only what was once needed is ever touched.
+struct pending {
+    struct pending_event events[event_count_max];
+    uint64_t hashes[kv_publisher_pending_blocks_max];
+    uint32_t tokens[kv_publisher_pending_tokens_max];
+};
+
+// Bytes that an event takes beside its hashes and tokens, at most: the names of the fields come to 144,
+// and most values are a byte; its parent may be a digest.  Each hash has an extra key, which is nil.
+enum { event_overhead = 320, hash_size_max = 2 + kv_digest_size + 1, token_size_max = 5 };
+
+struct kv_publisher {
+    struct kv_publisher_options options;
+    char topic[kv_publisher_topic_max + 1];
+    struct pending *pending;
+    uint32_t event_count;
+    uint32_t hash_count;
+    uint32_t token_count;
+    bool is_lossy; // something did not fit since the last flush
+    uint64_t next_sequence;
+    uint64_t batch_count;
+    uint64_t lost_count;
+    struct kv_log log;
+    struct kv_outlet live;
+    struct kv_outlet replay;
+};
+
+static enum status listen_on(struct kv_publisher *publisher, struct kv_outlet *outlet,
+                             enum kv_outlet_kind kind, uint16_t port,
+                             char error[kv_publisher_error_size])
+{
+    const struct kv_publisher_options *options = &publisher->options;
+    struct address address;
+    struct kv_outlet_options outlet_options = {
+        .loop = options->loop,
+        .log = &publisher->log,
+        .kind = kind,
+        .topic = slice_str(publisher->topic),
+        .replays_topic = options->format->replays_topic,
+    };
+    enum status status = address_from_literal(options->host, port, &address);
+    if (status != STATUS_OK) {
+        snprintf(error, kv_publisher_error_size, "'%s' is not an IP address", options->host);
+        return status;
+    }
+    status = kv_outlet_open(outlet, &outlet_options, &address);
+    if (status != STATUS_OK) {
+        snprintf(error, kv_publisher_error_size, "cannot listen on %s port %u for KV events: %s",
+                 options->host, port, strerrordesc_np(errno));
+    }
+    return status;
+}
+
+static enum status start(struct kv_publisher *publisher, char error[kv_publisher_error_size])
+{
+    const struct kv_publisher_options *options = &publisher->options;
+    publisher->pending = pages_reserve(sizeof(struct pending));
+    if (publisher->pending == NULL ||
+        kv_log_init(&publisher->log, options->batches_max, options->log_size_max) != STATUS_OK) {
+        snprintf(error, kv_publisher_error_size, "no memory for KV events");
+        return STATUS_EXHAUSTED;
+    }
+    enum status status =
+        listen_on(publisher, &publisher->live, KV_OUTLET_PUB, options->port, error);
+    if (status == STATUS_OK && options->has_replay) {
+        status =
+            listen_on(publisher, &publisher->replay, KV_OUTLET_ROUTER, options->replay_port, error);
+    }
+    return status;
+}
+
+enum status kv_publisher_create(const struct kv_publisher_options *options,
+                                struct kv_publisher **out, char error[kv_publisher_error_size])
+{
+    const char *topic = options->topic != NULL ? options->topic : "";
+    if (strlen(topic) > kv_publisher_topic_max) {
+        snprintf(error, kv_publisher_error_size, "a topic has at most %d bytes",
+                 (int)kv_publisher_topic_max);
+        return STATUS_TOO_LARGE;
+    }
+    ASSERT(options->block_tokens > 0);
+    struct kv_publisher *publisher = calloc(1, sizeof(*publisher));
+    if (publisher == NULL) {
+        snprintf(error, kv_publisher_error_size, "no memory for KV events");
+        return STATUS_EXHAUSTED;
+    }
+    publisher->options = *options;
+    memcpy(publisher->topic, topic, strlen(topic) + 1);
+    if (options->format == NULL) {
+        publisher->options.format = kv_event_format_at(0);
+    }
+    if (options->batches_max == 0) {
+        publisher->options.batches_max = kv_publisher_batches_default;
+    }
+    if (options->log_size_max == 0) {
+        publisher->options.log_size_max = kv_publisher_log_size_default;
+    }
+    enum status status = start(publisher, error);
+    if (status != STATUS_OK) {
+        kv_publisher_destroy(&publisher);
+        return status;
+    }
+    *out = publisher;
+    return STATUS_OK;
+}
+
+void kv_publisher_destroy(struct kv_publisher **publisher_ptr)
+{
+    struct kv_publisher *publisher = *publisher_ptr;
+    *publisher_ptr = NULL;
+
+    if (publisher == NULL) {
+        return;
+    }
+    kv_outlet_close(&publisher->replay);
+    kv_outlet_close(&publisher->live);
+    kv_log_fini(&publisher->log);
+    pages_release(&publisher->pending, sizeof(struct pending));
+    free(publisher);
+}
+
+static uint16_t port_of(const struct kv_outlet *outlet)
+{
+    struct address address;
+    char text[64] = {0};
+    struct text out = text_over(text, sizeof(text) - 1);
+
+    if (outlet->source.magic == 0 || tcp_local(outlet->source.fd, &address) != STATUS_OK) {
+        return 0;
+    }
+    address_format(&address, &out);
+    return (uint16_t)strtoul(strrchr(text, ':') + 1, NULL, 10);
+}
+
+uint16_t kv_publisher_port(const struct kv_publisher *publisher)
+{
+    return port_of(&publisher->live);
+}
+
+uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher)
+{
+    return port_of(&publisher->replay);
+}
+
+// Whether an event that continues the last one can become a part of it.
+static bool continues(const struct kv_publisher *publisher, const struct pending_event *event)
+{
+    if (!publisher->options.format->merges || publisher->event_count == 0) {
+        return false;
+    }
+    const struct pending_event *last = &publisher->pending->events[publisher->event_count - 1];
+    if (event->kind != last->kind) {
+        return false;
+    }
+    return event->kind == KV_EVENT_REMOVED ||
+           (event->kind == KV_EVENT_STORED && event->has_parent &&
+            event->parent == publisher->pending->hashes[publisher->hash_count - 1]);
+}
+
+// `hashes` and `tokens` are as many as the event says.
+static void add(struct kv_publisher *publisher, const struct pending_event *event,
+                const uint64_t *hashes, const uint32_t *tokens)
+{
+    struct pending *pending = publisher->pending;
+
+    if (publisher->event_count == event_count_max ||
+        event->hash_count > kv_publisher_pending_blocks_max - publisher->hash_count ||
+        event->token_count > kv_publisher_pending_tokens_max - publisher->token_count) {
+        publisher->is_lossy = true;
+        publisher->lost_count++;
+        return;
+    }
+    if (continues(publisher, event)) {
+        struct pending_event *last = &pending->events[publisher->event_count - 1];
+        last->hash_count += event->hash_count;
+        last->token_count += event->token_count;
+    } else {
+        pending->events[publisher->event_count++] = *event;
+    }
+    if (event->hash_count > 0) {
+        memcpy(pending->hashes + publisher->hash_count, hashes,
+               event->hash_count * sizeof(*hashes));
+    }
+    if (event->token_count > 0) {
+        memcpy(pending->tokens + publisher->token_count, tokens,
+               event->token_count * sizeof(*tokens));
+    }
+    publisher->hash_count += event->hash_count;
+    publisher->token_count += event->token_count;
+}
+
+void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored *stored)
+{
+    uint64_t token_count = (uint64_t)stored->count * publisher->options.block_tokens;
+    ASSERT(stored->count > 0);
+    struct pending_event event = {
+        .kind = KV_EVENT_STORED,
+        .hash_count = stored->count,
+        .token_count = token_count < UINT32_MAX ? (uint32_t)token_count : UINT32_MAX,
+        .has_parent = stored->has_parent,
+        .parent = stored->parent,
+    };
+    add(publisher, &event, stored->keys, stored->token_ids);
+}
+
+void kv_publisher_removed(struct kv_publisher *publisher, uint64_t key)
+{
+    add(publisher, &(struct pending_event){.kind = KV_EVENT_REMOVED, .hash_count = 1}, &key, NULL);
+}
+
+void kv_publisher_cleared(struct kv_publisher *publisher)
+{
+    add(publisher, &(struct pending_event){.kind = KV_EVENT_CLEARED}, NULL, NULL);
+}
+
+static void write_events(const struct kv_publisher *publisher, struct text *out)
+{
+    struct kv_hash_form form = {.format = publisher->options.format,
+                                .is_digest = publisher->options.is_digest};
+    const struct pending *pending = publisher->pending;
+    const uint64_t *hashes = pending->hashes;
+    const uint32_t *tokens = pending->tokens;
+
+    for (uint32_t i = 0; i < publisher->event_count; i++) {
+        const struct pending_event *event = &pending->events[i];
+        kv_event_write(form,
+                       &(struct kv_event){.kind = event->kind,
+                                          .hashes = hashes,
+                                          .hash_count = event->hash_count,
+                                          .has_parent = event->has_parent,
+                                          .parent = event->parent,
+                                          .tokens = tokens,
+                                          .token_count = event->token_count,
+                                          .block_tokens = publisher->options.block_tokens,
+                                          .medium = "GPU",
+                                          .has_group = true,
+                                          .spec_kind = "full_attention"},
+                       out);
+        hashes += event->hash_count;
+        tokens += event->token_count;
+    }
+}
+
+// Three frames: topic, sequence number, batch.
+static struct kv_message *make_message(const struct kv_publisher *publisher, struct slice payload)
+{
+    struct slice topic = slice_str(publisher->topic);
+    struct kv_message *message =
+        kv_message_create(3 * zmtp_head_size_max + topic.size + 8 + payload.size);
+    if (message == NULL) {
+        return NULL;
+    }
+    struct text out = text_over(message->bytes, message->size);
+    uint8_t sequence[8];
+    for (uint32_t i = 0; i < sizeof(sequence); i++) {
+        sequence[i] = (uint8_t)(publisher->next_sequence >> (56 - 8 * i));
+    }
+    zmtp_head_write(topic.size, true, &out);
+    text_add(&out, topic);
+    message->topic_size = (uint32_t)out.size;
+    zmtp_head_write(sizeof(sequence), true, &out);
+    text_add(&out, slice_of(sequence, sizeof(sequence)));
+    zmtp_head_write(payload.size, false, &out);
+    text_add(&out, payload);
+    ASSERT(!out.overflow);
+    message->size = out.size;
+    message->sequence = publisher->next_sequence;
+    return message;
+}
+
+static struct kv_message *make_batch(const struct kv_publisher *publisher, double wall_seconds)
+{
+    size_t events_max = (size_t)publisher->event_count * event_overhead +
+                        (size_t)publisher->hash_count * hash_size_max +
+                        (size_t)publisher->token_count * token_size_max;
+    struct kv_message *message = NULL;
+    uint8_t *space = malloc(2 * events_max + kv_batch_overhead);
+    if (space != NULL) {
+        struct text events = text_over(space, events_max);
+        struct text batch = text_over(space + events_max, events_max + kv_batch_overhead);
+        write_events(publisher, &events);
+        kv_batch_write(publisher->options.format,
+                       &(struct kv_batch){.seconds = wall_seconds,
+                                          .events = text_slice(&events),
+                                          .event_count = publisher->event_count,
+                                          .rank = publisher->options.rank},
+                       &batch);
+        ASSERT(!events.overflow && !batch.overflow);
+        message = make_message(publisher, text_slice(&batch));
+    }
+    free(space);
+    return message;
+}
+
+void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
+{
+    if (publisher->event_count == 0 && !publisher->is_lossy) {
+        return;
+    }
+    if (publisher->is_lossy) {
+        publisher->next_sequence++; // stands for what was lost
+        publisher->is_lossy = false;
+    }
+    if (publisher->event_count == 0) {
+        return;
+    }
+    struct kv_message *message = make_batch(publisher, wall_seconds);
+    publisher->next_sequence++;
+    publisher->event_count = 0;
+    publisher->hash_count = 0;
+    publisher->token_count = 0;
+    if (message == NULL || kv_log_append(&publisher->log, &message) != STATUS_OK) {
+        publisher->lost_count++;
+        return;
+    }
+    publisher->batch_count++;
+    kv_outlet_push(&publisher->live);
+}
+
+void kv_publisher_status(const struct kv_publisher *publisher, struct kv_publisher_status *out)
+{
+    *out = (struct kv_publisher_status){
+        .next_sequence = publisher->next_sequence,
+        .batch_count = publisher->batch_count,
+        .lost_count = publisher->lost_count,
+        .skipped_count = publisher->live.skipped_count + publisher->replay.skipped_count,
+        .log_size = publisher->log.size,
+        .log_batches = (uint32_t)(publisher->log.end - publisher->log.oldest),
+        .subscriber_count = publisher->live.subscriber_count,
+        .peer_count = publisher->live.peer_count + publisher->replay.peer_count,
+    };
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lab/kv_publisher.h"
+
+#include "lab/zmtp_client.h"
+#include "test.h"
+
+struct scene {
+    struct loop *loop;
+    struct kv_publisher *publisher;
+    struct zmtp_client client;
+};
+
+// Listens where the kernel likes.
+static struct scene *scene_open(const struct kv_publisher_options *options)
+{
+    static struct scene scene;
+    char error[kv_publisher_error_size];
+    struct kv_publisher_options all = *options;
+
+    ASSERT(loop_create(&scene.loop) == STATUS_OK);
+    all.loop = scene.loop;
+    all.host = "127.0.0.1";
+    all.has_replay = true;
+    ASSERT(kv_publisher_create(&all, &scene.publisher, error) == STATUS_OK);
+    return &scene;
+}
+
+static void scene_close(struct scene *scene)
+{
+    client_close(&scene->client);
+    kv_publisher_destroy(&scene->publisher);
+    ASSERT(scene->publisher == NULL);
+    loop_turn(scene->loop, 0);
+    loop_destroy(&scene->loop);
+}
+
+static struct kv_publisher_status status_of(const struct scene *scene)
+{
+    struct kv_publisher_status status;
+    kv_publisher_status(scene->publisher, &status);
+    return status;
+}
+
+static bool subscribe(struct scene *scene)
+{
+    client_open(&scene->client, scene->loop, kv_publisher_port(scene->publisher));
+    client_say(&scene->client, BYTES(GREETING_1 READY_SUB "\0\1\1"));
+    return client_hears(&scene->client, BYTES(GREETING_1 READY_PUB)) &&
+           client_is_in_step(&scene->client);
+}
+
+static bool ask_for_all(struct scene *scene)
+{
+    client_open(&scene->client, scene->loop, kv_publisher_replay_port(scene->publisher));
+    client_say(&scene->client, BYTES(GREETING_1 READY_DEALER "\1\0\0\10\0\0\0\0\0\0\0\0"));
+    return client_hears(&scene->client, BYTES(GREETING_1 READY_ROUTER));
+}
+
+static void store(struct scene *scene, uint64_t key, uint64_t parent)
+{
+    const uint32_t tokens[] = {1, 2, 3, 4};
+    kv_publisher_stored(scene->publisher, &(struct kv_stored){.keys = &key,
+                                                              .token_ids = tokens,
+                                                              .count = 1,
+                                                              .has_parent = parent != 0,
+                                                              .parent = parent});
+}
+
+#define TIME "\xcb\x41\xda\x2a\x41\x20\x20\0\0"
+#define SECONDS 1755907200.5
+
+TEST(a_batch_has_what_happened_since_the_last_in_its_order)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .topic = "kv", .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2")});
+    CHECK(subscribe(scene));
+    kv_publisher_flush(scene->publisher, SECONDS);
+    kv_publisher_removed(scene->publisher, 9);
+    store(scene, 9, 5);
+    kv_publisher_cleared(scene->publisher);
+    CHECK(client_is_in_step(&scene->client));
+    kv_publisher_flush(scene->publisher, SECONDS);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    store(scene, 7, 0);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(client_hears(&scene->client, BYTES("\1\2kv\1\10\0\0\0\0\0\0\0\0\0\x4d"
+                                             "\x93" TIME "\x93"
+                                             "\x93\xac"
+                                             "BlockRemoved\x91\x09\xa3GPU"
+                                             "\x97\xab"
+                                             "BlockStored\x91\x09\x05\x94\1\2\3\4\4\xc0\xa3GPU"
+                                             "\x91\xb0"
+                                             "AllBlocksCleared\0")));
+    CHECK(
+        client_hears(&scene->client, BYTES("\1\2kv\1\10\0\0\0\0\0\0\0\1\0\x27"
+                                           "\x93" TIME "\x91"
+                                           "\x97\xab"
+                                           "BlockStored\x91\x07\xc0\x94\1\2\3\4\4\xc0\xa3GPU\0")));
+    CHECK(client_is_in_step(&scene->client));
+    CHECK_EQ(status_of(scene).next_sequence, 2);
+    CHECK_EQ(status_of(scene).batch_count, 2);
+    CHECK_EQ(status_of(scene).subscriber_count, 1);
+    scene_close(scene);
+}
+
+TEST(the_default_is_what_vllm_says_today)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4, .rank = -1});
+    store(scene, 7, 0);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(ask_for_all(scene));
+    CHECK(
+        client_hears(&scene->client, BYTES("\1\0\1\0\1\10\0\0\0\0\0\0\0\0\0\xb4\x93" TIME "\x91\x8b"
+                                           "\xa4type\xab"
+                                           "BlockStored\xac"
+                                           "block_hashes\x91\x07\xb1parent_block_hash\xc0"
+                                           "\xa9token_ids\x94\1\2\3\4\xaa"
+                                           "block_size\4\xa7lora_id\xc0\xa6medium\xa3GPU"
+                                           "\xa9lora_name\xc0\xaa"
+                                           "extra_keys\x91\xc0\xa9group_idx\0"
+                                           "\xb2kv_cache_spec_kind\xae"
+                                           "full_attention\xc0"
+                                           "\1\0\1\0\1\10\xff\xff\xff\xff\xff\xff\xff\xff\0\0")));
+    CHECK_EQ(scene->client.size, 0);
+    scene_close(scene);
+}
+
+TEST(sglang_merges_what_continues)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 4, .format = kv_event_format_find("sglang")});
+    store(scene, 7, 0);
+    store(scene, 8, 7);
+    store(scene, 9, 7); // a branch of its own
+    kv_publisher_removed(scene->publisher, 3);
+    kv_publisher_removed(scene->publisher, 4);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(ask_for_all(scene));
+    CHECK(client_hears(&scene->client,
+                       BYTES("\1\0\1\10\0\0\0\0\0\0\0\0\0\x5c\x93" TIME "\x93"
+                             "\x97\xab"
+                             "BlockStored\x92\x07\x08\xc0\x98\1\2\3\4\1\2\3\4\4\xc0\xa3GPU"
+                             "\x97\xab"
+                             "BlockStored\x91\x09\x07\x94\1\2\3\4\4\xc0\xa3GPU"
+                             "\x93\xac"
+                             "BlockRemoved\x92\x03\x04\xa3GPU\0"
+                             "\1\0\1\10\xff\xff\xff\xff\xff\xff\xff\xff\0\0")));
+    scene_close(scene);
+}
+
+TEST(a_batch_of_more_than_255_bytes_has_a_long_frame)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 1, .format = kv_event_format_find("vllm-0.9.0")});
+    uint64_t keys[300] = {0};
+    uint32_t tokens[300] = {0};
+    kv_publisher_stored(scene->publisher,
+                        &(struct kv_stored){.keys = keys, .token_ids = tokens, .count = 300});
+    CHECK(subscribe(scene));
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(client_hears(&scene->client,
+                       BYTES("\1\0\1\10\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\2\x79\x92" TIME "\x91\x96\xab"
+                             "BlockStored\xdc\1\x2c")));
+    scene_close(scene);
+}
+
+TEST(what_does_not_fit_shows_as_a_gap)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4});
+    for (uint32_t i = 0; i < kv_publisher_pending_blocks_max; i++) {
+        kv_publisher_removed(scene->publisher, i);
+    }
+    CHECK_EQ(status_of(scene).lost_count, 0);
+    kv_publisher_cleared(scene->publisher);
+    kv_publisher_removed(scene->publisher, 1);
+    CHECK_EQ(status_of(scene).lost_count, 2);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).next_sequence, 2); // batch 1; 0 stands for what was lost
+    CHECK_EQ(status_of(scene).batch_count, 1);
+    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).next_sequence, 3);
+    scene_close(scene);
+}
+
+TEST(tokens_that_do_not_fit_are_lost_with_their_event)
+{
+    struct scene *scene = scene_open(
+        &(struct kv_publisher_options){.block_tokens = kv_publisher_pending_tokens_max / 2 + 1});
+    static uint32_t tokens[kv_publisher_pending_tokens_max + 2];
+    const uint64_t keys[] = {1, 2};
+    struct kv_stored stored = {.keys = keys, .token_ids = tokens, .count = 2};
+    kv_publisher_stored(scene->publisher, &stored);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).lost_count, 1);
+    CHECK_EQ(status_of(scene).batch_count, 0);
+    CHECK_EQ(status_of(scene).next_sequence, 1);
+    stored.count = 1;
+    kv_publisher_stored(scene->publisher, &stored);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).batch_count, 1);
+    CHECK_EQ(status_of(scene).next_sequence, 2);
+    scene_close(scene);
+}
+
+TEST(a_batch_larger_than_the_log_is_lost_and_its_number_with_it)
+{
+    struct scene *scene =
+        scene_open(&(struct kv_publisher_options){.block_tokens = 4, .log_size_max = 200});
+    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    for (uint64_t key = 0; key < 10; key++) {
+        kv_publisher_removed(scene->publisher, key);
+    }
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).next_sequence, 2);
+    CHECK_EQ(status_of(scene).batch_count, 1);
+    CHECK_EQ(status_of(scene).lost_count, 1);
+    CHECK_EQ(status_of(scene).log_batches, 1);
+    scene_close(scene);
+}
+
+TEST(the_log_is_bounded_in_batches_and_bytes)
+{
+    struct scene *scene = scene_open(
+        &(struct kv_publisher_options){.block_tokens = 4, .batches_max = 5, .log_size_max = 300});
+    for (uint64_t key = 0; key < 100; key++) {
+        kv_publisher_removed(scene->publisher, key);
+        kv_publisher_flush(scene->publisher, SECONDS);
+        CHECK(status_of(scene).log_batches <= 5);
+        CHECK(status_of(scene).log_size <= 300);
+    }
+    CHECK_EQ(status_of(scene).batch_count, 100);
+    CHECK_EQ(status_of(scene).log_batches, 3);
+    scene_close(scene);
+}
+
+// The largest that pending events can be, in the longest form.
+TEST(the_largest_batch_fits_its_space)
+{
+    struct scene *scene = scene_open(
+        &(struct kv_publisher_options){.block_tokens = 16, .is_digest = true, .rank = INT32_MAX});
+    uint32_t tokens[16];
+    memset(tokens, 0xff, sizeof(tokens));
+    for (uint64_t key = 0; key < kv_publisher_pending_blocks_max; key++) {
+        uint64_t hash = UINT64_MAX - key;
+        kv_publisher_stored(
+            scene->publisher,
+            &(struct kv_stored){
+                .keys = &hash, .token_ids = tokens, .count = 1, .has_parent = true, .parent = key});
+    }
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).lost_count, 0);
+    CHECK_EQ(status_of(scene).batch_count, 1);
+    CHECK(status_of(scene).log_size > 20000000);
+    scene_close(scene);
+}
+
+TEST(places_that_cannot_be_listened_on_are_named)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4});
+    struct kv_publisher *other = NULL;
+    char error[kv_publisher_error_size];
+    struct kv_publisher_options options = {
+        .loop = scene->loop, .host = "localhost", .block_tokens = 4};
+
+    CHECK(kv_publisher_create(&options, &other, error) == STATUS_MALFORMED);
+    CHECK_STR(error, "'localhost' is not an IP address");
+    options.host = "127.0.0.1";
+    options.port = kv_publisher_port(scene->publisher);
+    CHECK(kv_publisher_create(&options, &other, error) == STATUS_IO);
+    CHECK(strstr(error, "Address already in use") != NULL);
+    options.port = 0;
+    options.has_replay = true;
+    options.replay_port = kv_publisher_replay_port(scene->publisher);
+    CHECK(kv_publisher_create(&options, &other, error) == STATUS_IO);
+    CHECK(strstr(error, "Address already in use") != NULL);
+
+    char topic[kv_publisher_topic_max + 2];
+    memset(topic, 't', sizeof(topic));
+    topic[sizeof(topic) - 1] = '\0';
+    options.has_replay = false;
+    options.topic = topic;
+    CHECK(kv_publisher_create(&options, &other, error) == STATUS_TOO_LARGE);
+    topic[kv_publisher_topic_max] = '\0';
+    CHECK(kv_publisher_create(&options, &other, error) == STATUS_OK);
+    CHECK_EQ(kv_publisher_replay_port(other), 0);
+    kv_publisher_destroy(&other);
+    scene->client.fd = -1;
+    scene_close(scene);
+}
