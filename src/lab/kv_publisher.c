@@ -276,7 +276,7 @@ static struct kv_message *make_message(const struct kv_publisher *publisher, str
 {
     struct slice topic = slice_str(publisher->topic);
     struct kv_message *message =
-        kv_message_create(3 * zmtp_head_size_max + topic.size + 8 + payload.size);
+        kv_message_create((size_t)3 * zmtp_head_size_max + topic.size + 8 + payload.size);
     if (message == NULL) {
         return NULL;
     }

@@ -23,10 +23,10 @@ enum flag {
 static const struct kv_event_format formats[] = {
 #define FORMAT(text, shape, stored, removed, flags, words)                                         \
     {                                                                                              \
-        .name = text,                                                                              \
-        .summary = words,                                                                          \
-        .stored_fields = stored,                                                                   \
-        .removed_fields = removed,                                                                 \
+        .name = (text),                                                                            \
+        .summary = (words),                                                                        \
+        .stored_fields = (stored),                                                                 \
+        .removed_fields = (removed),                                                               \
         .is_map = (shape) == MAP,                                                                  \
         .has_rank = ((flags)&RANK) != 0,                                                           \
         .replays_topic = ((flags)&REPLAY_TOPIC) != 0,                                              \

@@ -123,7 +123,8 @@ TEST(the_largest_frame_fits_behind_anything)
     static uint8_t bytes[zmtp_greeting_size + 3 + 9 + zmtp_frame_size_max] = GREETING_1;
     enum status end;
 
-    memcpy(bytes + 64, "\0\1a\2\0\0\0\0\0\0\4\0", 12);
+    static const uint8_t heads[] = {0, 1, 'a', 2, 0, 0, 0, 0, 0, 0, 4, 0};
+    memcpy(bytes + 64, heads, sizeof(heads));
     memset(bytes + 76, 'b', zmtp_frame_size_max);
     for (size_t portion = 1; portion < sizeof(bytes); portion += 37) {
         CHECK_EQ(strlen(read_all(slice_of(bytes, sizeof(bytes)), portion, &end)),
