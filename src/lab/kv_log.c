@@ -41,11 +41,16 @@ static void drop_oldest(struct kv_log *log)
     kv_message_release(slot);
 }
 
-void kv_log_fini(struct kv_log *log)
+void kv_log_clear(struct kv_log *log)
 {
     while (log->oldest < log->end) {
         drop_oldest(log);
     }
+}
+
+void kv_log_fini(struct kv_log *log)
+{
+    kv_log_clear(log);
     free(log->ring);
     *log = (struct kv_log){0};
 }

@@ -38,10 +38,13 @@ struct kv_log {
 enum status kv_log_init(struct kv_log *log, uint32_t message_max, size_t size_max);
 void kv_log_fini(struct kv_log *log);
 
+// Positions go on.
+void kv_log_clear(struct kv_log *log);
+
 // NULL when memory is short.  The bytes are the caller's to write.
 struct kv_message *kv_message_create(size_t size);
 
-// TOO_LARGE: it is released at once.  Sequence numbers grow.
+// TOO_LARGE: it is released at once.  Sequence numbers grow, but for kv_log_clear.
 enum status kv_log_append(struct kv_log *log, struct kv_message **message);
 
 // The one at a position from `oldest` to before `end`; kv_message_release when done.

@@ -410,14 +410,19 @@ enum status kv_outlet_open(struct kv_outlet *outlet, const struct kv_outlet_opti
     return STATUS_OK;
 }
 
+void kv_outlet_drop_all(struct kv_outlet *outlet)
+{
+    while (outlet->peers != NULL) {
+        drop(CONTAINER_OF(outlet->peers, struct peer, all));
+    }
+}
+
 void kv_outlet_close(struct kv_outlet *outlet)
 {
     if (outlet->source.magic == 0) {
         return;
     }
-    while (outlet->peers != NULL) {
-        drop(CONTAINER_OF(outlet->peers, struct peer, all));
-    }
+    kv_outlet_drop_all(outlet);
     loop_remove(outlet->options.loop, &outlet->source);
     tcp_close(&outlet->source.fd);
 }
@@ -428,6 +433,9 @@ void kv_outlet_push(struct kv_outlet *outlet)
     for (struct list_node *node = outlet->peers; node != NULL; node = next) {
         struct peer *peer = CONTAINER_OF(node, struct peer, all);
         next = node->next;
+        if (peer->is_subscribed) {
+            skip_what_is_gone(peer); // now, lest it is counted only when the peer reads again
+        }
         if (peer->phase == TALKS && is_fatal(speak(peer))) {
             drop(peer);
         }

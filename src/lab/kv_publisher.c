@@ -24,6 +24,8 @@ struct pending_event {
     uint32_t token_count;
     bool has_parent;
     uint64_t parent;
+    const char *lora_name;
+    uint32_t lora_id;
 };
 
 enum { event_count_max = kv_publisher_pending_blocks_max };
@@ -36,8 +38,14 @@ struct pending {
 };
 
 // Bytes that an event takes beside its hashes and tokens, at most: the names of the fields come to 144,
-// and most values are a byte; its parent may be a digest.  Each hash has an extra key, which is nil.
-enum { event_overhead = 320, hash_size_max = 2 + kv_digest_size + 1, token_size_max = 5 };
+// and most values are a byte; its parent may be a digest.  Each hash has an extra key, which is nil or
+// an array with a name.
+enum {
+    event_overhead = 320,
+    hash_size_max = 2 + kv_digest_size + 1,
+    token_size_max = 5,
+    name_overhead = 1 + 5,
+};
 
 struct kv_publisher {
     struct kv_publisher_options options;
@@ -46,7 +54,8 @@ struct kv_publisher {
     uint32_t event_count;
     uint32_t hash_count;
     uint32_t token_count;
-    bool is_lossy; // something did not fit since the last flush
+    size_t names_size; // of the adapters, as often as they are said
+    bool is_lossy;     // something did not fit since the last flush
     uint64_t next_sequence;
     uint64_t batch_count;
     uint64_t lost_count;
@@ -184,6 +193,7 @@ static bool continues(const struct kv_publisher *publisher, const struct pending
     }
     return event->kind == KV_EVENT_REMOVED ||
            (event->kind == KV_EVENT_STORED && event->has_parent &&
+            event->lora_name == last->lora_name &&
             event->parent == publisher->pending->hashes[publisher->hash_count - 1]);
 }
 
@@ -215,6 +225,10 @@ static void add(struct kv_publisher *publisher, const struct pending_event *even
         memcpy(pending->tokens + publisher->token_count, tokens,
                event->token_count * sizeof(*tokens));
     }
+    if (event->lora_name != NULL) {
+        publisher->names_size +=
+            (name_overhead + strlen(event->lora_name)) * (1 + (size_t)event->hash_count);
+    }
     publisher->hash_count += event->hash_count;
     publisher->token_count += event->token_count;
 }
@@ -229,6 +243,8 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
         .token_count = token_count < UINT32_MAX ? (uint32_t)token_count : UINT32_MAX,
         .has_parent = stored->has_parent,
         .parent = stored->parent,
+        .lora_name = stored->lora_name,
+        .lora_id = stored->lora_id,
     };
     add(publisher, &event, stored->keys, stored->token_ids);
 }
@@ -262,6 +278,8 @@ static void write_events(const struct kv_publisher *publisher, struct text *out)
                                           .tokens = tokens,
                                           .token_count = event->token_count,
                                           .block_tokens = publisher->options.block_tokens,
+                                          .lora_id = event->lora_id,
+                                          .lora_name = event->lora_name,
                                           .medium = "GPU",
                                           .has_group = true,
                                           .spec_kind = "full_attention"},
@@ -302,7 +320,7 @@ static struct kv_message *make_batch(const struct kv_publisher *publisher, doubl
 {
     size_t events_max = (size_t)publisher->event_count * event_overhead +
                         (size_t)publisher->hash_count * hash_size_max +
-                        (size_t)publisher->token_count * token_size_max;
+                        (size_t)publisher->token_count * token_size_max + publisher->names_size;
     struct kv_message *message = NULL;
     uint8_t *space = malloc(2 * events_max + kv_batch_overhead);
     if (space != NULL) {
@@ -322,23 +340,36 @@ static struct kv_message *make_batch(const struct kv_publisher *publisher, doubl
     return message;
 }
 
+static void forget_pending(struct kv_publisher *publisher)
+{
+    publisher->event_count = 0;
+    publisher->hash_count = 0;
+    publisher->token_count = 0;
+    publisher->names_size = 0;
+    publisher->is_lossy = false;
+}
+
+void kv_publisher_restart(struct kv_publisher *publisher)
+{
+    kv_outlet_drop_all(&publisher->live);
+    kv_outlet_drop_all(&publisher->replay);
+    kv_log_clear(&publisher->log);
+    forget_pending(publisher);
+    publisher->next_sequence = 0;
+}
+
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
 {
-    if (publisher->event_count == 0 && !publisher->is_lossy) {
-        return;
-    }
     if (publisher->is_lossy) {
         publisher->next_sequence++; // stands for what was lost
-        publisher->is_lossy = false;
     }
     if (publisher->event_count == 0) {
+        publisher->is_lossy = false;
         return;
     }
     struct kv_message *message = make_batch(publisher, wall_seconds);
     publisher->next_sequence++;
-    publisher->event_count = 0;
-    publisher->hash_count = 0;
-    publisher->token_count = 0;
+    forget_pending(publisher);
     if (message == NULL || kv_log_append(&publisher->log, &message) != STATUS_OK) {
         publisher->lost_count++;
         return;

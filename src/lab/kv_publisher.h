@@ -66,8 +66,8 @@ struct kv_publisher_status {
 enum status kv_publisher_create(const struct kv_publisher_options *options,
                                 struct kv_publisher **out, char error[kv_publisher_error_size]);
 
-// Between turns or within one.  What was not sent is not sent.  Clears the caller's pointer, which
-// may be NULL.
+// Between turns or within one; the memory of connections goes at the end of the next.  What was not
+// sent is not sent.  Clears the caller's pointer, which may be NULL.
 void kv_publisher_destroy(struct kv_publisher **publisher);
 
 // The ports that it got; the second is 0 when there is no replay socket.
@@ -80,11 +80,16 @@ struct kv_stored {
     const uint32_t *token_ids; // count * block_tokens of them
     uint32_t count;
     bool has_parent;
-    uint64_t parent; // key of the block before the first
+    uint64_t parent;       // key of the block before the first
+    const char *lora_name; // kept until the flush; NULL: the model itself
+    uint32_t lora_id;      // 0: none
 };
 void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored *stored);
 void kv_publisher_removed(struct kv_publisher *publisher, uint64_t key);
 void kv_publisher_cleared(struct kv_publisher *publisher);
+
+// As a new process of the engine: connections end, nothing is pending or kept, the next number is 0.
+void kv_publisher_restart(struct kv_publisher *publisher);
 
 // Publishes what is pending as one batch, in the order of the calls.
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds);

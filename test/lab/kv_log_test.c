@@ -81,3 +81,19 @@ TEST(a_sequence_number_is_found_or_the_next_one_is)
     CHECK_EQ(kv_log_find(&log, UINT64_MAX), log.end);
     kv_log_fini(&log);
 }
+
+TEST(a_cleared_log_is_empty_and_begins_anew)
+{
+    struct kv_log log;
+    CHECK(kv_log_init(&log, 4, 1000) == STATUS_OK);
+    CHECK(append(&log, 5, 10) == STATUS_OK);
+    CHECK(append(&log, 6, 10) == STATUS_OK);
+    kv_log_clear(&log);
+    CHECK_EQ(log.size, 0);
+    CHECK_EQ(kv_log_find(&log, 0), 2);
+    CHECK_EQ(log.end, 2);
+    CHECK(append(&log, 0, 10) == STATUS_OK);
+    CHECK_EQ(kv_log_find(&log, 0), 2);
+    CHECK_EQ(log.end, 3);
+    kv_log_fini(&log);
+}

@@ -149,6 +149,52 @@ TEST(sglang_merges_what_continues)
     scene_close(scene);
 }
 
+TEST(an_adapter_is_named_with_its_blocks)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 1, .format = kv_event_format_find("vllm-0.17")});
+    const uint64_t keys[] = {7, 8};
+    const uint32_t tokens[] = {1, 2};
+    kv_publisher_stored(
+        scene->publisher,
+        &(struct kv_stored){
+            .keys = keys, .token_ids = tokens, .count = 2, .lora_name = "a", .lora_id = 3});
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(ask_for_all(scene));
+    CHECK(client_hears(&scene->client, BYTES("\1\0\1\10\0\0\0\0\0\0\0\0\0\x2f\x93" TIME "\x91"
+                                             "\x99\xab"
+                                             "BlockStored\x92\x07\x08\xc0\x92\1\2\1\3\xa3GPU\xa1"
+                                             "a\x92\x91\xa1"
+                                             "a\x91\xa1"
+                                             "a\0")));
+    scene_close(scene);
+}
+
+TEST(a_restart_begins_at_0_and_with_nobody)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2")});
+    CHECK(subscribe(scene));
+    kv_publisher_cleared(scene->publisher);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_restart(scene->publisher);
+    CHECK(client_is_dropped(&scene->client));
+    CHECK_EQ(status_of(scene).peer_count, 0);
+    CHECK_EQ(status_of(scene).log_batches, 0);
+    client_close(&scene->client);
+
+    CHECK(subscribe(scene));
+    kv_publisher_flush(scene->publisher, SECONDS); // what was pending is gone
+    kv_publisher_cleared(scene->publisher);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(
+        client_hears(&scene->client, BYTES("\1\0\1\10\0\0\0\0\0\0\0\0\0\x1e\x93" TIME "\x91\x91\xb0"
+                                           "AllBlocksCleared\0")));
+    CHECK(client_is_in_step(&scene->client));
+    scene_close(scene);
+}
+
 TEST(a_batch_of_more_than_255_bytes_has_a_long_frame)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){
@@ -242,7 +288,9 @@ TEST(the_largest_batch_fits_its_space)
     struct scene *scene = scene_open(
         &(struct kv_publisher_options){.block_tokens = 16, .is_digest = true, .rank = INT32_MAX});
     uint32_t tokens[16];
+    char name[256] = {0};
     memset(tokens, 0xff, sizeof(tokens));
+    memset(name, 'n', sizeof(name) - 1);
     for (uint64_t key = 0; key < kv_publisher_pending_blocks_max; key++) {
         uint64_t hash = UINT64_MAX - key;
         kv_publisher_stored(
