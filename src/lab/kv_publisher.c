@@ -197,7 +197,7 @@ static bool continues(const struct kv_publisher *publisher, const struct pending
             event->parent == publisher->pending->hashes[publisher->hash_count - 1]);
 }
 
-// `hashes` and `tokens` are as many as the event says.
+// `hashes` and `tokens` are as many as the event says; NULL when there are none.
 static void add(struct kv_publisher *publisher, const struct pending_event *event,
                 const uint64_t *hashes, const uint32_t *tokens)
 {
@@ -217,11 +217,11 @@ static void add(struct kv_publisher *publisher, const struct pending_event *even
     } else {
         pending->events[publisher->event_count++] = *event;
     }
-    if (event->hash_count > 0) {
+    if (hashes != NULL) {
         memcpy(pending->hashes + publisher->hash_count, hashes,
                event->hash_count * sizeof(*hashes));
     }
-    if (event->token_count > 0) {
+    if (tokens != NULL) {
         memcpy(pending->tokens + publisher->token_count, tokens,
                event->token_count * sizeof(*tokens));
     }

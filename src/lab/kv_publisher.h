@@ -30,8 +30,8 @@ enum {
     kv_publisher_peer_max = 64, // of each socket
     kv_publisher_topic_max = 255,
     kv_publisher_error_size = 256,
-    kv_publisher_batches_default = 10000, // as vLLM's buffer_steps
-    kv_publisher_log_size_default = 64 << 20,
+    kv_publisher_batches_default = 10000,    // as vLLM's buffer_steps
+    kv_publisher_log_size_default = 8 << 20, // there may be hundreds of publishers
     kv_publisher_pending_blocks_max = 1 << 16,
     kv_publisher_pending_tokens_max = 1 << 20,
 };

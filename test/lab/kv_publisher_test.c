@@ -285,8 +285,8 @@ TEST(the_log_is_bounded_in_batches_and_bytes)
 // The largest that pending events can be, in the longest form.
 TEST(the_largest_batch_fits_its_space)
 {
-    struct scene *scene = scene_open(
-        &(struct kv_publisher_options){.block_tokens = 16, .is_digest = true, .rank = INT32_MAX});
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 16, .is_digest = true, .rank = INT32_MAX, .log_size_max = 128 << 20});
     uint32_t tokens[16];
     char name[256] = {0};
     memset(tokens, 0xff, sizeof(tokens));
