@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/flags.h"
 #include "lab/engine_server.h"
+#include "sim/kv_event_writer.h"
 #include "sys/loop.h"
 #include "sys/signals.h"
 #include "sys/tcp.h"
@@ -32,6 +33,9 @@ struct wishes {
     uint32_t step_tokens;
     uint32_t context;
     struct flag_list adapters;
+    uint32_t events_port;
+    uint32_t replay_port;
+    const char *events_format;
 };
 
 static enum flags_verdict read_flags(int word_count, char **words, struct wishes *wishes)
@@ -53,6 +57,12 @@ static enum flags_verdict read_flags(int word_count, char **words, struct wishes
         {"sequences", FLAG_COUNT, &wishes->sequences, "N", "Most sequences in one batch."},
         {"step-tokens", FLAG_COUNT, &wishes->step_tokens, "N", "Most tokens in one step."},
         {"context", FLAG_COUNT, &wishes->context, "N", "Longest prompt and answer together."},
+        {"kv-events-port", FLAG_COUNT, &wishes->events_port, "PORT",
+         "Where the first one publishes its KV events over ZeroMQ, the others follow (none)."},
+        {"kv-replay-port", FLAG_COUNT, &wishes->replay_port, "PORT",
+         "Where it replays them, the others follow (none)."},
+        {"kv-events-format", FLAG_TEXT, &wishes->events_format, "NAME",
+         "How they are written: vllm, vllm-0.22, sglang, trtllm and more (vllm)."},
         {"threads", FLAG_COUNT, &wishes->threads, "N", "Threads that share the engines (1)."},
         {"seed", FLAG_COUNT, &wishes->seed, "N", "Of the words of answers and of chance (0)."},
     };
@@ -65,14 +75,35 @@ static bool complain(const char *what)
     return false;
 }
 
+static bool has_ports(uint32_t first, uint32_t count)
+{
+    return first <= UINT16_MAX && (first == 0 || first + count - 1 <= UINT16_MAX);
+}
+
+static bool find_format(const char *name)
+{
+    if (kv_event_format_find(name) != NULL) {
+        return true;
+    }
+    fprintf(stderr, "warmpath engine: --kv-events-format: no format %s; there are", name);
+    for (uint32_t i = 0; kv_event_format_at(i) != NULL; i++) {
+        fprintf(stderr, "%s %s", i > 0 ? "," : "", kv_event_format_at(i)->name);
+    }
+    fprintf(stderr, "\n");
+    return false;
+}
+
 static bool check_numbers(const struct wishes *wishes)
 {
     if (wishes->count < 1 || wishes->count > engine_server_count_max) {
         return complain("--count must be from 1 to 4096");
     }
-    if (wishes->port > UINT16_MAX ||
-        (wishes->port > 0 && wishes->port + wishes->count - 1 > UINT16_MAX)) {
+    if (!has_ports(wishes->port, wishes->count) || !has_ports(wishes->events_port, wishes->count) ||
+        !has_ports(wishes->replay_port, wishes->count)) {
         return complain("--port: there are not so many ports");
+    }
+    if (!find_format(wishes->events_format)) {
+        return false;
     }
     if (wishes->threads < 1 || wishes->threads > engine_server_thread_max) {
         return complain("--threads must be from 1 to 256");
@@ -169,6 +200,9 @@ static int serve(const struct wishes *wishes, const struct profile *profile)
         .adapter_count = wishes->adapters.count,
         .output_tokens = wishes->output,
         .seed = wishes->seed,
+        .events = wishes->events_port > 0 ? kv_event_format_find(wishes->events_format) : NULL,
+        .events_port = (uint16_t)wishes->events_port,
+        .replay_port = (uint16_t)wishes->replay_port,
     };
     char error[engine_server_error_size];
     struct engine_server *server = NULL;
@@ -200,6 +234,7 @@ int cli_engine(int word_count, char **words)
     struct wishes wishes = {
         .host = "127.0.0.1",
         .model = "codellama-13b",
+        .events_format = "vllm",
         .count = 1,
         .port = 9001,
         .threads = 1,

@@ -213,6 +213,10 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
         .prompt_tokens = job->request.prompt_tokens,
         .is_limited = prompt.output_max > 0,
     };
+    if (model->parent != NULL) {
+        job->adapter = model->name;
+        job->adapter_id = (uint32_t)(model - rules->models);
+    }
     name_blocks(job, rules, reader, &prompt, model);
     if (has_ids) {
         copy_ids(body, size.prompt_tokens, job->ids);

@@ -18,8 +18,6 @@
 #include "lab/engine_answer.h"
 #include "sim/engine.h"
 
-struct kv_publisher;
-
 enum { engine_job_error_size = 320, engine_model_name_size = 256, engine_adapter_max = 64 };
 
 // What every request to one engine is measured against.
@@ -38,7 +36,9 @@ struct engine_job {
     struct engine_answer answer; // its counts are not kept up to date
     bool is_streamed;
     bool wants_usage;
-    uint32_t *ids; // of the prompt, where the client sent ids and they are kept; or NULL
+    const char *adapter; // NULL: the model itself
+    uint32_t adapter_id; // from 1
+    uint32_t *ids;       // of the prompt, where the client sent ids and they are kept; or NULL
     // ----
     void *owner;
     struct list_node ready;

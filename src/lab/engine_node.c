@@ -3,7 +3,9 @@
 #include "lab/engine_node.h"
 
 #include "base/base.h"
+#include "lab/kv_publisher.h"
 #include "sys/alarm.h"
+#include "sys/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +13,8 @@
 enum {
     // Steps that are ended in one go when the process was late; then others get their turn.
     catch_up_max = 64,
+    // Of blocks that are told of at once; steps are no larger, as we ship them.
+    told_tokens_max = 8192,
 };
 
 struct engine_node {
@@ -77,6 +81,62 @@ static void token_made(void *owner, struct engine_request *request, bool is_last
     }
 }
 
+// Tells the publisher; it copies.
+static void tell_stored(struct engine_node *node, const struct engine_job *job, uint32_t first,
+                        uint32_t count)
+{
+    uint32_t block_tokens = node->options.profile->block_tokens;
+    uint32_t ids[told_tokens_max];
+
+    for (uint32_t i = 0; i < count; i++) {
+        engine_job_block_ids(job, first + i, block_tokens, ids + (size_t)i * block_tokens);
+    }
+    kv_publisher_stored(node->options.publisher,
+                        &(struct kv_stored){
+                            .keys = job->request.keys + first,
+                            .token_ids = ids,
+                            .count = count,
+                            .has_parent = first > 0,
+                            .parent = first > 0 ? job->request.keys[first - 1] : 0,
+                            .lora_name = job->adapter,
+                            .lora_id = job->adapter_id,
+                        });
+}
+
+static void blocks_stored(void *owner, struct engine_request *request, uint32_t first,
+                          uint32_t count)
+{
+    struct engine_node *node = owner;
+    const struct engine_job *job = CONTAINER_OF(request, struct engine_job, request);
+    uint32_t most = told_tokens_max / node->options.profile->block_tokens;
+
+    while (count > 0) {
+        uint32_t part = count < most ? count : most;
+        tell_stored(node, job, first, part);
+        first += part;
+        count -= part;
+    }
+}
+
+static void block_removed(void *owner, uint64_t key)
+{
+    const struct engine_node *node = owner;
+    kv_publisher_removed(node->options.publisher, key);
+}
+
+static void blocks_cleared(void *owner)
+{
+    const struct engine_node *node = owner;
+    kv_publisher_cleared(node->options.publisher);
+}
+
+static void publish(struct engine_node *node)
+{
+    if (node->options.publisher != NULL) {
+        kv_publisher_flush(node->options.publisher, (double)clock_wall_ms() / 1000);
+    }
+}
+
 static void begin_step(struct engine_node *node, double at_us)
 {
     double begin_us = fmax(at_us, node->begin_us);
@@ -94,6 +154,7 @@ static void end_due_steps(struct engine_node *node)
         node->counts.steps++;
         node->counts.late_s += (now - node->end_us) / 1e6;
         engine_step_end(node->engine);
+        publish(node);
         begin_step(node, node->end_us);
     }
 }
@@ -114,8 +175,13 @@ static void step_is_over(struct alarm *alarm)
 
 static struct engine *make_engine(struct engine_node *node)
 {
-    return engine_create(node->options.profile,
-                         &(struct engine_observer){.owner = node, .token = token_made});
+    struct engine_observer observer = {.owner = node, .token = token_made};
+    if (node->options.publisher != NULL) {
+        observer.stored = blocks_stored;
+        observer.removed = block_removed;
+        observer.cleared = blocks_cleared;
+    }
+    return engine_create(node->options.profile, &observer);
 }
 
 struct engine_node *engine_node_create(const struct engine_node_options *options)
@@ -194,6 +260,7 @@ void engine_node_freeze(struct engine_node *node, uint32_t ms)
 void engine_node_flush(struct engine_node *node)
 {
     engine_flush(node->engine);
+    publish(node);
 }
 
 bool engine_node_restart(struct engine_node *node)
@@ -207,6 +274,9 @@ bool engine_node_restart(struct engine_node *node)
     node->is_stepping = false;
     node->begin_us = 0;
     node->counts = (struct engine_counts){0};
+    if (node->options.publisher != NULL) {
+        kv_publisher_restart(node->options.publisher);
+    }
     return true;
 }
 

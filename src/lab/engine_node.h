@@ -14,6 +14,8 @@
 // What a step has made is told at the end of the loop's turn, once for each job: then the job may be
 // cancelled or destroyed, and others submitted.
 //
+// What a step has stored and removed is published when it ends, as one batch.
+//
 // Threads: the one of its loop.  Memory: by _create.
 #pragma once
 
@@ -21,6 +23,7 @@
 #include "lab/engine_metrics_page.h"
 
 struct engine_node;
+struct kv_publisher;
 struct loop;
 
 struct engine_node_options {
@@ -55,7 +58,7 @@ void engine_node_freeze(struct engine_node *node, uint32_t ms);
 
 void engine_node_flush(struct engine_node *node);
 
-// A new process: nothing cached, nothing counted.  No job may be left.  False when memory is short.
+// A new process: nothing cached, nothing counted, nothing published.  No job may be left.  False when memory is short.
 bool engine_node_restart(struct engine_node *node);
 
 void engine_node_write_metrics(const struct engine_node *node, const char *model, struct text *out);

@@ -152,6 +152,7 @@ static void crew_fini(struct crew *crew)
         for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
             engine_site_close(site);
         }
+        loop_turn(crew->group.loop, 0);
     }
     for (struct order *order = take_orders(crew); order != NULL;) {
         struct order *next = order->next;
@@ -188,6 +189,10 @@ static enum status open_site(struct engine_server *server, uint32_t index,
         .group = &server->crews[index % server->crew_count].group,
         .profile = &server->profile,
         .speed = options->speed,
+        .events = options->events,
+        .events_host = options->host,
+        .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + index : 0),
+        .replay_port = (uint16_t)(options->replay_port > 0 ? options->replay_port + index : 0),
     };
 
     if (port > UINT16_MAX ||

@@ -19,6 +19,7 @@
 #include "lab/engine_job.h"
 
 struct engine_server;
+struct kv_event_format;
 struct text;
 
 enum {
@@ -38,6 +39,9 @@ struct engine_server_options {
     uint32_t adapter_count;
     uint32_t output_tokens; // of an answer whose length the client does not say
     uint64_t seed;
+    const struct kv_event_format *events; // how they publish their KV events; NULL: not at all
+    uint16_t events_port;                 // of the first one, the others follow
+    uint16_t replay_port;                 // likewise; 0: nothing is replayed
 };
 
 // All listen when it returns OK.  Copies the options and keeps the names.

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "lab/engine_site_internal.h"
+#include "lab/kv_publisher.h"
 #include "sys/log.h"
 #include "sys/tcp.h"
 
@@ -86,6 +87,9 @@ static void befall(struct loop_deferred *deferred)
     cut_all(site);
     if (calamity.crash_s > 0) {
         stop_listening(site);
+        if (site->publisher != NULL) {
+            kv_publisher_restart(site->publisher);
+        }
         loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
     }
 }
@@ -127,6 +131,27 @@ void engine_site_heal(struct engine_site *site)
     }
 }
 
+static enum status open_publisher(struct engine_site *site,
+                                  const struct engine_site_options *options,
+                                  char error[engine_site_error_size])
+{
+    _Static_assert((int)engine_site_error_size >= (int)kv_publisher_error_size, "it fits");
+    if (options->events == NULL) {
+        return STATUS_OK;
+    }
+    return kv_publisher_create(
+        &(struct kv_publisher_options){
+            .loop = site->group->loop,
+            .host = options->events_host,
+            .port = options->events_port,
+            .replay_port = options->replay_port,
+            .has_replay = options->replay_port > 0,
+            .format = options->events,
+            .block_tokens = options->profile->block_tokens,
+        },
+        &site->publisher, error);
+}
+
 enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
                              char error[engine_site_error_size])
 {
@@ -136,7 +161,6 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
         .speed = options->speed,
         .progress = engine_connection_progress,
         .owner = site,
-        .publisher = options->publisher,
     };
     char place[64];
     struct text text = text_over(place, sizeof(place));
@@ -146,8 +170,7 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
     site->address = options->address;
     site->rules = options->rules;
     site->rules.profile = options->profile;
-    site->rules.keeps_ids = options->publisher != NULL;
-    site->publisher = options->publisher;
+    site->rules.keeps_ids = options->events != NULL;
     site->faults = engine_faults_none;
     site->rng.state = options->rules.seed;
     site->befall.run = befall;
@@ -158,9 +181,16 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
                  strerrordesc_np(errno));
         return STATUS_IO;
     }
+    enum status status = open_publisher(site, options, error);
+    if (status != STATUS_OK) {
+        stop_listening(site);
+        return status;
+    }
+    node.publisher = site->publisher;
     site->node = engine_node_create(&node);
     if (site->node == NULL) {
         snprintf(error, engine_site_error_size, "memory is short for another engine");
+        kv_publisher_destroy(&site->publisher);
         stop_listening(site);
         return STATUS_EXHAUSTED;
     }
@@ -180,4 +210,5 @@ void engine_site_hush(struct engine_site *site)
 void engine_site_close(struct engine_site *site)
 {
     engine_node_destroy(&site->node);
+    kv_publisher_destroy(&site->publisher);
 }

@@ -23,7 +23,8 @@
 
 #include <stdatomic.h>
 
-struct engine_order;
+struct kv_event_format;
+struct kv_publisher;
 
 enum {
     engine_connection_max = 4096, // to one engine; more are closed at once
@@ -121,14 +122,17 @@ struct engine_site_options {
     struct address address;        // port 0: the kernel's choice
     struct engine_job_rules rules; // all but the profile
     double speed;
-    struct kv_publisher *publisher; // kept; may be NULL
+    const struct kv_event_format *events; // NULL: it publishes none
+    const char *events_host;
+    uint16_t events_port;
+    uint16_t replay_port; // 0: nothing is replayed
 };
 
 // Listens, and is at `site`, which starts zeroed.  On failure `error` says why.
 enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
                              char error[engine_site_error_size]);
 
-// In two parts: between them the loop must have turned once, since memory is recycled at the end of a
+// In two parts: behind each of them the loop must turn once, since memory is recycled at the end of a
 // turn.
 void engine_site_hush(struct engine_site *site);
 void engine_site_close(struct engine_site *site);

@@ -36,6 +36,11 @@ TEST(what_makes_no_sense_is_refused)
         {{"--kv-tokens", "15"},
          "warmpath engine: --kv-tokens and --host-tokens must hold a block, "
          "and be below 2^32\n"},
+        {{"--kv-events-port", "70000"}, "warmpath engine: --port: there are not so many ports\n"},
+        {{"--kv-events-format", "none"},
+         "warmpath engine: --kv-events-format: no format none; there are vllm, vllm-0.24, "
+         "vllm-0.22, vllm-0.20, vllm-0.17, vllm-0.14, vllm-0.10.2, vllm-0.9.1, vllm-0.9.0, sglang, "
+         "trtllm\n"},
         {{"--model", "none"},
          "warmpath engine: --model: no model none; there are llama-3.1-8b, "
          "codellama-13b, qwen2.5-32b\n"},

@@ -10,8 +10,10 @@ import time
 
 import client
 import harness
+import msgpack
 import openai
 import pytest
+import zmq
 from harness import eventually, within
 
 PROFILES = pathlib.Path(__file__).parents[2] / "src" / "sim" / "profiles.def"
@@ -307,6 +309,57 @@ def test_a_reset_and_a_flush_for_all(fleet):
     assert [Stream(engines, completion(100), index).cached for index in range(4)] == [0] * 4
     assert engines.post("/reset_prefix_cache", {}, 0).status == 200
     assert Stream(engines, completion(100), 0).cached == 0
+
+
+class Subscriber:
+    """Hears one engine's KV events."""
+
+    def __init__(self, context, port):
+        self.socket = context.socket(zmq.SUB)
+        self.socket.linger = 0
+        self.socket.rcvtimeo = int(within(5) * 1000)
+        self.socket.subscribe("")
+        self.socket.connect(f"tcp://127.0.0.1:{port}")
+
+    def next(self, wanted):
+        """The next event of that kind, past all others before it."""
+        while True:
+            _, _, payload = self.socket.recv_multipart()
+            for event in msgpack.unpackb(payload)[1]:
+                if event["type"] == wanted:
+                    return event
+
+
+def test_kv_events_tell_what_is_in_the_cache(fleet):
+    port = harness.free_port()
+    engines = fleet(1, speed=20, kv_events_port=port, kv_tokens=1600, block_tokens=16)
+    with zmq.Context() as context:
+        subscriber = Subscriber(context, port)
+
+        def subscription_is_known():
+            # Nothing is published while nothing changes, so flush until it is heard.
+            engines.post("/reset_prefix_cache", {})
+            return subscriber.socket.poll(100)
+
+        eventually(subscription_is_known, "the subscription is known")
+        ids = list(range(1000, 1040))
+        engines.post("/v1/completions", {"prompt": ids, "max_tokens": 4})
+        stored = subscriber.next("BlockStored")
+        assert stored["token_ids"] == ids[:32] and stored["block_size"] == 16
+        assert len(stored["block_hashes"]) == 2 and stored["parent_block_hash"] is None
+        # What goes on says behind what it goes on.
+        engines.post("/v1/completions", {"prompt": ids + ids, "max_tokens": 4})
+        more = subscriber.next("BlockStored")
+        assert more["parent_block_hash"] == stored["block_hashes"][1]
+        assert more["token_ids"] == (ids + ids)[32:80]
+        # Others take their place, the last ones first.
+        for seed in range(3):
+            engines.post("/v1/completions", {"prompt": [seed] * 700, "max_tokens": 4})
+        removed = subscriber.next("BlockRemoved")["block_hashes"]
+        assert removed[0] in stored["block_hashes"] + more["block_hashes"]
+        engines.post("/sim/faults", {"flush": True})
+        assert subscriber.next("AllBlocksCleared")
+        subscriber.socket.close()
 
 
 def test_a_port_in_use_is_named(binary):

@@ -3,6 +3,7 @@
 #include "lab/engine_node.h"
 
 #include "base/text.h"
+#include "lab/kv_publisher.h"
 #include "sys/clock.h"
 #include "sys/loop.h"
 #include "test.h"
@@ -14,6 +15,7 @@ struct bench {
     struct profile profile;
     struct loop *loop;
     struct engine_node *node;
+    struct kv_publisher *publisher;
     struct prompt_reader *reader;
     struct engine_job_rules rules;
     uint32_t told;
@@ -30,27 +32,42 @@ static void progress(void *owner, struct engine_job *job)
     }
 }
 
-static void open_bench(struct bench *bench, double speed)
+static void open_bench_with(struct bench *bench, double speed, bool publishes)
 {
+    char error[kv_publisher_error_size];
     *bench = (struct bench){0};
     ASSERT(profile_find("codellama-13b", &bench->profile));
     ASSERT(loop_create(&bench->loop) == STATUS_OK);
     bench->reader = prompt_reader_create();
+    if (publishes) {
+        ASSERT(kv_publisher_create(&(struct kv_publisher_options){.loop = bench->loop,
+                                                                  .host = "127.0.0.1",
+                                                                  .block_tokens = 16},
+                                   &bench->publisher, error) == STATUS_OK);
+    }
     bench->node = engine_node_create(&(struct engine_node_options){.loop = bench->loop,
                                                                    .profile = &bench->profile,
                                                                    .speed = speed,
                                                                    .progress = progress,
-                                                                   .owner = bench});
+                                                                   .owner = bench,
+                                                                   .publisher = bench->publisher});
     ASSERT(bench->reader != NULL && bench->node != NULL);
     bench->rules = (struct engine_job_rules){
         .profile = &bench->profile, .models = {{.name = "m"}}, .model_count = 1};
     loop_turn(bench->loop, 0);
 }
 
+static void open_bench(struct bench *bench, double speed)
+{
+    open_bench_with(bench, speed, false);
+}
+
 static void close_bench(struct bench *bench)
 {
     loop_turn(bench->loop, 0);
     engine_node_destroy(&bench->node);
+    kv_publisher_destroy(&bench->publisher);
+    loop_turn(bench->loop, 0);
     prompt_reader_destroy(&bench->reader);
     loop_destroy(&bench->loop);
 }
@@ -250,5 +267,50 @@ TEST(tokens_and_their_times_are_counted)
     CHECK(engine_node_restart(bench.node));
     CHECK_EQ(metric(&bench, METRIC("generation_tokens_total", "")), 0);
     CHECK_EQ(metric(&bench, METRIC("e2e_request_latency_seconds_count", "")), 0);
+    close_bench(&bench);
+}
+
+static struct kv_publisher_status published(const struct bench *bench)
+{
+    struct kv_publisher_status status;
+    kv_publisher_status(bench->publisher, &status);
+    return status;
+}
+
+TEST(what_a_step_stores_is_published_when_it_ends)
+{
+    struct bench bench;
+    open_bench_with(&bench, 10, true);
+    // 20 blocks of a prompt are one batch; the 21st is whole when its 16th token is computed.
+    struct engine_job *job = make_job(&bench, 'a', 321, 20);
+    engine_node_submit(bench.node, job);
+    CHECK_EQ(published(&bench).batch_count, 0);
+    run_until_done(&bench, job);
+    CHECK_EQ(published(&bench).batch_count, 2);
+    engine_job_destroy(&job);
+    // All of it is there already, but for its last block.
+    (void)time_one(&bench, 'a', 321);
+    CHECK_EQ(published(&bench).batch_count, 2);
+    engine_node_flush(bench.node);
+    CHECK_EQ(published(&bench).batch_count, 3);
+    (void)time_one(&bench, 'a', 321);
+    CHECK_EQ(published(&bench).next_sequence, 4);
+    CHECK_EQ(published(&bench).lost_count, 0);
+    CHECK(engine_node_restart(bench.node));
+    CHECK_EQ(published(&bench).next_sequence, 0);
+    close_bench(&bench);
+}
+
+TEST(a_prompt_of_more_blocks_than_are_told_at_once_is_told_whole)
+{
+    struct bench bench;
+    open_bench_with(&bench, 100, true);
+    bench.profile.step_tokens = 16000;
+    CHECK(engine_node_restart(bench.node));
+    (void)time_one(&bench, 'a', 12000);
+    // 750 blocks with 16 ids each are at least so many bytes.
+    CHECK_EQ(published(&bench).batch_count, 1);
+    CHECK(published(&bench).log_size > (uint64_t)750 * (9 + 16 * 3));
+    CHECK_EQ(published(&bench).lost_count, 0);
     close_bench(&bench);
 }

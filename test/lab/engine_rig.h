@@ -51,6 +51,7 @@ static inline void rig_close(struct engine_rig *rig)
     engine_site_hush(&rig->site);
     loop_turn(rig->group.loop, 0);
     engine_site_close(&rig->site);
+    loop_turn(rig->group.loop, 0);
     ASSERT(rig->group.held_size == 0);
     loop_destroy(&rig->group.loop);
     prompt_reader_destroy(&rig->group.reader);
