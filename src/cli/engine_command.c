@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "cli/calibration_file.h"
 #include "cli/cli.h"
 #include "cli/flags.h"
 #include "lab/engine_server.h"
@@ -19,7 +20,8 @@
 // What the command line says.
 struct wishes {
     const char *host;
-    const char *model;
+    const char *model; // NULL: the default, or the only one of the file
+    const char *calibration;
     uint32_t count;
     uint32_t port;
     uint32_t threads;
@@ -28,6 +30,7 @@ struct wishes {
     double speed;
     double kv_tokens;
     double host_tokens;
+    double host_speed; // GB/s
     uint32_t block_tokens;
     uint32_t sequences;
     uint32_t step_tokens;
@@ -45,7 +48,10 @@ static enum flags_verdict read_flags(int word_count, char **words, struct wishes
         {"host", FLAG_TEXT, &wishes->host, "ADDRESS", "Where they listen (127.0.0.1)."},
         {"port", FLAG_COUNT, &wishes->port, "PORT",
          "Port of the first one, the others follow (9001); 0: any that are free."},
-        {"model", FLAG_TEXT, &wishes->model, "NAME", "A shipped model (codellama-13b)."},
+        {"model", FLAG_TEXT, &wishes->model, "NAME",
+         "A shipped model (codellama-13b), or one of the calibration file."},
+        {"calibration", FLAG_TEXT, &wishes->calibration, "FILE",
+         "Measured step times of other models; see docs/calibration.md."},
         {"lora", FLAG_LIST, &wishes->adapters, "A,B", "Adapters that are served beside it."},
         {"speed", FLAG_NUMBER, &wishes->speed, "X", "How many times faster than life (1)."},
         {"output", FLAG_COUNT, &wishes->output, "N",
@@ -54,6 +60,8 @@ static enum flags_verdict read_flags(int word_count, char **words, struct wishes
         {"block-tokens", FLAG_COUNT, &wishes->block_tokens, "N", "Tokens of one of its blocks."},
         {"host-tokens", FLAG_NUMBER, &wishes->host_tokens, "N",
          "Tokens of a second tier of cache in host memory (0)."},
+        {"host-speed", FLAG_NUMBER, &wishes->host_speed, "GB/S",
+         "How fast tokens come back from there (50)."},
         {"sequences", FLAG_COUNT, &wishes->sequences, "N", "Most sequences in one batch."},
         {"step-tokens", FLAG_COUNT, &wishes->step_tokens, "N", "Most tokens in one step."},
         {"context", FLAG_COUNT, &wishes->context, "N", "Longest prompt and answer together."},
@@ -111,6 +119,9 @@ static bool check_numbers(const struct wishes *wishes)
     if (!(wishes->speed >= 0.001 && wishes->speed <= 1000)) {
         return complain("--speed must be from 0.001 to 1000");
     }
+    if (!(wishes->host_speed >= 0.1)) {
+        return complain("--host-speed must be at least 0.1");
+    }
     if (wishes->output < 1) {
         return complain("--output must be at least 1");
     }
@@ -120,28 +131,21 @@ static bool check_numbers(const struct wishes *wishes)
     return true;
 }
 
-static bool find_profile(const struct wishes *wishes, struct profile *out)
-{
-    if (profile_find(wishes->model, out)) {
-        return true;
-    }
-    fprintf(stderr, "warmpath engine: --model: no model %s; there are", wishes->model);
-    for (uint32_t i = 0; profile_name(i) != NULL; i++) {
-        fprintf(stderr, "%s %s", i > 0 ? "," : "", profile_name(i));
-    }
-    fprintf(stderr, "\n");
-    return false;
-}
-
 static bool make_profile(const struct wishes *wishes, struct profile *out)
 {
     enum { block_tokens_max = prefix_block_size_max / 4, context_max = 1 << 24 };
 
-    if (!find_profile(wishes, out)) {
+    const char *name = wishes->model;
+
+    if (name == NULL && wishes->calibration == NULL) {
+        name = "codellama-13b";
+    }
+    if (!calibration_file_profile("engine", wishes->calibration, name, out)) {
         return false;
     }
     out->kv_tokens = wishes->kv_tokens > 0 ? (uint64_t)wishes->kv_tokens : out->kv_tokens;
     out->host_tokens = (uint64_t)wishes->host_tokens;
+    out->host_token_ms = (double)out->kv_bytes_per_token / (wishes->host_speed * 1e6);
     out->block_tokens = wishes->block_tokens > 0 ? wishes->block_tokens : out->block_tokens;
     out->sequences_max = wishes->sequences > 0 ? wishes->sequences : out->sequences_max;
     out->step_tokens = wishes->step_tokens > 0 ? wishes->step_tokens : out->step_tokens;
@@ -233,13 +237,13 @@ int cli_engine(int word_count, char **words)
 {
     struct wishes wishes = {
         .host = "127.0.0.1",
-        .model = "codellama-13b",
         .events_format = "vllm",
         .count = 1,
         .port = 9001,
         .threads = 1,
         .output = 128,
         .speed = 1,
+        .host_speed = 50, // PCIe 5 with 16 lanes has 63
     };
     struct profile profile;
 

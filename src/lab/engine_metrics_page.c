@@ -48,7 +48,7 @@ static void write_head(struct text *out, const char *name, const char *kind, con
 
 static void write_one(struct text *out, const char *name, const char *model, double value)
 {
-    text_add_format(out, "%s{engine=\"0\",model_name=\"%s\"} %.17g\n", name, model, value);
+    text_add_format(out, "%s{engine=\"0\",model_name=%s} %.17g\n", name, model, value);
 }
 
 static void write_gauges(const struct engine_metrics_page *page, struct text *out)
@@ -104,7 +104,7 @@ static void write_counters(const struct engine_metrics_page *page, struct text *
     for (size_t i = 0; i < engine_end_count; i++) {
         text_add_format(out,
                         "vllm:request_success_total{engine=\"0\",finished_reason=\"%s\","
-                        "model_name=\"%s\"} %" PRIu64 "\n",
+                        "model_name=%s} %" PRIu64 "\n",
                         end_names[i], page->model, page->counts->ends[i]);
     }
 }
@@ -126,22 +126,31 @@ static void write_histogram(const struct engine_metrics_page *page, enum engine_
         } else {
             text_add_format(out, "%g", times[time].edges[i]);
         }
-        text_add_format(out, "\",model_name=\"%s\"} %" PRIu64 "\n", page->model, sum);
+        text_add_format(out, "\",model_name=%s} %" PRIu64 "\n", page->model, sum);
         if (is_last) {
             break;
         }
     }
-    text_add_format(out, "%s_count{engine=\"0\",model_name=\"%s\"} %" PRIu64 "\n", name,
-                    page->model, sum);
-    text_add_format(out, "%s_sum{engine=\"0\",model_name=\"%s\"} %.9g\n", name, page->model,
+    text_add_format(out, "%s_count{engine=\"0\",model_name=%s} %" PRIu64 "\n", name, page->model,
+                    sum);
+    text_add_format(out, "%s_sum{engine=\"0\",model_name=%s} %.9g\n", name, page->model,
                     histogram->sum_s);
 }
 
 void engine_metrics_page_write(const struct engine_metrics_page *page, struct text *out)
 {
-    write_gauges(page, out);
-    write_counters(page, out);
+    // What JSON escapes in a string is what must be escaped in the value of a label.
+    char label[6 * profile_name_size + 3];
+    struct text quoted = text_over(label, sizeof(label) - 1);
+    struct engine_metrics_page copy = *page;
+
+    text_add_json(&quoted, slice_str(page->model));
+    ASSERT(!quoted.overflow);
+    label[quoted.size] = '\0';
+    copy.model = label;
+    write_gauges(&copy, out);
+    write_counters(&copy, out);
     for (enum engine_time time = 0; time < engine_time_count; time++) {
-        write_histogram(page, time, out);
+        write_histogram(&copy, time, out);
     }
 }

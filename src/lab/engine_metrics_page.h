@@ -32,7 +32,7 @@ struct engine_counts {
 void engine_counts_note(struct engine_counts *counts, enum engine_time time, double seconds);
 
 struct engine_metrics_page {
-    const char *model;
+    const char *model; // the name of a profile
     const struct profile *profile;
     const struct engine_status *status;
     const struct engine_counts *counts;

@@ -4,6 +4,8 @@
 #include "cli/cli.h"
 #include "test.h"
 
+#include <fcntl.h>
+
 static struct child child;
 
 static int run(const char *const *words)
@@ -42,8 +44,8 @@ TEST(what_makes_no_sense_is_refused)
          "vllm-0.22, vllm-0.20, vllm-0.17, vllm-0.14, vllm-0.10.2, vllm-0.9.1, vllm-0.9.0, sglang, "
          "trtllm\n"},
         {{"--model", "none"},
-         "warmpath engine: --model: no model none; there are llama-3.1-8b, "
-         "codellama-13b, qwen2.5-32b\n"},
+         "warmpath engine: no model none; there are llama-3.1-8b, "
+         "codellama-13b, qwen2.5-32b, and those of --calibration FILE\n"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         CHECK_EQ(run(cases[i].words), CLI_USAGE);
@@ -54,26 +56,49 @@ TEST(what_makes_no_sense_is_refused)
 
 TEST(an_address_that_is_not_ours_is_a_failure)
 {
-    CHECK_EQ(run((const char *const[]){"--host", "192.0.2.1", NULL}), CLI_FAILED);
+    CHECK_EQ(run(WORDS("--host", "192.0.2.1")), CLI_FAILED);
     CHECK_STR(child_text(child.err), "warmpath engine: cannot listen on 192.0.2.1:9001: Cannot "
                                      "assign requested address\n");
     child_close(&child);
 }
 
+// Starts two of them, waits for both lines and ends them; whether all went well.
+static bool says_twice(const char *const *words, const char *line)
+{
+    child_start(&child, cli_engine, words);
+    while (!has_twice(child_text(child.out), line) && !child_is_over(&child)) {
+        child_pause();
+    }
+    bool said = has_twice(child_text(child.out), line) &&
+                strncmp(child_text(child.out), "http://127.0.0.1:", 17) == 0;
+    if (!child_is_over(&child)) {
+        kill(child.pid, SIGTERM);
+    }
+    bool good = child_finish(&child) == CLI_OK && child_text(child.err)[0] == '\0';
+    child_close(&child);
+    return said && good;
+}
+
 TEST(it_says_where_it_listens_and_ends_when_told)
 {
-    static const char line[] = ": qwen2.5-32b, 4096 tokens of KV cache, speed 2\n";
-    child_start(&child, cli_engine,
-                (const char *const[]){"--port", "0", "--count", "2", "--model", "qwen2.5-32b",
-                                      "--kv-tokens", "4096", "--speed", "2", NULL});
-    const char *text = child_text(child.out);
-    while (!has_twice(text, line) && !child_is_over(&child)) {
-        child_pause();
-        text = child_text(child.out);
-    }
-    CHECK(strncmp(text, "http://127.0.0.1:", 17) == 0);
-    CHECK_EQ(kill(child.pid, SIGTERM), 0);
-    CHECK_EQ(child_finish(&child), CLI_OK);
-    CHECK_STR(child_text(child.err), "");
+    CHECK(says_twice(WORDS("--port", "0", "--count", "2", "--model", "qwen2.5-32b", "--kv-tokens",
+                           "4096", "--speed", "2"),
+                     ": qwen2.5-32b, 4096 tokens of KV cache, speed 2\n"));
+}
+
+TEST(a_calibration_file_brings_other_models)
+{
+    static const char text[] =
+        "{\"models\":{\"own\":{\"kv_tokens\":5000,\"kv_bytes_per_token\":1000,\"step\":{"
+        "\"floor_ms\":20,\"token_ms\":0.1,\"sharpness\":2,\"cross_ms\":0,\"square_ms\":0,"
+        "\"square_behind_ms\":0,\"cached_ms\":0,\"context_ms\":0,\"sequence_ms\":0}}}}";
+    char path[] = "/tmp/engine_command_test.XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    ASSERT(fd != -1 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
+    CHECK(says_twice(WORDS("--port", "0", "--count", "2", "--calibration", path),
+                     ": own, 5000 tokens of KV cache, speed 1\n"));
+    CHECK_EQ(run(WORDS("--calibration", path, "--model", "codellama-13b")), CLI_USAGE);
+    CHECK(strstr(child_text(child.err), ": no model codellama-13b\n") != NULL);
     child_close(&child);
+    ASSERT(unlink(path) == 0);
 }

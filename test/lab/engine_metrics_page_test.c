@@ -6,6 +6,7 @@
 #include "feed/engine_metrics.h"
 #include "test.h"
 
+static const char *model = "m";
 static struct engine_counts counts;
 static struct engine_status status;
 
@@ -18,7 +19,7 @@ static const char *page(void)
     ASSERT(profile_find("codellama-13b", &profile));
     engine_metrics_page_write(
         &(struct engine_metrics_page){
-            .model = "m", .profile = &profile, .status = &status, .counts = &counts},
+            .model = model, .profile = &profile, .status = &status, .counts = &counts},
         &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
@@ -84,4 +85,12 @@ TEST(buckets_hold_all_up_to_their_edge)
 #undef BUCKET
     CHECK(has("\nvllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"m\"} 3\n"));
     CHECK(has("\nvllm:time_to_first_token_seconds_sum{engine=\"0\",model_name=\"m\"} 9999.081\n"));
+}
+
+TEST(names_are_escaped)
+{
+    model = "a\"b\\c";
+    bool is_escaped = has("vllm:num_requests_running{engine=\"0\",model_name=\"a\\\"b\\\\c\"} ");
+    model = "m";
+    CHECK(is_escaped);
 }
