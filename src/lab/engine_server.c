@@ -3,6 +3,7 @@
 #include "lab/engine_server.h"
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "lab/engine_site_internal.h"
 #include "sys/tcp.h"
@@ -189,6 +190,7 @@ static enum status open_site(struct engine_server *server, uint32_t index,
         .group = &server->crews[index % server->crew_count].group,
         .profile = &server->profile,
         .speed = options->speed,
+        .chance_seed = hash_pair(options->seed, index),
         .events = options->events,
         .events_host = options->host,
         .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + index : 0),

@@ -41,9 +41,7 @@ static enum status listen_at(struct engine_site *site)
     if (tcp_listen(&site->address, &site->listener.fd) != STATUS_OK) {
         return STATUS_IO;
     }
-    // Its own port when the kernel chose one, so that it comes back where it was.
-    if (tcp_local(site->listener.fd, &site->address) != STATUS_OK ||
-        loop_add(site->group->loop, &site->listener) != STATUS_OK) {
+    if (loop_add(site->group->loop, &site->listener) != STATUS_OK) {
         tcp_close(&site->listener.fd);
         return STATUS_IO;
     }
@@ -84,14 +82,15 @@ static void befall(struct loop_deferred *deferred)
 
     site->is_befalling = false;
     site->calamity = (struct engine_mishap){0};
-    cut_all(site);
     if (calamity.crash_s > 0) {
+        // First of all: who sees the reset and comes again is refused.
         stop_listening(site);
         if (site->publisher != NULL) {
             kv_publisher_restart(site->publisher);
         }
         loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
     }
+    cut_all(site);
 }
 
 enum status engine_site_order(struct engine_site *site, struct slice body,
@@ -172,13 +171,15 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
     site->rules.profile = options->profile;
     site->rules.keeps_ids = options->events != NULL;
     site->faults = engine_faults_none;
-    site->rng.state = options->rules.seed;
+    site->rng.state = options->chance_seed;
     site->befall.run = befall;
     site->revival.fire = revive;
     // tcp_listen alone would share the port with whoever has it.
-    if (tcp_probe_bind(&site->address) != STATUS_OK || listen_at(site) != STATUS_OK) {
+    if (tcp_probe_bind(&site->address) != STATUS_OK || listen_at(site) != STATUS_OK ||
+        tcp_local(site->listener.fd, &site->address) != STATUS_OK) {
         snprintf(error, engine_site_error_size, "cannot listen on %.*s: %s", (int)text.size, place,
                  strerrordesc_np(errno));
+        stop_listening(site);
         return STATUS_IO;
     }
     enum status status = open_publisher(site, options, error);

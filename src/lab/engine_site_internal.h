@@ -57,7 +57,7 @@ struct engine_site {
     struct loop_deferred befall;
     bool is_befalling;
     struct rng rng;
-    struct address address;
+    struct address address; // where it came to listen; does not change, and any thread may read it
     struct list_node *connections;
     uint32_t connection_count;
     uint64_t request_count;
@@ -122,6 +122,7 @@ struct engine_site_options {
     struct address address;        // port 0: the kernel's choice
     struct engine_job_rules rules; // all but the profile
     double speed;
+    uint64_t chance_seed;                 // of faults; others fail at other times
     const struct kv_event_format *events; // NULL: it publishes none
     const char *events_host;
     uint16_t events_port;
