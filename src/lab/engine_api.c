@@ -121,23 +121,30 @@ static void clear_faults(struct engine_site *site, const struct engine_api_reque
     answer_faults(site, request, out);
 }
 
-// Here at once, elsewhere as soon as the other threads look up.
+// Every thread hears of it at the end of its turn, ours as well; the answer says what will be.
 static void set_faults_of_all(struct engine_site *site, const struct engine_api_request *request,
                               struct engine_api_answer *out)
 {
-    set_faults(site, request, out);
-    if (out->status == 200 && site->group->tell_all != NULL) {
-        site->group->tell_all(site->group->owner, request->body, false);
+    struct engine_faults faults = site->faults;
+    struct engine_mishap mishap;
+    char error[engine_faults_error_size];
+
+    if (engine_faults_read(request->body, &faults, &mishap, error) != STATUS_OK) {
+        refuse(out, 400, error);
+        return;
     }
+    site->group->tell_all(site->group->owner, request->body, false);
+    out->type = json_type;
+    engine_faults_write(&faults, out->body);
 }
 
-static void clear_faults_of_all(struct engine_site *site, const struct engine_api_request *request,
+static void clear_faults_of_all(struct engine_site *site,
+                                [[maybe_unused]] const struct engine_api_request *request,
                                 struct engine_api_answer *out)
 {
-    clear_faults(site, request, out);
-    if (site->group->tell_all != NULL) {
-        site->group->tell_all(site->group->owner, slice_of(NULL, 0), true);
-    }
+    site->group->tell_all(site->group->owner, slice_of(NULL, 0), true);
+    out->type = json_type;
+    engine_faults_write(&engine_faults_none, out->body);
 }
 
 static const struct route_row {

@@ -42,7 +42,8 @@ struct engine_group {
     uint8_t *scratch; // where answers are put together
     size_t scratch_size;
     uint64_t held_size; // bytes of buffers of connections
-    // Tells every site of the process what the body of an order says; NULL: there are no others.
+    // Tells every site of the process what the body of an order says, which is good, or that all is
+    // well again.
     void (*tell_all)(void *owner, struct slice body, bool is_clear);
     void *owner;
 };

@@ -146,3 +146,22 @@ TEST(slow_engines_are_slow)
     CHECK(chat_ms(true) > 400);
     rig_close(&rig);
 }
+
+TEST(orders_for_all_are_checked_and_passed_on)
+{
+    rig_open(&rig, 100);
+    const char *said = rig_ask(&rig, "POST", "/sim/faults/all", "{\"slow\":7,\"flush\":true}");
+    CHECK(rig_begins(said, "HTTP/1.1 200 ") && rig_has(said, "\"slow\":7}"));
+    CHECK_EQ(rig.told, 1);
+    CHECK_STR(rig.told_body, "{\"slow\":7,\"flush\":true}");
+    // It is done when all are told, and not once more before.
+    CHECK(rig_has(rig_ask(&rig, "GET", "/sim/faults", ""), "\"slow\":1}"));
+    said = rig_ask(&rig, "POST", "/sim/faults/all", "{\"slow\":0}");
+    CHECK(rig_begins(said, "HTTP/1.1 400 "));
+    CHECK_EQ(rig.told, 1);
+    said = rig_ask(&rig, "DELETE", "/sim/faults/all", "");
+    CHECK(rig_has(said, "\"slow\":1}"));
+    CHECK_EQ(rig.told, 2);
+    CHECK(rig.told_clear);
+    rig_close(&rig);
+}

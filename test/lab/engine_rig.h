@@ -17,7 +17,19 @@ struct engine_rig {
     struct engine_group group;
     struct engine_site site;
     struct profile profile;
+    uint32_t told; // orders for all
+    bool told_clear;
+    char told_body[256]; // the last one's
 };
+
+static inline void rig_note_order(void *owner, struct slice body, bool is_clear)
+{
+    struct engine_rig *rig = owner;
+    rig->told++;
+    rig->told_clear = is_clear;
+    snprintf(rig->told_body, sizeof(rig->told_body), "%.*s", (int)body.size,
+             body.size > 0 ? (const char *)body.bytes : "");
+}
 
 static inline void rig_open_at(struct engine_rig *rig, double speed, const char *place)
 {
@@ -28,6 +40,8 @@ static inline void rig_open_at(struct engine_rig *rig, double speed, const char 
     *rig = (struct engine_rig){0};
     ASSERT(profile_find("codellama-13b", &rig->profile));
     ASSERT(loop_create(&rig->group.loop) == STATUS_OK);
+    rig->group.tell_all = rig_note_order;
+    rig->group.owner = rig;
     rig->group.reader = prompt_reader_create();
     rig->group.scratch_size = 65536 + engine_answer_document_room(rig->profile.context_max);
     rig->group.scratch = malloc(rig->group.scratch_size);
