@@ -263,10 +263,20 @@ void engine_node_flush(struct engine_node *node)
     publish(node);
 }
 
+static bool restart_publisher(struct kv_publisher *publisher)
+{
+    if (publisher == NULL) {
+        return true;
+    }
+    kv_publisher_stop(publisher);
+    return kv_publisher_start(publisher) == STATUS_OK;
+}
+
 bool engine_node_restart(struct engine_node *node)
 {
     struct engine *engine = make_engine(node);
-    if (engine == NULL) {
+    if (engine == NULL || !restart_publisher(node->options.publisher)) {
+        engine_destroy(&engine);
         return false;
     }
     engine_destroy(&node->engine);
@@ -274,9 +284,6 @@ bool engine_node_restart(struct engine_node *node)
     node->is_stepping = false;
     node->begin_us = 0;
     node->counts = (struct engine_counts){0};
-    if (node->options.publisher != NULL) {
-        kv_publisher_restart(node->options.publisher);
-    }
     return true;
 }
 

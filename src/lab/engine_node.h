@@ -58,7 +58,8 @@ void engine_node_freeze(struct engine_node *node, uint32_t ms);
 
 void engine_node_flush(struct engine_node *node);
 
-// A new process: nothing cached, nothing counted, nothing published.  No job may be left.  False when memory is short.
+// A new process: nothing cached, nothing counted, nothing published.  No job may be left.  False when
+// memory is short, or somebody has taken a port of the publisher while it was stopped.
 bool engine_node_restart(struct engine_node *node);
 
 void engine_node_write_metrics(const struct engine_node *node, const char *model, struct text *out);

@@ -86,7 +86,7 @@ static void befall(struct loop_deferred *deferred)
         // First of all: who sees the reset and comes again is refused.
         stop_listening(site);
         if (site->publisher != NULL) {
-            kv_publisher_restart(site->publisher);
+            kv_publisher_stop(site->publisher);
         }
         loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
     }

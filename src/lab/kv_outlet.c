@@ -410,19 +410,14 @@ enum status kv_outlet_open(struct kv_outlet *outlet, const struct kv_outlet_opti
     return STATUS_OK;
 }
 
-void kv_outlet_drop_all(struct kv_outlet *outlet)
-{
-    while (outlet->peers != NULL) {
-        drop(CONTAINER_OF(outlet->peers, struct peer, all));
-    }
-}
-
 void kv_outlet_close(struct kv_outlet *outlet)
 {
     if (outlet->source.magic == 0) {
         return;
     }
-    kv_outlet_drop_all(outlet);
+    while (outlet->peers != NULL) {
+        drop(CONTAINER_OF(outlet->peers, struct peer, all));
+    }
     loop_remove(outlet->options.loop, &outlet->source);
     tcp_close(&outlet->source.fd);
 }

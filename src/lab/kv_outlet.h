@@ -55,8 +55,5 @@ enum status kv_outlet_open(struct kv_outlet *outlet, const struct kv_outlet_opti
 // Does nothing to one that is not open.  Its peers' memory is freed at the end of the turn.
 void kv_outlet_close(struct kv_outlet *outlet);
 
-// Ends all connections; new ones are welcome.
-void kv_outlet_drop_all(struct kv_outlet *outlet);
-
 // There is more in the log: what peers and kernel take is sent now, the rest by and by.
 void kv_outlet_push(struct kv_outlet *outlet);

@@ -64,33 +64,76 @@ struct kv_publisher {
     struct kv_outlet replay;
 };
 
+static void forget_pending(struct kv_publisher *publisher)
+{
+    publisher->event_count = 0;
+    publisher->hash_count = 0;
+    publisher->token_count = 0;
+    publisher->names_size = 0;
+    publisher->is_lossy = false;
+}
+
+void kv_publisher_stop(struct kv_publisher *publisher)
+{
+    kv_outlet_close(&publisher->replay);
+    kv_outlet_close(&publisher->live);
+    kv_log_clear(&publisher->log);
+    forget_pending(publisher);
+}
+
 static enum status listen_on(struct kv_publisher *publisher, struct kv_outlet *outlet,
-                             enum kv_outlet_kind kind, uint16_t port,
-                             char error[kv_publisher_error_size])
+                             enum kv_outlet_kind kind, uint16_t port)
 {
     const struct kv_publisher_options *options = &publisher->options;
     struct address address;
-    struct kv_outlet_options outlet_options = {
-        .loop = options->loop,
-        .log = &publisher->log,
-        .kind = kind,
-        .topic = slice_str(publisher->topic),
-        .replays_topic = options->format->replays_topic,
-    };
     enum status status = address_from_literal(options->host, port, &address);
     if (status != STATUS_OK) {
-        snprintf(error, kv_publisher_error_size, "'%s' is not an IP address", options->host);
         return status;
     }
-    status = kv_outlet_open(outlet, &outlet_options, &address);
-    if (status != STATUS_OK) {
-        snprintf(error, kv_publisher_error_size, "cannot listen on %s port %u for KV events: %s",
-                 options->host, port, strerrordesc_np(errno));
-    }
-    return status;
+    return kv_outlet_open(outlet,
+                          &(struct kv_outlet_options){
+                              .loop = options->loop,
+                              .log = &publisher->log,
+                              .kind = kind,
+                              .topic = slice_str(publisher->topic),
+                              .replays_topic = options->format->replays_topic,
+                          },
+                          &address);
 }
 
-static enum status start(struct kv_publisher *publisher, char error[kv_publisher_error_size])
+static uint16_t port_of(const struct kv_outlet *outlet)
+{
+    struct address address;
+    char text[64] = {0};
+    struct text out = text_over(text, sizeof(text) - 1);
+
+    if (outlet->source.magic == 0 || tcp_local(outlet->source.fd, &address) != STATUS_OK) {
+        return 0;
+    }
+    address_format(&address, &out);
+    return (uint16_t)strtoul(strrchr(text, ':') + 1, NULL, 10);
+}
+
+enum status kv_publisher_start(struct kv_publisher *publisher)
+{
+    struct kv_publisher_options *options = &publisher->options;
+
+    publisher->next_sequence = 0;
+    enum status status = listen_on(publisher, &publisher->live, KV_OUTLET_PUB, options->port);
+    if (status == STATUS_OK && options->has_replay) {
+        status = listen_on(publisher, &publisher->replay, KV_OUTLET_ROUTER, options->replay_port);
+    }
+    if (status != STATUS_OK) {
+        kv_publisher_stop(publisher);
+        return status;
+    }
+    // Where the kernel chose, the next start is at the same place.
+    options->port = port_of(&publisher->live);
+    options->replay_port = port_of(&publisher->replay);
+    return STATUS_OK;
+}
+
+static enum status make(struct kv_publisher *publisher, char error[kv_publisher_error_size])
 {
     const struct kv_publisher_options *options = &publisher->options;
     publisher->pending = pages_reserve(sizeof(struct pending));
@@ -99,11 +142,13 @@ static enum status start(struct kv_publisher *publisher, char error[kv_publisher
         snprintf(error, kv_publisher_error_size, "no memory for KV events");
         return STATUS_EXHAUSTED;
     }
-    enum status status =
-        listen_on(publisher, &publisher->live, KV_OUTLET_PUB, options->port, error);
-    if (status == STATUS_OK && options->has_replay) {
-        status =
-            listen_on(publisher, &publisher->replay, KV_OUTLET_ROUTER, options->replay_port, error);
+    enum status status = kv_publisher_start(publisher);
+    if (status == STATUS_MALFORMED) {
+        snprintf(error, kv_publisher_error_size, "'%s' is not an IP address", options->host);
+    } else if (status != STATUS_OK) {
+        snprintf(error, kv_publisher_error_size,
+                 "cannot listen on %s for KV events, ports %u and %u: %s", options->host,
+                 options->port, options->replay_port, strerrordesc_np(errno));
     }
     return status;
 }
@@ -134,7 +179,7 @@ enum status kv_publisher_create(const struct kv_publisher_options *options,
     if (options->log_size_max == 0) {
         publisher->options.log_size_max = kv_publisher_log_size_default;
     }
-    enum status status = start(publisher, error);
+    enum status status = make(publisher, error);
     if (status != STATUS_OK) {
         kv_publisher_destroy(&publisher);
         return status;
@@ -151,34 +196,20 @@ void kv_publisher_destroy(struct kv_publisher **publisher_ptr)
     if (publisher == NULL) {
         return;
     }
-    kv_outlet_close(&publisher->replay);
-    kv_outlet_close(&publisher->live);
+    kv_publisher_stop(publisher);
     kv_log_fini(&publisher->log);
     pages_release(&publisher->pending, sizeof(struct pending));
     free(publisher);
 }
 
-static uint16_t port_of(const struct kv_outlet *outlet)
-{
-    struct address address;
-    char text[64] = {0};
-    struct text out = text_over(text, sizeof(text) - 1);
-
-    if (outlet->source.magic == 0 || tcp_local(outlet->source.fd, &address) != STATUS_OK) {
-        return 0;
-    }
-    address_format(&address, &out);
-    return (uint16_t)strtoul(strrchr(text, ':') + 1, NULL, 10);
-}
-
 uint16_t kv_publisher_port(const struct kv_publisher *publisher)
 {
-    return port_of(&publisher->live);
+    return publisher->options.port;
 }
 
 uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher)
 {
-    return port_of(&publisher->replay);
+    return publisher->options.replay_port;
 }
 
 // Whether an event that continues the last one can become a part of it.
@@ -338,24 +369,6 @@ static struct kv_message *make_batch(const struct kv_publisher *publisher, doubl
     }
     free(space);
     return message;
-}
-
-static void forget_pending(struct kv_publisher *publisher)
-{
-    publisher->event_count = 0;
-    publisher->hash_count = 0;
-    publisher->token_count = 0;
-    publisher->names_size = 0;
-    publisher->is_lossy = false;
-}
-
-void kv_publisher_restart(struct kv_publisher *publisher)
-{
-    kv_outlet_drop_all(&publisher->live);
-    kv_outlet_drop_all(&publisher->replay);
-    kv_log_clear(&publisher->log);
-    forget_pending(publisher);
-    publisher->next_sequence = 0;
 }
 
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)

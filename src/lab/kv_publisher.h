@@ -88,8 +88,12 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
 void kv_publisher_removed(struct kv_publisher *publisher, uint64_t key);
 void kv_publisher_cleared(struct kv_publisher *publisher);
 
-// As a new process of the engine: connections end, nothing is pending or kept, the next number is 0.
-void kv_publisher_restart(struct kv_publisher *publisher);
+// As when the engine's process dies: connections end, nobody listens, nothing is pending or kept.
+void kv_publisher_stop(struct kv_publisher *publisher);
+
+// As when the next one has come, on the same ports: the next number is 0.  IO: somebody has taken a port
+// meanwhile, errno says more; try again.
+enum status kv_publisher_start(struct kv_publisher *publisher);
 
 // Publishes what is pending as one batch, in the order of the calls.
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds);

@@ -1,11 +1,13 @@
 """KV events of simulated engines, as the libraries of real routers see them: ZeroMQ and msgpack."""
 import json
+import socket as tcp
 import subprocess
 
 import harness
 import msgpack
 import pytest
 import zmq
+from test_71_engine import Fleet
 
 KEY = 0xa4c717290894d44f  # above 2^63: negative for engines whose hashes are signed
 SIGNED = KEY - 2**64
@@ -238,3 +240,31 @@ def test_after_a_restart_numbers_begin_at_0_again(publisher, subscribe):
                        "the library has connected again")
     engine.say_all()
     assert sequence_of(socket.recv_multipart()[1]) == 0
+
+
+def is_refused(port):
+    with tcp.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_an_engine_that_crashes_says_nothing_and_begins_anew(binary, tmp_path, sockets):
+    ports = [harness.free_port(), harness.free_port()]
+    engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=20, kv_events_port=ports[0], kv_replay_port=ports[1])
+
+    def tokens_replayed():
+        batches = [msgpack.unpackb(frames[-1]) for frames in replay(sockets(zmq.DEALER, ports[1]), 0)[:-1]]
+        return [event["token_ids"] for _, events, _ in batches for event in events]
+
+    try:
+        for first in (0, 100):
+            engines.post("/v1/completions", {"prompt": list(range(first, first + 33)), "max_tokens": 1})
+        assert tokens_replayed() == [list(range(32)), list(range(100, 132))]
+        engines.post("/sim/faults", {"crash_s": 2})
+        harness.eventually(lambda: all(is_refused(port) for port in ports), "nobody listens")
+        harness.eventually(lambda: not any(is_refused(port) for port in ports), "it is back")
+        assert tokens_replayed() == []
+        engines.post("/v1/completions", {"prompt": list(range(33)), "max_tokens": 1})
+        assert tokens_replayed() == [list(range(32))]
+        assert sequence_of(replay(sockets(zmq.DEALER, ports[1]), 0)[0][-2]) == 0
+    finally:
+        engines.stop()

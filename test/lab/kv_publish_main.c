@@ -79,7 +79,8 @@ static void obey(struct program *program, char *line)
     } else if (slice_is(words, "cleared")) {
         kv_publisher_cleared(publisher);
     } else if (slice_is(words, "restart")) {
-        kv_publisher_restart(publisher);
+        kv_publisher_stop(publisher);
+        ASSERT(kv_publisher_start(publisher) == STATUS_OK);
     } else if (slice_is(words, "status")) {
         print_status(program);
     } else {

@@ -170,7 +170,7 @@ TEST(an_adapter_is_named_with_its_blocks)
     scene_close(scene);
 }
 
-TEST(a_restart_begins_at_0_and_with_nobody)
+TEST(after_a_stop_it_starts_at_0_and_with_nobody)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){
         .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2")});
@@ -178,12 +178,18 @@ TEST(a_restart_begins_at_0_and_with_nobody)
     kv_publisher_cleared(scene->publisher);
     kv_publisher_flush(scene->publisher, SECONDS);
     kv_publisher_removed(scene->publisher, 1);
-    kv_publisher_restart(scene->publisher);
+    uint16_t port = kv_publisher_port(scene->publisher);
+    kv_publisher_stop(scene->publisher);
     CHECK(client_is_dropped(&scene->client));
+    client_close(&scene->client);
+    client_open(&scene->client, scene->loop, port);
+    CHECK(client_is_dropped(&scene->client)); // nobody is there
     CHECK_EQ(status_of(scene).peer_count, 0);
     CHECK_EQ(status_of(scene).log_batches, 0);
     client_close(&scene->client);
 
+    CHECK(kv_publisher_start(scene->publisher) == STATUS_OK);
+    CHECK_EQ(kv_publisher_port(scene->publisher), port);
     CHECK(subscribe(scene));
     kv_publisher_flush(scene->publisher, SECONDS); // what was pending is gone
     kv_publisher_cleared(scene->publisher);
