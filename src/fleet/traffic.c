@@ -3,7 +3,6 @@
 #include "fleet/traffic.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 #define LOAD(field) atomic_load_explicit(field, memory_order_relaxed)
 #define STORE(field, value) atomic_store_explicit(field, value, memory_order_relaxed)
@@ -12,6 +11,7 @@
 enum {
     mean_window = 256,
     completions_min = 20,
+    reuses_min = 20,
 };
 
 static const float output_tokens_shipped = 200;
@@ -27,6 +27,8 @@ void traffic_init(struct traffic *traffic)
     atomic_init(&traffic->decode_ms, 0);
     atomic_init(&traffic->output_tokens, 0);
     atomic_init(&traffic->prefill_ms, 0);
+    atomic_init(&traffic->reuse_count, 0);
+    atomic_init(&traffic->scarcity, 0);
     atomic_init(&traffic->text_count, 0);
     atomic_init(&traffic->text_size, 0);
     atomic_init(&traffic->text_tokens, 0);
@@ -55,6 +57,12 @@ void traffic_routed(struct traffic *traffic, float prefill_ms)
     uint64_t arrivals = LOAD(&traffic->arrival_count);
     uint64_t turn = arrivals > 0 ? arrivals - 1 : 0;
     blend(&traffic->prefill_ms, prefill_ms, turn);
+}
+
+void traffic_reused(struct traffic *traffic, bool lasts)
+{
+    uint64_t turn = ADD(&traffic->reuse_count, 1);
+    blend(&traffic->scarcity, lasts ? 0 : 1, turn);
 }
 
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens)
@@ -110,4 +118,5 @@ void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic
     out->decode_ms = has_completions ? LOAD(&traffic->decode_ms) : 0;
     out->output_tokens = has_completions ? LOAD(&traffic->output_tokens) : output_tokens_shipped;
     out->prefill_ms = LOAD(&traffic->prefill_ms);
+    out->scarcity = LOAD(&traffic->reuse_count) >= reuses_min ? LOAD(&traffic->scarcity) : 1;
 }

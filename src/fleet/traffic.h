@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { traffic_arrival_window = 128 };
@@ -20,6 +21,8 @@ struct traffic {
     _Atomic float decode_ms; // from first token to last
     _Atomic float output_tokens;
     _Atomic float prefill_ms; // of the chosen backend, as predicted
+    atomic_uint_fast64_t reuse_count;
+    _Atomic float scarcity;
     atomic_uint_fast64_t text_count;
     _Atomic float text_size; // of prompts whose tokens the engine counted
     _Atomic float text_tokens;
@@ -31,12 +34,16 @@ struct traffic_view {
     float decode_ms;       // 0 before 20 completions
     float output_tokens;   // 200 before 20 completions
     float prefill_ms;
+    float scarcity; // 1 before 20 prompts were found in caches
     uint64_t completion_count;
 };
 
 void traffic_init(struct traffic *traffic);
 void traffic_arrive(struct traffic *traffic, uint64_t now_us);
 void traffic_routed(struct traffic *traffic, float prefill_ms);
+
+// A prompt was found in caches; `lasts`: it would be, also if every backend held all that any holds.
+void traffic_reused(struct traffic *traffic, bool lasts);
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens);
 
 // The engine's own count of a prompt of `text_size` bytes.

@@ -2,39 +2,49 @@
 //
 // warm -- the target where this request costs everybody the least time.
 //
-// Cache, queue and crowd are all counted in milliseconds, predicted from speeds that were measured, so
-// that there is no weight to tune.  For a prompt of which a target lacks u tokens:
+// Cache, queue, memory and crowd are all counted in milliseconds, predicted from speeds that were
+// measured, so that there is no weight to tune.  For a prompt of which a target lacks u tokens:
 //
 //     p    = time to compute u tokens behind the cached ones            (base/prefill_curve.h)
-//     W    = time to compute what is queued there + decode steps in between + half a step if busy
+//     W    = time to compute what is queued there + decode steps in between + half a step if busy,
+//            or M, the time until enough KV memory is free, if that is longer
+//     s    = time that the whole KV memory would be busy with this request alone
 //     l    = arrivals per ms and target
-//     T    = W + p                        our own wait for the first token
-//          + l * p * (W + p/2)            that of those who arrive while we are in front of them
-//          + l * (p - min p) * (w + p/2) * r/(1 - r) / k
-//                                         avoidable work, which all pay for when the fleet is busy
-//     L    = (1 + (n + N/4) / 2) / (1 - fill)
-//                                         who else is slowed down, and how near preemption is
-//     G    = 1 + (s - 1)/10 + g * (s^4 - 1)
-//                                         s is its share of what was sent lately, 1 on average; the
-//                                         last term is for s above 1, and g is 0 on an idle fleet
+//     T    = W + p                                    our own wait for the first token
+//          + l * p * (W + p/2)                        that of those who come while we are in front
+//          + l * (p - min p) * (w + p/2) * r/(1 - r)  work that another target would spare: all pay
+//                                                     for it when the fleet is busy
+//          + l * s * (M + s/2) + l * (s - min s) * (m + s/2) * f/(1 - f)
+//                                                     the same for memory
+//     L    = (1 + n + N/4) / (1 - fill)               who else is slowed down, how near preemption is
+//     G    = 1 + (share - 1)/10                       what it was sent lately, over the mean
 //     cost = T * L * G
 //
-// where r = l * mean p is the load of the fleet, k the number of targets that hold this prompt best, n
-// counts the requests there, others' included, N is the mean of n, and fill is the share of KV memory in
-// use.  A holder keeps winning until its queue and its crowd outgrow what the cache saves, target by
-// target; no threshold on the whole fleet switches affinity off.  L grows slowly at first because a
-// batch of two takes no longer than a batch of one, and has the mean in it because on a full fleet a few
-// requests more or less are chance: either would move prompts away from their holders for nothing.
+// where r = l * mean p is how busy the fleet is with prompts and f how full its memory is, in the mean;
+// w and m are the mean W and M; n counts the requests there, others' included, three quarters by head
+// and one quarter by the tokens they hold; N is the mean of n, and fill is the share of memory in use.  A
+// holder keeps winning until its queue and its crowd outgrow what the cache saves, target by target; no
+// threshold on the whole fleet switches affinity off.
+//
+// A miss is also an investment: from then on the target holds the prompt.  What pays for itself is not
+// counted as a cost, so p - min p is multiplied by
+//
+//     max(1 / (1 + reuse), min(1, 8 * scarcity))
+//
+// where reuse is how often a copy would be used before it is evicted if every target had one, and
+// scarcity the share of prompts whose copies would not last in such a fleet.  Where all that is asked
+// for fits everywhere, everybody soon holds everything, and what is left is to balance.  Where
+// caches are full of what is asked for, one copy more drives another one out, and misses cost in full.
 //
 // What is not known is left out, not guessed: without arrivals there is no l, without mean p no price,
-// and memory counts only when every target reports it.  The price is bounded, by r and by taking for w
+// and memory counts only when every target reports it.  The prices are bounded, by r and f, and by taking for w
 // the mean W or the queue that such a load has in the long run, whichever is less: a burst on cold
-// caches makes queues that pass, and a price on those would pin every prompt to its first holder.  What
-// many targets hold already is asked for so often that one copy more pays for itself: hence k.
+// caches makes queues that pass, and a price on those would pin every prompt to its first holder.
 //
-// Speeds that differ by less than a quarter, and costs by less than a fiftieth, are taken as equal: what
-// is learned is no better than that, and the luckiest target would draw all cold prompts.  A weight scales
-// queue and crowd, and decides between equals; an idle holder wins whatever it weighs.
+// Speeds that differ by less than a factor of two, and costs by less than a fiftieth, are taken as
+// equal: what is learned on a busy engine is no better than that, and the luckiest target would draw all
+// cold prompts.  A weight scales queue and crowd, and decides between equals; an idle holder wins whatever
+// it weighs.
 
 #include "base/base.h"
 #include "base/prefill_curve.h"
@@ -45,30 +55,33 @@
 // Of engines' defaults: tokens that one step computes at most.
 static const float chunk_tokens = 8192;
 // To read so many tokens of context while decoding takes as long as to compute a new one.
-static const float context_per_token = 1000;
+static const float context_per_token = 500;
 
 static const float load_max = 0.8F;
-static const float fill_max = 0.98F;
-static const float speed_noise = 1.25F;
+static const float fill_max = 0.9F;
+static const float speed_noise = 2;
 static const double tie = 1.02;
-// What it may cost more to stay where a session was last: less than one running request does.
-static const double home_worth = 1.25;
+// What it may cost more to stay where a session was last.
+static const double home_worth = 1.6;
 static const double recent_floor = 4;
-// Requests in flight at each target from which on the fleet counts as busy.
-static const float busy_requests = 3;
 static const double lean_most = 0.1;
-static const double same_prefill = 1.1;
+static const float scarce = 8;
+// Of what a request counts in the crowd, the part that goes by the tokens it holds.
+static const float crowd_by_tokens = 0.25F;
 
 // Estimates that are kept from one pass over the targets to the next; those of further targets are
 // made again.
 enum { kept_max = 128 };
 
 struct estimate {
-    float requests; // n
-    float missing;  // u
-    float prefill;  // p
-    float wait;     // W
-    float share;    // of the work, by weight; 1 on average
+    float crowd;       // n
+    float missing;     // u
+    float prefill;     // p
+    float wait;        // W
+    float memory_wait; // M
+    float occupancy;   // s
+    float fill;
+    float share; // of the work, by weight; 1 on average
 };
 
 // What is the same for all targets of one decision.
@@ -79,15 +92,23 @@ struct scene {
     float arrivals;        // per ms and target: l
     float load;            // r
     float token_ms;        // of a usual target
-    float step_ms;         // and its step
     float weight;          // mean
-    float requests;        // mean: N
+    float crowd;           // mean: N
+    float request_tokens;  // held by one request, in the mean
     float recent_requests; // mean of what was sent lately, by weight
     float recent_tokens;   // likewise
-    float guard;           // 0 on an idle fleet, 1 on a busy one: g
     float decode_ms;       // mean time of a decoding; 0: not known
+    float output_tokens;   // mean
+    float investment;      // the part of a miss that does not pay for itself
     bool has_match;        // somebody holds some of it
     bool has_memory;       // all targets say how full they are
+
+    // Of all targets, from the first pass.
+    float least_prefill;
+    float least_occupancy;
+    float mean_wait;        // w
+    float mean_memory_wait; // m
+    float mean_fill;        // f
 };
 
 // Also what is not a number is within bounds.
@@ -132,48 +153,71 @@ static float speed_of(float speed, float shipped, float usual)
     return is_usual ? usual : speed;
 }
 
-static float requests_at(const struct policy_target *target)
+// In the KV memory, or on their way there.
+static float tokens_at(const struct policy_target *target)
 {
-    return bounded((float)target->running_requests, 0, 1e6F) +
+    return bounded((float)target->context_tokens, 0, 1e9F) +
+           bounded((float)target->queued_tokens, 0, 1e9F);
+}
+
+static float running_at(const struct policy_target *target)
+{
+    return bounded((float)target->running_requests, 0, 1e6F);
+}
+
+// Who is there: some of it by head, some by what they hold, since long contexts slow a batch more.
+static float crowd_at(const struct scene *scene, const struct policy_target *target)
+{
+    float by_tokens = tokens_at(target) / scene->request_tokens;
+    return (1 - crowd_by_tokens) * running_at(target) + crowd_by_tokens * by_tokens +
            bounded(target->foreign_requests, 0, 1e6F);
 }
 
-static void survey(const struct policy_input *in, struct scene *scene)
+static void survey_targets(const struct policy_input *in, struct scene *scene)
 {
     struct speed_mean token = {0};
-    struct speed_mean step = {0};
     double weight_sum = 0;
-    double request_sum = 0;
     double recent_requests = 0;
     double recent_tokens = 0;
+    float running = 0;
+    float foreign = 0;
+    float tokens = 0;
 
-    *scene = (struct scene){.in = in, .has_memory = true};
     for (uint32_t i = 0; i < in->target_count; i++) {
         const struct policy_target *target = &in->targets[i];
         ASSERT(target->weight > 0);
         speed_add(&token, target->prefill_ms, PREFILL_SHIPPED_TOKEN_MS);
-        speed_add(&step, target->step_ms, PREFILL_SHIPPED_STEP_MS);
         weight_sum += target->weight;
-        request_sum += (double)requests_at(target);
+        running += running_at(target);
+        foreign += bounded(target->foreign_requests, 0, 1e6F);
+        tokens += tokens_at(target);
         recent_requests += (double)bounded(target->recent_requests, 0, 1e9F);
         recent_tokens += (double)bounded(target->recent_tokens, 0, 1e12F);
         scene->has_match |= target->matched_tokens > 0;
         scene->has_memory &= target->cache_tokens > 0 && target->kv_usage >= 0;
     }
     scene->token_ms = speed_usual(&token, PREFILL_SHIPPED_TOKEN_MS);
-    scene->step_ms = speed_usual(&step, PREFILL_SHIPPED_STEP_MS);
     scene->weight = (float)(weight_sum / in->target_count);
-    scene->requests = (float)(request_sum / in->target_count);
     scene->recent_requests = (float)(recent_requests / weight_sum) * scene->weight;
     scene->recent_tokens = (float)(recent_tokens / weight_sum) * scene->weight;
-    float busy = bounded(scene->requests / busy_requests, 0, 1);
-    float cube = busy * busy * busy;
-    scene->guard = cube * cube; // steep: a fleet with little to do is left alone
+    scene->request_tokens = running > 0 ? bounded(tokens / running, 1, 1e9F) : 1;
+    // By the way it is made, the mean of the tokens is that of the heads.
+    float by_tokens = tokens / scene->request_tokens;
+    float crowd = (1 - crowd_by_tokens) * running + crowd_by_tokens * by_tokens + foreign;
+    scene->crowd = crowd / (float)in->target_count;
+}
+
+static void survey(const struct policy_input *in, struct scene *scene)
+{
+    *scene = (struct scene){
+        .in = in, .has_memory = true, .least_prefill = INFINITY, .least_occupancy = INFINITY};
+    survey_targets(in, scene);
 
     // Nothing at all to compute would cost nothing anywhere: one token stands for it.
     scene->prompt = bounded((float)in->prompt_tokens, 1, 1e7F);
     scene->block = bounded((float)in->block_tokens, 1, scene->prompt);
     scene->decode_ms = bounded(in->traffic->decode_ms, 0, 1e8F);
+    scene->output_tokens = bounded(in->traffic->output_tokens, 0, 1e7F);
 
     uint32_t pool = in->pool_size > in->target_count ? in->pool_size : in->target_count;
     float usual_prefill = bounded(in->traffic->prefill_ms, 0, 1e9F);
@@ -183,6 +227,10 @@ static void survey(const struct policy_input *in, struct scene *scene)
     if (scene->arrivals * usual_prefill > 1) {
         scene->arrivals = 1 / usual_prefill;
     }
+
+    float scarcity = bounded(in->traffic->scarcity * scarce, 0, 1);
+    float once = 1 / (1 + bounded(in->reuse, 0, 1e9F));
+    scene->investment = once > scarcity ? once : scarcity;
 }
 
 static float cached_tokens(const struct scene *scene, const struct policy_target *target)
@@ -196,75 +244,77 @@ static float cached_tokens(const struct scene *scene, const struct policy_target
     return cached < scene->prompt - scene->block ? cached : scene->prompt - scene->block;
 }
 
+// What it takes of the KV memory, and how long until enough of that is free.
+static void estimate_memory(const struct scene *scene, const struct policy_target *target,
+                            struct estimate *out)
+{
+    if (!scene->has_memory) {
+        return;
+    }
+    float capacity = (float)target->cache_tokens;
+    float queued = bounded((float)target->queued_tokens, 0, 1e9F);
+    float used = bounded(target->kv_usage, 0, 1) * capacity;
+    float lacking = bounded(out->missing + queued + used - capacity, 0, 1e9F);
+
+    out->memory_wait = bounded(lacking * scene->decode_ms / bounded(used, 1, capacity), 0, 1e12F);
+    float held = out->missing + scene->output_tokens;
+    out->occupancy = bounded(held * (scene->decode_ms + out->prefill) / capacity, 0, 1e12F);
+    out->fill = bounded((used + queued + out->missing) / capacity, 0, fill_max);
+}
+
 static struct estimate estimate(const struct scene *scene, const struct policy_target *target)
 {
     float token_ms = speed_of(target->prefill_ms, PREFILL_SHIPPED_TOKEN_MS, scene->token_ms);
-    float step_ms = speed_of(target->step_ms, PREFILL_SHIPPED_STEP_MS, scene->step_ms);
+    float floor_ms = token_ms * PREFILL_STEP_TOKENS;
     float cached = cached_tokens(scene, target);
-    float running = bounded((float)target->running_requests, 0, 1e6F);
-    float foreign = bounded(target->foreign_requests, 0, 1e6F);
     float queued = bounded((float)target->queued_tokens, 0, 1e9F);
     float context = bounded((float)target->context_tokens, 0, 1e9F);
+    float running = running_at(target);
+    float foreign = bounded(target->foreign_requests, 0, 1e6F);
 
-    struct estimate out = {.requests = requests_at(target), .missing = scene->prompt - cached};
-    out.prefill = prefill_curve_ms(token_ms, step_ms, cached, out.missing);
+    struct estimate out = {.crowd = crowd_at(scene, target), .missing = scene->prompt - cached};
+    out.prefill = prefill_curve_ms(token_ms, floor_ms, cached, out.missing);
     out.share = (float)target->weight / scene->weight;
+    estimate_memory(scene, target, &out);
 
     // Prompts attend to themselves, not to each other.
     float in_line = bounded(running - (float)target->decoding, 1, 1e6F);
     out.wait = token_ms * in_line * prefill_curve_work(0, queued / in_line);
     // Each chunk shares its step with those who decode.
+    float decode_ms = context * token_ms * (1 / context_per_token);
     float chunks = 1 + (float)(uint32_t)((queued + out.missing) * (1 / chunk_tokens));
-    out.wait += chunks * context * token_ms * (1 / context_per_token);
-    out.wait += out.requests > 0 ? step_ms / 2 : 0;
+    out.wait += chunks * decode_ms;
+    out.wait += running + foreign > 0 ? (floor_ms + decode_ms) / 2 : 0;
     // Those in the engine's queue that are not ours are like ours.
     float strangers = bounded(target->waiting - in_line, 0, foreign);
     out.wait += strangers * bounded(scene->in->traffic->prefill_ms, 0, 1e9F);
-    if (scene->has_memory) {
-        float capacity = (float)target->cache_tokens;
-        float used = bounded(target->kv_usage, 0, 1) * capacity;
-        float lacking = bounded(out.missing + queued + used - capacity, 0, 1e9F);
-        float memory_wait = used > 0 ? lacking * scene->decode_ms / used : 0;
-        out.wait = memory_wait > out.wait ? memory_wait : out.wait;
-    }
+    out.wait = out.memory_wait > out.wait ? out.memory_wait : out.wait;
     out.wait = bounded(out.wait / out.share, 0, 1e15F);
     return out;
 }
 
-// What it costs the fleet when a target computes what another one has.
-struct price {
-    float least_prefill;
-    float wait; // of those who suffer
-    float rate; // l * r / (1 - r) / k
-};
-
-static struct price price_work(const struct scene *scene, struct estimate kept[kept_max])
+// The first pass: what prices are made of.
+static void compare(struct scene *scene, struct estimate kept[kept_max])
 {
-    struct price price = {0};
-    if (!(scene->load > 0)) {
-        return price;
-    }
-    float excess = scene->load / (1 - scene->load);
-    float wait_sum = 0;
-    float least = INFINITY;
+    float count = (float)scene->in->target_count;
+
     for (uint32_t i = 0; i < scene->in->target_count; i++) {
         struct estimate now = estimate(scene, &scene->in->targets[i]);
         if (i < kept_max) {
             kept[i] = now;
         }
-        wait_sum += now.wait;
-        least = now.prefill < least ? now.prefill : least;
-        scene->in->costs[i] = (double)now.prefill; // for the count below
+        scene->least_prefill =
+            now.prefill < scene->least_prefill ? now.prefill : scene->least_prefill;
+        scene->least_occupancy =
+            now.occupancy < scene->least_occupancy ? now.occupancy : scene->least_occupancy;
+        scene->mean_wait += now.wait / count;
+        scene->mean_memory_wait += now.memory_wait / count;
+        scene->mean_fill += now.fill / count;
     }
-    float holders = 0;
-    for (uint32_t i = 0; i < scene->in->target_count; i++) {
-        holders += scene->in->costs[i] <= (double)least * same_prefill ? 1 : 0;
-    }
+    float excess = scene->load / (1 - scene->load);
     float lasting = bounded(scene->in->traffic->prefill_ms, 0, 1e9F) * excess;
-    price.least_prefill = least;
-    price.wait = bounded(wait_sum / (float)scene->in->target_count, 0, lasting);
-    price.rate = scene->arrivals * excess / holders;
-    return price;
+    scene->mean_wait = bounded(scene->mean_wait, 0, lasting);
+    scene->mean_fill = bounded(scene->mean_fill, 0, load_max);
 }
 
 // What was sent there lately, over the mean: requests or tokens to compute, whichever is more.  Requests
@@ -280,33 +330,33 @@ static double share_of(const struct scene *scene, const struct policy_target *ta
     return (most + recent_floor) / (usual + recent_floor);
 }
 
-// Who got more than its share lately is leaned away from: by little, which decides between targets that
-// are the same to a cold prompt, since whoever gets it gets its followers; and by much once the
-// fleet is busy and the share is large, so that a prompt which most requests begin with does not
-// stay on the few targets that had it first.
-static double lean(const struct scene *scene, double share)
+static double time_ms(const struct scene *scene, const struct estimate *now)
 {
-    double most = share < 2 ? share - 1 : 1;
-    double little = 1 + lean_most * most;
-    return share > 1 ? little + (double)scene->guard * (share * share * share * share - 1) : little;
+    double least = (double)scene->least_prefill;
+    double extra = ((double)now->prefill - least) * (double)scene->investment;
+    double prefill = least + extra;
+    double wait = (double)now->wait;
+    double busy = (double)scene->load / (1 - (double)scene->load);
+    double full = (double)scene->mean_fill / (1 - (double)scene->mean_fill);
+    double occupancy = (double)now->occupancy;
+
+    double later = prefill * (wait + prefill / 2);
+    later += extra * ((double)scene->mean_wait + prefill / 2) * busy;
+    later += occupancy * ((double)now->memory_wait + occupancy / 2);
+    later += (occupancy - (double)scene->least_occupancy) *
+             ((double)scene->mean_memory_wait + occupancy / 2) * full;
+    return wait + prefill + (double)scene->arrivals * later;
 }
 
-static double cost_ms(const struct scene *scene, const struct price *price,
-                      const struct policy_target *target, const struct estimate *now)
+static double cost_ms(const struct scene *scene, const struct policy_target *target,
+                      const struct estimate *now)
 {
-    double half = (double)now->prefill / 2;
-    double time = (double)now->wait + (double)now->prefill;
-    time += (double)scene->arrivals * (double)now->prefill * ((double)now->wait + half);
-    time += (double)price->rate * (double)(now->prefill - price->least_prefill) *
-            ((double)price->wait + half);
-
-    double requests = (double)now->requests / (double)now->share;
-    double crowd = 1 + (requests + (double)scene->requests / 4) / 2;
-    if (scene->has_memory) {
-        float demand = ((float)target->queued_tokens + now->missing) / (float)target->cache_tokens;
-        crowd /= 1 - (double)bounded(bounded(target->kv_usage, 0, 1) + demand, 0, fill_max);
-    }
-    return time * crowd * lean(scene, share_of(scene, target, now->share));
+    double crowd = 1 + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
+    // Who got more than its share lately is leaned away from, by little: it decides between targets that
+    // are the same to a cold prompt, since whoever gets it gets its followers.
+    double share = share_of(scene, target, now->share);
+    double lean = 1 + lean_most * (share < 2 ? share - 1 : 1);
+    return time_ms(scene, now) * crowd / (1 - (double)now->fill) * lean;
 }
 
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)
@@ -338,16 +388,14 @@ static uint32_t warm_pick(void *state, const struct policy_input *in, struct rng
     (void)state;
 
     struct scene scene;
-    survey(in, &scene);
     struct estimate kept[kept_max];
-    struct price price = price_work(&scene, kept);
-    // Work on an idle fleet has no price, and nothing was estimated for it.
-    uint32_t kept_count = scene.load > 0 ? kept_max : 0;
+    survey(in, &scene);
+    compare(&scene, kept);
 
     double least = INFINITY;
     for (uint32_t i = 0; i < in->target_count; i++) {
-        struct estimate now = i < kept_count ? kept[i] : estimate(&scene, &in->targets[i]);
-        in->costs[i] = cost_ms(&scene, &price, &in->targets[i], &now);
+        struct estimate now = i < kept_max ? kept[i] : estimate(&scene, &in->targets[i]);
+        in->costs[i] = cost_ms(&scene, &in->targets[i], &now);
         least = in->costs[i] < least ? in->costs[i] : least;
     }
     return choose(in, least, rng);

@@ -227,7 +227,11 @@ struct question {
     void *state;
     struct survey_task task;
     struct policy_traffic traffic;
+    float reuse; // policy.h
 };
+
+// Twice is enough: it is younger than half of what the cache holds.
+static const float reuse_that_lasts = 2;
 
 static uint32_t pick(struct route *route, const struct question *question)
 {
@@ -249,6 +253,7 @@ static uint32_t pick(struct route *route, const struct question *question)
         .history_tokens = at_most_u32(history),
         .turns = prompt == NULL ? 0 : prompt->turns,
         .output_max = prompt == NULL ? 0 : at_most_u32(prompt->output_max),
+        .reuse = question->reuse,
         .knobs = &route->knobs,
         .traffic = &question->traffic,
         .costs = route->survey.costs,
@@ -336,10 +341,23 @@ static bool begin(struct route *route, const struct fleet_view *view,
             .decode_ms = traffic.decode_ms,
             .output_tokens = traffic.output_tokens,
             .prefill_ms = traffic.prefill_ms,
+            .scarcity = traffic.scarcity,
         };
     }
     survey_match(&route->survey, &out->task);
     return true;
+}
+
+static void collect(struct route *route, struct question *question)
+{
+    const struct prompt *prompt = question->task.request->prompt;
+
+    survey_collect(&route->survey, &question->task, &route->rng);
+    // What one conversation alone asks for is of no use to a second holder.
+    bool is_shared = prompt == NULL || prompt->turns == 0;
+    question->reuse = question->task.reads_prompt && is_shared
+                          ? survey_reuse(&route->survey, question->group->count)
+                          : 0;
 }
 
 // Lets the policy choose until one can be counted in.
@@ -367,6 +385,10 @@ static void note_traffic(struct route *route, const struct question *question,
 {
     struct traffic *traffic = knowledge_traffic(route->knowledge, question->group->pool);
 
+    if (question->reuse > 0) {
+        traffic_reused(traffic, question->reuse >= reuse_that_lasts);
+    }
+
     if (question->task.tried->count == 0) {
         traffic_arrive(traffic, question->task.now_us);
     }
@@ -386,7 +408,7 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     // A second look: all that were ready may have been put on trial by other workers meanwhile, and
     // then the next tier counts.
     for (int look = 0; look < 2; look++) {
-        survey_collect(&route->survey, &question.task, &route->rng);
+        collect(route, &question);
         if (choose_among(route, &question, out)) {
             if (question.task.reads_prompt) {
                 note_traffic(route, &question, out);
@@ -409,7 +431,7 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
         return ROUTE_NO_SUCH_MODEL;
     }
     question.task.may_sample = false; // people want to see everybody
-    survey_collect(survey, &question.task, &route->rng);
+    collect(route, &question);
     if (survey->count == 0) {
         return ROUTE_NO_BACKEND;
     }

@@ -6,7 +6,13 @@
 #include "fleet/load.h"
 #include "route/survey_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+// Where an engine does not tell: what a large model on one GPU has.
+static const float unknown_cache_tokens = 100000;
+// Less than a block is no time.
+static const float age_min_tokens = 16;
 
 bool survey_init(struct survey *survey, uint32_t target_count_max)
 {
@@ -279,4 +285,33 @@ void survey_drop(struct survey *survey, uint32_t target)
     survey->count--;
     survey->targets[target] = survey->targets[survey->count];
     survey->backends[target] = survey->backends[survey->count];
+}
+
+float survey_reuse(const struct survey *survey, uint32_t pool_size)
+{
+    uint32_t best = 0;
+    uint32_t age = UINT32_MAX;
+    float holders = 0;
+    float cache_tokens = 0;
+
+    for (uint32_t i = 0; i < survey->count; i++) {
+        const struct policy_target *target = &survey->targets[i];
+        best = target->matched_tokens > best ? target->matched_tokens : best;
+        cache_tokens +=
+            target->cache_tokens > 0 ? (float)target->cache_tokens : unknown_cache_tokens;
+    }
+    if (best == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < survey->count; i++) {
+        const struct policy_target *target = &survey->targets[i];
+        if (target->matched_tokens >= best - best / 8) {
+            uint32_t used = survey->beliefs[target->backend].age;
+            age = used < age ? used : age;
+            holders++;
+        }
+    }
+    // Each of the holders gets its share of the uses; all targets would get less.
+    float between = fmaxf((float)age, age_min_tokens) * (float)pool_size / holders;
+    return cache_tokens / (float)survey->count / between;
 }

@@ -76,3 +76,7 @@ uint32_t survey_tokens(const struct route_request *request, uint32_t blocks);
 
 // Leaves one out: another worker was quicker to put it on trial.
 void survey_drop(struct survey *survey, uint32_t target);
+
+// How often each of `pool_size` targets would use what the best holders have of the prompt before it is
+// evicted, if all of them held it; 0 when nobody holds any.
+float survey_reuse(const struct survey *survey, uint32_t pool_size);
