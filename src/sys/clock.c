@@ -27,7 +27,8 @@ uint64_t clock_wall_ms(void)
 uint64_t clock_entropy(void)
 {
     uint64_t word = 0;
-    // Without the kernel's generator the clock must do: what hangs on it is fairness, not secrecy.
+    // Without the kernel's generator, early at boot, the clock must do: what mostly hangs on it is
+    // fairness.  A recording that begins so early could be guessed at.
     if (getrandom(&word, sizeof(word), GRND_NONBLOCK) != (ssize_t)sizeof(word)) {
         word = clock_monotonic_ns() ^ read_ns(CLOCK_REALTIME);
     }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sys/append_file.h"
+
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint64_t no_limit = UINT64_MAX;
+
+static char directory[] = "/tmp/append_file_test_XXXXXX";
+static char path[64];
+
+// A name in a directory of our own, where nothing is.
+static void make_place(void)
+{
+    if (path[0] == '\0') {
+        ASSERT(mkdtemp(directory) != NULL);
+        snprintf(path, sizeof(path), "%s/f", directory);
+    }
+    unlink(path);
+}
+
+__attribute__((destructor)) static void clear_place(void)
+{
+    if (path[0] != '\0') {
+        unlink(path);
+        rmdir(directory);
+    }
+}
+
+static const char *content_of(const char *name)
+{
+    static char text[4096];
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    ASSERT(fd != -1);
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    ASSERT(size >= 0);
+    text[size] = '\0';
+    close(fd);
+    return text;
+}
+
+TEST(portions_follow_each_other_and_what_was_there)
+{
+    struct append_file file;
+    make_place();
+    CHECK_EQ(append_file_open(path, &file), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("one\n"), no_limit), STATUS_OK);
+    append_file_close(&file);
+    append_file_close(&file);
+    CHECK_EQ(append_file_open(path, &file), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("two\n"), no_limit), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("three\n"), no_limit), STATUS_OK);
+    CHECK_STR(content_of(path), "one\ntwo\nthree\n");
+    append_file_close(&file);
+}
+
+TEST(only_the_owner_may_read_it)
+{
+    struct append_file file;
+    struct stat facts;
+    make_place();
+    mode_t mask = umask(0);
+    CHECK_EQ(append_file_open(path, &file), STATUS_OK);
+    umask(mask);
+    CHECK(fstat(file.fd, &facts) == 0);
+    CHECK_EQ(facts.st_mode & 0777, 0600);
+    append_file_close(&file);
+}
+
+TEST(a_limit_is_not_passed)
+{
+    struct append_file file;
+    make_place();
+    CHECK_EQ(append_file_open(path, &file), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("12345"), 8), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("6789"), 8), STATUS_TOO_LARGE);
+    CHECK_EQ(append_file_add(&file, slice_str("678"), 8), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("9"), 7), STATUS_TOO_LARGE);
+    CHECK_STR(content_of(path), "12345678");
+    append_file_close(&file);
+}
+
+// As if the disk ended there.
+static void end_disk_at(rlim_t size)
+{
+    ASSERT(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    struct rlimit limit;
+    ASSERT(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = size;
+    ASSERT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+TEST(a_portion_that_does_not_fit_leaves_nothing)
+{
+    struct append_file file;
+    make_place();
+    CHECK_EQ(append_file_open(path, &file), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("whole\n"), no_limit), STATUS_OK);
+    end_disk_at(10);
+    enum status status = append_file_add(&file, slice_str("seven and more\n"), no_limit);
+    int error = errno;
+    end_disk_at(RLIM_INFINITY);
+    CHECK_EQ(status, STATUS_IO);
+    CHECK_EQ(error, EFBIG);
+    CHECK_STR(content_of(path), "whole\n");
+    CHECK_EQ(append_file_add(&file, slice_str("next\n"), no_limit), STATUS_OK);
+    CHECK_STR(content_of(path), "whole\nnext\n");
+    append_file_close(&file);
+}
+
+TEST(nothing_is_written_behind_a_half_that_cannot_be_cut_off)
+{
+    struct append_file file;
+    char name[64];
+    int fd = memfd_create("append_file_test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(fd != -1);
+    CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    CHECK_EQ(append_file_open(name, &file), STATUS_OK);
+    end_disk_at(4);
+    enum status status = append_file_add(&file, slice_str("too long\n"), no_limit);
+    end_disk_at(RLIM_INFINITY);
+    CHECK_EQ(status, STATUS_IO);
+    CHECK_EQ(append_file_add(&file, slice_str("next\n"), no_limit), STATUS_IO);
+    CHECK_EQ(errno, EPERM);
+    CHECK_STR(content_of(name), "too ");
+    append_file_close(&file);
+    close(fd);
+}
+
+TEST(what_is_no_file_says_why_it_takes_nothing)
+{
+    struct append_file file;
+    CHECK_EQ(append_file_open("/dev/full", &file), STATUS_OK);
+    CHECK_EQ(append_file_add(&file, slice_str("x"), no_limit), STATUS_IO);
+    CHECK_EQ(errno, ENOSPC);
+    append_file_close(&file);
+    CHECK_EQ(append_file_open("/nowhere/at/all", &file), STATUS_IO);
+    CHECK_EQ(errno, ENOENT);
+    make_place();
+    CHECK(mkfifo(path, 0600) == 0);
+    CHECK_EQ(append_file_open(path, &file), STATUS_IO); // nobody reads it
+    CHECK_EQ(errno, ENXIO);
+}
