@@ -215,6 +215,9 @@ const struct step *route_run(struct exchange *x)
     struct route_choice choice;
 
     ASSERT(x->backend == NULL && x->head != NULL);
+    if (x->tried.count == 0) {
+        x->arrived_us = loop_now_us(worker->loop);
+    }
     read_request(x, &request);
     switch (route_choose(worker->route, worker->view, &request, &x->tried,
                          loop_now_us(worker->loop), &choice)) {
@@ -229,7 +232,7 @@ const struct step *route_run(struct exchange *x)
     x->backend = choice.backend;
     x->on_trial = choice.on_trial;
     x->decision = choice.decision;
-    x->trail = request.chain != NULL ? trail_begin(worker, &request, &choice) : NULL;
+    x->trail = request.chain != NULL ? trail_begin(worker, &request, &choice, x->arrived_us) : NULL;
     ask_for_usage(x, request.prompt);
     x->tried.ids[x->tried.count++] = choice.backend->id;
     x->use_fresh = false;

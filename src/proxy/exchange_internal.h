@@ -79,6 +79,7 @@ struct exchange {
     struct chunked request_chunks;
     char request_id[request_id_size];
     struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat
+    uint64_t arrived_us;          // when all of it was here
     bool is_complete;             // all of the request is here
     bool is_counted;              // in proxy->in_flight
     bool is_head_request;

@@ -21,6 +21,7 @@ struct proxy {
     struct fleet *fleet;
     struct reclaim *reclaim;
     struct knowledge *knowledge;
+    struct recorder *recorder;
     void *index_memory;
     size_t index_memory_size;
     struct worker **workers;
@@ -147,6 +148,7 @@ static enum status start_workers(struct proxy *proxy, const struct config *confi
                 .fleet = proxy->fleet,
                 .reclaim = proxy->reclaim,
                 .knowledge = proxy->knowledge,
+                .recorder = proxy->recorder,
                 .listener_fds = fds,
                 .listener_count = count,
             },
@@ -227,6 +229,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
     *proxy = (struct proxy){
         .fleet = options->fleet,
         .reclaim = options->reclaim,
+        .recorder = options->recorder,
         .worker_count = options->worker_count,
     };
     proxy->shared.connection_count_max = connections_allowed(options);

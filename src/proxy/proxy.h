@@ -19,13 +19,15 @@ struct config;
 struct fleet;
 struct knowledge;
 struct proxy;
+struct recorder;
 
 enum { proxy_error_size = 512 };
 
 struct proxy_options {
     const struct config *config; // kept until the next plan has taken its place
     struct fleet *fleet;
-    struct reclaim *reclaim; // its readers are the workers, by index
+    struct reclaim *reclaim;   // its readers are the workers, by index
+    struct recorder *recorder; // what requests were like goes there, too; NULL: nowhere.  Kept
     uint32_t worker_count;
     uint64_t descriptor_count_max; // what the system allows the process
 };

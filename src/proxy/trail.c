@@ -7,6 +7,7 @@
 #include "fleet/traffic.h"
 #include "http/head.h"
 #include "http/sse.h"
+#include "proxy/recorder.h"
 #include "route/knowledge.h"
 #include "sys/loop.h"
 
@@ -90,7 +91,7 @@ static bool is_chat(enum prompt_api api)
 }
 
 struct trail *trail_begin(struct worker *worker, const struct route_request *request,
-                          const struct route_choice *choice)
+                          const struct route_choice *choice, uint64_t arrived_us)
 {
     struct trail *trail = take(worker, request->key_count);
     if (trail == NULL) {
@@ -103,7 +104,10 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     trail->worker = worker;
     trail->class_index = class_index;
     trail->text_size = is_text ? request->prompt->text_size : 0;
+    trail->arrived_us = arrived_us;
+    trail->turn = request->prompt->turns;
     trail->api = request->prompt->api;
+    trail->form = request->prompt->form;
     trail->is_streamed = request->prompt->stream;
     prefix_chain_copy(request->chain, trail->keys, class_keys[class_index], &trail->chain);
     if (is_text && is_chat(trail->api)) {
@@ -284,18 +288,52 @@ void trail_take_tail(struct trail *trail, uint8_t *bytes)
     }
 }
 
+// What was not understood is no prompt of an engine that generates, as far as one can tell.
+static void record(const struct trail *trail, const struct traffic *traffic)
+{
+    struct recorder *recorder = trail->worker->recorder;
+    const struct outcome *outcome = &trail->outcome;
+    const struct answer_usage *usage = &trail->usage;
+
+    if (recorder == NULL || trail->form == PROMPT_NOTHING) {
+        return;
+    }
+    uint32_t stride = recorder_stride(recorder, trail->chain.block_size);
+    uint32_t span_size = stride * trail->chain.block_size;
+    struct recorder_entry entry = {
+        .arrived_us = trail->arrived_us,
+        .session_key = outcome->session_key,
+        .prompt_size = trail->text_size,
+        .told_tokens = usage->has_prompt_tokens ? usage->prompt_tokens : 0,
+        .output_tokens =
+            usage->completion_tokens > 0 ? usage->completion_tokens : outcome->load.output_tokens,
+        .turn = trail->turn,
+        .pool = outcome->decision.pool,
+        .span_size = span_size,
+        // Of many, since the tokens of one are rounded up.
+        .span_tokens = (traffic_tokens_of(traffic, (uint64_t)span_size * 1024) + 512) / 1024,
+        .is_text = trail->form == PROMPT_TEXT,
+    };
+    if (!entry.is_text) {
+        entry.prompt_size = (uint64_t)outcome->decision.prompt_tokens * sizeof(uint32_t);
+        entry.span_tokens = span_size / sizeof(uint32_t);
+    }
+    recorder_put(recorder, trail->worker->index, &entry, trail->keys, outcome->prompt_keys, stride);
+}
+
 void trail_complete(struct trail *trail)
 {
     struct outcome *outcome = &trail->outcome;
     const struct answer_usage *usage = &trail->usage;
+    struct traffic *traffic = knowledge_traffic(outcome->knowledge, outcome->decision.pool);
 
     if (!trail->is_answered) {
         return;
     }
     if (usage->has_prompt_tokens && trail->text_size > 0) {
-        traffic_learn_text(knowledge_traffic(outcome->knowledge, outcome->decision.pool),
-                           trail->text_size, usage->prompt_tokens);
+        traffic_learn_text(traffic, trail->text_size, usage->prompt_tokens);
     }
+    record(trail, traffic);
     outcome_complete(outcome,
                      &(struct outcome_usage){.has_cached_tokens = usage->has_cached_tokens,
                                              .cached_tokens = usage->cached_tokens,

@@ -5,10 +5,11 @@
 //     sent           the backend is believed to get the prompt's blocks; its load grows
 //     first output   the blocks are there; the time it took shows how fast the backend reads
 //     each output    extends the chain of keys: the next turn will begin with this answer
-//     end            usage says what was cached and how long the prompt was; all of it is learned
+//     end            usage says what was cached and how long the prompt was; all of it is learned, and
+//                    goes to the recorder if there is one
 //
-// A trail belongs to one attempt, and only in pools whose policy looks at prompts.  When none is free
-// the request goes its way without one, and nothing is learned from it.
+// A trail belongs to one attempt, and only in pools whose policy looks at prompts, unless all requests are
+// recorded.  When none is free the request goes its way without one, and nothing is learned from it.
 //
 // Answers are watched as they pass.  Of an event stream only whole events go on, since one that we
 // asked for may have to be left out; what is not whole waits here, in a buffer, for its rest.
@@ -46,8 +47,11 @@ struct trail {
     size_t document_size;
     struct answer_usage usage;
     uint64_t text_size; // of the prompt; 0: it came as ids
+    uint64_t arrived_us;
+    uint32_t turn; // answers that were in the prompt
     uint32_t class_index;
     enum prompt_api api;
+    enum prompt_form form;
     enum trail_watch watch;
     bool is_streamed;          // as the client asked
     bool hides_usage;          // we asked for it
@@ -60,9 +64,10 @@ struct trail {
 // Bytes of a trail with room for the keys of that class.
 size_t trail_slot_size(uint32_t class_index);
 
-// Begins it for the attempt that routing has just chosen; NULL when none is free.
+// Begins it for the attempt that routing has just chosen; NULL when none is free.  `arrived_us` is when
+// the whole request was there, whichever attempt this is.
 struct trail *trail_begin(struct worker *worker, const struct route_request *request,
-                          const struct route_choice *choice);
+                          const struct route_choice *choice, uint64_t arrived_us);
 
 // Ends it, learned or not; clears the caller's pointer, which may be NULL.
 void trail_end(struct trail **trail);

@@ -23,6 +23,7 @@ struct client;
 struct exchange;
 struct fleet_view;
 struct knowledge;
+struct recorder;
 struct route;
 struct thread;
 struct tls_context;
@@ -65,7 +66,7 @@ struct worker {
     struct fleet *fleet;
     struct reclaim *reclaim;
     struct knowledge *knowledge;
-    uint32_t index;
+    struct recorder *recorder; // NULL: nothing is recorded
     struct loop *loop;
     struct thread *thread;
 
@@ -80,15 +81,16 @@ struct worker {
     struct retry_budget retry_budget;
     struct tls_context *client_tls; // for a backend that was added later; made when first needed
 
-    // Sizes that were fixed at start.
+    // Our number, and sizes, which were fixed at start.
+    uint32_t index;
     uint32_t head_size_max;
     uint32_t read_size;   // the most that is read in one go
     uint32_t buffer_size; // read_size and room for the fields that we add
     uint32_t connection_count_max;
     uint32_t request_count_max;
-    uint64_t body_size_max;
     uint32_t backend_count_max;
     uint32_t idle_count_max;
+    uint64_t body_size_max;
 
     struct pool clients;
     struct pool exchanges;
@@ -128,6 +130,7 @@ struct worker_options {
     struct fleet *fleet;
     struct reclaim *reclaim;
     struct knowledge *knowledge;
+    struct recorder *recorder;
     const int *listener_fds; // taken over
     uint32_t listener_count;
 };

@@ -27,6 +27,7 @@ struct route {
     uint32_t pool_count;
     uint32_t block_size;
     uint32_t block_tokens;
+    bool names_all;
     uint32_t sender;
     struct knowledge *knowledge;
     struct policy_knobs knobs;
@@ -65,6 +66,7 @@ struct route *route_create(const struct route_options *options)
     route->pool_count = options->pool_count;
     route->block_size = options->block_size;
     route->block_tokens = options->block_tokens;
+    route->names_all = options->names_all;
     route->sender = options->sender;
     route->knowledge = options->knowledge;
     route->knobs = options->knobs;
@@ -186,7 +188,8 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
         .block_tokens = 1,
     };
     const struct fleet_group *group = group_of(view, out);
-    if (group == NULL || !route->policies[pool_of(route, group)]->reads_prompt) {
+    if (group == NULL ||
+        !(route->names_all || route->policies[pool_of(route, group)]->reads_prompt)) {
         return;
     }
     if (prompt->form == PROMPT_NOTHING) {

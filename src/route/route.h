@@ -38,7 +38,7 @@ struct route_request {
     struct slice model;   // empty when the body names none
     uint64_t session_key; // 0 when there is no session
     const struct prompt *prompt;
-    struct prefix_chain *chain; // NULL: the pool's policy does not look at prompts
+    struct prefix_chain *chain; // NULL: nobody looks at prompts in this pool
     const uint64_t *keys;
     uint32_t key_count;
     uint32_t prompt_tokens; // as counted, or estimated from the size of the text
@@ -89,6 +89,7 @@ struct route_options {
     struct policy_knobs knobs;
     uint32_t block_size;   // bytes of a block of text
     uint32_t block_tokens; // of a block of ids, where the engine does not tell
+    bool names_all;        // prompts get keys even where the policy does not look at them
     struct knowledge *knowledge;
     uint32_t sender; // our number for the mail
     uint64_t seed;

@@ -7,6 +7,7 @@
 // worker's.
 
 #include "base/slice.h"
+#include "proxy/recorder.h"
 #include "proxy/rig.h"
 #include "test.h"
 
@@ -224,11 +225,16 @@ TEST(ten_thousand_exchanges_allocate_nothing)
     int head_size = snprintf(long_request, sizeof(long_request), HEAD "content-length: %d\r\n\r\n",
                              long_body_size);
     memset(long_request + head_size, 'x', long_body_size);
+    struct recorder *recorder =
+        recorder_create(&(struct recorder_options){.worker_count = 1, .span_tokens = 512});
+    struct recorder_entry entry;
+    const uint64_t *keys = NULL;
     CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\nprefix: {block_size: 64}\n"
                                                           "retry: {backoff: 0, budget_min: 1000}\n"
                                                           "health: {eject_failures: 0}\n"
                                                           "timeouts: {backend_keepalive: 1h}",
-                                                .backend_count = 2}));
+                                                .backend_count = 2,
+                                                .recorder = recorder}));
     CHECK(serve_many(warm_up_count));
     uint64_t before = atomic_load(&worker_calls);
     CHECK(serve_many(exchange_count));
@@ -236,8 +242,10 @@ TEST(ten_thousand_exchanges_allocate_nothing)
     CHECK_EQ(atomic_load(&worker_calls) - before, 0);
     CHECK_EQ(rig_totals(&rig).request_count, warm_up_count + exchange_count);
     CHECK_EQ(rig_totals(&rig).problem_count, 0);
+    CHECK(recorder_peek(recorder, 0, &entry, &keys)); // it was recorded, too
     // A new plan is not served from pools: the count does count.
     CHECK(rig_replan(&rig, "policy: random"));
     CHECK(atomic_load(&worker_calls) > before);
     CHECK(rig_stop(&rig));
+    recorder_destroy(&recorder);
 }

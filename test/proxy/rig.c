@@ -160,6 +160,7 @@ static bool start_proxy(struct rig *rig, const struct rig_options *options, uint
         if (proxy_start(&(struct proxy_options){.config = rig->config,
                                                 .fleet = rig->fleet,
                                                 .reclaim = &rig->reclaim,
+                                                .recorder = options->recorder,
                                                 .worker_count = worker_count},
                         &rig->proxy, error) == STATUS_OK) {
             return true;

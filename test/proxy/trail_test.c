@@ -3,8 +3,10 @@
 #include "proxy/trail.h"
 
 #include "fleet/traffic.h"
+#include "proxy/recorder.h"
 #include "rig.h"
 #include "route/knowledge.h"
+#include "sys/clock.h"
 #include "test.h"
 
 #include <poll.h>
@@ -457,9 +459,9 @@ static const struct ending {
     {STREAM_HEAD "8\r\ndata: {}\r\n", END_DEADLINE, false},
     {STREAM_HEAD "8\r\ndata: {}\r\nxyz", END_BACKEND, false},
     {STREAM_HEAD "8\r\ndata: {}\r\n0\r\n\r\n", END_NOT, false},
-    {STREAM_HEAD "31\r\n" EVENT("!") "\r\n", END_CLIENT, false},
-    {STREAM_HEAD "31\r\n" EVENT("!") "\r\n", END_RESET, false},
-    {STREAM_HEAD "31\r\n" EVENT("!") "\r\n0\r\n\r\n", END_NOT, false},
+    {STREAM_HEAD "39\r\n" EVENT("!") "\r\n", END_CLIENT, false},
+    {STREAM_HEAD "39\r\n" EVENT("!") "\r\n", END_RESET, false},
+    {STREAM_HEAD "39\r\n" EVENT("!") "\r\n0\r\n\r\n", END_NOT, false},
     {STREAM_HEAD, END_CLIENT, false},
     {"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" EVENT("!"), END_BACKEND, false},
     {"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9\r\n\r\ndata: 1\n\n",
@@ -595,5 +597,179 @@ TEST(the_time_of_an_answer_in_one_piece_is_not_taken_for_none)
     CHECK_EQ(view.completion_count, 20);
     CHECK(view.output_tokens == 50);
     CHECK(view.decode_ms >= 3); // the loop's clock is as old as its turn
+    CHECK(rig_stop(&rig));
+}
+
+// Recording.  The policy is one that does not look at prompts.
+
+static struct recorder *recorder;
+
+static bool start_recording(const char *config, uint32_t backend_count)
+{
+    recorder_destroy(&recorder);
+    recorder = recorder_create(&(struct recorder_options){.worker_count = 1, .span_tokens = 512});
+    return rig_start(&rig, &(struct rig_options){.config = config,
+                                                 .backend_count = backend_count,
+                                                 .recorder = recorder});
+}
+
+// The test is the keeper: what was recorded so far, of which the last is left.
+static uint32_t take_entries(struct recorder_entry *last, uint64_t keys[4])
+{
+    const uint64_t *all = NULL;
+    uint32_t count = 0;
+    for (; recorder_peek(recorder, 0, last, &all); count++) {
+        for (uint32_t i = 0; i < last->key_count && i < 4; i++) {
+            keys[i] = all[i];
+        }
+        recorder_drop(recorder, 0);
+    }
+    return count;
+}
+
+static bool is_answered(const char *fields, const char *body, const char *events)
+{
+    struct rig_pair pair;
+    bool ok = ask(fields, body, &pair) && peer_send(pair.backend, STREAM_HEAD) &&
+              peer_send(pair.backend, chunk(events)) && peer_send(pair.backend, "0\r\n\r\n") &&
+              peer_expect(pair.client, STREAM_HEAD) && peer_expect(pair.client, chunk(events)) &&
+              peer_expect(pair.client, "0\r\n\r\n");
+    close_both(&pair);
+    return ok && rig_becomes_idle(&rig);
+}
+
+TEST(an_answer_is_recorded_whatever_the_policy)
+{
+    struct recorder_entry entry = {0};
+    uint64_t keys[4];
+    uint64_t before_us = clock_monotonic_ns() / 1000;
+    CHECK(start_recording("policy: round_robin\n", 1));
+    CHECK(is_answered("x-session-id: s\r\n", SECOND, EVENT("Fog") EVENT(".") USAGE DONE));
+    CHECK_EQ(take_entries(&entry, keys), 1);
+    CHECK(entry.arrived_us >= before_us && entry.arrived_us <= clock_monotonic_ns() / 1000);
+    CHECK(entry.session_key != 0);
+    CHECK(entry.prompt_size > strlen(SYSTEM ANSWER) && entry.prompt_size < strlen(SECOND));
+    CHECK_EQ(entry.told_tokens, 100);
+    CHECK_EQ(entry.output_tokens, 2);
+    CHECK_EQ(entry.turn, 1);
+    CHECK_EQ(entry.span_size, 2048);
+    CHECK_EQ(entry.key_count, 0); // less than a span
+    CHECK(entry.is_text);
+    // Without usage: what was seen of the answer, and nothing of the prompt.
+    CHECK(is_answered("", FIRST, EVENT("Fog") EVENT("and") EVENT("rain") DONE));
+    CHECK_EQ(take_entries(&entry, keys), 1);
+    CHECK_EQ(entry.told_tokens, 0);
+    CHECK_EQ(entry.output_tokens, 3);
+    CHECK_EQ(entry.session_key, 0);
+    CHECK_EQ(entry.turn, 0);
+    CHECK(rig_stop(&rig));
+}
+
+// A prompt of two spans and some, with a salt of its own.
+static const char *long_body(const char *salt, const char *question)
+{
+    static char body[8192];
+    static char words[4900];
+    for (size_t i = 0; i + 1 < sizeof(words); i++) {
+        words[i] = (char)('a' + i * i % 23);
+    }
+    snprintf(body, sizeof(body),
+             "{\"model\":\"m\",\"stream\":true,\"cache_salt\":\"%s\",\"messages\":[" TURN(
+                 "system", "%s") "," TURN("user", "%s") "]}",
+             salt, words, question);
+    return body;
+}
+
+TEST(what_prompts_have_in_common_has_the_same_keys_and_salts_have_none_in_common)
+{
+    struct recorder_entry entry = {0};
+    uint64_t first[4];
+    uint64_t second[4];
+    uint64_t other[4];
+    CHECK(start_recording("policy: round_robin\n", 1));
+    CHECK(is_answered("", long_body("a", "Fog?"), EVENT("!") DONE));
+    CHECK_EQ(take_entries(&entry, first), 1);
+    CHECK_EQ(entry.key_count, 2);
+    CHECK(is_answered("", long_body("a", "Rain?"), EVENT("!") DONE));
+    CHECK_EQ(take_entries(&entry, second), 1);
+    CHECK(is_answered("", long_body("b", "Fog?"), EVENT("!") DONE));
+    CHECK_EQ(take_entries(&entry, other), 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK(first[i] == second[i]);
+        CHECK(first[i] != other[i]);
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(token_ids_are_recorded_by_their_number)
+{
+    struct recorder_entry entry = {0};
+    uint64_t keys[4];
+    char request[512];
+    static const char body[] = "{\"model\":\"m\",\"prompt\":[1,2,3,4,5]}";
+    CHECK(start_recording("policy: round_robin\n", 1));
+    struct rig_pair pair;
+    snprintf(request, sizeof(request),
+             "POST /v1/completions HTTP/1.1\r\nhost: h\r\n" ID "content-length: %zu\r\n\r\n%s",
+             sizeof(body) - 1, body);
+    CHECK(rig_ask(&rig, request, &pair));
+    CHECK(peer_send(pair.backend, RIG_OK));
+    CHECK(peer_expect(pair.client, RIG_OK));
+    CHECK_EQ(take_entries(&entry, keys), 1);
+    CHECK(!entry.is_text);
+    CHECK_EQ(entry.prompt_size, 20);
+    CHECK_EQ(entry.span_size, 2048);
+    CHECK_EQ(entry.span_tokens, 512);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(only_what_came_to_a_good_end_is_recorded_and_once)
+{
+    struct recorder_entry entry = {0};
+    uint64_t keys[4];
+    CHECK(start_recording("policy: round_robin\nretry: {backoff: 0}\n"
+                          "health: {eject_failures: 0}\n"
+                          "timeouts: {first_byte: 200ms, between_chunks: 200ms}\n",
+                          2));
+    for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) {
+        // Whole answers of 2xx: those that end by themselves, and those whose end is the connection's.
+        const struct ending *ending = &outcomes[i];
+        bool is_whole = ending->end == END_NOT && strstr(ending->answer, "HTTP/1.1 20") != NULL;
+        bool until_close = ending->end == END_BACKEND &&
+                           strncmp(ending->answer, "HTTP/1.1 200", 12) == 0 &&
+                           strstr(ending->answer, "chunked") == NULL &&
+                           strstr(ending->answer, "content-length") == NULL;
+        CHECK(comes_to_its_end(ending, SECOND));
+        uint32_t count = take_entries(&entry, keys);
+        if (count != (is_whole || until_close || ending->is_retried)) {
+            test_fail(__FILE__, __LINE__, "%u entries of ending %zu", count, i);
+            return;
+        }
+    }
+    struct rig_pair pair;
+    CHECK(rig_ask(&rig, RIG_GET, &pair)); // no prompt
+    CHECK(peer_send(pair.backend, RIG_OK) && peer_expect(pair.client, RIG_OK));
+    CHECK_EQ(take_entries(&entry, keys), 0);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_retry_arrived_when_the_request_did)
+{
+    struct recorder_entry entry = {0};
+    uint64_t keys[4];
+    uint32_t index;
+    CHECK(start_recording("policy: round_robin\nretry: {backoff: 0}\n", 2));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, post("", WHOLE)));
+    struct peer *backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, post("", WHOLE)));
+    uint64_t routed_us = clock_monotonic_ns() / 1000;
+    poll(NULL, 0, 3); // what is measured
+    CHECK(peer_send(backend, "HTTP/1.1 503 no\r\ncontent-length: 0\r\nretry-after: 0\r\n\r\n"));
+    backend = rig_accept_any(&rig, &index);
+    CHECK(peer_expect(backend, post("", WHOLE)));
+    CHECK(peer_send(backend, RIG_OK) && peer_expect(client, RIG_OK));
+    CHECK_EQ(take_entries(&entry, keys), 1);
+    CHECK(entry.arrived_us <= routed_us);
     CHECK(rig_stop(&rig));
 }
