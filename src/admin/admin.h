@@ -25,6 +25,7 @@ struct config;
 struct fleet;
 struct loop;
 struct proxy;
+struct recorder_totals;
 struct roster;
 
 enum { admin_error_size = 512 };
@@ -34,8 +35,9 @@ struct admin_options {
     const char *listen;
     struct fleet *fleet;
     struct roster *roster;
-    struct config *const *config; // the one in force
-    struct proxy *const *proxy;   // NULL until it has started
+    struct config *const *config;           // the one in force
+    struct proxy *const *proxy;             // NULL until it has started
+    const struct recorder_totals *recorded; // NULL: nothing is recorded
     void (*changed)(void *owner); // publish the fleet now: the answer says that it is done
     void *owner;
 };

@@ -13,6 +13,7 @@
 #include "fleet/fleet.h"
 #include "http/problem.h"
 #include "proxy/proxy.h"
+#include "proxy/recorder.h"
 #include "route/knowledge.h"
 #include "sys/tcp.h"
 
@@ -169,7 +170,7 @@ static void write_status(const struct call *call, struct text *json)
                     "\"requests\":%lu,\"retries\":%lu,\"problems\":%lu,\"body_memory\":%lu,"
                     "\"buffers\":%lu,\"backends\":%u,\"usable_backends\":%u,"
                     "\"prefix\":{\"memory\":%lu,\"runs\":%lu,\"evictions\":%lu,"
-                    "\"expiries\":%lu,\"letters_lost\":%lu}}",
+                    "\"expiries\":%lu,\"letters_lost\":%lu}",
                     WARMPATH_VERSION, (unsigned long)(call->uptime_ms / 1000), totals.in_flight,
                     totals.connection_count, (unsigned long)totals.request_count,
                     (unsigned long)totals.retry_count, (unsigned long)totals.problem_count,
@@ -177,6 +178,12 @@ static void write_status(const struct call *call, struct text *json)
                     backends, usable, (unsigned long)known.index.memory,
                     (unsigned long)known.index.run_count, (unsigned long)known.index.evictions,
                     (unsigned long)known.index.expiries, (unsigned long)known.letters_lost);
+    const struct recorder_totals *recorded = call->options->recorded;
+    if (recorded != NULL) {
+        text_add_format(json, ",\"record\":{\"requests\":%lu,\"dropped\":%lu}",
+                        (unsigned long)recorded->recorded, (unsigned long)recorded->dropped);
+    }
+    text_add_str(json, "}");
 }
 
 static void write_ok(const struct call *call, struct text *json)

@@ -3,7 +3,7 @@
 // serve -- the router.  The main thread is the keeper: it owns the configuration and the fleet, asks
 // backends how they are, hears signals and answers operators; workers do the work.
 //
-//     SIGHUP           read the configuration again; on an error the old one stays
+//     SIGHUP           read the configuration again; on an error the old one stays.  Open the recording again
 //     SIGTERM, SIGINT  stop accepting, finish what runs, exit; a second one exits at once
 
 #include "admin/admin.h"
@@ -11,6 +11,7 @@
 #include "base/reclaim.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/recording.h"
 #include "config/command_line.h"
 #include "config/config.h"
 #include "feed/prober.h"
@@ -25,6 +26,7 @@
 #include "sys/tcp.h"
 #include "sys/thread.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,6 +46,7 @@ struct keeper {
     struct prober *prober;
     struct scraper *scraper;
     struct roster *roster;
+    struct recording *recording; // NULL: nothing is recorded
     struct proxy *proxy;
     struct admin *admin;
     struct signals *signals;
@@ -131,15 +134,18 @@ static void warn_of_restart(const struct config *old, const struct config *new)
     bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
                 lists_equal(&old->dns.servers, &new->dns.servers) &&
                 texts_equal(old->admin.listen, new->admin.listen) &&
+                texts_equal(old->record.file, new->record.file) &&
                 old->limits.header_size == new->limits.header_size &&
                 old->limits.body_size == new->limits.body_size &&
                 old->limits.body_memory == new->limits.body_memory &&
                 old->limits.connections == new->limits.connections &&
                 old->limits.backends == new->limits.backends &&
-                old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl;
+                old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl &&
+                old->record.block_tokens == new->record.block_tokens;
     if (!same) {
-        log_warn("listen, workers, admin.listen, dns.servers, prefix.memory, prefix.ttl and limits "
-                 "of sizes and counts take effect at the next start");
+        log_warn("listen, workers, admin.listen, dns.servers, prefix.memory, prefix.ttl, "
+                 "record.file, record.block_tokens and limits of sizes and counts take effect at "
+                 "the next start");
     }
 }
 
@@ -150,7 +156,9 @@ static void reload(struct keeper *keeper)
     char why[proxy_error_size];
 
     if (keeper->source.path == NULL) {
-        log_warn("SIGHUP: there is no configuration file to read again");
+        if (keeper->recording == NULL) {
+            log_warn("SIGHUP: there is no configuration file to read again");
+        }
         return;
     }
     if (config_load(&keeper->source, &config, &error) != STATUS_OK) {
@@ -190,6 +198,9 @@ static void tick(struct timer *timer)
         keeper->reload_pending = false;
         reload(keeper);
     }
+    if (keeper->recording != NULL) {
+        recording_drain(keeper->recording, loop_now_ms(keeper->loop));
+    }
     if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
         log_warn("requests that have not ended in time are cut");
         keeper->stopping = true;
@@ -209,6 +220,10 @@ static void heard(void *owner, enum signal_kind kind)
     if (kind == SIGNAL_RELOAD) {
         if (!keeper->draining) {
             reload(keeper);
+        }
+        if (keeper->recording != NULL) {
+            recording_drain(keeper->recording, loop_now_ms(keeper->loop)); // into the old file
+            recording_reopen(keeper->recording, keeper->config->record.size_max);
         }
         return;
     }
@@ -273,6 +288,41 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
     return keeper->roster != NULL;
 }
 
+static bool open_recording(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+    struct recording_options options = {.path = config->record.file,
+                                        .size_max = config->record.size_max,
+                                        .worker_count = worker_count,
+                                        .span_tokens = config->record.block_tokens};
+    if (options.path == NULL || recording_open(&options, &keeper->recording) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: cannot record to %s: %s\n", options.path, strerrordesc_np(errno));
+    return false;
+}
+
+static bool open_admin(struct keeper *keeper)
+{
+    struct admin_options options = {
+        .loop = keeper->loop,
+        .listen = keeper->config->admin.listen,
+        .fleet = keeper->fleet,
+        .roster = keeper->roster,
+        .config = &keeper->config,
+        .proxy = &keeper->proxy,
+        .recorded = keeper->recording != NULL ? recording_totals(keeper->recording) : NULL,
+        .changed = publish,
+        .owner = keeper,
+    };
+    char error[admin_error_size];
+    if (options.listen == NULL || admin_open(&options, &keeper->admin, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
 static int run(struct keeper *keeper)
 {
     uint32_t worker_count =
@@ -285,23 +335,16 @@ static int run(struct keeper *keeper)
         fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
         return CLI_FAILED;
     }
-    if (keeper->config->admin.listen != NULL &&
-        admin_open(&(struct admin_options){.loop = keeper->loop,
-                                           .listen = keeper->config->admin.listen,
-                                           .fleet = keeper->fleet,
-                                           .roster = keeper->roster,
-                                           .config = &keeper->config,
-                                           .proxy = &keeper->proxy,
-                                           .changed = publish,
-                                           .owner = keeper},
-                   &keeper->admin, error) != STATUS_OK) {
-        fprintf(stderr, "warmpath: %s\n", error);
+    if (!open_recording(keeper, worker_count) || !open_admin(keeper)) {
         return CLI_FAILED;
     }
     first_round(keeper);
     if (proxy_start(&(struct proxy_options){.config = keeper->config,
                                             .fleet = keeper->fleet,
                                             .reclaim = &keeper->reclaim,
+                                            .recorder = keeper->recording != NULL
+                                                            ? recording_recorder(keeper->recording)
+                                                            : NULL,
                                             .worker_count = worker_count,
                                             .descriptor_count_max = keeper->descriptor_count_max},
                     &keeper->proxy, error) != STATUS_OK) {
@@ -326,6 +369,7 @@ static void tear_down(struct keeper *keeper)
     }
     admin_close(&keeper->admin);
     proxy_stop(&keeper->proxy);
+    recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);
     roster_destroy(&keeper->roster);
     prober_destroy(&keeper->prober);
     scraper_destroy(&keeper->scraper);

@@ -159,6 +159,12 @@ struct config {
         const char *token;
     } admin;
 
+    struct {
+        const char *file; // NULL: nothing is recorded
+        uint32_t block_tokens;
+        uint64_t size_max;
+    } record;
+
     enum config_log_level log_level;
 
     void *memory; // what config_destroy frees

@@ -21,6 +21,16 @@
         .high = (greatest),                                                                        \
         .help = (words),                                                                           \
     },
+#define NAMED(path, flag_name, type, field, words)                                                 \
+    {                                                                                              \
+        .name = (path),                                                                            \
+        .kind = &config_kind_##type,                                                               \
+        .flag = (flag_name),                                                                       \
+        .has_flag = true,                                                                          \
+        .offset = offsetof(OWNER, field),                                                          \
+        .size = sizeof(((OWNER *)NULL)->field),                                                    \
+        .help = (words),                                                                           \
+    },
 #define CHOICE(path, field, text, list, words)                                                     \
     {                                                                                              \
         .name = (path),                                                                            \
@@ -91,11 +101,13 @@ static const struct config_option rows_of_pool[] = {
 
 #undef GROUP
 #undef OPTION
+#undef NAMED
 #undef CHOICE
 #undef LIST
 #undef ITEMS
 #define GROUP(key, heading, words) {.name = (key), .title = (heading), .text = (words)},
 #define OPTION(path, type, field, text, least, greatest, words)
+#define NAMED(path, flag_name, type, field, words)
 #define CHOICE(path, field, text, list, words)
 #define LIST(path, type, field, text, least, greatest, words)
 #define ITEMS(path, flag_name, rows, least, greatest, words)

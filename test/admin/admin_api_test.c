@@ -4,6 +4,7 @@
 
 #include "admin/keeper_scene.h"
 #include "base/text.h"
+#include "proxy/recorder.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>
@@ -137,6 +138,11 @@ TEST(status_is_the_router_at_a_glance)
     backend_set_probe(fleet_at(scene.fleet, 1), BACKEND_PROBE_DOWN, loop_now_ms(scene.loop));
     CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
     CHECK_EQ(number_at(answer.json, "usable_backends"), 1);
+    scene.options.recorded = &(struct recorder_totals){.recorded = 12, .dropped = 3};
+    CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
+    const cJSON *record = cJSON_GetObjectItem(answer.json, "record");
+    CHECK_EQ(number_at(record, "requests"), 12);
+    CHECK_EQ(number_at(record, "dropped"), 3);
     close_all(&scene);
 }
 

@@ -161,6 +161,9 @@ static const struct sample {
     {"admin.listen", ":2", ":2", 0, "  token: t\n"},
     {"admin.token", "t", "t", 0, ""},
     {"admin.token_file", "/secret/t", "t", 0, ""},
+    {"record.file", "/tmp/t", "/tmp/t", 0, ""},
+    {"record.block_tokens", "512", NULL, 512, ""},
+    {"record.size_max", "2g", NULL, 2147483648, ""},
     {"log.level", "debug", NULL, CONFIG_LOG_DEBUG, ""},
 };
 
