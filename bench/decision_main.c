@@ -11,12 +11,12 @@
 //     {"p50_us":..., ...}
 
 #include "base/base.h"
+#include "base/histogram.h"
 #include "base/reclaim.h"
 #include "base/rng.h"
 #include "chat.h"
 #include "flags.h"
 #include "fleet/fleet.h"
-#include "histogram.h"
 #include "policy/policy.h"
 #include "prefix/prefix_index.h"
 #include "route/knowledge.h"

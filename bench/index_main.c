@@ -14,8 +14,8 @@
 // it needs of the index is not in a cache unless the whole index is.
 
 #include "base/base.h"
+#include "base/histogram.h"
 #include "flags.h"
-#include "histogram.h"
 #include "prefix/prefix_index.h"
 #include "prefix/prefix_mail.h"
 #include "sys/pages.h"

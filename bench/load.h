@@ -18,7 +18,7 @@
 // connections are held.
 #pragma once
 
-#include "histogram.h"
+#include "base/histogram.h"
 #include "origin.h"
 #include "usage.h"
 

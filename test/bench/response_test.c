@@ -4,8 +4,8 @@
 
 #include "response.h"
 
+#include "base/histogram.h"
 #include "event.h"
-#include "histogram.h"
 #include "test.h"
 
 struct seen {
