@@ -167,6 +167,8 @@ static void read_message(struct notes *notes, struct slice *text, struct json_va
             note_string(&item.value, text);
         } else if (slice_is(item.key, "tool_calls") && item.value.kind == JSON_ARRAY) {
             note_value(&notes->json, &item.value, calls);
+        } else if (slice_is(item.key, "reasoning_content") || slice_is(item.key, "reasoning")) {
+            notes->event.has_token |= item.value.kind == JSON_STRING && item.value.raw.size > 0;
         }
     }
 }
@@ -189,6 +191,7 @@ static void read_choice(struct notes *notes, uint64_t position)
             read_message(notes, &text, &calls);
         }
     }
+    notes->event.has_token |= text.size > 0 || calls.raw.size > strlen("[]");
     if (index == 0 && !notes->has_first) {
         notes->has_first = true;
         notes->text = text;
@@ -282,6 +285,7 @@ static void choices_finish(struct notes *notes, struct prefix_chain *chain)
     const struct timings *timings = &notes->timings;
 
     notes->event.is_usage_only = notes->has_no_choices && notes->has_usage;
+    notes->event.text = notes->text;
     if (!usage->has_cached_tokens && timings->has_cache_n) {
         usage->has_cached_tokens = true;
         usage->cached_tokens = timings->cache_n;

@@ -26,6 +26,9 @@ struct answer_event {
     bool is_usage_only; // usage and no choice: the chunk that include_usage asks for
     bool is_error;      // the engine broke off in the middle
     bool is_last;       // [DONE], or the API's own last event
+    // Chat and completions only: the role alone is output, but no token; reasoning is one, but no text.
+    bool has_token;
+    struct slice text; // of the first choice, as it stands in the JSON
     struct answer_usage usage;
 };
 

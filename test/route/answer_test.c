@@ -113,6 +113,31 @@ TEST(the_first_chunk_is_output_even_while_its_text_is_empty)
     CHECK_EQ(said.chain.size, 0);
 }
 
+TEST(a_token_is_text_reasoning_or_a_call_but_not_a_role)
+{
+    static const char *const tokens[] = {
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\n\"}}]}",
+        "{\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"a\"}}]}",
+        "{\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0}]}}]}",
+        "{\"choices\":[{\"index\":0,\"text\":\" a\"}]}",
+    };
+    static const char *const others[] = {
+        "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}",
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":null,\"tool_calls\":[]}}]}",
+        "{\"choices\":[],\"usage\":{\"prompt_tokens\":1}}",
+        "{\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}]}",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(tokens); i++) {
+        CHECK(read_event(PROMPT_CHAT, tokens[i], NULL).has_token);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
+        CHECK(!read_event(PROMPT_CHAT, others[i], NULL).has_token);
+    }
+    // The text is as it stands in the JSON, so that it can be put into another one.
+    CHECK(slice_is(read_event(PROMPT_CHAT, tokens[0], NULL).text, "a\\n"));
+    CHECK(slice_is(read_event(PROMPT_COMPLETION, tokens[3], NULL).text, " a"));
+}
+
 TEST(a_chat_stream_says_what_the_whole_answer_says)
 {
     struct said streamed;
