@@ -72,6 +72,15 @@ static bool read_list(char *word, struct flag_list *out)
     return true;
 }
 
+static bool add_word(const char *word, struct flag_list *out)
+{
+    if (*word == '\0' || out->count == flag_list_max) {
+        return false;
+    }
+    out->items[out->count++] = word;
+    return true;
+}
+
 static const char *expectation(enum flag_kind kind)
 {
     switch (kind) {
@@ -85,6 +94,7 @@ static const char *expectation(enum flag_kind kind)
         return "names with commas between them";
     case FLAG_TEXT:
     case FLAG_SWITCH:
+    case FLAG_WORDS:
         break;
     }
     return "a value";
@@ -104,6 +114,8 @@ static bool set(const struct flag *flag, char *word)
         return read_duration(word, flag->value);
     case FLAG_LIST:
         return read_list(word, flag->value);
+    case FLAG_WORDS:
+        return add_word(word, flag->value);
     case FLAG_SWITCH:
         break;
     }

@@ -21,6 +21,7 @@ enum flag_kind {
     FLAG_DURATION, // double, seconds: 500ms, 10s, 2m, 1h; alone: seconds
     FLAG_SWITCH,   // bool
     FLAG_LIST,     // struct flag_list: may be given several times, and with commas
+    FLAG_WORDS,    // struct flag_list: may be given several times, each as it stands
 };
 
 enum { flag_list_max = 1024 };

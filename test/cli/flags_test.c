@@ -14,6 +14,7 @@ static struct {
     double pause_s;
     bool fast;
     struct flag_list list;
+    struct flag_list words;
 } got;
 
 static const struct flag table[] = {
@@ -23,6 +24,7 @@ static const struct flag table[] = {
     {"pause", FLAG_DURATION, &got.pause_s, "TIME", "How long."},
     {"fast", FLAG_SWITCH, &got.fast, NULL, "Hurry."},
     {"item", FLAG_LIST, &got.list, "A,B", "Several."},
+    {"header", FLAG_WORDS, &got.words, "TEXT", "Several, with commas in them."},
 };
 
 // The line is cut at blanks.
@@ -57,6 +59,17 @@ TEST(a_list_grows_by_commas_and_by_repetition)
     CHECK_EQ(got.list.count, 3);
     CHECK(strcmp(got.list.items[0], "a") == 0);
     CHECK(strcmp(got.list.items[2], "c") == 0);
+}
+
+TEST(words_are_taken_as_they_stand)
+{
+    char words[][16] = {"--header", "a: 1, 2", "--header=b: x=y"};
+    char *pointers[] = {words[0], words[1], words[2]};
+    memset(&got, 0, sizeof(got));
+    CHECK_EQ(flags_read("test", table, ARRAY_COUNT(table), 3, pointers), FLAGS_GOOD);
+    CHECK_EQ(got.words.count, 2);
+    CHECK_STR(got.words.items[0], "a: 1, 2");
+    CHECK_STR(got.words.items[1], "b: x=y");
 }
 
 TEST(what_is_wrong_is_refused)
