@@ -19,6 +19,11 @@ uint64_t clock_monotonic_ns(void)
     return read_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_cpu_ns(void)
+{
+    return read_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 uint64_t clock_wall_ms(void)
 {
     return read_ns(CLOCK_REALTIME) / 1000000;

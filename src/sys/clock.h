@@ -8,6 +8,9 @@
 // Never jumps.
 uint64_t clock_monotonic_ns(void);
 
+// What the process has used of its processors, all threads together.
+uint64_t clock_cpu_ns(void);
+
 // Since 1970, for humans to read; may jump.
 uint64_t clock_wall_ms(void);
 

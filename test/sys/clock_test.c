@@ -23,3 +23,13 @@ TEST(entropy_does_not_repeat)
 {
     CHECK(clock_entropy() != clock_entropy());
 }
+
+TEST(work_is_counted_and_only_that)
+{
+    uint64_t wall = clock_monotonic_ns();
+    uint64_t begin = clock_cpu_ns();
+    while (clock_cpu_ns() == begin) {
+    }
+    uint64_t worked = clock_cpu_ns() - begin;
+    CHECK(worked <= clock_monotonic_ns() - wall);
+}

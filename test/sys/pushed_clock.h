@@ -31,6 +31,11 @@ uint64_t clock_monotonic_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_cpu_ns(void)
+{
+    return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_pushed_ns;
+}
+
 uint64_t clock_wall_ms(void)
 {
     return clock_read_ns(CLOCK_REALTIME) / 1000000;
