@@ -186,6 +186,11 @@ void workload_done(struct workload *workload, struct work_item *item, uint64_t n
     }
 }
 
+uint64_t workload_limit(const struct workload *workload)
+{
+    return workload->limit;
+}
+
 bool workload_is_over(const struct workload *workload)
 {
     bool has_more = workload->due.count > 0 && workload->taken < workload->limit;

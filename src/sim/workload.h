@@ -70,6 +70,9 @@ bool workload_peek(struct workload *workload, uint64_t *at_us);
 void workload_take(struct workload *workload, struct work_item *out);
 void workload_done(struct workload *workload, struct work_item *item, uint64_t now_us);
 
+// How many requests there will be in all, at most.
+uint64_t workload_limit(const struct workload *workload);
+
 // All were taken and done.
 bool workload_is_over(const struct workload *workload);
 
