@@ -83,6 +83,13 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+// The others read a table of flags, which can print itself (flags.h).
+static bool has_common_help(const struct command *command)
+{
+    return command->run == cli_serve || command->run == cli_check || command->run == cli_help ||
+           command->run == cli_manual || command->run == cli_version;
+}
+
 int cli_run(int argc, char **argv)
 {
     if (argc < 2) {
@@ -95,7 +102,7 @@ int cli_run(int argc, char **argv)
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         if (strcmp(commands[i].name, name) == 0) {
-            bool wants_help = argc > 2 && is_help(argv[2]);
+            bool wants_help = argc > 2 && is_help(argv[2]) && has_common_help(&commands[i]);
             return wants_help ? cli_help(0, NULL) : commands[i].run(argc - 2, argv + 2);
         }
     }

@@ -17,3 +17,4 @@ int cli_audit(int word_count, char **words);
 int cli_calibrate(int word_count, char **words);
 int cli_sim(int word_count, char **words);
 int cli_engine(int word_count, char **words);
+int cli_load(int word_count, char **words);

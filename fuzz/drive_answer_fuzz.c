@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first byte picks the portions, the second how the connection ends.  Whatever the bytes: what the
+// answer says does not depend on the portions in which it came, and times never run backwards.
+
+#include "base/base.h"
+#include "base/histogram.h"
+#include "fuzz.h"
+#include "lab/drive_answer.h"
+
+#include <stdlib.h>
+
+static struct histogram gaps;
+
+static void read_in_portions(struct drive_answer *answer, const uint8_t *bytes, size_t size,
+                             size_t portion, bool is_orderly)
+{
+    bool is_over = false;
+    uint64_t now_us = 1;
+
+    drive_answer_begin(answer, &(struct drive_answer_options){
+                                   .api = PROMPT_CHAT, .keeps_text = true, .gaps = &gaps});
+    for (size_t at = 0; at < size && !is_over; at += portion) {
+        size_t part = size - at < portion ? size - at : portion;
+        uint8_t *copy = malloc(part);
+        ASSERT(copy != NULL);
+        memcpy(copy, bytes + at, part);
+        is_over = drive_answer_feed(answer, copy, part, now_us++);
+        free(copy);
+    }
+    if (!is_over) {
+        drive_answer_cut(answer, is_orderly, now_us);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static struct drive_answer whole;
+    static struct drive_answer parts;
+    if (size < 3) {
+        return 0;
+    }
+    bool is_orderly = bytes[1] % 2 == 0;
+    read_in_portions(&whole, bytes + 2, size - 2, size, is_orderly);
+    read_in_portions(&parts, bytes + 2, size - 2, 1 + bytes[0], is_orderly);
+
+    // Bytes behind the end of an answer may have come with it, or not yet.
+    ASSERT(whole.error == parts.error);
+    ASSERT(whole.status == parts.status);
+    ASSERT(whole.token_events == parts.token_events);
+    ASSERT(slice_equal(text_slice(&whole.text), text_slice(&parts.text)));
+    ASSERT(parts.first_us <= parts.last_us);
+    ASSERT(whole.error != DRIVE_FINE || whole.status == 200);
+    drive_answer_end(&whole);
+    drive_answer_end(&parts);
+    return 0;
+}
