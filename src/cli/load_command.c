@@ -72,6 +72,8 @@ struct load_command {
     struct tls_context *tls;
     struct drive_run *run;
     struct drive_progress progress;
+    struct drive_shape shape;
+    uint32_t connections_max;
     char authorization[drive_text_max * 2]; // empty: none
     char asked_model[drive_text_max];       // that the endpoint named
     char head[head_size_max];               // of all requests
@@ -408,10 +410,11 @@ static int report(struct load_command *load, struct drive_result *result)
     return is_written ? CLI_OK : CLI_FAILED;
 }
 
-static int measure(struct load_command *load)
+static bool make_run(struct load_command *load)
 {
     const struct load_flags *flags = &load->flags;
-    const struct drive_shape shape = {
+
+    load->shape = (struct drive_shape){
         .api = load->api,
         .model = flags->model,
         .one_message = flags->trace != NULL,
@@ -419,7 +422,7 @@ static int measure(struct load_command *load)
         .ignore_eos = !flags->no_ignore_eos,
         .names_sessions = flags->sessions,
     };
-    uint32_t connections_max = connections_of(flags);
+    load->connections_max = connections_of(flags);
     load->memory = drive_memory_create();
     load->progress = (struct drive_progress){
         .out = stderr,
@@ -434,9 +437,9 @@ static int measure(struct load_command *load)
                    .host = load->endpoint.host,
                    .tls = load->tls,
                    .head = load->head,
-                   .shape = &shape,
+                   .shape = &load->shape,
                    .memory = load->memory,
-                   .connections_max = connections_max,
+                   .connections_max = load->connections_max,
                    .timeout_ms = (uint32_t)(flags->timeout_s * 1000)},
         .workload = load->workload,
         .memory = load->memory,
@@ -448,30 +451,48 @@ static int measure(struct load_command *load)
         .watch = show,
         .watch_owner = &load->progress,
     });
-    if (load->run == NULL || load->memory == NULL) {
-        complain("no memory to start with", NULL);
-        return CLI_FAILED;
-    }
-    struct drive_result result = {
+    return (load->run != NULL && load->memory != NULL) || complain("no memory to start with", NULL);
+}
+
+// What was asked for.
+static struct drive_result begin_result(const struct load_command *load)
+{
+    const struct load_flags *flags = &load->flags;
+    return (struct drive_result){
         .label = flags->label,
         .url = flags->url,
         .model = flags->model,
         .workload = flags->workload != NULL ? flags->workload : flags->trace,
         .started_at_ms = clock_wall_ms(),
         .api = load->api,
-        .stream = !flags->no_stream,
+        .stream = load->shape.stream,
+        .ignore_eos = load->shape.ignore_eos,
+        .names_sessions = load->shape.names_sessions,
         .rate = flags->rate,
+        .share = flags->share,
         .users = flags->users,
+        .request_limit = workload_limit(load->workload),
         .duration_s = flags->duration_s,
+        .timeout_s = flags->timeout_s,
+        .warm_up_s = load->warm_up_s,
+        .warm_up_requests = load->warm_up_requests,
         .seed = flags->seed,
-        .connections_max = connections_max,
+        .connections_max = load->connections_max,
         .tally = drive_run_tally(load->run),
     };
+}
+
+static int measure(struct load_command *load)
+{
+    if (!make_run(load)) {
+        return CLI_FAILED;
+    }
+    struct drive_result result = begin_result(load);
     uint64_t cpu_ns = clock_cpu_ns();
     if (!load->was_interrupted) {
         drive_run(load->run);
     }
-    if (!flags->quiet) {
+    if (!load->flags.quiet) {
         drive_progress_end(&load->progress);
     }
     result.cpu_s = (double)(clock_cpu_ns() - cpu_ns) / 1e9;

@@ -31,7 +31,7 @@ enum drive_error {
 enum {
     drive_buffer_size = 32768, // a head, or an event that comes in pieces
     drive_backend_size = 64,
-    drive_body_size_max = 16 << 20,
+    drive_body_size_max = 4 << 20,
 };
 
 struct drive_answer {

@@ -220,12 +220,19 @@ static void write_asked(const struct drive_result *result, FILE *out)
     write_member(out, "model", result->model);
     write_member(out, "api", result->api == DRIVE_CHAT ? "chat" : "completions");
     write_member(out, "workload", result->workload);
-    fprintf(out, "  \"stream\": %s,\n", result->stream ? "true" : "false");
+    fprintf(out, "  \"stream\": %s,\n  \"ignore_eos\": %s,\n  \"sessions\": %s,\n",
+            result->stream ? "true" : "false", result->ignore_eos ? "true" : "false",
+            result->names_sessions ? "true" : "false");
     write_number(out, "rate", result->rate, result->rate > 0);
     write_number(out, "users", result->users, result->users > 0);
+    write_number(out, "share", result->share, result->share > 0);
     write_number(out, "duration_s", result->duration_s, result->duration_s > 0);
-    fprintf(out, "  \"seed\": %" PRIu64 ",\n  \"connections_max\": %u,\n", result->seed,
-            result->connections_max);
+    write_number(out, "timeout_s", result->timeout_s, true);
+    write_number(out, "warm_up_s", result->warm_up_s, true);
+    fprintf(out,
+            "  \"warm_up_requests\": %" PRIu64 ",\n  \"request_limit\": %" PRIu64
+            ",\n  \"seed\": %" PRIu64 ",\n  \"connections_max\": %u,\n",
+            result->warm_up_requests, result->request_limit, result->seed, result->connections_max);
 }
 
 static void write_counts(const struct drive_result *result, FILE *out)

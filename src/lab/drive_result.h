@@ -19,9 +19,16 @@ struct drive_result {
     uint64_t started_at_ms; // since 1970
     enum drive_api api;
     bool stream;
+    bool ignore_eos;
+    bool names_sessions;
     double rate;
+    double share;
     uint32_t users;
+    uint64_t request_limit;
     double duration_s;
+    double timeout_s;
+    double warm_up_s;
+    uint64_t warm_up_requests;
     uint64_t seed;
     uint32_t connections_max;
     // What came of it.

@@ -32,6 +32,7 @@ struct drive_run {
     struct list_node *flights;
     uint64_t begin_us;
     uint64_t end_us; // 0: it goes on
+    bool is_closed;  // nothing more is sent
     bool is_stopped;
 };
 
@@ -169,7 +170,7 @@ static bool send_due(struct drive_run *run)
     uint64_t since_us = drive_run_now_us(run) - run->begin_us;
     uint64_t due_us = 0;
 
-    if (run->is_stopped || since_us >= duration_us(run)) {
+    if (run->is_stopped || run->is_closed) {
         return false;
     }
     for (uint32_t sent = 0; workload_peek(run->options.workload, &due_us); sent++) {
@@ -181,6 +182,10 @@ static bool send_due(struct drive_run *run)
             return true;
         }
         bool has_room = drive_client_has_room(run->client);
+        if (!has_room && since_us >= duration_us(run)) {
+            run->is_closed = true; // what has been due until now has waited long enough
+            return false;
+        }
         if (sent == sends_per_turn || !has_room || !send_one(run)) {
             loop_arm(run->options.client.loop, &run->next, sent == sends_per_turn ? 0 : 1);
             return true;

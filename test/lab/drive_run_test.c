@@ -63,6 +63,19 @@ TEST(what_could_not_be_sent_in_time_is_counted)
     scene_close(&scene);
 }
 
+TEST(what_is_due_just_before_the_end_is_sent)
+{
+    struct scene scene;
+    scene_open(&scene,
+               &(struct workload_options){.kind = "sharing", .rate = 2000, .requests = 4000});
+    scene.options.duration_s = 0.1;
+    scene_run(&scene);
+    const struct drive_tally *tally = drive_run_peek(scene.run);
+    CHECK(tally->sent > 120);
+    CHECK_EQ(tally->error_count, 0);
+    scene_close(&scene);
+}
+
 TEST(warm_up_is_by_number_or_by_time)
 {
     struct scene scene;
