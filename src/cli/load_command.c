@@ -12,7 +12,7 @@
 #include "lab/drive_memory.h"
 #include "lab/drive_progress.h"
 #include "lab/drive_result.h"
-#include "sim/mooncake.h"
+#include "lab/trace_file.h"
 #include "sys/clock.h"
 #include "sys/loop.h"
 #include "sys/signals.h"
@@ -26,7 +26,6 @@
 
 enum {
     head_size_max = 16384,
-    trace_size_max = 1 << 30,
     // What is open beside the connections.
     descriptors_beside = 32,
 };
@@ -65,6 +64,7 @@ struct load_command {
     enum drive_api api;
     struct drive_endpoint endpoint;
     struct mooncake_trace trace;
+    char trace_name[trace_file_name_size];
     struct workload *workload;
     struct drive_memory *memory;
     struct loop *loop;
@@ -222,51 +222,15 @@ static bool write_head(struct load_command *load)
     return true;
 }
 
-static bool read_file(const char *path, char **text, size_t *size)
-{
-    FILE *file = fopen(path, "re");
-    char *grown = NULL;
-    size_t capacity = 0;
-
-    *text = NULL;
-    *size = 0;
-    if (file == NULL) {
-        return false;
-    }
-    do {
-        capacity = capacity > 0 ? capacity * 2 : 1 << 16;
-        grown = capacity <= trace_size_max ? realloc(*text, capacity) : NULL;
-        if (grown == NULL) {
-            break;
-        }
-        *text = grown;
-        *size += fread(*text + *size, 1, capacity - *size, file);
-    } while (*size == capacity);
-    bool is_whole = grown != NULL && !ferror(file);
-    (void)fclose(file);
-    return is_whole;
-}
-
 static bool read_trace(struct load_command *load)
 {
-    char error[mooncake_error_size];
-    char *text = NULL;
-    size_t size = 0;
+    char error[trace_file_error_size];
 
     if (load->flags.trace == NULL) {
         return true;
     }
-    bool is_read = read_file(load->flags.trace, &text, &size);
-    enum status status = STATUS_IO;
-    if (is_read) {
-        status = mooncake_read(slice_of(text, size), &load->trace, error);
-    }
-    free(text);
-    if (!is_read) {
-        return complain(load->flags.trace, "cannot be read");
-    }
-    return status == STATUS_OK ||
-           complain(load->flags.trace, status == STATUS_MALFORMED ? error : status_text(status));
+    trace_file_name(load->flags.trace, load->trace_name);
+    return trace_file_read(load->flags.trace, &load->trace, error) || complain(error, NULL);
 }
 
 static bool make_workload(struct load_command *load)
@@ -462,7 +426,7 @@ static struct drive_result begin_result(const struct load_command *load)
         .label = flags->label,
         .url = flags->url,
         .model = flags->model,
-        .workload = flags->workload != NULL ? flags->workload : flags->trace,
+        .workload = flags->workload != NULL ? flags->workload : load->trace_name,
         .started_at_ms = clock_wall_ms(),
         .api = load->api,
         .stream = load->shape.stream,

@@ -5,14 +5,17 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "lab/drive_memory.h"
+#include "sys/alarm.h"
 #include "sys/loop.h"
 
 #include <stdlib.h>
 
 enum {
     failure_pause_us = 1000000,
-    // Of one turn: what has come is read before more is sent.
+    // Of one turn, so that what has come is read before more is sent.
     sends_per_turn = 256,
+    // Whoever makes room makes a turn of the loop too; this is for the case that memory was short.
+    retry_us = 1000,
 };
 
 // A request and what the run knows of it.
@@ -27,7 +30,8 @@ struct drive_run {
     struct drive_client *client;
     struct drive_client_counts counts; // once the client is gone
     struct drive_tally tally;
-    struct timer next; // when something is due
+    struct alarm next; // when something is due
+    uint64_t next_us;  // what it was set to
     struct timer watch;
     struct list_node *flights;
     uint64_t begin_us;
@@ -39,10 +43,18 @@ struct drive_run {
 static void finished(void *owner, struct drive_request *request, const struct drive_answer *answer);
 static void look(struct timer *timer);
 
-// The turn of the loop that the timer makes is what is wanted.
-static void wake(struct timer *timer)
+// The turn of the loop that it makes is what is wanted.
+static void wake(struct alarm *alarm)
 {
-    (void)timer;
+    (void)alarm;
+}
+
+static void wake_at(struct drive_run *run, uint64_t at_us)
+{
+    if (run->next_us != at_us) {
+        run->next_us = at_us;
+        alarm_set(&run->next, at_us);
+    }
 }
 
 struct drive_run *drive_run_create(const struct drive_run_options *options)
@@ -57,7 +69,8 @@ struct drive_run *drive_run_create(const struct drive_run_options *options)
     run->next.fire = wake;
     run->watch.fire = look;
     run->client = drive_client_create(&run->options.client);
-    if (!drive_tally_init(&run->tally) || run->client == NULL) {
+    if (!drive_tally_init(&run->tally) || run->client == NULL ||
+        alarm_open(&run->next, options->client.loop) != STATUS_OK) {
         drive_run_destroy(&run);
     }
     return run;
@@ -71,6 +84,7 @@ void drive_run_destroy(struct drive_run **run_ptr)
     if (run == NULL) {
         return;
     }
+    alarm_close(&run->next, run->options.client.loop);
     drive_client_destroy(&run->client);
     drive_tally_fini(&run->tally);
     free(run);
@@ -178,7 +192,7 @@ static bool send_due(struct drive_run *run)
             return false;
         }
         if (due_us > since_us) {
-            loop_arm(run->options.client.loop, &run->next, (due_us - since_us + 999) / 1000);
+            wake_at(run, run->begin_us + due_us);
             return true;
         }
         bool has_room = drive_client_has_room(run->client);
@@ -186,8 +200,12 @@ static bool send_due(struct drive_run *run)
             run->is_closed = true; // what has been due until now has waited long enough
             return false;
         }
-        if (sent == sends_per_turn || !has_room || !send_one(run)) {
-            loop_arm(run->options.client.loop, &run->next, sent == sends_per_turn ? 0 : 1);
+        if (sent == sends_per_turn) {
+            wake_at(run, drive_run_now_us(run)); // what has come is read first
+            return true;
+        }
+        if (!has_room || !send_one(run)) {
+            wake_at(run, drive_run_now_us(run) + retry_us);
             return true;
         }
     }
@@ -249,14 +267,13 @@ void drive_run(struct drive_run *run)
     if (run->options.watch_ms > 0) {
         loop_arm(loop, &run->watch, run->options.watch_ms);
     }
-    loop_arm(loop, &run->next, 0);
+    wake_at(run, run->begin_us);
     loop_run(loop, turn, run);
     run->end_us = drive_run_now_us(run);
     count_unsent(run);
     run->counts = drive_client_counts(run->client);
     drive_client_destroy(&run->client);
     cut_flights(run);
-    loop_disarm(loop, &run->next);
     loop_disarm(loop, &run->watch);
 }
 

@@ -4,7 +4,7 @@
 //
 //     workload --due--> client --answer--> tally ... workload_done, and its user may go on
 //
-// What is due is sent at once, within a millisecond, and on time whatever the server does: a request
+// What is due is sent at once, and on time whatever the server does: a request
 // waits on this side only when all connections are in use.  Users of a closed loop wait for their own
 // answer, by definition; what is due then is the end of their thinking.
 //
