@@ -391,6 +391,7 @@ static bool make_run(struct load_command *load)
     load->progress = (struct drive_progress){
         .out = stderr,
         .is_terminal = terminal_is(stderr),
+        .is_whole = flags->no_stream,
         .request_count = workload_limit(load->workload),
         .duration_s = flags->duration_s,
     };

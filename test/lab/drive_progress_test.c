@@ -48,6 +48,9 @@ TEST(on_a_terminal_it_is_written_over_and_leaves_a_clean_line)
 
 TEST(what_is_not_known_is_left_out)
 {
-    struct drive_progress progress = {0};
-    CHECK(strncmp(shown(&progress), "20 done  0 in flight", 20) == 0);
+    struct drive_progress progress = {.is_whole = true};
+    const char *text = shown(&progress);
+    CHECK(strncmp(text, "20 done  0 in flight", 20) == 0);
+    CHECK(strstr(text, "first token") == NULL);
+    CHECK(strstr(text, "  answer ") != NULL);
 }

@@ -559,3 +559,16 @@ TEST(every_kind_has_a_name_and_a_summary)
     CHECK_EQ(count, 8);
     CHECK(workload_kind_summary(count) == NULL);
 }
+
+TEST(the_limit_is_what_was_asked_for_or_what_there_is)
+{
+    char error[workload_error_size];
+    struct workload_options options = {.kind = "b2b", .rate = 20, .requests = 70};
+    struct workload *workload = workload_create(&options, error);
+    CHECK_EQ(workload_limit(workload), 70);
+    workload_destroy(&workload);
+    options.requests = 0;
+    workload = workload_create(&options, error);
+    CHECK_EQ(workload_limit(workload), workload_requests_default);
+    workload_destroy(&workload);
+}
