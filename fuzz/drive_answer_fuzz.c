@@ -47,8 +47,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     // Bytes behind the end of an answer may have come with it, or not yet.
     ASSERT(whole.error == parts.error);
     ASSERT(whole.status == parts.status);
-    ASSERT(whole.token_events == parts.token_events);
-    ASSERT(slice_equal(text_slice(&whole.text), text_slice(&parts.text)));
+    if (whole.error != DRIVE_MALFORMED) {
+        // What stood before something malformed is heard only if it came before.
+        ASSERT(whole.token_events == parts.token_events);
+        ASSERT(slice_equal(text_slice(&whole.text), text_slice(&parts.text)));
+    }
     ASSERT(parts.first_us <= parts.last_us);
     ASSERT(whole.error != DRIVE_FINE || whole.status == 200);
     drive_answer_end(&whole);
