@@ -41,8 +41,8 @@ void sim_grid_complain_of_name(const char *what, const char *word,
 
 static const char *policy_name(uint32_t index)
 {
-    const struct policy *policy = policy_at(index);
-    return policy != NULL ? policy->name : NULL;
+    struct contender contender;
+    return contender_at(index, &contender) ? contender.name : NULL;
 }
 
 static bool has_name(const char *word, const char *(*name)(uint32_t index))
@@ -130,7 +130,7 @@ static bool read_policies(const struct flag_list *words, struct sim_grid *out)
     out->policy_count =
         read_names("policy", words->count > 0 ? words : &all, policy_name, names, sweep_policy_max);
     for (uint32_t i = 0; i < out->policy_count; i++) {
-        out->policies[i] = policy_find(names[i]);
+        contender_find(names[i], &out->policies[i]);
     }
     return out->policy_count > 0;
 }
@@ -283,7 +283,7 @@ void sim_grid_fill(const struct sim_grid *grid, struct sweep_options *options)
 uint32_t sim_grid_find_policy(const struct sim_grid *grid, const char *name)
 {
     for (uint32_t i = 0; i < grid->policy_count; i++) {
-        if (strcmp(grid->policies[i]->name, name) == 0) {
+        if (strcmp(grid->policies[i].name, name) == 0) {
             return i;
         }
     }

@@ -30,7 +30,7 @@ struct sim_grid {
     char trace_names[sim_grid_max][trace_file_name_size];
     struct sweep_workload workloads[sim_grid_max];
     struct profile profiles[sim_grid_max];
-    const struct policy *policies[sweep_policy_max];
+    struct contender policies[sweep_policy_max];
     uint32_t backends[sim_grid_max];
     double levels[sim_grid_max];
     uint32_t trace_count;

@@ -39,7 +39,7 @@ static void write_percentiles(FILE *out, const struct sweep *sweep, const struct
     }
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
         uint32_t policy = rows[i];
-        series[i] = (struct chart_series){.name = sweep->options.policies[policy]->name,
+        series[i] = (struct chart_series){.name = sweep->options.policies[policy].name,
                                           .x = percents,
                                           .y = point->cells[policy].figures.ttft_curve,
                                           .point_count = figure_curve_points,
@@ -61,7 +61,7 @@ static void write_bars(FILE *out, const struct sweep *sweep, const struct sweep_
     struct chart_bar balances[sweep_policy_max];
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
         const struct figures *figures = &point->cells[rows[i]].figures;
-        const char *name = sweep->options.policies[rows[i]]->name;
+        const char *name = sweep->options.policies[rows[i]].name;
         uint32_t color = color_of(rows[i], judge);
         hits[i] = (struct chart_bar){name, figures->hit_rate, color};
         balances[i] = (struct chart_bar){name, figures->balance, color};
@@ -88,7 +88,7 @@ static void write_table_row(FILE *out, const struct sweep *sweep, const struct s
                             uint32_t policy, bool is_judge)
 {
     fprintf(out, "<tr%s><td>", is_judge ? " class=\"judge\"" : "");
-    chart_write_text(out, sweep->options.policies[policy]->name);
+    chart_write_text(out, sweep->options.policies[policy].name);
     fputs("</td>", out);
     for (uint32_t c = 0; c < report_column_count; c++) {
         char cell[report_cell_size];
@@ -150,7 +150,7 @@ static void write_curve(FILE *out, const struct sweep *sweep, const struct sweep
         for (uint32_t l = 0; l < options->level_count; l++) {
             values[p][l] = report_value(column, &points[l].cells[p].figures);
         }
-        series[p] = (struct chart_series){.name = options->policies[p]->name,
+        series[p] = (struct chart_series){.name = options->policies[p].name,
                                           .x = options->levels,
                                           .y = values[p],
                                           .point_count = options->level_count,
@@ -199,7 +199,7 @@ static void write_score(FILE *out, const struct sweep *sweep, uint32_t judge)
     fprintf(out,
             "<p>Best of the other policies, chosen anew for each point, over <b>%s</b>; above 1 it "
             "is ahead. Geometric mean, and the worst point.</p>\n<table><tr><th></th>",
-            sweep->options.policies[judge]->name);
+            sweep->options.policies[judge].name);
     for (uint32_t m = 0; m < score_metric_count; m++) {
         fprintf(out, "<th>%s</th>", score_metrics[m]);
     }

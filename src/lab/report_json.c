@@ -118,7 +118,7 @@ static void write_point(FILE *out, const struct sweep *sweep, const struct sweep
     for (uint32_t p = 0; p < sweep->options.policy_count; p++) {
         const struct sweep_cell *cell = &point->cells[p];
         fputs(p == 0 ? "\n      {\"policy\": " : ",\n      {\"policy\": ", out);
-        write_string(out, sweep->options.policies[p]->name);
+        write_string(out, sweep->options.policies[p].name);
         fputs(", \"figures\": ", out);
         write_figures(out, &cell->figures, true);
         fputs(", \"runs\": [", out);
@@ -159,7 +159,7 @@ static void write_score(FILE *out, const struct sweep *sweep, uint32_t judge)
     struct score score;
     score_sum(sweep, &(struct score_question){.judge = judge, .peer = score_best_peer}, &score);
     fputs(",\n  \"score\": {\"judge\": ", out);
-    write_string(out, sweep->options.policies[judge]->name);
+    write_string(out, sweep->options.policies[judge].name);
     fprintf(out, ", \"points\": %u", score.point_count);
     write_field(out, "all", score.all);
     for (uint32_t m = 0; m < score_metric_count; m++) {

@@ -100,7 +100,7 @@ static void write_peers(FILE *out, const struct sweep *sweep, uint32_t judge)
     for (uint32_t p = 0; p < sweep->options.policy_count; p++) {
         if (p != judge) {
             write_score_line(out, sweep, &(struct score_question){.judge = judge, .peer = p},
-                             sweep->options.policies[p]->name);
+                             sweep->options.policies[p].name);
         }
     }
 }
@@ -150,13 +150,13 @@ static void write_weakest(FILE *out, const struct sweep *sweep, uint32_t judge)
         sweep_point_name(sweep, worst[i].point, name);
         uint32_t best = score_best_of(sweep, worst[i].point, judge, worst[i].metric);
         fprintf(out, "| %.3f | %s | %s | %s |\n", worst[i].ratio, score_metrics[worst[i].metric],
-                sweep->options.policies[best]->name, name);
+                sweep->options.policies[best].name, name);
     }
 }
 
 void report_score_write(FILE *out, const struct sweep *sweep, uint32_t judge)
 {
-    const char *name = sweep->options.policies[judge]->name;
+    const char *name = sweep->options.policies[judge].name;
     fprintf(out,
             "Score of `%s`: the best of the %u others, chosen anew for each point and metric, over "
             "`%s`.\nAbove 1 `%s` is ahead. Geometric mean (worst point).\n\n",
@@ -182,7 +182,7 @@ static void write_table(FILE *out, const struct sweep *sweep, const struct sweep
     uint32_t rows[sweep_policy_max];
     report_order(sweep, point, options->sort, rows);
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
-        fprintf(out, "| %s |", sweep->options.policies[rows[i]]->name);
+        fprintf(out, "| %s |", sweep->options.policies[rows[i]].name);
         for (uint32_t c = 0; c < report_column_count; c++) {
             char cell[report_cell_size];
             report_format(&report_columns[c], &point->cells[rows[i]].figures, cell);

@@ -9,7 +9,7 @@ static void write_row(FILE *out, const struct sweep *sweep, const struct sweep_p
                       uint32_t policy)
 {
     const struct figures *figures = &point->cells[policy].figures;
-    fprintf(out, "%-*s", name_width, sweep->options.policies[policy]->name);
+    fprintf(out, "%-*s", name_width, sweep->options.policies[policy].name);
     for (uint32_t c = 0; c < report_column_count; c++) {
         char cell[report_cell_size];
         report_format(&report_columns[c], figures, cell);

@@ -116,7 +116,7 @@ static struct lab_options lab_options(const struct sweep *sweep, const struct sw
     return (struct lab_options){
         .profile = point->profile,
         .backend_count = point->backend_count,
-        .policy = options->policies[0],
+        .policy = options->policies[0].policy,
         .workload = {.kind = point->workload->kind,
                      .trace = point->workload->trace,
                      .requests = options->requests,
@@ -167,7 +167,8 @@ static bool run_one(void *owner, uint32_t job)
     struct lab_options options = lab_options(sweep, point);
     char why[lab_error_size];
 
-    options.policy = sweep->options.policies[policy];
+    options.policy = sweep->options.policies[policy].policy;
+    options.knobs = &sweep->options.policies[policy].knobs;
     options.seed += seed;
     options.workload.seed = options.seed;
     options.workload.rate = point->rate;

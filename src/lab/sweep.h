@@ -13,6 +13,7 @@
 // Threads: one owner; sweep_run starts its own and waits for them.  Memory: taken by sweep_create.
 #pragma once
 
+#include "sim/contender.h"
 #include "sim/lab.h"
 
 struct sweep_workload {
@@ -43,7 +44,7 @@ enum { sweep_policy_max = 128, sweep_level_max = 64 };
 struct sweep_options {
     const struct sweep_workload *workloads;
     const struct profile *profiles;
-    const struct policy *const *policies;
+    const struct contender *policies;
     const uint32_t *backends;
     const double *levels; // growing
     uint32_t workload_count;

@@ -14,7 +14,9 @@ static const double first_overload = 2.5;
 // Requests until the batches are full, over the places in them, with time left to measure.
 static const double fill_factor = 3;
 
-enum { rounds = 3 };
+// Larger fleets are taken for several of this size: what a replica can do hardly depends on how many
+// others there are, and filling their batches takes long.
+enum { replicas_max = 16 };
 
 // Different in kind, so that one of them is near the best on any workload.
 static const char *const judges[] = {"warm", "smetric", "cache_aware", "gaie"};
@@ -100,18 +102,21 @@ bool lab_saturation(const struct lab_options *options, double *rate, char error[
 {
     struct lab_options run = *options;
     struct usual usual = look_at(options);
-    // Batches fill at the rate at which more comes than goes.
-    double fill = fill_factor * batch_of(options->profile, &usual) * options->backend_count *
-                  overload / (overload - 1);
+    double scale = fmax(1, (double)options->backend_count / replicas_max);
 
+    run.backend_count =
+        options->backend_count < replicas_max ? options->backend_count : replicas_max;
     run.warm_up = 0.5;
+    // Batches fill at the rate at which more comes than goes.
+    double fill = fill_factor * batch_of(options->profile, &usual) * run.backend_count * overload /
+                  (overload - 1);
     run.workload.requests = (uint32_t)fmax(options->workload.requests, fill);
-    *rate = guess(options, &usual);
-    for (int i = 0; i < rounds; i++) {
-        double offered = *rate * (i == 0 ? first_overload : overload);
-        if (!best_throughput(&run, offered, rate, error)) {
-            return false;
-        }
+    // One judge says about where, then all of them how much.
+    double first;
+    if (!throughput(&run, judges[0], guess(&run, &usual) * first_overload, &first, error) ||
+        !best_throughput(&run, first * overload, rate, error)) {
+        return false;
     }
+    *rate *= scale;
     return true;
 }

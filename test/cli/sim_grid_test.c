@@ -24,11 +24,12 @@ TEST(what_is_not_said_takes_its_default)
     say(&words.workloads, "rag");
     CHECK(sim_grid_read(&words, &grid));
     uint32_t all = 0;
-    while (policy_at(all) != NULL) {
+    struct contender contender;
+    while (contender_at(all, &contender)) {
         all++;
     }
     CHECK_EQ(grid.policy_count, all);
-    CHECK(grid.policies[0] == policy_at(0));
+    CHECK(grid.policies[0].policy == policy_at(0));
     CHECK_EQ(grid.backends_count, 1);
     CHECK_EQ(grid.backends[0], 8);
     CHECK_STR(grid.profiles[0].name, "llama-3.1-8b");

@@ -14,8 +14,10 @@
 
 enum { grid_policy_count = 3, grid_failing_backends = 13 };
 
-static const struct policy *const grid_policies[grid_policy_count] = {
-    &policy_warm, &policy_round_robin, &policy_random};
+static const struct contender grid_policies[grid_policy_count] = {
+    {.name = "warm", .policy = &policy_warm},
+    {.name = "round_robin", .policy = &policy_round_robin},
+    {.name = "random", .policy = &policy_random}};
 static const struct sweep_workload grid_workloads[] = {{.name = "rag", .kind = "rag"},
                                                        {.name = "hot<1>", .kind = "hot"}};
 static const struct profile grid_profiles[] = {{.name = "small"}, {.name = "large"}};
@@ -26,7 +28,7 @@ static inline double grid_ttft(const struct lab_options *options)
 {
     double policy = 0;
     for (uint32_t i = 0; i < grid_policy_count; i++) {
-        policy = options->policy == grid_policies[i] ? i + 1 : policy;
+        policy = options->policy == grid_policies[i].policy ? i + 1 : policy;
     }
     double workload = strcmp(options->workload.kind, "rag") == 0 ? 1 : 2;
     return 100 * policy * workload * (options->workload.rate + options->workload.users);

@@ -28,7 +28,8 @@ TEST(a_point_is_a_heading_and_a_row_for_each_policy)
 TEST(rows_are_sorted_when_asked_for)
 {
     struct sweep_options options = grid_options();
-    const struct policy *turned[] = {&policy_random, &policy_warm};
+    const struct contender turned[] = {{.name = "random", .policy = &policy_random},
+                                       {.name = "warm", .policy = &policy_warm}};
     options.policies = turned;
     options.policy_count = 2;
     options.workload_count = 1;
