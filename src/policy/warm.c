@@ -36,6 +36,9 @@
 // for fits everywhere, everybody soon holds everything, and what is left is to balance.  Where
 // caches are full of what is asked for, one copy more drives another one out, and misses cost in full.
 //
+// And where caches are short, a prompt that costs about the same everywhere goes where it would go the
+// next time too.
+//
 // What is not known is left out, not guessed: without arrivals there is no l, without mean p no price,
 // and memory counts only when every target reports it.  The prices are bounded, by r and f, and by taking for w
 // the mean W or the queue that such a load has in the long run, whichever is less: a burst on cold
@@ -47,6 +50,7 @@
 // it weighs.
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/prefill_curve.h"
 #include "base/rng.h"
 #include "policy/policy.h"
@@ -63,6 +67,8 @@ static const float speed_noise = 2;
 static const double tie = 1.02;
 // What it may cost more to stay where a session was last.
 static const double home_worth = 1.6;
+// And to go where a prompt that nobody holds would go the next time too, when caches are short.
+static const double habit_worth = 1.3;
 static const double recent_floor = 4;
 static const double lean_most = 0.1;
 static const float scarce = 8;
@@ -99,6 +105,7 @@ struct scene {
     float recent_tokens;   // likewise
     float decode_ms;       // mean time of a decoding; 0: not known
     float output_tokens;   // mean
+    float scarcity;        // 0: copies last; 1: each drives another one out
     float investment;      // the part of a miss that does not pay for itself
     bool has_match;        // somebody holds some of it
     bool has_memory;       // all targets say how full they are
@@ -228,9 +235,9 @@ static void survey(const struct policy_input *in, struct scene *scene)
         scene->arrivals = 1 / usual_prefill;
     }
 
-    float scarcity = bounded(in->traffic->scarcity * scarce, 0, 1);
+    scene->scarcity = bounded(in->traffic->scarcity * scarce, 0, 1);
     float once = 1 / (1 + bounded(in->reuse, 0, 1e9F));
-    scene->investment = once > scarcity ? once : scarcity;
+    scene->investment = once > scene->scarcity ? once : scene->scarcity;
 }
 
 static float cached_tokens(const struct scene *scene, const struct policy_target *target)
@@ -359,6 +366,28 @@ static double cost_ms(const struct scene *scene, const struct policy_target *tar
     return time_ms(scene, now) * crowd / (1 - (double)now->fill) * lean;
 }
 
+// Where the first block that nobody holds goes by habit: always to the same target, whatever came between
+// (rendezvous hashing).  A prefix that was evicted then comes back to where it was, and a fleet whose
+// caches are short divides the prefixes among its members instead of having each everywhere by turns.
+static uint32_t habit_of(const struct policy_input *in)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < in->target_count; i++) {
+        held = in->targets[i].matched_blocks > held ? in->targets[i].matched_blocks : held;
+    }
+    if (held >= in->key_count) {
+        return UINT32_MAX;
+    }
+    uint32_t habit = 0;
+    uint64_t highest = 0;
+    for (uint32_t i = 0; i < in->target_count; i++) {
+        uint64_t point = hash_pair(in->keys[held], in->targets[i].identity);
+        habit = point >= highest ? i : habit;
+        highest = point >= highest ? point : highest;
+    }
+    return habit;
+}
+
 static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)
 {
     uint32_t best = 0;
@@ -398,7 +427,13 @@ static uint32_t warm_pick(void *state, const struct policy_input *in, struct rng
         in->costs[i] = cost_ms(&scene, &in->targets[i], &now);
         least = in->costs[i] < least ? in->costs[i] : least;
     }
-    return choose(in, least, rng);
+    uint32_t chosen = choose(in, least, rng);
+    if (scene.scarcity > 0 && !in->targets[chosen].has_session) {
+        uint32_t habit = habit_of(in);
+        double worth = 1 + (habit_worth - 1) * (double)scene.scarcity;
+        chosen = habit != UINT32_MAX && in->costs[habit] <= least * worth ? habit : chosen;
+    }
+    return chosen;
 }
 
 const struct policy policy_warm = {
