@@ -29,7 +29,7 @@
 // A miss is also an investment: from then on the target holds the prompt.  What pays for itself is not
 // counted as a cost, so p - min p is multiplied by
 //
-//     max(1 / (1 + reuse), min(1, 8 * scarcity))
+//     max(1 / (1 + reuse)^2, min(1, 8 * scarcity))
 //
 // where reuse is how often a copy would be used before it is evicted if every target had one, and
 // scarcity the share of prompts whose copies would not last in such a fleet.  Where all that is asked
@@ -237,7 +237,7 @@ static void survey(const struct policy_input *in, struct scene *scene)
 
     scene->scarcity = bounded(in->traffic->scarcity * scarce, 0, 1);
     float once = 1 / (1 + bounded(in->reuse, 0, 1e9F));
-    scene->investment = once > scene->scarcity ? once : scene->scarcity;
+    scene->investment = once * once > scene->scarcity ? once * once : scene->scarcity;
 }
 
 static float cached_tokens(const struct scene *scene, const struct policy_target *target)
