@@ -163,6 +163,8 @@ static bool is_paused(struct engine_connection *c)
 
 static void end_job(struct engine_connection *c)
 {
+    // The node may be about to tell us of its last tokens, which we have just sent.
+    engine_node_cancel(c->site->node, c->job);
     engine_job_destroy(&c->job);
 }
 
