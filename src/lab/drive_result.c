@@ -317,6 +317,7 @@ void drive_result_write_json(const struct drive_result *result, FILE *out)
     fputs("],\n", out);
     write_number(out, "hit_rate", figures->hit_rate, has_any && tally->knows_cached);
     write_number(out, "balance", figures->balance, tally->backend_count > 0);
+    write_number(out, "request_balance", figures->request_balance, tally->backend_count > 0);
     write_number(out, "goodput", figures->goodput, has_first);
     write_backends(tally, out);
     write_generator(result, out);

@@ -121,18 +121,25 @@ static uint64_t computed_tokens(const struct figure_sample *sample)
     return (uint64_t)(sample->prompt_tokens - cached_tokens(sample)) + sample->output_tokens;
 }
 
-static double balance(struct figure_sample *samples, uint32_t count, uint32_t backend_count)
+static uint64_t one_request(const struct figure_sample *sample)
+{
+    (void)sample;
+    return 1;
+}
+
+// Of samples that are sorted by backend.
+static double balance(const struct figure_sample *sorted, uint32_t count, uint32_t backend_count,
+                      uint64_t (*work)(const struct figure_sample *sample))
 {
     uint64_t sum = 0;
     uint64_t most = 0;
     uint64_t own = 0;
 
-    qsort(samples, count, sizeof(*samples), by_backend);
-    for (uint32_t i = 0; i < count && samples[i].backend < backend_count; i++) {
-        bool is_same = i > 0 && samples[i].backend == samples[i - 1].backend;
-        own = (is_same ? own : 0) + computed_tokens(&samples[i]);
+    for (uint32_t i = 0; i < count && sorted[i].backend < backend_count; i++) {
+        bool is_same = i > 0 && sorted[i].backend == sorted[i - 1].backend;
+        own = (is_same ? own : 0) + work(&sorted[i]);
         most = own > most ? own : most;
-        sum += computed_tokens(&samples[i]);
+        sum += work(&sorted[i]);
     }
     return sum > 0 ? (double)most * backend_count / (double)sum : 0;
 }
@@ -181,7 +188,9 @@ void figures_sum(struct figure_sample *samples, uint32_t sample_count, double fr
         return;
     }
     sum_up(samples, count, out);
-    out->balance = balance(samples, count, backend_count);
+    qsort(samples, count, sizeof(*samples), by_backend);
+    out->balance = balance(samples, count, backend_count, computed_tokens);
+    out->request_balance = balance(samples, count, backend_count, one_request);
     qsort(samples, count, sizeof(*samples), by_last);
     out->e2e = distribution(samples, count, last_of);
     qsort(samples, count, sizeof(*samples), by_first);

@@ -41,7 +41,8 @@ struct figures {
     double bound_rate; // what one cache without end would have hit; negative: not known
     double balance;    // computed tokens, prompt and answer, of the busiest backend over the mean;
                        // 1: even, 0: not known
-    double goodput;    // share of requests with TTFT below 1 s and TPOT below 50 ms
+    double request_balance; // the same of requests
+    double goodput;         // share of requests with TTFT below 1 s and TPOT below 50 ms
     double requests_per_s;
     double output_per_s;
     double preemptions;

@@ -48,6 +48,7 @@ TEST(json_says_the_same_and_null_for_what_is_not_known)
     CHECK(slice_is(member(&result, "workload"), "stress"));
     CHECK(slice_is(member(&result, "users"), "null"));
     CHECK(slice_is(member(&result, "balance"), "null"));
+    CHECK(slice_is(member(&result, "request_balance"), "null"));
     CHECK(slice_is(member(&result, "label"), "null"));
     CHECK(slice_starts_with(member(&result, "ttft_ms"), "{\"mean\": 100.0000, \"p50\": 90.0000"));
     fixture_tally.knows_cached = false;

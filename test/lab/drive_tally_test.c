@@ -131,6 +131,7 @@ TEST(backends_are_told_apart_by_name)
     CHECK_EQ(tally.backends[1].requests, 1);
     drive_tally_sum(&tally, &figures);
     CHECK(is_near(figures.balance, 2 / 1.5));
+    CHECK(is_near(figures.request_balance, 2 / 1.5));
     drive_tally_fini(&tally);
 }
 

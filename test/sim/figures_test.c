@@ -113,11 +113,30 @@ TEST(balance_is_the_busiest_over_the_mean_of_all_also_of_the_idle)
     struct figures figures;
     figures_sum(samples, 4, 0, 4, &figures);
     CHECK(is_near(figures.balance, 20 / (30 / 4.0)));
+    CHECK(is_near(figures.request_balance, 2 / (3 / 4.0)));
     for (int i = 0; i < 4; i++) {
         samples[i].backend = (uint32_t)i;
     }
     figures_sum(samples, 4, 0, 4, &figures);
     CHECK(is_near(figures.balance, 1));
+    CHECK(is_near(figures.request_balance, 1));
+}
+
+// One long request weighs as much as many short ones, and is one.
+TEST(requests_have_a_balance_of_their_own)
+{
+    struct figure_sample samples[4] = {plain, plain, plain, plain};
+    samples[0].backend = 1;
+    samples[0].output_tokens = 3 * (plain.prompt_tokens + plain.output_tokens);
+    samples[0].cached_tokens = samples[0].prompt_tokens;
+    for (int i = 1; i < 4; i++) {
+        samples[i].backend = 0;
+        samples[i].cached_tokens = 0;
+    }
+    struct figures figures;
+    figures_sum(samples, 4, 0, 2, &figures);
+    CHECK(is_near(figures.balance, 1));
+    CHECK(is_near(figures.request_balance, 1.5));
 }
 
 TEST(no_sample_makes_no_figure)
@@ -168,7 +187,8 @@ TEST(the_order_of_the_samples_does_not_change_a_bit)
     CHECK(is_same(&one.ttft, &two.ttft));
     CHECK(is_same(&one.tpot, &two.tpot));
     CHECK(is_same(&one.e2e, &two.e2e));
-    CHECK(one.balance == two.balance && one.hit_rate == two.hit_rate);
+    CHECK(one.balance == two.balance && one.request_balance == two.request_balance);
+    CHECK(one.hit_rate == two.hit_rate);
     CHECK(one.goodput == two.goodput && one.requests_per_s == two.requests_per_s);
     for (int i = 0; i < figure_curve_points; i++) {
         CHECK(one.ttft_curve[i] == two.ttft_curve[i]);
