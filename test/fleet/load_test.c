@@ -447,6 +447,75 @@ TEST(a_report_tells_of_others_and_fades)
     CHECK(is_near(read_at(&load, 900).foreign_requests, 10, 1));
 }
 
+static void report_usage(struct load *load, float usage)
+{
+    load_report(load, &(struct load_report){-1, -1, usage, 100000, 16}, 1000);
+}
+
+static bool usage_is(const struct load *load, double expected)
+{
+    return is_near(read_at(load, 1000).kv_usage, expected, 1);
+}
+
+TEST(between_reports_memory_in_use_moves_with_our_own_tokens)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request first = {.prompt_tokens = 1000, .uncached_tokens = 1000};
+    struct load_request more = {.prompt_tokens = 3000, .uncached_tokens = 500};
+    load_begin(&load, &first, 1000);
+    load_first_token(&load, &first, 2000);
+    report_usage(&load, 0.2F);
+    CHECK(usage_is(&load, 0.2));
+
+    // Of what waits only what is not cached will take room.
+    load_begin(&load, &more, 3000);
+    CHECK(usage_is(&load, 0.3));
+    load_output(&load, &first, 100, 4000);
+    CHECK(usage_is(&load, 0.32));
+    load_end(&load, &more);
+    CHECK(usage_is(&load, 0.22));
+    load_end(&load, &first);
+    CHECK(read_at(&load, 1000).kv_usage == 0);
+
+    // A new report is right, whatever was before it.
+    report_usage(&load, 0.7F);
+    CHECK(usage_is(&load, 0.7));
+}
+
+TEST(what_a_few_tokens_multiply_to_has_an_end)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request few = {.prompt_tokens = 10, .uncached_tokens = 10};
+    struct load_request many = {.prompt_tokens = 50000, .uncached_tokens = 50000};
+    load_begin(&load, &few, 1000);
+    report_usage(&load, 0.1F);
+    load_begin(&load, &many, 2000);
+    CHECK(usage_is(&load, 0.4));
+    report_usage(&load, 0.6F);
+    struct load_request again = many;
+    again.is_counted = false;
+    load_begin(&load, &again, 3000);
+    CHECK(read_at(&load, 1000).kv_usage == 1);
+}
+
+TEST(where_nothing_was_ours_what_was_reported_stands)
+{
+    struct load load;
+    load_init(&load);
+    struct load_request request = {.prompt_tokens = 500, .uncached_tokens = 500};
+    report_usage(&load, 0.5F);
+    load_begin(&load, &request, 1000);
+    CHECK(usage_is(&load, 0.5));
+    report_usage(&load, -1);
+    load_output(&load, &request, 500, 2000);
+    CHECK(read_at(&load, 1000).kv_usage < 0);
+    report_usage(&load, 0);
+    load_output(&load, &request, 500, 3000);
+    CHECK(read_at(&load, 1000).kv_usage == 0);
+}
+
 TEST(what_a_report_leaves_out_or_gets_wrong_is_not_known)
 {
     struct load load;

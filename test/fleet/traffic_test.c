@@ -30,6 +30,7 @@ TEST(nothing_is_known_at_first)
     CHECK(view.decode_ms == 0);
     CHECK(view.output_tokens == 200);
     CHECK(view.prefill_ms == 0);
+    CHECK(view.scarcity == 1);
     CHECK_EQ(view.completion_count, 0);
     traffic_arrive(&traffic, 1000000);
     CHECK(read_at(&traffic, 1000000).arrivals_per_ms == 0);
@@ -115,6 +116,32 @@ TEST(means_follow_the_last_few_hundred)
     view = read_at(&traffic, 2000000);
     CHECK(is_near(view.prefill_ms, 500, 6));
     CHECK(is_near(view.decode_ms, 9000, 6) && is_near(view.output_tokens, 900, 6));
+}
+
+TEST(copies_are_scarce_until_twenty_prompts_were_found_that_would_last)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    for (int i = 0; i < 19; i++) {
+        traffic_reused(&traffic, true);
+        CHECK(read_at(&traffic, 1).scarcity == 1);
+    }
+    traffic_reused(&traffic, true);
+    CHECK(read_at(&traffic, 1).scarcity == 0);
+}
+
+TEST(scarcity_is_the_share_that_would_not_last_of_the_last_few_hundred)
+{
+    struct traffic traffic;
+    traffic_init(&traffic);
+    for (int i = 0; i < 1000; i++) {
+        traffic_reused(&traffic, i % 4 != 0);
+    }
+    CHECK(is_near(read_at(&traffic, 1).scarcity, 0.25, 3));
+    for (int i = 0; i < 768; i++) {
+        traffic_reused(&traffic, false);
+    }
+    CHECK(is_near(read_at(&traffic, 1).scarcity, 1, 5));
 }
 
 TEST(what_is_no_time_is_not_counted)

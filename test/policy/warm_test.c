@@ -3,7 +3,6 @@
 #include "base/prefill_curve.h"
 #include "policy/fleet_fixture.h"
 #include "policy/policy.h"
-#include "policy/prompt_sim.h"
 #include "test.h"
 
 #include <math.h>
@@ -213,6 +212,26 @@ TEST(a_target_known_to_be_slow_waits_until_the_others_are_busy)
     CHECK(always_takes(&stage, 7));
 }
 
+TEST(speeds_within_a_factor_of_two_count_as_equal)
+{
+    static const float factors[] = {1.9F, 1 / 1.9F};
+    for (size_t i = 0; i < ARRAY_COUNT(factors); i++) {
+        struct stage stage;
+        stage_init(&stage);
+        stage.targets[7].prefill_ms *= factors[i];
+        uint32_t hits[target_count];
+        stage_shares(&stage, hits);
+        CHECK(is_even(hits));
+    }
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[7].prefill_ms /= 3;
+    CHECK(always_takes(&stage, 7));
+    stage.targets[7].prefill_ms = stage.targets[0].prefill_ms * 3;
+    stage_pick(&stage);
+    CHECK(stage.costs[7] > 2.5 * stage.costs[0]); // the usual speed is a mean with it
+}
+
 TEST(a_target_of_twice_the_weight_is_as_good_with_twice_the_work)
 {
     struct stage stage;
@@ -404,6 +423,194 @@ TEST(what_strangers_wait_for_is_a_queue_too)
     CHECK(never_takes(&stage, 2));
 }
 
+// A holder with one request in its batch, beside idle targets that hold nothing.
+static void stage_imbalance(struct stage *stage)
+{
+    stage_init(stage);
+    stage->targets[3].matched_tokens = 3500;
+    decode(&stage->targets[3], 1);
+}
+
+TEST(a_miss_that_pays_for_itself_is_made_at_the_first_imbalance)
+{
+    struct stage stage;
+    stage_imbalance(&stage);
+    CHECK(always_takes(&stage, 3));
+    stage.in.reuse = 0.1F;
+    CHECK(always_takes(&stage, 3));
+    stage.in.reuse = 30;
+    CHECK(never_takes(&stage, 3));
+    decode(&stage.targets[3], 0);
+    CHECK(always_takes(&stage, 3));
+}
+
+TEST(where_copies_are_scarce_a_miss_costs_in_full)
+{
+    struct stage stage;
+    stage_imbalance(&stage);
+    stage_pick(&stage);
+    double in_full = stage.costs[0];
+    stage.in.reuse = 30;
+    stage.traffic.scarcity = 1;
+    CHECK(always_takes(&stage, 3));
+    CHECK(stage.costs[0] == in_full);
+    stage.traffic.scarcity = 0.13F;
+    stage_pick(&stage);
+    CHECK(stage.costs[0] == in_full);
+    stage.traffic.scarcity = 0.06F;
+    stage_pick(&stage);
+    CHECK(stage.costs[0] < in_full * 0.7);
+    stage.traffic.scarcity = 0;
+    stage_pick(&stage);
+    CHECK(stage.costs[0] < in_full * 0.3);
+}
+
+// What the fleet could have been spared is no waste either when it pays for itself.
+TEST(an_investment_has_no_price_on_a_busy_fleet)
+{
+    struct stage stage;
+    stage_imbalance(&stage);
+    stage.traffic = (struct policy_traffic){.arrivals_per_ms = 0.2F, .prefill_ms = 36};
+    stage_pick(&stage);
+    double in_full = stage.costs[0];
+    stage.in.reuse = 1e9F;
+    stage_pick(&stage);
+    CHECK(stage.costs[0] < in_full / 8);
+    CHECK(never_takes(&stage, 3));
+}
+
+static void stage_memory(struct stage *stage, uint64_t cache_tokens, float usage)
+{
+    stage_init(stage);
+    stage->traffic.decode_ms = 3000;
+    stage->traffic.output_tokens = 200;
+    for (int i = 0; i < target_count; i++) {
+        stage->targets[i].cache_tokens = cache_tokens;
+        stage->targets[i].kv_usage = usage;
+    }
+}
+
+TEST(of_targets_that_are_the_same_but_for_their_memory_the_emptiest_wins)
+{
+    struct stage stage;
+    stage_memory(&stage, 100000, 0.5F);
+    stage.targets[6].kv_usage = 0.45F;
+    CHECK(always_takes(&stage, 6));
+    stage_memory(&stage, 100000, 0.5F);
+    stage.targets[2].cache_tokens = 200000;
+    CHECK(always_takes(&stage, 2));
+}
+
+TEST(a_full_target_is_avoided_but_not_at_any_price)
+{
+    struct stage stage;
+    stage_memory(&stage, 100000, 0.3F);
+    stage.targets[4].matched_tokens = 2000;
+    CHECK(always_takes(&stage, 4));
+    stage.targets[4].kv_usage = 0.95F;
+    CHECK(never_takes(&stage, 4));
+    for (int i = 0; i < target_count; i++) {
+        queue_up(&stage.targets[i], i == 4 ? 0 : 30000);
+    }
+    CHECK(always_takes(&stage, 4));
+}
+
+// How many times the cost at a holder a miss costs, when its prompt's work is for nothing.
+static double miss_over_hit(struct stage *stage)
+{
+    stage->in.reuse = 1e9F;
+    stage->targets[4].matched_tokens = 3500;
+    stage_pick(stage);
+    return stage->costs[0] / stage->costs[4];
+}
+
+TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
+{
+    struct stage stage;
+    stage_memory(&stage, 100000, 0.3F);
+    CHECK(miss_over_hit(&stage) < 1.1);
+    stage.traffic.arrivals_per_ms = 0.04F;
+    CHECK(miss_over_hit(&stage) > 2);
+    stage.traffic.decode_ms = 0;
+    CHECK(miss_over_hit(&stage) < 1.1);
+}
+
+TEST(the_fuller_the_others_the_more_their_memory_is_worth)
+{
+    struct stage stage;
+    stage_memory(&stage, 100000, 0.3F);
+    stage.traffic.arrivals_per_ms = 0.04F;
+    double empty = miss_over_hit(&stage);
+    for (int i = 1; i < target_count; i++) {
+        stage.targets[i].kv_usage = i == 4 ? 0.3F : 0.7F;
+    }
+    double fuller = miss_over_hit(&stage);
+    CHECK(fuller > empty * 1.3);
+    // And when they are so full that one has to wait for it.
+    for (int i = 1; i < target_count; i++) {
+        stage.targets[i].kv_usage = i == 4 ? 0.3F : 1;
+    }
+    CHECK(miss_over_hit(&stage) > fuller * 1.3);
+}
+
+TEST(a_crowd_is_counted_by_heads_and_by_what_they_hold)
+{
+    struct stage stage;
+    stage_init(&stage);
+    for (int i = 0; i < target_count; i++) {
+        decode(&stage.targets[i], 8);
+    }
+    decode(&stage.targets[1], 12);
+    stage.targets[1].context_tokens = stage.targets[0].context_tokens;
+    stage.targets[2].context_tokens *= 10;
+    stage_pick(&stage);
+    CHECK(fleet_is_near(stage.costs[1] / stage.costs[0], 1.30, 3));
+    CHECK(fleet_is_near(stage.costs[2] / stage.costs[0], 2.07, 3));
+}
+
+TEST(who_got_more_than_its_share_lately_is_leaned_away_from_by_little)
+{
+    struct stage stage;
+    stage_init(&stage);
+    for (int i = 0; i < target_count; i++) {
+        stage.targets[i].recent_requests = i == 2 ? 80 : 50;
+        stage.targets[i].recent_tokens = i == 5 ? 80000 : 50000;
+    }
+    CHECK(never_takes(&stage, 2));
+    CHECK(never_takes(&stage, 5));
+    stage.targets[2].recent_requests = 1e6F;
+    stage_pick(&stage);
+    CHECK(stage.costs[2] < stage.costs[0] * 1.25);
+    stage.targets[2].matched_tokens = 1500;
+    CHECK(always_takes(&stage, 2));
+}
+
+// The second target holds less and less: up to which cost, over the least, is it taken?
+static double dearest_that_is_taken(bool is_home)
+{
+    struct stage stage;
+    double dearest = 0;
+    stage_init(&stage);
+    for (int i = 0; i < target_count; i++) {
+        stage.targets[i].matched_tokens = 3000;
+    }
+    stage.targets[1].has_session = is_home;
+    while (--stage.targets[1].matched_tokens > 1) {
+        for (int turn = 0; turn < 50; turn++) {
+            if (stage_pick(&stage) == 1) {
+                dearest = fmax(dearest, stage.costs[1] / stage.costs[0]);
+            }
+        }
+    }
+    return dearest;
+}
+
+TEST(a_fiftieth_is_no_difference_and_a_session_is_worth_more_than_half_again)
+{
+    CHECK(fleet_is_near(dearest_that_is_taken(false), 1.02, 0.2));
+    CHECK(fleet_is_near(dearest_that_is_taken(true), 1.6, 0.2));
+}
+
 static float any_of(const float *values, uint32_t count, struct rng *rng)
 {
     return values[rng_below(rng, count)];
@@ -428,6 +635,8 @@ static void any_target(struct policy_target *target, uint32_t prompt_tokens, str
     target->decoding = (uint32_t)any_count(rng);
     target->queued_tokens = any_count(rng);
     target->context_tokens = any_count(rng);
+    target->recent_requests = any_of(floats, count, rng);
+    target->recent_tokens = any_of(floats, count, rng);
     target->foreign_requests = any_of(floats, count, rng);
     target->waiting = any_of(floats, count, rng);
     target->kv_usage = rng_below(rng, 4) == 0 ? any_of(floats, count, rng) : 0.5F;
@@ -446,10 +655,13 @@ static void any_stage(struct stage *stage, struct rng *rng)
     stage->in.key_count = rng_below(rng, 2);
     stage->in.pool_size = (uint32_t)any_count(rng);
     stage->in.target_count = 1 + rng_below(rng, target_count);
+    stage->in.reuse = any_of(floats, ARRAY_COUNT(floats), rng);
     stage->traffic = (struct policy_traffic){
         .arrivals_per_ms = any_of(floats, ARRAY_COUNT(floats), rng),
         .decode_ms = any_of(floats, ARRAY_COUNT(floats), rng),
+        .output_tokens = any_of(floats, ARRAY_COUNT(floats), rng),
         .prefill_ms = any_of(floats, ARRAY_COUNT(floats), rng),
+        .scarcity = any_of(floats, ARRAY_COUNT(floats), rng),
     };
     for (uint32_t i = 0; i < stage->in.target_count; i++) {
         any_target(&stage->targets[i], stage->in.prompt_tokens, rng);
@@ -472,135 +684,4 @@ TEST(costs_are_finite_and_the_least_is_taken_whatever_comes_in)
         CHECK(is_sound);
         CHECK(stage.costs[chosen] <= least * (stage.targets[chosen].has_session ? 1.601 : 1.021));
     }
-}
-
-// From here on, whole runs.
-
-static const struct sim_plan hot_prompt = {
-    .engines = 8,
-    .requests = 8000,
-    .warm_up = 2000,
-    .groups = 1,
-    .group_percent = 80,
-    .shared = 4000,
-    .own = 500,
-    .output = 200,
-    .cache_tokens = 400000,
-};
-
-TEST(one_hot_prompt_spreads_to_as_many_targets_as_it_needs)
-{
-    struct sim_plan plan = hot_prompt;
-    for (plan.seed = 1; plan.seed <= 3; plan.seed++) {
-        plan.per_second = 5;
-        struct sim_result quiet = sim_run(&policy_warm, &plan);
-        CHECK(quiet.holders <= 4);
-        CHECK(quiet.hit_rate > 0.70);
-
-        plan.per_second = 125;
-        struct sim_result busy = sim_run(&policy_warm, &plan);
-        struct sim_result least = sim_run(&policy_least_requests, &plan);
-        CHECK(busy.holders >= 5);
-        CHECK(busy.hit_rate > 0.70);
-        CHECK(busy.work_spread < 1.5 && busy.request_spread < 1.5);
-        CHECK(busy.ttft_ms < least.ttft_ms);
-    }
-}
-
-TEST(groups_of_prompts_keep_the_hit_rate_of_one_big_cache)
-{
-    static const double rates[] = {10, 60, 100, 125};
-    for (size_t i = 0; i < ARRAY_COUNT(rates); i++) {
-        struct sim_plan plan = {
-            .engines = 8,
-            .requests = 12000,
-            .warm_up = 3000,
-            .per_second = rates[i],
-            .groups = 150,
-            .group_percent = 100,
-            .shared = 6000,
-            .own = 1200,
-            .output = 100,
-            .cache_tokens = 200000,
-            .seed = i,
-        };
-        struct sim_result warm = sim_run(&policy_warm, &plan);
-        CHECK(warm.hit_rate > warm.pooled_hit_rate - 0.03);
-        CHECK(warm.work_spread < 1.25 && warm.request_spread < 1.25);
-        struct sim_result least = sim_run(&policy_least_requests, &plan);
-        CHECK(warm.hit_rate > least.hit_rate + 0.5);
-        CHECK(warm.ttft_ms * 3 < least.ttft_ms);
-    }
-}
-
-TEST(conversations_stay_where_their_history_is)
-{
-    struct sim_plan plan = {
-        .engines = 8,
-        .requests = 12000,
-        .warm_up = 3000,
-        .per_second = 40,
-        .groups = 1,
-        .group_percent = 100,
-        .shared = 8000,
-        .own = 400,
-        .output = 100,
-        .sessions = 300,
-        .turns = 20,
-        .cache_tokens = 400000,
-        .seed = 6,
-    };
-    struct sim_result warm = sim_run(&policy_warm, &plan);
-    struct sim_result least = sim_run(&policy_least_requests, &plan);
-    CHECK(warm.hit_rate > warm.pooled_hit_rate - 0.03);
-    CHECK(warm.work_spread < 1.25);
-    CHECK(warm.ttft_ms * 3 < least.ttft_ms);
-}
-
-// Prompts that share nothing leave only the load to look at.
-TEST(cold_prompts_spread_as_evenly_as_by_counting_requests)
-{
-    struct sim_plan plan = hot_prompt;
-    plan.groups = 0;
-    plan.per_second = 40;
-    plan.seed = 4;
-    struct sim_result warm = sim_run(&policy_warm, &plan);
-    struct sim_result least = sim_run(&policy_least_requests, &plan);
-    CHECK(warm.request_spread < 1.05);
-    CHECK(warm.ttft_ms <= least.ttft_ms);
-}
-
-TEST(a_burst_on_empty_caches_pins_no_prompt)
-{
-    struct sim_plan plan = {
-        .engines = 32,
-        .requests = 4000,
-        .per_second = 2600,
-        .groups = 75,
-        .group_percent = 100,
-        .shared = 6000,
-        .own = 1200,
-        .output = 100,
-        .cache_tokens = 845000,
-        .seed = 3,
-    };
-    struct sim_result warm = sim_run(&policy_warm, &plan);
-    struct sim_result least = sim_run(&policy_least_requests, &plan);
-    CHECK(warm.work_spread < 1.6);
-    CHECK(warm.ttft_p99_ms * 2 < least.ttft_p99_ms);
-}
-
-TEST(a_twice_slower_target_gets_less_and_none_is_forgotten)
-{
-    struct sim_plan plan = hot_prompt;
-    plan.groups = 0;
-    plan.per_second = 40;
-    plan.seed = 5;
-    plan.slowness[3] = 2;
-    struct sim_result warm = sim_run(&policy_warm, &plan);
-    double mean = (double)(plan.requests - plan.warm_up) / plan.engines;
-    CHECK(warm.engine_requests[3] < 0.75 * mean);
-    CHECK(warm.engine_requests[3] > 0.1 * mean);
-    struct sim_result round = sim_run(&policy_round_robin, &plan);
-    CHECK(warm.ttft_ms < round.ttft_ms);
 }

@@ -328,3 +328,87 @@ TEST(a_session_stays_where_it_is)
     }
     tear_down();
 }
+
+// Takes the first, and notes what it was told.
+static float seen_reuse;
+
+static uint32_t note_reuse(void *state, const struct policy_input *in, struct rng *random)
+{
+    (void)state;
+    (void)random;
+    seen_reuse = in->reuse;
+    return 0;
+}
+
+static const struct policy noter = {.name = "noter", .reads_prompt = true, .pick = note_reuse};
+
+static float reuse_of(const struct route_request *request)
+{
+    struct route_choice choice;
+    seen_reuse = -1;
+    ASSERT(route_choose(route, fleet_view(fleet), request, &tried, 0, &choice) == ROUTE_CHOSEN);
+    backend_end(choice.backend, false);
+    return seen_reuse;
+}
+
+static float scarcity(void)
+{
+    struct traffic_view view;
+    traffic_read(knowledge_traffic(knowledge, 0), 0, &view);
+    return view.scarcity;
+}
+
+TEST(a_prompt_that_somebody_holds_would_be_of_use_to_others)
+{
+    set_up(&noter);
+    struct route_request request = read_chat(long_chat, "");
+    for (int i = 0; i < 40; i++) {
+        CHECK(reuse_of(&request) == 0);
+    }
+    CHECK(scarcity() == 1); // nothing was found that could last
+    send_to(backends[1], &request);
+    for (int i = 0; i < 40; i++) {
+        CHECK(reuse_of(&request) > 2);
+    }
+    CHECK(scarcity() == 0);
+    tear_down();
+}
+
+TEST(a_copy_that_would_be_used_less_than_twice_does_not_last)
+{
+    set_up(&noter);
+    struct route_request request = read_chat(long_chat, "");
+    send_to(backends[1], &request);
+    // Just now counts as a block of 16 tokens ago, and as 32 if both shared the uses.
+    for (int i = 0; i < 2; i++) {
+        struct load_report small = {-1, -1, -1, 40, -1};
+        load_report(&backends[i]->load, &small, 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        float reuse = reuse_of(&request);
+        CHECK(reuse > 1 && reuse < 2);
+    }
+    CHECK(scarcity() == 1);
+    tear_down();
+}
+
+// Its history is of no use to anybody else, so a second copy of it is no investment.
+TEST(a_conversation_has_no_reuse_and_says_nothing_about_scarcity)
+{
+    static const char conversation[] =
+        "{\"model\":\"m\",\"messages\":["
+        "{\"role\":\"user\",\"content\":\"Will there be fog in Bergen tomorrow morning, or rain "
+        "before noon, or snow on the hills behind the town?\"},"
+        "{\"role\":\"assistant\",\"content\":\"The forecast is seven hours old. It says fog until "
+        "nine, no rain, and no snow below six hundred metres.\"},"
+        "{\"role\":\"user\",\"content\":\"And the day after?\"}]}";
+    set_up(&noter);
+    struct route_request request = read_chat(conversation, "");
+    CHECK(request.key_count > 2);
+    send_to(backends[1], &request);
+    for (int i = 0; i < 40; i++) {
+        CHECK(reuse_of(&request) == 0);
+    }
+    CHECK(scarcity() == 1);
+    tear_down();
+}

@@ -6,6 +6,13 @@
 #include "route/survey_internal.h"
 #include "test.h"
 
+#include <math.h>
+
+static bool is_near(double actual, double expected, double percent)
+{
+    return fabs(actual - expected) <= expected * percent / 100;
+}
+
 enum { fleet_size_max = 2000, block_tokens = 16 };
 
 static struct reclaim reclaim;
@@ -270,5 +277,77 @@ TEST(a_sample_in_which_nobody_is_well_is_not_the_last_word)
         CHECK_EQ(survey.count, 1);
         CHECK(survey.backends[0] == backends[1234]);
     }
+    tear_down();
+}
+
+static void tell_cache(struct backend *backend, double tokens)
+{
+    struct load_report report = {
+        .running = -1, .waiting = -1, .kv_usage = -1, .cache_tokens = tokens, .block_tokens = -1};
+    load_report(&backend->load, &report, 1);
+}
+
+// What makes the present holdings of a backend so many tokens older.
+static void take_others(const struct backend *backend, uint32_t tokens)
+{
+    static uint64_t strange = 1000;
+    for (uint32_t i = 0; i < tokens / block_tokens; i++) {
+        strange++;
+        hold(backend, &strange, 1);
+    }
+}
+
+static float reuse_in(uint32_t pool_size)
+{
+    take(&request, false);
+    return survey_reuse(&survey, pool_size);
+}
+
+TEST(what_nobody_holds_has_no_reuse)
+{
+    set_up(4);
+    CHECK(reuse_in(4) == 0);
+    tear_down();
+}
+
+// The first of four targets used it so many tokens ago: that is every so many tokens, and four times as
+// many when all of them share the uses.
+TEST(reuse_is_how_often_it_fits_between_its_uses_if_all_had_it)
+{
+    set_up(4);
+    for (int i = 0; i < 4; i++) {
+        tell_cache(backends[i], 40000);
+    }
+    hold(backends[1], keys, 4);
+    take_others(backends[1], 1600);
+    CHECK(is_near(reuse_in(4), 40000.0 / (1600 * 4), 1));
+    CHECK(is_near(reuse_in(400), 40000.0 / (1600 * 400), 1));
+    tear_down();
+}
+
+TEST(holders_share_the_uses_and_the_last_one_counts)
+{
+    set_up(4);
+    for (int i = 0; i < 4; i++) {
+        tell_cache(backends[i], 40000);
+    }
+    hold(backends[1], keys, 4);
+    take_others(backends[1], 1600);
+    hold(backends[2], keys, 4);
+    take_others(backends[2], 8000);
+    CHECK(is_near(reuse_in(4), 40000.0 * 2 / (1600 * 4), 1));
+    // Who holds less is no holder, however recent.
+    hold(backends[3], keys, 3);
+    CHECK(is_near(reuse_in(4), 40000.0 * 2 / (1600 * 4), 1));
+    tear_down();
+}
+
+TEST(a_cache_that_nobody_tells_of_is_a_usual_one_and_no_time_is_a_block)
+{
+    set_up(2);
+    hold(backends[0], keys, 4);
+    CHECK(is_near(reuse_in(2), 100000.0 / (16 * 2), 1));
+    tell_cache(backends[0], 300000);
+    CHECK(is_near(reuse_in(2), 200000.0 / (16 * 2), 1));
     tear_down();
 }
