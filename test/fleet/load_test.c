@@ -508,12 +508,14 @@ TEST(where_nothing_was_ours_what_was_reported_stands)
     report_usage(&load, 0.5F);
     load_begin(&load, &request, 1000);
     CHECK(usage_is(&load, 0.5));
-    report_usage(&load, -1);
-    load_output(&load, &request, 500, 2000);
-    CHECK(read_at(&load, 1000).kv_usage < 0);
     report_usage(&load, 0);
-    load_output(&load, &request, 500, 3000);
+    load_output(&load, &request, 500, 2000);
     CHECK(read_at(&load, 1000).kv_usage == 0);
+    report_usage(&load, -1);
+    load_output(&load, &request, 500, 3000);
+    CHECK(read_at(&load, 1000).kv_usage < 0);
+    load_end(&load, &request);
+    CHECK(read_at(&load, 1000).kv_usage < 0);
 }
 
 TEST(what_a_report_leaves_out_or_gets_wrong_is_not_known)

@@ -513,6 +513,13 @@ TEST(a_full_target_is_avoided_but_not_at_any_price)
         queue_up(&stage.targets[i], i == 4 ? 0 : 30000);
     }
     CHECK(always_takes(&stage, 4));
+
+    // Near preemption, by itself, is ten times as dear as empty.
+    stage_memory(&stage, 100000, 0);
+    stage.traffic.decode_ms = 0;
+    stage.targets[4].kv_usage = 1;
+    stage_pick(&stage);
+    CHECK(fleet_is_near(stage.costs[4] / stage.costs[0], 10 * 0.96, 3));
 }
 
 // How many times the cost at a holder a miss costs, when its prompt's work is for nothing.
@@ -527,7 +534,7 @@ static double miss_over_hit(struct stage *stage)
 TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
 {
     struct stage stage;
-    stage_memory(&stage, 100000, 0.3F);
+    stage_memory(&stage, 100000, 0);
     CHECK(miss_over_hit(&stage) < 1.1);
     stage.traffic.arrivals_per_ms = 0.04F;
     CHECK(miss_over_hit(&stage) > 2);
@@ -535,22 +542,25 @@ TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
     CHECK(miss_over_hit(&stage) < 1.1);
 }
 
-TEST(the_fuller_the_others_the_more_their_memory_is_worth)
+// Of a fleet in which only the two that are compared have room.
+static double miss_over_hit_among(float usage)
 {
     struct stage stage;
-    stage_memory(&stage, 100000, 0.3F);
+    stage_memory(&stage, 100000, usage);
     stage.traffic.arrivals_per_ms = 0.04F;
-    double empty = miss_over_hit(&stage);
-    for (int i = 1; i < target_count; i++) {
-        stage.targets[i].kv_usage = i == 4 ? 0.3F : 0.7F;
-    }
-    double fuller = miss_over_hit(&stage);
-    CHECK(fuller > empty * 1.3);
-    // And when they are so full that one has to wait for it.
-    for (int i = 1; i < target_count; i++) {
-        stage.targets[i].kv_usage = i == 4 ? 0.3F : 1;
-    }
-    CHECK(miss_over_hit(&stage) > fuller * 1.3);
+    stage.targets[0].kv_usage = stage.targets[4].kv_usage = 0.3F;
+    return miss_over_hit(&stage);
+}
+
+TEST(the_fuller_the_others_the_more_their_memory_is_worth)
+{
+    double fuller = miss_over_hit_among(0.7F);
+    CHECK(fuller > miss_over_hit_among(0.3F) * 1.2);
+    // From nine tenths on it is the wait for it that makes the difference.
+    double full = miss_over_hit_among(0.9F);
+    CHECK(full > fuller * 1.2);
+    CHECK(miss_over_hit_among(0.95F) == full);
+    CHECK(miss_over_hit_among(1) > full * 1.2);
 }
 
 TEST(a_crowd_is_counted_by_heads_and_by_what_they_hold)
