@@ -145,6 +145,21 @@ TEST(the_busier_the_fleet_the_longer_a_queue_is_worth_it)
     CHECK(always_takes(&stage, 4));
 }
 
+TEST(avoidable_work_is_dearer_where_others_queue)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.targets[4].matched_tokens = 3500;
+    stage.traffic = (struct policy_traffic){.arrivals_per_ms = 0.18F, .prefill_ms = 36};
+    stage_pick(&stage);
+    double idle = stage.costs[0] / stage.costs[4];
+    for (int i = 1; i < target_count; i++) {
+        queue_up(&stage.targets[i], i == 4 ? 0 : 8000);
+    }
+    stage_pick(&stage);
+    CHECK(stage.costs[0] / stage.costs[4] > idle * 1.2);
+}
+
 static bool is_even(const uint32_t hits[target_count])
 {
     bool is_even = true;
@@ -542,6 +557,24 @@ TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
     CHECK(miss_over_hit(&stage) < 1.1);
 }
 
+// What arrivals add to the cost of a fleet that is all alike.
+static double arrivals_add(float usage)
+{
+    struct stage stage;
+    stage_memory(&stage, 100000, usage);
+    stage_pick(&stage);
+    double quiet = stage.costs[0];
+    stage.traffic.arrivals_per_ms = 0.04F;
+    stage_pick(&stage);
+    return stage.costs[0] - quiet;
+}
+
+TEST(who_comes_waits_for_the_same_memory)
+{
+    CHECK(arrivals_add(0.95F) == arrivals_add(0.9F));
+    CHECK(arrivals_add(1) > 2.5 * arrivals_add(0.9F));
+}
+
 // Of a fleet in which only the two that are compared have room.
 static double miss_over_hit_among(float usage)
 {
@@ -561,6 +594,20 @@ TEST(the_fuller_the_others_the_more_their_memory_is_worth)
     CHECK(full > fuller * 1.2);
     CHECK(miss_over_hit_among(0.95F) == full);
     CHECK(miss_over_hit_among(1) > full * 1.2);
+}
+
+// Beyond four fifths it rises no more: what is left of the difference is who is nearer to preemption, and
+// at nine tenths both are as near as can be.
+TEST(the_price_of_memory_has_an_end)
+{
+    struct stage stage;
+    stage_memory(&stage, 100000, 0.8F);
+    stage.traffic.arrivals_per_ms = 0.04F;
+    double full = miss_over_hit(&stage);
+    for (int i = 0; i < target_count; i++) {
+        stage.targets[i].kv_usage = 0.9F;
+    }
+    CHECK(miss_over_hit(&stage) < full);
 }
 
 TEST(a_crowd_is_counted_by_heads_and_by_what_they_hold)
