@@ -162,6 +162,7 @@ static void run_worker(void *owner)
         traffic_arrive(traffic, 1000000 + i * 1000);
         traffic_routed(traffic, 50);
         traffic_complete(traffic, 100, 10);
+        traffic_reused(traffic, true);
         struct traffic_view view;
         traffic_read(traffic, 1000000 + i * 1000, &view);
         ASSERT(isfinite(view.arrivals_per_ms) && view.arrivals_per_ms >= 0);
@@ -183,6 +184,7 @@ TEST(four_workers_lose_samples_at_most)
     CHECK_EQ(view.completion_count, 80000);
     CHECK(is_near(view.prefill_ms, 50, 1));
     CHECK(is_near(view.decode_ms, 100, 1));
+    CHECK(view.scarcity == 0);
 }
 
 TEST(text_is_four_bytes_a_token_until_the_engine_counts)
