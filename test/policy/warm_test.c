@@ -453,7 +453,7 @@ TEST(a_miss_that_pays_for_itself_is_made_at_the_first_imbalance)
     CHECK(always_takes(&stage, 3));
     stage.in.reuse = 0.1F;
     CHECK(always_takes(&stage, 3));
-    stage.in.reuse = 30;
+    stage.in.reuse = 5;
     CHECK(never_takes(&stage, 3));
     decode(&stage.targets[3], 0);
     CHECK(always_takes(&stage, 3));
@@ -478,6 +478,57 @@ TEST(where_copies_are_scarce_a_miss_costs_in_full)
     stage.traffic.scarcity = 0;
     stage_pick(&stage);
     CHECK(stage.costs[0] < in_full * 0.3);
+}
+
+// The target that all of the picks agree on; target_count: they do not.
+static uint32_t habit_of(struct stage *stage, uint64_t key)
+{
+    stage->in.keys = &key;
+    stage->in.key_count = 1;
+    uint32_t first = stage_pick(stage);
+    for (int i = 0; i < 100; i++) {
+        if (stage_pick(stage) != first) {
+            return target_count;
+        }
+    }
+    return first;
+}
+
+TEST(where_copies_are_scarce_a_cold_prompt_goes_where_it_would_go_again)
+{
+    struct stage stage;
+    stage_init(&stage);
+    CHECK_EQ(habit_of(&stage, 7), target_count);
+    stage.traffic.scarcity = 1;
+    uint32_t hits[target_count + 1] = {0};
+    for (uint64_t key = 1; key <= 800; key++) {
+        hits[habit_of(&stage, key * 0x9e3779b97f4a7c15)]++;
+    }
+    for (int i = 0; i < target_count; i++) {
+        CHECK(hits[i] > 60);
+        CHECK(hits[i] < 140);
+    }
+}
+
+TEST(a_habit_is_worth_a_little_and_not_a_crowd)
+{
+    struct stage stage;
+    stage_init(&stage);
+    stage.traffic.scarcity = 1;
+    uint32_t habit = habit_of(&stage, 7);
+    CHECK(habit < target_count);
+    for (int i = 0; i < target_count; i++) {
+        decode(&stage.targets[i], 10);
+    }
+    decode(&stage.targets[habit], 11);
+    CHECK_EQ(habit_of(&stage, 7), habit);
+    decode(&stage.targets[habit], 16);
+    CHECK(never_takes(&stage, habit));
+    decode(&stage.targets[habit], 10);
+    // What somebody holds goes by what it costs.
+    uint32_t holder = (habit + 1) % target_count;
+    stage.targets[holder].matched_tokens = 3500;
+    CHECK(always_takes(&stage, holder));
 }
 
 // What the fleet could have been spared is no waste either when it pays for itself.
