@@ -5,6 +5,7 @@
 #   make test                every test: unit, model, corpora, end to end
 #   make check               format, lint, layers and style, headers
 #   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each; sim: TRACE=FILE)
+#   make policies TRACE=FILE the comparison of policies in docs/
 #   make fuzz SECONDS=60     libFuzzer on every target, from its corpus
 #   make install PREFIX=/usr/local
 #   make format              rewrite the sources in the house format
@@ -31,7 +32,7 @@ endif
 FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] test/*.[ch] test/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
 VENV  := build/venv
 
-.PHONY: all program deps run test unit e2e check tidy lint format format-check headers fuzz bench install clean
+.PHONY: all program deps run test unit e2e check tidy lint format format-check headers fuzz bench policies install clean
 
 all: $(OUT)/build.ninja
 	@ninja -C $(OUT)
@@ -101,6 +102,11 @@ bench:
 	@tools/install.sh bench
 	@$(MAKE) --no-print-directory BUILD=release program
 	@TRACE=$(TRACE) /usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+
+# Every policy on every workload: docs/policies.md and docs/policies/.
+policies:
+	@$(MAKE) --no-print-directory BUILD=release program
+	@/usr/bin/python3 tools/policies.py build/release/warmpath --trace $(TRACE)
 
 # The prefix is a setting of the build folder, which may be there from an earlier one.
 install:
