@@ -18,9 +18,9 @@ static const struct field {
     {                                                                                              \
 #name, offsetof(struct figures, name)                                                      \
     }
-        NUMBER(span_s),         NUMBER(hit_rate),        NUMBER(bound_rate),
-        NUMBER(balance),        NUMBER(request_balance), NUMBER(goodput),
-        NUMBER(requests_per_s), NUMBER(output_per_s),    NUMBER(preemptions),
+        NUMBER(span_s),          NUMBER(hit_rate),    NUMBER(bound_rate), NUMBER(balance),
+        NUMBER(request_balance), NUMBER(affinity),    NUMBER(goodput),    NUMBER(requests_per_s),
+        NUMBER(output_per_s),    NUMBER(preemptions),
 #undef NUMBER
 },
   distributions[] = {

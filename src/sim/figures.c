@@ -183,7 +183,7 @@ void figures_sum(struct figure_sample *samples, uint32_t sample_count, double fr
 {
     uint32_t count = gather(samples, sample_count, is_due_from, from_ms);
 
-    *out = (struct figures){.request_count = count, .bound_rate = -1};
+    *out = (struct figures){.request_count = count, .bound_rate = -1, .affinity = -1};
     if (count == 0) {
         return;
     }

@@ -42,13 +42,16 @@ struct figures {
     double balance;    // computed tokens, prompt and answer, of the busiest backend over the mean;
                        // 1: even, 0: not known
     double request_balance; // the same of requests
-    double goodput;         // share of requests with TTFT below 1 s and TPOT below 50 ms
+    double affinity; // share of requests that went where the last one with the same beginning
+                     // went; negative: not known
+    double goodput;  // share of requests with TTFT below 1 s and TPOT below 50 ms
     double requests_per_s;
     double output_per_s;
     double preemptions;
 };
 
 // Samples that were due before `from_ms` warmed the caches up and do not count.  Reorders the samples.
-// What they do not tell is left to the caller: failed_count and preemptions are 0, bound_rate is -1.
+// What they do not tell is left to the caller: failed_count and preemptions are 0, bound_rate and
+// affinity are -1.
 void figures_sum(struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out);

@@ -8,6 +8,7 @@
 #include "fleet/fleet.h"
 #include "route/knowledge.h"
 #include "route/outcome.h"
+#include "sim/affinity.h"
 #include "sim/engine.h"
 
 #include <math.h>
@@ -55,11 +56,11 @@ struct step_event {
 };
 
 struct lab {
+    struct reclaim reclaim; // the first, since it fills cache lines of its own
     const struct lab_options *options;
     uint32_t router_block;
     uint64_t now_us;
     uint64_t scrape_us;
-    struct reclaim reclaim;
     struct fleet *fleet;
     const struct fleet_view *view;
     struct knowledge *knowledge;
@@ -67,9 +68,10 @@ struct lab {
     struct prefix_chain chain; // says only that there is one
     struct workload *workload;
     struct replica *replicas;
+    struct affinity affinity;
     struct step_event *events;
-    uint32_t event_count;
     struct figure_sample *samples;
+    uint32_t event_count;
     uint32_t sample_count;
     uint32_t sample_capacity;
     uint32_t failed_count;
@@ -245,6 +247,7 @@ static void choose(struct lab *lab, struct flight *flight)
     flight->on_trial = choice.on_trial;
     choice.decision.prompt_tokens = item->prompt_tokens;
     outcome_begin(&flight->outcome, lab->knowledge, 0, &request, &choice, lab->now_us);
+    affinity_note(&lab->affinity, item->pieces[0].id, (double)item->due_us / 1000, flight->replica);
 }
 
 static void send(struct lab *lab)
@@ -392,6 +395,7 @@ static void tear_down(struct lab *lab)
     free(lab->replicas);
     free(lab->events);
     free(lab->samples);
+    affinity_fini(&lab->affinity);
 }
 
 static int by_value(const void *a, const void *b)
@@ -450,6 +454,7 @@ static void sum_up(struct lab *lab, struct lab_result *out)
     out->completed_per_s = completed_per_s(lab, from_ms);
     figures_sum(lab->samples, lab->sample_count, from_ms, lab->options->backend_count,
                 &out->figures);
+    out->figures.affinity = affinity_rate(&lab->affinity, from_ms);
     out->figures.preemptions = (double)preemptions;
     out->figures.failed_count = lab->failed_count;
 }

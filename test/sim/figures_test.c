@@ -92,6 +92,7 @@ TEST(hits_are_counted_in_tokens_not_in_requests)
     figures_sum(samples, 2, 0, 1, &figures);
     CHECK(is_near(figures.hit_rate, 0.25));
     CHECK(figures.bound_rate < 0);
+    CHECK(figures.affinity < 0);
 }
 
 TEST(an_engine_that_claims_more_hits_than_there_was_prompt_is_not_believed)

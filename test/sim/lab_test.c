@@ -64,6 +64,17 @@ TEST(a_policy_that_looks_at_prompts_finds_them_where_round_robin_does_not)
     CHECK(warm <= bound + 0.01);
 }
 
+TEST(affinity_is_full_on_one_backend_and_what_chance_makes_it_on_four)
+{
+    struct lab_options options = options_of("sharing", "random");
+    double spread = run(&options).figures.affinity;
+    CHECK(fabs(spread - 0.25) < 0.06);
+    options.backend_count = 1;
+    CHECK(run(&options).figures.affinity == 1);
+    options.workload.kind = "unique";
+    CHECK(run(&options).figures.affinity == 0);
+}
+
 TEST(what_is_under_way_when_time_is_up_has_failed)
 {
     struct lab_options options = options_of("b2b", "warm");

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// affinity.h -- how often a request goes where the last one with the same beginning went.
+//
+// What makers of routers often call a hit: it says where requests were sent, and nothing about caches.
+// A router that keeps a popular prompt on several backends scores low here and still hits them all.
+//
+// Pure.  Threads: one owner.  Memory: from the heap, 24 bytes for each visit, given back by _fini.
+#pragma once
+
+#include <stdint.h>
+
+struct affinity_visit {
+    uint64_t beginning;
+    double due_ms;
+    uint32_t number; // in the order of noting
+    uint32_t backend;
+};
+
+// {0} is empty.
+struct affinity {
+    struct affinity_visit *visits;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+// In the order of sending.  `beginning` names what prompts that begin alike have in common.
+void affinity_note(struct affinity *affinity, uint64_t beginning, double due_ms, uint32_t backend);
+
+// The share of the visits due from `from_ms` on that went where the one before went; the first of its
+// beginning did not.  Earlier ones count as ones before.  0 when there are none.  Reorders the visits.
+double affinity_rate(struct affinity *affinity, double from_ms);
+
+void affinity_fini(struct affinity *affinity);
