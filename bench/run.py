@@ -14,6 +14,7 @@ import json
 import pathlib
 import sys
 
+import agree
 import decision
 import index
 import json_bench
@@ -23,7 +24,7 @@ from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
-           "sim": sim}
+           "sim": sim, "agree": agree}
 
 
 def print_markdown(path):
