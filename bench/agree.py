@@ -154,8 +154,9 @@ def in_real_time(binary, directory, case, policy, ports):
         backends = [word for url in urls for word in ("--backend", url)]
         with Program(directory, binary, *serve, *backends) as router:
             router.wait_for(lambda: knows_all(admin), "ready")
-            text = finish(binary, "load", "--url", f"http://{address}", *case.words(), "--json", "-", "--quiet",
-                          seconds=600)
+            # The lab's router is told which requests are of one conversation.
+            text = finish(binary, "load", "--url", f"http://{address}", *case.words(), "--sessions", "--quiet",
+                          "--json", "-", seconds=600)
             figures = {**json.loads(text), "engine_late_ms": late_ms(urls)}
     if figures["requests"]["failed"]:
         raise CannotMeasure(f"requests failed: {figures['errors']}")
