@@ -156,7 +156,7 @@ def in_real_time(binary, directory, case, policy, ports):
             router.wait_for(lambda: knows_all(admin), "ready")
             # The lab's router is told which requests are of one conversation.
             text = finish(binary, "load", "--url", f"http://{address}", *case.words(), "--sessions", "--quiet",
-                          "--json", "-", seconds=600)
+                          "--json", "-", seconds=300)
             figures = {**json.loads(text), "engine_late_ms": late_ms(urls)}
     if figures["requests"]["failed"]:
         raise CannotMeasure(f"requests failed: {figures['errors']}")
