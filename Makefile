@@ -1,7 +1,7 @@
 # The front door.  Meson builds; this file only remembers the command lines.
 #
 #   make                     build build/debug
-#   make run                 a router in front of two stand-in engines; prints what to try
+#   make run                 the demonstration: two policies on simulated engines; then it serves
 #   make test                every test: unit, model, corpora, end to end
 #   make check               format, lint, layers and style, headers
 #   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each; sim: TRACE=FILE)

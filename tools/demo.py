@@ -1,150 +1,117 @@
 #!/usr/bin/env python3
-"""A router in front of two stand-in engines, on this machine: what `make run` shows.
+"""What `make run` shows: one load on a fleet of simulated engines, balanced in turn and then by what is cached.
 
-    tools/demo.py build/release/warmpath          runs until Ctrl-C or SIGTERM, then drains
-    tools/demo.py build/release/warmpath --once   sends one streaming request itself and ends
+    tools/demo.py build/release/warmpath           both runs, a table; then it serves until Ctrl-C or SIGTERM
+    tools/demo.py build/release/warmpath --once    ends after the table
+    tools/demo.py build/release/warmpath --quick   runs of seconds, for tests: too short for figures to quote
 
-The engines speak enough of OpenAI's API for a client to be happy and say one word at a time, so that
-streaming can be seen.  Each takes its time over what is new to it in a prompt and none over a beginning that it
-has seen before, as engines with a prefix cache do.  Python's standard library alone.
+It starts `warmpath engine`, `warmpath serve` and `warmpath load`, and reads what they report; it measures
+nothing itself.  Python's standard library alone.
 """
 import argparse
-import collections
-import contextlib
 import http.client
-import http.server
 import json
-import os.path
+import os
+import pathlib
+import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 
 HOST = "127.0.0.1"
-MODEL = "demo"
-PACE_S = 0.12  # between two words
-START_S = 10  # for the router to answer its first request
-DRAIN_S = 10  # for answers that are under way when it is told to stop
-BYTES_PER_TOKEN = 4
-TOKENS_PER_S = 1000  # of prompts; slow enough to be felt
-PREFILL_MAX_S = 3
-CACHED_PROMPTS = 64  # that an engine remembers
+ROUTER_PORT, ADMIN_PORT, ENGINE_PORT = 8080, 9090, 9001  # or the first free ones after them
 TOKEN = "demo"  # of the admin API
-WORDS = ("This is engine {name}. One word at a time, each in an event of its own, it passes through "
-         "the router the moment it is said. A prompt that begins like this one will come here again.")
+MODEL = "codellama-13b"
+ENGINES = 8
+POLICIES = ("round_robin", "warm")  # the last one goes on serving
+START_S = 20  # for a program to be ready
+DRAIN_S = 10  # for answers that are under way at the end
+
+# Just so many users that KV caches are full, and requests wait, when every engine keeps its own copy of a document;
+# otherwise they are two thirds full.  With fewer users what differs is only the time that prompts take to compute.
+WORKLOAD, ABOUT, USERS = "rag", "4,000 documents, few of them much asked for", 280
+# Twice life's speed makes enough requests for a 99th percentile in 45 seconds.
+FULL = {"speed": 2, "requests": 1700, "warm_up": 400}
+QUICK = {"speed": 4, "requests": 400, "warm_up": 0}
+
+COLUMNS = [  # heading, value of a run, is more better, how it is written
+    ("cache hits", lambda run: run["hit_rate"], True, lambda value: f"{value:.1%}"),
+    ("TTFT p50", lambda run: run["ttft_ms"]["p50"], False, lambda value: f"{value:.0f} ms"),
+    ("TTFT p99", lambda run: run["ttft_ms"]["p99"], False, lambda value: f"{value:.0f} ms"),
+    ("E2E p50", lambda run: run["e2e_ms"]["p50"], False, lambda value: f"{value / 1000:.2f} s"),
+    ("E2E p99", lambda run: run["e2e_ms"]["p99"], False, lambda value: f"{value / 1000:.2f} s"),
+    ("requests/s", lambda run: run["requests_per_s"], True, lambda value: f"{value:.1f}"),
+    ("tokens/s", lambda run: run["output_tokens_per_s"], True, lambda value: f"{value:.0f}"),
+]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """One connection of a stand-in engine; the server's `name` says which."""
+class DemoError(Exception):
+    """What went wrong, for people."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
 
-    def do_GET(self):
-        if self.path == "/health":
-            self.answer(200, {"status": "ok"})
-        elif self.path == "/v1/models":
-            model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "warmpath"}
-            self.answer(200, {"object": "list", "data": [model]})
-        else:
-            self.refuse(404, "there is nothing at this path")
+class Children:
+    """The programs that run.  Signals are for us: each has a session of its own, and we tell it in our own time."""
 
-    def do_POST(self):
-        if "content-length" not in self.headers:
-            self.close_connection = True  # what follows would have to be understood to be skipped
-            self.refuse(411, "a content-length is needed")
+    def __init__(self):
+        self.running = []
+        self.is_told = False  # to end
+        self.holds = False  # a child is being started, and must not be lost
+
+    def on_signal(self, *_):
+        if self.is_told:  # twice: somebody is in a hurry
+            for child in self.running:
+                child.kill()
             return
-        body = self.rfile.read(int(self.headers["content-length"]))
-        if self.path != "/v1/chat/completions":
-            self.refuse(404, "there is nothing at this path")
-            return
+        self.is_told = True
+        if not self.holds:
+            raise KeyboardInterrupt
+
+    def start(self, command, **options):
+        self.holds = True
         try:
-            request = json.loads(body)
-            stream = bool(request.get("stream"))
-        except (ValueError, AttributeError):
-            self.refuse(400, "the body is not a JSON object")
-            return
-        words = WORDS.format(name=self.server.name).split(" ")
-        usage = self.prefill(json.dumps(request.get("messages")))
-        if stream:
-            self.stream(words)
-        else:
-            self.complete(words, usage)
+            child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, start_new_session=True,
+                                     **options)
+            self.running.append(child)
+        finally:
+            self.holds = False
+        if self.is_told:
+            raise KeyboardInterrupt
+        return child
 
-    def prefill(self, prompt):
-        """Takes as long as what is new in it; what an engine tells of it afterwards."""
-        seen = self.server.prompts
-        cached = max((len(os.path.commonprefix([prompt, old])) for old in list(seen)), default=0)
-        seen.append(prompt)
-        time.sleep(min((len(prompt) - cached) / BYTES_PER_TOKEN / TOKENS_PER_S, PREFILL_MAX_S))
-        return {"prompt_tokens": len(prompt) // BYTES_PER_TOKEN,
-                "prompt_tokens_details": {"cached_tokens": cached // BYTES_PER_TOKEN}}
-
-    def complete(self, words, usage):
-        time.sleep(PACE_S * 4)
-        usage = {**usage, "completion_tokens": len(words), "total_tokens": usage["prompt_tokens"] + len(words)}
-        message = {"role": "assistant", "content": " ".join(words)}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        self.answer(200, {**head_of("chat.completion"), "choices": [choice], "usage": usage})
-
-    def stream(self, words):
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        for index, word in enumerate(words):
-            self.say({"content": word if index == 0 else " " + word}, None)
-            time.sleep(PACE_S)
-        self.say({}, "stop")
-        self.chunk(b"data: [DONE]\n\n")
-        self.chunk(b"")
-
-    def say(self, delta, finish_reason):
-        choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-        event = {**head_of("chat.completion.chunk"), "choices": [choice]}
-        self.chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
-
-    def chunk(self, data):
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-
-    def answer(self, status, value):
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def refuse(self, status, message):
-        self.answer(status, {"error": {"message": message, "type": "invalid_request_error", "param": None,
-                                       "code": None}})
-
-    def handle(self):
-        with contextlib.suppress(ConnectionError):  # the router hung up: its client did
-            super().handle()
-
-    def log_message(self, *_):
-        pass
+    def stop(self):
+        """Ends all, the last one first, so that the router drains while there are engines; whether all ended well."""
+        for child in reversed(self.running):
+            child.terminate()
+            try:
+                child.wait(DRAIN_S + 5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        # One that was only just started dies of the signal.
+        well = all(child.returncode in (0, -signal.SIGTERM) for child in self.running)
+        self.running.clear()
+        return well
 
 
-def head_of(kind):
-    return {"id": "chatcmpl-demo", "object": kind, "created": int(time.time()), "model": MODEL}
+def ask(port, target, **headers):
+    """The body of an answer; None without one."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=START_S)
+    try:
+        connection.request("GET", target, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        return body if answer.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
 
 
-class Engine(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, name):
-        super().__init__((HOST, 0), Handler)
-        self.name = name
-        self.prompts = collections.deque(maxlen=CACHED_PROMPTS)
-        self.url = f"http://{HOST}:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-def port_is_free(port):
+def is_free(port):
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -154,133 +121,241 @@ def port_is_free(port):
     return True
 
 
-def answers(port):
-    connection = http.client.HTTPConnection(HOST, port, timeout=1)
-    try:
-        connection.request("GET", "/v1/models")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+def free_ports(first, count=1, taken=()):
+    """So many in a row, the first such row from there on."""
+    for start in range(first, first + 1000):
+        row = range(start, start + count)
+        if not set(row) & set(taken) and all(map(is_free, row)):
+            return row
+    raise DemoError(f"no {count} free ports in a row from {first} on")
 
 
-def free_port(first):
-    return next((port for port in range(first, first + 100) if port_is_free(port)), None)
+def choose_ports():
+    """Of the router, of its admin API, of the engines."""
+    engines = free_ports(ENGINE_PORT, ENGINES)
+    router = free_ports(ROUTER_PORT, taken=engines)[0]
+    admin = free_ports(ADMIN_PORT, taken=[*engines, router])[0]
+    return router, admin, engines
 
 
-def start_router(binary, engines, port, admin_port):
-    """The router on that port once it answers; None when it ended instead."""
-    command = [binary, "serve", "--listen", f"{HOST}:{port}", "--workers", "1", "--log-level", "warn",
-               "--timeouts-drain", f"{DRAIN_S}s", "--admin-listen", f"{HOST}:{admin_port}", "--admin-token", TOKEN]
-    for engine in engines:
-        command += ["--backend", engine.url]
-    # A process group of its own: Ctrl-C is for us, and we tell the router in our own time.
-    router = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    try:
+class Fleet:
+    """Engines with empty caches and a router in front of them, which has seen that they are up."""
+
+    def __init__(self, children, ports, binary, policy, speed):
+        self.port, self.admin_port, self.engine_ports = ports
+        self.url, self.admin_url = f"http://{HOST}:{self.port}", f"http://{HOST}:{self.admin_port}"
+        self.engines = children.start([binary, "engine", "--count", ENGINES, "--port", self.engine_ports[0],
+                                       "--model", MODEL, "--speed", speed], stdout=subprocess.PIPE)
+        if not self.engines.stdout.readline():
+            raise DemoError("the engines do not start")
+        command = [binary, "serve", "--listen", f"{HOST}:{self.port}", "--workers", 1, "--policy", policy,
+                   "--admin-listen", f"{HOST}:{self.admin_port}", "--admin-token", TOKEN,
+                   "--timeouts-drain", f"{DRAIN_S}s", "--log-level", "error"]
+        for port in self.engine_ports:
+            command += ["--backend", f"http://{HOST}:{port}"]
+        self.router = children.start(command)
+        self.wait_until_up()
+        self.started_at = time.monotonic()
+
+    def wait_until_up(self):
         deadline = time.monotonic() + START_S
-        while router.poll() is None and time.monotonic() < deadline:
-            if answers(port):
-                return router
+        while not self.is_up():
+            if self.router.poll() is not None or time.monotonic() > deadline:
+                raise DemoError("the router does not start")
             time.sleep(0.05)
-    except BaseException:
-        router.kill()
-        raise
-    router.kill()
-    router.wait()
-    return None
+
+    def is_up(self):
+        body = ask(self.admin_port, "/backends", authorization=f"Bearer {TOKEN}")
+        return body and all(row["state"] == "up" and row["models"] for row in json.loads(body)["backends"])
+
+    def is_alive(self):
+        return self.engines.poll() is None and self.router.poll() is None
+
+    def late_ms(self):
+        """How late engines saw the ends of their steps, on average: the machine was busy with something else."""
+        pages = "\n".join(ask(port, "/metrics") or "" for port in self.engine_ports)
+        late_s, steps = (sum(float(value) for value in re.findall(rf"^warmpath:{name}(?:{{.*}})? (\S+)$", pages, re.M))
+                         for name in ("engine_late_seconds_total", "engine_steps_total"))
+        return 1000 * late_s / steps if steps else 0
+
+    def processor_shares(self):
+        elapsed_s = time.monotonic() - self.started_at
+        return {name: processor_s(child.pid) / elapsed_s for name, child in
+                (("engines", self.engines), ("router", self.router))}
 
 
-def find_router(binary, engines):
-    """The router and its ports: 8080 and 9090, or the first free ones after them."""
-    while (ports := (free_port(8080), free_port(9090))) and None not in ports:
-        router = start_router(binary, engines, *ports)
-        # Someone may have been quicker; a router that fails on free ports fails on all.
-        if router or all(map(port_is_free, ports)):
-            return router, ports
-    return None, None
+def processor_s(pid):
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")  # of its own, and the kernel's for it
 
 
-def stop_router(router):
-    """Drains; its exit status."""
-    router.terminate()
-    try:
-        return router.wait(DRAIN_S + 5)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        router.kill()
-        return router.wait()
+def start_fleet(children, *words):
+    """Somebody may take a port between our look at it and our use; who fails on free ports fails on all."""
+    while True:
+        ports = choose_ports()
+        try:
+            return Fleet(children, ports, *words)
+        except DemoError:
+            children.stop()
+            if all(map(is_free, [*ports[:2], *ports[2]])):
+                raise
 
 
-def say_what_to_try(ports, engines):
-    url, admin = (f"http://{HOST}:{port}" for port in ports)
-    ask = f"curl -iN {url}/v1/chat/completions -H 'x-warmpath-decision: 1' --json"
+class Results:
+    """The figures of the runs, and the folder with their reports, which stays when they are whole."""
+
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="warmpath-demo-"))
+        self.runs = {}
+
+    def is_whole(self):
+        return len(self.runs) == len(POLICIES)
+
+    def remove_parts(self):
+        if not self.is_whole():
+            shutil.rmtree(self.path)
+
+
+def run_load(children, binary, fleet, policy, sizes, path):
+    """Shows its progress; its figures."""
+    command = [binary, "load", "--url", fleet.url, "--model", MODEL, "--workload", WORKLOAD, "--users", USERS,
+               "--requests", sizes["requests"], "--warm-up", sizes["warm_up"], "--label", policy,
+               "--json", path / f"{policy}.json", "--html", path / f"{policy}.html"]
+    with open(path / f"{policy}.txt", "wb") as table:
+        load = children.start(command, stdout=table)
+    while load.poll() is None:
+        if not fleet.is_alive():
+            raise DemoError("the router or the engines ended by themselves")
+        time.sleep(0.05)
+    children.running.remove(load)
+    if load.returncode != 0:
+        raise DemoError(f"the load ended with status {load.returncode}")
+    run = json.loads((path / f"{policy}.json").read_text())
+    if run["requests"]["failed"]:
+        raise DemoError(f"requests failed: {run['errors']}")
+    return run
+
+
+def measure(children, binary, fleet, policy, *words):
+    """A load run, and what it cost this machine."""
+    run = run_load(children, binary, fleet, policy, *words)
+    run["engines_late_ms"] = fleet.late_ms()
+    run["processor"] = {**fleet.processor_shares(), "load": run["generator"]["cpu_share"]}
+    print(f"  {run['requests']['ended']} requests in {run['elapsed_s']:.1f} s", flush=True)
+    return run
+
+
+def say_what_comes(sizes):
+    warm_up = f"The first {sizes['warm_up']} do not count.  " if sizes["warm_up"] else ""
+    print(f"""\
+{ENGINES} simulated engines, each {MODEL} on an H200, and warmpath in front of them.
+The engines run at {sizes["speed"]} times life's speed: times are so many times shorter than they would be.
+{USERS} simulated users ask about {ABOUT}, and wait for their answers.
+{sizes["requests"]} requests for each policy, of the same users with the same questions.
+{warm_up}Each time the engines begin with empty caches.
+""", flush=True)
+
+
+def table_of(runs):
+    rows = [["", *(heading for heading, *_ in COLUMNS)]]
+    for policy in POLICIES:
+        rows.append([policy, *(write(value(runs[policy])) for _, value, _, write in COLUMNS)])
+    ratios = []
+    for _, value, is_more_better, _ in COLUMNS:
+        old, new = (value(runs[policy]) for policy in POLICIES)
+        better, worse = (new, old) if is_more_better else (old, new)
+        ratios.append(f"x {better / worse:.2f}" if worse else "")
+    rows.append(["better by", *ratios])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join(row[0].ljust(widths[0]) + "".join(map(str.rjust, row[1:], (width + 3 for width in widths[1:])))
+                     for row in rows)
+
+
+def doubts(policy, run):
+    """Why the figures of a run may tell of this machine rather than of the policy."""
+    if run["generator"]["doubt"]:
+        yield f"{policy}: {run['generator']['doubt']}"
+    # Engines report each step's tokens at its end: what is late there is late for users.
+    if run["engines_late_ms"] > run["itl_ms"]["mean"] / 10:
+        yield f"{policy}: engines saw the ends of their steps {run['engines_late_ms']:.1f} ms late on average"
+
+
+def say_results(results):
+    runs = results.runs
+    shares = {name: max(run["processor"][name] for run in runs.values()) for name in ("engines", "router", "load")}
+    print(f"""
+{table_of(runs)}
+
+cache hits: tokens of prompts that engines had; TTFT, E2E: until the first and the last token
+processor:  {", ".join(f"{name} {share:.0%}" for name, share in shares.items())} of one core, in the busier run
+reports:    {results.path}/{{{",".join(POLICIES)}}}.{{html,json,txt}}
+With fewer users the difference is smaller; see
+            warmpath sim --workload {WORKLOAD} --model {MODEL} --policy {",".join(POLICIES)} --users 50,100,200,300""")
+    for doubt in (doubt for policy in POLICIES for doubt in doubts(policy, runs[policy])):
+        print(f"\nWARNING: this machine was too busy for the figures to mean much.\n{doubt}")
+    print("", flush=True)
+
+
+def say_what_to_try(fleet):
+    curl = f"curl -iN {fleet.url}/v1/chat/completions -H 'x-warmpath-decision: 1' --json"
+    options = f'"model":"{MODEL}","stream":true,"stream_options":{{"include_usage":true}},"max_tokens":20'
     system = """{"role":"system","content":"'"$(seq -s ' ' 1000)"'"}"""
     user = """{"role":"user","content":"'"$1"'"}"""
     print(f"""\
-warmpath listens on {url} in front of two stand-in engines, {" and ".join(e.url for e in engines)}.
+warmpath goes on serving: {fleet.url}, engines on ports {fleet.engine_ports[0]} to {fleet.engine_ports[-1]}.
 In another terminal, where the numbers to 1000 stand for a long system prompt:
 
-    body() {{ echo '{{"model":"{MODEL}","stream":true,"messages":[{system},{user}]}}'; }}
-    {ask} "$(body hello)"
-    {ask} "$(body goodbye)"
-    curl {admin}/explain -H 'authorization: Bearer {TOKEN}' --json "$(body why)"
+    body() {{ echo '{{{options},"messages":[{system},{user}]}}'; }}
+    {curl} "$(body hello)"
+    {curl} "$(body goodbye)"
+    curl {fleet.admin_url}/explain -H 'authorization: Bearer {TOKEN}' --json "$(body why)"
 
-The first answer takes a second to begin.  The second begins at once: it comes from the same engine, as
-x-warmpath-backend says, which had most of its prompt, as x-warmpath-decision says.  The last line asks where a
-third one would go, and why.  Ctrl-C ends.""", flush=True)
+The second answer comes from the same engine as the first, as x-warmpath-backend says, which had most of its prompt:
+x-warmpath-decision says so before, and cached_tokens in its last event after.  The last line asks where a third
+one would go, and why.  Ctrl-C ends.""", flush=True)
 
 
-def ask_once(port):
-    """One streaming request, shown as it comes; whether all of it came."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=START_S)
-    body = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "hello"}]}
-    connection.request("POST", "/v1/chat/completions", json.dumps(body),
-                       {"content-type": "application/json"})
-    answer = connection.getresponse()
-    print(f"{answer.status} from {answer.getheader('x-warmpath-backend')}:", flush=True)
-    event_count = 0
-    last = None
-    for line in answer:
-        last = line.strip() or last
-        if line.startswith(b"data: {"):
-            event_count += 1
-            delta = json.loads(line[len(b"data: "):])["choices"][0]["delta"]
-            print(delta.get("content", ""), end="", flush=True)
-    print(f"\n{event_count} events", flush=True)
-    connection.close()
-    return answer.status == 200 and event_count > 1 and last == b"data: [DONE]"
+def demonstrate(children, options, results):
+    sizes = QUICK if options.quick else FULL
+    say_what_comes(sizes)
+    for policy in POLICIES:
+        if not children.stop():
+            raise DemoError("the router or the engines did not end well")
+        print(policy, flush=True)
+        fleet = start_fleet(children, options.warmpath, policy, sizes["speed"])
+        results.runs[policy] = measure(children, options.warmpath, fleet, policy, sizes, results.path)
+    say_results(results)
+    if options.once:
+        return
+    say_what_to_try(fleet)
+    while fleet.is_alive():
+        time.sleep(0.2)
+    raise DemoError("the router or the engines ended by themselves")
 
 
 def main():
-    arguments = argparse.ArgumentParser(description="a router in front of two stand-in engines")
+    arguments = argparse.ArgumentParser(description="one load on simulated engines, balanced by two policies")
     arguments.add_argument("warmpath", help="the program to run")
-    arguments.add_argument("--once", action="store_true", help="send one streaming request and end")
+    arguments.add_argument("--once", action="store_true", help="end after the table")
+    arguments.add_argument("--quick", action="store_true", help="runs of seconds, for tests")
     options = arguments.parse_args()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    engines = [Engine("A"), Engine("B")]
-    router = None
+    children = Children()
+    results = Results()
     good = True
     try:
-        router, ports = find_router(options.warmpath, engines)
-        if router is None:
-            print("demo: the router does not start", file=sys.stderr)
-            return 1
-        if options.once:
-            good = ask_once(ports[0])
-        else:
-            say_what_to_try(ports, engines)
-            router.wait()
-            print("demo: the router ended by itself", file=sys.stderr)
-            return 1
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, children.on_signal)
+        demonstrate(children, options, results)
     except KeyboardInterrupt:
         print("\ndraining", flush=True)
-    except (OSError, http.client.HTTPException, ValueError, KeyError, IndexError) as error:
-        print(f"demo: {error!r}", file=sys.stderr)
+    except (DemoError, OSError, ValueError, KeyError) as error:
+        print(f"demo: {error}", file=sys.stderr)
         good = False
-    status = stop_router(router) if router else 0
-    return 0 if good and status == 0 else 1
+    children.is_told = True
+    well = children.stop()
+    results.remove_parts()
+    return 0 if good and well else 1
 
 
 if __name__ == "__main__":

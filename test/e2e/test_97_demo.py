@@ -1,88 +1,165 @@
 """What a newcomer runs first: the demonstration behind `make run`, and the example configuration."""
+import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
+import uuid
 
 import pytest
 from harness import SANITIZER, eventually, within
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "tools/demo.py"
+MARK = "WARMPATH_DEMO_TEST"  # in the environment of all that a demonstration starts
+
+
+class Demo:
+    """A demonstration; its output is in a file, as for anyone who redirects it."""
+
+    def __init__(self, binary, directory, *words):
+        self.path = directory / "demo.output"
+        self.reports = directory / "reports"
+        self.reports.mkdir()
+        self.mark = f"{MARK}={uuid.uuid4()}"
+        environment = {**os.environ, MARK: self.mark.partition("=")[2], "TMPDIR": str(self.reports)}
+        with open(self.path, "wb") as output:
+            self.process = subprocess.Popen([sys.executable, str(DEMO), str(binary), *words], env=environment,
+                                            stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def output(self):
+        return self.path.read_text()
+
+    def commands(self):
+        """The command lines of all its processes, but for its own."""
+        found = []
+        for directory in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it ended, or is not ours
+                if self.mark.encode() in (directory / "environ").read_bytes().split(b"\0"):
+                    found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return [command for command in found if command and str(DEMO) not in command]
+
+    def wait_for(self, words, seconds=60):
+        eventually(lambda: words in self.output() or self.process.poll() is not None, f"it says {words!r}", seconds)
+        assert words in self.output(), self.output()
+
+    def wait_end(self, seconds=60):
+        """Its exit status; it takes all it started along."""
+        status = self.process.wait(within(seconds))
+        assert self.commands() == [], self.output()
+        return status
+
+    def lines_to_paste(self):
+        said = self.output()
+        return re.findall(r"^    (\S.*)$", said[said.index("In another terminal"):], re.MULTILINE)
 
 
 @pytest.fixture
 def demo(binary, tmp_path):
-    """Starts the demonstration; its output is in a file, as for anyone who redirects it."""
-    path = tmp_path / "demo.output"
-    processes = []
+    made = []
 
     def start(*words):
-        with open(path, "wb") as output:
-            process = subprocess.Popen([sys.executable, str(DEMO), str(binary), *words],
-                                       stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        processes.append(process)
-        return process, path.read_text
+        made.append(Demo(binary, tmp_path, *words))
+        return made[-1]
 
     yield start
-    for process in processes:
-        if process.poll() is None:  # so that it takes its router along
-            process.terminate()
-            process.wait(within(20))
-    assert not SANITIZER.search(path.read_text())
+    for one in made:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.process.wait(within(20))
+        assert not SANITIZER.search(one.output())
 
 
-def test_one_streaming_request_comes_through_word_by_word(demo):
-    process, output = demo("--once")
-    assert process.wait(within(20)) == 0, output()
-    assert re.search(r"^200 from http://127\.0\.0\.1:\d+:$", output(), re.MULTILINE), output()
-    assert "This is engine A." in output() or "This is engine B." in output(), output()
-    assert int(re.search(r"^(\d+) events$", output(), re.MULTILINE)[1]) > 10, output()
+@pytest.fixture
+def busy_ports():
+    """The ports that it would like to have, taken by us if not by others."""
+    ports = (8080, 9090, 9004)
+    with contextlib.ExitStack() as stack:
+        for port in ports:
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                sock.bind(("127.0.0.1", port))
+                sock.listen()
+        yield ports
 
 
-def lines_to_paste(output):
-    return re.findall(r"^    (\S.*)$", output, re.MULTILINE)
+def row(output, name):
+    """A line of the table, its cells as numbers."""
+    line = re.search(rf"^{name}  .*%.*$", output, re.MULTILINE)
+    assert line, output
+    return [float(number) for number in re.findall(r"[0-9.]+", line[0])]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_the_printed_commands_work_when_pasted_and_the_second_prompt_finds_the_first(demo, number):
-    process, output = demo()
-    eventually(lambda: "Ctrl-C ends" in output() or process.poll() is not None, "it says what to try", 20)
-    lines = lines_to_paste(output())
-    assert len(lines) == 4, output()
+@pytest.mark.timeout(within(120))
+def test_both_policies_are_measured_with_the_same_users_and_warm_wins(demo):
+    one = demo("--quick", "--once")
+    assert one.wait_end(100) == 0, one.output()
+    runs = {path.stem: json.loads(path.read_text()) for path in one.reports.glob("*/*.json")}
+    assert set(runs) == {"round_robin", "warm"}, one.output()
+    for policy, run in runs.items():
+        assert run["requests"]["succeeded"] == 400 and len(run["backends"]) == 8, run
+        hits, _, ttft_p99_ms, *_ = row(one.output(), policy)
+        assert abs(hits - 100 * run["hit_rate"]) < 0.06 and abs(ttft_p99_ms - run["ttft_ms"]["p99"]) < 0.6, one.output()
+        assert "<svg" in next(one.reports.glob(f"*/{policy}.html")).read_text()
+    # Who of the users asks most often depends on the answers; what each of them asks does not.
+    old, new = (sum(backend["prompt_tokens"] for backend in run["backends"]) for run in runs.values())
+    assert abs(old - new) < 0.01 * old and runs["warm"]["seed"] == runs["round_robin"]["seed"], (old, new)
+    assert runs["warm"]["hit_rate"] > runs["round_robin"]["hit_rate"] + 0.1, one.output()
+    assert runs["warm"]["ttft_ms"]["mean"] < runs["round_robin"]["ttft_ms"]["mean"], one.output()
+
+
+@pytest.mark.timeout(within(150))
+def test_it_goes_on_serving_on_free_ports_and_finishes_what_runs_when_told_to_end(demo, busy_ports):
+    one = demo("--quick")
+    one.wait_for("Ctrl-C ends", 100)
+    lines = one.lines_to_paste()
+    assert len(lines) == 4, one.output()
+    assert not set(map(int, re.findall(r"127\.0\.0\.1:(\d+)", one.output()))) & set(busy_ports), one.output()
     said = subprocess.run("\n".join(lines), shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=within(20)).stdout
-    assert said.count("data: ") > 20 and said.count("data: [DONE]") == 2, said
+    check_pasted(said)
+    longer = [lines[0].replace('"max_tokens":20', '"max_tokens":600'), lines[1]]
+    with subprocess.Popen("\n".join(longer), shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as curl:
+        while "data: " not in (line := curl.stdout.readline()):
+            assert line, "the answer ended before it began"
+        one.process.terminate()
+        rest = curl.stdout.read()
+    assert rest.rstrip().endswith("data: [DONE]") and rest.count("data: ") > 500, rest
+    assert one.wait_end() == 0, one.output()
+
+
+def check_pasted(said):
+    """The second prompt goes where the first one went, which is told before and after, and so would a third."""
+    assert said.count("data: [DONE]") == 2 and said.count("data: ") > 40, said
     backends = re.findall(r"^x-warmpath-backend: (\S+)", said, re.MULTILINE)
     assert len(backends) == 2 and len(set(backends)) == 1, said
     matched = re.findall(r"^x-warmpath-decision: policy=warm;.* matched_blocks=(\d+); prompt_blocks=(\d+);", said,
                          re.MULTILINE)
     assert [int(blocks) for blocks, _ in matched] == [0, int(matched[1][1])] and int(matched[1][1]) > 10, said
+    cached = [int(number) for number in re.findall(r'"cached_tokens": ?(\d+)', said)]
+    assert len(cached) == 2 and cached[0] == 0 and cached[1] > 900, said
     why = json.loads(said[said.index('{"policy"'):])
-    assert why["chosen"] == backends[0], why
+    assert why["chosen"] == backends[0] and len(why["backends"]) == 8, why
     assert {row["url"] == backends[0]: row["matched_blocks"] > 0 for row in why["backends"]} == {True: True,
                                                                                                 False: False}, why
-    process.send_signal(number)
-    assert process.wait(within(20)) == 0, output()
 
 
-def test_an_answer_that_runs_is_finished_when_the_demonstration_ends(demo):
-    process, output = demo()
-    eventually(lambda: "Ctrl-C ends" in output() or process.poll() is not None, "it says what to try", 20)
-    lines = lines_to_paste(output())
-    with subprocess.Popen("\n".join(lines[:2]), shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True) as curl:
-        while "data: " not in (line := curl.stdout.readline()):
-            assert line, "the answer ended before it began"
-        process.terminate()
-        rest = curl.stdout.read()
-    assert rest.rstrip().endswith("data: [DONE]"), rest
-    assert process.wait(within(20)) == 0, output()
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_during_a_run_ends_everything_and_leaves_no_half_results(demo, number):
+    one = demo("--quick")
+    eventually(lambda: any(" load " in command for command in one.commands()), one.output, 20)
+    one.process.send_signal(number)
+    assert one.wait_end(20) == 0, one.output()
+    assert list(one.reports.iterdir()) == []
 
 
-def test_without_a_router_the_demonstration_fails(tmp_path):
+def test_without_the_program_the_demonstration_fails(tmp_path):
     done = subprocess.run([sys.executable, str(DEMO), str(tmp_path / "none"), "--once"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=within(20))
     assert done.returncode == 1
