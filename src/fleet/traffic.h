@@ -34,7 +34,7 @@ struct traffic_view {
     float decode_ms;       // 0 before 20 completions
     float output_tokens;   // 200 before 20 completions
     float prefill_ms;
-    float scarcity; // 1 before 20 prompts were found in caches
+    float scarcity; // -1 before 600 requests, and 20 that were found in caches
     uint64_t completion_count;
 };
 

@@ -52,7 +52,8 @@ struct policy_traffic {
     float decode_ms;       // mean, from first token to last; 0: not known yet
     float output_tokens;   // mean
     float prefill_ms;      // mean of what the chosen targets were predicted to need
-    float scarcity;        // 0..1 of what is found in caches would not be, if all held all of it
+    float
+        scarcity; // 0..1 of what is found in caches would not be, if all held all; negative: not known
 };
 
 // Numbers that peers let their operators set; those of `warm` are measured, not set.

@@ -16,7 +16,7 @@
 //                                                     for it when the fleet is busy
 //          + l * s * (M + s/2) + l * (s - min s) * (m + s/2) * f/(1 - f)
 //                                                     the same for memory
-//     L    = (1 + n + N/4) / (1 - fill)               who else is slowed down, how near preemption is
+//     L    = (4 + n + N/4) / (1 - fill)               who else is slowed down, how near preemption is
 //     G    = 1 + (share - 1)/10                       what it was sent lately, over the mean
 //     cost = T * L * G
 //
@@ -29,7 +29,7 @@
 // A miss is also an investment: from then on the target holds the prompt.  What pays for itself is not
 // counted as a cost, so p - min p is multiplied by
 //
-//     max(1 / (1 + reuse)^2, min(1, 8 * scarcity))
+//     max(1 / (1 + reuse)^2, 1/20, min(1, 8 * scarcity))
 //
 // where reuse is how often a copy would be used before it is evicted if every target had one, and
 // scarcity the share of prompts whose copies would not last in such a fleet.  Where all that is asked
@@ -72,6 +72,10 @@ static const double habit_worth = 1.3;
 static const double recent_floor = 4;
 static const double lean_most = 0.1;
 static const float scarce = 8;
+// Requests in flight at each target from which on the fleet counts as busy.
+static const float busy_requests = 3;
+// However often it will be used: a holder that is as idle as the others is the better choice.
+static const float least_counted = 0.05F;
 // Of what a request counts in the crowd, the part that goes by the tokens it holds.
 static const float crowd_by_tokens = 0.25F;
 
@@ -106,6 +110,7 @@ struct scene {
     float decode_ms;       // mean time of a decoding; 0: not known
     float output_tokens;   // mean
     float scarcity;        // 0: copies last; 1: each drives another one out
+    bool is_new;           // which of the two is not known yet
     float investment;      // the part of a miss that does not pay for itself
     bool has_match;        // somebody holds some of it
     bool has_memory;       // all targets say how full they are
@@ -235,9 +240,11 @@ static void survey(const struct policy_input *in, struct scene *scene)
         scene->arrivals = 1 / usual_prefill;
     }
 
-    scene->scarcity = bounded(in->traffic->scarcity * scarce, 0, 1);
+    scene->is_new = in->traffic->scarcity < 0;
+    scene->scarcity = scene->is_new ? 1 : bounded(in->traffic->scarcity * scarce, 0, 1);
     float once = 1 / (1 + bounded(in->reuse, 0, 1e9F));
-    scene->investment = once * once > scene->scarcity ? once * once : scene->scarcity;
+    float counted = once * once > least_counted ? once * once : least_counted;
+    scene->investment = counted > scene->scarcity ? counted : scene->scarcity;
 }
 
 static float cached_tokens(const struct scene *scene, const struct policy_target *target)
@@ -358,11 +365,17 @@ static double time_ms(const struct scene *scene, const struct estimate *now)
 static double cost_ms(const struct scene *scene, const struct policy_target *target,
                       const struct estimate *now)
 {
-    double crowd = 1 + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
+    double crowd = 4 + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
     // Who got more than its share lately is leaned away from, by little: it decides between targets that
     // are the same to a cold prompt, since whoever gets it gets its followers.
     double share = share_of(scene, target, now->share);
     double lean = 1 + lean_most * (share < 2 ? share - 1 : 1);
+    // As long as nobody knows whether copies last they are not made freely, and a prompt that most requests
+    // begin with would stay on the few targets that had it first.
+    if (scene->is_new && share > 1) {
+        double busy = (double)bounded(scene->crowd / busy_requests, 0, 1);
+        lean += pow(busy, 6) * (share * share * share * share - 1);
+    }
     return time_ms(scene, now) * crowd / (1 - (double)now->fill) * lean;
 }
 

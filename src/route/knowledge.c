@@ -88,6 +88,12 @@ static struct slot *slot_of(struct knowledge *knowledge, const struct backend *b
     return &knowledge->slots[backend->slot];
 }
 
+uint32_t knowledge_capacity(const struct knowledge *knowledge, const struct backend *backend)
+{
+    ASSERT(backend->slot < knowledge->slot_count);
+    return atomic_load_explicit(&knowledge->slots[backend->slot].capacity, memory_order_relaxed);
+}
+
 static void set_capacity(struct knowledge *knowledge, const struct backend *backend,
                          uint32_t tokens)
 {

@@ -52,6 +52,9 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
 void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
                             uint32_t slot);
 
+// How many tokens its cache is believed to hold, as told or learned; 0: no bound is known.
+uint32_t knowledge_capacity(const struct knowledge *knowledge, const struct backend *backend);
+
 // The engine said how much of a prompt it had cached, and we had believed something.
 struct knowledge_truth {
     uint32_t believed_tokens;

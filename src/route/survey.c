@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Where an engine does not tell: what a large model on one GPU has.
-static const float unknown_cache_tokens = 100000;
+// Where an engine does not tell and has not shown it: what a large model on one GPU has.
+static const float unknown_cache_tokens = 50000;
 // Less than a block is no time.
 static const float age_min_tokens = 16;
 
@@ -120,6 +120,17 @@ static uint32_t common_depth(const struct survey *survey)
     return best[survey_sample - 1];
 }
 
+// Tokens that its cache holds.  What is learned errs on the large side, and counts half.
+static float capacity_of(const struct survey_task *task, const struct backend *backend)
+{
+    uint32_t believed = knowledge_capacity(task->knowledge, backend);
+    bool is_told = atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed) > 0;
+    if (believed == 0) {
+        return unknown_cache_tokens;
+    }
+    return is_told ? (float)believed : (float)believed / 2;
+}
+
 // What the index and the load say of a backend.
 static void fill_in(struct survey *survey, const struct survey_task *task,
                     struct policy_target *target, struct backend *backend)
@@ -143,6 +154,8 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
         survey->beliefs[backend->slot] = (struct survey_belief){0};
         return;
     }
+    survey->capacity_sum += capacity_of(task, backend);
+    survey->looked_at++;
     target->matched_blocks = survey->beliefs[backend->slot].blocks;
     target->matched_tokens = survey_tokens(task->request, target->matched_blocks);
     target->has_session = backend->slot == survey->session_slot;
@@ -221,6 +234,8 @@ static void collect(struct survey *survey, const struct survey_task *task, const
                     struct rng *rng)
 {
     survey->count = 0;
+    survey->capacity_sum = 0;
+    survey->looked_at = 0;
     survey->tier = BACKEND_DOWN;
     for (uint32_t i = 0; i < task->group->count; i++) {
         const struct fleet_member *member =
@@ -292,13 +307,10 @@ float survey_reuse(const struct survey *survey, uint32_t pool_size)
     uint32_t best = 0;
     uint32_t age = UINT32_MAX;
     float holders = 0;
-    float cache_tokens = 0;
 
     for (uint32_t i = 0; i < survey->count; i++) {
         const struct policy_target *target = &survey->targets[i];
         best = target->matched_tokens > best ? target->matched_tokens : best;
-        cache_tokens +=
-            target->cache_tokens > 0 ? (float)target->cache_tokens : unknown_cache_tokens;
     }
     if (best == 0) {
         return 0;
@@ -313,5 +325,5 @@ float survey_reuse(const struct survey *survey, uint32_t pool_size)
     }
     // Each of the holders gets its share of the uses; all targets would get less.
     float between = fmaxf((float)age, age_min_tokens) * (float)pool_size / holders;
-    return cache_tokens / (float)survey->count / between;
+    return survey->capacity_sum / (float)survey->looked_at / between;
 }

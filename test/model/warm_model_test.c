@@ -62,7 +62,7 @@ TEST(one_hot_prompt_spreads_to_as_many_replicas_as_it_needs)
 {
     static const double rates[] = {2, 50, 100};
     for (size_t i = 0; i < ARRAY_COUNT(rates); i++) {
-        struct lab_options options = setting("hot", 8, rates[i], 1000);
+        struct lab_options options = setting("hot", 8, rates[i], 3000);
         struct figures warm = run(&options, "warm");
         CHECK(is_even(&warm, 1.5));
         CHECK(hits_all_but(1, &warm, &options));

@@ -330,8 +330,8 @@ TEST(whatever_a_target_has_to_do_makes_it_dearer)
     CHECK(stage.costs[5] > stage.costs[4] * 1.5);
     CHECK(stage.costs[6] == stage.costs[0]);
 
-    // A batch of two: half a step more to wait, and a crowd that is half as large again.
-    CHECK(stage.costs[3] > stage.costs[0] * 1.5);
+    // A batch of two: half a step more to wait, and a crowd that is a little larger.
+    CHECK(stage.costs[3] > stage.costs[0] * 1.15);
 }
 
 TEST(memory_that_must_be_freed_first_is_a_wait)
@@ -535,6 +535,25 @@ TEST(a_habit_is_worth_a_little_and_not_a_crowd)
     CHECK(always_takes(&stage, holder));
 }
 
+TEST(while_nobody_knows_whether_copies_last_the_busy_half_of_a_fleet_is_spared)
+{
+    struct stage stage;
+    stage_init(&stage);
+    for (int i = 0; i < target_count; i++) {
+        decode(&stage.targets[i], 4);
+        stage.targets[i].recent_requests = i == 3 ? 200 : 50;
+    }
+    stage.targets[3].matched_tokens = 3500;
+    CHECK(always_takes(&stage, 3));
+    stage.traffic.scarcity = -1;
+    CHECK(never_takes(&stage, 3));
+    // On an idle fleet it costs nobody anything.
+    for (int i = 0; i < target_count; i++) {
+        decode(&stage.targets[i], 0);
+    }
+    CHECK(always_takes(&stage, 3));
+}
+
 // What the fleet could have been spared is no waste either when it pays for itself.
 TEST(an_investment_has_no_price_on_a_busy_fleet)
 {
@@ -545,7 +564,8 @@ TEST(an_investment_has_no_price_on_a_busy_fleet)
     double in_full = stage.costs[0];
     stage.in.reuse = 1e9F;
     stage_pick(&stage);
-    CHECK(stage.costs[0] < in_full / 8);
+    CHECK(stage.costs[0] < in_full / 5);
+    decode(&stage.targets[3], 4);
     CHECK(never_takes(&stage, 3));
 }
 
@@ -605,11 +625,11 @@ TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
 {
     struct stage stage;
     stage_memory(&stage, 100000, 0);
-    CHECK(miss_over_hit(&stage) < 1.1);
+    CHECK(miss_over_hit(&stage) < 1.4);
     stage.traffic.arrivals_per_ms = 0.04F;
     CHECK(miss_over_hit(&stage) > 2);
     stage.traffic.decode_ms = 0;
-    CHECK(miss_over_hit(&stage) < 1.1);
+    CHECK(miss_over_hit(&stage) < 1.4);
 }
 
 // What arrivals add to the cost of a fleet that is all alike.
@@ -676,8 +696,8 @@ TEST(a_crowd_is_counted_by_heads_and_by_what_they_hold)
     stage.targets[1].context_tokens = stage.targets[0].context_tokens;
     stage.targets[2].context_tokens *= 10;
     stage_pick(&stage);
-    CHECK(fleet_is_near(stage.costs[1] / stage.costs[0], 1.30, 3));
-    CHECK(fleet_is_near(stage.costs[2] / stage.costs[0], 2.07, 3));
+    CHECK(fleet_is_near(stage.costs[1] / stage.costs[0], 1.23, 3));
+    CHECK(fleet_is_near(stage.costs[2] / stage.costs[0], 1.85, 3));
 }
 
 TEST(who_got_more_than_its_share_lately_is_leaned_away_from_by_little)
