@@ -126,11 +126,12 @@ static bool read_workloads(const struct sim_words *words, struct sim_grid *out)
 static bool read_policies(const struct flag_list *words, struct sim_grid *out)
 {
     static const struct flag_list all = {.items = {"all"}, .count = 1};
-    const char *names[sweep_policy_max];
+    const char *names[sweep_policy_max] = {NULL};
     out->policy_count =
         read_names("policy", words->count > 0 ? words : &all, policy_name, names, sweep_policy_max);
     for (uint32_t i = 0; i < out->policy_count; i++) {
-        contender_find(names[i], &out->policies[i]);
+        bool is_found = contender_find(names[i], &out->policies[i]);
+        ASSERT(is_found);
     }
     return out->policy_count > 0;
 }

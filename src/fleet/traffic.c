@@ -119,7 +119,7 @@ void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic
     out->decode_ms = has_completions ? LOAD(&traffic->decode_ms) : 0;
     out->output_tokens = has_completions ? LOAD(&traffic->output_tokens) : output_tokens_shipped;
     out->prefill_ms = LOAD(&traffic->prefill_ms);
-    bool has_reuses = LOAD(&traffic->reuse_count) >= reuses_min &&
-                      LOAD(&traffic->arrival_count) >= arrivals_min;
+    bool has_reuses =
+        LOAD(&traffic->reuse_count) >= reuses_min && LOAD(&traffic->arrival_count) >= arrivals_min;
     out->scarcity = has_reuses ? LOAD(&traffic->scarcity) : -1;
 }

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct {
@@ -33,7 +34,7 @@ static enum flags_verdict read_line(const char *line)
     char space[256];
     char *words[16];
     int count = 0;
-    strcpy(space, line);
+    snprintf(space, sizeof(space), "%s", line);
     for (char *rest = space; rest != NULL && *rest != '\0';) {
         words[count++] = strsep(&rest, " ");
     }
