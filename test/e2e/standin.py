@@ -19,6 +19,7 @@ the OpenAI interface would.  A request may say `x-standin-delay` (seconds before
 """
 import argparse
 import asyncio
+import contextlib
 import json
 import re
 import socket
@@ -388,7 +389,9 @@ class Engine:
             if reset:
                 connection.reset()
             else:
-                connection.transport.abort()
+                # asyncio's TLS transport forgets its protocol when it is already gone.
+                with contextlib.suppress(AttributeError):
+                    connection.transport.abort()
 
     async def drop_idle(self):
         for connection in list(self.connections):
