@@ -17,7 +17,7 @@
 //          + l * s * (M + s/2) + l * (s - min s) * (m + s/2) * f/(1 - f)
 //                                                     the same for memory
 //     L    = (4 + n + N/4) / (1 - fill)               who else is slowed down, how near preemption is
-//     G    = 1 + (share - 1)/10                       what it was sent lately, over the mean
+//     G    = 1 + (share - 1)/4                        what it was sent lately, over the mean
 //     cost = T * L * G
 //
 // where r = l * mean p is how busy the fleet is with prompts and f how full its memory is, in the mean;
@@ -70,7 +70,7 @@ static const double home_worth = 1.6;
 // And to go where a prompt that nobody holds would go the next time too, when caches are short.
 static const double habit_worth = 1.3;
 static const double recent_floor = 4;
-static const double lean_most = 0.1;
+static const double lean_most = 0.25;
 static const float scarce = 8;
 // Requests in flight at each target from which on the fleet counts as busy.
 static const float busy_requests = 3;
@@ -366,7 +366,7 @@ static double cost_ms(const struct scene *scene, const struct policy_target *tar
                       const struct estimate *now)
 {
     double crowd = 4 + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
-    // Who got more than its share lately is leaned away from, by little: it decides between targets that
+    // Who got more than its share lately is leaned away from: it decides between targets that
     // are the same to a cold prompt, since whoever gets it gets its followers.
     double share = share_of(scene, target, now->share);
     double lean = 1 + lean_most * (share < 2 ? share - 1 : 1);
