@@ -52,8 +52,7 @@ struct policy_traffic {
     float decode_ms;       // mean, from first token to last; 0: not known yet
     float output_tokens;   // mean
     float prefill_ms;      // mean of what the chosen targets were predicted to need
-    float
-        scarcity; // 0..1 of what is found in caches would not be, if all held all; negative: not known
+    float scarcity; // 0..1 of what is found would not be, if all held all; negative: not known
 };
 
 // Numbers that peers let their operators set; those of `warm` are measured, not set.
@@ -84,8 +83,7 @@ struct policy_input {
     uint32_t history_tokens; // before the last turn of the assistant
     uint32_t turns;          // of the assistant
     uint32_t output_max;     // tokens; 0: not said
-    float
-        reuse; // uses of what its holders have, by each target before it is evicted, if all had it
+    float reuse;             // of what its holders have, by each target, if all had it
 
     const struct policy_knobs *knobs;
     const struct policy_traffic *traffic;

@@ -40,9 +40,12 @@
 // next time too.
 //
 // What is not known is left out, not guessed: without arrivals there is no l, without mean p no price,
-// and memory counts only when every target reports it.  The prices are bounded, by r and f, and by taking for w
-// the mean W or the queue that such a load has in the long run, whichever is less: a burst on cold
+// and memory counts only when every target reports it.  The prices are bounded, by r and f, and by taking
+// for w the mean W or the queue that such a load has in the long run, whichever is less: a burst on cold
 // caches makes queues that pass, and a price on those would pin every prompt to its first holder.
+//
+// In the first few hundred requests nobody knows whether copies last: misses cost in full, and G grows
+// with the fourth power of the share once the fleet is busy.
 //
 // Speeds that differ by less than a factor of two, and costs by less than a fiftieth, are taken as
 // equal: what is learned on a busy engine is no better than that, and the luckiest target would draw all
@@ -76,6 +79,8 @@ static const float scarce = 8;
 static const float busy_requests = 3;
 // However often it will be used: a holder that is as idle as the others is the better choice.
 static const float least_counted = 0.05F;
+// A batch of so many is hardly slower than one of one.
+static const double first_few = 4;
 // Of what a request counts in the crowd, the part that goes by the tokens it holds.
 static const float crowd_by_tokens = 0.25F;
 
@@ -110,6 +115,7 @@ struct scene {
     float decode_ms;       // mean time of a decoding; 0: not known
     float output_tokens;   // mean
     float scarcity;        // 0: copies last; 1: each drives another one out
+    double guard;          // 0 on an idle fleet, 1 on a busy one
     bool is_new;           // which of the two is not known yet
     float investment;      // the part of a miss that does not pay for itself
     bool has_match;        // somebody holds some of it
@@ -240,6 +246,8 @@ static void survey(const struct policy_input *in, struct scene *scene)
         scene->arrivals = 1 / usual_prefill;
     }
 
+    // Steep: a fleet with little to do is left alone.
+    scene->guard = pow((double)bounded(scene->crowd / busy_requests, 0, 1), 6);
     scene->is_new = in->traffic->scarcity < 0;
     scene->scarcity = scene->is_new ? 1 : bounded(in->traffic->scarcity * scarce, 0, 1);
     float once = 1 / (1 + bounded(in->reuse, 0, 1e9F));
@@ -365,7 +373,7 @@ static double time_ms(const struct scene *scene, const struct estimate *now)
 static double cost_ms(const struct scene *scene, const struct policy_target *target,
                       const struct estimate *now)
 {
-    double crowd = 4 + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
+    double crowd = first_few + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
     // Who got more than its share lately is leaned away from: it decides between targets that
     // are the same to a cold prompt, since whoever gets it gets its followers.
     double share = share_of(scene, target, now->share);
@@ -373,8 +381,7 @@ static double cost_ms(const struct scene *scene, const struct policy_target *tar
     // As long as nobody knows whether copies last they are not made freely, and a prompt that most requests
     // begin with would stay on the few targets that had it first.
     if (scene->is_new && share > 1) {
-        double busy = (double)bounded(scene->crowd / busy_requests, 0, 1);
-        lean += pow(busy, 6) * (share * share * share * share - 1);
+        lean += scene->guard * (share * share * share * share - 1);
     }
     return time_ms(scene, now) * crowd / (1 - (double)now->fill) * lean;
 }

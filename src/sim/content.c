@@ -2,21 +2,15 @@
 
 #include "sim/content.h"
 
+#include "base/rng.h"
+
 // Three letters and a space make one token.
 static const char letters[32] = "abcdefghijklmnopqrstuvwxyzaeioun";
-
-// The finaliser of splitmix64: every bit of the input moves every bit of the output.
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
 
 static uint64_t chain(uint64_t before, uint64_t id, uint32_t from, uint32_t tokens)
 {
     uint64_t place = (uint64_t)from << 32 | tokens;
-    return mix(before + id * 0x9e3779b97f4a7c15 + mix(place));
+    return rng_mix(before + id * 0x9e3779b97f4a7c15 + rng_mix(place));
 }
 
 uint64_t content_tokens(const struct piece *pieces, uint32_t count)
@@ -54,7 +48,7 @@ uint32_t content_keys(const struct piece *pieces, uint32_t count, uint32_t block
 void content_text(uint64_t id, uint32_t from, uint32_t tokens, char *out)
 {
     for (uint32_t i = 0; i < tokens; i++) {
-        uint64_t word = mix(id * 0x9e3779b97f4a7c15 + from + i + 1);
+        uint64_t word = rng_mix(id * 0x9e3779b97f4a7c15 + from + i + 1);
         out[0] = letters[word & 31];
         out[1] = letters[word >> 5 & 31];
         out[2] = letters[word >> 10 & 31];
