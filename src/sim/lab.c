@@ -9,6 +9,7 @@
 #include "route/knowledge.h"
 #include "route/outcome.h"
 #include "sim/affinity.h"
+#include "sim/due_queue.h"
 #include "sim/engine.h"
 
 #include <math.h>
@@ -49,12 +50,6 @@ struct flight {
     uint64_t space[]; // keys, keys of the router, numbers of blocks
 };
 
-// When a step ends; a heap by time, then by number.
-struct step_event {
-    uint64_t at_us;
-    uint32_t replica;
-};
-
 struct lab {
     struct reclaim reclaim; // the first, since it fills cache lines of its own
     const struct lab_options *options;
@@ -69,50 +64,13 @@ struct lab {
     struct workload *workload;
     struct replica *replicas;
     struct affinity affinity;
-    struct step_event *events;
+    struct due_queue steps; // when those that run now end
     struct figure_sample *samples;
-    uint32_t event_count;
     uint32_t sample_count;
     uint32_t sample_capacity;
     uint32_t failed_count;
     uint32_t flying_count;
 };
-
-static bool is_earlier(const struct step_event *a, const struct step_event *b)
-{
-    return a->at_us < b->at_us || (a->at_us == b->at_us && a->replica < b->replica);
-}
-
-static void push_event(struct lab *lab, struct step_event event)
-{
-    uint32_t at = lab->event_count++;
-    while (at > 0 && is_earlier(&event, &lab->events[(at - 1) / 2])) {
-        lab->events[at] = lab->events[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    lab->events[at] = event;
-}
-
-static struct step_event pop_event(struct lab *lab)
-{
-    struct step_event first = lab->events[0];
-    struct step_event moved = lab->events[--lab->event_count];
-    uint32_t at = 0;
-
-    for (uint32_t child = 1; child < lab->event_count; child = 2 * at + 1) {
-        if (child + 1 < lab->event_count &&
-            is_earlier(&lab->events[child + 1], &lab->events[child])) {
-            child++;
-        }
-        if (!is_earlier(&lab->events[child], &moved)) {
-            break;
-        }
-        lab->events[at] = lab->events[child];
-        at = child;
-    }
-    lab->events[at] = moved;
-    return first;
-}
 
 static void begin_step(struct lab *lab, struct replica *replica)
 {
@@ -120,8 +78,11 @@ static void begin_step(struct lab *lab, struct replica *replica)
 
     replica->is_stepping = ms > 0;
     if (replica->is_stepping) {
-        push_event(lab, (struct step_event){.at_us = lab->now_us + (uint64_t)llround(ms * 1000),
-                                            .replica = replica->number});
+        struct due end = {.at_us = lab->now_us + (uint64_t)llround(ms * 1000),
+                          .order = replica->number,
+                          .what = replica};
+        bool is_pushed = due_queue_push(&lab->steps, end);
+        ASSERT(is_pushed);
     }
 }
 
@@ -291,7 +252,8 @@ static void scrape(struct lab *lab)
 // What happens next, and when: a step ends, or a request is due, or metrics are read.
 static bool advance(struct lab *lab)
 {
-    uint64_t step_us = lab->event_count > 0 ? lab->events[0].at_us : never;
+    const struct due *step = due_queue_first(&lab->steps);
+    uint64_t step_us = step != NULL ? step->at_us : never;
     uint64_t due_us = never;
 
     if (workload_peek(lab->workload, &due_us)) {
@@ -309,7 +271,7 @@ static bool advance(struct lab *lab)
         scrape(lab);
     } else if (step_us <= due_us) {
         lab->now_us = step_us;
-        struct replica *replica = &lab->replicas[pop_event(lab).replica];
+        struct replica *replica = due_queue_pop(&lab->steps).what;
         engine_step_end(replica->engine);
         begin_step(lab, replica);
     } else {
@@ -369,8 +331,7 @@ static bool set_up(struct lab *lab)
     lab->fleet = fleet_create(&(struct fleet_limits){.backend_count_max = count, .pool_count = 1},
                               &lab->reclaim);
     lab->replicas = calloc(count, sizeof(struct replica));
-    lab->events = calloc(count + 1, sizeof(struct step_event));
-    bool complete = lab->fleet != NULL && lab->replicas != NULL && lab->events != NULL;
+    bool complete = lab->fleet != NULL && lab->replicas != NULL;
     for (uint32_t i = 0; complete && i < count; i++) {
         complete = set_up_replica(lab, i);
     }
@@ -393,7 +354,7 @@ static void tear_down(struct lab *lab)
     fleet_destroy(&lab->fleet);
     workload_destroy(&lab->workload);
     free(lab->replicas);
-    free(lab->events);
+    due_queue_fini(&lab->steps);
     free(lab->samples);
     affinity_fini(&lab->affinity);
 }
