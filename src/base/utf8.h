@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// utf8.h -- code points in bytes that are known to be UTF-8.
+//
+// Who validates does so once, with utf8_is_valid or json.h; here nothing is checked again.
+#pragma once
+
+#include "base/slice.h"
+
+// Bytes of the character whose first byte this is.
+static inline unsigned utf8_size_of_lead(uint8_t lead)
+{
+    return 1 + (lead >= 0xc0) + (lead >= 0xe0) + (lead >= 0xf0);
+}
+
+// The character at `at`, whose bytes are all there; *size is how many.
+static inline uint32_t utf8_read(const uint8_t *at, unsigned *size)
+{
+    uint32_t lead = at[0];
+    if (lead < 0x80) {
+        *size = 1;
+        return lead;
+    }
+    if (lead < 0xe0) {
+        *size = 2;
+        return (lead & 0x1f) << 6 | (at[1] & 0x3f);
+    }
+    if (lead < 0xf0) {
+        *size = 3;
+        return (lead & 0x0f) << 12 | (uint32_t)(at[1] & 0x3f) << 6 | (at[2] & 0x3f);
+    }
+    *size = 4;
+    return (lead & 0x07) << 18 | (uint32_t)(at[1] & 0x3f) << 12 | (uint32_t)(at[2] & 0x3f) << 6 |
+           (at[3] & 0x3f);
+}
+
+// At most four bytes; returns how many.  `code_point` is a scalar value.
+static inline unsigned utf8_write(uint32_t code_point, uint8_t *out)
+{
+    if (code_point < 0x80) {
+        out[0] = (uint8_t)code_point;
+        return 1;
+    }
+    if (code_point < 0x800) {
+        out[0] = (uint8_t)(0xc0 | code_point >> 6);
+        out[1] = (uint8_t)(0x80 | (code_point & 0x3f));
+        return 2;
+    }
+    if (code_point < 0x10000) {
+        out[0] = (uint8_t)(0xe0 | code_point >> 12);
+        out[1] = (uint8_t)(0x80 | (code_point >> 6 & 0x3f));
+        out[2] = (uint8_t)(0x80 | (code_point & 0x3f));
+        return 3;
+    }
+    out[0] = (uint8_t)(0xf0 | code_point >> 18);
+    out[1] = (uint8_t)(0x80 | (code_point >> 12 & 0x3f));
+    out[2] = (uint8_t)(0x80 | (code_point >> 6 & 0x3f));
+    out[3] = (uint8_t)(0x80 | (code_point & 0x3f));
+    return 4;
+}
+
+// The first byte of the character before `at`, which is not the first of `begin`.
+static inline const uint8_t *utf8_back(const uint8_t *begin, const uint8_t *at)
+{
+    do {
+        at--;
+    } while (at > begin && (*at & 0xc0) == 0x80);
+    return at;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// bpe.h -- pieces of text to ids: byte pair encoding.
+//
+// A piece begins as one symbol for each byte, or each character; then, of all neighbours that may merge,
+// those of the lowest rank do, the leftmost of equals first, until none may.  Ranks belong to pairs: one
+// token can be made in several ways, which have different ranks.
+//
+// Most pieces are known: a cache in the scratch maps short pieces to their ids, and begins with every
+// token of the vocabulary that merging gives back.  A long piece is cut where no token of the vocabulary
+// could reach across, which changes nothing, and its parts are looked up like pieces.  What is left is
+// merged, in time n log n whatever the piece.
+//
+// Threads: a model does not change and is shared; a scratch belongs to one thread.
+// Memory: taken by bpe_create and bpe_scratch_create; encoding allocates nothing.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bpe;
+struct bpe_scratch;
+
+// `left` and `right` are ids; `merged` is the id of the token they become.  Of a pair that is listed
+// twice the last counts.  Lower ranks merge first; different pairs may have one rank.
+struct bpe_merge {
+    uint32_t left;
+    uint32_t right;
+    uint32_t merged;
+    uint32_t rank;
+};
+
+enum { bpe_no_id = UINT32_MAX };
+
+struct bpe_options {
+    // By id: the bytes of each token as they are in a text.  Empty: no token, or one that merging
+    // cannot use.  With `by_character` a token that stands for spaces has "▁" (U+2581) in it.
+    const struct slice *tokens;
+    uint32_t token_count;
+    const struct bpe_merge *merges;
+    uint32_t merge_count;
+    bool ignore_merges; // a piece that is a token is that token, whatever the merges say
+
+    // Symbols are characters, not bytes, and a space is the character "▁" (SentencePiece).
+    bool by_character;
+    uint32_t byte_ids[256]; // for characters that are no token; bpe_no_id in [0]: there are none
+    uint32_t unknown_id;    // for them if there are no bytes; bpe_no_id: they vanish
+    bool fuse_unknown;      // several in a row become one
+};
+
+// Copies what it needs.  NULL when memory is short.
+struct bpe *bpe_create(const struct bpe_options *options);
+void bpe_destroy(struct bpe **bpe);
+size_t bpe_memory(const struct bpe *bpe);
+
+// NULL when memory is short.  Keeps the model.
+struct bpe_scratch *bpe_scratch_create(const struct bpe *bpe);
+void bpe_scratch_destroy(struct bpe_scratch **scratch);
+
+// Pieces of one text, one behind the other: piece i ends at text.bytes + ends[i], the first begins at
+// `begin`, and each is at most tokenizer_piece_max long.  Appends their ids to `ids`, which has room
+// for one id for each byte of the pieces (and one more with `extra_space`).  Returns how many.
+struct bpe_pieces {
+    struct slice text;
+    uint32_t begin;
+    const uint32_t *ends;
+    uint32_t count;
+    bool extra_space; // by_character: the first piece has a "▁" before its first character
+};
+size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
+                  const struct bpe_pieces *pieces, uint32_t *ids);
+
+// by_character: whether the text may be cut between these two characters, since no token has one behind
+// the other.
+bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after);

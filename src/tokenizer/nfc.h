@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nfc.h -- Unicode normalization form C, with the data of Unicode 9.0.
+//
+// That is what tokenizers has: characters that are younger stay as they are.  The tables are
+// generated: tools/nfc_tables.py.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+// How many leading bytes are certainly in normal form and stay so whatever follows: all of them for
+// nearly every text, in one fast pass.
+size_t nfc_clean_prefix(struct slice text);
+
+// The longest that a text of that size can become.
+size_t nfc_bound(size_t size);
+
+// `text` is valid UTF-8.  *out is `text` itself when it is in normal form already, and lies in `buffer`
+// otherwise.  TOO_LARGE: it does not fit; nfc_bound always does.
+enum status nfc_normalize(struct slice text, void *buffer, size_t capacity, struct slice *out);
