@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// chat.h -- from the body of a chat request to the variables of the chat template.
+//
+// Engines change a request before its template sees it, and each does it in its own way: texts are joined,
+// contents become lists, arguments of tool calls become objects, tools pass through a typed model.  Here that
+// is done as the engine does it, so that the same template gives the same text.
+//
+//     body  {"messages": [...], "tools": [...], "chat_template_kwargs": {...}}
+//     out   {messages, tools, documents, add_generation_prompt, bos_token, ..., kwargs}
+//
+// What cannot be known from the body (images, continue_final_message, what is not implemented) is
+// refused: such a request is routed without exact ids.
+//
+// Threads: pure.  Memory: values lie in the arena of the room, or in the body, or in the rules.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+#include "template/value.h"
+
+enum chat_engine {
+    CHAT_VLLM,
+    CHAT_SGLANG,
+    CHAT_PLAIN, // messages and tools as they are, as apply_chat_template of transformers takes them
+};
+
+// The features that a request uses.  A model is certified for each, and a request is exact when all that it
+// uses are.
+#define CHAT_SHAPE_MAP(X)                                                                          \
+    X(PLAIN, "plain")                 /* every request */                                          \
+    X(SYSTEM, "system")               /* a system message */                                       \
+    X(DEVELOPER, "developer")         /* a developer message */                                    \
+    X(TURNS, "turns")                 /* an assistant message */                                   \
+    X(IRREGULAR, "irregular")         /* roles that do not alternate, or end with the assistant */ \
+    X(EMPTY, "empty")                 /* a message with empty or no content */                     \
+    X(PARTS, "parts")                 /* content as a list of texts */                             \
+    X(TOOLS, "tools")                 /* a list of tools */                                        \
+    X(TOOL_CALLS, "tool_calls")       /* an assistant that calls one */                            \
+    X(TOOL_RESULTS, "tool_results")   /* what it said */                                           \
+    X(REASONING, "reasoning")         /* thoughts of the assistant in the history */               \
+    X(NAMES, "names")                 /* a message with a name */                                  \
+    X(KWARGS, "kwargs")               /* chat_template_kwargs, reasoning_effort, documents */      \
+    X(NO_GENERATION, "no_generation") /* add_generation_prompt is false */                         \
+    X(SPACE, "space")                 /* content that begins or ends with white space */           \
+    X(SPECIAL, "special") /* content with "<" and ">" around a word: maybe a special token */      \
+    X(COMPLETION, "completion") /* not a chat: the text of /v1/completions */
+
+enum chat_shape_bit {
+#define X(name, text) CHAT_SHAPE_BIT_##name,
+    CHAT_SHAPE_MAP(X)
+#undef X
+        chat_shape_count
+};
+enum chat_shape {
+#define X(name, text) CHAT_##name##_SHAPE = 1 << CHAT_SHAPE_BIT_##name,
+    CHAT_SHAPE_MAP(X)
+#undef X
+};
+
+const char *chat_shape_text(enum chat_shape_bit bit);
+
+struct chat_token {
+    struct slice name; // bos_token
+    struct slice text;
+};
+
+// Of one model, made once.
+struct chat_rules {
+    enum chat_engine engine;
+    bool
+        content_is_list; // the engine gives the template lists of parts (template_loops_over_content)
+    bool knows_developer; // the template has the word in quotes
+    const struct chat_token *tokens;
+    uint32_t token_count;
+    struct slice kwargs; // --default-chat-template-kwargs: an object, or empty
+    // Whether the template reads that variable: vLLM hands on no others.
+    bool (*reads)(const void *owner, struct slice variable);
+    const void *owner;
+};
+
+struct chat {
+    const struct value_dict *variables;
+    bool has_tools;
+    uint32_t shape; // of enum chat_shape
+};
+
+// MALFORMED: not a chat request that we can follow; `room->error` says what.  TOO_LARGE: the arena is full.
+enum status chat_read(const struct chat_rules *rules, struct slice body, struct value_room *room,
+                      struct chat *out);
