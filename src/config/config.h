@@ -48,6 +48,31 @@ struct config_pool {
     struct config_list models; // models that belong to this pool whatever backends say
 };
 
+// In the order of the words of the rows.
+enum config_engine {
+    CONFIG_ENGINE_VLLM,
+    CONFIG_ENGINE_SGLANG,
+    CONFIG_ENGINE_TRTLLM,
+    CONFIG_ENGINE_PLAIN
+};
+enum config_content_format {
+    CONFIG_CONTENT_AUTO,
+    CONFIG_CONTENT_STRING,
+    CONFIG_CONTENT_OPENAI,
+};
+
+struct config_tokenizer {
+    const char *path;
+    struct config_list models; // empty: all
+    enum config_engine engine;
+    const char *chat_template; // NULL: the directory's
+    enum config_content_format content_format;
+    const char *template_kwargs; // NULL: none
+    int32_t utc_offset;          // seconds
+    bool trust;
+    bool forward_ids;
+};
+
 struct config {
     struct config_list listen; // address:port, [v6]:port
     uint32_t workers;          // 0: one for each core
@@ -59,6 +84,8 @@ struct config {
     uint32_t backend_count;
     struct config_pool *pools; // at least one
     uint32_t pool_count;
+    struct config_tokenizer *tokenizers;
+    uint32_t tokenizer_count;
 
     enum config_authorization authorization;
     const char *api_key; // NULL when not set
@@ -85,6 +112,12 @@ struct config {
         uint32_t block_size; // bytes of text
         uint32_t block_tokens;
     } prefix;
+
+    struct {
+        uint64_t memo;
+        uint64_t prompt_size;
+        uint32_t certify_interval; // ms
+    } tokens;
 
     // Of the policies that follow other routers.
     struct {

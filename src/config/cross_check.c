@@ -88,6 +88,55 @@ static enum status check_order(struct config_draft *draft)
     return STATUS_OK;
 }
 
+static const struct config_tokenizer *tokenizer_at(const struct config_draft *draft, uint32_t index)
+{
+    ASSERT(index < draft->tokenizers.count);
+    return (const struct config_tokenizer *)(const void *)draft->tokenizers.items + index;
+}
+
+// A model of several tokenizers would be whichever comes first.
+static enum status check_tokenizer_models(struct config_draft *draft, uint32_t index)
+{
+    const struct config_list *models = &tokenizer_at(draft, index)->models;
+
+    if (models->count == 0 && draft->tokenizers.count > 1) {
+        return config_refuse(draft, item_place(draft, "tokenizers", index, NULL),
+                             "tokenizers.models: name them where there are several tokenizers");
+    }
+    for (uint32_t i = 0; i < index; i++) {
+        const struct config_list *others = &tokenizer_at(draft, i)->models;
+        for (uint32_t k = 0; k < models->count * others->count; k++) {
+            const char *name = models->items[k / others->count];
+            if (strcmp(name, others->items[k % others->count]) == 0) {
+                return config_refuse(draft, item_place(draft, "tokenizers", index, "models"),
+                                     "tokenizers.models: \"%.64s\" has a tokenizer already", name);
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status finish_tokenizers(struct config_draft *draft)
+{
+    struct config *config = draft->config;
+    uint32_t count = draft->tokenizers.count;
+
+    config->tokenizers =
+        config_memory_take(&draft->memory, (count + 1) * sizeof(config->tokenizers[0]));
+    if (config->tokenizers == NULL) {
+        return config_refuse_size(draft, place_of(draft, "tokenizers"));
+    }
+    config->tokenizer_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        config->tokenizers[i] = *tokenizer_at(draft, i);
+        enum status status = check_tokenizer_models(draft, i);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
 static const struct config_pool *pool_at(const struct config_draft *draft, uint32_t index)
 {
     return (const struct config_pool *)(const void *)draft->pools.items + index;
@@ -257,7 +306,8 @@ static enum status check_keys(struct config_draft *draft)
 enum status config_cross_check(struct config_draft *draft)
 {
     static enum status (*const steps[])(struct config_draft *) = {
-        check_tls, check_admin, check_order, finish_pools, finish_backends, check_keys,
+        check_tls,       check_admin,       check_order, finish_pools,
+        finish_backends, finish_tokenizers, check_keys,
     };
     enum status status = STATUS_OK;
 

@@ -46,6 +46,7 @@ struct config_draft {
     struct config_place *places; // of the rows of config_options
     struct config_items backends;
     struct config_items pools;
+    struct config_items tokenizers;
 };
 
 // One struct that rows are bound to: the configuration, a backend or a pool.

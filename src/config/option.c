@@ -72,8 +72,10 @@
 // The kind of the first row, which an item that is plain text sets.
 #define ITEM_KIND_backends config_kind_url
 #define ITEM_KIND_pools config_kind_name
+#define ITEM_KIND_tokenizers config_kind_file
 #define ITEM_TABLE_backends config_backend_options
 #define ITEM_TABLE_pools config_pool_options
+#define ITEM_TABLE_tokenizers config_tokenizer_options
 
 #define OPTIONS_OF_CONFIG
 #define OWNER struct config
@@ -98,6 +100,14 @@ static const struct config_option rows_of_pool[] = {
 };
 #undef OWNER
 #undef OPTIONS_OF_POOL
+
+#define OPTIONS_OF_TOKENIZER
+#define OWNER struct config_tokenizer
+static const struct config_option rows_of_tokenizer[] = {
+#include "config/options.def"
+};
+#undef OWNER
+#undef OPTIONS_OF_TOKENIZER
 
 #undef GROUP
 #undef OPTION
@@ -136,6 +146,13 @@ const struct config_option_table config_pool_options = {
     .rows = rows_of_pool,
     .count = ARRAY_COUNT(rows_of_pool),
     .item_size = sizeof(struct config_pool),
+};
+
+const struct config_option_table config_tokenizer_options = {
+    .name = "tokenizers",
+    .rows = rows_of_tokenizer,
+    .count = ARRAY_COUNT(rows_of_tokenizer),
+    .item_size = sizeof(struct config_tokenizer),
 };
 
 const struct config_option_group *config_option_group_at(uint32_t index)

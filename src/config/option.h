@@ -2,7 +2,7 @@
 //
 // option.h -- the rows of options.def as data.
 //
-// Three tables: the options of the program, of a backend and of a pool.  Everything that knows an
+// Four tables: the options of the program, of a backend, of a pool and of a tokenizer.  Everything that knows an
 // option by name walks these: binder, command line, --help, manual page and docs.
 #pragma once
 
@@ -42,6 +42,7 @@ struct config_option_group {
 extern const struct config_option_table config_options;
 extern const struct config_option_table config_backend_options;
 extern const struct config_option_table config_pool_options;
+extern const struct config_option_table config_tokenizer_options;
 
 // In the order of options.def; NULL past the last.
 const struct config_option_group *config_option_group_at(uint32_t index);

@@ -169,6 +169,24 @@ static bool read_duration(const struct config_option *option, const char *text, 
     return read_number(option, text, number_of_ms, field, why);
 }
 
+// "+02:00", "-05:30".
+static bool read_offset(const struct config_option *option, const char *text, void *field,
+                        struct text *why)
+{
+    uint64_t hours = 0;
+    uint64_t minutes = 0;
+    bool sound = strlen(text) == 6 && (text[0] == '+' || text[0] == '-') && text[3] == ':' &&
+                 slice_parse_u64(slice_of(text + 1, 2), &hours) &&
+                 slice_parse_u64(slice_of(text + 4, 2), &minutes) && hours <= 14 && minutes < 60;
+    if (!sound) {
+        return refuse(option, text, why);
+    }
+    ASSERT(option->size == sizeof(int32_t));
+    int32_t seconds = (int32_t)(hours * 3600 + minutes * 60);
+    *(int32_t *)field = text[0] == '-' ? -seconds : seconds;
+    return true;
+}
+
 static bool read_choice(const struct config_option *option, const char *text, void *field,
                         struct text *why)
 {
@@ -349,6 +367,7 @@ KIND(
     "k is 1024)");
 KIND(duration, "duration", "TIME", read_duration,
      "a number of seconds such as `30`, or `500ms`, `30s`, `5m`, `1h`");
+KIND(offset, "time zone", "OFFSET", read_offset, "hours and minutes east of UTC such as `+02:00`");
 KIND(choice, "choice", "WORD", read_choice, "one of the words listed with the option");
 KIND(policy, "policy", "POLICY", read_policy, "the name of a policy");
 KIND(url, "URL", "URL", read_url, "`http://host:port` or `https://host:port`");

@@ -28,6 +28,7 @@ struct config_kind {
     X(count)    /* uint32_t */                                                                     \
     X(size)     /* uint32_t or uint64_t, bytes */                                                  \
     X(duration) /* uint32_t, milliseconds */                                                       \
+    X(offset)   /* int32_t, seconds */                                                             \
     X(choice)   /* an enum: the index of the word */                                               \
     X(policy)   /* the rest: const char * */                                                       \
     X(url)                                                                                         \

@@ -18,6 +18,7 @@
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/tcp.h"
 
@@ -93,15 +94,14 @@ static struct slice session_of(const struct exchange *x)
     return no_detail;
 }
 
-static void read_request(const struct exchange *x, struct route_request *out)
+struct route_input attempt_input(const struct exchange *x)
 {
-    const struct worker *worker = x->worker;
-    struct route_input input = {
+    return (struct route_input){
         .api = prompt_api_of(http_head_path(x->head)),
         .body = slice_of(x->body, x->body_size),
         .session = session_of(x),
+        .wall_s = x->worker->exact != NULL ? clock_wall_ms() / 1000 : 0,
     };
-    route_read(worker->route, worker->view, &input, out);
 }
 
 bool attempt_may_retry(struct exchange *x, enum failure failure)
@@ -115,7 +115,8 @@ bool attempt_may_retry(struct exchange *x, enum failure failure)
     if (!failures[failure].is_free && x->attempts >= config->retry.attempts) {
         return false;
     }
-    read_request(x, &request);
+    struct route_input input = attempt_input(x);
+    route_read_model(x->worker->route, &input, &request);
     // An engine that is busy is better news than one that is down: its answer is passed on then.
     enum backend_tier worst = failure == FAILURE_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
@@ -137,7 +138,7 @@ static const struct step *back_off(struct exchange *x)
 
     worker_count(&x->worker->shared.retry_count);
     if (delay_ms == 0) {
-        return &step_route;
+        return tokenize_is_needed(x) ? &step_tokenize : &step_route;
     }
     exchange_set_phase(x, PHASE_BACK_OFF, delay_ms);
     return &step_back_off;
@@ -218,7 +219,10 @@ const struct step *route_run(struct exchange *x)
     if (x->tried.count == 0) {
         x->arrived_us = loop_now_us(worker->loop);
     }
-    read_request(x, &request);
+    struct route_input input = attempt_input(x);
+    input.exact = tokenize_result(x);
+    route_read(worker->route, worker->view, &input, &request);
+    tokenize_release(x); // its ids are good until another turn
     switch (route_choose(worker->route, worker->view, &request, &x->tried,
                          loop_now_us(worker->loop), &choice)) {
     case ROUTE_CHOSEN:
@@ -233,6 +237,10 @@ const struct step *route_run(struct exchange *x)
     x->on_trial = choice.on_trial;
     x->decision = choice.decision;
     x->trail = request.chain != NULL ? trail_begin(worker, &request, &choice, x->arrived_us) : NULL;
+    if (forward_ids(x, &request) && worker->config->ask_usage) {
+        input = attempt_input(x); // places in the old body mean nothing in the new one
+        route_read_model(worker->route, &input, &request);
+    }
     ask_for_usage(x, request.prompt);
     x->tried.ids[x->tried.count++] = choice.backend->id;
     x->use_fresh = false;
@@ -259,6 +267,9 @@ static void write_head(struct exchange *x)
         how.forwarded_for = text_slice(&address);
     }
     size_t body_size = x->body_size;
+    if (x->is_rewritten) {
+        how.content_length = body_size;
+    }
     if (x->insertion != NULL) {
         body_size += strlen(x->insertion) - x->insertion_over;
         how.content_length = body_size;

@@ -120,7 +120,7 @@ static const struct step *expired(struct exchange *x)
     case PHASE_CHUNK:
         return relay_broken(x, HTTP_PROBLEM_CHUNK_TIMEOUT);
     case PHASE_BACK_OFF:
-        return &step_route;
+        return tokenize_is_needed(x) ? &step_tokenize : &step_route;
     case PHASE_REQUEST:
         if (x->has_begun) {
             return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
@@ -210,6 +210,7 @@ static void release(struct exchange *x)
     struct worker *worker = x->worker;
 
     attempt_end(x, false);
+    tokenize_release(x);
     exchange_drop_request(x);
     exchange_drop_answer(x);
     buffer_put(worker, &x->out_head);

@@ -3,6 +3,8 @@
 // exchange_internal.h -- the life of a request, in order, and what an exchange knows meanwhile.
 //
 //     read_head -> read_body -> route -> connect -> send_request -> await_head -> relay -> finish
+//                      |          ^
+//                      + tokenize +      a long prompt
 //          |           |          ^         |             |             |                    ^
 //          |           |          +-- back_off <----------+-------------+  another backend   |
 //          +-----------+----------------------+-----------+-------------+----> answer -------+
@@ -28,6 +30,7 @@ struct step {
 #define STEPS(X)                                                                                   \
     X(read_head)                                                                                   \
     X(read_body)                                                                                   \
+    X(tokenize)                                                                                    \
     X(route)                                                                                       \
     X(connect)                                                                                     \
     X(send_request)                                                                                \
@@ -81,6 +84,7 @@ struct exchange {
     struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat
     uint64_t arrived_us;          // when all of it was here
     bool is_complete;             // all of the request is here
+    bool is_rewritten;            // the body is not the client's any more (forward_ids)
     bool is_counted;              // in proxy->in_flight
     bool is_head_request;
     bool is_http10;
@@ -140,6 +144,21 @@ void exchange_drop_answer(struct exchange *x);
 // Our own answer instead of a backend's.
 const struct step *exchange_refuse(struct exchange *x, enum http_problem problem,
                                    struct slice detail);
+
+// What routing gets to read.
+struct route_input attempt_input(const struct exchange *x);
+
+// Whether the prompt is so long that it is encoded in portions, before it is routed.
+bool tokenize_is_needed(const struct exchange *x);
+
+// What came of it; NULL when it was not needed.
+const struct exact_result *tokenize_result(const struct exchange *x);
+
+// Lets others have their turn; idempotent.
+void tokenize_release(struct exchange *x);
+
+// Puts our ids into the body, where the operator wants it and the engine takes them.
+bool forward_ids(struct exchange *x, const struct route_request *request);
 
 // Ends the attempt, if there is one.  The connection is kept if `keep`, and closed otherwise.
 void attempt_end(struct exchange *x, bool keep);

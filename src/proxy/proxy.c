@@ -22,6 +22,7 @@ struct proxy {
     struct reclaim *reclaim;
     struct knowledge *knowledge;
     struct recorder *recorder;
+    const struct exact_set *exact;
     void *index_memory;
     size_t index_memory_size;
     struct worker **workers;
@@ -149,6 +150,8 @@ static enum status start_workers(struct proxy *proxy, const struct config *confi
                 .reclaim = proxy->reclaim,
                 .knowledge = proxy->knowledge,
                 .recorder = proxy->recorder,
+                .exact = proxy->exact,
+                .exact_text_max = config->tokens.prompt_size,
                 .listener_fds = fds,
                 .listener_count = count,
             },
@@ -221,6 +224,11 @@ uint32_t proxy_worker_count(const struct proxy *proxy)
     return proxy->worker_count;
 }
 
+const struct exact_set *proxy_exact(const struct proxy *proxy)
+{
+    return proxy->exact;
+}
+
 enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size])
 {
@@ -230,6 +238,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
         .fleet = options->fleet,
         .reclaim = options->reclaim,
         .recorder = options->recorder,
+        .exact = options->exact,
         .worker_count = options->worker_count,
     };
     proxy->shared.connection_count_max = connections_allowed(options);

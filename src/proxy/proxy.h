@@ -16,6 +16,7 @@
 #include "base/status.h"
 
 struct config;
+struct exact_set;
 struct fleet;
 struct knowledge;
 struct proxy;
@@ -26,8 +27,9 @@ enum { proxy_error_size = 512 };
 struct proxy_options {
     const struct config *config; // kept until the next plan has taken its place
     struct fleet *fleet;
-    struct reclaim *reclaim;   // its readers are the workers, by index
-    struct recorder *recorder; // what requests were like goes there, too; NULL: nowhere.  Kept
+    struct reclaim *reclaim;       // its readers are the workers, by index
+    struct recorder *recorder;     // what requests were like goes there, too; NULL: nowhere.  Kept
+    const struct exact_set *exact; // tokenizers of models; NULL: there are none.  Kept
     uint32_t worker_count;
     uint64_t descriptor_count_max; // what the system allows the process
 };
@@ -66,6 +68,7 @@ void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
 // What the workers know together.  The keeper's number as a sender of mail is the number of workers.
 struct knowledge *proxy_knowledge(const struct proxy *proxy);
 uint32_t proxy_worker_count(const struct proxy *proxy);
+const struct exact_set *proxy_exact(const struct proxy *proxy);
 
 // Makes every worker take a turn soon, so that a new view is seen.
 void proxy_wake(struct proxy *proxy);

@@ -279,7 +279,7 @@ static const struct step *body_failed(struct exchange *x, enum status status)
 static const struct step *body_complete(struct exchange *x)
 {
     x->is_complete = true;
-    return &step_route;
+    return tokenize_is_needed(x) ? &step_tokenize : &step_route;
 }
 
 // Others have their turn before more is read.

@@ -3,12 +3,15 @@
 #include "proxy/trail.h"
 
 #include "base/base.h"
+#include "base/text.h"
 #include "config/config.h"
 #include "fleet/traffic.h"
 #include "http/head.h"
 #include "http/sse.h"
 #include "proxy/recorder.h"
+#include "route/dialect.h"
 #include "route/knowledge.h"
+#include "sys/log.h"
 #include "sys/loop.h"
 
 #include <stddef.h>
@@ -106,6 +109,8 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     trail->text_size = is_text ? request->prompt->text_size : 0;
     trail->arrived_us = arrived_us;
     trail->turn = request->prompt->turns;
+    trail->dialect = request->dialect;
+    trail->shape = request->shape;
     trail->api = request->prompt->api;
     trail->form = request->prompt->form;
     trail->is_streamed = request->prompt->stream;
@@ -321,6 +326,26 @@ static void record(const struct trail *trail, const struct traffic *traffic)
     recorder_put(recorder, trail->worker->index, &entry, trail->keys, outcome->prompt_keys, stride);
 }
 
+// The engine says how many tokens the prompt had, and we had said it before.
+static void check_dialect(const struct trail *trail)
+{
+    uint32_t ours = trail->outcome.decision.prompt_tokens;
+    uint32_t revoked = 0;
+    char space[512];
+    struct text names = text_over(space, sizeof(space));
+
+    if (trail->dialect == NULL || !trail->usage.has_prompt_tokens ||
+        !dialect_check(trail->dialect, trail->shape, ours, trail->usage.prompt_tokens, &revoked)) {
+        return;
+    }
+    dialect_add_shapes(revoked, &names);
+    log_warn(
+        "tokenizer %s: backend %s counted %lu tokens in a prompt where we counted %u; requests "
+        "with these features are routed by their text from now on: %.*s",
+        trail->dialect->name, trail->outcome.backend->url,
+        (unsigned long)trail->usage.prompt_tokens, ours, (int)names.size, space);
+}
+
 void trail_complete(struct trail *trail)
 {
     struct outcome *outcome = &trail->outcome;
@@ -333,6 +358,7 @@ void trail_complete(struct trail *trail)
     if (usage->has_prompt_tokens && trail->text_size > 0) {
         traffic_learn_text(traffic, trail->text_size, usage->prompt_tokens);
     }
+    check_dialect(trail);
     record(trail, traffic);
     outcome_complete(outcome,
                      &(struct outcome_usage){.has_cached_tokens = usage->has_cached_tokens,

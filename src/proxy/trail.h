@@ -48,6 +48,8 @@ struct trail {
     struct answer_usage usage;
     uint64_t text_size; // of the prompt; 0: it came as ids
     uint64_t arrived_us;
+    struct dialect *dialect; // whose ids the prompt has; NULL: the engine's number of them is news
+    uint32_t shape;
     uint32_t turn; // answers that were in the prompt
     uint32_t class_index;
     enum prompt_api api;

@@ -12,6 +12,7 @@
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
 #include "proxy/worker_internal.h"
+#include "route/exact.h"
 #include "route/route.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -170,6 +171,8 @@ static bool take_policies(struct worker *worker, const struct config *config)
         .block_size = config->prefix.block_size,
         .block_tokens = config->prefix.block_tokens,
         .names_all = worker->recorder != NULL,
+        .exact = worker->exact,
+        .exact_text_max = 4 * exact_portion_max,
         .knowledge = worker->knowledge,
         .sender = worker->index,
         .seed = rng_next(&worker->rng),
@@ -356,12 +359,26 @@ static void worker_free(struct worker **worker_ptr)
     }
     body_store_fini(&worker->bodies);
     route_destroy(&worker->route);
+    exact_reader_destroy(&worker->lane.reader);
+    exact_thread_destroy(&worker->exact);
     tls_context_destroy(&worker->client_tls);
     loop_destroy(&worker->loop);
     free(worker->answer_head);
     free(worker->event_space);
     free(worker->idle);
     free(worker);
+}
+
+static bool learn_to_read(struct worker *worker, const struct worker_options *options)
+{
+    if (options->exact == NULL) {
+        return true;
+    }
+    worker->exact = exact_thread_create(options->exact, options->index);
+    if (worker->exact != NULL) {
+        worker->lane.reader = exact_reader_create(worker->exact, options->exact_text_max);
+    }
+    return worker->lane.reader != NULL;
 }
 
 enum status worker_start(const struct worker_options *options, struct worker **out)
@@ -385,7 +402,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
     if (loop_create(&worker->loop) != STATUS_OK || listen_to_all(worker) != STATUS_OK) {
         goto out;
     }
-    if (!reserve(worker, plan->config->limits.body_memory)) {
+    if (!reserve(worker, plan->config->limits.body_memory) || !learn_to_read(worker, options)) {
         goto out;
     }
     take_news(worker);

@@ -17,6 +17,7 @@
 #include "proxy/body_store.h"
 #include "proxy/proxy.h"
 #include "proxy/retry_budget.h"
+#include "route/exact.h"
 #include "sys/loop.h"
 
 struct client;
@@ -61,12 +62,23 @@ struct buffer {
     uint32_t end;
 };
 
+// Prompts above this are encoded in portions, in the worker's lane.
+enum { exact_portion_max = 65536 };
+
+// Where long prompts are encoded, one at a time.
+struct lane {
+    struct exact_reader *reader; // NULL: no model has a tokenizer
+    struct exchange *owner;      // whose turn it is
+    struct exact_result result;
+};
+
 struct worker {
     struct proxy_shared *proxy;
     struct fleet *fleet;
     struct reclaim *reclaim;
     struct knowledge *knowledge;
-    struct recorder *recorder; // NULL: nothing is recorded
+    struct recorder *recorder;  // NULL: nothing is recorded
+    struct exact_thread *exact; // NULL: no model has a tokenizer
     struct loop *loop;
     struct thread *thread;
 
@@ -77,6 +89,7 @@ struct worker {
     uint64_t view_generation;
 
     struct route *route;
+    struct lane lane;
     struct rng rng;
     struct retry_budget retry_budget;
     struct tls_context *client_tls; // for a backend that was added later; made when first needed
@@ -131,6 +144,8 @@ struct worker_options {
     struct reclaim *reclaim;
     struct knowledge *knowledge;
     struct recorder *recorder;
+    const struct exact_set *exact;
+    size_t exact_text_max;
     const int *listener_fds; // taken over
     uint32_t listener_count;
 };

@@ -84,6 +84,7 @@ enum status dialect_create(const struct dialect_options *options, struct dialect
                            char error[dialect_error_size]);
 void dialect_destroy(struct dialect **dialect);
 
+// One without models speaks for all.
 bool dialect_speaks_for(const struct dialect *dialect, struct slice model);
 
 // The features that requests may use.

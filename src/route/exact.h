@@ -29,16 +29,24 @@ struct exact_set {
 
 struct dialect *exact_find(const struct exact_set *set, struct slice model);
 
+// Whether requests for that model are to carry our ids.
+bool exact_forwards(const struct exact_set *set, struct slice model);
+
+// What one thread needs of its own to encode, whichever of its readers does: a few megabytes a
+// dialect.
+struct exact_thread;
+
+// `number` is ours in the memo.  Keeps the set.  NULL when memory is short.
+struct exact_thread *exact_thread_create(const struct exact_set *set, uint32_t number);
+void exact_thread_destroy(struct exact_thread **thread);
+
+const struct exact_set *exact_thread_set(const struct exact_thread *thread);
+
 struct exact_reader;
 
-struct exact_reader_options {
-    const struct exact_set *set; // kept
-    uint32_t thread;             // our number in the memo
-    size_t text_max;             // of a rendered prompt; longer ones have no ids
-};
-
-// NULL when memory is short.
-struct exact_reader *exact_reader_create(const struct exact_reader_options *options);
+// Keeps the thread.  A rendered prompt of more than `text_max` bytes has no ids.  NULL when memory is
+// short.
+struct exact_reader *exact_reader_create(struct exact_thread *thread, size_t text_max);
 void exact_reader_destroy(struct exact_reader **reader);
 
 struct exact_request {

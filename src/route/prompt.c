@@ -50,6 +50,7 @@ struct source {
     enum prompt_form form;
     bool given;
     struct prompt_list list;
+    struct slice literal; // a string, without its quotes
     uint64_t token_count;
     uint64_t prompt_count;
 };
@@ -276,6 +277,7 @@ static void source_read(struct prompt_walk *walk, struct json_value *value, stru
     *source = (struct source){.given = value->kind != JSON_NULL, .prompt_count = 1};
     if (value->kind == JSON_STRING) {
         source->form = PROMPT_TEXT;
+        source->literal = value->raw;
         prompt_note(walk->pieces, &source->list, PIECE_TEXT, value->raw);
         good = true;
     } else if (value->kind == JSON_ARRAY) {
@@ -475,13 +477,19 @@ static void form_resolve(struct prompt_reader *reader, struct prompt *out)
         out->form = misplaced ? PROMPT_NOTHING : source->form;
         out->token_count = out->form == PROMPT_TOKENS ? source->token_count : 0;
         out->text_size = out->form == PROMPT_TEXT ? source->list.size : 0;
+        if (source->literal.bytes != NULL && !misplaced) {
+            out->literal_at = (size_t)(source->literal.bytes - reader->body.bytes) - 1;
+            out->literal_size = source->literal.size + 2;
+        }
         reader->whole = source->list;
     } else if (reader->turns.given) {
         conversation_form(reader, out);
     }
     if (out->form == PROMPT_NOTHING) {
         reader->whole = (struct prompt_list){0};
+        return;
     }
+    out->inside_at = (size_t)(reader->inside - reader->body.bytes);
 }
 
 static void usage_resolve(const struct prompt_reader *reader, struct prompt *out)

@@ -59,6 +59,12 @@ struct prompt {
     size_t usage_at;
     size_t usage_over; // bytes of the body that it takes the place of
     const char *usage_text;
+
+    // Where further members can be put into the body's object, which is not empty, and the text of a
+    // prompt that is one string, with its quotes; all 0 where there is none.
+    size_t inside_at;
+    size_t literal_at;
+    size_t literal_size;
 };
 
 struct prompt_reader;

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/prefill_curve.h"
 #include "fleet/load.h"
+#include "route/exact.h"
 #include "route/knowledge.h"
 #include "route/survey_internal.h"
 
@@ -36,6 +37,9 @@ struct route {
     void **states;
     struct survey survey;
     float *predicted_ms;
+    const struct exact_set *exact;
+    struct exact_reader *exact_reader; // NULL: there is no set
+    size_t exact_text_max;
     struct prompt_reader *reader;
     struct prompt prompt; // of the last route_read, with what follows
     struct prefix_chain chain;
@@ -71,11 +75,17 @@ struct route *route_create(const struct route_options *options)
     route->knowledge = options->knowledge;
     route->knobs = options->knobs;
     route->rng.state = options->seed;
+    route->exact = exact_thread_set(options->exact);
+    route->exact_text_max = options->exact_text_max;
     route->reader = prompt_reader_create();
     route->keys = calloc(key_count_max, sizeof(uint64_t));
     route->predicted_ms = calloc(options->target_count_max, sizeof(float));
     bool complete = survey_init(&route->survey, options->target_count_max);
     complete &= create_states(route, options);
+    if (options->exact != NULL) {
+        route->exact_reader = exact_reader_create(options->exact, options->exact_text_max);
+        complete &= route->exact_reader != NULL;
+    }
     if (!complete || route->reader == NULL || route->keys == NULL || route->predicted_ms == NULL) {
         route_destroy(&route);
     }
@@ -96,6 +106,7 @@ void route_destroy(struct route **route_ptr)
     free(route->policies);
     free(route->states);
     survey_fini(&route->survey);
+    exact_reader_destroy(&route->exact_reader);
     prompt_reader_destroy(&route->reader);
     free(route->keys);
     free(route->predicted_ms);
@@ -144,6 +155,38 @@ static uint32_t at_most_u32(uint64_t value)
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
+// Our own ids of a prompt that came as text, if its engine's can be known.
+static void read_ids(struct route *route, const struct route_input *input,
+                     struct route_request *out)
+{
+    struct prompt *prompt = &route->prompt;
+    struct exact_result found = {0};
+
+    if (input->exact != NULL) {
+        found = *input->exact;
+    } else if (input->body.size <= route->exact_text_max) {
+        struct dialect *dialect = exact_find(route->exact, out->model);
+        enum status status = dialect == NULL
+                                 ? STATUS_MALFORMED
+                                 : exact_begin(route->exact_reader,
+                                               &(struct exact_request){.dialect = dialect,
+                                                                       .api = input->api,
+                                                                       .body = input->body,
+                                                                       .wall_s = input->wall_s},
+                                               SIZE_MAX, &found);
+        ASSERT(status != STATUS_AGAIN);
+    }
+    if (found.dialect == NULL) {
+        return;
+    }
+    prompt->form = PROMPT_TOKENS;
+    prompt->token_count = found.count;
+    out->dialect = found.dialect;
+    out->shape = found.shape;
+    out->ids = found.ids;
+    out->id_count = found.count;
+}
+
 // Names the blocks of the prompt.
 static void hash_prompt(struct route *route, const struct fleet_view *view,
                         const struct fleet_group *group, struct route_request *out)
@@ -167,7 +210,9 @@ static void hash_prompt(struct route *route, const struct fleet_view *view,
         prefix_chain_begin(&route->chain, prefix_text_seed(&space), route->block_size, route->keys,
                            key_count_max);
     }
-    if (prompt->form != PROMPT_NOTHING) {
+    if (out->dialect != NULL) {
+        prefix_chain_add(&route->chain, slice_of(out->ids, out->id_count * sizeof(uint32_t)));
+    } else if (prompt->form != PROMPT_NOTHING) {
         prompt_hash(route->reader, prompt, &route->chain);
     }
     out->chain = &route->chain;
@@ -175,8 +220,8 @@ static void hash_prompt(struct route *route, const struct fleet_view *view,
     out->key_count = route->chain.key_count;
 }
 
-void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
-                struct route_request *out)
+void route_read_model(struct route *route, const struct route_input *input,
+                      struct route_request *out)
 {
     struct prompt *prompt = &route->prompt;
 
@@ -187,9 +232,23 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
         .prompt = prompt,
         .block_tokens = 1,
     };
+}
+
+void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
+                struct route_request *out)
+{
+    struct prompt *prompt = &route->prompt;
+
+    route_read_model(route, input, out);
     const struct fleet_group *group = group_of(view, out);
-    if (group == NULL ||
-        !(route->names_all || route->policies[pool_of(route, group)]->reads_prompt)) {
+    if (group == NULL) {
+        return;
+    }
+    bool is_named = route->names_all || route->policies[pool_of(route, group)]->reads_prompt;
+    if (prompt->form == PROMPT_TEXT && (is_named || exact_forwards(route->exact, out->model))) {
+        read_ids(route, input, out);
+    }
+    if (!is_named) {
         return;
     }
     if (prompt->form == PROMPT_NOTHING) {

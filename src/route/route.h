@@ -22,6 +22,9 @@
 #include "policy/policy.h"
 #include "route/prompt.h"
 
+struct dialect;
+struct exact_result;
+struct exact_thread;
 struct knowledge;
 
 enum { route_tried_max = 16 };
@@ -30,7 +33,9 @@ enum { route_tried_max = 16 };
 struct route_input {
     enum prompt_api api;
     struct slice body;
-    struct slice session; // as the headers name it; empty: as the body does, if it does
+    struct slice session;             // as the headers name it; empty: as the body does, if it does
+    uint64_t wall_s;                  // since 1970; some chat templates print the date
+    const struct exact_result *exact; // its ids, where they have been computed before; or NULL
 };
 
 // What it says.  Slices and keys are good until the next route_read of the same route.
@@ -38,6 +43,10 @@ struct route_request {
     struct slice model;   // empty when the body names none
     uint64_t session_key; // 0 when there is no session
     const struct prompt *prompt;
+    struct dialect *dialect; // NULL: the ids below are not ours
+    uint32_t shape;          // of the request, by the dialect
+    const uint32_t *ids;
+    uint32_t id_count;
     struct prefix_chain *chain; // NULL: nobody looks at prompts in this pool
     const uint64_t *keys;
     uint32_t key_count;
@@ -87,9 +96,11 @@ struct route_options {
     uint32_t pool_count;
     uint32_t target_count_max;
     struct policy_knobs knobs;
-    uint32_t block_size;   // bytes of a block of text
-    uint32_t block_tokens; // of a block of ids, where the engine does not tell
-    bool names_all;        // prompts get keys even where the policy does not look at them
+    uint32_t block_size;        // bytes of a block of text
+    uint32_t block_tokens;      // of a block of ids, where the engine does not tell
+    bool names_all;             // prompts get keys even where the policy does not look at them
+    struct exact_thread *exact; // NULL: prompts are named by their text.  Kept
+    size_t exact_text_max;      // of prompts that are encoded here and at once
     struct knowledge *knowledge;
     uint32_t sender; // our number for the mail
     uint64_t seed;
@@ -100,6 +111,10 @@ struct route;
 // NULL when memory is short.  Keeps `knowledge`.
 struct route *route_create(const struct route_options *options);
 void route_destroy(struct route **route);
+
+// Only whom it is for: enough for route_has_more.
+void route_read_model(struct route *route, const struct route_input *input,
+                      struct route_request *out);
 
 // What the body says, if it is a JSON object; otherwise nothing.
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,

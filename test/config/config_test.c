@@ -83,6 +83,10 @@ TEST(default_limits_and_times_are_what_the_manual_promises)
     CHECK_EQ(config->dns.ttl_min, 1000);
     CHECK_EQ(config->dns.ttl_max, 300000);
     CHECK_EQ(config->dns.servers.count, 0);
+    CHECK_EQ(config->tokenizer_count, 0);
+    CHECK_EQ(config->tokens.memo, 64 << 20);
+    CHECK_EQ(config->tokens.prompt_size, 4 << 20);
+    CHECK_EQ(config->tokens.certify_interval, 30000);
 }
 
 // A value for each row that differs from its default, what it becomes, and what has to be set
@@ -116,6 +120,9 @@ static const struct sample {
     {"prefix.ttl", "5m", NULL, 300000, ""},
     {"prefix.block_size", "128", NULL, 128, ""},
     {"prefix.block_tokens", "32", NULL, 32, ""},
+    {"tokens.memo", "8m", NULL, 8 << 20, ""},
+    {"tokens.prompt_size", "1m", NULL, 1 << 20, ""},
+    {"tokens.certify_interval", "1s", NULL, 1000, ""},
     {"tuning.match_percent", "50", NULL, 50, ""},
     {"tuning.balance_absolute", "8", NULL, 8, ""},
     {"tuning.balance_percent", "110", NULL, 110, ""},
@@ -231,7 +238,7 @@ TEST(the_samples_above_leave_no_option_out)
     uint32_t found = 0;
     for (uint32_t i = 0; i < config_options.count; i++) {
         const struct config_option *option = &config_options.rows[i];
-        bool sampled = option->items != NULL; // backends and pools: bind_options_test
+        bool sampled = option->items != NULL; // backends, pools, tokenizers: bind_options_test
         for (size_t k = 0; k < ARRAY_COUNT(samples); k++) {
             sampled = sampled || strcmp(samples[k].name, option->name) == 0;
         }
@@ -240,7 +247,7 @@ TEST(the_samples_above_leave_no_option_out)
         }
         found += sampled;
     }
-    CHECK_EQ(found, ARRAY_COUNT(samples) + 2);
+    CHECK_EQ(found, ARRAY_COUNT(samples) + 3);
 }
 
 static const char *load(const char *path)

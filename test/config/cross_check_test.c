@@ -155,3 +155,46 @@ TEST(to_replace_keys_there_must_be_keys)
               "f:1:16: authorization: replace needs api_key or api_key_file");
     CHECK_STR(outcome("authorization: strip\n" BACKEND), "ok");
 }
+
+TEST(a_tokenizer_is_a_directory_or_a_map)
+{
+    CHECK_STR(outcome(BACKEND "tokenizers: [/models/a]\n"), "ok");
+    CHECK_EQ(config->tokenizer_count, 1);
+    CHECK_STR(config->tokenizers[0].path, "/models/a");
+    CHECK_EQ(config->tokenizers[0].models.count, 0);
+    CHECK_EQ(config->tokenizers[0].engine, CONFIG_ENGINE_VLLM);
+    CHECK(!config->tokenizers[0].trust);
+    CHECK_STR(outcome(BACKEND
+                      "tokenizers:\n"
+                      "  - {path: /a, models: [m, n], engine: sglang, content_format: openai,\n"
+                      "     utc_offset: '-05:30', trust: true, forward_ids: true,\n"
+                      "     template_kwargs: '{}', chat_template: /t}\n"
+                      "  - {path: /b, models: o}\n"),
+              "ok");
+    CHECK_EQ(config->tokenizer_count, 2);
+    CHECK_EQ(config->tokenizers[0].engine, CONFIG_ENGINE_SGLANG);
+    CHECK_EQ(config->tokenizers[0].content_format, CONFIG_CONTENT_OPENAI);
+    CHECK_EQ(config->tokenizers[0].utc_offset, -(5 * 3600 + 30 * 60));
+    CHECK(config->tokenizers[0].trust && config->tokenizers[0].forward_ids);
+    CHECK_STR(config->tokenizers[0].chat_template, "/t");
+    CHECK_STR(config->tokenizers[1].models.items[0], "o");
+}
+
+TEST(a_model_has_one_tokenizer)
+{
+    CHECK_STR(outcome(BACKEND "tokenizers:\n  - {path: /a, models: [m, n]}\n"
+                              "  - {path: /b, models: [n]}\n"),
+              "f:4:25: tokenizers.models: \"n\" has a tokenizer already");
+    CHECK_STR(outcome(BACKEND "tokenizers: [/a, /b]\n"),
+              "f:2:14: tokenizers.models: name them where there are several tokenizers");
+}
+
+TEST(a_time_zone_is_hours_and_minutes)
+{
+    CHECK_STR(outcome(BACKEND "tokenizers:\n  - {path: /a, utc_offset: 2h}\n"),
+              "f:3:29: tokenizers.utc_offset: \"2h\" is not a time zone: write hours and minutes "
+              "east of UTC such as +02:00");
+    CHECK_STR(outcome(BACKEND "tokenizers:\n  - {path: /a, utc_offset: '+15:00'}\n"),
+              "f:3:29: tokenizers.utc_offset: \"+15:00\" is not a time zone: write hours and "
+              "minutes east of UTC such as +02:00");
+}

@@ -91,8 +91,8 @@ TEST(the_markdown_lists_exactly_what_the_parser_accepts)
     free(page);
     CHECK(!parser_knows("workerz"));
     CHECK_EQ(unknown, 0);
-    CHECK_EQ(count,
-             config_options.count + config_backend_options.count + config_pool_options.count);
+    CHECK_EQ(count, config_options.count + config_backend_options.count +
+                        config_pool_options.count + config_tokenizer_options.count);
 }
 
 static bool parser_knows_flag(const char *flag)
@@ -165,7 +165,8 @@ TEST(the_manual_page_has_every_option_and_sections_in_order)
     CHECK(in_order);
     CHECK(has_flag);
     CHECK_EQ(items, 2 + config_options.count + config_backend_options.count +
-                        config_pool_options.count + kinds + policies);
+                        config_pool_options.count + config_tokenizer_options.count + kinds +
+                        policies);
 }
 
 TEST(no_line_of_the_manual_page_is_a_request_by_accident)

@@ -7,13 +7,14 @@
 #include "config/config.h"
 #include "test.h"
 
-// Row `index` of all three tables one after the other, and its table; NULL past the last.
+// Row `index` of all four tables one after the other, and its table; NULL past the last.
 static const struct config_option *row_at(uint32_t index, const struct config_option_table **table)
 {
     static const struct config_option_table *const tables[] = {
         &config_options,
         &config_backend_options,
         &config_pool_options,
+        &config_tokenizer_options,
     };
     for (size_t t = 0; t < ARRAY_COUNT(tables); t++) {
         *table = tables[t];

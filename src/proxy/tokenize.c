@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step that encodes a long prompt, a portion each turn, so that others do not wait for it.
+//
+// A worker has one lane for them, with memory for the longest prompt.  Whoever finds it taken gives way
+// and looks again next turn; short prompts never come here.
+
+#include "base/base.h"
+#include "proxy/exchange_internal.h"
+#include "route/exact.h"
+#include "sys/clock.h"
+
+// About half a millisecond of work.
+enum { portion_size = 65536 };
+
+bool tokenize_is_needed(const struct exchange *x)
+{
+    return x->worker->lane.reader != NULL && x->body_size > exact_portion_max;
+}
+
+void tokenize_release(struct exchange *x)
+{
+    struct lane *lane = &x->worker->lane;
+    if (lane->owner == x) {
+        lane->owner = NULL;
+    }
+}
+
+const struct exact_result *tokenize_result(const struct exchange *x)
+{
+    const struct lane *lane = &x->worker->lane;
+    return lane->owner == x ? &lane->result : NULL;
+}
+
+static enum status begin(struct exchange *x, struct lane *lane)
+{
+    struct route_input input = attempt_input(x);
+    struct route_request request;
+
+    route_read_model(x->worker->route, &input, &request);
+    struct dialect *dialect = exact_find(exact_thread_set(x->worker->exact), request.model);
+    if (dialect == NULL || request.prompt->form != PROMPT_TEXT) {
+        return STATUS_MALFORMED;
+    }
+    return exact_begin(
+        lane->reader,
+        &(struct exact_request){
+            .dialect = dialect, .api = input.api, .body = input.body, .wall_s = input.wall_s},
+        portion_size, &lane->result);
+}
+
+// Without ids, whatever the reason, the request is routed by its text.
+const struct step *tokenize_run(struct exchange *x)
+{
+    struct lane *lane = &x->worker->lane;
+    enum status status = STATUS_AGAIN;
+
+    if (lane->owner == NULL) {
+        lane->owner = x;
+        lane->result = (struct exact_result){0};
+        status = begin(x, lane);
+    } else if (lane->owner == x) {
+        status = exact_continue(lane->reader, portion_size, &lane->result);
+    }
+    if (status == STATUS_AGAIN) {
+        worker_again(x->worker, x->client);
+        return NULL;
+    }
+    return &step_route;
+}
