@@ -184,7 +184,7 @@ TEST(a_model_has_one_tokenizer)
 {
     CHECK_STR(outcome(BACKEND "tokenizers:\n  - {path: /a, models: [m, n]}\n"
                               "  - {path: /b, models: [n]}\n"),
-              "f:4:25: tokenizers.models: \"n\" has a tokenizer already");
+              "f:4:24: tokenizers.models: \"n\" has a tokenizer already");
     CHECK_STR(outcome(BACKEND "tokenizers: [/a, /b]\n"),
               "f:2:14: tokenizers.models: name them where there are several tokenizers");
 }
@@ -192,9 +192,9 @@ TEST(a_model_has_one_tokenizer)
 TEST(a_time_zone_is_hours_and_minutes)
 {
     CHECK_STR(outcome(BACKEND "tokenizers:\n  - {path: /a, utc_offset: 2h}\n"),
-              "f:3:29: tokenizers.utc_offset: \"2h\" is not a time zone: write hours and minutes "
+              "f:3:28: tokenizers.utc_offset: \"2h\" is not a time zone: write hours and minutes "
               "east of UTC such as +02:00");
     CHECK_STR(outcome(BACKEND "tokenizers:\n  - {path: /a, utc_offset: '+15:00'}\n"),
-              "f:3:29: tokenizers.utc_offset: \"+15:00\" is not a time zone: write hours and "
+              "f:3:28: tokenizers.utc_offset: \"+15:00\" is not a time zone: write hours and "
               "minutes east of UTC such as +02:00");
 }
