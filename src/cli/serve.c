@@ -11,6 +11,7 @@
 #include "base/reclaim.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/dialects.h"
 #include "cli/recording.h"
 #include "config/command_line.h"
 #include "config/config.h"
@@ -47,6 +48,7 @@ struct keeper {
     struct scraper *scraper;
     struct roster *roster;
     struct recording *recording; // NULL: nothing is recorded
+    struct exact_set *exact;     // NULL: no model has a tokenizer
     struct proxy *proxy;
     struct admin *admin;
     struct signals *signals;
@@ -129,6 +131,22 @@ static bool texts_equal(const char *a, const char *b)
     return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
 }
 
+static bool tokenizers_equal(const struct config *a, const struct config *b)
+{
+    bool equal = a->tokenizer_count == b->tokenizer_count;
+    for (uint32_t i = 0; equal && i < a->tokenizer_count; i++) {
+        const struct config_tokenizer *row = &a->tokenizers[i];
+        const struct config_tokenizer *other = &b->tokenizers[i];
+        equal = texts_equal(row->path, other->path) && lists_equal(&row->models, &other->models) &&
+                texts_equal(row->chat_template, other->chat_template) &&
+                texts_equal(row->template_kwargs, other->template_kwargs) &&
+                row->engine == other->engine && row->content_format == other->content_format &&
+                row->utc_offset == other->utc_offset && row->trust == other->trust &&
+                row->forward_ids == other->forward_ids;
+    }
+    return equal;
+}
+
 static void warn_of_restart(const struct config *old, const struct config *new)
 {
     bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
@@ -140,11 +158,14 @@ static void warn_of_restart(const struct config *old, const struct config *new)
                 old->limits.body_memory == new->limits.body_memory &&
                 old->limits.connections == new->limits.connections &&
                 old->limits.backends == new->limits.backends &&
+                old->tokens.memo == new->tokens.memo &&
+                old->tokens.prompt_size == new->tokens.prompt_size &&tokenizers_equal(old, new) &&
                 old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl &&
                 old->record.block_tokens == new->record.block_tokens;
     if (!same) {
-        log_warn("listen, workers, admin.listen, dns.servers, prefix.memory, prefix.ttl, "
-                 "record.file, record.block_tokens and limits of sizes and counts take effect at "
+        log_warn("listen, workers, admin.listen, dns.servers, tokenizers, tokens.memo, "
+                 "tokens.prompt_size, prefix.memory, prefix.ttl, record.file, record.block_tokens "
+                 "and limits of sizes and counts take effect at "
                  "the next start");
     }
 }
@@ -335,7 +356,9 @@ static int run(struct keeper *keeper)
         fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
         return CLI_FAILED;
     }
-    if (!open_recording(keeper, worker_count) || !open_admin(keeper)) {
+    // The keeper is one more: it explains and certifies.
+    if (dialects_open(keeper->config, worker_count + 1, &keeper->exact) != STATUS_OK ||
+        !open_recording(keeper, worker_count) || !open_admin(keeper)) {
         return CLI_FAILED;
     }
     first_round(keeper);
@@ -345,6 +368,7 @@ static int run(struct keeper *keeper)
                                             .recorder = keeper->recording != NULL
                                                             ? recording_recorder(keeper->recording)
                                                             : NULL,
+                                            .exact = keeper->exact,
                                             .worker_count = worker_count,
                                             .descriptor_count_max = keeper->descriptor_count_max},
                     &keeper->proxy, error) != STATUS_OK) {
@@ -369,6 +393,7 @@ static void tear_down(struct keeper *keeper)
     }
     admin_close(&keeper->admin);
     proxy_stop(&keeper->proxy);
+    dialects_close(&keeper->exact);
     recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);
     roster_destroy(&keeper->roster);
     prober_destroy(&keeper->prober);

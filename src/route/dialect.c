@@ -12,7 +12,7 @@
 struct dialect_memory {
     struct tokenizer_config config;
     struct chat_token tokens[tokenizer_config_token_max];
-    uint8_t texts[]; // kwargs, then the names of the models
+    uint8_t texts[]; // kwargs, the name with its NUL, then those of the models
 };
 
 static bool has_word(struct slice text, const char *word)
@@ -100,7 +100,7 @@ static void compile_all(struct dialect *dialect, const struct dialect_options *o
 
 static size_t size_of_texts(const struct dialect_options *options)
 {
-    size_t size = options->kwargs.size;
+    size_t size = options->kwargs.size + strlen(options->name) + 1;
     for (uint32_t i = 0; i < options->model_count; i++) {
         size += strlen(options->models[i]);
     }
@@ -120,6 +120,9 @@ static bool keep_texts(struct dialect *dialect, const struct dialect_options *op
         memcpy(at, options->kwargs.bytes, options->kwargs.size);
     }
     at += options->kwargs.size;
+    memcpy(at, options->name, strlen(options->name) + 1);
+    dialect->name = (const char *)at;
+    at += strlen(options->name) + 1;
     dialect->model_count = options->model_count;
     for (uint32_t i = 0; i < options->model_count; i++) {
         struct slice model = slice_str(options->models[i]);
@@ -162,7 +165,6 @@ enum status dialect_create(const struct dialect_options *options, struct dialect
         return status;
     }
     *dialect = (struct dialect){
-        .name = options->name,
         .engine = options->engine,
         .utc_offset_s = options->utc_offset_s,
         .is_trusted = options->is_trusted,
