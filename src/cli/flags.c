@@ -138,7 +138,7 @@ static void write_help(const char *command, const struct flag *flags, size_t fla
     printf("warmpath %s [options]\n\n", command);
     for (size_t i = 0; i < flag_count; i++) {
         char left[64];
-        snprintf(left, sizeof(left), "--%s %s", flags[i].name,
+        snprintf(left, sizeof(left), "%s%s %s", flags[i].name[0] != '\0' ? "--" : "", flags[i].name,
                  flags[i].kind == FLAG_SWITCH ? "" : flags[i].argument);
         printf("  %-28s %s\n", left, flags[i].help);
     }
@@ -149,7 +149,11 @@ static int read_one(const char *command, const struct flag *flags, size_t flag_c
                     int word_count, char **words)
 {
     char *word = words[0];
+    const struct flag *nameless = find(flags, flag_count, "");
     if (strncmp(word, "--", 2) != 0) {
+        if (nameless != NULL && set(nameless, word)) {
+            return 1;
+        }
         fprintf(stderr, "warmpath %s: %s: not a flag\n", command, word);
         return 0;
     }

@@ -7,7 +7,8 @@
 //         ...
 //     };
 //
-// `--name value` and `--name=value`; a switch stands alone.  `--help` prints the table.
+// `--name value` and `--name=value`; a switch stands alone.  Words without dashes belong to the row
+// whose name is empty, if there is one.  `--help` prints the table.
 #pragma once
 
 #include <stdbool.h>

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tokenize -- shows what a tokenizer makes of a text, or of a chat request with its template.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/dialects.h"
+#include "cli/flags.h"
+#include "config/config_file.h"
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    text_size_max = 64 << 20,
+    piece_size_max = 4096, // printed of one token
+    memo_size = 256 << 20,
+};
+
+struct options {
+    const char *tokenizer;
+    const char *chat;
+    const char *file;
+    const char *engine;
+    const char *chat_template;
+    struct flag_list words;
+    bool ids_only;
+    bool text_only;
+    bool without_special;
+};
+
+static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+{
+    const struct flag flags[] = {
+        {"", FLAG_WORDS, &options->words, "TEXT", "The text; words are joined with spaces."},
+        {"tokenizer", FLAG_TEXT, &options->tokenizer, "DIR",
+         "A directory with tokenizer.json, and tokenizer_config.json for chats."},
+        {"chat", FLAG_TEXT, &options->chat, "FILE",
+         "The body of a chat request; - is standard input."},
+        {"file", FLAG_TEXT, &options->file, "FILE", "The text is in there; - is standard input."},
+        {"engine", FLAG_TEXT, &options->engine, "NAME",
+         "Whose way with chats is followed: vllm, sglang, trtllm or plain; vllm."},
+        {"chat-template", FLAG_TEXT, &options->chat_template, "FILE",
+         "Instead of the directory's."},
+        {"no-special", FLAG_SWITCH, &options->without_special, "",
+         "Without what the tokenizer puts around a text, such as <s>."},
+        {"ids", FLAG_SWITCH, &options->ids_only, "", "Print the ids alone, as JSON."},
+        {"text", FLAG_SWITCH, &options->text_only, "",
+         "Print the text that the template gives, alone."},
+    };
+    return flags_read("tokenize", flags, ARRAY_COUNT(flags), word_count, words);
+}
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "warmpath tokenize: %s: %s\n", what, why);
+    return CLI_FAILED;
+}
+
+static bool engine_of(const char *name, enum config_engine *out)
+{
+    static const char *const names[] = {"vllm", "sglang", "trtllm", "plain"};
+    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0) {
+            *out = (enum config_engine)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_whole(const char *path, uint8_t *space, size_t *size)
+{
+    const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    enum status status = config_file_read(name, space, text_size_max, size);
+    if (status != STATUS_OK) {
+        fail(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+    }
+    return status == STATUS_OK;
+}
+
+// The body of a request: the chat as it is, or a completion with the text.
+static bool read_body(const struct options *options, uint8_t *space, struct text *body)
+{
+    size_t size = 0;
+
+    if (options->chat != NULL || options->file != NULL) {
+        if (!read_whole(options->chat != NULL ? options->chat : options->file, space, &size)) {
+            return false;
+        }
+    } else {
+        struct text joined = text_over(space, text_size_max);
+        for (uint32_t i = 0; i < options->words.count; i++) {
+            text_add_str(&joined, i > 0 ? " " : "");
+            text_add_str(&joined, options->words.items[i]);
+        }
+        size = joined.size;
+    }
+    if (options->chat != NULL) {
+        text_add(body, slice_of(space, size));
+        return true;
+    }
+    text_add_format(body, "{\"add_special_tokens\":%s,\"prompt\":",
+                    options->without_special ? "false" : "true");
+    text_add_json(body, slice_of(space, size));
+    text_add_str(body, "}");
+    return true;
+}
+
+static void print_ids(const struct exact_result *result)
+{
+    printf("[");
+    for (uint32_t i = 0; i < result->count; i++) {
+        printf("%s%u", i > 0 ? ", " : "", result->ids[i]);
+    }
+    printf("]\n");
+}
+
+static void print_pieces(const struct exact_result *result)
+{
+    uint8_t space[2 * piece_size_max];
+
+    for (uint32_t i = 0; i < result->count; i++) {
+        struct slice piece = tokenizer_token(result->dialect->tokenizer, result->ids[i]);
+        struct text line = text_over(space, sizeof(space));
+        piece.size = piece.size < piece_size_max / 4 ? piece.size : piece_size_max / 4;
+        text_add_json(&line, piece);
+        printf("%8u  %.*s\n", result->ids[i], (int)line.size, (const char *)space);
+    }
+}
+
+// The first time, with the words known, and with the text remembered.
+static enum status encode(struct exact_thread *thread, const struct exact_request *request,
+                          double took_us[2], struct exact_reader **reader,
+                          struct exact_result *result)
+{
+    enum status status = STATUS_OK;
+    *reader = exact_reader_create(thread, text_size_max);
+    ASSERT(*reader != NULL);
+    for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
+        uint64_t begun_ns = clock_monotonic_ns();
+        status = exact_begin(*reader, request, SIZE_MAX, result);
+        took_us[i] = (double)(clock_monotonic_ns() - begun_ns) / 1000;
+    }
+    return status;
+}
+
+static int show(const struct options *options, struct exact_set *set, struct slice body)
+{
+    struct exact_thread *thread = exact_thread_create(set, 0);
+    struct exact_reader *reader = NULL;
+    struct exact_result result = {0};
+    double took_us[2] = {0};
+    int code = CLI_OK;
+
+    ASSERT(thread != NULL);
+    enum status status = encode(thread,
+                                &(struct exact_request){
+                                    .dialect = set->dialects[0],
+                                    .api = options->chat != NULL ? PROMPT_CHAT : PROMPT_COMPLETION,
+                                    .body = body,
+                                    .wall_s = clock_wall_ms() / 1000,
+                                    .any_feature = true,
+                                },
+                                took_us, &reader, &result);
+    if (status != STATUS_OK) {
+        code = fail(options->chat != NULL ? options->chat : "the text", exact_why(reader));
+    } else if (options->text_only) {
+        struct slice text = exact_text(reader);
+        fwrite(text.bytes, 1, text.size, stdout);
+    } else if (options->ids_only) {
+        print_ids(&result);
+    } else {
+        print_pieces(&result);
+        printf("%u tokens of %zu bytes in %.1f us; again, from the memo: %.1f us\n", result.count,
+               exact_text(reader).size, took_us[0], took_us[1]);
+    }
+    exact_reader_destroy(&reader);
+    exact_thread_destroy(&thread);
+    return code;
+}
+
+int cli_tokenize(int word_count, char **words)
+{
+    struct options options = {.engine = "vllm"};
+    struct config_tokenizer row = {0};
+    struct config config = {.tokenizers = &row, .tokenizer_count = 1, .tokens.memo = memo_size};
+    struct exact_set *set = NULL;
+
+    enum flags_verdict verdict = read_flags(&options, word_count, words);
+    if (verdict != FLAGS_GOOD) {
+        return verdict == FLAGS_HELPED ? CLI_OK : CLI_USAGE;
+    }
+    uint32_t sources = (options.chat != NULL) + (options.file != NULL) + (options.words.count > 0);
+    if (options.tokenizer == NULL || sources != 1 || !engine_of(options.engine, &row.engine)) {
+        fprintf(stderr, "warmpath tokenize: give --tokenizer DIR, and a text, --file or --chat; "
+                        "--help says more\n");
+        return CLI_USAGE;
+    }
+    row.path = options.tokenizer;
+    row.chat_template = options.chat_template;
+    if (dialects_open(&config, 1, &set) != STATUS_OK || set == NULL) {
+        return CLI_FAILED; // the reason was said
+    }
+    uint8_t *space = malloc(text_size_max);
+    uint8_t *body_space = malloc(2 * (size_t)text_size_max);
+    ASSERT(space != NULL && body_space != NULL);
+    struct text body = text_over(body_space, 2 * (size_t)text_size_max);
+    int code =
+        read_body(&options, space, &body) ? show(&options, set, text_slice(&body)) : CLI_FAILED;
+    free(space);
+    free(body_space);
+    dialects_close(&set);
+    return code;
+}
