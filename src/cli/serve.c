@@ -15,6 +15,7 @@
 #include "cli/recording.h"
 #include "config/command_line.h"
 #include "config/config.h"
+#include "feed/certifier.h"
 #include "feed/prober.h"
 #include "feed/roster.h"
 #include "feed/scraper.h"
@@ -49,6 +50,7 @@ struct keeper {
     struct roster *roster;
     struct recording *recording; // NULL: nothing is recorded
     struct exact_set *exact;     // NULL: no model has a tokenizer
+    struct certifier *certifier; // likewise
     struct proxy *proxy;
     struct admin *admin;
     struct signals *signals;
@@ -204,6 +206,9 @@ static void reload(struct keeper *keeper)
     prober_set_config(keeper->prober, config);
     scraper_set_config(keeper->scraper, config);
     roster_set_config(keeper->roster, config);
+    if (keeper->certifier != NULL) {
+        certifier_set_config(keeper->certifier, config);
+    }
     log_info("configuration reloaded");
 }
 
@@ -309,6 +314,28 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
     return keeper->roster != NULL;
 }
 
+static bool open_dialects(struct keeper *keeper, uint32_t worker_count)
+{
+    // The keeper is one more thread: it explains and certifies.
+    if (dialects_open(keeper->config, worker_count + 1, &keeper->exact) != STATUS_OK) {
+        return false;
+    }
+    if (keeper->exact == NULL) {
+        return true;
+    }
+    keeper->certifier = certifier_create(&(struct certifier_options){
+        .loop = keeper->loop,
+        .fleet = keeper->fleet,
+        .config = keeper->config,
+        .set = keeper->exact,
+        .thread = worker_count,
+    });
+    if (keeper->certifier == NULL) {
+        fprintf(stderr, "warmpath: no memory for the tokenizers\n");
+    }
+    return keeper->certifier != NULL;
+}
+
 static bool open_recording(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
@@ -356,9 +383,8 @@ static int run(struct keeper *keeper)
         fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
         return CLI_FAILED;
     }
-    // The keeper is one more: it explains and certifies.
-    if (dialects_open(keeper->config, worker_count + 1, &keeper->exact) != STATUS_OK ||
-        !open_recording(keeper, worker_count) || !open_admin(keeper)) {
+    if (!open_dialects(keeper, worker_count) || !open_recording(keeper, worker_count) ||
+        !open_admin(keeper)) {
         return CLI_FAILED;
     }
     first_round(keeper);
@@ -393,6 +419,7 @@ static void tear_down(struct keeper *keeper)
     }
     admin_close(&keeper->admin);
     proxy_stop(&keeper->proxy);
+    certifier_destroy(&keeper->certifier);
     dialects_close(&keeper->exact);
     recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);
     roster_destroy(&keeper->roster);

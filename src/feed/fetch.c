@@ -41,7 +41,9 @@ struct fetch {
     uint32_t interim_count;
     uint8_t request[request_size_max];
     uint32_t request_size;
-    uint32_t sent;
+    uint8_t *body; // what is posted behind it, or NULL
+    size_t body_size;
+    size_t sent;     // of both together
     uint8_t *answer; // the head, then the body as far as it is known
     size_t answer_size;
     size_t scanned; // of a chunked body: what was looked at and kept
@@ -52,6 +54,7 @@ struct fetch {
 static void recycle(struct loop_deferred *deferred)
 {
     struct fetch *fetch = CONTAINER_OF(deferred, struct fetch, recycle);
+    free(fetch->body);
     free(fetch->answer);
     free(fetch);
 }
@@ -241,12 +244,14 @@ static enum status connect_and_send(struct fetch *fetch)
         fetch->connected = true;
     }
     enum status status = transport_handshake(&fetch->transport);
-    while (status == STATUS_OK && fetch->sent < fetch->request_size) {
-        struct slice rest =
-            slice_of(fetch->request + fetch->sent, fetch->request_size - fetch->sent);
+    while (status == STATUS_OK && fetch->sent < fetch->request_size + fetch->body_size) {
+        bool in_body = fetch->sent >= fetch->request_size;
+        size_t at = in_body ? fetch->sent - fetch->request_size : fetch->sent;
+        struct slice rest = in_body ? slice_of(fetch->body + at, fetch->body_size - at)
+                                    : slice_of(fetch->request + at, fetch->request_size - at);
         size_t size = 0;
         status = transport_write(&fetch->transport, &rest, 1, &size);
-        fetch->sent += status == STATUS_OK ? (uint32_t)size : 0;
+        fetch->sent += status == STATUS_OK ? size : 0;
     }
     return status;
 }
@@ -275,7 +280,12 @@ static void write_request(struct fetch *fetch, const struct fetch_options *optio
     const struct backend *backend = options->backend;
     struct text out = text_over(fetch->request, sizeof(fetch->request));
 
-    text_add_format(&out, "GET %s HTTP/1.1\r\nhost: %s\r\n", options->path, backend->authority);
+    text_add_format(&out, "%s %s HTTP/1.1\r\nhost: %s\r\n", fetch->body != NULL ? "POST" : "GET",
+                    options->path, backend->authority);
+    if (fetch->body != NULL) {
+        text_add_format(&out, "content-type: application/json\r\ncontent-length: %zu\r\n",
+                        fetch->body_size);
+    }
     if (backend->authorization != NULL) {
         text_add_format(&out, "authorization: %s\r\n", backend->authorization);
     }
@@ -309,10 +319,17 @@ struct fetch *fetch_start(const struct fetch_options *options)
 {
     struct fetch *fetch = calloc(1, sizeof(*fetch));
     uint8_t *answer = malloc(answer_size_max);
-    if (fetch == NULL || answer == NULL) {
+    uint8_t *body = options->body.size > 0 ? malloc(options->body.size) : NULL;
+    if (fetch == NULL || answer == NULL || (options->body.size > 0 && body == NULL)) {
         free(fetch);
         free(answer);
+        free(body);
         return NULL;
+    }
+    if (body != NULL) {
+        memcpy(body, options->body.bytes, options->body.size);
+        fetch->body = body;
+        fetch->body_size = options->body.size;
     }
     fetch->transport.source.ready = ready;
     fetch->loop = options->loop;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fetch.h -- asks a backend one small question: GET a path, take the whole answer.
+// fetch.h -- asks a backend one small question: GET a path, or POST a JSON text to it, and take the whole
+// answer.
 //
 // For health probes, model lists and metrics, on the keeper's loop; never for clients' requests.  Each fetch
 // has its own connection, one deadline for all of it, and a bound on the answer.
@@ -29,6 +30,7 @@ struct fetch_options {
     const struct backend *backend; // looked at only before fetch_start returns
     struct tls_context *tls;       // for backends that want it
     const char *path;
+    struct slice body; // JSON to be posted, copied; empty: GET
     uint32_t timeout_ms;
     bool takes_part;     // of an answer that is too large, its beginning, instead of a failure
     fetch_done_fn *done; // called once, never from inside fetch_start; the fetch is over by then

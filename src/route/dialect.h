@@ -59,6 +59,7 @@ struct dialect {
     int32_t utc_offset_s;
     bool is_trusted;
     bool forwards_ids;
+    bool is_refuted; // keeper only: an engine vouched for nothing, and others do not make up for it
     char chat_error[dialect_error_size]; // why there is no template; empty: there is
     uint32_t model_count;
     struct slice *models;

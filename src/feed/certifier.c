@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/certifier.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "feed/fetch.h"
+#include "fleet/fleet.h"
+#include "route/certify.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+#include "sys/tls.h"
+
+#include <stdlib.h>
+
+enum {
+    // How often is looked for somebody to examine.
+    look_ms = 100,
+    question_timeout_ms = 10000,
+    question_size_max = 65536,
+    // Of a case as the template renders it.
+    text_size_max = 65536,
+};
+
+// What is known of one backend about one dialect.
+struct record {
+    uint64_t id; // of the backend; 0: never asked
+    uint32_t life;
+    bool is_examined;
+    bool has_complained;
+    uint64_t again_ms; // not before
+};
+
+struct certifier {
+    struct certifier_options options;
+    struct timer timer;
+    struct tls_context *tls; // made when first needed
+    struct exact_thread *thread;
+    struct exact_reader *reader;
+    struct record *records[exact_dialect_max]; // by slot of the backend
+    uint32_t slot_count;
+    uint8_t *question_space;
+
+    // The present examination.
+    struct fetch *fetch;
+    struct certify certify;
+    struct certify_question question;
+    uint64_t backend_id; // 0: there is none
+    uint32_t dialect;
+};
+
+static void look(struct timer *timer);
+
+struct certifier *certifier_create(const struct certifier_options *options)
+{
+    struct certifier *certifier = calloc(1, sizeof(*certifier));
+    if (certifier == NULL) {
+        return NULL;
+    }
+    certifier->options = *options;
+    certifier->timer.fire = look;
+    certifier->slot_count = options->config->limits.backends;
+    certifier->thread = exact_thread_create(options->set, options->thread);
+    certifier->reader =
+        certifier->thread != NULL ? exact_reader_create(certifier->thread, text_size_max) : NULL;
+    certifier->question_space = malloc(question_size_max);
+    bool complete = certifier->reader != NULL && certifier->question_space != NULL;
+    for (uint32_t i = 0; complete && i < options->set->count; i++) {
+        certifier->records[i] = calloc(certifier->slot_count, sizeof(struct record));
+        complete = certifier->records[i] != NULL;
+    }
+    if (!complete) {
+        certifier_destroy(&certifier);
+        return NULL;
+    }
+    loop_arm(options->loop, &certifier->timer, 0);
+    return certifier;
+}
+
+void certifier_destroy(struct certifier **certifier_ptr)
+{
+    struct certifier *certifier = *certifier_ptr;
+    *certifier_ptr = NULL;
+
+    if (certifier == NULL) {
+        return;
+    }
+    fetch_cancel(&certifier->fetch);
+    loop_disarm(certifier->options.loop, &certifier->timer);
+    tls_context_destroy(&certifier->tls);
+    exact_reader_destroy(&certifier->reader);
+    exact_thread_destroy(&certifier->thread);
+    for (uint32_t i = 0; i < exact_dialect_max; i++) {
+        free(certifier->records[i]);
+    }
+    free(certifier->question_space);
+    free(certifier);
+}
+
+void certifier_set_config(struct certifier *certifier, const struct config *config)
+{
+    certifier->options.config = config;
+}
+
+static struct tls_context *tls_of(struct certifier *certifier, const struct backend *backend)
+{
+    if (backend->tls && certifier->tls == NULL) {
+        char error[tls_error_size];
+        const struct config *config = certifier->options.config;
+        struct tls_client_options options = {.ca = config->backend_tls.ca,
+                                             .verify = config->backend_tls.verify};
+        if (tls_client_create(&options, &certifier->tls, error) != STATUS_OK) {
+            log_error("TLS to backends: %s", error);
+        }
+    }
+    return certifier->tls;
+}
+
+static struct dialect *dialect_now(const struct certifier *certifier)
+{
+    return certifier->options.set->dialects[certifier->dialect];
+}
+
+static struct record *record_of(const struct certifier *certifier, uint32_t dialect,
+                                const struct backend *backend)
+{
+    return backend->slot < certifier->slot_count ? &certifier->records[dialect][backend->slot]
+                                                 : NULL;
+}
+
+// The name by which the backend serves a model of the dialect.  False: it serves none.
+static bool model_of(const struct certifier *certifier, const struct dialect *dialect,
+                     const struct backend *backend, struct slice *out)
+{
+    const struct fleet *fleet = certifier->options.fleet;
+    const char *name;
+
+    // Nobody will say what it serves.
+    if (fleet_model_name(fleet, backend, 0) == NULL && !certifier->options.config->models.learn) {
+        *out = dialect->model_count > 0 ? dialect->models[0] : (struct slice){0};
+        return true;
+    }
+    for (uint32_t i = 0; (name = fleet_model_name(fleet, backend, i)) != NULL; i++) {
+        if (dialect_speaks_for(dialect, slice_str(name))) {
+            *out = slice_str(name);
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t life_of(const struct backend *backend)
+{
+    return atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
+}
+
+static bool is_due(const struct certifier *certifier, const struct record *record,
+                   const struct backend *backend)
+{
+    uint64_t now_ms = loop_now_ms(certifier->options.loop);
+    if (record->id != backend->id || (record->is_examined && record->life != life_of(backend))) {
+        return true;
+    }
+    return !record->is_examined && now_ms >= record->again_ms;
+}
+
+static void complain(struct certifier *certifier, const struct backend *backend,
+                     struct record *record, const char *why)
+{
+    if (!record->has_complained) {
+        log_warn(
+            "tokenizer %s: backend %s cannot be asked for its tokens (%s); until some backend can, "
+            "its models are routed by text",
+            dialect_now(certifier)->name, backend->url, why);
+    }
+    record->has_complained = true;
+}
+
+// What a new result leaves of what is certified.
+static void conclude(struct certifier *certifier, const struct backend *backend)
+{
+    const struct certify *certify = &certifier->certify;
+    struct dialect *dialect = dialect_now(certifier);
+    uint32_t result = certify_result(certify);
+    uint32_t before = atomic_load_explicit(&dialect->shared.certified, memory_order_relaxed);
+    bool is_first = before == 0 && !dialect->is_refuted;
+    uint32_t after = is_first ? result : before & result;
+    char space[1024];
+    struct text names = text_over(space, sizeof(space));
+
+    atomic_store_explicit(&dialect->shared.certified, after, memory_order_relaxed);
+    dialect->is_refuted |= after == 0;
+    dialect_add_shapes(after, &names);
+    if (certify->differed_count > 0) {
+        log_warn(
+            "tokenizer %s: backend %s computes other tokens in %u of %u cases (%s); exact for: "
+            "%.*s; everything else is routed by text",
+            dialect->name, backend->url, certify->differed_count,
+            certify->differed_count + certify->agreed_count, certify->why,
+            after == 0 ? 7 : (int)names.size, after == 0 ? "nothing" : space);
+    } else {
+        log_info("tokenizer %s: backend %s agrees in %u cases; exact for: %.*s", dialect->name,
+                 backend->url, certify->agreed_count, (int)names.size, space);
+    }
+}
+
+// `why` is NULL when the examination came to its end.
+static void end(struct certifier *certifier, const char *why)
+{
+    struct backend *backend = fleet_find(certifier->options.fleet, certifier->backend_id);
+
+    certifier->backend_id = 0;
+    if (backend != NULL) {
+        struct record *record = record_of(certifier, certifier->dialect, backend);
+        record->is_examined = why == NULL;
+        record->again_ms = loop_now_ms(certifier->options.loop) +
+                           certifier->options.config->tokens.certify_interval;
+        if (why != NULL) {
+            complain(certifier, backend, record, why);
+        } else {
+            conclude(certifier, backend);
+        }
+    }
+    if (certifier->options.saw_end != NULL) {
+        certifier->options.saw_end(certifier->options.owner, &certifier->certify, why);
+    }
+    loop_arm(certifier->options.loop, &certifier->timer, 0);
+}
+
+static void ask(struct certifier *certifier);
+
+static void tell_case(const struct certifier *certifier, enum certify_verdict verdict)
+{
+    static const char *const words[] = {
+        [CERTIFY_AGREED] = "agrees",
+        [CERTIFY_DIFFERED] = "differs",
+        [CERTIFY_SKIPPED] = "skipped",
+    };
+    if (certifier->options.saw_case != NULL && verdict <= CERTIFY_SKIPPED) {
+        certifier->options.saw_case(certifier->options.owner, certifier->question.name,
+                                    words[verdict],
+                                    verdict == CERTIFY_AGREED ? "" : certifier->certify.why);
+    }
+}
+
+static void answered(void *owner, const struct fetch_result *result)
+{
+    struct certifier *certifier = owner;
+
+    certifier->fetch = NULL;
+    if (result->status == 0) {
+        end(certifier, result->why);
+        return;
+    }
+    enum certify_verdict verdict =
+        certify_answer(&certifier->certify, result->status, result->body);
+    tell_case(certifier, verdict);
+    if (verdict == CERTIFY_IMPOSSIBLE) {
+        end(certifier, certifier->certify.why);
+        return;
+    }
+    ask(certifier);
+}
+
+static void ask(struct certifier *certifier)
+{
+    struct text space = text_over(certifier->question_space, question_size_max);
+    const struct backend *backend = fleet_find(certifier->options.fleet, certifier->backend_id);
+
+    if (backend == NULL) {
+        end(certifier, "it is gone");
+        return;
+    }
+    if (!certify_question(&certifier->certify, &space, &certifier->question)) {
+        bool was_asked = certifier->certify.agreed_count + certifier->certify.differed_count > 0;
+        end(certifier, was_asked ? NULL : "it refuses every case");
+        return;
+    }
+    certifier->fetch = fetch_start(&(struct fetch_options){
+        .loop = certifier->options.loop,
+        .backend = backend,
+        .tls = tls_of(certifier, backend),
+        .path = certifier->question.path,
+        .body = certifier->question.body,
+        .timeout_ms = question_timeout_ms,
+        .done = answered,
+        .owner = certifier,
+    });
+    if (certifier->fetch == NULL) {
+        end(certifier, "memory or descriptors are short");
+    }
+}
+
+// Templates may print the date: an examination does not go over midnight.
+static bool is_midnight(const struct dialect *dialect, uint64_t wall_s)
+{
+    int64_t in_day = ((int64_t)wall_s + dialect->utc_offset_s) % 86400;
+    return in_day < 2 || in_day > 86400 - 30;
+}
+
+// Begins the examination of a backend that is due; false when none is.
+static bool begin_one(struct certifier *certifier, uint32_t index)
+{
+    const struct exact_set *set = certifier->options.set;
+    struct backend *backend;
+    uint64_t wall_s = clock_wall_ms() / 1000;
+
+    for (uint32_t i = 0; (backend = fleet_at(certifier->options.fleet, i)) != NULL; i++) {
+        struct record *record = record_of(certifier, index, backend);
+        struct slice model = {0};
+        if (record == NULL || !is_due(certifier, record, backend) ||
+            backend_tier(backend, loop_now_ms(certifier->options.loop)) == BACKEND_DOWN ||
+            !model_of(certifier, set->dialects[index], backend, &model) ||
+            is_midnight(set->dialects[index], wall_s)) {
+            continue;
+        }
+        bool has_complained = record->id == backend->id && record->has_complained;
+        *record = (struct record){
+            .id = backend->id, .life = life_of(backend), .has_complained = has_complained};
+        certifier->backend_id = backend->id;
+        certifier->dialect = index;
+        certify_begin(&certifier->certify, set->dialects[index], certifier->reader, model, wall_s);
+        ask(certifier);
+        return true;
+    }
+    return false;
+}
+
+static void look(struct timer *timer)
+{
+    struct certifier *certifier = CONTAINER_OF(timer, struct certifier, timer);
+    const struct exact_set *set = certifier->options.set;
+
+    loop_arm(certifier->options.loop, timer, look_ms);
+    for (uint32_t i = 0; certifier->backend_id == 0 && i < set->count; i++) {
+        if (!set->dialects[i]->is_trusted && begin_one(certifier, i)) {
+            return;
+        }
+    }
+}
