@@ -19,3 +19,4 @@ int cli_sim(int word_count, char **words);
 int cli_engine(int word_count, char **words);
 int cli_load(int word_count, char **words);
 int cli_tokenize(int word_count, char **words);
+int cli_certify(int word_count, char **words);

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// certify -- asks engines whether a tokenizer and its chat template are theirs, and says where they differ.
+//
+// What serve does at its start, once and with the details: exit status 0 when every backend agrees in every
+// case that it answers.
+
+#include "base/base.h"
+#include "base/reclaim.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/dialects.h"
+#include "cli/flags.h"
+#include "feed/certifier.h"
+#include "feed/prober.h"
+#include "feed/roster.h"
+#include "fleet/fleet.h"
+#include "route/certify.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+
+#include <stdio.h>
+
+enum { yaml_size_max = 65536 };
+
+struct options {
+    struct flag_list backends;
+    const char *tokenizer;
+    const char *model;
+    const char *engine;
+    const char *chat_template;
+    const char *api_key;
+    const char *ca;
+    double timeout_s;
+    bool insecure;
+    bool is_quiet;
+};
+
+struct command {
+    struct options options;
+    struct config *config;
+    struct loop *loop;
+    struct reclaim reclaim;
+    struct fleet *fleet;
+    struct prober *prober;
+    struct roster *roster;
+    struct exact_set *exact;
+    struct certifier *certifier;
+    uint32_t ended_count;
+    bool has_failed;
+};
+
+static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+{
+    const struct flag flags[] = {
+        {"backend", FLAG_LIST, &options->backends, "URL", "An engine; may be given several times."},
+        {"tokenizer", FLAG_TEXT, &options->tokenizer, "DIR",
+         "A directory with tokenizer.json and tokenizer_config.json."},
+        {"model", FLAG_TEXT, &options->model, "NAME",
+         "As the engine calls it; its own list says otherwise."},
+        {"engine", FLAG_TEXT, &options->engine, "NAME", "vllm, sglang, trtllm or plain; vllm."},
+        {"chat-template", FLAG_TEXT, &options->chat_template, "FILE",
+         "Instead of the directory's."},
+        {"timeout", FLAG_DURATION, &options->timeout_s, "TIME", "For all of it; 60s."},
+        {"api-key", FLAG_TEXT, &options->api_key, "KEY", "Sent as a bearer token."},
+        {"ca", FLAG_TEXT, &options->ca, "FILE", "Who vouches for engines with https; PEM."},
+        {"insecure", FLAG_SWITCH, &options->insecure, "", "Nobody has to vouch for them."},
+        {"quiet", FLAG_SWITCH, &options->is_quiet, "", "Only the result, no cases."},
+    };
+    return flags_read("certify", flags, ARRAY_COUNT(flags), word_count, words);
+}
+
+static void add_row(struct text *yaml, const char *before, const char *key, const char *value)
+{
+    if (value != NULL) {
+        text_add_format(yaml, "%s%s: ", before, key);
+        text_add_json(yaml, slice_str(value)); // JSON is YAML
+        text_add_str(yaml, "\n");
+    }
+}
+
+// The same checks and messages as for a configuration file.
+static bool make_config(struct command *command)
+{
+    const struct options *options = &command->options;
+    static uint8_t space[yaml_size_max];
+    struct text yaml = text_over(space, sizeof(space));
+    struct config_error error;
+
+    text_add_str(&yaml, "backends:\n");
+    for (uint32_t i = 0; i < options->backends.count; i++) {
+        add_row(&yaml, "  - ", "url", options->backends.items[i]);
+        add_row(&yaml, "    ", "api_key", options->api_key);
+        add_row(&yaml, "    ", "models", options->model);
+    }
+    text_add_str(&yaml, "tokenizers:\n");
+    add_row(&yaml, "  - ", "path", options->tokenizer);
+    add_row(&yaml, "    ", "engine", options->engine);
+    add_row(&yaml, "    ", "chat_template", options->chat_template);
+    add_row(&yaml, "    ", "models", options->model);
+    text_add_str(&yaml, "authorization: ");
+    text_add_str(&yaml, options->api_key != NULL ? "replace\n" : "forward\n");
+    text_add_format(&yaml, "backend_tls:\n  verify: %s\n", options->insecure ? "false" : "true");
+    add_row(&yaml, "  ", "ca", options->ca);
+    if (yaml.overflow || config_parse(text_slice(&yaml), "command line", NULL, &command->config,
+                                      &error) != STATUS_OK) {
+        fprintf(stderr, "warmpath certify: %s\n",
+                yaml.overflow ? "the command line is too long" : error.text);
+        return false;
+    }
+    return true;
+}
+
+static void saw_case(void *owner, const char *name, const char *verdict, const char *why)
+{
+    const struct command *command = owner;
+    if (!command->options.is_quiet) {
+        printf("  %-28s %-8s %s\n", name, verdict, why);
+    }
+}
+
+static void saw_end(void *owner, const struct certify *certify, const char *why)
+{
+    struct command *command = owner;
+    char space[1024];
+    struct text names = text_over(space, sizeof(space));
+
+    command->ended_count++;
+    command->has_failed |= why != NULL || certify->differed_count > 0;
+    if (why != NULL) {
+        printf("cannot be asked: %s\n", why);
+    } else {
+        dialect_add_shapes(certify_result(certify), &names);
+        printf("%u cases agree, %u differ, %u could not be compared; certified: %.*s\n",
+               certify->agreed_count, certify->differed_count, certify->skipped_count,
+               (int)names.size, space);
+    }
+    if (command->ended_count == command->options.backends.count) {
+        loop_stop(command->loop);
+    }
+}
+
+static void fleet_has_news(void *owner)
+{
+    struct command *command = owner;
+    fleet_publish(command->fleet);
+}
+
+static bool set_up(struct command *command)
+{
+    const struct config *config = command->config;
+
+    reclaim_init(&command->reclaim, 0);
+    if (loop_create(&command->loop) != STATUS_OK) {
+        return false;
+    }
+    command->fleet =
+        fleet_create(&(struct fleet_limits){.backend_count_max = config->limits.backends,
+                                            .pool_count = fleet_pool_count_max},
+                     &command->reclaim);
+    if (command->fleet == NULL) {
+        return false;
+    }
+    command->prober = prober_create(&(struct prober_options){.loop = command->loop,
+                                                             .fleet = command->fleet,
+                                                             .config = config,
+                                                             .changed = fleet_has_news,
+                                                             .owner = command});
+    if (command->prober == NULL) {
+        return false;
+    }
+    command->roster = roster_create(&(struct roster_options){.loop = command->loop,
+                                                             .fleet = command->fleet,
+                                                             .prober = command->prober,
+                                                             .config = config,
+                                                             .changed = fleet_has_news,
+                                                             .owner = command});
+    command->certifier = certifier_create(&(struct certifier_options){.loop = command->loop,
+                                                                      .fleet = command->fleet,
+                                                                      .config = config,
+                                                                      .set = command->exact,
+                                                                      .thread = 0,
+                                                                      .saw_case = saw_case,
+                                                                      .saw_end = saw_end,
+                                                                      .owner = command});
+    return command->roster != NULL && command->certifier != NULL;
+}
+
+struct deadline {
+    struct timer timer;
+    struct loop *loop;
+};
+
+static void out_of_time(struct timer *timer)
+{
+    struct deadline *deadline = CONTAINER_OF(timer, struct deadline, timer);
+    fprintf(stderr, "warmpath certify: not every backend was heard of in time\n");
+    loop_stop(deadline->loop);
+}
+
+static int run(struct command *command)
+{
+    struct deadline deadline = {.timer.fire = out_of_time};
+
+    if (dialects_open(command->config, 1, &command->exact) != STATUS_OK || command->exact == NULL) {
+        return CLI_FAILED; // the reason was said
+    }
+    if (!set_up(command)) {
+        fprintf(stderr, "warmpath certify: no memory or no descriptors to start with\n");
+        return CLI_FAILED;
+    }
+    deadline.loop = command->loop;
+    loop_arm(command->loop, &deadline.timer, (uint64_t)(command->options.timeout_s * 1000));
+    loop_run(command->loop, NULL, NULL);
+    loop_disarm(command->loop, &deadline.timer);
+    bool is_complete = command->ended_count == command->options.backends.count;
+    return is_complete && !command->has_failed ? CLI_OK : CLI_FAILED;
+}
+
+static void tear_down(struct command *command)
+{
+    certifier_destroy(&command->certifier);
+    roster_destroy(&command->roster);
+    prober_destroy(&command->prober);
+    if (command->loop != NULL) {
+        loop_turn(command->loop, 0); // recycles what was closed
+    }
+    fleet_destroy(&command->fleet);
+    loop_destroy(&command->loop);
+    dialects_close(&command->exact);
+    config_destroy(&command->config);
+}
+
+int cli_certify(int word_count, char **words)
+{
+    static struct command command; // the program's one; too large for the stack
+    int code = CLI_USAGE;
+
+    command.options = (struct options){.engine = "vllm", .timeout_s = 60};
+    enum flags_verdict verdict = read_flags(&command.options, word_count, words);
+    if (verdict != FLAGS_GOOD) {
+        return verdict == FLAGS_HELPED ? CLI_OK : CLI_USAGE;
+    }
+    if (command.options.backends.count == 0 || command.options.tokenizer == NULL) {
+        fprintf(stderr,
+                "warmpath certify: give --backend URL and --tokenizer DIR; --help says more\n");
+        return CLI_USAGE;
+    }
+    log_set_level(LOG_LEVEL_ERROR);
+    if (make_config(&command)) {
+        code = run(&command);
+    }
+    tear_down(&command);
+    return code;
+}
