@@ -14,6 +14,7 @@
 #include "http/problem.h"
 #include "proxy/proxy.h"
 #include "proxy/recorder.h"
+#include "route/exact.h"
 #include "route/knowledge.h"
 #include "sys/tcp.h"
 
@@ -149,6 +150,56 @@ static void write_list(const struct call *call, struct text *json)
     text_add_str(json, "]}");
 }
 
+static void add_names(struct text *json, const char *key, uint32_t shapes)
+{
+    char space[1024];
+    struct text names = text_over(space, sizeof(space));
+    dialect_add_shapes(shapes, &names);
+    text_add_format(json, ",\"%s\":", key);
+    text_add_json(json, text_slice(&names));
+}
+
+static void add_dialect(const struct dialect *dialect, struct text *json)
+{
+    uint32_t revoked = atomic_load_explicit(&dialect->shared.revoked, memory_order_relaxed);
+    const struct {
+        const char *key;
+        const atomic_uint_fast64_t *counter;
+    } counters[] = {
+        {"exact_requests", &dialect->shared.exact_count},
+        {"text_requests", &dialect->shared.inexact_count},
+        {"confirmed", &dialect->shared.confirmed_count},
+        {"drifted", &dialect->shared.drift_count},
+        {"bytes", &dialect->shared.text_bytes},
+        {"remembered_bytes", &dialect->shared.known_bytes},
+    };
+
+    text_add_str(json, "{\"path\":");
+    text_add_json(json, slice_str(dialect->name));
+    add_names(json, "exact_for", dialect_shapes(dialect));
+    add_names(json, "revoked", revoked);
+    for (size_t i = 0; i < ARRAY_COUNT(counters); i++) {
+        uint64_t count = atomic_load_explicit(counters[i].counter, memory_order_relaxed);
+        text_add_format(json, ",\"%s\":%lu", counters[i].key, (unsigned long)count);
+    }
+    text_add_str(json, ",\"chat_template\":");
+    text_add_json(json, slice_str(dialect->chat_error[0] == '\0' ? "ok" : dialect->chat_error));
+    text_add_str(json, "}");
+}
+
+static void add_dialects(const struct exact_set *set, struct text *json)
+{
+    if (set == NULL) {
+        return;
+    }
+    text_add_str(json, ",\"tokenizers\":[");
+    for (uint32_t i = 0; i < set->count; i++) {
+        text_add_str(json, i > 0 ? "," : "");
+        add_dialect(set->dialects[i], json);
+    }
+    text_add_str(json, "]");
+}
+
 static void write_status(const struct call *call, struct text *json)
 {
     struct proxy_totals totals = {0};
@@ -182,6 +233,9 @@ static void write_status(const struct call *call, struct text *json)
     if (recorded != NULL) {
         text_add_format(json, ",\"record\":{\"requests\":%lu,\"dropped\":%lu}",
                         (unsigned long)recorded->recorded, (unsigned long)recorded->dropped);
+    }
+    if (*call->options->proxy != NULL) {
+        add_dialects(proxy_exact(*call->options->proxy), json);
     }
     text_add_str(json, "}");
 }

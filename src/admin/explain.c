@@ -10,12 +10,15 @@
 #include "fleet/fleet.h"
 #include "policy/policy.h"
 #include "proxy/proxy.h"
+#include "route/exact.h"
 #include "route/knowledge.h"
 #include "route/route.h"
+#include "sys/clock.h"
 
 #include <math.h>
 
-static struct route *make_route(const struct config *config, const struct proxy *proxy)
+static struct route *make_route(const struct config *config, const struct proxy *proxy,
+                                struct exact_thread *exact)
 {
     const struct policy *policies[fleet_pool_count_max];
 
@@ -32,6 +35,8 @@ static struct route *make_route(const struct config *config, const struct proxy 
         .block_tokens = config->prefix.block_tokens,
         .knowledge = proxy_knowledge(proxy),
         .sender = proxy_worker_count(proxy),
+        .exact = exact,
+        .exact_text_max = config->tokens.prompt_size,
         .seed = 1,
     });
 }
@@ -102,8 +107,11 @@ static void add_document(const struct route_request *request, const struct route
     text_add_json(json, request->model);
     text_add_str(json, ",\"chosen\":");
     text_add_json(json, slice_str(why->backends[why->chosen]->url));
-    text_add_format(json, ",\"prompt_tokens\":%u,\"prompt_blocks\":%u,\"block_tokens\":%u,",
-                    decision->prompt_tokens, decision->prompt_blocks, request->block_tokens);
+    text_add_format(json,
+                    ",\"prompt_tokens\":%u,\"prompt_blocks\":%u,\"block_tokens\":%u,"
+                    "\"exact\":%s,",
+                    decision->prompt_tokens, decision->prompt_blocks, request->block_tokens,
+                    request->prompt->form == PROMPT_TOKENS ? "true" : "false");
     add_summary(why, json);
     text_add_str(json, ",\"backends\":[");
     for (uint32_t i = 0; i < decision->target_count; i++) {
@@ -117,17 +125,24 @@ bool explain_write(const struct admin_options *options, const struct explain_req
                    struct text *json, enum http_problem *problem)
 {
     const struct proxy *proxy = *options->proxy;
-    struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy);
+    const struct exact_set *set = proxy == NULL ? NULL : proxy_exact(proxy);
+    // We and the certifier are one thread, and never at the same time.
+    struct exact_thread *exact =
+        set == NULL ? NULL : exact_thread_create(set, proxy_worker_count(proxy));
+    struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy, exact);
     struct route_explanation why;
     struct route_request read;
 
     if (route == NULL) {
+        exact_thread_destroy(&exact);
         *problem = HTTP_PROBLEM_OVERLOADED;
         return false;
     }
     const struct fleet_view *view = fleet_view(options->fleet);
     route_read(route, view,
-               &(struct route_input){.api = prompt_api_of(request->path), .body = request->body},
+               &(struct route_input){.api = prompt_api_of(request->path),
+                                     .body = request->body,
+                                     .wall_s = clock_wall_ms() / 1000},
                &read);
     enum route_verdict verdict = route_explain(route, view, &read, request->now_us, &why);
     if (verdict == ROUTE_CHOSEN) {
@@ -137,5 +152,6 @@ bool explain_write(const struct admin_options *options, const struct explain_req
             verdict == ROUTE_NO_SUCH_MODEL ? HTTP_PROBLEM_NO_SUCH_MODEL : HTTP_PROBLEM_NO_BACKEND;
     }
     route_destroy(&route);
+    exact_thread_destroy(&exact);
     return verdict == ROUTE_CHOSEN;
 }
