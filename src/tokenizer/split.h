@@ -19,7 +19,8 @@ enum split_kind {
     SPLIT_LLAMA3,
     SPLIT_QWEN2,
     SPLIT_QWEN35,
-    SPLIT_CL100K,
+    SPLIT_CL100K,          // as Hugging Face reads the pattern: a number is one piece
+    SPLIT_CL100K_TIKTOKEN, // as tiktoken does: three digits are
     SPLIT_O200K,
     SPLIT_TEKKEN,
     SPLIT_KIMI,
@@ -28,11 +29,14 @@ enum split_kind {
 };
 
 // The kind of one pattern, by its text after JSON decoding.  False when it is not known.  The three
-// patterns of DeepSeek V3 are one kind, known by split_find_sequence.
+// patterns of DeepSeek V3 are one kind, known by split_find_sequence.  Matches are pieces and so is what
+// lies between them ("Isolated"); all patterns but DeepSeek's match everywhere, so that removing what is
+// not matched ("Removed" and inverted) is the same.
 bool split_find(struct slice pattern, enum split_kind *out);
 bool split_find_sequence(const struct slice *patterns, uint32_t count, enum split_kind *out);
 
-// By the name that section headings and command lines use: gpt2, llama3, ... False when unknown.
+// By the name that goes with a file of ranks: gpt2, llama3, ... False when unknown.  The pattern is then
+// read as tiktoken reads it.
 bool split_find_name(struct slice name, enum split_kind *out);
 
 // Cuts on from *at: writes where the next pieces end, at most `capacity` of them, and moves *at to the

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The patterns of Llama 3, of Qwen and of OpenAI's cl100k:
+//
+//     contraction | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N}{1,3} | ?[^\s\p{L}\p{N}]+[\r\n]* | white space
+//
+// They differ in how many digits go together, in whether marks are letters, and in white space at the end.
+
+#include "tokenizer/split_internal.h"
+
+struct rules {
+    unsigned letters; // classes
+    unsigned digits;  // that go together at most
+    // White space that the text ends with is one piece, line ends or not.
+    bool keeps_last_white;
+};
+
+// Everything but what begins with a letter or ends with the letters of a word.
+SPLIT_INLINE const uint8_t *rest_end(const uint8_t *at, const uint8_t *end,
+                                     const struct rules *rules)
+{
+    struct split_char first = split_char_at(at, end);
+    const uint8_t *second_at = at + first.size;
+    unsigned not_other = CHAR_WS | CHAR_N | rules->letters;
+    if ((first.classes & CHAR_N) != 0) {
+        return split_some_end(second_at, end, CHAR_N, rules->digits - 1);
+    }
+    bool is_other = (first.classes & not_other) == 0;
+    if (is_other || (first.point == ' ' && second_at < end &&
+                     (split_char_at(second_at, end).classes & not_other) == 0)) {
+        return split_newlines_end(split_other_end(second_at, end, not_other), end);
+    }
+    struct split_white white = split_white_at(at, end);
+    if (white.end == end && (rules->keeps_last_white || white.line_end == NULL)) {
+        return end;
+    }
+    return white.line_end != NULL ? white.line_end : split_white_but_one(at, white.end);
+}
+
+SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end,
+                                    const struct rules *rules)
+{
+    struct split_char first = split_char_at(at, end);
+    if (first.point == '\'') {
+        unsigned size = split_contraction(at + 1, end, true);
+        if (size > 0) {
+            return at + 1 + size;
+        }
+    }
+    if ((first.classes & rules->letters) != 0) {
+        return split_letters_end(at + first.size, end, rules->letters);
+    }
+    struct split_char second = split_char_at(at + first.size, end);
+    if ((second.classes & rules->letters) != 0 && (first.classes & CHAR_N) == 0 &&
+        !split_is_newline(first.point)) {
+        return split_letters_end(at + first.size + second.size, end, rules->letters);
+    }
+    return rest_end(at, end, rules);
+}
+
+// How a piece may begin that goes on with letters.  An apostrophe may be a contraction's.
+enum { NO_WORD, LETTER, BEFORE_LETTERS };
+static const uint8_t beginnings[256] = {
+    [0 ... 9] = BEFORE_LETTERS,     [11 ... 12] = BEFORE_LETTERS,   [14 ... '&'] = BEFORE_LETTERS,
+    ['(' ... '/'] = BEFORE_LETTERS, [':' ... '@'] = BEFORE_LETTERS, ['A' ... 'Z'] = LETTER,
+    ['[' ... '`'] = BEFORE_LETTERS, ['a' ... 'z'] = LETTER,         ['{' ... 0x7f] = BEFORE_LETTERS,
+};
+
+// Most pieces are up to one character and some ASCII letters.
+SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
+                                      split_piece_fn *any_piece_end)
+{
+    unsigned beginning = beginnings[*at];
+    if (beginning == NO_WORD || end - at <= 17) {
+        return any_piece_end(at, end);
+    }
+    const uint8_t *letters = at + beginning - LETTER;
+    unsigned count = split_ones(split_either_at(letters));
+    const uint8_t *stop = letters + count;
+    if (count == 0 || count == 16 || *stop >= 0x80) {
+        return any_piece_end(at, end);
+    }
+    return stop;
+}
+
+// `digits` as few as that or all there are.
+#define KIND(name, letter_classes, digit_count, last_white)                                        \
+    static SPLIT_APART const uint8_t *name##_any_end(const uint8_t *at, const uint8_t *end)        \
+    {                                                                                              \
+        return any_end(at, end, &(const struct rules){letter_classes, digit_count, last_white});   \
+    }                                                                                              \
+                                                                                                   \
+    static inline const uint8_t *name##_end(const uint8_t *at, const uint8_t *end)                 \
+    {                                                                                              \
+        return piece_end(at, end, name##_any_end);                                                 \
+    }                                                                                              \
+                                                                                                   \
+    uint32_t split_##name(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)         \
+    {                                                                                              \
+        return split_batch(name##_end, gap, at, ends, capacity);                                   \
+    }
+
+KIND(llama3, CHAR_L, 3, false)
+KIND(qwen2, CHAR_L, 1, false)
+KIND(qwen35, CHAR_L | CHAR_M, 1, false)
+// Behind {1,3} the mark + does not make it possessive in Oniguruma: it repeats the group.
+KIND(cl100k, CHAR_L, UINT32_MAX, true)
+KIND(cl100k_tiktoken, CHAR_L, 3, true)
