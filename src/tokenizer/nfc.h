@@ -9,8 +9,8 @@
 #include "base/slice.h"
 #include "base/status.h"
 
-// How many leading bytes are certainly in normal form and stay so whatever follows: all of them for
-// nearly every text, in one fast pass.
+// How many leading bytes stay as they are, such that the rest can be normalized without them: all of
+// them for nearly every text, in one fast pass.  Nothing behind the text is read, UTF-8 or not.
 size_t nfc_clean_prefix(struct slice text);
 
 // The longest that a text of that size can become.
