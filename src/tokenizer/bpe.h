@@ -24,8 +24,9 @@
 struct bpe;
 struct bpe_scratch;
 
-// `left` and `right` are ids; `merged` is the id of the token they become.  Of a pair that is listed
-// twice the last counts.  Lower ranks merge first; different pairs may have one rank.
+// `left` and `right` are ids; `merged` is the id of the token whose bytes are those of both.  Of a pair
+// that is listed twice the last counts.  Lower ranks merge first; pairs that become one token may have
+// one rank.
 struct bpe_merge {
     uint32_t left;
     uint32_t right;
@@ -33,11 +34,15 @@ struct bpe_merge {
     uint32_t rank;
 };
 
-enum { bpe_no_id = UINT32_MAX };
+enum {
+    bpe_no_id = UINT32_MAX,
+    bpe_token_max = 1 << 21,       // ids are below it
+    bpe_merge_max = (1 << 22) - 2, // as many may be listed
+};
 
 struct bpe_options {
-    // By id: the bytes of each token as they are in a text.  Empty: no token, or one that merging
-    // cannot use.  With `by_character` a token that stands for spaces has "▁" (U+2581) in it.
+    // By id: the bytes of each token as they are in a text, no two alike.  Empty: no token, or one that
+    // merging cannot use.  With `by_character` a token that stands for spaces has "▁" (U+2581) in it.
     const struct slice *tokens;
     uint32_t token_count;
     const struct bpe_merge *merges;
@@ -46,7 +51,8 @@ struct bpe_options {
 
     // Symbols are characters, not bytes, and a space is the character "▁" (SentencePiece).
     bool by_character;
-    uint32_t byte_ids[256]; // for characters that are no token; bpe_no_id in [0]: there are none
+    // For characters that are no token; "▁" must be one then.  bpe_no_id in [0]: there are none.
+    uint32_t byte_ids[256];
     uint32_t unknown_id;    // for them if there are no bytes; bpe_no_id: they vanish
     bool fuse_unknown;      // several in a row become one
 };

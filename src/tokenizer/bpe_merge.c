@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tokenizer/bpe_merge.h"
+
+#include "base/base.h"
+#include "tokenizer/bit_tree.h"
+
+#include <stdlib.h>
+
+enum {
+    short_max = 32, // symbols that are looked at all
+    nobody = UINT32_MAX,
+};
+
+struct symbol {
+    uint32_t id;
+    uint32_t before;
+    uint32_t behind;
+    uint32_t order; // of it and the one behind; none as well when it was merged away
+};
+
+// A place in the list of an order.  What happened to the place since it was put there is not known.
+struct waiting {
+    uint32_t place;
+    uint32_t next;
+};
+
+struct bpe_room {
+    uint32_t symbol_max;
+    struct symbol *symbols;
+    struct waiting *waiting; // three times as many: each merge adds two
+    uint32_t *lists;         // by order: the first that waits
+    uint64_t *heap;          // order and place; those that are below the order taken
+    uint32_t waiting_count;
+    uint32_t heap_count;
+    uint32_t taken; // the order
+    struct bit_tree orders;
+    struct bit_tree places;
+};
+
+struct bpe_room *bpe_room_create(uint32_t order_count, uint32_t symbol_max)
+{
+    struct bpe_room *room = calloc(1, sizeof(*room));
+    if (room == NULL) {
+        return NULL;
+    }
+    room->symbol_max = symbol_max;
+    room->symbols = malloc(sizeof(struct symbol) * symbol_max);
+    room->waiting = malloc(sizeof(struct waiting) * symbol_max * 3);
+    room->heap = malloc(sizeof(uint64_t) * symbol_max * 2);
+    room->lists = malloc(sizeof(uint32_t) * (order_count + 1));
+    bool has_trees =
+        bit_tree_init(&room->orders, order_count + 1) && bit_tree_init(&room->places, symbol_max);
+    if (!has_trees || room->symbols == NULL || room->waiting == NULL || room->heap == NULL ||
+        room->lists == NULL) {
+        bpe_room_destroy(&room);
+    }
+    return room;
+}
+
+void bpe_room_destroy(struct bpe_room **room)
+{
+    if (*room != NULL) {
+        bit_tree_fini(&(*room)->orders);
+        bit_tree_fini(&(*room)->places);
+        free((*room)->lists);
+        free((*room)->heap);
+        free((*room)->waiting);
+        free((*room)->symbols);
+        free(*room);
+    }
+    *room = NULL;
+}
+
+static uint32_t merge_short(const struct bpe_table *table, uint32_t *ids, uint32_t count)
+{
+    uint32_t orders[short_max];
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        orders[i] = bpe_table_order(table, ids[i], ids[i + 1]);
+    }
+    while (count > 1) {
+        uint32_t least = bpe_order_none;
+        uint32_t at = 0;
+        for (uint32_t i = 0; i + 1 < count; i++) {
+            at = orders[i] < least ? i : at;
+            least = orders[i] < least ? orders[i] : least;
+        }
+        if (least == bpe_order_none) {
+            break;
+        }
+        count--;
+        ids[at] = table->merged[least];
+        for (uint32_t i = at + 1; i < count; i++) {
+            ids[i] = ids[i + 1];
+            orders[i - 1] = orders[i];
+        }
+        if (at + 1 < count) {
+            orders[at] = bpe_table_order(table, ids[at], ids[at + 1]);
+        }
+        if (at > 0) {
+            orders[at - 1] = bpe_table_order(table, ids[at - 1], ids[at]);
+        }
+    }
+    return count;
+}
+
+static void heap_add(struct bpe_room *room, uint64_t key)
+{
+    uint32_t at = room->heap_count++;
+    for (; at > 0 && room->heap[(at - 1) / 2] > key; at = (at - 1) / 2) {
+        room->heap[at] = room->heap[(at - 1) / 2];
+    }
+    room->heap[at] = key;
+}
+
+static uint64_t heap_take(struct bpe_room *room)
+{
+    uint64_t least = room->heap[0];
+    uint64_t last = room->heap[--room->heap_count];
+    uint32_t at = 0;
+    for (uint32_t child; (child = 2 * at + 1) < room->heap_count; at = child) {
+        child += child + 1 < room->heap_count && room->heap[child + 1] < room->heap[child];
+        if (room->heap[child] >= last) {
+            break;
+        }
+        room->heap[at] = room->heap[child];
+    }
+    room->heap[at] = last;
+    return least;
+}
+
+static void put_in_list(struct bpe_room *room, uint32_t place, uint32_t order)
+{
+    uint32_t next = bit_tree_has(&room->orders, order) ? room->lists[order] : nobody;
+    room->waiting[room->waiting_count] = (struct waiting){.place = place, .next = next};
+    room->lists[order] = room->waiting_count++;
+    bit_tree_add(&room->orders, order);
+}
+
+static void put(struct bpe_room *room, uint32_t place, uint32_t order)
+{
+    if (order == bpe_order_none) {
+        return;
+    }
+    if (order > room->taken) {
+        put_in_list(room, place, order);
+    } else if (order == room->taken) {
+        bit_tree_add(&room->places, place);
+    } else {
+        heap_add(room, (uint64_t)order << 32 | place);
+    }
+}
+
+// The next that may merge, as far as is known.  False when there is none.
+static bool take(struct bpe_room *room, uint32_t *place, uint32_t *order)
+{
+    if (room->heap_count != 0) {
+        uint64_t key = heap_take(room);
+        *place = (uint32_t)key;
+        *order = (uint32_t)(key >> 32);
+        return true;
+    }
+    if (bit_tree_is_empty(&room->places)) {
+        if (bit_tree_is_empty(&room->orders)) {
+            return false;
+        }
+        room->taken = bit_tree_least(&room->orders);
+        bit_tree_remove(&room->orders, room->taken);
+        for (uint32_t i = room->lists[room->taken]; i != nobody; i = room->waiting[i].next) {
+            bit_tree_add(&room->places, room->waiting[i].place);
+        }
+    }
+    *place = bit_tree_least(&room->places);
+    *order = room->taken;
+    bit_tree_remove(&room->places, *place);
+    return true;
+}
+
+static void reconsider(const struct bpe_table *table, struct bpe_room *room, uint32_t place)
+{
+    struct symbol *symbol = &room->symbols[place];
+    symbol->order = symbol->behind == nobody
+                        ? (uint32_t)bpe_order_none
+                        : bpe_table_order(table, symbol->id, room->symbols[symbol->behind].id);
+    put(room, place, symbol->order);
+}
+
+static void merge_at(const struct bpe_table *table, struct bpe_room *room, uint32_t place)
+{
+    struct symbol *left = &room->symbols[place];
+    struct symbol *right = &room->symbols[left->behind];
+    left->id = table->merged[left->order];
+    left->behind = right->behind;
+    right->order = bpe_order_none;
+    if (left->behind != nobody) {
+        room->symbols[left->behind].before = place;
+    }
+    if (left->before != nobody) {
+        reconsider(table, room, left->before);
+    }
+    reconsider(table, room, place);
+}
+
+static uint32_t merge_long(const struct bpe_table *table, struct bpe_room *room, uint32_t *ids,
+                           uint32_t count)
+{
+    ASSERT(count <= room->symbol_max);
+    room->waiting_count = 0;
+    room->heap_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t order =
+            i + 1 < count ? bpe_table_order(table, ids[i], ids[i + 1]) : (uint32_t)bpe_order_none;
+        room->symbols[i] = (struct symbol){
+            .id = ids[i],
+            .before = i > 0 ? i - 1 : nobody,
+            .behind = i + 1 < count ? i + 1 : nobody,
+            .order = order,
+        };
+        if (order != bpe_order_none) {
+            put_in_list(room, i, order);
+        }
+    }
+    uint32_t place;
+    uint32_t order;
+    while (take(room, &place, &order)) {
+        if (room->symbols[place].order == order) {
+            merge_at(table, room, place);
+        }
+    }
+    uint32_t left = 0;
+    for (uint32_t i = 0; i != nobody; i = room->symbols[i].behind) {
+        ids[left++] = room->symbols[i].id;
+    }
+    return left;
+}
+
+uint32_t bpe_merge(const struct bpe_table *table, struct bpe_room *room, uint32_t *ids,
+                   uint32_t count)
+{
+    return count <= short_max ? merge_short(table, ids, count)
+                              : merge_long(table, room, ids, count);
+}

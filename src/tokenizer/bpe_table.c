@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tokenizer/bpe_table.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+static int by_rank(const void *left, const void *right)
+{
+    const struct bpe_merge *a = *(const struct bpe_merge *const *)left;
+    const struct bpe_merge *b = *(const struct bpe_merge *const *)right;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool is_sorted(const struct bpe_merge *merges, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        if (merges[i].rank < merges[i - 1].rank) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// A pair that is there already gets the new order.
+static void put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t order)
+{
+    uint64_t pair = bpe_table_pair(merge->left, merge->right);
+    uint32_t at = bpe_table_home(table, pair) & table->mask;
+    while (table->slots[at] != UINT64_MAX && table->slots[at] >> bpe_order_bits != pair) {
+        at = (at + 1) & table->mask;
+    }
+    table->slots[at] = pair << bpe_order_bits | order;
+}
+
+// `orders[i]` is that of merge i.
+static void number(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count,
+                   const struct bpe_merge **sorted, uint32_t *orders)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        sorted[i] = &merges[i];
+    }
+    if (!is_sorted(merges, count)) {
+        qsort(sorted, count, sizeof(const struct bpe_merge *), by_rank);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_new = i == 0 || sorted[i]->rank != sorted[i - 1]->rank;
+        ASSERT(is_new || sorted[i]->merged == sorted[i - 1]->merged);
+        table->order_count += is_new;
+        orders[sorted[i] - merges] = table->order_count - 1;
+        table->merged[table->order_count - 1] = sorted[i]->merged;
+    }
+}
+
+bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count)
+{
+    ASSERT(count <= bpe_merge_max);
+    // Between a third and two thirds are in use.
+    uint32_t bits = 4;
+    while ((1U << bits) < count + count / 2) {
+        bits++;
+    }
+    *table = (struct bpe_table){.mask = (1U << bits) - 1, .shift = 64 - bits};
+    table->slots = malloc(sizeof(uint64_t) << bits);
+    table->merged = malloc(sizeof(uint32_t) * (count + 1));
+    const struct bpe_merge **sorted = malloc(sizeof(const struct bpe_merge *) * (count + 1));
+    uint32_t *orders = malloc(sizeof(uint32_t) * (count + 1));
+    bool is_made =
+        table->slots != NULL && table->merged != NULL && sorted != NULL && orders != NULL;
+    if (is_made) {
+        memset(table->slots, 0xff, sizeof(uint64_t) << bits);
+        number(table, merges, count, sorted, orders);
+        for (uint32_t i = 0; i < count; i++) {
+            ASSERT(merges[i].left < bpe_token_max && merges[i].right < bpe_token_max);
+            put(table, &merges[i], orders[i]);
+        }
+    }
+    free(orders);
+    free(sorted);
+    return is_made;
+}
+
+void bpe_table_fini(struct bpe_table *table)
+{
+    free(table->slots);
+    free(table->merged);
+    *table = (struct bpe_table){0};
+}
+
+size_t bpe_table_memory(const struct bpe_table *table)
+{
+    return ((size_t)table->mask + 1) * sizeof(uint64_t) + table->order_count * sizeof(uint32_t);
+}

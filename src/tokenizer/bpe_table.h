@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// bpe_table.h -- which pairs of tokens merge, in what order, and into what.
+//
+// Ranks become orders: 0 for the lowest rank, 1 for the next, without gaps between those in use.  A slot
+// is one word, so that a question costs one line of memory:
+//
+//     [ left 21 | right 21 | order 22 ]      all ones: empty
+//
+// The token that an order leads to is in an array of its own, which is read when a merge is done and not
+// when it is considered.
+#pragma once
+
+#include "base/slice.h"
+#include "tokenizer/bpe.h"
+
+enum {
+    bpe_order_bits = 22,
+    bpe_order_none = (1 << bpe_order_bits) - 1, // they do not merge
+};
+
+struct bpe_table {
+    uint64_t *slots;
+    uint32_t *merged; // by order
+    uint32_t mask;
+    uint32_t shift;
+    uint32_t order_count;
+};
+
+// Of a pair that is listed twice the last counts.  False when memory is short; bpe_table_fini is due
+// all the same.
+bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count);
+void bpe_table_fini(struct bpe_table *table);
+size_t bpe_table_memory(const struct bpe_table *table);
+
+static inline uint64_t bpe_table_pair(uint32_t left, uint32_t right)
+{
+    return (uint64_t)left << 21 | right;
+}
+
+static inline uint32_t bpe_table_home(const struct bpe_table *table, uint64_t pair)
+{
+    return (uint32_t)(pair * 0x9e3779b97f4a7c15 >> table->shift);
+}
+
+// bpe_order_none when they do not merge.
+static inline uint32_t bpe_table_order(const struct bpe_table *table, uint32_t left, uint32_t right)
+{
+    uint64_t pair = bpe_table_pair(left, right);
+    for (uint32_t at = bpe_table_home(table, pair);; at++) {
+        uint64_t slot = table->slots[at & table->mask];
+        // An empty one has bpe_order_none where the order is.
+        if (slot >> bpe_order_bits == pair || slot == UINT64_MAX) {
+            return slot & bpe_order_none;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// bpe_vocab.h -- the tokens that a whole text can be, found by their bytes.
+//
+// A token is its own when merging its bytes gives it back.  Those that are not are found only if the
+// model ignores merges, and then only a whole piece may be one.
+//
+// Bytes are those of a text: "▁" is a space here.
+#pragma once
+
+#include "base/slice.h"
+#include "tokenizer/bpe.h"
+
+struct bpe_vocab {
+    uint8_t *bytes;
+    uint32_t *ends; // by id: token i is between ends[i] and ends[i + 1]
+    uint32_t *slots;
+    uint64_t *owns; // bits by id
+    bool by_character;
+    uint32_t mask;
+    uint32_t count;
+    uint32_t found_count; // in slots
+    uint32_t odd_count;   // of those, not their own
+    uint32_t odd_size_max;
+};
+
+// Copies the tokens; none is found yet.  False when memory is short; bpe_vocab_fini is due all the same.
+bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options);
+void bpe_vocab_fini(struct bpe_vocab *vocab);
+size_t bpe_vocab_memory(const struct bpe_vocab *vocab);
+
+// The bytes of a token; empty when it cannot be a text.
+static inline struct slice bpe_vocab_text(const struct bpe_vocab *vocab, uint32_t id)
+{
+    return slice_of(vocab->bytes + vocab->ends[id], vocab->ends[id + 1] - vocab->ends[id]);
+}
+
+// Each id once.
+void bpe_vocab_add(struct bpe_vocab *vocab, uint32_t id, bool is_own);
+
+// bpe_no_id when it is none.
+uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text);
+
+// The token, not its own, that this text is, with a space before it if `extra_space` and with "▁" for
+// spaces or not; bpe_no_id when it is none.  Overwrites `room`, a byte more than the text has.
+uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,
+                            uint8_t *room);
+
+static inline bool bpe_vocab_is_own(const struct bpe_vocab *vocab, uint32_t id)
+{
+    return (vocab->owns[id / 64] >> id % 64 & 1) != 0;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tokenizer/bpe_vocab.h"
+
+#include "test.h"
+#include "tokenizer/bpe_fixture.h"
+
+TEST(only_what_was_added_is_found)
+{
+    struct vocab *small = vocab_create();
+    vocab_add(small, slice_str("a"));
+    vocab_add(small, slice_str(" ab"));
+    vocab_add(small, slice_str("b"));
+    struct bpe_vocab vocab;
+    CHECK(bpe_vocab_init(&vocab, &small->options));
+    CHECK_EQ(bpe_vocab_find(&vocab, slice_str("a")), bpe_no_id);
+    bpe_vocab_add(&vocab, 0, true);
+    bpe_vocab_add(&vocab, 1, false);
+    CHECK_EQ(bpe_vocab_find(&vocab, slice_str("a")), 0);
+    CHECK_EQ(bpe_vocab_find(&vocab, slice_str(" ab")), 1);
+    CHECK_EQ(bpe_vocab_find(&vocab, slice_str("b")), bpe_no_id);
+    CHECK(bpe_vocab_is_own(&vocab, 0) && !bpe_vocab_is_own(&vocab, 1));
+    CHECK_EQ(vocab.odd_count, 1);
+    CHECK_EQ(vocab.odd_size_max, 3);
+    bpe_vocab_fini(&vocab);
+    free(small);
+}
+
+TEST(a_mark_is_a_space_in_a_text_and_a_space_in_a_token_is_nothing)
+{
+    struct vocab *small = vocab_create();
+    small->options.by_character = true;
+    vocab_add(small, slice_str("▁a▁"));
+    vocab_add(small, slice_str(" a"));
+    vocab_add(small, slice_str("\xe2\x96"));
+    struct bpe_vocab vocab;
+    CHECK(bpe_vocab_init(&vocab, &small->options));
+    CHECK(slice_is(bpe_vocab_text(&vocab, 0), " a "));
+    CHECK_EQ(bpe_vocab_text(&vocab, 1).size, 0);
+    CHECK(slice_is(bpe_vocab_text(&vocab, 2), "\xe2\x96"));
+    bpe_vocab_add(&vocab, 0, false);
+    uint8_t room[16];
+    CHECK_EQ(bpe_vocab_find_odd(&vocab, slice_str(" a "), false, room), 0);
+    CHECK_EQ(bpe_vocab_find_odd(&vocab, slice_str("▁a▁"), false, room), 0);
+    CHECK_EQ(bpe_vocab_find_odd(&vocab, slice_str("a▁"), true, room), 0);
+    CHECK_EQ(bpe_vocab_find_odd(&vocab, slice_str("a▁"), false, room), bpe_no_id);
+    bpe_vocab_fini(&vocab);
+    free(small);
+}
