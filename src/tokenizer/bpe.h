@@ -53,8 +53,8 @@ struct bpe_options {
     bool by_character;
     // For characters that are no token; "▁" must be one then.  bpe_no_id in [0]: there are none.
     uint32_t byte_ids[256];
-    uint32_t unknown_id;    // for them if there are no bytes; bpe_no_id: they vanish
-    bool fuse_unknown;      // several in a row become one
+    uint32_t unknown_id; // for them if there are no bytes; bpe_no_id: they vanish
+    bool fuse_unknown;   // several in a row become one
 };
 
 // Copies what it needs.  NULL when memory is short.
