@@ -34,5 +34,7 @@ const struct builtin *builtin_test(struct slice name);
 // The method of that name that values of this kind have, or NULL.
 const struct builtin *builtin_method(enum value_kind kind, struct slice name);
 
-// Python's operators on values that are no numbers only: + * % ~ on strings and lists live with the
-// interpreter; printf-style "..." % and .format() live here.
+// "format" % operand, as Python has it: a tuple holds the arguments, a dict those of %(name)s, anything else
+// is the one argument.  The other operators live with the interpreter.
+bool value_format_percent(struct value_room *room, struct slice format, const struct value *operand,
+                          struct value *out);

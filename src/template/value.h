@@ -28,11 +28,14 @@ enum value_kind {
     VALUE_TUPLE,
     VALUE_DICT,
     VALUE_NAMESPACE,
-    VALUE_CALLABLE, // a macro, a function, a bound method; call.h
+    VALUE_CALLABLE,  // a macro, a function, a bound method; call.h
+    VALUE_VIEW,      // dict.items() and the like: has a length, can be gone through, not indexed
+    VALUE_GENERATOR, // map, select and the like: always true, can be gone through once
 };
 
 struct value {
     enum value_kind kind;
+    bool markup; // STRING, after |safe: what is added to it would be escaped, so that is refused
     union {
         bool boolean;
         int64_t integer;
@@ -43,6 +46,8 @@ struct value {
         const struct value_dict *dict;
         struct value_space *space;
         const struct value_callable *callable;
+        const struct value_view *view;
+        struct value_generator *generator;
     };
 };
 
@@ -68,6 +73,17 @@ struct value_space {
     struct value_member *members;
 };
 
+struct value_view {
+    const char *name; // as Python prints it: "dict_items"
+    const struct value_list *list;
+};
+
+// What is left of a generator.  Ours are computed whole; only the going through them is once.
+struct value_generator {
+    const struct value_list *list;
+    uint32_t next;
+};
+
 static inline struct value value_none(void)
 {
     return (struct value){.kind = VALUE_NONE};
@@ -81,6 +97,11 @@ static inline struct value value_bool(bool boolean)
 static inline struct value value_int(int64_t integer)
 {
     return (struct value){.kind = VALUE_INT, .integer = integer};
+}
+
+static inline struct value value_float(double number)
+{
+    return (struct value){.kind = VALUE_FLOAT, .number = number};
 }
 
 static inline struct value value_string(struct slice string)
@@ -123,20 +144,48 @@ static inline bool value_step(struct value_room *room, uint64_t cost)
     return true;
 }
 
+// Values can hold each other to any depth; what walks them stops here, with TOO_LARGE.
+enum { value_depth_max = 200 };
+
+// As Python calls it, for errors: "str", "list".
+const char *value_type_name(const struct value *value);
+
 bool value_is_true(const struct value *value);
+
+// "a == b".  False with the failure noted when they are nested too deep or steps run out.
+bool value_equals(struct value_room *room, const struct value *a, const struct value *b, bool *out);
+// The same where there is no room to note it: what cannot be compared to the end is not equal.
 bool value_equal(const struct value *a, const struct value *b);
 
-// -1, 0, 1; false with the failure noted when the two have no order ('<' between str and int).
+// -1, 0, 1; false with the failure noted when the two have no order ('<' between str and int).  Nothing
+// is ordered beside a nan, which is refused.
 bool value_compare(struct value_room *room, const struct value *a, const struct value *b, int *out);
 
 // The value of a key, or NULL.
 const struct value *value_dict_get(const struct value_dict *dict, struct slice key);
 
+// The same for a key of any kind: 1, 1.0 and true are one key.  False with the failure noted when the
+// key cannot be one, as a list.  *out is NULL when it is not there.
+bool value_dict_find(struct value_room *room, const struct value_dict *dict,
+                     const struct value *key, const struct value **out);
+
+// As len() and iter(): the items of lists, the keys of dicts, the characters of strings, nothing for what
+// is undefined.  A generator is empty afterwards.  False with the failure noted when it has none.
+bool value_length(struct value_room *room, const struct value *value, uint32_t *out);
+bool value_iterate(struct value_room *room, const struct value *value,
+                   const struct value_list **out);
+
+// What map and the like give, and what dict.items() and the like give.  Keep `list`.
+bool value_generator_new(struct value_room *room, const struct value_list *list, struct value *out);
+bool value_view_new(struct value_room *room, const char *name, const struct value_list *list,
+                    struct value *out);
+
 // "needle in haystack".
 bool value_contains(struct value_room *room, const struct value *haystack,
                     const struct value *needle, bool *out);
 
-// As str(): what {{ }} prints.
+// As str(): what {{ }} prints.  What cannot be printed as Python would, for its address or its depth, sets
+// the overflow of `out`; so do generators and callables, but not macros, which the interpreter prints.
 void value_print(const struct value *value, struct text *out);
 // As repr().
 void value_print_repr(const struct value *value, struct text *out);
@@ -148,8 +197,8 @@ struct value_json_style {
     bool ensure_ascii;
     bool sort_keys;
     int32_t indent;              // below 0: on one line
-    struct slice item_separator; // empty: ", ", or "," with an indent
-    struct slice key_separator;  // empty: ": "
+    struct slice item_separator; // no bytes (NULL): ", ", or "," with an indent
+    struct slice key_separator;  // no bytes (NULL): ": "
 };
 bool value_to_json(struct value_room *room, const struct value *value,
                    const struct value_json_style *style, struct text *out);
