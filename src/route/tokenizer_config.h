@@ -2,10 +2,19 @@
 //
 // tokenizer_config.h -- reads a tokenizer_config.json: chat templates, and the special tokens that they name.
 //
-// Only what templates need.  What the file says about the tokenizer itself changes ids and is not applied:
-// the tokenizer.json must be the effective one.
+//     {"bos_token": "<s>",                               a token is a text,
+//      "eos_token": {"content": "</s>", "lstrip": ...},  or an object around one,
+//      "pad_token": null,                                or not there
+//      "extra_special_tokens": {"image_token": "<i>"},   more of them, by names of their own
+//      "chat_template": "{% for ... %}"}                 or [{"name": "default", "template": "..."}, ...]
 //
-// Memory: one block, owned by the result.
+// Only what templates need.  What the file says about the tokenizer itself changes ids and is not applied:
+// the tokenizer.json must be the effective one.  A token that is null or empty is no variable of templates,
+// as in transformers; lists of tokens (additional_special_tokens) have no names and are left out.
+//
+// Of members that come twice the last one counts, as in Python.
+//
+// Memory: one block, owned by the result.  Threads: pure.
 #pragma once
 
 #include "base/slice.h"
@@ -14,11 +23,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// bos_token, eos_token, ..., by their names in the file, as templates see them.
-enum { tokenizer_config_token_max = 16 };
+// Seven have names that are known; the most seen with names of their own is eight.
+enum { tokenizer_config_token_max = 32 };
 
 struct tokenizer_config_token {
-    struct slice name;
+    struct slice name; // bos_token
     struct slice text;
 };
 
@@ -34,7 +43,11 @@ struct tokenizer_config {
     void *memory;
 };
 
-// MALFORMED: not such a file; EXHAUSTED: memory is short.  On success the caller owes
-// tokenizer_config_free.
+// MALFORMED: not such a file; TOO_LARGE: more tokens with names than tokenizer_config_token_max, or nested
+// too deep; EXHAUSTED: memory is short.  On success the caller owes tokenizer_config_free.
 enum status tokenizer_config_read(struct slice json, struct tokenizer_config *out);
+
+// The same of a special_tokens_map.json, which has tokens and nothing else: the rest of `out` is empty.
+enum status tokenizer_config_read_tokens(struct slice json, struct tokenizer_config *out);
+
 void tokenizer_config_free(struct tokenizer_config *config);
