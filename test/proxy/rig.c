@@ -161,6 +161,7 @@ static bool start_proxy(struct rig *rig, const struct rig_options *options, uint
                                                 .fleet = rig->fleet,
                                                 .reclaim = &rig->reclaim,
                                                 .recorder = options->recorder,
+                                                .exact = options->exact,
                                                 .worker_count = worker_count},
                         &rig->proxy, error) == STATUS_OK) {
             return true;

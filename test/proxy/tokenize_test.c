@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "rig.h"
+#include "route/tiny_dialect.h"
+#include "test.h"
+
+enum { long_size = 400000, message_max = 1 << 20 };
+
+static struct rig rig;
+static struct tiny_set tiny;
+static char message[message_max];
+static char head[4096];
+
+static bool start(const char *config)
+{
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
+    return rig_start(&rig, &(struct rig_options){.config = config, .exact = &tiny.set});
+}
+
+static bool stop(void)
+{
+    bool stopped = rig_stop(&rig);
+    tiny_set_close(&tiny);
+    return stopped;
+}
+
+// A completion with a prompt of that size; words with a number each.
+static void write_request(size_t size, unsigned seed)
+{
+    static char body[message_max];
+    struct text out = text_over(body, sizeof(body));
+    struct text whole = text_over(message, sizeof(message) - 1);
+
+    text_add_str(&out, "{\"prompt\":\"");
+    for (unsigned i = seed; out.size < size; i += 7919) {
+        text_add_format(&out, "word%u and ", i);
+    }
+    text_add_str(&out, "\"}");
+    text_add_format(&whole,
+                    "POST /v1/completions HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+                    "x-warmpath-decision: 1\r\ncontent-length: %zu\r\n\r\n",
+                    out.size);
+    text_add(&whole, text_slice(&out));
+    ASSERT(!whole.overflow);
+    message[whole.size] = '\0';
+}
+
+static uint64_t exact_count(void)
+{
+    return atomic_load(&tiny.set.dialects[0]->shared.exact_count);
+}
+
+static bool pass(struct peer *client)
+{
+    size_t size = strlen(message);
+    struct peer *backend = NULL;
+    // More than sockets hold: the sending waits for the backend's reading.
+    bool sent = peer_send_bytes(client, message, size);
+    backend = rig_accept(&rig, 0);
+    bool good = sent && peer_read_head(backend, head, sizeof(head)) &&
+                peer_expect(backend, strstr(message, "\r\n\r\n") + 4) && peer_send(backend, RIG_OK);
+    good = good && peer_read_head(client, head, sizeof(head)) && peer_expect(client, "ok");
+    peer_close(backend);
+    return good;
+}
+
+TEST(a_long_prompt_arrives_whole_and_has_exact_ids)
+{
+    CHECK(start(""));
+    struct peer *client = rig_connect(&rig);
+    write_request(long_size, 1);
+    CHECK(pass(client));
+    CHECK_EQ(exact_count(), 1);
+    CHECK(pass(client)); // the lane is free again
+    CHECK_EQ(exact_count(), 2);
+    CHECK(stop());
+}
+
+TEST(a_prompt_beyond_the_limit_goes_by_its_text)
+{
+    CHECK(start("tokens: {prompt_size: 64k}\n"));
+    struct peer *client = rig_connect(&rig);
+    write_request(long_size, 1);
+    CHECK(pass(client));
+    CHECK_EQ(exact_count(), 0);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.inexact_count), 1);
+    CHECK(stop());
+}
+
+TEST(several_long_prompts_take_turns)
+{
+    struct peer *clients[3];
+    CHECK(start(""));
+    for (unsigned i = 0; i < 3; i++) {
+        clients[i] = rig_connect(&rig);
+        write_request(long_size / 2, i);
+        CHECK(peer_send(clients[i], message));
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        struct peer *backend = rig_accept(&rig, 0);
+        CHECK(peer_read_head(backend, head, sizeof(head)));
+        CHECK(peer_send(backend, RIG_OK));
+        CHECK(peer_drain(backend) != SIZE_MAX || true);
+    }
+    CHECK_EQ(exact_count(), 3);
+    CHECK(stop());
+}
+
+TEST(a_client_that_leaves_gives_the_lane_back)
+{
+    CHECK(start(""));
+    for (unsigned i = 0; i < 5; i++) {
+        struct peer *gone = rig_connect(&rig);
+        write_request(long_size, i);
+        CHECK(peer_send(gone, message));
+        peer_reset(gone);
+    }
+    CHECK(rig_becomes_idle(&rig));
+    CHECK(stop());
+}
