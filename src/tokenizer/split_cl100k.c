@@ -6,7 +6,7 @@
 //
 // They differ in how many digits go together, in whether marks are letters, and in white space at the end.
 
-#include "tokenizer/split_internal.h"
+#include "tokenizer/split_window_internal.h"
 
 struct rules {
     unsigned letters; // classes
@@ -37,8 +37,8 @@ SPLIT_INLINE const uint8_t *rest_end(const uint8_t *at, const uint8_t *end,
     return white.line_end != NULL ? white.line_end : split_white_but_one(at, white.end);
 }
 
-SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end,
-                                    const struct rules *rules)
+SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
+                                      const struct rules *rules)
 {
     struct split_char first = split_char_at(at, end);
     if (first.point == '\'') {
@@ -58,46 +58,24 @@ SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end,
     return rest_end(at, end, rules);
 }
 
-// How a piece may begin that goes on with letters.  An apostrophe may be a contraction's.
-enum { NO_WORD, LETTER, BEFORE_LETTERS };
-static const uint8_t beginnings[256] = {
-    [0 ... 9] = BEFORE_LETTERS,     [11 ... 12] = BEFORE_LETTERS,   [14 ... '&'] = BEFORE_LETTERS,
-    ['(' ... '/'] = BEFORE_LETTERS, [':' ... '@'] = BEFORE_LETTERS, ['A' ... 'Z'] = LETTER,
-    ['[' ... '`'] = BEFORE_LETTERS, ['a' ... 'z'] = LETTER,         ['{' ... 0x7f] = BEFORE_LETTERS,
-};
-
-// Most pieces are up to one character and some ASCII letters.
-SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
-                                      split_piece_fn *any_piece_end)
-{
-    unsigned beginning = beginnings[*at];
-    if (beginning == NO_WORD || end - at <= 17) {
-        return any_piece_end(at, end);
-    }
-    const uint8_t *letters = at + beginning - LETTER;
-    unsigned count = split_ones(split_either_at(letters));
-    const uint8_t *stop = letters + count;
-    if (count == 0 || count == 16 || *stop >= 0x80) {
-        return any_piece_end(at, end);
-    }
-    return stop;
-}
-
-// `digits` as few as that or all there are.
 #define KIND(name, letter_classes, digit_count, last_white)                                        \
-    static SPLIT_APART const uint8_t *name##_any_end(const uint8_t *at, const uint8_t *end)        \
+    static const uint8_t *name##_piece_end(const uint8_t *at, const uint8_t *end)                  \
     {                                                                                              \
-        return any_end(at, end, &(const struct rules){letter_classes, digit_count, last_white});   \
-    }                                                                                              \
-                                                                                                   \
-    static inline const uint8_t *name##_end(const uint8_t *at, const uint8_t *end)                 \
-    {                                                                                              \
-        return piece_end(at, end, name##_any_end);                                                 \
+        return piece_end(at, end, &(const struct rules){letter_classes, digit_count, last_white}); \
     }                                                                                              \
                                                                                                    \
     uint32_t split_##name(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)         \
     {                                                                                              \
-        return split_batch(name##_end, gap, at, ends, capacity);                                   \
+        const struct split_ascii ascii = {                                                         \
+            .contractions = SPLIT_CONTRACTIONS_ALONE,                                              \
+            .numbers = digit_count == 1   ? SPLIT_NUMBERS_BY_1                                     \
+                       : digit_count == 3 ? SPLIT_NUMBERS_BY_3                                     \
+                                          : SPLIT_NUMBERS_WHOLE,                                   \
+            .signs_open_words = true,                                                              \
+            .has_lines = true,                                                                     \
+            .controls_are_signs = true,                                                            \
+        };                                                                                         \
+        return split_batch(name##_piece_end, &ascii, gap, at, ends, capacity);                     \
     }
 
 KIND(llama3, CHAR_L, 3, false)

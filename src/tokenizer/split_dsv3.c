@@ -11,7 +11,7 @@
 // third works within a stretch, so a character of another kind is as good as the end of the gap.  It does
 // not match everywhere: what lies between two matches is a piece too.
 
-#include "tokenizer/split_internal.h"
+#include "tokenizer/split_window_internal.h"
 
 enum { WORD = CHAR_L | CHAR_M, MARK = CHAR_P | CHAR_S };
 
@@ -107,7 +107,7 @@ SPLIT_INLINE const uint8_t *stretch_piece_end(const uint8_t *at, const uint8_t *
     return unmatched_end(at + first.size, end, east_asian);
 }
 
-static SPLIT_APART const uint8_t *any_end(const uint8_t *at, const uint8_t *end)
+static const uint8_t *piece_end(const uint8_t *at, const uint8_t *end)
 {
     struct split_char first = split_char_at(at, end);
     if ((first.classes & CHAR_N) != 0) {
@@ -117,33 +117,13 @@ static SPLIT_APART const uint8_t *any_end(const uint8_t *at, const uint8_t *end)
                                       : stretch_piece_end(at, end, false);
 }
 
-// How a piece may begin that goes on with letters.  Behind punctuation only ASCII's go on.
-enum { NO_WORD, LETTER, BEFORE_LETTERS, BEFORE_ASCII_LETTERS = BEFORE_LETTERS | 4 };
-static const uint8_t beginnings[256] = {
-    [0 ... 9] = BEFORE_LETTERS,           [11 ... 12] = BEFORE_LETTERS,
-    [14 ... ' '] = BEFORE_LETTERS,        ['!' ... '/'] = BEFORE_ASCII_LETTERS,
-    [':' ... '@'] = BEFORE_ASCII_LETTERS, ['A' ... 'Z'] = LETTER,
-    ['[' ... '`'] = BEFORE_ASCII_LETTERS, ['a' ... 'z'] = LETTER,
-    ['{' ... '~'] = BEFORE_ASCII_LETTERS, [0x7f] = BEFORE_LETTERS,
-};
-
-// Most pieces are up to one character and some ASCII letters.
-static inline const uint8_t *piece_end(const uint8_t *at, const uint8_t *end)
-{
-    unsigned beginning = beginnings[*at];
-    if (beginning == NO_WORD || end - at <= 17) {
-        return any_end(at, end);
-    }
-    const uint8_t *letters = at + (beginning & 3) - LETTER;
-    unsigned count = split_ones(split_either_at(letters));
-    const uint8_t *stop = letters + count;
-    if (count == 0 || count == 16 || (*stop >= 0x80 && beginning != BEFORE_ASCII_LETTERS)) {
-        return any_end(at, end);
-    }
-    return stop;
-}
-
 uint32_t split_dsv3(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)
 {
-    return split_batch(piece_end, gap, at, ends, capacity);
+    const struct split_ascii ascii = {
+        .numbers = SPLIT_NUMBERS_BY_3,
+        .signs_open_words = true,
+        .numbers_end_texts = true,
+        .has_lines = true,
+    };
+    return split_batch(piece_end, &ascii, gap, at, ends, capacity);
 }

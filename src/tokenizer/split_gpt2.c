@@ -4,10 +4,10 @@
 //
 //     contraction | ?\p{L}+ | ?\p{N}+ | ?[^\s\p{L}\p{N}]+ | \s+(?!\S) | \s+
 
-#include "tokenizer/split_internal.h"
+#include "tokenizer/split_window_internal.h"
 
 // `stops` are classes whose characters are gaps of their own, so that a text ends before them.
-SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end, unsigned stops)
+SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end, unsigned stops)
 {
     struct split_char first = split_char_at(at, end);
     if ((first.classes & stops) != 0) {
@@ -42,48 +42,34 @@ SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end, unsig
     return is_last ? white_end : split_white_but_one(at, white_end);
 }
 
-// Most pieces are ASCII letters and a space before them.
-SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
-                                      split_piece_fn *any_piece_end)
+static const uint8_t *gpt2_piece_end(const uint8_t *at, const uint8_t *end)
 {
-    const uint8_t *letters = at + (*at == ' ');
-    if (end - at <= 17) {
-        return any_piece_end(at, end);
-    }
-    unsigned count = split_ones(split_either_at(letters));
-    const uint8_t *stop = letters + count;
-    if (count == 0 || count == 16 || *stop >= 0x80) {
-        return any_piece_end(at, end);
-    }
-    return stop;
+    return piece_end(at, end, 0);
 }
 
-static SPLIT_APART const uint8_t *gpt2_any_end(const uint8_t *at, const uint8_t *end)
+static const uint8_t *digits_piece_end(const uint8_t *at, const uint8_t *end)
 {
-    return any_end(at, end, 0);
-}
-
-static SPLIT_APART const uint8_t *digits_any_end(const uint8_t *at, const uint8_t *end)
-{
-    return any_end(at, end, CHAR_RUST_NUMERIC);
-}
-
-static inline const uint8_t *gpt2_end(const uint8_t *at, const uint8_t *end)
-{
-    return piece_end(at, end, gpt2_any_end);
-}
-
-static inline const uint8_t *digits_end(const uint8_t *at, const uint8_t *end)
-{
-    return piece_end(at, end, digits_any_end);
+    return piece_end(at, end, CHAR_RUST_NUMERIC);
 }
 
 uint32_t split_gpt2(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)
 {
-    return split_batch(gpt2_end, gap, at, ends, capacity);
+    const struct split_ascii ascii = {
+        .contractions = SPLIT_CONTRACTIONS_SMALL,
+        .numbers = SPLIT_NUMBERS_WHOLE,
+        .space_opens_numbers = true,
+        .controls_are_signs = true,
+    };
+    return split_batch(gpt2_piece_end, &ascii, gap, at, ends, capacity);
 }
 
 uint32_t split_digits_gpt2(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)
 {
-    return split_batch(digits_end, gap, at, ends, capacity);
+    const struct split_ascii ascii = {
+        .contractions = SPLIT_CONTRACTIONS_SMALL,
+        .numbers = SPLIT_NUMBERS_BY_1,
+        .numbers_end_texts = true,
+        .controls_are_signs = true,
+    };
+    return split_batch(digits_piece_end, &ascii, gap, at, ends, capacity);
 }

@@ -2,9 +2,8 @@
 //
 // split_internal.h -- what the scanners share: characters, runs of them, white space, contractions.
 //
-// A scanner is one function: from the first byte of a piece to the byte behind it.  Most pieces are a
-// space and some ASCII letters; their end is found with one load of 16 bytes, and everything else goes a
-// slower way, character by character.
+// A scanner is one function: from the first byte of a piece to the byte behind it, character by character.
+// Most of a text it never sees: what is ASCII goes through split_window_internal.h.
 #pragma once
 
 #include "base/utf8.h"
@@ -23,26 +22,8 @@ typedef uint32_t split_batch_fn(struct slice gap, size_t *at, uint32_t *ends, ui
 split_batch_fn split_gpt2, split_digits_gpt2, split_llama3, split_qwen2, split_qwen35, split_cl100k,
     split_cl100k_tiktoken, split_o200k, split_tekken, split_kimi, split_dsv3;
 
-// Inlined always: `piece_end` and other arguments that say what a kind is are constants to whoever calls.
+// Inlined always: arguments that say what a kind is are constants to whoever calls.
 #define SPLIT_INLINE static inline __attribute__((always_inline))
-
-// Kept out of line, so that the short way needs no registers saved.
-#define SPLIT_APART __attribute__((noinline))
-
-SPLIT_INLINE uint32_t split_batch(split_piece_fn *piece_end, struct slice gap, size_t *at,
-                                  uint32_t *ends, uint32_t capacity)
-{
-    const uint8_t *begin = gap.bytes;
-    const uint8_t *end = begin + gap.size;
-    const uint8_t *piece = begin + *at;
-    uint32_t count = 0;
-    while (count < capacity && piece < end) {
-        piece = piece_end(piece, end);
-        ends[count++] = (uint32_t)(piece - begin);
-    }
-    *at = (size_t)(piece - begin);
-    return count;
-}
 
 struct split_char {
     unsigned classes; // 0 at the end of the gap
@@ -75,59 +56,30 @@ SPLIT_INLINE bool split_is_letter(uint8_t byte)
     return (uint8_t)((byte | 0x20) - 'a') < 26;
 }
 
-// Which of 16 bytes are ASCII letters: upper case, lower case.  Bit 16 and above are 0.
-struct split_letters {
-    unsigned upper;
-    unsigned lower;
-};
-
-SPLIT_INLINE struct split_letters split_letters_at(const uint8_t *at)
+// Which of 16 bytes are ASCII letters.
+SPLIT_INLINE unsigned split_letters_at(const uint8_t *at)
 {
 #ifdef __SSE2__
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
     // As signed numbers, bytes from 0x80 up are below every letter.
-    __m128i upper = _mm_and_si128(_mm_cmpgt_epi8(bytes, _mm_set1_epi8('A' - 1)),
-                                  _mm_cmplt_epi8(bytes, _mm_set1_epi8('Z' + 1)));
-    __m128i lower = _mm_and_si128(_mm_cmpgt_epi8(bytes, _mm_set1_epi8('a' - 1)),
-                                  _mm_cmplt_epi8(bytes, _mm_set1_epi8('z' + 1)));
-    return (struct split_letters){(unsigned)_mm_movemask_epi8(upper),
-                                  (unsigned)_mm_movemask_epi8(lower)};
-#else
-    struct split_letters letters = {0};
-    for (unsigned i = 0; i < 16; i++) {
-        letters.upper |= (unsigned)(at[i] >= 'A' && at[i] <= 'Z') << i;
-        letters.lower |= (unsigned)(at[i] >= 'a' && at[i] <= 'z') << i;
-    }
-    return letters;
-#endif
-}
-
-// Of either case.
-SPLIT_INLINE unsigned split_either_at(const uint8_t *at)
-{
-#ifdef __SSE2__
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
     __m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
     return (unsigned)_mm_movemask_epi8(
         _mm_and_si128(_mm_cmpgt_epi8(folded, _mm_set1_epi8('a' - 1)),
                       _mm_cmplt_epi8(folded, _mm_set1_epi8('z' + 1))));
 #else
-    struct split_letters letters = split_letters_at(at);
-    return letters.upper | letters.lower;
+    unsigned letters = 0;
+    for (unsigned i = 0; i < 16; i++) {
+        letters |= (unsigned)split_is_letter(at[i]) << i;
+    }
+    return letters;
 #endif
-}
-
-// How many of the lowest bits are set; at most 16 are.
-SPLIT_INLINE unsigned split_ones(unsigned bits)
-{
-    return (unsigned)__builtin_ctz(~bits);
 }
 
 // The first byte that is no ASCII letter.
 SPLIT_INLINE const uint8_t *split_ascii_letters_end(const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= 16) {
-        unsigned count = split_ones(split_either_at(at));
+        unsigned count = (unsigned)__builtin_ctz(~split_letters_at(at));
         at += count;
         if (count < 16) {
             return at;

@@ -8,7 +8,7 @@
 // with upper case and what has none in U, lower case and what has none in W.  tekken has no contractions
 // and single digits; kimi has [\p{Han}]+ first, no Han in U and W, and no slash.
 
-#include "tokenizer/split_internal.h"
+#include "tokenizer/split_window_internal.h"
 
 enum {
     CASELESS = CHAR_LM | CHAR_LO | CHAR_M,
@@ -95,8 +95,8 @@ SPLIT_INLINE const uint8_t *with_contraction(const uint8_t *at, const uint8_t *e
     return size > 0 ? at + 1 + size : at;
 }
 
-SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end,
-                                    const struct rules *rules)
+SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
+                                      const struct rules *rules)
 {
     struct split_char first = split_char_at(at, end);
     if ((first.classes & rules->apart) != 0) {
@@ -122,48 +122,26 @@ SPLIT_INLINE const uint8_t *any_end(const uint8_t *at, const uint8_t *end,
     return split_white_end(at, end);
 }
 
-// How a piece may begin that goes on with letters.
-enum { NO_WORD, LETTER, BEFORE_LETTERS };
-static const uint8_t beginnings[256] = {
-    [0 ... 9] = BEFORE_LETTERS,     [11 ... 12] = BEFORE_LETTERS,    [14 ... '/'] = BEFORE_LETTERS,
-    [':' ... '@'] = BEFORE_LETTERS, ['A' ... 'Z'] = LETTER,          ['[' ... '`'] = BEFORE_LETTERS,
-    ['a' ... 'z'] = LETTER,         ['{' ... 0x7f] = BEFORE_LETTERS,
-};
-
-// Most pieces are up to one character, some capitals and some small letters, of ASCII.
-SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
-                                      split_piece_fn *any_piece_end, bool has_contractions)
-{
-    unsigned beginning = beginnings[*at];
-    if (beginning == NO_WORD || end - at <= 17) {
-        return any_piece_end(at, end);
-    }
-    const uint8_t *letters = at + beginning - LETTER;
-    struct split_letters kinds = split_letters_at(letters);
-    unsigned count = split_ones(kinds.upper);
-    count += split_ones(kinds.lower >> count);
-    const uint8_t *stop = letters + count;
-    if (count == 0 || count == 16 || *stop >= 0x80) {
-        return any_piece_end(at, end);
-    }
-    return with_contraction(stop, end, has_contractions);
-}
-
-#define KIND(name, contractions, slash, digit_count, apart_classes)                                \
-    static SPLIT_APART const uint8_t *name##_any_end(const uint8_t *at, const uint8_t *end)        \
+#define KIND(name, is_contracting, slash, digit_count, apart_classes)                              \
+    static const uint8_t *name##_piece_end(const uint8_t *at, const uint8_t *end)                  \
     {                                                                                              \
-        return any_end(at, end,                                                                    \
-                       &(const struct rules){contractions, slash, digit_count, apart_classes});    \
-    }                                                                                              \
-                                                                                                   \
-    static inline const uint8_t *name##_end(const uint8_t *at, const uint8_t *end)                 \
-    {                                                                                              \
-        return piece_end(at, end, name##_any_end, contractions);                                   \
+        return piece_end(                                                                          \
+            at, end, &(const struct rules){is_contracting, slash, digit_count, apart_classes});    \
     }                                                                                              \
                                                                                                    \
     uint32_t split_##name(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)         \
     {                                                                                              \
-        return split_batch(name##_end, gap, at, ends, capacity);                                   \
+        const struct split_ascii ascii = {                                                         \
+            .contractions =                                                                        \
+                is_contracting ? SPLIT_CONTRACTIONS_OF_WORDS : SPLIT_CONTRACTIONS_NONE,            \
+            .numbers = digit_count == 1 ? SPLIT_NUMBERS_BY_1 : SPLIT_NUMBERS_BY_3,                 \
+            .splits_case = true,                                                                   \
+            .signs_open_words = true,                                                              \
+            .has_lines = true,                                                                     \
+            .has_slashes = slash,                                                                  \
+            .controls_are_signs = true,                                                            \
+        };                                                                                         \
+        return split_batch(name##_piece_end, &ascii, gap, at, ends, capacity);                     \
     }
 
 KIND(o200k, true, true, 3, 0)
