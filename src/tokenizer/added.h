@@ -7,7 +7,8 @@
 //
 // The flags work on what the search finds.  A match that `single_word` rejects is consumed all the same;
 // `lstrip` and `rstrip` widen a match over white space, and the search goes on behind the pattern, not
-// behind what was widened.
+// behind what was widened.  White space that was taken so can match again; if a match then has nothing
+// left of its own, it vanishes.
 //
 // Threads: shared after creation.  Memory: taken by added_create.
 #pragma once

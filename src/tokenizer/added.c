@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes that no token begins with are passed over many at a time.  From one that does, a tree of all
+// tokens is followed byte by byte, so a search at one place takes no longer than the longest token.
+//
+// The children of a node lie behind each other, in the order of their bytes:
+//
+//     "<a>", "<b", "<b>"      0 root   1 '<'   2 'a'  3 'b' (a token)   4 '>'   5 '>'
+
+#include "tokenizer/added.h"
+
+#include "base/base.h"
+#include "base/utf8.h"
+#include "tokenizer/char_class.h"
+
+#include <stdlib.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+enum {
+    no_token = UINT32_MAX,
+    vector_size = 16,
+    few_firsts = 8, // more first bytes than these are found one by one
+};
+
+struct node {
+    uint32_t first_child;
+    uint32_t token; // that ends here, or no_token
+    uint16_t child_count;
+    uint8_t byte;
+};
+
+struct flags {
+    uint32_t id;
+    bool single_word;
+    bool lstrip;
+    bool rstrip;
+};
+
+struct added {
+    size_t memory;
+    uint32_t first_count;
+    uint32_t by_first[256];                  // nodes; 0: no token begins so
+    uint8_t firsts[few_firsts][vector_size]; // each of them, if they are few
+    struct flags *tokens;
+    struct node *nodes;
+};
+
+struct sorted {
+    const struct added_token *token;
+};
+
+static int compare_tokens(const void *a, const void *b)
+{
+    const struct added_token *x = ((const struct sorted *)a)->token;
+    const struct added_token *y = ((const struct sorted *)b)->token;
+    size_t common = x->text.size < y->text.size ? x->text.size : y->text.size;
+    int order = memcmp(x->text.bytes, y->text.bytes, common);
+    if (order == 0) {
+        order = (x->text.size > y->text.size) - (x->text.size < y->text.size);
+    }
+    return order != 0 ? order : (x > y) - (x < y); // later ones behind earlier ones
+}
+
+// In the order of their texts, each text once.  Returns how many.
+static uint32_t sort_tokens(const struct added_token *tokens, uint32_t count, struct sorted *sorted)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ASSERT(tokens[i].text.size > 0);
+        sorted[i].token = &tokens[i];
+    }
+    if (count > 1) {
+        qsort(sorted, count, sizeof(*sorted), compare_tokens);
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + 1 == count || !slice_equal(sorted[i].token->text, sorted[i + 1].token->text)) {
+            sorted[kept++] = sorted[i];
+        }
+    }
+    return kept;
+}
+
+// A node for each byte that a text does not share with the one before it, and the root.
+static size_t count_nodes(const struct sorted *sorted, uint32_t count)
+{
+    size_t nodes = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t same = 0;
+        while (i > 0 && same < sorted[i - 1].token->text.size &&
+               sorted[i - 1].token->text.bytes[same] == sorted[i].token->text.bytes[same]) {
+            same++;
+        }
+        nodes += sorted[i].token->text.size - same;
+    }
+    return nodes;
+}
+
+// The texts below a node.
+struct range {
+    uint32_t begin;
+    uint32_t end;
+    uint32_t depth;
+};
+
+static void build_tree(struct added *added, const struct sorted *sorted, struct range *ranges,
+                       size_t node_count)
+{
+    uint32_t next = 1;
+    added->nodes[0] = (struct node){0};
+    for (uint32_t i = 0; i < node_count; i++) {
+        struct range range = ranges[i];
+        struct node *node = &added->nodes[i];
+        node->first_child = next;
+        node->token = no_token;
+        if (range.begin < range.end && sorted[range.begin].token->text.size == range.depth) {
+            node->token = range.begin++;
+        }
+        while (range.begin < range.end) {
+            uint8_t byte = sorted[range.begin].token->text.bytes[range.depth];
+            uint32_t end = range.begin;
+            while (end < range.end && sorted[end].token->text.bytes[range.depth] == byte) {
+                end++;
+            }
+            ranges[next] = (struct range){range.begin, end, range.depth + 1};
+            added->nodes[next++] = (struct node){.byte = byte};
+            node->child_count++;
+            range.begin = end;
+        }
+    }
+    ASSERT(next == node_count);
+}
+
+static void note_firsts(struct added *added)
+{
+    const struct node *root = &added->nodes[0];
+    added->first_count = root->child_count;
+    for (uint32_t i = 0; i < root->child_count; i++) {
+        uint8_t byte = added->nodes[root->first_child + i].byte;
+        added->by_first[byte] = root->first_child + i;
+        if (i < few_firsts) {
+            memset(added->firsts[i], byte, vector_size);
+        }
+    }
+}
+
+struct added *added_create(const struct added_token *tokens, uint32_t count)
+{
+    struct added *added = NULL;
+    struct range *ranges = NULL;
+    struct sorted *sorted = calloc((size_t)count + 1, sizeof(*sorted));
+    if (sorted == NULL) {
+        goto out;
+    }
+    uint32_t kept = sort_tokens(tokens, count, sorted);
+    size_t node_count = count_nodes(sorted, kept);
+    size_t memory = sizeof(*added) + node_count * sizeof(struct node) + kept * sizeof(struct flags);
+    ranges = calloc(node_count, sizeof(*ranges));
+    if (ranges == NULL || node_count > UINT32_MAX || (added = calloc(1, memory)) == NULL) {
+        goto out;
+    }
+    added->memory = memory;
+    added->nodes = (struct node *)(added + 1);
+    added->tokens = (struct flags *)(added->nodes + node_count);
+    for (uint32_t i = 0; i < kept; i++) {
+        added->tokens[i] = (struct flags){.id = sorted[i].token->id,
+                                          .single_word = sorted[i].token->single_word,
+                                          .lstrip = sorted[i].token->lstrip,
+                                          .rstrip = sorted[i].token->rstrip};
+    }
+    ranges[0].end = kept;
+    build_tree(added, sorted, ranges, node_count);
+    note_firsts(added);
+
+out:
+    free(sorted);
+    free(ranges);
+    return added;
+}
+
+void added_destroy(struct added **added)
+{
+    free(*added);
+    *added = NULL;
+}
+
+size_t added_memory(const struct added *added)
+{
+    return added->memory;
+}
+
+// The next byte that a token begins with, or the end of the text.
+static size_t find_first(const struct added *added, struct slice text, size_t at)
+{
+    if (added->first_count == 0 || at == text.size) {
+        return text.size;
+    }
+    if (added->by_first[text.bytes[at]] != 0) {
+        return at;
+    }
+#ifdef __SSE2__
+    while (added->first_count <= few_firsts && text.size - at >= vector_size) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text.bytes + at));
+        __m128i found = _mm_setzero_si128();
+        for (uint32_t i = 0; i < added->first_count; i++) {
+            __m128i wanted = _mm_loadu_si128((const __m128i *)(const void *)added->firsts[i]);
+            found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, wanted));
+        }
+        unsigned mask = (unsigned)_mm_movemask_epi8(found);
+        if (mask != 0) {
+            return at + (unsigned)__builtin_ctz(mask);
+        }
+        at += vector_size;
+    }
+#endif
+    while (at < text.size && added->by_first[text.bytes[at]] == 0) {
+        at++;
+    }
+    return at;
+}
+
+// NULL when there is none.
+static const struct node *find_child(const struct added *added, const struct node *node,
+                                     uint8_t byte)
+{
+    const struct node *children = &added->nodes[node->first_child];
+    uint32_t low = 0;
+    uint32_t high = node->child_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (children[middle].byte < byte) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < node->child_count && children[low].byte == byte ? &children[low] : NULL;
+}
+
+// The longest token that begins at `at`, or no_token; *end is its end.
+static uint32_t longest_at(const struct added *added, struct slice text, size_t at, size_t *end)
+{
+    uint32_t token = no_token;
+    const struct node *node = &added->nodes[added->by_first[text.bytes[at]]];
+    while (node != NULL) {
+        at++;
+        if (node->token != no_token) {
+            token = node->token;
+            *end = at;
+        }
+        node = at < text.size ? find_child(added, node, text.bytes[at]) : NULL;
+    }
+    return token;
+}
+
+static uint16_t class_before(struct slice text, size_t at)
+{
+    unsigned size;
+    return char_class(utf8_read(utf8_back(text.bytes, text.bytes + at), &size));
+}
+
+// Whether neither side of a match is a letter, a digit or the like.
+static bool stands_alone(struct slice text, size_t start, size_t stop)
+{
+    unsigned size;
+    return (start == 0 || (class_before(text, start) & CHAR_RUST_WORD) == 0) &&
+           (stop == text.size ||
+            (char_class(utf8_read(text.bytes + stop, &size)) & CHAR_RUST_WORD) == 0);
+}
+
+// Where the white space before `at` begins; `floor` if that is later, even than `at`.
+static size_t white_begin(struct slice text, size_t floor, size_t at)
+{
+    while (at > floor && (class_before(text, at) & CHAR_WS) != 0) {
+        at = (size_t)(utf8_back(text.bytes, text.bytes + at) - text.bytes);
+    }
+    return at > floor ? at : floor;
+}
+
+static size_t white_end(struct slice text, size_t at)
+{
+    while (at < text.size) {
+        unsigned size;
+        if ((char_class(utf8_read(text.bytes + at, &size)) & CHAR_WS) == 0) {
+            break;
+        }
+        at += size;
+    }
+    return at;
+}
+
+struct added_walk added_begin(const struct added *added, struct slice text)
+{
+    return (struct added_walk){.added = added, .text = text};
+}
+
+// What a match becomes that its flags allow.  False when nothing is left of it: it was white space that
+// the last match had taken.
+static bool widen(struct added_walk *walk, const struct flags *token, size_t start, size_t stop,
+                  struct added_match *out)
+{
+    size_t last_end = walk->end;
+    if (token->lstrip) {
+        start = white_begin(walk->text, last_end, start);
+    }
+    // A match within what the last one took needs no second look at the same white space.
+    if (token->rstrip) {
+        stop = stop < last_end ? last_end : white_end(walk->text, stop);
+    }
+    size_t gap = start > last_end ? start - last_end : 0;
+    *out =
+        (struct added_match){.before = slice_of(walk->text.bytes + last_end, gap), .id = token->id};
+    walk->end = stop;
+    return start < stop;
+}
+
+bool added_next(struct added_walk *walk, struct added_match *out)
+{
+    const struct added *added = walk->added;
+    struct slice text = walk->text;
+    size_t at = walk->search;
+    while ((at = find_first(added, text, at)) < text.size) {
+        size_t start = at;
+        size_t stop = at + 1;
+        uint32_t index = longest_at(added, text, start, &stop);
+        at = stop; // what is found is consumed, whatever becomes of it
+        if (index == no_token) {
+            continue;
+        }
+        const struct flags *token = &added->tokens[index];
+        if (!token->single_word || stands_alone(text, start, stop)) {
+            walk->search = stop;
+            if (widen(walk, token, start, stop, out)) {
+                return true;
+            }
+        }
+    }
+    walk->search = text.size;
+    out->before = slice_of(text.bytes + walk->end, text.size - walk->end);
+    return false;
+}
