@@ -10,22 +10,17 @@
 
 enum { symbol_max = tokenizer_piece_max + 1 }; // extra_space
 
-static uint32_t merge_text(const struct bpe *bpe, struct bpe_room *room, struct slice text,
-                           bool extra_space, uint32_t *ids)
-{
-    uint32_t count = bpe_symbols_write(&bpe->symbols, text, extra_space, ids);
-    return bpe_merge(&bpe->table, room, ids, count);
-}
+// 4 MB of words, half a megabyte of longer texts.
+static const struct word_cache_options usual_sizes = {
+    .set_count = 1 << 16,
+    .phrase_set_count = 1 << 11,
+};
 
 // Which tokens are what merging makes of their bytes.
-static bool find_own_tokens(struct bpe *bpe)
+static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
 {
-    size_t size_max = 0;
-    for (uint32_t id = 0; id < bpe->vocab.count; id++) {
-        size_t size = bpe_vocab_text(&bpe->vocab, id).size;
-        size_max = size > size_max ? size : size_max;
-    }
-    struct bpe_room *room = bpe_room_create(bpe->table.order_count, (uint32_t)size_max + 1);
+    uint32_t size_max = bpe->vocab.size_max;
+    struct bpe_room *room = bpe_room_create(bpe->table.order_count, size_max + 1);
     uint32_t *ids = malloc(sizeof(uint32_t) * (size_max + 1));
     bool has_memory = room != NULL && ids != NULL;
     for (uint32_t id = 0; has_memory && id < bpe->vocab.count; id++) {
@@ -33,8 +28,8 @@ static bool find_own_tokens(struct bpe *bpe)
         if (text.size == 0) {
             continue;
         }
-        bool is_own = merge_text(bpe, room, text, false, ids) == 1 && ids[0] == id;
-        if (is_own || bpe->ignore_merges) {
+        bool is_own = bpe_merge_text(bpe, room, text, false, ids) == 1 && ids[0] == id;
+        if (is_own || ignore_merges) {
             bpe_vocab_add(&bpe->vocab, id, is_own);
         }
     }
@@ -50,10 +45,10 @@ struct bpe *bpe_create(const struct bpe_options *options)
     if (bpe == NULL) {
         return NULL;
     }
-    bpe->ignore_merges = options->ignore_merges;
     if (!bpe_table_init(&bpe->table, options->merges, options->merge_count) ||
         !bpe_symbols_init(&bpe->symbols, options) || !bpe_vocab_init(&bpe->vocab, options) ||
-        !find_own_tokens(bpe)) {
+        !bpe_cuts_init(&bpe->cuts, options, &bpe->symbols) ||
+        !find_own_tokens(bpe, options->ignore_merges)) {
         bpe_destroy(&bpe);
     }
     return bpe;
@@ -65,6 +60,7 @@ void bpe_destroy(struct bpe **bpe)
         bpe_table_fini(&(*bpe)->table);
         bpe_symbols_fini(&(*bpe)->symbols);
         bpe_vocab_fini(&(*bpe)->vocab);
+        bpe_cuts_fini(&(*bpe)->cuts);
         free(*bpe);
     }
     *bpe = NULL;
@@ -73,10 +69,30 @@ void bpe_destroy(struct bpe **bpe)
 size_t bpe_memory(const struct bpe *bpe)
 {
     return sizeof(*bpe) + bpe_table_memory(&bpe->table) + bpe_symbols_memory(&bpe->symbols) +
-           bpe_vocab_memory(&bpe->vocab);
+           bpe_vocab_memory(&bpe->vocab) + bpe_cuts_memory(&bpe->cuts);
 }
 
-struct bpe_scratch *bpe_scratch_create(const struct bpe *bpe)
+bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after)
+{
+    return bpe_cuts_between(&bpe->cuts, before, after);
+}
+
+// Low ids are the common ones, so they come first and stay.
+static void seed(struct bpe_scratch *scratch)
+{
+    const struct bpe_vocab *vocab = &scratch->bpe->vocab;
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        struct slice text = bpe_vocab_text(vocab, id);
+        if (text.size == 0 || text.size > word_size_max || !bpe_vocab_is_own(vocab, id)) {
+            continue;
+        }
+        struct word_key key = word_key_of(text, 0, (uint32_t)text.size);
+        word_put_if_free(word_set_of(&scratch->cache, key), key, &id, 1);
+    }
+}
+
+struct bpe_scratch *bpe_scratch_create_sized(const struct bpe *bpe,
+                                             const struct word_cache_options *sizes)
 {
     struct bpe_scratch *scratch = calloc(1, sizeof(*scratch));
     if (scratch == NULL) {
@@ -84,49 +100,28 @@ struct bpe_scratch *bpe_scratch_create(const struct bpe *bpe)
     }
     scratch->bpe = bpe;
     scratch->room = bpe_room_create(bpe->table.order_count, symbol_max);
-    if (scratch->room == NULL) {
+    scratch->spaced = malloc(bpe_vocab_room(&bpe->vocab));
+    if (!word_cache_init(&scratch->cache, sizes) || scratch->room == NULL ||
+        scratch->spaced == NULL) {
         bpe_scratch_destroy(&scratch);
+        return NULL;
     }
+    seed(scratch);
     return scratch;
+}
+
+struct bpe_scratch *bpe_scratch_create(const struct bpe *bpe)
+{
+    return bpe_scratch_create_sized(bpe, &usual_sizes);
 }
 
 void bpe_scratch_destroy(struct bpe_scratch **scratch)
 {
     if (*scratch != NULL) {
+        word_cache_fini(&(*scratch)->cache);
         bpe_room_destroy(&(*scratch)->room);
+        free((*scratch)->spaced);
         free(*scratch);
     }
     *scratch = NULL;
-}
-
-size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
-                  const struct bpe_pieces *pieces, uint32_t *ids)
-{
-    ASSERT(scratch->bpe == bpe);
-    size_t count = 0;
-    uint32_t begin = pieces->begin;
-    for (uint32_t i = 0; i < pieces->count; i++) {
-        struct slice piece = slice_of(pieces->text.bytes + begin, pieces->ends[i] - begin);
-        ASSERT(piece.size <= tokenizer_piece_max);
-        bool extra_space = pieces->extra_space && i == 0;
-        begin = pieces->ends[i];
-        uint32_t id =
-            bpe->vocab.odd_count == 0
-                ? (uint32_t)bpe_no_id
-                : bpe_vocab_find_odd(&bpe->vocab, piece, extra_space, (uint8_t *)(ids + count));
-        if (id != bpe_no_id) {
-            ids[count++] = id;
-        } else {
-            count += merge_text(bpe, scratch->room, piece, extra_space, ids + count);
-        }
-    }
-    return count;
-}
-
-bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after)
-{
-    (void)bpe;
-    (void)before;
-    (void)after;
-    return false;
 }

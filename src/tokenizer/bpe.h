@@ -66,8 +66,8 @@ size_t bpe_memory(const struct bpe *bpe);
 struct bpe_scratch *bpe_scratch_create(const struct bpe *bpe);
 void bpe_scratch_destroy(struct bpe_scratch **scratch);
 
-// Pieces of one text, one behind the other: piece i ends at text.bytes + ends[i], the first begins at
-// `begin`, and each is at most tokenizer_piece_max long.  Appends their ids to `ids`, which has room
+// Pieces of one text, which is UTF-8, one behind the other: piece i ends at text.bytes + ends[i], the
+// first begins at `begin`, all between characters, and each is at most tokenizer_piece_max long.  Appends their ids to `ids`, which has room
 // for one id for each byte of the pieces (and one more with `extra_space`).  Returns how many.
 struct bpe_pieces {
     struct slice text;

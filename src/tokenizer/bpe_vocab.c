@@ -65,6 +65,10 @@ bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
         }
     }
     vocab->ends[options->token_count] = end;
+    for (uint32_t i = 0; i < vocab->count; i++) {
+        uint32_t text_size = (uint32_t)bpe_vocab_text(vocab, i).size;
+        vocab->size_max = text_size > vocab->size_max ? text_size : vocab->size_max;
+    }
     return true;
 }
 
@@ -103,7 +107,6 @@ void bpe_vocab_add(struct bpe_vocab *vocab, uint32_t id, bool is_own)
     ASSERT(*slot == bpe_no_id);
     *slot = id;
     vocab->owns[id / 64] |= (uint64_t)is_own << id % 64;
-    vocab->found_count++;
     if (!is_own) {
         vocab->odd_count++;
         uint32_t size = (uint32_t)text.size;
@@ -130,6 +133,11 @@ static size_t write_spaces(struct slice text, bool extra_space, uint8_t *out)
         i += is_mark ? sizeof(space_mark) - 1 : 0;
     }
     return size;
+}
+
+size_t bpe_vocab_room(const struct bpe_vocab *vocab)
+{
+    return (size_t)vocab->odd_size_max * sizeof(space_mark) + 1; // and a space before it
 }
 
 uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,

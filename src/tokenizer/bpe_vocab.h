@@ -19,8 +19,8 @@ struct bpe_vocab {
     bool by_character;
     uint32_t mask;
     uint32_t count;
-    uint32_t found_count; // in slots
-    uint32_t odd_count;   // of those, not their own
+    uint32_t size_max;  // of a text
+    uint32_t odd_count; // that are found and not their own
     uint32_t odd_size_max;
 };
 
@@ -42,9 +42,11 @@ void bpe_vocab_add(struct bpe_vocab *vocab, uint32_t id, bool is_own);
 uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text);
 
 // The token, not its own, that this text is, with a space before it if `extra_space` and with "▁" for
-// spaces or not; bpe_no_id when it is none.  Overwrites `room`, a byte more than the text has.
+// spaces or not; bpe_no_id when it is none.  Overwrites `room`, of which bpe_vocab_room bytes are needed.
 uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,
                             uint8_t *room);
+
+size_t bpe_vocab_room(const struct bpe_vocab *vocab);
 
 static inline bool bpe_vocab_is_own(const struct bpe_vocab *vocab, uint32_t id)
 {
