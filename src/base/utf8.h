@@ -7,6 +7,9 @@
 
 #include "base/slice.h"
 
+// Strictly: no overlong forms, no surrogates, nothing above U+10FFFF.
+bool utf8_is_valid(struct slice text);
+
 // Bytes of the character whose first byte this is.
 static inline unsigned utf8_size_of_lead(uint8_t lead)
 {

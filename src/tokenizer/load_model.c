@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The model of a tokenizer.json: nearly all of the file.  Words and merges are read where they stand, in
+// one pass, if the words come first, as they do; a tree of such a file would take hundreds of megabytes.
+//
+// Merges name their words by text, in the file's spelling.  A pair whose result is no word is an error,
+// as it is for the library.
+
+#include "base/base.h"
+#include "json/json.h"
+#include "tokenizer/tokenizer_internal.h"
+
+#include <stdlib.h>
+
+enum status load_add_merge(struct load *load, const struct bpe_merge *merge)
+{
+    if (load->merge_count == load->merge_capacity) {
+        uint32_t capacity = load->merge_capacity > 0 ? load->merge_capacity * 2 : 4096;
+        struct bpe_merge *merges = realloc(load->merges, capacity * sizeof(*merges));
+        if (merges == NULL) {
+            return STATUS_EXHAUSTED;
+        }
+        load->merges = merges;
+        load->merge_capacity = capacity;
+    }
+    load->merges[load->merge_count++] = *merge;
+    return STATUS_OK;
+}
+
+// Without its escapes, in the place where the next word goes if it has any.
+static enum status decode_word(struct load *load, struct slice raw, struct slice *out)
+{
+    uint8_t *room = vocabulary_room(&load->vocabulary, raw.size);
+    if (room == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    if (json_string_decode(raw, room, raw.size, out) != STATUS_OK) {
+        return load_refuse(load->error, "a word of the vocabulary has half a surrogate pair");
+    }
+    if (out->size > word_size_max) {
+        return load_refuse(load->error, "a word of the vocabulary is longer than %d bytes",
+                           word_size_max);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_word(struct load *load, const struct json_item *item)
+{
+    uint64_t id;
+    struct slice word;
+
+    enum status status = decode_word(load, item->key, &word);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!json_uint(&item->value, &id) || id >= id_limit) {
+        struct slice head = load_head(item->key, 60);
+        return load_refuse(load->error, "the id of \"%.*s\" is not a whole number below %d",
+                           (int)head.size, (const char *)head.bytes, id_limit);
+    }
+    if (vocabulary_find(&load->vocabulary, word) != no_word) {
+        struct slice head = load_head(item->key, 60);
+        return load_refuse(load->error, "the vocabulary has \"%.*s\" twice", (int)head.size,
+                           (const char *)head.bytes);
+    }
+    return vocabulary_add(&load->vocabulary, word, (uint32_t)id);
+}
+
+static enum status read_vocabulary(struct load *load, struct json *json)
+{
+    struct json_item item;
+
+    if (load->vocabulary.count > 0) {
+        return load_refuse(load->error, "the model has two vocabularies");
+    }
+    json_enter(json);
+    while (json_next(json, &item)) {
+        enum status status = read_word(load, &item);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    load->model_word_count = load->vocabulary.count;
+    return STATUS_OK;
+}
+
+// The two halves of a merge, one behind the other.
+struct halves {
+    uint8_t text[2 * word_size_max];
+    size_t left_size;
+    size_t size;
+};
+
+static uint32_t id_of(const struct load *load, struct slice text)
+{
+    uint32_t word = vocabulary_find(&load->vocabulary, text);
+    return word == no_word ? bpe_no_id : load->vocabulary.words[word].id;
+}
+
+static enum status add_halves(struct load *load, const struct halves *halves)
+{
+    struct bpe_merge merge = {
+        .left = id_of(load, slice_of(halves->text, halves->left_size)),
+        .right = id_of(
+            load, slice_of(halves->text + halves->left_size, halves->size - halves->left_size)),
+        .merged = id_of(load, slice_of(halves->text, halves->size)),
+        .rank = load->merge_count,
+    };
+    if (merge.left == bpe_no_id || merge.right == bpe_no_id || merge.merged == bpe_no_id) {
+        return load_refuse(load->error, "merge %u has a word that is not in the vocabulary",
+                           (unsigned)load->merge_count);
+    }
+    return load_add_merge(load, &merge);
+}
+
+static enum status refuse_merge(struct load *load)
+{
+    return load_refuse(load->error, "merge %u is not two words", (unsigned)load->merge_count);
+}
+
+// "a b"
+static enum status read_spelled_merge(struct load *load, struct slice raw)
+{
+    struct halves halves;
+    struct slice text;
+
+    if (json_string_decode(raw, halves.text, sizeof(halves.text), &text) != STATUS_OK ||
+        text.size > sizeof(halves.text)) {
+        return refuse_merge(load);
+    }
+    if (slice_starts_with(text, "#version")) {
+        return STATUS_OK;
+    }
+    const uint8_t *space = text.size > 0 ? memchr(text.bytes, ' ', text.size) : NULL;
+    if (space == NULL) {
+        return refuse_merge(load);
+    }
+    halves.left_size = (size_t)(space - text.bytes);
+    halves.size = text.size - 1;
+    size_t right_size = halves.size - halves.left_size;
+    if (memchr(space + 1, ' ', right_size) != NULL) {
+        return refuse_merge(load);
+    }
+    if (text.bytes != halves.text) {
+        memcpy(halves.text, text.bytes, halves.left_size);
+    }
+    memmove(halves.text + halves.left_size, space + 1, right_size);
+    return add_halves(load, &halves);
+}
+
+// ["a", "b"]
+static enum status read_merge_pair(struct load *load, struct json *json)
+{
+    struct halves halves;
+    struct json_item item;
+    unsigned count = 0;
+
+    halves.left_size = 0;
+    halves.size = 0;
+    json_enter(json);
+    while (json_next(json, &item)) {
+        uint8_t space[word_size_max];
+        struct slice half;
+        if (item.value.kind != JSON_STRING || count == 2 ||
+            json_string_decode(item.value.raw, space, sizeof(space), &half) != STATUS_OK ||
+            half.size > word_size_max) {
+            return refuse_merge(load);
+        }
+        memcpy(halves.text + halves.size, half.bytes, half.size);
+        halves.size += half.size;
+        if (count == 0) {
+            halves.left_size = halves.size;
+        }
+        count++;
+    }
+    return count == 2 ? add_halves(load, &halves) : refuse_merge(load);
+}
+
+static enum status read_merges(struct load *load, struct json *json)
+{
+    struct json_item item;
+    enum status status = STATUS_OK;
+
+    if (load->merge_count > 0) {
+        return load_refuse(load->error, "the model has two lists of merges");
+    }
+    json_enter(json);
+    while (status == STATUS_OK && json_next(json, &item)) {
+        if (item.value.kind == JSON_STRING) {
+            status = read_spelled_merge(load, item.value.raw);
+        } else if (item.value.kind == JSON_ARRAY) {
+            status = read_merge_pair(load, json);
+        } else {
+            status = refuse_merge(load);
+        }
+    }
+    return status;
+}
+
+// Merges that stood before the vocabulary.
+static enum status read_late_merges(struct load *load, struct slice text)
+{
+    struct json json = json_open(text);
+    struct json_item item;
+
+    bool is_there = json_next(&json, &item);
+    ASSERT(is_there && item.value.kind == JSON_ARRAY);
+    return read_merges(load, &json);
+}
+
+enum model_field {
+    MODEL_TYPE,
+    MODEL_DROPOUT,
+    MODEL_UNKNOWN,
+    MODEL_PREFIX,
+    MODEL_SUFFIX,
+    MODEL_FUSE,
+    MODEL_FALLBACK,
+    MODEL_IGNORE,
+    MODEL_FIELD_COUNT,
+};
+
+static const char *const field_names[MODEL_FIELD_COUNT] = {
+    [MODEL_TYPE] = "type",
+    [MODEL_DROPOUT] = "dropout",
+    [MODEL_UNKNOWN] = "unk_token",
+    [MODEL_PREFIX] = "continuing_subword_prefix",
+    [MODEL_SUFFIX] = "end_of_word_suffix",
+    [MODEL_FUSE] = "fuse_unk",
+    [MODEL_FALLBACK] = "byte_fallback",
+    [MODEL_IGNORE] = "ignore_merges",
+};
+
+static bool is_nothing(const struct json_value *value)
+{
+    return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
+}
+
+static enum status check_type(struct load *load, const struct json_value *type)
+{
+    // Files from before there was a choice do not say.
+    if (type->kind == JSON_ABSENT || (type->kind == JSON_STRING && slice_is(type->raw, "BPE"))) {
+        return STATUS_OK;
+    }
+    struct slice head = load_head(type->raw, 60);
+    return load_refuse(load->error, "model %.*s is not supported: " LOAD_ADVICE, (int)head.size,
+                       (const char *)head.bytes);
+}
+
+static enum status check_absent(struct load *load, const struct json_value *fields)
+{
+    const struct json_value *dropout = &fields[MODEL_DROPOUT];
+    if (!is_nothing(dropout) && !slice_is(dropout->raw, "0") && !slice_is(dropout->raw, "0.0")) {
+        return load_refuse(load->error,
+                           "model BPE with dropout is not supported: its ids are random");
+    }
+    for (unsigned i = MODEL_PREFIX; i <= MODEL_SUFFIX; i++) {
+        if (!is_nothing(&fields[i]) && (fields[i].kind != JSON_STRING || fields[i].raw.size > 0)) {
+            return load_refuse(load->error, "model BPE with %s is not supported: " LOAD_ADVICE,
+                               field_names[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status read_unknown(struct load *load, const struct json_value *value)
+{
+    struct load_string text;
+
+    load->unknown_word = no_word;
+    if (is_nothing(value)) {
+        return STATUS_OK;
+    }
+    enum status status = load_string(load, value, "unk_token", &text);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    load->unknown_word = vocabulary_find(&load->vocabulary, text.text);
+    if (load->unknown_word == no_word) {
+        return load_refuse(load->error, "the model's unk_token is not in its vocabulary");
+    }
+    return STATUS_OK;
+}
+
+static enum status read_fields(struct load *load, const struct json_value *fields)
+{
+    const struct {
+        enum model_field field;
+        bool *out;
+    } flags[] = {
+        {MODEL_FUSE, &load->fuse_unknown},
+        {MODEL_FALLBACK, &load->byte_fallback},
+        {MODEL_IGNORE, &load->ignore_merges},
+    };
+
+    enum status status = check_type(load, &fields[MODEL_TYPE]);
+    if (status == STATUS_OK) {
+        status = check_absent(load, fields);
+    }
+    for (size_t i = 0; status == STATUS_OK && i < ARRAY_COUNT(flags); i++) {
+        status = load_bool(load, &fields[flags[i].field], field_names[flags[i].field], false,
+                           flags[i].out);
+    }
+    return status == STATUS_OK ? read_unknown(load, &fields[MODEL_UNKNOWN]) : status;
+}
+
+struct model_state {
+    struct json_value fields[MODEL_FIELD_COUNT];
+    struct json_value merges; // not read yet
+    bool has_vocabulary;
+    bool has_merges;
+};
+
+static enum status read_member(struct load *load, struct json *json, struct json_item *item,
+                               struct model_state *state)
+{
+    if (json_string_is(item->key, "vocab")) {
+        // Unigram has a list here, and a name of its own.
+        if (item->value.kind != JSON_OBJECT) {
+            return STATUS_OK;
+        }
+        state->has_vocabulary = true;
+        return read_vocabulary(load, json);
+    }
+    if (json_string_is(item->key, "merges") && item->value.kind == JSON_ARRAY) {
+        state->has_merges = true;
+        if (state->has_vocabulary) {
+            return read_merges(load, json);
+        }
+        if (json_skip(json, &item->value)) {
+            state->merges = item->value;
+        }
+        return STATUS_OK;
+    }
+    for (unsigned i = 0; i < MODEL_FIELD_COUNT; i++) {
+        if (json_string_is(item->key, field_names[i])) {
+            state->fields[i] = item->value;
+            // What a refusal names is known before the rest is read.
+            return i == MODEL_TYPE ? check_type(load, &item->value) : STATUS_OK;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status load_model(struct load *load, struct json *json)
+{
+    struct model_state state = {0};
+    struct json_item item;
+
+    json_enter(json);
+    while (json_next(json, &item)) {
+        enum status status = read_member(load, json, &item, &state);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    if (json->status != STATUS_OK) {
+        return STATUS_OK; // whoever opened the text says what is wrong with it
+    }
+    enum status status = check_type(load, &state.fields[MODEL_TYPE]);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!state.has_vocabulary || !state.has_merges) {
+        return load_refuse(load->error, "the model has no %s: only BPE is supported",
+                           state.has_vocabulary ? "merges" : "vocab");
+    }
+    if (state.merges.kind != JSON_ABSENT) {
+        status = read_late_merges(load, state.merges.raw);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return read_fields(load, state.fields);
+}

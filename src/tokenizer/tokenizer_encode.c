@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way of a text through the parts:
+//
+//     text   gaps between added tokens, searched in the text as it is
+//     gap    parts, if it is long: at cuts, so that whatever has to be copied fits the scratch
+//     part   normalized, and searched for the added tokens that are to be found in that
+//     run    what is left between those: split into pieces
+//     piece  merged, 256 at a time
+
+#include "base/base.h"
+#include "base/utf8.h"
+#include "tokenizer/char_class.h"
+#include "tokenizer/nfc.h"
+#include "tokenizer/tokenizer_internal.h"
+
+enum {
+    batch_size = 256,
+    // Small enough to be in the cache when it is looked at again.
+    part_size = 1 << 16,
+    // Far below what 32 bits count.
+    part_size_max = 1 << 30,
+};
+
+struct encoding {
+    const struct tokenizer *tokenizer;
+    struct tokenizer_scratch *scratch;
+    uint32_t *ids;
+    size_t capacity;
+    size_t count;
+};
+
+static enum status put_id(struct encoding *encoding, uint32_t id)
+{
+    if (encoding->count == encoding->capacity) {
+        return STATUS_TOO_LARGE;
+    }
+    encoding->ids[encoding->count++] = id;
+    return STATUS_OK;
+}
+
+static enum status put_specials(struct encoding *encoding, const struct special_ids *specials)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < specials->count; i++) {
+        status = put_id(encoding, specials->ids[i]);
+    }
+    return status;
+}
+
+// Where one id for each byte may be more than there is room for.
+static enum status put_tight(struct encoding *encoding, struct bpe_pieces pieces)
+{
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    struct tokenizer_scratch *scratch = encoding->scratch;
+    uint32_t piece_count = pieces.count;
+
+    for (uint32_t i = 0; i < piece_count; i++) {
+        pieces.count = 1;
+        size_t count = bpe_encode(tokenizer->bpe, scratch->bpe, &pieces, scratch->ids);
+        if (count > encoding->capacity - encoding->count) {
+            return STATUS_TOO_LARGE;
+        }
+        memcpy(encoding->ids + encoding->count, scratch->ids, count * sizeof(*scratch->ids));
+        encoding->count += count;
+        pieces.begin = pieces.ends[0];
+        pieces.ends++;
+        pieces.extra_space = false;
+    }
+    return STATUS_OK;
+}
+
+static bool has_long_piece(const struct bpe_pieces *pieces)
+{
+    uint32_t begin = pieces->begin;
+    if (pieces->ends[pieces->count - 1] - begin <= tokenizer_piece_max) {
+        return false;
+    }
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        if (pieces->ends[i] - begin > tokenizer_piece_max) {
+            return true;
+        }
+        begin = pieces->ends[i];
+    }
+    return false;
+}
+
+static enum status put_pieces(struct encoding *encoding, const struct bpe_pieces *pieces)
+{
+    size_t room = pieces->ends[pieces->count - 1] - pieces->begin + pieces->extra_space;
+
+    if (has_long_piece(pieces)) {
+        return STATUS_TOO_LARGE;
+    }
+    if (room > encoding->capacity - encoding->count) {
+        return put_tight(encoding, *pieces);
+    }
+    encoding->count += bpe_encode(encoding->tokenizer->bpe, encoding->scratch->bpe, pieces,
+                                  encoding->ids + encoding->count);
+    return STATUS_OK;
+}
+
+static bool is_mark(struct slice text, size_t at)
+{
+    return text.size - at >= 3 && memcmp(text.bytes + at, SPACE_MARK, 3) == 0;
+}
+
+static bool begins_with_space(const struct pipeline *pipeline, struct slice run)
+{
+    return run.bytes[0] == ' ' || (pipeline->by_character && is_mark(run, 0));
+}
+
+// Metaspace: a piece ends before each space.
+static uint32_t split_at_spaces(struct slice run, size_t *at, uint32_t *ends, uint32_t capacity)
+{
+    uint32_t count = 0;
+
+    while (count < capacity && *at < run.size) {
+        size_t end = *at + (is_mark(run, *at) ? 3 : 1);
+        while (end < run.size && run.bytes[end] != ' ' && !is_mark(run, end)) {
+            end++;
+        }
+        ends[count++] = (uint32_t)end;
+        *at = end;
+    }
+    return count;
+}
+
+// SentencePiece has pieces as long as a text.  Where no token reaches across, it does not matter whether
+// there are two.
+static uint32_t split_by_size(const struct bpe *bpe, struct slice run, size_t *at, uint32_t *end)
+{
+    if (*at == run.size) {
+        return 0;
+    }
+    if (run.size - *at <= part_size) {
+        *at = run.size;
+    } else {
+        unsigned size;
+        const uint8_t *last = run.bytes + run.size;
+        const uint8_t *next = utf8_back(run.bytes, run.bytes + *at + part_size);
+        uint32_t character = utf8_read(next, &size);
+        uint32_t before;
+        do {
+            before = character;
+            next += size;
+            character = next < last ? utf8_read(next, &size) : 0;
+        } while (next < last && !bpe_can_cut(bpe, before == ' ' ? space_mark : before,
+                                             character == ' ' ? space_mark : character));
+        *at = (size_t)(next - run.bytes);
+    }
+    *end = (uint32_t)*at;
+    return 1;
+}
+
+static uint32_t next_pieces(const struct tokenizer *tokenizer, struct slice run, size_t *at,
+                            uint32_t *ends)
+{
+    const struct pipeline *pipeline = &tokenizer->pipeline;
+    if (!pipeline->by_character) {
+        return split_pieces(pipeline->split, run, at, ends, batch_size);
+    }
+    return pipeline->splits_at_spaces ? split_at_spaces(run, at, ends, batch_size)
+                                      : split_by_size(tokenizer->bpe, run, at, ends);
+}
+
+static enum status put_split(struct encoding *encoding, struct slice run, bool extra_space)
+{
+    uint32_t ends[batch_size];
+    size_t at = 0;
+    struct bpe_pieces pieces = {.text = run, .ends = ends, .extra_space = extra_space};
+    enum status status = STATUS_OK;
+
+    while (status == STATUS_OK &&
+           (pieces.count = next_pieces(encoding->tokenizer, run, &at, ends)) > 0) {
+        status = put_pieces(encoding, &pieces);
+        pieces.begin = (uint32_t)at;
+        pieces.extra_space = false;
+    }
+    return status;
+}
+
+// What stands before a run of text, as far as the rule for spaces asks.
+enum start {
+    START_NOWHERE, // it goes on from a cut
+    START_OF_GAP,
+    START_OF_TEXT,
+};
+
+// A run without added tokens.
+static enum status put_run(struct encoding *encoding, struct slice run, enum start start)
+{
+    const struct pipeline *pipeline = &encoding->tokenizer->pipeline;
+    bool needs_space = false;
+
+    if (run.size == 0) {
+        return STATUS_OK;
+    }
+    if (pipeline->space_rule == SPACE_UNLESS_THERE) {
+        needs_space = start != START_NOWHERE && !begins_with_space(pipeline, run);
+    } else if (pipeline->space_rule == SPACE_FIRST) {
+        needs_space = start == START_OF_TEXT && !begins_with_space(pipeline, run);
+    } else if (pipeline->space_rule == SPACE_EACH_GAP && encoding->tokenizer->normalized == NULL) {
+        needs_space = start != START_NOWHERE;
+    }
+    if (!needs_space || pipeline->by_character) {
+        return put_split(encoding, run, needs_space);
+    }
+    if (run.size >= scratch_text_size) {
+        return STATUS_TOO_LARGE;
+    }
+    uint8_t *spaced = encoding->scratch->spaced;
+    spaced[0] = ' ';
+    memcpy(spaced + 1, run.bytes, run.size);
+    return put_split(encoding, slice_of(spaced, run.size + 1), false);
+}
+
+// With "▁" written out, for the search of added tokens that have it in their text.
+static enum status spell_spaces(const struct encoding *encoding, struct slice *part,
+                                enum start start)
+{
+    const struct pipeline *pipeline = &encoding->tokenizer->pipeline;
+    uint8_t *out = encoding->scratch->spaced;
+    size_t size = 0;
+
+    if (3 * (part->size + 1) > scratch_text_size) {
+        return STATUS_TOO_LARGE;
+    }
+    if (start != START_NOWHERE && pipeline->space_rule == SPACE_EACH_GAP) {
+        memcpy(out, SPACE_MARK, 3);
+        size = 3;
+    }
+    for (size_t i = 0; i < part->size; i++) {
+        if (part->bytes[i] == ' ') {
+            memcpy(out + size, SPACE_MARK, 3);
+            size += 3;
+        } else {
+            out[size++] = part->bytes[i];
+        }
+    }
+    *part = slice_of(out, size);
+    return STATUS_OK;
+}
+
+static enum status put_normalized(struct encoding *encoding, struct slice part, enum start start)
+{
+    struct added_walk walk = added_begin(encoding->tokenizer->normalized, part);
+    struct added_match match;
+    enum status status = STATUS_OK;
+
+    while (status == STATUS_OK && added_next(&walk, &match)) {
+        status = put_run(encoding, match.before, start);
+        if (status == STATUS_OK) {
+            status = put_id(encoding, match.id);
+        }
+        start = START_OF_GAP;
+    }
+    return status == STATUS_OK ? put_run(encoding, match.before, start) : status;
+}
+
+static enum status put_part(struct encoding *encoding, struct slice part, enum start start)
+{
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    enum status status = STATUS_OK;
+
+    if (tokenizer->pipeline.is_nfc && nfc_clean_prefix(part) < part.size) {
+        status = nfc_normalize(part, encoding->scratch->normal, scratch_text_size, &part);
+    }
+    if (status == STATUS_OK && tokenizer->normalized == NULL) {
+        return put_run(encoding, part, start);
+    }
+    if (status == STATUS_OK && tokenizer->pipeline.replaces_spaces) {
+        status = spell_spaces(encoding, &part, start);
+    }
+    return status == STATUS_OK ? put_normalized(encoding, part, start) : status;
+}
+
+static enum status put_gap(struct encoding *encoding, struct slice gap, enum start start)
+{
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    enum status status = STATUS_OK;
+
+    while (status == STATUS_OK && gap.size > 0) {
+        struct slice part = gap;
+        if (gap.size > part_size) {
+            part.size = tokenizer_find_cut(tokenizer, &tokenizer->gap_cuts, gap, part_size);
+        }
+        if (part.size > part_size_max) {
+            return STATUS_TOO_LARGE;
+        }
+        status = put_part(encoding, part, start);
+        start = START_NOWHERE;
+        gap = slice_of(gap.bytes + part.size, gap.size - part.size);
+    }
+    return status;
+}
+
+static enum status put_text(struct encoding *encoding, const struct tokenizer_input *input)
+{
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    enum start start = input->continues ? START_NOWHERE : START_OF_TEXT;
+    enum status status = STATUS_OK;
+
+    if (tokenizer->added == NULL) {
+        return put_gap(encoding, input->text, start);
+    }
+    struct added_walk walk = added_begin(tokenizer->added, input->text);
+    struct added_match match;
+    while (status == STATUS_OK && added_next(&walk, &match)) {
+        status = put_gap(encoding, match.before, start);
+        if (status == STATUS_OK) {
+            status = put_id(encoding, match.id);
+        }
+        start = START_OF_GAP;
+    }
+    return status == STATUS_OK ? put_gap(encoding, match.before, start) : status;
+}
+
+// The program that belongs to a file of ranks cuts texts of more characters, and runs of white or other
+// characters, wherever it stands.  White to it is what Python says.
+static bool is_cut_by_its_program(const struct tokenizer *tokenizer, struct slice text)
+{
+    uint32_t count = 0;
+    uint32_t run = 0;
+    bool was_white = false;
+
+    if (tokenizer->text_characters_max == 0 || text.size < tokenizer->run_characters_max) {
+        return false;
+    }
+    for (size_t at = 0; at < text.size;) {
+        unsigned size;
+        uint32_t character = utf8_read(text.bytes + at, &size);
+        bool is_white =
+            (char_class(character) & CHAR_WS) != 0 || (character >= 0x1c && character <= 0x1f);
+        run = is_white == was_white ? run + 1 : 1;
+        was_white = is_white;
+        if (++count > tokenizer->text_characters_max || run > tokenizer->run_characters_max) {
+            return true;
+        }
+        at += size;
+    }
+    return false;
+}
+
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
+                             const struct tokenizer_input *input, uint32_t *ids, size_t capacity,
+                             size_t *count)
+{
+    struct encoding encoding = {
+        .tokenizer = tokenizer,
+        .scratch = scratch,
+        .ids = ids,
+        .capacity = capacity,
+    };
+    enum status status = STATUS_OK;
+
+    ASSERT(scratch->tokenizer == tokenizer);
+    if (!utf8_is_valid(input->text)) {
+        return STATUS_MALFORMED;
+    }
+    if (is_cut_by_its_program(tokenizer, input->text)) {
+        return STATUS_TOO_LARGE;
+    }
+    if (input->adds_special && !input->continues) {
+        status = put_specials(&encoding, &tokenizer->before);
+    }
+    if (status == STATUS_OK) {
+        status = put_text(&encoding, input);
+    }
+    if (status == STATUS_OK && input->adds_special && !input->is_continued) {
+        status = put_specials(&encoding, &tokenizer->behind);
+    }
+    if (status == STATUS_OK) {
+        *count = encoding.count;
+    }
+    return status;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// tokenizer_internal.h -- what a tokenizer is made of, and what is known of it while it is loaded.
+//
+//     tokenizer.json --tokenizer_load.c--+
+//                                        +--> struct load --tokenizer_build.c--> struct tokenizer
+//     a file of ranks --rank_file.c------+
+//
+// Two families are known.  In one, symbols are bytes, and the file spells them in an alphabet of its
+// own, which is undone while loading.  In the other (SentencePiece), symbols are characters and a space
+// is the character "▁": the file says so with Replace and Prepend or with Metaspace, which are folded
+// into the merging, so that no text is ever copied for it.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+#include "json/json.h"
+#include "tokenizer/added.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/split.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocabulary_internal.h"
+
+// "▁", which stands for a space.
+enum { space_mark = 0x2581 };
+#define SPACE_MARK "\xe2\x96\x81"
+
+// Where a space is put before a gap that a cut has not made.
+enum space_rule {
+    SPACE_NOWHERE,
+    SPACE_EACH_GAP,     // Prepend: before what the normalizer is given
+    SPACE_UNLESS_THERE, // Metaspace "always", ByteLevel add_prefix_space: if there is none
+    SPACE_FIRST,        // Metaspace "first": so too, but only where the text begins
+};
+
+// From a gap to pieces.
+struct pipeline {
+    bool is_nfc;
+    bool by_character;     // SentencePiece
+    bool replaces_spaces;  // in the normalizer: added tokens that it changes are found by "▁"
+    bool splits_at_spaces; // by_character: a piece ends before each space
+    enum space_rule space_rule;
+    enum split_kind split;
+};
+
+// What the post-processor puts before a text, or behind it.
+enum { special_ids_max = 16 };
+struct special_ids {
+    uint32_t ids[special_ids_max];
+    uint32_t count;
+};
+
+struct tokenizer {
+    struct pipeline pipeline;
+    struct added *added;      // in the text as it is; NULL: none
+    struct added *normalized; // in what the normalizer has made of a gap; NULL: none
+    struct bpe *bpe;
+    struct special_ids before;
+    struct special_ids behind;
+
+    // Where a text may be cut, and where a gap.  A gap that begins with a space of its own must not be
+    // taken for the rest of another one, so where spaces are put before gaps no cut follows the last byte
+    // of an added token.
+    struct split_cuts text_cuts;
+    struct split_cuts gap_cuts;
+    bool is_last_of_added[256];
+
+    // A file of ranks comes with a program that cuts longer texts: 0, or how many characters it takes.
+    uint32_t text_characters_max;
+    uint32_t run_characters_max;
+
+    uint32_t id_count;
+    uint32_t *token_ends; // by id
+    uint8_t *token_bytes;
+    uint64_t fingerprint;
+};
+
+// Big enough for one part of a gap in every form it takes on the way.
+enum { scratch_text_size = 3 * tokenizer_piece_max + 64 };
+
+struct tokenizer_scratch {
+    const struct tokenizer *tokenizer;
+    struct bpe_scratch *bpe;
+    // Pages that no text needs are never touched.
+    uint8_t *normal; // of scratch_text_size: the normalizer's result
+    uint8_t *spaced; // the same, with the spaces that are put into it
+    uint32_t *ids;   // tokenizer_piece_max + 1, for when the caller's space may be too small
+};
+
+// The first place at or after `from`, above 0, where these cuts allow one; text.size when there is none.
+size_t tokenizer_find_cut(const struct tokenizer *tokenizer, const struct split_cuts *cuts,
+                          struct slice text, size_t from);
+
+struct load_added {
+    uint32_t word; // of the vocabulary
+    bool single_word;
+    bool lstrip;
+    bool rstrip;
+    bool is_normalized;
+};
+
+// A tokenizer while it is loaded.
+struct load {
+    struct tokenizer_error *error;
+
+    struct vocabulary vocabulary; // the model's words first, then the added ones it does not have
+    uint32_t model_word_count;
+    struct bpe_merge *merges;
+    uint32_t merge_count;
+    uint32_t merge_capacity;
+    bool spells_bytes; // words are in the byte alphabet
+    bool ignore_merges;
+    bool byte_fallback;
+    bool fuse_unknown;
+    uint32_t unknown_word;
+
+    struct load_added *added;
+    uint32_t added_count;
+
+    struct pipeline pipeline;
+    struct special_ids before;
+    struct special_ids behind;
+    uint32_t text_characters_max;
+    uint32_t run_characters_max;
+    uint64_t fingerprint;
+};
+
+void load_fini(struct load *load);
+
+// Leaves the reason and returns STATUS_MALFORMED.
+enum status load_refuse(struct tokenizer_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// What is said of everything that is known and not implemented.
+#define LOAD_ADVICE "route this model by text"
+
+// At most `size` bytes of a text, whole characters, for a message.
+struct slice load_head(struct slice text, size_t size);
+
+enum status load_add_merge(struct load *load, const struct bpe_merge *merge);
+
+// The readers of the parts of a tokenizer.json; each value comes with all its text, or is
+// JSON_ABSENT or JSON_NULL.
+enum status load_pipeline(struct load *load, const struct json_value *normalizer,
+                          const struct json_value *pre_tokenizer);
+enum status load_post_processor(struct load *load, const struct json_value *value);
+enum status load_added_tokens(struct load *load, const struct json_value *value);
+
+// The cursor stands at the model's object, which was just handed out.
+enum status load_model(struct load *load, struct json *json);
+
+// A string of the file, unescaped; refused when it is none or does not fit.
+enum { load_string_size = 4096 };
+struct load_string {
+    uint8_t space[load_string_size];
+    struct slice text;
+};
+enum status load_string(struct load *load, const struct json_value *value, const char *name,
+                        struct load_string *out);
+
+// The members of an object with these names; refused when it is none.  `what` is it called in a message.
+enum status load_fields(struct load *load, const struct json_value *object, const char *what,
+                        const char *const *names, uint32_t name_count, struct json_value *out);
+
+// A member that is true or false, or is not there.
+enum status load_bool(struct load *load, const struct json_value *value, const char *name,
+                      bool otherwise, bool *out);
+
+// Checks what the parts must be to each other, and makes the tokenizer.
+enum status tokenizer_build(struct load *load, struct tokenizer **out);

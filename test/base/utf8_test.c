@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/utf8.h"
+
+#include "base/rng.h"
+#include "test.h"
+
+struct sample {
+    const char *bytes;
+    size_t size;
+    bool is_valid;
+};
+#define SAMPLE(literal, valid)                                                                     \
+    {                                                                                              \
+        literal, sizeof(literal) - 1, valid                                                        \
+    }
+
+static const struct sample samples[] = {
+    SAMPLE("", true),
+    SAMPLE("a", true),
+    SAMPLE("\0", true),
+    SAMPLE("\x7f", true),
+    SAMPLE("\x80", false),
+    SAMPLE("\xbf", false),
+    SAMPLE("\xc0\x80", false), // overlong
+    SAMPLE("\xc1\xbf", false),
+    SAMPLE("\xc2\x80", true),
+    SAMPLE("\xc2", false),
+    SAMPLE("\xc2\x7f", false),
+    SAMPLE("\xdf\xbf", true),
+    SAMPLE("\xe0\x9f\xbf", false), // overlong
+    SAMPLE("\xe0\xa0\x80", true),
+    SAMPLE("\xe0\xa0", false),
+    SAMPLE("\xed\x9f\xbf", true),
+    SAMPLE("\xed\xa0\x80", false), // a surrogate
+    SAMPLE("\xed\xbf\xbf", false),
+    SAMPLE("\xee\x80\x80", true),
+    SAMPLE("\xef\xbf\xbf", true),
+    SAMPLE("\xf0\x8f\xbf\xbf", false), // overlong
+    SAMPLE("\xf0\x90\x80\x80", true),
+    SAMPLE("\xf0\x90\x80", false),
+    SAMPLE("\xf4\x8f\xbf\xbf", true),
+    SAMPLE("\xf4\x90\x80\x80", false), // above U+10FFFF
+    SAMPLE("\xf5\x80\x80\x80", false),
+    SAMPLE("\xff", false),
+};
+
+TEST(only_what_rfc_3629_allows_is_valid)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        if (utf8_is_valid(slice_of(samples[i].bytes, samples[i].size)) != samples[i].is_valid) {
+            test_fail(__FILE__, __LINE__, "sample %zu is not judged as it should be", i);
+        }
+    }
+}
+
+TEST(the_verdict_does_not_depend_on_where_the_bytes_stand)
+{
+    for (size_t before = 0; before < 70; before++) {
+        for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+            uint8_t text[160];
+            size_t size = samples[i].size;
+            memset(text, 'x', sizeof(text));
+            memcpy(text + before, samples[i].bytes, size);
+            CHECK_EQ(utf8_is_valid(slice_of(text, before + size)), samples[i].is_valid);
+            CHECK_EQ(utf8_is_valid(slice_of(text, before + size + 40)), samples[i].is_valid);
+        }
+    }
+}
+
+TEST(every_scalar_value_is_written_read_and_valid)
+{
+    for (uint32_t character = 0; character < 0x110000; character++) {
+        uint8_t bytes[4];
+        unsigned size;
+        if (character >= 0xd800 && character < 0xe000) {
+            continue;
+        }
+        unsigned written = utf8_write(character, bytes);
+        CHECK(utf8_is_valid(slice_of(bytes, written)));
+        CHECK(!utf8_is_valid(slice_of(bytes, written - 1)) || written == 1);
+        CHECK_EQ(utf8_read(bytes, &size), character);
+        CHECK_EQ(size, written);
+        CHECK_EQ(utf8_size_of_lead(bytes[0]), written);
+        CHECK(utf8_back(bytes, bytes + written) == bytes);
+    }
+}
