@@ -9,8 +9,11 @@
 //     body  {"messages": [...], "tools": [...], "chat_template_kwargs": {...}}
 //     out   {messages, tools, documents, add_generation_prompt, bos_token, ..., kwargs}
 //
-// What cannot be known from the body (images, continue_final_message, what is not implemented) is
-// refused: such a request is routed without exact ids.
+// Bodies of /v1/chat/completions, and of the engines' /tokenize with messages.
+//
+// What cannot be known from the body (images, continue_final_message), what is not implemented and what
+// releases of an engine are known to do differently is refused: such a request is routed without exact
+// ids.  What the engine itself would answer with an error may be accepted or refused; there are no ids.
 //
 // Threads: pure.  Memory: values lie in the arena of the room, or in the body, or in the rules.
 #pragma once
@@ -33,14 +36,17 @@ enum chat_engine {
     X(DEVELOPER, "developer")         /* a developer message */                                    \
     X(TURNS, "turns")                 /* an assistant message */                                   \
     X(IRREGULAR, "irregular")         /* roles that do not alternate, or end with the assistant */ \
-    X(EMPTY, "empty")                 /* a message with empty or no content */                     \
+    X(EMPTY, "empty")                 /* a message with empty or no content that calls no tool */  \
     X(PARTS, "parts")                 /* content as a list of texts */                             \
     X(TOOLS, "tools")                 /* a list of tools */                                        \
+    X(TOOL_EXTRAS, "tool_extras")     /* a tool with more than name, description, parameters */    \
     X(TOOL_CALLS, "tool_calls")       /* an assistant that calls one */                            \
     X(TOOL_RESULTS, "tool_results")   /* what it said */                                           \
     X(REASONING, "reasoning")         /* thoughts of the assistant in the history */               \
     X(NAMES, "names")                 /* a message with a name */                                  \
-    X(KWARGS, "kwargs")               /* chat_template_kwargs, reasoning_effort, documents */      \
+    X(KWARGS, "kwargs")               /* chat_template_kwargs */                                   \
+    X(EFFORT, "effort")               /* reasoning_effort, which vLLM's /tokenize does not know */ \
+    X(DOCUMENTS, "documents")         /* documents, the same */                                    \
     X(NO_GENERATION, "no_generation") /* add_generation_prompt is false */                         \
     X(SPACE, "space")                 /* content that begins or ends with white space */           \
     X(SPECIAL, "special") /* content with "<" and ">" around a word: maybe a special token */      \
@@ -60,6 +66,9 @@ enum chat_shape {
 
 const char *chat_shape_text(enum chat_shape_bit bit);
 
+// What a text alone makes of a shape: SPACE, SPECIAL.
+uint32_t chat_shape_of_text(struct slice text);
+
 struct chat_token {
     struct slice name; // bos_token
     struct slice text;
@@ -68,13 +77,15 @@ struct chat_token {
 // Of one model, made once.
 struct chat_rules {
     enum chat_engine engine;
-    bool
-        content_is_list; // the engine gives the template lists of parts (template_loops_over_content)
+    // The engine gives the template lists of parts (template_loops_over_content).
+    bool content_is_list;
     bool knows_developer; // the template has the word in quotes
+    // vLLM's --exclude-tools-when-tool-choice-none.
+    bool drops_unchosen_tools;
     const struct chat_token *tokens;
     uint32_t token_count;
     struct slice kwargs; // --default-chat-template-kwargs: an object, or empty
-    // Whether the template reads that variable: vLLM hands on no others.
+    // Whether the template reads that variable: vLLM hands on no others.  NULL: it may.
     bool (*reads)(const void *owner, struct slice variable);
     const void *owner;
 };
@@ -86,5 +97,6 @@ struct chat {
 };
 
 // MALFORMED: not a chat request that we can follow; `room->error` says what.  TOO_LARGE: the arena is full.
+// Keeps the body and the rules in what it gives.
 enum status chat_read(const struct chat_rules *rules, struct slice body, struct value_room *room,
                       struct chat *out);
