@@ -3,6 +3,7 @@
 #   make                     build build/debug
 #   make run                 the demonstration: two policies on simulated engines; then it serves
 #   make test                every test: unit, model, corpora, end to end
+#   make test-tokenizer      tokenizers and templates at length, against those that engines use
 #   make check               format, lint, layers and style, headers
 #   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each; sim: TRACE=FILE)
 #   make policies TRACE=FILE the comparison of policies in docs/
@@ -14,6 +15,7 @@
 
 BUILD   ?= debug
 SECONDS ?= 10
+DOCUMENTS ?= 50000
 PREFIX  ?= /usr/local
 OUT     := build/$(BUILD)
 
@@ -32,7 +34,7 @@ endif
 FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] test/*.[ch] test/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
 VENV  := build/venv
 
-.PHONY: all program deps run test unit e2e check tidy lint format format-check headers fuzz bench policies install clean
+.PHONY: all program deps run test unit e2e test-tokenizer check tidy lint format format-check headers fuzz bench policies install clean
 
 all: $(OUT)/build.ninja
 	@ninja -C $(OUT)
@@ -66,8 +68,16 @@ test:
 unit: all
 	@meson test -C $(OUT) --no-rebuild --print-errorlogs; tools/tally.py $(OUT)
 
+# Without vocabularies, the tests that need them are skipped, and say so.
 e2e: all $(VENV)/.ready
+	@$(VENV)/bin/python tools/vocabularies.py || true
 	@$(VENV)/bin/pytest -q test/e2e --warmpath $(OUT)/warmpath $(ARGS)
+
+# Every family of tokenizers, every template: what test/e2e runs a part of.
+test-tokenizer: all $(VENV)/.ready
+	@$(VENV)/bin/python tools/vocabularies.py --full || true
+	@$(VENV)/bin/pytest -q test/e2e/test_15_tokenizer.py test/e2e/test_16_templates.py -n 2 \
+	    --warmpath $(OUT)/warmpath --documents $(DOCUMENTS) --all-templates $(ARGS)
 
 check: tidy format-check headers lint
 

@@ -22,6 +22,8 @@ def pytest_addoption(parser):
     parser.addoption("--warmpath", default="build/debug/warmpath", help="the router to test")
     parser.addoption("--slow-factor", type=float,
                      help="multiplies every time limit (default: 1, and 5 for asan and tsan builds)")
+    parser.addoption("--documents", type=int, default=5_000,
+                     help="for each family of tokenizers in test_15_tokenizer.py")
     parser.addoption("--chaos-seconds", type=float, default=15, help="how long test_95_chaos.py runs")
 
 

@@ -1,0 +1,171 @@
+"""Our ids beside those of Hugging Face tokenizers, and of tiktoken for rank files.
+
+A difference is cut down to a short document and told with the stage at which the two part.
+"""
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import tiktoken
+import tokenizers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VOCABULARIES = ROOT / "build/vocabularies"
+sys.path.insert(0, str(ROOT / "tools"))
+import vocabulary_variants  # noqa: E402
+
+REFUSED = 0xFFFFFFFF
+BATCH = 500
+ROUNDS_MAX = 40
+
+
+class HuggingFace:
+    def __init__(self, path):
+        self.tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        self.tokenizer.no_truncation()  # transformers resets both on every call
+        self.tokenizer.no_padding()
+        self.added = [token.content for token in self.tokenizer.get_added_tokens_decoder().values()]
+
+    def encode(self, texts, special=False):
+        """The ids of each text, as packed 32-bit integers."""
+        ids = []
+        for start in range(0, len(texts), BATCH):
+            found = self.tokenizer.encode_batch_fast(texts[start:start + BATCH],
+                                                     add_special_tokens=special)
+            ids += [pack(one.ids) for one in found]
+        return ids
+
+    def explain(self, text, ours, theirs):
+        """Which stage went wrong, and what this one made of the text at each."""
+        normalizer, splitter = self.tokenizer.normalizer, self.tokenizer.pre_tokenizer
+        normal = normalizer.normalize_str(text) if normalizer else text
+        pieces = [piece for piece, _ in splitter.pre_tokenize_str(normal)] if splitter else [normal]
+        spelled = [[self.tokenizer.id_to_token(number) or f"?{number}" for number in ids]
+                   for ids in (ours, theirs)]
+        if "".join(spelled[0]) != "".join(spelled[1]):
+            stage = "added tokens or normalization"
+        elif crosses(spelled[0], pieces):
+            stage = "pieces"
+        else:
+            stage = "merges"
+        return (f"stage: {stage}\n  normalized {normal!r}\n  pieces     {pieces!r}\n"
+                f"  ours       {ours} {spelled[0]!r}\n  theirs     {theirs} {spelled[1]!r}")
+
+
+class Tiktoken:
+    """Ranks and a pattern; what it finds wrong with ours has no stages."""
+
+    added = ()
+
+    def __init__(self, path, pattern):
+        self.encoding = tiktoken.Encoding(
+            pattern, pat_str=vocabulary_variants.PATTERNS[pattern],
+            mergeable_ranks=vocabulary_variants.read_ranks(path), special_tokens={})
+
+    def encode(self, texts, special=False):
+        return [pack(self.encoding.encode_ordinary(text)) for text in texts]
+
+    def explain(self, text, ours, theirs):
+        return f"stage: any\n  ours   {ours}\n  theirs {theirs}"
+
+
+def pack(ids):
+    return struct.pack(f"<{len(ids)}I", *ids)
+
+
+def unpack(packed):
+    return list(struct.unpack(f"<{len(packed) // 4}I", packed)) if packed is not None else "refused"
+
+
+def crosses(tokens, pieces):
+    """Whether a token lies in two pieces."""
+    ends, at = set(), 0
+    for piece in pieces:
+        at += len(piece)
+        ends.add(at)
+    start = 0
+    for token in tokens:
+        if any(start < end < start + len(token) for end in ends):
+            return True
+        start += len(token)
+    return False
+
+
+class Program:
+    """tokenizer_encode_stream: documents in, ids out, each after its size."""
+
+    def __init__(self, path, *arguments):
+        self.command = [str(path), *map(str, arguments)]
+
+    def start(self, texts):
+        source, self.answers = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        for text in texts:
+            content = text.encode()
+            source.write(struct.pack("<I", len(content)) + content)
+        source.seek(0)
+        self.process = subprocess.Popen(self.command, stdin=source, stdout=self.answers,
+                                        stderr=subprocess.PIPE)
+        source.close()
+
+    def finish(self):
+        """The ids of each text as the oracle packs them; None for one that was refused."""
+        complaints = self.process.communicate()[1].decode(errors="replace")
+        assert self.process.returncode == 0, f"{self.command}: {complaints}"
+        self.answers.seek(0)
+        found = []
+        while head := self.answers.read(4):
+            count = struct.unpack("<I", head)[0]
+            found.append(None if count == REFUSED else self.answers.read(4 * count))
+        self.answers.close()
+        return found
+
+    def encode(self, texts):
+        self.start(texts)
+        return self.finish()
+
+
+def shorter(text):
+    """Ways to leave something out, the most first."""
+    size = len(text) // 2
+    while size > 0:
+        for start in range(0, len(text), size):
+            yield text[:start] + text[start + size:]
+            if len(text) // size > 64:
+                break
+        size //= 2
+    if len(text) <= 64:
+        for at in range(len(text)):
+            yield text[:at] + text[at + 1:]
+
+
+def shrink(program, oracle, special, text):
+    """A text, hopefully short, on which they still differ."""
+    for _ in range(ROUNDS_MAX):
+        candidates = [way for way in shorter(text) if way != text]
+        if not candidates:
+            break
+        ours, theirs = program.encode(candidates), oracle.encode(candidates, special)
+        bad = [way for way, a, b in zip(candidates, ours, theirs) if a != b]
+        if not bad:
+            break
+        text = min(bad, key=len)
+    return text
+
+
+def compare(program, oracle, texts, special=False, known=None):
+    """Asserts that all ids are equal.  Returns the oracle's, for another comparison (`known`)."""
+    program.start(texts)
+    theirs = known or oracle.encode(texts, special)
+    ours = program.finish()
+    assert len(ours) == len(theirs), f"{len(texts)} documents in, {len(ours)} answers"
+    wrong = [number for number, (a, b) in enumerate(zip(ours, theirs)) if a != b]
+    if not wrong:
+        return theirs
+    text = texts[min(wrong, key=lambda number: len(texts[number]))]
+    text = shrink(program, oracle, special, text)
+    mine, right = unpack(program.encode([text])[0]), unpack(oracle.encode([text], special)[0])
+    told = "refused" if mine == "refused" else oracle.explain(text, mine, right)
+    raise AssertionError(f"{len(wrong)} of {len(texts)} documents differ; the shortest: {text[:400]!r}\n{told}\n"
+                         f"  {' '.join(program.command)}")
