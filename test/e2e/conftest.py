@@ -24,6 +24,8 @@ def pytest_addoption(parser):
                      help="multiplies every time limit (default: 1, and 5 for asan and tsan builds)")
     parser.addoption("--documents", type=int, default=5_000,
                      help="for each family of tokenizers in test_15_tokenizer.py")
+    parser.addoption("--all-templates", action="store_true",
+                     help="every template there is in test_16_templates.py, and more random ones")
     parser.addoption("--chaos-seconds", type=float, default=15, help="how long test_95_chaos.py runs")
 
 
