@@ -41,7 +41,7 @@ all: $(OUT)/build.ninja
 
 # Without the tests, which take most of the time.
 program: $(OUT)/build.ninja
-	@ninja -C $(OUT) warmpath warmpath.8 bench_origin bench_load bench_index bench_json bench_decision
+	@ninja -C $(OUT) warmpath warmpath.8 bench_origin bench_load bench_index bench_json bench_decision bench_tokenizer
 
 $(OUT)/build.ninja: | deps
 	$(COMPILER.$(BUILD)) meson setup $(SETUP.$(BUILD)) --prefix=$(PREFIX) $(OUT)
@@ -108,7 +108,7 @@ fuzz:
 	        build/fuzz/new/$$name fuzz/corpus/$$name || exit 1; \
 	done
 
-bench:
+bench: $(VENV)/.ready
 	@tools/install.sh bench
 	@$(MAKE) --no-print-directory BUILD=release program
 	@TRACE=$(TRACE) /usr/bin/python3 bench/run.py --build build/release $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)

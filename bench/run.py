@@ -20,11 +20,12 @@ import index
 import json_bench
 import proxy
 import sim
+import tokenizer
 from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
-           "sim": sim, "agree": agree}
+           "tokenizer": tokenizer, "sim": sim, "agree": agree}
 
 
 def print_markdown(path):
