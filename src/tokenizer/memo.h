@@ -53,5 +53,5 @@ struct memo_task {
 void memo_begin(struct memo_task *task);
 
 // Encodes about `portion` bytes more, so that a long text does not keep a thread to itself; SIZE_MAX:
-// all.  MALFORMED and TOO_LARGE end it.
+// all.  To be called once at least: a text of no bytes may have ids too.  MALFORMED and TOO_LARGE end it.
 enum status memo_continue(struct memo_task *task, size_t portion);
