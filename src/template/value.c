@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/utf8.h"
+#include "template/value_internal.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -533,6 +534,27 @@ static bool list_keys(struct value_room *room, const struct value_dict *dict,
         list->items[i] = dict->members[i].key;
     }
     *out = list;
+    return true;
+}
+
+bool value_pairs(struct value_room *room, const struct value_dict *dict,
+                 const struct value_list **out)
+{
+    struct value_list *pairs =
+        value_step(room, 1 + dict->count) ? value_list_new(room, dict->count) : NULL;
+    if (pairs == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < dict->count; i++) {
+        struct value_list *pair = value_list_new(room, 2);
+        if (pair == NULL) {
+            return false;
+        }
+        pair->items[0] = dict->members[i].key;
+        pair->items[1] = dict->members[i].value;
+        pairs->items[i] = (struct value){.kind = VALUE_TUPLE, .list = pair};
+    }
+    *out = pairs;
     return true;
 }
 

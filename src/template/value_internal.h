@@ -22,3 +22,7 @@ bool value_sort(struct value_room *room, struct value_sort_entry *entries, uint3
                 bool reverse);
 // Entries for value_sort; NULL with the failure noted.
 struct value_sort_entry *value_sort_entries_new(struct value_room *room, uint32_t count);
+
+// The members of a dict, each as a tuple of key and value.
+bool value_pairs(struct value_room *room, const struct value_dict *dict,
+                 const struct value_list **out);
