@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ast_internal.h -- a template as a tree: what the parser makes, resolve.c completes and render.c walks.
+//
+// Names become slots.  Each function (the template itself, and each macro) has a frame of slots when it runs;
+// a scope inside it (the body of a loop, a set block, ...) has slots of its own in the same frame, which are
+// filled anew by the scope's `loads` whenever it is entered.  What nobody assigns to is read from the
+// variables that come from outside, which have numbers too.
+//
+// Everything lies in the template's memory and does not change after compiling.
+#pragma once
+
+#include "template/member.h"
+#include "template/template.h"
+#include "template/template_memory.h"
+
+enum {
+    template_source_max = 1 << 20,
+    // Nesting of a template, in levels of statements and expressions.  Real ones stay below 30.
+    template_nesting_max = 100,
+    // And of all that runs at once, through macros that call macros: bounds the C stack.
+    template_running_max = 1000,
+    template_name_max = 4096,
+    template_argument_max = 64,
+};
+
+enum expression_kind {
+    EXPRESSION_CONSTANT,
+    EXPRESSION_NAME,     // until it is resolved; then one of the next four
+    EXPRESSION_SLOT,     // of this function
+    EXPRESSION_OUTER,    // of a function around it
+    EXPRESSION_EXTERNAL, // a variable from outside
+    EXPRESSION_LOOP,     // the loop variable, followed by a member
+    EXPRESSION_LIST,
+    EXPRESSION_TUPLE,
+    EXPRESSION_DICT, // keys and values in turn
+    EXPRESSION_AND,
+    EXPRESSION_OR,
+    EXPRESSION_NOT,
+    EXPRESSION_NEGATE,
+    EXPRESSION_PLUS,
+    EXPRESSION_SUM,    // a + b + c
+    EXPRESSION_BINARY, // the other operators
+    EXPRESSION_CONCAT, // a ~ b ~ c
+    EXPRESSION_COMPARE,
+    EXPRESSION_CONDITIONAL,
+    EXPRESSION_ATTRIBUTE, // x.name
+    EXPRESSION_ITEM,      // x['name']
+    EXPRESSION_SUBSCRIPT, // x[any]
+    EXPRESSION_SLICE,
+    EXPRESSION_FILTER,
+    EXPRESSION_TEST,
+    EXPRESSION_IS_DEFINED, // the two tests that nearly every template has
+    EXPRESSION_IS_UNDEFINED,
+    EXPRESSION_CALL,
+    EXPRESSION_METHOD_CALL, // x.name(...)
+    expression_kind_count,
+};
+
+enum operation {
+    OPERATOR_NONE,
+    OPERATOR_SUBTRACT,
+    OPERATOR_MULTIPLY,
+    OPERATOR_DIVIDE,
+    OPERATOR_FLOOR_DIVIDE,
+    OPERATOR_MODULO,
+    OPERATOR_POWER,
+    OPERATOR_EQUAL,
+    OPERATOR_NOT_EQUAL,
+    OPERATOR_LESS,
+    OPERATOR_LESS_EQUAL,
+    OPERATOR_GREATER,
+    OPERATOR_GREATER_EQUAL,
+    OPERATOR_IN,
+    OPERATOR_NOT_IN,
+};
+
+// What can follow "loop.".
+#define LOOP_FIELD_MAP(X)                                                                          \
+    X(INDEX, "index")                                                                              \
+    X(INDEX0, "index0")                                                                            \
+    X(REVINDEX, "revindex")                                                                        \
+    X(REVINDEX0, "revindex0")                                                                      \
+    X(FIRST, "first")                                                                              \
+    X(LAST, "last")                                                                                \
+    X(LENGTH, "length")                                                                            \
+    X(DEPTH, "depth")                                                                              \
+    X(DEPTH0, "depth0")                                                                            \
+    X(PREVITEM, "previtem")                                                                        \
+    X(NEXTITEM, "nextitem")                                                                        \
+    X(CYCLE, "cycle")                                                                              \
+    X(CHANGED, "changed")
+
+enum loop_field {
+#define X(field, text) LOOP_##field,
+    LOOP_FIELD_MAP(X)
+#undef X
+        loop_field_count
+};
+
+struct symbol;
+struct name {
+    struct slice text;
+    struct symbol *symbol; // what it means in the scope that is being resolved
+    uint32_t external;     // its number plus one, when it is read from outside
+    bool is_of_messages;   // content_loop.c's
+    bool is_message;
+    struct name *next;
+    struct name *next_external;
+};
+
+struct expression_list {
+    struct expression *first; // linked by `next`
+    uint32_t count;
+};
+
+struct argument_list {
+    struct expression_list values;
+    const struct slice *names; // of the last `named_count`
+    uint32_t named_count;
+};
+
+struct expression {
+    uint8_t kind;
+    uint8_t operation; // of a BINARY
+    uint8_t joint;     // what stands before it, when it is an operand of a COMPARE
+    uint8_t depth;     // levels of expressions in it
+    uint32_t line;
+    struct expression *next;
+    union {
+        struct value constant;
+        struct {
+            struct name *name;
+            uint32_t levels; // functions to go out, for OUTER and LOOP
+            uint32_t slot;   // or the number of the external or the loop
+        } name;
+        struct {
+            uint32_t levels;
+            uint32_t slot;
+            enum loop_field field;
+            struct argument_list arguments;
+        } loop;
+        struct expression_list list; // LIST, TUPLE, DICT, AND, OR, SUM, CONCAT, COMPARE
+        struct {
+            struct expression *left; // the operand of NOT, NEGATE, PLUS, IS_DEFINED, IS_UNDEFINED
+            struct expression *right;
+        } binary;
+        struct {
+            struct expression *test;
+            struct expression *yes;
+            struct expression *no; // may be NULL
+        } conditional;
+        struct {
+            struct expression *subject;
+            const struct member *member;
+        } member; // ATTRIBUTE, ITEM
+        struct {
+            struct expression *subject;
+            struct expression *key;
+        } subscript;
+        struct {
+            struct expression *subject;
+            struct expression *bounds[3]; // from, to, step; each may be NULL
+        } slice;
+        struct {
+            struct expression *subject;    // of a filter of a block NULL
+            const struct builtin *builtin; // FILTER, TEST
+            const struct member *member;   // METHOD_CALL
+            struct argument_list arguments;
+        } call;
+    };
+};
+
+// What a scope does when it is entered: a slot gets its value.
+enum load_kind { LOAD_UNDEFINED, LOAD_EXTERNAL, LOAD_SLOT };
+struct load {
+    struct load *next;
+    enum load_kind kind;
+    uint32_t slot;
+    uint32_t source; // the external's number, or a slot
+    uint32_t levels; // of that slot
+    struct slice name;
+};
+
+// What is assigned to.
+enum target_kind { TARGET_NAME, TARGET_ATTRIBUTE, TARGET_TUPLE };
+struct target {
+    enum target_kind kind;
+    uint32_t line;
+    struct target *next;
+    struct expression *name; // NAME: a SLOT; ATTRIBUTE: the namespace
+    struct slice attribute;
+    struct target *first; // of a TUPLE
+    uint32_t count;
+};
+
+enum statement_kind {
+    STATEMENT_DATA,
+    STATEMENT_PRINT,
+    STATEMENT_IF,
+    STATEMENT_FOR,
+    STATEMENT_SET,
+    STATEMENT_SET_BLOCK,
+    STATEMENT_MACRO,
+    STATEMENT_FILTER_BLOCK,
+    STATEMENT_WITH,
+    STATEMENT_SCOPE, // generation
+    STATEMENT_BREAK,
+    STATEMENT_CONTINUE,
+    statement_kind_count,
+};
+
+struct block {
+    struct statement *first; // linked by `next`
+};
+
+struct branch {
+    struct branch *next;
+    struct expression *test; // NULL: else
+    struct block body;
+};
+
+struct parameter {
+    struct parameter *next;
+    struct name *name;
+    uint32_t slot;
+    struct expression *fallback; // NULL: undefined
+};
+
+// The template itself, or a macro.
+struct function {
+    struct slice name;
+    struct parameter *parameters;
+    uint32_t parameter_count;
+    bool takes_rest;  // reads `varargs`
+    bool takes_named; // reads `kwargs`
+    uint32_t rest_slot;
+    uint32_t named_slot;
+    bool has_macros; // defined inside, which may outlive a call
+    uint16_t nesting;
+    uint32_t slot_count;
+    uint32_t loop_count;
+    uint32_t number; // among all functions
+    struct load *loads;
+    struct block body;
+};
+
+struct statement {
+    enum statement_kind kind;
+    uint32_t line;
+    struct statement *next;
+    struct statement *next_alike; // the next FOR or SET of the whole template
+    union {
+        struct slice data;
+        struct expression *print;
+        struct branch *branches;
+        struct {
+            struct target *target;
+            struct expression *items;
+            struct expression *test; // may be NULL
+            struct target *test_target;
+            struct block body;
+            struct block otherwise;
+            struct load *body_loads;
+            struct load *test_loads;
+            struct load *otherwise_loads;
+            uint32_t loop; // its number in the function
+            bool uses_loop;
+        } loop;
+        struct {
+            struct target *target;
+            struct expression *value; // SET; SET_BLOCK: the filters, innermost NULL, or NULL
+            struct block body;
+            struct load *loads;
+        } set; // SET, SET_BLOCK, FILTER_BLOCK, WITH, SCOPE
+        struct {
+            struct function *function;
+            struct expression *name; // a SLOT
+        } macro;
+        struct {
+            struct target *targets;
+            struct expression *values;
+            struct block body;
+            struct load *loads;
+        } with;
+    };
+};
+
+struct external {
+    struct slice name;
+    const struct value_callable *function; // what it is when nobody gives it; may be NULL
+};
+
+struct template
+{
+    struct template_memory memory;
+    struct slice source;
+    struct function *root;
+    uint32_t function_count;
+    struct external *externals;
+    uint32_t external_count;
+    bool loops_over_content;
+};
+
+// resolve.c: gives every name its slot.  On failure `error` is filled.
+struct special_names {
+    struct name *loop;
+    struct name *rest;  // varargs
+    struct name *named; // kwargs
+};
+enum status template_resolve(struct template *template, const struct special_names *names,
+                             struct template_error *error);
+
+// content_loop.c: on a tree that is not resolved yet; `loops` and `assignments` are all FORs and SETs, in order.
+bool template_has_content_loop(struct name *messages, const struct statement *loops,
+                               const struct statement *assignments);

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "template/lexer.h"
+
+#include "base/utf8.h"
+
+struct lexer lexer_open(struct slice source)
+{
+    // Adding nothing to NULL is undefined.
+    const uint8_t *end = source.size > 0 ? source.bytes + source.size : source.bytes;
+    return (struct lexer){.at = source.bytes, .end = end, .line = 1, .line_starting = true};
+}
+
+static struct token failed(struct lexer *lexer, enum status status, const char *error)
+{
+    if (lexer->error == NULL) {
+        lexer->status = status;
+        lexer->error = error;
+    }
+    lexer->at = lexer->end;
+    return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
+}
+
+// What str.isspace() says yes to.
+static bool is_space(uint32_t code_point)
+{
+    if (code_point <= 0x20) {
+        return code_point == 0x20 || (code_point >= 0x09 && code_point <= 0x0d) ||
+               (code_point >= 0x1c && code_point <= 0x1f);
+    }
+    return code_point == 0x85 || code_point == 0xa0 || code_point == 0x1680 ||
+           (code_point >= 0x2000 && code_point <= 0x200a) || code_point == 0x2028 ||
+           code_point == 0x2029 || code_point == 0x202f || code_point == 0x205f ||
+           code_point == 0x3000;
+}
+
+unsigned lexer_space_size(const uint8_t *at, const uint8_t *end)
+{
+    if (at == end) {
+        return 0;
+    }
+    unsigned size;
+    return is_space(utf8_read(at, &size)) ? size : 0;
+}
+
+static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
+{
+    unsigned size;
+    while ((size = lexer_space_size(at, end)) > 0) {
+        at += size;
+    }
+    return at;
+}
+
+static const uint8_t *skip_space_back(const uint8_t *begin, const uint8_t *at)
+{
+    while (at > begin) {
+        const uint8_t *before = utf8_back(begin, at);
+        if (lexer_space_size(before, at) == 0) {
+            return at;
+        }
+        at = before;
+    }
+    return at;
+}
+
+static bool is_at(const uint8_t *at, const uint8_t *end, const char *text)
+{
+    size_t size = strlen(text);
+    return (size_t)(end - at) >= size && memcmp(at, text, size) == 0;
+}
+
+// Moves to `to` and counts the lines passed.
+static void advance(struct lexer *lexer, const uint8_t *to)
+{
+    for (const uint8_t *at = lexer->at; at < to; at++) {
+        lexer->line += *at == '\n';
+    }
+    lexer->line_starting = to > lexer->at && to[-1] == '\n';
+    lexer->at = to;
+}
+
+// The end of a tag that closes with the two bytes `close` (as "%}"), from its sign on; NULL when it is not
+// here.  A newline after it goes with it, when it is a block's or a comment's.
+static const uint8_t *tag_end(const uint8_t *at, const uint8_t *end, const char *close, bool trims)
+{
+    if (at < end && *at == '-' && is_at(at + 1, end, close)) {
+        return skip_space(at + 3, end);
+    }
+    if (trims && at < end && *at == '+' && is_at(at + 1, end, close)) {
+        return at + 3;
+    }
+    if (!is_at(at, end, close)) {
+        return NULL;
+    }
+    at += 2;
+    return trims && at < end && *at == '\n' ? at + 1 : at;
+}
+
+// The text before a tag, as that tag's sign leaves it.
+static struct slice stripped(const struct lexer *lexer, const uint8_t *tag, bool is_print)
+{
+    const uint8_t *begin = lexer->at;
+    const uint8_t *sign = tag + 2;
+    const uint8_t *end = tag;
+
+    if (sign < lexer->end && *sign == '-') {
+        end = skip_space_back(begin, tag);
+    } else if (!is_print && !(sign < lexer->end && *sign == '+')) {
+        const uint8_t *line = tag;
+        while (line > begin && line[-1] != '\n') {
+            line--;
+        }
+        bool at_line_start = line > begin || lexer->line_starting;
+        if (at_line_start && skip_space(line, tag) == tag) {
+            end = line;
+        }
+    }
+    return slice_of(begin, (size_t)(end - begin));
+}
+
+static const uint8_t *after_sign(const uint8_t *at, const uint8_t *end)
+{
+    return at < end && (*at == '-' || *at == '+') ? at + 1 : at;
+}
+
+// Where the text after {% raw %} begins when `tag` is that; NULL otherwise.
+static const uint8_t *raw_begin(const uint8_t *tag, const uint8_t *end)
+{
+    const uint8_t *at = skip_space(after_sign(tag + 2, end), end);
+    if (!is_at(at, end, "raw")) {
+        return NULL;
+    }
+    at = skip_space(at + 3, end);
+    if (at < end && *at == '-' && is_at(at + 1, end, "%}")) {
+        return skip_space(at + 3, end);
+    }
+    return is_at(at, end, "%}") ? at + 2 : NULL;
+}
+
+static const uint8_t *raw_end(const uint8_t *tag, const uint8_t *end)
+{
+    const uint8_t *at = skip_space(after_sign(tag + 2, end), end);
+    if (!is_at(at, end, "endraw")) {
+        return NULL;
+    }
+    return tag_end(skip_space(at + 6, end), end, "%}", true);
+}
+
+static const uint8_t *find_tag(const uint8_t *at, const uint8_t *end)
+{
+    for (; end - at >= 2; at++) {
+        at = memchr(at, '{', (size_t)(end - at - 1));
+        if (at == NULL) {
+            return NULL;
+        }
+        if (at[1] == '{' || at[1] == '%' || at[1] == '#') {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+// From after "{#" to after the end of the comment, or NULL.
+static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
+{
+    for (at = after_sign(at, end); at < end; at++) {
+        const uint8_t *after = tag_end(at, end, "#}", true);
+        if (after != NULL) {
+            return after;
+        }
+    }
+    return NULL;
+}
+
+// Moves over the tag that begins here, or over the whole of a comment, and notes what is next.
+static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
+{
+    const uint8_t *raw = tag[1] == '%' ? raw_begin(tag, lexer->end) : NULL;
+
+    advance(lexer, tag);
+    if (raw != NULL) {
+        lexer->state = LEXER_RAW;
+        advance(lexer, raw);
+        return true;
+    }
+    if (tag[1] == '#') {
+        const uint8_t *end = comment_end(tag + 2, lexer->end);
+        if (end == NULL) {
+            failed(lexer, STATUS_MALFORMED, "a comment has no end");
+            return false;
+        }
+        advance(lexer, end);
+        return true;
+    }
+    bool is_print = tag[1] == '{';
+    lexer->state = is_print ? LEXER_PRINT : LEXER_TAG;
+    lexer->begin = (struct token){
+        .kind = is_print ? TOKEN_PRINT_BEGIN : TOKEN_TAG_BEGIN,
+        .line = lexer->line,
+        .text = slice_of(tag, 2),
+    };
+    advance(lexer, after_sign(tag + 2, lexer->end));
+    return true;
+}
+
+// The next piece of text, which may be empty; the state says what comes after it.
+static bool next_text(struct lexer *lexer, struct token *out)
+{
+    *out = (struct token){.kind = TOKEN_DATA, .line = lexer->line};
+    const uint8_t *tag = find_tag(lexer->at, lexer->end);
+    if (tag == NULL) {
+        out->text = slice_of(lexer->at, (size_t)(lexer->end - lexer->at));
+        advance(lexer, lexer->end);
+        return true;
+    }
+    out->text = stripped(lexer, tag, tag[1] == '{');
+    return enter_tag(lexer, tag);
+}
+
+static bool next_raw(struct lexer *lexer, struct token *out)
+{
+    *out = (struct token){.kind = TOKEN_DATA, .line = lexer->line};
+    for (const uint8_t *tag = lexer->at; lexer->end - tag >= 2; tag++) {
+        const uint8_t *end = is_at(tag, lexer->end, "{%") ? raw_end(tag, lexer->end) : NULL;
+        if (end != NULL) {
+            out->text = stripped(lexer, tag, false);
+            lexer->state = LEXER_TEXT;
+            advance(lexer, end);
+            return true;
+        }
+    }
+    failed(lexer, STATUS_MALFORMED, "raw has no endraw");
+    return false;
+}
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_name_byte(uint8_t byte)
+{
+    return is_digit(byte) || byte == '_' || (ascii_lower(byte) >= 'a' && ascii_lower(byte) <= 'z');
+}
+
+// Digits of a base with single underscores between them.
+static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, int base)
+{
+    const uint8_t *begin = at;
+    while (at < end) {
+        const uint8_t *digit = at > begin && *at == '_' ? at + 1 : at;
+        int value = digit < end ? ascii_hex_value(*digit) : -1;
+        if (value < 0 || value >= base) {
+            break;
+        }
+        at = digit + 1;
+    }
+    return at;
+}
+
+// As in 1.5, 1e5, 1.5E-5; NULL when it is a whole number.
+static const uint8_t *read_fraction(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *after = NULL;
+    if (end - at >= 2 && *at == '.' && is_digit(at[1])) {
+        at = read_digits(at + 1, end, 10);
+        after = at;
+    }
+    if (end - at >= 2 && ascii_lower(*at) == 'e') {
+        const uint8_t *exponent = at + 1;
+        exponent += *exponent == '+' || *exponent == '-';
+        if (exponent < end && is_digit(*exponent)) {
+            return read_digits(exponent, end, 10);
+        }
+    }
+    return after;
+}
+
+static const uint8_t *read_integer(const uint8_t *at, const uint8_t *end)
+{
+    static const struct {
+        uint8_t letter;
+        int base;
+    } prefixes[] = {{'b', 2}, {'o', 8}, {'x', 16}};
+
+    if (*at != '0') {
+        return read_digits(at, end, 10);
+    }
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        if (end - at < 3 || ascii_lower(at[1]) != prefixes[i].letter) {
+            continue;
+        }
+        const uint8_t *digits = at + 2 + (at[2] == '_');
+        const uint8_t *after = read_digits(digits, end, prefixes[i].base);
+        if (after > digits) {
+            return after;
+        }
+    }
+    return read_digits(at, end, 1); // only zeros
+}
+
+static struct token next_number(struct lexer *lexer)
+{
+    // After a dot it is an index, as in x.0.1; a tag's first byte is always before it.
+    bool is_index = lexer->at[-1] == '.';
+    const uint8_t *digits_end = read_digits(lexer->at, lexer->end, 10);
+    const uint8_t *end = is_index ? NULL : read_fraction(digits_end, lexer->end);
+    struct token token = {.kind = TOKEN_FLOAT, .line = lexer->line};
+    if (end == NULL) {
+        token.kind = TOKEN_INTEGER;
+        end = read_integer(lexer->at, lexer->end);
+    }
+    token.text = slice_of(lexer->at, (size_t)(end - lexer->at));
+    advance(lexer, end);
+    return token;
+}
+
+static struct token next_string(struct lexer *lexer)
+{
+    uint8_t quote = *lexer->at;
+    struct token token = {.kind = TOKEN_STRING, .line = lexer->line};
+
+    for (const uint8_t *at = lexer->at + 1; at < lexer->end; at++) {
+        if (*at == quote) {
+            token.text = slice_of(lexer->at + 1, (size_t)(at - lexer->at - 1));
+            advance(lexer, at + 1);
+            return token;
+        }
+        if (*at == '\\') {
+            at++;
+        }
+    }
+    return failed(lexer, STATUS_MALFORMED, "a string has no end");
+}
+
+static const struct {
+    const char *text;
+    enum token_kind kind;
+} operators[] = {
+    // The longer ones first.
+    {"//", TOKEN_FLOOR_DIVIDE}, {"**", TOKEN_POWER},         {"==", TOKEN_EQUAL},
+    {"!=", TOKEN_NOT_EQUAL},    {">=", TOKEN_GREATER_EQUAL}, {"<=", TOKEN_LESS_EQUAL},
+    {"+", TOKEN_ADD},           {"-", TOKEN_SUBTRACT},       {"/", TOKEN_DIVIDE},
+    {"*", TOKEN_MULTIPLY},      {"%", TOKEN_MODULO},         {"~", TOKEN_TILDE},
+    {"[", TOKEN_LEFT_BRACKET},  {"]", TOKEN_RIGHT_BRACKET},  {"(", TOKEN_LEFT_PAREN},
+    {")", TOKEN_RIGHT_PAREN},   {"{", TOKEN_LEFT_BRACE},     {"}", TOKEN_RIGHT_BRACE},
+    {">", TOKEN_GREATER},       {"<", TOKEN_LESS},           {"=", TOKEN_ASSIGN},
+    {".", TOKEN_DOT},           {":", TOKEN_COLON},          {"|", TOKEN_PIPE},
+    {",", TOKEN_COMMA},         {";", TOKEN_SEMICOLON},
+};
+
+static bool match_brackets(struct lexer *lexer, enum token_kind kind)
+{
+    uint8_t closing = kind == TOKEN_LEFT_PAREN     ? ')'
+                      : kind == TOKEN_LEFT_BRACKET ? ']'
+                      : kind == TOKEN_LEFT_BRACE   ? '}'
+                                                   : 0;
+    if (closing != 0) {
+        if (lexer->bracket_count == lexer_bracket_max) {
+            failed(lexer, STATUS_TOO_LARGE, "brackets are nested too deep");
+            return false;
+        }
+        lexer->brackets[lexer->bracket_count++] = closing;
+        return true;
+    }
+    if (kind != TOKEN_RIGHT_PAREN && kind != TOKEN_RIGHT_BRACKET && kind != TOKEN_RIGHT_BRACE) {
+        return true;
+    }
+    if (lexer->bracket_count == 0 || lexer->brackets[lexer->bracket_count - 1] != *lexer->at) {
+        failed(lexer, STATUS_MALFORMED, "a closing bracket does not match");
+        return false;
+    }
+    lexer->bracket_count--;
+    return true;
+}
+
+static struct token next_operator(struct lexer *lexer)
+{
+    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+        if (!is_at(lexer->at, lexer->end, operators[i].text)) {
+            continue;
+        }
+        if (!match_brackets(lexer, operators[i].kind)) {
+            return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
+        }
+        struct token token = {.kind = operators[i].kind, .line = lexer->line};
+        token.text = slice_of(lexer->at, strlen(operators[i].text));
+        advance(lexer, lexer->at + token.text.size);
+        return token;
+    }
+    return failed(lexer, STATUS_MALFORMED, "a character that means nothing inside a tag");
+}
+
+static struct token next_in_tag(struct lexer *lexer)
+{
+    advance(lexer, skip_space(lexer->at, lexer->end));
+    if (lexer->at == lexer->end) {
+        return (struct token){.kind = TOKEN_END, .line = lexer->line};
+    }
+    bool is_print = lexer->state == LEXER_PRINT;
+    const uint8_t *end = lexer->bracket_count > 0
+                             ? NULL
+                             : tag_end(lexer->at, lexer->end, is_print ? "}}" : "%}", !is_print);
+    if (end != NULL) {
+        struct token token = {.kind = is_print ? TOKEN_PRINT_END : TOKEN_TAG_END,
+                              .line = lexer->line};
+        lexer->state = LEXER_TEXT;
+        advance(lexer, end);
+        return token;
+    }
+    if (is_digit(*lexer->at)) {
+        return next_number(lexer);
+    }
+    if (is_name_byte(*lexer->at)) {
+        const uint8_t *at = lexer->at;
+        while (at < lexer->end && is_name_byte(*at)) {
+            at++;
+        }
+        struct token token = {.kind = TOKEN_NAME, .line = lexer->line};
+        token.text = slice_of(lexer->at, (size_t)(at - lexer->at));
+        advance(lexer, at);
+        return token;
+    }
+    if (*lexer->at == '"' || *lexer->at == '\'') {
+        return next_string(lexer);
+    }
+    return next_operator(lexer);
+}
+
+struct token lexer_next(struct lexer *lexer)
+{
+    if (lexer->error != NULL) {
+        return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
+    }
+    if (lexer->begin.kind != TOKEN_END) {
+        struct token token = lexer->begin;
+        lexer->begin = (struct token){0};
+        return token;
+    }
+    if (lexer->state == LEXER_TAG || lexer->state == LEXER_PRINT) {
+        return next_in_tag(lexer);
+    }
+    while (lexer->at < lexer->end || lexer->state == LEXER_RAW) {
+        struct token token;
+        bool good = lexer->state == LEXER_RAW ? next_raw(lexer, &token) : next_text(lexer, &token);
+        if (!good) {
+            return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
+        }
+        if (token.text.size > 0) {
+            return token;
+        }
+        if (lexer->begin.kind != TOKEN_END) {
+            return lexer_next(lexer);
+        }
+    }
+    return (struct token){.kind = TOKEN_END, .line = lexer->line};
+}

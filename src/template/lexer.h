@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// lexer.h -- the tokens of a template.
+//
+// Text between tags comes out as DATA, already stripped as the tags beside it ask for: trim_blocks and
+// lstrip_blocks are on, `-` strips everything on its side, `+` keeps it.  Comments vanish; what is between
+// raw and endraw is DATA.  Brackets are matched here, since "}}" inside them does not end a tag.
+//
+// The source is UTF-8 and its lines end with LF.  Keeps it: tokens are slices of it.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+enum token_kind {
+    TOKEN_END,
+    TOKEN_FAILED, // the lexer's `error` says why
+    TOKEN_DATA,
+    TOKEN_PRINT_BEGIN,
+    TOKEN_PRINT_END,
+    TOKEN_TAG_BEGIN,
+    TOKEN_TAG_END,
+    TOKEN_NAME,
+    TOKEN_STRING, // what is between the quotes, escapes as they stand
+    TOKEN_INTEGER,
+    TOKEN_FLOAT,
+    TOKEN_ADD,
+    TOKEN_SUBTRACT,
+    TOKEN_MULTIPLY,
+    TOKEN_DIVIDE,
+    TOKEN_FLOOR_DIVIDE,
+    TOKEN_MODULO,
+    TOKEN_POWER,
+    TOKEN_TILDE,
+    TOKEN_EQUAL,
+    TOKEN_NOT_EQUAL,
+    TOKEN_LESS,
+    TOKEN_LESS_EQUAL,
+    TOKEN_GREATER,
+    TOKEN_GREATER_EQUAL,
+    TOKEN_ASSIGN,
+    TOKEN_DOT,
+    TOKEN_COLON,
+    TOKEN_PIPE,
+    TOKEN_COMMA,
+    TOKEN_SEMICOLON,
+    TOKEN_LEFT_PAREN,
+    TOKEN_RIGHT_PAREN,
+    TOKEN_LEFT_BRACKET,
+    TOKEN_RIGHT_BRACKET,
+    TOKEN_LEFT_BRACE,
+    TOKEN_RIGHT_BRACE,
+};
+
+struct token {
+    enum token_kind kind;
+    uint32_t line;
+    struct slice text;
+};
+
+enum { lexer_bracket_max = 128 };
+
+enum lexer_state { LEXER_TEXT, LEXER_RAW, LEXER_TAG, LEXER_PRINT };
+
+// Its fields are lexer.c's own, but for `status` and `error`.
+struct lexer {
+    const uint8_t *at;
+    const uint8_t *end;
+    uint32_t line;
+    enum lexer_state state;
+    bool line_starting; // nothing but what was stripped stands before `at` on its line
+    struct token begin; // the start of a tag, handed out after the text before it
+    uint32_t bracket_count;
+    uint8_t brackets[lexer_bracket_max]; // those that are open, as the bytes that close them
+    enum status status;                  // after TOKEN_FAILED: MALFORMED or TOO_LARGE
+    const char *error;
+};
+
+struct lexer lexer_open(struct slice source);
+
+// After END and FAILED the same again.
+struct token lexer_next(struct lexer *lexer);
+
+// Bytes of the white space character at `at`, as Python has it; 0 when it is none or at the end.
+unsigned lexer_space_size(const uint8_t *at, const uint8_t *end);

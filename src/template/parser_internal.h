@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// parser_internal.h -- from tokens to the tree, by recursive descent.
+//
+// Functions that parse return NULL when they fail, and the parser remembers the first failure; nothing is
+// cleaned up, since the template's memory goes as a whole.
+#pragma once
+
+#include "template/ast_internal.h"
+#include "template/lexer.h"
+
+enum { name_bucket_count = 1024 };
+
+struct parser {
+    struct lexer lexer;
+    struct token current;
+    struct token ahead;
+    struct template_memory *memory;
+    enum status status;
+    struct template_error *error;
+    uint32_t depth;      // of statements and expressions that are being read
+    uint32_t depth_max;  // the most there was in this function
+    uint32_t loop_depth; // loops of this function around here: where break may stand
+    uint32_t for_depth;  // loops of any function around here: where `loop` may not be assigned
+    bool reads_rest;     // of the macro that is being read: `varargs`, `kwargs`
+    bool reads_named;
+    struct function *function;
+    uint32_t function_count;
+    uint32_t name_count;
+    struct name *buckets[name_bucket_count]; // linked by `next`
+    struct statement *loops;                 // all FORs of the template, in order; and all SETs
+    struct statement **loops_end;
+    struct statement *assignments;
+    struct statement **assignments_end;
+};
+
+// Notes the failure unless there is one; returns NULL, so that callers can return it.
+void *parse_fail(struct parser *parser, enum status status, uint32_t line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+// Zeroed; NULL with the failure noted.
+void *parse_take(struct parser *parser, size_t size);
+
+void parse_advance(struct parser *parser);
+bool parse_is_name(const struct parser *parser, const char *name);
+// Whether it was there, and passed.
+bool parse_skip(struct parser *parser, enum token_kind kind);
+bool parse_skip_name(struct parser *parser, const char *name);
+// False, with the failure noted, when it is not there.
+bool parse_expect(struct parser *parser, enum token_kind kind);
+// "expected WHAT, not ..." at the current token.
+void *parse_unexpected(struct parser *parser, const char *what);
+
+// One level deeper; false, with the failure noted, when that is too deep.
+bool parse_descend(struct parser *parser);
+void parse_ascend(struct parser *parser);
+
+struct name *parse_intern(struct parser *parser, struct slice text);
+
+// An expression; with commas a tuple, where `ends_at_in` says that "in" ends it too.
+struct expression *parse_expression(struct parser *parser);
+struct expression *parse_expression_without_if(struct parser *parser);
+struct expression *parse_tuple(struct parser *parser, bool with_if);
+// x | f | g(1) from the first bar on, or from a first name; `subject` may be NULL, as in blocks.
+struct expression *parse_filters(struct parser *parser, struct expression *subject, bool at_name);
+
+// "text" as a value; escapes are decoded.
+struct expression *parse_name(struct parser *parser, struct slice text, uint32_t line);
+
+// Statements up to the end of the template.
+bool parse_template(struct parser *parser, struct block *out);

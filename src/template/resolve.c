@@ -1,0 +1,616 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which variable a name means, by Jinja's rules.
+//
+// A scope is gone through twice.  First every name that is read or assigned in it becomes a symbol of the scope,
+// the first mention deciding how it begins: a name that is read first and that no scope around has is a variable
+// from outside; one that is assigned first begins as what it is in the scope around, or else as undefined; one
+// that is assigned under an `if` begins as the variable from outside, since the assignment may not happen.  Then
+// names are bound to symbols, and inner scopes, whose symbols may now lean on complete ones, are gone through.
+// That order can be seen: what is assigned anywhere in a scope hides the variable from outside in all of it.
+//
+// Symbols that nobody assigns to have no slot: reading them reads the variable from outside.
+
+#include "template/ast_internal.h"
+#include "template/function.h"
+
+#include <stdio.h>
+
+enum symbol_kind { SYMBOL_EXTERNAL, SYMBOL_UNDEFINED, SYMBOL_ALIAS, SYMBOL_GIVEN, SYMBOL_LOOP };
+
+struct symbol {
+    struct symbol *next;     // in its scope
+    struct symbol *shadowed; // of the same name, in a scope around
+    struct name *name;
+    const struct scope *scope;
+    enum symbol_kind kind;
+    bool is_assigned;
+    uint32_t slot; // or the number of the loop
+};
+
+struct scope {
+    struct scope *parent;
+    struct function *function;
+    uint32_t level; // of the function
+    uint32_t branch_depth;
+    struct symbol *symbols;
+    struct statement *loop; // whose body it is
+};
+
+struct resolver {
+    struct template *template;
+    struct template_error *error;
+    enum status status;
+    const struct special_names *names;
+    struct scope *scope;
+    struct name *externals;
+    bool binds; // the second time through
+};
+
+static void fail(struct resolver *resolver, enum status status, uint32_t line, const char *what,
+                 struct slice name)
+{
+    if (resolver->status == STATUS_OK) {
+        resolver->status = status;
+        resolver->error->line = line;
+        (void)snprintf(resolver->error->text, sizeof(resolver->error->text), "'%.*s' %s",
+                       (int)(name.size < 60 ? name.size : 60), name.bytes, what);
+    }
+}
+
+static void *take(struct resolver *resolver, size_t size)
+{
+    void *taken = template_memory_take(&resolver->template->memory, size);
+    if (taken == NULL) {
+        fail(resolver, STATUS_EXHAUSTED, 0, "memory is short", (struct slice){0});
+    }
+    return taken;
+}
+
+static struct symbol *symbol_here(const struct resolver *resolver, const struct name *name)
+{
+    struct symbol *symbol = name->symbol;
+    return symbol != NULL && symbol->scope == resolver->scope ? symbol : NULL;
+}
+
+static struct symbol *add_symbol(struct resolver *resolver, struct name *name,
+                                 enum symbol_kind kind)
+{
+    struct symbol *symbol = take(resolver, sizeof(*symbol));
+    if (symbol == NULL) {
+        return NULL;
+    }
+    *symbol = (struct symbol){
+        .next = resolver->scope->symbols,
+        .shadowed = name->symbol,
+        .name = name,
+        .scope = resolver->scope,
+        .kind = kind,
+    };
+    resolver->scope->symbols = symbol;
+    name->symbol = symbol;
+    return symbol;
+}
+
+// Jinja has these without being given them, and we do not.
+static const char *const missing_functions[] = {"cycler", "joiner", "lipsum", "self", "caller"};
+
+static void note_external(struct resolver *resolver, struct name *name, uint32_t line)
+{
+    for (size_t i = 0; i < sizeof(missing_functions) / sizeof(missing_functions[0]); i++) {
+        if (slice_is(name->text, missing_functions[i])) {
+            fail(resolver, STATUS_MALFORMED, line, "is not implemented", name->text);
+        }
+    }
+    if (name->external == 0) {
+        name->external = ++resolver->template->external_count;
+        name->next_external = resolver->externals;
+        resolver->externals = name;
+    }
+}
+
+static void note_read(struct resolver *resolver, struct name *name, uint32_t line)
+{
+    if (name->symbol == NULL) {
+        note_external(resolver, name, line);
+        (void)add_symbol(resolver, name, SYMBOL_EXTERNAL);
+    }
+}
+
+static void note_assigned(struct resolver *resolver, struct name *name, uint32_t line)
+{
+    struct symbol *symbol = symbol_here(resolver, name);
+    if (symbol == NULL) {
+        enum symbol_kind kind = name->symbol != NULL                 ? SYMBOL_ALIAS
+                                : resolver->scope->branch_depth == 0 ? SYMBOL_UNDEFINED
+                                                                     : SYMBOL_EXTERNAL;
+        if (kind == SYMBOL_EXTERNAL) {
+            note_external(resolver, name, line);
+        }
+        symbol = add_symbol(resolver, name, kind);
+    }
+    if (symbol != NULL) {
+        symbol->is_assigned = true;
+    }
+}
+
+// A name that whoever enters the scope assigns.
+static struct symbol *add_given(struct resolver *resolver, struct name *name)
+{
+    struct symbol *symbol = symbol_here(resolver, name);
+    if (symbol == NULL) {
+        symbol = add_symbol(resolver, name, SYMBOL_GIVEN);
+    }
+    if (symbol != NULL) {
+        symbol->kind = SYMBOL_GIVEN;
+        symbol->is_assigned = true;
+    }
+    return symbol;
+}
+
+static void bind(struct resolver *resolver, struct expression *expression)
+{
+    const struct name *name = expression->name.name;
+    const struct symbol *symbol = name->symbol;
+    uint32_t levels = resolver->scope->level - symbol->scope->level;
+
+    if (symbol->kind == SYMBOL_LOOP) {
+        expression->kind = EXPRESSION_LOOP;
+        symbol->scope->loop->loop.uses_loop = true;
+    } else if (symbol->kind == SYMBOL_EXTERNAL && !symbol->is_assigned) {
+        expression->kind = EXPRESSION_EXTERNAL;
+        expression->name.slot = name->external - 1;
+        return;
+    } else {
+        expression->kind = levels == 0 ? EXPRESSION_SLOT : EXPRESSION_OUTER;
+    }
+    expression->name.levels = levels;
+    expression->name.slot = symbol->slot;
+}
+
+static void visit(struct resolver *resolver, struct expression *expression);
+
+static void visit_list(struct resolver *resolver, struct expression *first)
+{
+    for (struct expression *item = first; item != NULL; item = item->next) {
+        visit(resolver, item);
+    }
+}
+
+// loop.index and loop.cycle(...) become one node each.
+static void bind_loop_field(struct resolver *resolver, struct expression *expression,
+                            const struct expression *loop, struct slice field)
+{
+    static const char *const fields[] = {
+#define X(name, text) text,
+        LOOP_FIELD_MAP(X)
+#undef X
+    };
+    bool is_call = expression->kind == EXPRESSION_METHOD_CALL;
+    struct argument_list arguments =
+        is_call ? expression->call.arguments : (struct argument_list){0};
+
+    for (unsigned i = 0; i < loop_field_count; i++) {
+        bool wants_call = i == LOOP_CYCLE || i == LOOP_CHANGED;
+        if (slice_is(field, fields[i]) && wants_call == is_call && arguments.named_count == 0) {
+            expression->kind = EXPRESSION_LOOP;
+            expression->loop.levels = loop->name.levels;
+            expression->loop.slot = loop->name.slot;
+            expression->loop.field = (enum loop_field)i;
+            expression->loop.arguments = arguments;
+            return;
+        }
+    }
+    fail(resolver, STATUS_MALFORMED, expression->line, "of 'loop' is not implemented", field);
+}
+
+static void visit_name(struct resolver *resolver, struct expression *expression)
+{
+    if (!resolver->binds) {
+        note_read(resolver, expression->name.name, expression->line);
+        return;
+    }
+    bind(resolver, expression);
+    if (expression->kind == EXPRESSION_LOOP) {
+        fail(resolver, STATUS_MALFORMED, expression->line, "without a member is not implemented",
+             expression->name.name->text);
+    }
+}
+
+// The value in front of a member; true when that is a loop.
+static bool visit_subject(struct resolver *resolver, struct expression *subject)
+{
+    if (!resolver->binds || subject->kind != EXPRESSION_NAME) {
+        visit(resolver, subject);
+        return false;
+    }
+    bind(resolver, subject);
+    return subject->kind == EXPRESSION_LOOP;
+}
+
+static void visit_member(struct resolver *resolver, struct expression *expression)
+{
+    struct expression *subject = expression->member.subject;
+    if (visit_subject(resolver, subject)) {
+        bind_loop_field(resolver, expression, subject, expression->member.member->name);
+    }
+}
+
+static void visit_call(struct resolver *resolver, struct expression *expression)
+{
+    struct expression *subject = expression->call.subject;
+    visit_list(resolver, expression->call.arguments.values.first);
+    if (subject == NULL) {
+        return;
+    }
+    if (expression->kind != EXPRESSION_METHOD_CALL) {
+        visit(resolver, subject);
+    } else if (visit_subject(resolver, subject)) {
+        bind_loop_field(resolver, expression, subject, expression->call.member->name);
+    }
+}
+
+static void visit(struct resolver *resolver, struct expression *expression)
+{
+    switch ((enum expression_kind)expression->kind) {
+    case EXPRESSION_NAME:
+        visit_name(resolver, expression);
+        return;
+    case EXPRESSION_LIST:
+    case EXPRESSION_TUPLE:
+    case EXPRESSION_DICT:
+    case EXPRESSION_AND:
+    case EXPRESSION_OR:
+    case EXPRESSION_SUM:
+    case EXPRESSION_CONCAT:
+    case EXPRESSION_COMPARE:
+        visit_list(resolver, expression->list.first);
+        return;
+    case EXPRESSION_BINARY:
+        visit(resolver, expression->binary.right);
+        visit(resolver, expression->binary.left);
+        return;
+    case EXPRESSION_NOT:
+    case EXPRESSION_NEGATE:
+    case EXPRESSION_PLUS:
+    case EXPRESSION_IS_DEFINED:
+    case EXPRESSION_IS_UNDEFINED:
+        visit(resolver, expression->binary.left);
+        return;
+    case EXPRESSION_CONDITIONAL:
+        visit(resolver, expression->conditional.test);
+        visit(resolver, expression->conditional.yes);
+        if (expression->conditional.no != NULL) {
+            visit(resolver, expression->conditional.no);
+        }
+        return;
+    case EXPRESSION_ATTRIBUTE:
+    case EXPRESSION_ITEM:
+        visit_member(resolver, expression);
+        return;
+    case EXPRESSION_SUBSCRIPT:
+        visit(resolver, expression->subscript.subject);
+        visit(resolver, expression->subscript.key);
+        return;
+    case EXPRESSION_SLICE:
+        visit(resolver, expression->slice.subject);
+        for (int i = 0; i < 3; i++) {
+            if (expression->slice.bounds[i] != NULL) {
+                visit(resolver, expression->slice.bounds[i]);
+            }
+        }
+        return;
+    case EXPRESSION_FILTER:
+    case EXPRESSION_TEST:
+    case EXPRESSION_CALL:
+    case EXPRESSION_METHOD_CALL:
+        visit_call(resolver, expression);
+        return;
+    default:
+        return;
+    }
+}
+
+// The names of a target: assigned by statements of the scope, or given by whoever enters it.
+static void visit_target(struct resolver *resolver, struct target *target, bool is_given)
+{
+    if (target->kind == TARGET_TUPLE) {
+        for (struct target *item = target->first; item != NULL; item = item->next) {
+            visit_target(resolver, item, is_given);
+        }
+    } else if (resolver->binds) {
+        bind(resolver, target->name);
+    } else if (target->kind == TARGET_ATTRIBUTE) {
+        note_read(resolver, target->name->name.name, target->line);
+    } else if (is_given) {
+        (void)add_given(resolver, target->name->name.name);
+    } else {
+        note_assigned(resolver, target->name->name.name, target->line);
+    }
+}
+
+static void open_scope(struct resolver *resolver, struct scope *scope)
+{
+    struct scope *parent = resolver->scope;
+    scope->parent = parent;
+    if (scope->function == NULL) {
+        scope->function = parent->function;
+        scope->level = parent->level;
+    } else {
+        scope->level = parent != NULL ? parent->level + 1 : 0;
+    }
+    resolver->scope = scope;
+    resolver->binds = false;
+}
+
+// All names are known: symbols that need one get a slot, and the scope the loads that fill it.
+static struct load *settle_scope(struct resolver *resolver)
+{
+    struct load *loads = NULL;
+    struct scope *scope = resolver->scope;
+
+    for (struct symbol *symbol = scope->symbols; symbol != NULL; symbol = symbol->next) {
+        if (symbol->kind == SYMBOL_LOOP ||
+            (symbol->kind == SYMBOL_EXTERNAL && !symbol->is_assigned)) {
+            continue;
+        }
+        symbol->slot = scope->function->slot_count++;
+        struct load *load = symbol->kind == SYMBOL_GIVEN ? NULL : take(resolver, sizeof(*load));
+        if (load == NULL) {
+            continue;
+        }
+        *load = (struct load){.next = loads, .slot = symbol->slot, .name = symbol->name->text};
+        loads = load;
+        const struct symbol *outer = symbol->shadowed;
+        if (symbol->kind == SYMBOL_EXTERNAL) {
+            load->kind = LOAD_EXTERNAL;
+            load->source = symbol->name->external - 1;
+        } else if (symbol->kind == SYMBOL_ALIAS && outer->kind == SYMBOL_EXTERNAL &&
+                   !outer->is_assigned) {
+            load->kind = LOAD_EXTERNAL;
+            load->source = symbol->name->external - 1;
+        } else if (symbol->kind == SYMBOL_ALIAS && outer->kind != SYMBOL_LOOP) {
+            load->kind = LOAD_SLOT;
+            load->source = outer->slot;
+            load->levels = scope->level - outer->scope->level;
+        }
+    }
+    resolver->binds = true;
+    return loads;
+}
+
+static void close_scope(struct resolver *resolver)
+{
+    for (struct symbol *symbol = resolver->scope->symbols; symbol != NULL; symbol = symbol->next) {
+        symbol->name->symbol = symbol->shadowed;
+    }
+    resolver->scope = resolver->scope->parent;
+    resolver->binds = true;
+}
+
+// What a scope consists of, besides being a scope.  Called twice: to note names, and to bind them.
+typedef void visit_scope_fn(struct resolver *resolver, struct statement *statement);
+
+// Returns what fills its slots.  `scope` may name a function of its own or a loop.
+static struct load *visit_scope(struct resolver *resolver, struct scope scope,
+                                visit_scope_fn *visit_inside, struct statement *statement)
+{
+    open_scope(resolver, &scope);
+    visit_inside(resolver, statement);
+    struct load *loads = settle_scope(resolver);
+    if (resolver->status == STATUS_OK) {
+        visit_inside(resolver, statement);
+    }
+    close_scope(resolver);
+    return loads;
+}
+
+static void visit_block(struct resolver *resolver, const struct block *block);
+
+static void visit_targets(struct resolver *resolver, struct target *first)
+{
+    for (struct target *target = first; target != NULL; target = target->next) {
+        visit_target(resolver, target, true);
+    }
+}
+
+static void visit_loop_body(struct resolver *resolver, struct statement *statement)
+{
+    if (!resolver->binds) {
+        struct symbol *loop = add_symbol(resolver, resolver->names->loop, SYMBOL_LOOP);
+        if (loop != NULL) {
+            loop->slot = statement->loop.loop;
+        }
+    }
+    visit_target(resolver, statement->loop.target, true);
+    visit_block(resolver, &statement->loop.body);
+}
+
+static void visit_loop_test(struct resolver *resolver, struct statement *statement)
+{
+    visit_target(resolver, statement->loop.test_target, true);
+    visit(resolver, statement->loop.test);
+}
+
+static void visit_loop_otherwise(struct resolver *resolver, struct statement *statement)
+{
+    visit_block(resolver, &statement->loop.otherwise);
+}
+
+static void visit_for(struct resolver *resolver, struct statement *statement)
+{
+    visit(resolver, statement->loop.items);
+    if (!resolver->binds) {
+        return;
+    }
+    statement->loop.body_loads =
+        visit_scope(resolver, (struct scope){.loop = statement}, visit_loop_body, statement);
+    if (statement->loop.test != NULL) {
+        statement->loop.test_loads =
+            visit_scope(resolver, (struct scope){0}, visit_loop_test, statement);
+    }
+    statement->loop.otherwise_loads =
+        visit_scope(resolver, (struct scope){0}, visit_loop_otherwise, statement);
+}
+
+// Of set blocks, filter blocks and generation.
+static void visit_captured(struct resolver *resolver, struct statement *statement)
+{
+    visit_block(resolver, &statement->set.body);
+    if (statement->set.value != NULL) {
+        visit(resolver, statement->set.value);
+    }
+}
+
+static void visit_set(struct resolver *resolver, struct statement *statement)
+{
+    bool is_block = statement->kind != STATEMENT_SET;
+    if (!is_block) {
+        visit(resolver, statement->set.value);
+    } else if (resolver->binds) {
+        statement->set.loads = visit_scope(resolver, (struct scope){0}, visit_captured, statement);
+    } else if (statement->kind == STATEMENT_FILTER_BLOCK) {
+        visit(resolver, statement->set.value);
+    }
+    if (statement->set.target != NULL) {
+        visit_target(resolver, statement->set.target, false);
+    }
+}
+
+static void visit_with_body(struct resolver *resolver, struct statement *statement)
+{
+    visit_targets(resolver, statement->with.targets);
+    visit_block(resolver, &statement->with.body);
+}
+
+static void visit_with(struct resolver *resolver, struct statement *statement)
+{
+    visit_list(resolver, statement->with.values);
+    if (resolver->binds) {
+        statement->with.loads =
+            visit_scope(resolver, (struct scope){0}, visit_with_body, statement);
+    }
+}
+
+// The slot of a name that whoever calls a macro gives.
+static uint32_t visit_given(struct resolver *resolver, struct name *name)
+{
+    if (!resolver->binds) {
+        (void)add_given(resolver, name);
+        return 0;
+    }
+    return name->symbol->slot;
+}
+
+static void visit_macro_body(struct resolver *resolver, struct statement *statement)
+{
+    struct function *function = statement->macro.function;
+    for (struct parameter *parameter = function->parameters; parameter != NULL;
+         parameter = parameter->next) {
+        function->takes_rest &= parameter->name != resolver->names->rest;
+        function->takes_named &= parameter->name != resolver->names->named;
+        parameter->slot = visit_given(resolver, parameter->name);
+    }
+    if (function->takes_rest) {
+        function->rest_slot = visit_given(resolver, resolver->names->rest);
+    }
+    if (function->takes_named) {
+        function->named_slot = visit_given(resolver, resolver->names->named);
+    }
+    for (struct parameter *parameter = function->parameters; parameter != NULL;
+         parameter = parameter->next) {
+        if (parameter->fallback != NULL) {
+            visit(resolver, parameter->fallback);
+        }
+    }
+    visit_block(resolver, &function->body);
+}
+
+static void visit_macro(struct resolver *resolver, struct statement *statement)
+{
+    struct expression *name = statement->macro.name;
+    if (!resolver->binds) {
+        note_assigned(resolver, name->name.name, name->line);
+        return;
+    }
+    bind(resolver, name);
+    struct function *function = statement->macro.function;
+    function->loads =
+        visit_scope(resolver, (struct scope){.function = function}, visit_macro_body, statement);
+}
+
+static void visit_if(struct resolver *resolver, const struct statement *statement)
+{
+    for (struct branch *branch = statement->branches; branch != NULL; branch = branch->next) {
+        if (branch->test != NULL) {
+            visit(resolver, branch->test);
+        }
+        resolver->scope->branch_depth++;
+        visit_block(resolver, &branch->body);
+        resolver->scope->branch_depth--;
+    }
+}
+
+static void visit_block(struct resolver *resolver, const struct block *block)
+{
+    for (struct statement *statement = block->first; statement != NULL;
+         statement = statement->next) {
+        switch (statement->kind) {
+        case STATEMENT_PRINT:
+            visit(resolver, statement->print);
+            break;
+        case STATEMENT_IF:
+            visit_if(resolver, statement);
+            break;
+        case STATEMENT_FOR:
+            visit_for(resolver, statement);
+            break;
+        case STATEMENT_SET:
+        case STATEMENT_SET_BLOCK:
+        case STATEMENT_FILTER_BLOCK:
+        case STATEMENT_SCOPE:
+            visit_set(resolver, statement);
+            break;
+        case STATEMENT_WITH:
+            visit_with(resolver, statement);
+            break;
+        case STATEMENT_MACRO:
+            visit_macro(resolver, statement);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static void visit_root(struct resolver *resolver, struct statement *statement)
+{
+    (void)statement;
+    visit_block(resolver, &resolver->template->root->body);
+}
+
+// Numbers were given while resolving; now they have a table.
+static void list_externals(struct resolver *resolver)
+{
+    struct template *template = resolver->template;
+    template->externals = take(resolver, template->external_count * sizeof(template->externals[0]));
+    if (template->externals == NULL) {
+        return;
+    }
+    for (struct name *name = resolver->externals; name != NULL; name = name->next_external) {
+        template->externals[name->external - 1] = (struct external){
+            .name = name->text,
+            .function = function_find(name->text),
+        };
+    }
+}
+
+enum status template_resolve(struct template *template, const struct special_names *names,
+                             struct template_error *error)
+{
+    struct resolver resolver = {.template = template, .names = names, .error = error};
+    struct scope scope = {.function = template->root};
+    template->root->loads = visit_scope(&resolver, scope, visit_root, NULL);
+    list_externals(&resolver);
+    return resolver.status;
+}

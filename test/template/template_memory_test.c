@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "template/template_memory.h"
+
+#include "test.h"
+
+TEST(pieces_are_zeroed_aligned_and_apart)
+{
+    struct template_memory memory = {0};
+    unsigned char *before = NULL;
+    for (size_t size = 1; size < 100000; size = size * 3 + 1) {
+        unsigned char *piece = template_memory_take(&memory, size);
+        CHECK(piece != NULL && piece != before);
+        CHECK_EQ((uintptr_t)piece % 16, 0);
+        for (size_t i = 0; i < size; i++) {
+            CHECK_EQ(piece[i], 0);
+        }
+        memset(piece, 0xff, size);
+        before = piece;
+    }
+    template_memory_clear(&memory);
+}
+
+TEST(what_is_beyond_the_bound_is_not_given)
+{
+    struct template_memory memory = {0};
+    CHECK(template_memory_take(&memory, (size_t)template_memory_max + 1) == NULL);
+    CHECK(template_memory_take(&memory, 16) != NULL);
+    CHECK(template_memory_take(&memory, template_memory_max) == NULL);
+    CHECK(template_memory_take(&memory, 16) != NULL);
+    template_memory_clear(&memory);
+    CHECK(memory.blocks == NULL);
+}
+
+TEST(no_bytes_at_all_are_a_piece_too)
+{
+    struct template_memory memory = {0};
+    CHECK(template_memory_take(&memory, 0) != NULL);
+    template_memory_clear(&memory);
+}
