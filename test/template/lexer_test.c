@@ -14,18 +14,18 @@ static const char *tokens_of(const char *source)
 
     do {
         token = lexer_next(&lexer);
-        const char *format = token.kind == TOKEN_DATA ? "%.*s" : "%.*s ";
+        const char *after = token.kind == TOKEN_DATA ? "" : " ";
         struct slice text = token.text;
         if (token.kind == TOKEN_PRINT_BEGIN || token.kind == TOKEN_TAG_BEGIN) {
             text = slice_str("<");
         } else if (token.kind == TOKEN_PRINT_END || token.kind == TOKEN_TAG_END) {
             text = slice_str(">");
-            format = "%.*s";
+            after = "";
         } else if (token.kind == TOKEN_FAILED) {
             return lexer.error;
         }
-        size +=
-            (size_t)snprintf(out + size, sizeof(out) - size, format, (int)text.size, text.bytes);
+        size += (size_t)snprintf(out + size, sizeof(out) - size, "%.*s%s", (int)text.size,
+                                 text.bytes, after);
     } while (token.kind != TOKEN_END);
     out[size - 1] = '\0'; // the blank of the end
     return out;
