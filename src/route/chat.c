@@ -359,10 +359,14 @@ static bool generation_read(struct chat_walk *walk, const struct chat_maker *mak
     if (field->kind != JSON_BOOL) {
         return chat_refuse(walk, "add_generation_prompt that is neither true nor false");
     }
-    if (!json_is_true(field)) {
-        walk->shape |= CHAT_NO_GENERATION_SHAPE;
-        *out = !maker->obeys_generation;
+    if (json_is_true(field)) {
+        return true;
     }
+    if (!maker->obeys_generation) {
+        return chat_refuse(walk, "add_generation_prompt, which not all of its endpoints obey");
+    }
+    walk->shape |= CHAT_NO_GENERATION_SHAPE;
+    *out = false;
     return true;
 }
 

@@ -14,6 +14,7 @@
 // What cannot be known from the body (images, continue_final_message), what is not implemented and what
 // releases of an engine are known to do differently is refused: such a request is routed without exact
 // ids.  What the engine itself would answer with an error may be accepted or refused; there are no ids.
+// Engines are followed as of vLLM 0.32 and SGLang 0.5.23.
 //
 // Threads: pure.  Memory: values lie in the arena of the room, or in the body, or in the rules.
 #pragma once
@@ -82,6 +83,9 @@ struct chat_rules {
     bool knows_developer; // the template has the word in quotes
     // vLLM's --exclude-tools-when-tool-choice-none.
     bool drops_unchosen_tools;
+    // Older releases of SGLang: tools have all members of its model, in its order.  Newer ones leave the
+    // order to the client, and `strict` out where it does not say it.
+    bool tools_as_modelled;
     const struct chat_token *tokens;
     uint32_t token_count;
     struct slice kwargs; // --default-chat-template-kwargs: an object, or empty

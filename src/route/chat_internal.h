@@ -55,11 +55,14 @@ enum chat_key {
     CHAT_KEY_REASONING_CONTENT,
     CHAT_KEY_TASK,
     CHAT_KEY_TOOLS,
+    CHAT_KEY_PHASE,
+    CHAT_KEY_PREFIX,
     chat_key_count
 };
 
 // What is not there is UNDEFINED, what is null NONE.  The role is a string; the content NONE, a string, or
-// a list of strings, which are the texts of its parts; calls and tools are lists; all else is strings.
+// a list of strings, which are the texts of its parts; calls and tools are lists; of the phase and the
+// prefix is known whether they say anything; all else is strings.
 struct chat_message {
     struct value values[chat_key_count];
 };
@@ -156,8 +159,8 @@ struct chat_maker {
     // Puts what defaults, chat_template_kwargs and the like of the body come to.
     bool (*kwargs)(struct chat_walk *walk, const struct chat_kwargs *kwargs,
                    struct chat_dict *variables);
-    bool has_documents; // `documents` of the body is theirs
-    bool obeys_generation;
+    bool has_documents;    // `documents` of the body is theirs
+    bool obeys_generation; // so is add_generation_prompt
 };
 extern const struct chat_maker chat_vllm;
 extern const struct chat_maker chat_sglang;

@@ -19,6 +19,8 @@ static const struct chat_name key_names[chat_key_count] = {
     [CHAT_KEY_REASONING_CONTENT] = CHAT_NAME("reasoning_content"),
     [CHAT_KEY_TASK] = CHAT_NAME("task"),
     [CHAT_KEY_TOOLS] = CHAT_NAME("tools"),
+    [CHAT_KEY_PHASE] = CHAT_NAME("phase"),
+    [CHAT_KEY_PREFIX] = CHAT_NAME("prefix"),
 };
 
 enum part_key { PART_TYPE, PART_TEXT, part_key_count };
@@ -170,7 +172,7 @@ bool chat_join(struct chat_walk *walk, const struct value_list *list, const char
 {
     size_t separator_size = strlen(separator);
     size_t size = 0;
-    struct slice only = {0};
+    struct slice only = slice_str("");
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < list->count; i++) {
@@ -317,6 +319,12 @@ static bool member_read(struct chat_walk *walk, struct json *json, enum chat_key
     case CHAT_KEY_TOOL_CALLS:
     case CHAT_KEY_TOOLS:
         return list_read(walk, json, key, value, out);
+    case CHAT_KEY_PHASE:
+    case CHAT_KEY_PREFIX:
+        *out = value->kind == JSON_NULL || (value->kind == JSON_BOOL && !json_is_true(value))
+                   ? value_none()
+                   : value_bool(true);
+        return true;
     default:
         return string_read(walk, key, value, out);
     }

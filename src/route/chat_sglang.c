@@ -3,14 +3,15 @@
 // What SGLang makes of a request before the template sees it.
 //
 // Messages, calls and tools pass through models, which have their members in the order of their declaration
-// and know no others; of a message, what is null is then left out.  A user has a content and nothing else.
+// and know no others; of a message, what is null is then left out, and the function of a tool gets the order
+// back that it had.  A user has a content and nothing else, and an assistant at the end becomes a user.
 // What a tool takes is a schema, and names of types that no schema has are replaced; such tools are refused.
 
 #include "base/base.h"
 #include "route/chat_internal.h"
 
 static const char *const generic_roles[] = {
-    "system", "assistant", "tool", "function", "developer", "latest_reminder",
+    "system", "assistant", "tool", "function", "developer", "latest_reminder", "root",
 };
 
 static bool is_generic(struct slice role)
@@ -31,7 +32,7 @@ static bool content_make(struct chat_walk *walk, const struct value *content, bo
                    ? chat_map(walk, content->list, chat_text_part, out)
                    : chat_join(walk, content->list, " ", false, out);
     }
-    *out = content->kind == VALUE_STRING ? *content : value_string(slice_of(NULL, 0));
+    *out = content->kind == VALUE_STRING ? *content : value_string(slice_str(""));
     return true;
 }
 
@@ -106,6 +107,18 @@ static bool generic_make(struct chat_walk *walk, const struct value *values, str
     return true;
 }
 
+// What is not handed on, or not in all releases.
+static bool is_unfollowed(const struct value *values)
+{
+    const struct value *reasoning = &values[CHAT_KEY_REASONING];
+    const struct value *content = &values[CHAT_KEY_REASONING_CONTENT];
+
+    return chat_is_given(&values[CHAT_KEY_TOOLS]) || chat_is_given(&values[CHAT_KEY_PHASE]) ||
+           chat_is_given(&values[CHAT_KEY_PREFIX]) ||
+           (chat_is_given(reasoning) &&
+            (!chat_is_given(content) || !slice_equal(reasoning->string, content->string)));
+}
+
 static bool message_make(struct chat_walk *walk, const struct chat_message *message,
                          struct value *out)
 {
@@ -118,11 +131,11 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     if (!is_user && !is_generic(role)) {
         return chat_refuse(walk, "a role that is not known");
     }
-    if (chat_is_given(&values[CHAT_KEY_TOOLS]) || chat_is_given(&values[CHAT_KEY_REASONING])) {
-        return chat_refuse(walk, "tools or reasoning of a message"); // releases differ
+    if (is_unfollowed(values)) {
+        return chat_refuse(walk, "tools, phase, prefix or reasoning of a message");
     }
     if (!content_make(walk, &values[CHAT_KEY_CONTENT], slice_is(role, "tool"), &content) ||
-        !chat_dict_begin(walk, chat_key_count, &made)) {
+        !chat_dict_begin(walk, is_user ? 2 : 6, &made)) {
         return false;
     }
     // A content that stays a list is put back behind the others.
@@ -141,8 +154,22 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     return true;
 }
 
-static bool messages_finish([[maybe_unused]] struct chat_walk *walk)
+static bool messages_finish(struct chat_walk *walk)
 {
+    struct value *last = &walk->messages.items[walk->messages.count - 1];
+    struct value role = chat_member(last->dict, "role");
+    struct value content = chat_member(last->dict, "content");
+    struct chat_dict made;
+
+    if (!slice_is(role.string, "assistant") || content.kind != VALUE_STRING) {
+        return true;
+    }
+    if (!chat_dict_begin(walk, 2, &made)) {
+        return false;
+    }
+    chat_dict_add(&made, "role", value_string(slice_str("user")));
+    chat_dict_add(&made, "content", content);
+    *last = chat_dict_end(&made);
     return true;
 }
 
@@ -186,33 +213,99 @@ static bool has_types(const struct value *schema)
     return true;
 }
 
+// Members of the model of a function, in its order.
+enum function_key { FUNCTION_DESCRIPTION, FUNCTION_NAME, FUNCTION_PARAMETERS, FUNCTION_STRICT };
+static const char *const function_keys[] = {
+    [FUNCTION_DESCRIPTION] = "description",
+    [FUNCTION_NAME] = "name",
+    [FUNCTION_PARAMETERS] = "parameters",
+    [FUNCTION_STRICT] = "strict",
+};
+enum { function_key_count = ARRAY_COUNT(function_keys) };
+
+static uint32_t function_key_of(struct slice key)
+{
+    uint32_t i = 0;
+    while (i < function_key_count && !slice_is(key, function_keys[i])) {
+        i++;
+    }
+    return i;
+}
+
+// In the order that the client has, then what it left out.
+static void function_order(const struct value_dict *given, uint32_t *order)
+{
+    bool is_there[function_key_count] = {false};
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < given->count; i++) {
+        uint32_t key = function_key_of(given->members[i].key.string);
+        if (key < function_key_count) {
+            order[count++] = key;
+            is_there[key] = true;
+        }
+    }
+    for (uint32_t key = 0; key < function_key_count; key++) {
+        if (!is_there[key]) {
+            order[count++] = key;
+        }
+    }
+}
+
+static bool function_make(struct chat_walk *walk, const struct value_dict *given, struct value *out)
+{
+    bool is_modelled = walk->rules->tools_as_modelled;
+    uint32_t order[function_key_count] = {0, 1, 2, 3};
+    struct value values[function_key_count];
+    struct chat_dict made;
+
+    for (uint32_t i = 0; i < function_key_count; i++) {
+        values[i] = chat_member(given, function_keys[i]);
+        if (values[i].kind == VALUE_UNDEFINED) {
+            values[i] = value_none();
+        }
+    }
+    if (is_modelled && values[FUNCTION_STRICT].kind == VALUE_NONE) {
+        values[FUNCTION_STRICT] = value_bool(false);
+    } else if (!is_modelled) {
+        function_order(given, order);
+    }
+    if (!chat_dict_begin(walk, function_key_count, &made)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < function_key_count; i++) {
+        if (order[i] != FUNCTION_STRICT || chat_is_given(&values[FUNCTION_STRICT])) {
+            chat_dict_add(&made, function_keys[order[i]], values[order[i]]);
+        }
+    }
+    *out = chat_dict_end(&made);
+    return true;
+}
+
 static bool tool_make(struct chat_walk *walk, const struct value *tool, struct value *out)
 {
     const struct value_dict *given = chat_function_of(walk, tool);
     struct value description;
     struct value name;
     struct value strict;
-    struct chat_dict function;
+    struct value function;
     struct chat_dict made;
 
     if (given == NULL ||
         !chat_member_of_kind(walk, given, "description", VALUE_STRING, &description) ||
         !chat_member_of_kind(walk, given, "name", VALUE_STRING, &name) ||
-        !chat_member_of_kind(walk, given, "strict", VALUE_BOOL, &strict) ||
-        !chat_dict_begin(walk, 4, &function) || !chat_dict_begin(walk, 3, &made)) {
+        !chat_member_of_kind(walk, given, "strict", VALUE_BOOL, &strict)) {
         return false;
     }
     struct value parameters = chat_member(given, "parameters");
     if (!chat_is_given(&name) || !has_types(&parameters)) {
         return chat_refuse(walk, "a tool without a name, or with types that schemas do not have");
     }
-    chat_dict_add(&function, "description", description);
-    chat_dict_add(&function, "name", name);
-    chat_dict_add(&function, "parameters",
-                  parameters.kind == VALUE_UNDEFINED ? value_none() : parameters);
-    chat_dict_add(&function, "strict", strict.kind == VALUE_BOOL ? strict : value_bool(false));
+    if (!function_make(walk, given, &function) || !chat_dict_begin(walk, 3, &made)) {
+        return false;
+    }
     chat_dict_add(&made, "type", value_string(slice_str("function")));
-    chat_dict_add(&made, "function", chat_dict_end(&function));
+    chat_dict_add(&made, "function", function);
     chat_dict_add(&made, "defer_loading", value_none());
     *out = chat_dict_end(&made);
     return true;
@@ -276,7 +369,7 @@ static bool tools_make(struct chat_walk *walk, const struct value_list *tools, s
     return !chat_is_given(&chosen) || keep_named(walk, out->list, chosen.string, out);
 }
 
-// What an effort says about thinking: "none" means no; releases differ in whether another one means yes.
+// An effort says whether to think, unless the request does.
 static bool effort_put(struct chat_walk *walk, const struct value_dict *given,
                        struct chat_dict *variables)
 {
@@ -286,17 +379,12 @@ static bool effort_put(struct chat_walk *walk, const struct value_dict *given,
     if (!chat_effort(walk, &effort) || !chat_is_given(&effort)) {
         return walk->room->status == STATUS_OK;
     }
-    bool is_none = slice_is(effort.string, "none");
     chat_dict_put(variables, slice_str("reasoning_effort"), effort);
     for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
         struct slice name = slice_str(names[i]);
-        if (value_dict_get(given, name) != NULL || !chat_reads(walk, name)) {
-            continue;
+        if (value_dict_get(given, name) == NULL) {
+            chat_dict_put(variables, name, value_bool(!slice_is(effort.string, "none")));
         }
-        if (!is_none) {
-            return chat_refuse(walk, "reasoning_effort for a template that reads %s", names[i]);
-        }
-        chat_dict_put(variables, name, value_bool(false));
     }
     return true;
 }
@@ -308,6 +396,10 @@ static bool kwargs_put(struct chat_walk *walk, const struct chat_kwargs *kwargs,
 
     if (reasoning != JSON_ABSENT && reasoning != JSON_NULL) {
         return chat_refuse(walk, "reasoning of the request");
+    }
+    if (value_dict_get(kwargs->defaults, slice_str("reasoning_effort")) != NULL) {
+        // It stands above the one of the request, or not, depending on where that is.
+        return chat_refuse(walk, "reasoning_effort among the defaults");
     }
     for (uint32_t i = 0; i < kwargs->defaults->count; i++) {
         const struct value_member *member = &kwargs->defaults->members[i];
@@ -327,7 +419,7 @@ static bool kwargs_put(struct chat_walk *walk, const struct chat_kwargs *kwargs,
     return true;
 }
 
-// `documents` and add_generation_prompt of a body are no members of its model.
+// `documents` of a body is no member of its model.
 const struct chat_maker chat_sglang = {
     .message = message_make,
     .finish = messages_finish,

@@ -7,7 +7,7 @@
 // model, which has all of its members and no others.
 //
 // The developer is a system to templates that do not know the role; then there is one system message for
-// all of them.  Templates that take lists of parts are refused there: releases differ.
+// all of them, with a text for its content even where templates take lists.
 
 #include "base/base.h"
 #include "route/chat_internal.h"
@@ -29,7 +29,7 @@ static bool content_make(struct chat_walk *walk, const struct value *content, bo
     }
     bool is_text = content->kind == VALUE_STRING;
     if (!is_list || is_tool) {
-        *out = is_text ? *content : value_string(slice_of(NULL, 0));
+        *out = is_text ? *content : value_string(slice_str(""));
         return true;
     }
     struct value_list *list = value_list_new(walk->room, is_text ? 1 : 0);
@@ -81,15 +81,20 @@ static bool is_blank(struct slice text)
     return true;
 }
 
-// JSON text becomes what it says; nothing, and what is neither text nor a container, becomes {}.
+// The text of an object becomes that object; nothing, and what is neither text nor a container, becomes {}.
 static bool arguments_make(struct chat_walk *walk, struct value given, struct value *out)
 {
-    if (given.kind == VALUE_DICT || given.kind == VALUE_LIST) {
-        *out = given;
+    bool is_text = given.kind == VALUE_STRING && !is_blank(given.string);
+
+    if (is_text && !value_from_json(walk->room, given.string, &given)) {
+        return false;
+    }
+    *out = given;
+    if (given.kind == VALUE_DICT) {
         return true;
     }
-    if (given.kind == VALUE_STRING && !is_blank(given.string)) {
-        return value_from_json(walk->room, given.string, out);
+    if (is_text || given.kind == VALUE_LIST) {
+        return chat_refuse(walk, "arguments of a call that are no object"); // releases differ
     }
     struct value_dict *empty = value_dict_new(walk->room, 0);
     *out = (struct value){.kind = VALUE_DICT, .dict = empty};
@@ -137,11 +142,28 @@ static bool assistant_make(struct chat_walk *walk, const struct chat_message *me
     return true;
 }
 
+// A line that some client puts into system messages, and that newer releases take out.
+static bool has_billing_line(const struct value *content)
+{
+    static const char line[] = "x-anthropic-billing-header";
+
+    if (content->kind == VALUE_STRING) {
+        return slice_starts_with(content->string, line);
+    }
+    uint32_t count = content->kind == VALUE_LIST ? content->list->count : 0;
+    uint32_t i = 0;
+    while (i < count && !slice_starts_with(content->list->items[i].string, line)) {
+        i++;
+    }
+    return i < count;
+}
+
 static bool message_make(struct chat_walk *walk, const struct chat_message *message,
                          struct value *out)
 {
     const struct value *values = message->values;
     struct slice role = values[CHAT_KEY_ROLE].string;
+    bool is_assistant = slice_is(role, "assistant");
     bool is_developer = slice_is(role, "developer");
     bool is_tool = slice_is(role, "tool");
     struct value content;
@@ -150,14 +172,18 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     if (chat_is_given(&values[CHAT_KEY_TOOLS])) {
         return chat_refuse(walk, "tools of a message");
     }
+    if (slice_is(role, "system") && has_billing_line(&values[CHAT_KEY_CONTENT])) {
+        return chat_refuse(walk, "a billing header in a system message");
+    }
     if (!content_make(walk, &values[CHAT_KEY_CONTENT], is_tool, &content) ||
-        !chat_dict_begin(walk, chat_key_count, &made)) {
+        !chat_dict_begin(walk, is_assistant ? 7 : 5, &made)) {
         return false;
     }
     bool is_renamed = is_developer && !walk->rules->knows_developer;
-    chat_dict_add(&made, "role", is_renamed ? value_string(slice_str("system")) : values[0]);
+    chat_dict_add(&made, "role",
+                  is_renamed ? value_string(slice_str("system")) : values[CHAT_KEY_ROLE]);
     chat_dict_add(&made, "content", content);
-    if (slice_is(role, "assistant") && !assistant_make(walk, message, &made)) {
+    if (is_assistant && !assistant_make(walk, message, &made)) {
         return false;
     }
     if (is_tool && values[CHAT_KEY_TOOL_CALL_ID].kind != VALUE_UNDEFINED) {
@@ -169,7 +195,7 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     if (chat_is_given(&values[CHAT_KEY_TASK])) {
         chat_dict_add(&made, "task", values[CHAT_KEY_TASK]);
     }
-    if (is_developer) {
+    if (is_developer && !is_renamed) {
         chat_dict_add(&made, "tools", value_none());
     }
     *out = chat_dict_end(&made);
@@ -182,6 +208,43 @@ static bool is_system(const struct value *message)
     return slice_is(role.string, "system");
 }
 
+// The text of a content, whose parts are lines when it is a list.
+static bool text_of(struct chat_walk *walk, struct value content, struct value *out)
+{
+    struct chat_values lines = {0};
+    struct value list;
+
+    if (content.kind == VALUE_STRING) {
+        *out = content;
+        return true;
+    }
+    for (uint32_t i = 0; i < content.list->count; i++) {
+        if (!chat_push(walk, &lines, chat_member(content.list->items[i].dict, "text"))) {
+            return false;
+        }
+    }
+    return chat_list_of(walk, &lines, &list) && chat_join(walk, list.list, "\n", false, out);
+}
+
+// Sorts messages into the texts of systems, and others.
+static bool part_systems(struct chat_walk *walk, struct chat_values *texts,
+                         struct chat_values *others)
+{
+    for (uint32_t i = 0; i < walk->messages.count; i++) {
+        const struct value *message = &walk->messages.items[i];
+        struct value text;
+        if (!is_system(message)) {
+            if (!chat_push(walk, others, *message)) {
+                return false;
+            }
+        } else if (!text_of(walk, chat_member(message->dict, "content"), &text) ||
+                   !chat_push(walk, texts, text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // One system message of all their texts, then the others.
 static bool merge_systems(struct chat_walk *walk)
 {
@@ -191,22 +254,10 @@ static bool merge_systems(struct chat_walk *walk)
     struct value content;
     struct chat_dict made;
 
-    if (!chat_push(walk, &others, value_none())) {
-        return false;
-    }
-    for (uint32_t i = 0; i < walk->messages.count; i++) {
-        const struct value *message = &walk->messages.items[i];
-        if (!(is_system(message) ? chat_push(walk, &texts, chat_member(message->dict, "content"))
-                                 : chat_push(walk, &others, *message))) {
-            return false;
-        }
-    }
-    if (!chat_list_of(walk, &texts, &list) || !chat_join(walk, list.list, "\n\n", true, &content) ||
+    if (!chat_push(walk, &others, value_none()) || !part_systems(walk, &texts, &others) ||
+        !chat_list_of(walk, &texts, &list) || !chat_join(walk, list.list, "\n\n", true, &content) ||
         !chat_dict_begin(walk, 2, &made)) {
         return false;
-    }
-    if (content.string.size == 0) {
-        return chat_refuse(walk, "system and developer messages without a text");
     }
     chat_dict_add(&made, "role", value_string(slice_str("system")));
     chat_dict_add(&made, "content", content);
@@ -225,13 +276,7 @@ static bool messages_finish(struct chat_walk *walk)
     while (i < walk->messages.count && !is_system(&walk->messages.items[i])) {
         i++;
     }
-    if (i >= walk->messages.count) {
-        return true;
-    }
-    if (walk->rules->content_is_list) {
-        return chat_refuse(walk, "system and developer messages for a template that takes lists");
-    }
-    return merge_systems(walk);
+    return i >= walk->messages.count || merge_systems(walk);
 }
 
 static bool tool_make(struct chat_walk *walk, const struct value *tool, struct value *out)

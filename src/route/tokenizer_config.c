@@ -180,16 +180,12 @@ static size_t notes_size(const struct notes *notes)
 // Unescapes at `*at`, which moves on, and where raw.size bytes are free.
 static bool keep(struct slice raw, uint8_t **at, struct slice *out)
 {
-    struct slice decoded = {0};
+    struct slice decoded = slice_of(*at, 0);
 
-    if (raw.size == 0) {
-        *out = decoded;
-        return true;
-    }
-    if (json_string_decode(raw, *at, raw.size, &decoded) != STATUS_OK) {
+    if (raw.size > 0 && json_string_decode(raw, *at, raw.size, &decoded) != STATUS_OK) {
         return false; // half a surrogate pair
     }
-    if (decoded.bytes == raw.bytes) {
+    if (raw.size > 0 && decoded.bytes == raw.bytes) {
         memcpy(*at, raw.bytes, raw.size);
     }
     *out = slice_of(*at, decoded.size);

@@ -22,10 +22,8 @@ static bool reads_nothing([[maybe_unused]] const void *owner,
     return false;
 }
 
-static bool reads_thinking([[maybe_unused]] const void *owner, struct slice variable)
-{
-    return slice_is(variable, "enable_thinking");
-}
+// Behind the message that a test is about: the last one may not be the assistant's.
+#define USER ",{'role':'user','content':'u'}]"
 
 TEST(texts_stay_texts)
 {
@@ -51,10 +49,10 @@ TEST(parts_are_joined_with_blanks_or_stay_a_list)
 
 TEST(no_content_is_an_empty_text)
 {
-    CHECK_STR(chat_scene_messages(strings(), "[{'role':'assistant','content':null}]"),
-              "[{'role':'assistant','content':''}]");
-    CHECK_STR(chat_scene_messages(lists(), "[{'role':'assistant'}]"),
-              "[{'role':'assistant','content':''}]");
+    CHECK_STR(chat_scene_messages(strings(), "[{'role':'system','content':null}]"),
+              "[{'role':'system','content':''}]");
+    CHECK_STR(chat_scene_messages(lists(), "[{'role':'system'}]"),
+              "[{'role':'system','content':''}]");
 }
 
 TEST(what_tools_say_is_a_text_in_any_case)
@@ -74,12 +72,34 @@ TEST(members_have_the_order_of_the_model)
     CHECK_STR(
         chat_scene_messages(strings(),
                             "[{'reasoning_content':'r','name':'n','content':'x','refusal':null,"
-                            "'tool_call_id':'c','role':'assistant','task':'t'}]"),
+                            "'tool_call_id':'c','role':'assistant','task':'t'}" USER),
         "[{'role':'assistant','content':'x','tool_call_id':'c','name':'n','reasoning_content':"
-        "'r'}]");
+        "'r'}" USER);
     CHECK_STR(chat_scene_messages(lists(), "[{'name':'n','content':[{'type':'text','text':'x'}],"
-                                           "'role':'assistant'}]"),
-              "[{'role':'assistant','name':'n','content':[{'type':'text','text':'x'}]}]");
+                                           "'role':'assistant'}" USER),
+              "[{'role':'assistant','name':'n','content':[{'type':'text','text':'x'}]}" USER);
+}
+
+TEST(an_assistant_at_the_end_becomes_a_user)
+{
+    CHECK_STR(chat_scene_messages(strings(), "[{'role':'user','content':'a'},{'role':'assistant',"
+                                             "'content':'b','name':'n','reasoning_content':'r'}]"),
+              "[{'role':'user','content':'a'},{'role':'user','content':'b'}]");
+    CHECK_STR(chat_scene_messages(strings(), "[{'role':'assistant'}]"),
+              "[{'role':'user','content':''}]");
+    static const char parts[] = "[{'role':'assistant','content':[{'type':'text','text':'x'}]}]";
+    CHECK_STR(chat_scene_messages(lists(), parts), parts);
+    CHECK_STR(chat_scene_messages(strings(), parts), "[{'role':'user','content':'x'}]");
+}
+
+TEST(reasoning_counts_under_one_of_its_names)
+{
+    static const char expected[] =
+        "[{'role':'assistant','content':'x','reasoning_content':'r'}" USER;
+    CHECK_STR(chat_scene_messages(strings(), expected), expected);
+    CHECK_STR(chat_scene_messages(strings(), "[{'role':'assistant','content':'x','reasoning':'r',"
+                                             "'reasoning_content':'r'}" USER),
+              expected);
 }
 
 TEST(a_user_has_no_name)
@@ -102,16 +122,16 @@ TEST(calls_have_all_members_of_their_model)
                   "[{'role':'assistant','content':'','tool_calls':[{'function':{'arguments':"
                   "'{\\u0022b\\u0022:1,\\u0022a\\u0022:2}','name':'f','x':1},'id':'c1'},{'id':'c2',"
                   "'index':1,'type':'function','function':{'name':'g','arguments':{}}},{'function':"
-                  "{}}]}]"),
+                  "{}}]}" USER),
               "[{'role':'assistant','content':'','tool_calls':[{'id':'c1','index':null,'type':"
               "'function','function':{'name':'f','arguments':{'b':1,'a':2}}},{'id':'c2','index':1,"
               "'type':'function','function':{'name':'g','arguments':{}}},{'id':null,'index':null,"
-              "'type':'function','function':{'name':null,'arguments':null}}]}]");
+              "'type':'function','function':{'name':null,'arguments':null}}]}" USER);
 }
 
 TEST(a_list_of_no_calls_stays)
 {
-    static const char messages[] = "[{'role':'assistant','content':'x','tool_calls':[]}]";
+    static const char messages[] = "[{'role':'assistant','content':'x','tool_calls':[]}" USER;
     CHECK_STR(chat_scene_messages(strings(), messages), messages);
 }
 
@@ -123,8 +143,16 @@ TEST(what_is_not_known_of_a_message_is_refused)
     } cases[] = {
         {"[{'role':'critic','content':'x'}]", "a role that is not known"},
         {"[{'role':'User','content':'x'}]", "a role that is not known"},
-        {"[{'role':'assistant','content':'x','reasoning':'r'}]", "tools or reasoning of a message"},
-        {"[{'role':'developer','content':'x','tools':[]}]", "tools or reasoning of a message"},
+        {"[{'role':'assistant','content':'x','reasoning':'r'}]",
+         "tools, phase, prefix or reasoning of a message"},
+        {"[{'role':'assistant','content':'x','reasoning':'r','reasoning_content':'s'}]",
+         "tools, phase, prefix or reasoning of a message"},
+        {"[{'role':'assistant','content':'x','prefix':true}]",
+         "tools, phase, prefix or reasoning of a message"},
+        {"[{'role':'assistant','content':'x','phase':'commentary'}]",
+         "tools, phase, prefix or reasoning of a message"},
+        {"[{'role':'developer','content':'x','tools':[]}]",
+         "tools, phase, prefix or reasoning of a message"},
         {"[{'role':'tool','content':'x','tool_calls':[]}]",
          "tool_calls of a message that is not the assistant's"},
         {"[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':'[1]'}}]}]",
@@ -139,13 +167,25 @@ TEST(what_is_not_known_of_a_message_is_refused)
     }
 }
 
-TEST(tools_have_all_members_of_their_model_and_no_others)
+static const char two_tools[] =
+    "'tools':[{'function':{'parameters':{'type':'object','properties':{'type':{'type':['string',"
+    "'null']}}},'name':'f','x':1,'strict':true,'description':'d'}},{'type':'function','function':"
+    "{'name':'g'},'y':1}]";
+
+TEST(tools_have_the_order_of_the_client_and_then_what_it_left_out)
 {
-    CHECK_STR(chat_scene_with(strings(),
-                              "'tools':[{'function':{'parameters':{'type':'object','properties':{"
-                              "'type':{'type':['string','null']}}},'name':'f','x':1,'strict':true,"
-                              "'description':'d'}},{'type':'function','function':{'name':'g'}}]",
-                              "tools"),
+    CHECK_STR(chat_scene_with(strings(), two_tools, "tools"),
+              "[{'type':'function','function':{'parameters':{'type':'object','properties':{'type':"
+              "{'type':['string','null']}}},'name':'f','strict':true,'description':'d'},"
+              "'defer_loading':null},{'type':'function','function':{'name':'g','description':null,"
+              "'parameters':null},'defer_loading':null}]");
+}
+
+TEST(tools_had_the_order_of_the_model)
+{
+    struct chat_scene *scene = strings();
+    scene->rules.tools_as_modelled = true;
+    CHECK_STR(chat_scene_with(scene, two_tools, "tools"),
               "[{'type':'function','function':{'description':'d','name':'f','parameters':{'type':"
               "'object','properties':{'type':{'type':['string','null']}}},'strict':true},"
               "'defer_loading':null},{'type':'function','function':{'description':null,'name':'g',"
@@ -187,8 +227,8 @@ TEST(of_a_named_choice_only_that_tool_is_left)
 
     snprintf(members, sizeof(members), "%s{'type':'function','function':{'name':'g'}}", tools);
     CHECK_STR(chat_scene_with(scene, members, "tools"),
-              "[{'type':'function','function':{'description':null,'name':'g','parameters':null,"
-              "'strict':false},'defer_loading':null}]");
+              "[{'type':'function','function':{'name':'g','description':null,'parameters':null},"
+              "'defer_loading':null}]");
     CHECK(scene->chat.has_tools);
     snprintf(members, sizeof(members), "%s{'type':'function','function':{'name':'h'}}", tools);
     CHECK_STR(chat_scene_with(scene, members, "tools"), "a tool_choice that is none of the tools");
@@ -220,20 +260,18 @@ TEST(no_effort_means_no_thinking)
     CHECK_STR(chat_scene_shape(scene), "kwargs effort");
 }
 
-TEST(another_effort_is_handed_on_where_it_says_nothing_about_thinking)
+TEST(another_effort_means_thinking)
 {
     struct chat_scene *scene = strings();
-    scene->rules.reads = reads_nothing;
-    CHECK_STR(chat_scene_with(scene, "'reasoning_effort':'low'", "reasoning_effort"), "'low'");
-    CHECK_STR(chat_scene_with(scene, "'reasoning_effort':'low'", "enable_thinking"), "undefined");
-    scene->rules.reads = reads_thinking;
-    CHECK_STR(chat_scene_with(scene, "'reasoning_effort':'low'", "reasoning_effort"),
-              "reasoning_effort for a template that reads enable_thinking");
-    CHECK_STR(
-        chat_scene_with(scene,
-                        "'reasoning_effort':'low','chat_template_kwargs':{'enable_thinking':false}",
-                        "enable_thinking"),
-        "false");
+    scene->rules.kwargs = slice_str("{\"thinking\":false}");
+    static const char members[] =
+        "'reasoning_effort':'low','chat_template_kwargs':{'enable_thinking':false}";
+    CHECK_STR(chat_scene_with(scene, members, "enable_thinking"), "false");
+    CHECK_STR(chat_scene_with(scene, members, "thinking"), "true");
+    CHECK_STR(chat_scene_with(scene, members, "reasoning_effort"), "'low'");
+    scene->rules.kwargs = slice_str("{\"reasoning_effort\":\"low\"}");
+    CHECK_STR(chat_scene_with(scene, "'stream':true", "thinking"),
+              "reasoning_effort among the defaults");
 }
 
 TEST(an_effort_among_the_kwargs_is_the_effort)
@@ -256,12 +294,20 @@ TEST(reasoning_of_the_request_is_refused)
               "[{'role':'user','content':'hi'}]");
 }
 
-TEST(documents_and_generation_are_no_members_of_its_model)
+TEST(documents_are_no_member_of_its_model)
 {
     struct chat_scene *scene = strings();
-    static const char members[] = "'documents':[{'text':'x'}],'add_generation_prompt':false";
-    CHECK_STR(chat_scene_with(scene, members, "documents"), "null");
-    CHECK_STR(chat_scene_with(scene, members, "add_generation_prompt"), "true");
+    CHECK_STR(chat_scene_with(scene, "'documents':[{'text':'x'}]", "documents"), "null");
+    CHECK_STR(chat_scene_shape(scene), "");
     CHECK_STR(chat_scene_with(scene, "'chat_template_kwargs':{'documents':[1]}", "documents"),
               "[1]");
+}
+
+TEST(a_chat_without_a_generation_prompt_is_refused)
+{
+    struct chat_scene *scene = strings();
+    CHECK_STR(chat_scene_with(scene, "'add_generation_prompt':true", "add_generation_prompt"),
+              "true");
+    CHECK_STR(chat_scene_with(scene, "'add_generation_prompt':false", "add_generation_prompt"),
+              "add_generation_prompt, which not all of its endpoints obey");
 }

@@ -90,8 +90,9 @@ TEST(members_that_are_not_known_are_dropped_and_the_others_have_their_order)
 {
     CHECK_STR(
         chat_scene_messages(
-            strings(), "[{'task':'t','name':'n','reasoning':'r','refusal':null,'audio':{'x':1},"
-                       "'tool_call_id':'c','content':'x','role':'assistant','prefix':true}]"),
+            strings(),
+            "[{'task':'t','name':'n','reasoning':'r','refusal':null,'audio':{'x':1},"
+            "'tool_call_id':'c','content':'x','role':'assistant','prefix':true,'phase':'p'}]"),
         "[{'role':'assistant','content':'x','reasoning':'r','reasoning_content':'r','name':'n',"
         "'task':'t'}]");
     CHECK_STR(chat_scene_messages(strings(),
@@ -155,12 +156,30 @@ TEST(arguments_that_say_nothing_are_empty)
 TEST(arguments_that_are_json_already_stay)
 {
     CHECK_STR(arguments_of(",'arguments':{'a':1}"), "{'a':1},'name':'f'},'type':'function'}]}]");
-    CHECK_STR(arguments_of(",'arguments':'[1]'"), "[1],'name':'f'},'type':'function'}]}]");
 }
 
-TEST(arguments_that_are_no_json_are_refused)
+TEST(arguments_that_are_no_object_are_refused)
 {
+    static const char why[] = "arguments of a call that are no object";
     CHECK_STR(arguments_of(",'arguments':'{a: 1}'"), "what is read as JSON is none");
+    CHECK_STR(arguments_of(",'arguments':'[1]'"), why);
+    CHECK_STR(arguments_of(",'arguments':'7'"), why);
+    CHECK_STR(arguments_of(",'arguments':'null'"), why);
+    CHECK_STR(arguments_of(",'arguments':[1]"), why);
+}
+
+TEST(a_billing_header_is_refused)
+{
+    static const char why[] = "a billing header in a system message";
+    CHECK_STR(chat_scene_messages(strings(), "[{'role':'system','content':'x-anthropic-billing-"
+                                             "header: cch=1\\nBe nice.'}]"),
+              why);
+    CHECK_STR(chat_scene_messages(lists(),
+                                  "[{'role':'system','content':[{'type':'text','text':'a'},"
+                                  "{'type':'text','text':'x-anthropic-billing-header'}]}]"),
+              why);
+    static const char user[] = "[{'role':'user','content':'x-anthropic-billing-header'}]";
+    CHECK_STR(chat_scene_messages(strings(), user), user);
 }
 
 TEST(a_list_of_no_calls_is_dropped)
@@ -198,12 +217,11 @@ TEST(a_developer_at_the_beginning_becomes_the_system)
 {
     CHECK_STR(chat_scene_messages(strings(), "[{'role':'developer','content':'d'},{'role':'user',"
                                              "'content':'u'}]"),
-              "[{'role':'system','content':'d','tools':null},{'role':'user','content':'u'}]");
-    CHECK_STR(
-        chat_scene_messages(lists(), "[{'role':'developer','content':'d'},{'role':'user',"
-                                     "'content':'u'}]"),
-        "[{'role':'system','content':[{'type':'text','text':'d'}],'tools':null},{'role':'user',"
-        "'content':[{'type':'text','text':'u'}]}]");
+              "[{'role':'system','content':'d'},{'role':'user','content':'u'}]");
+    CHECK_STR(chat_scene_messages(lists(), "[{'role':'developer','content':'d'},{'role':'user',"
+                                           "'content':'u'}]"),
+              "[{'role':'system','content':[{'type':'text','text':'d'}]},{'role':'user',"
+              "'content':[{'type':'text','text':'u'}]}]");
 }
 
 TEST(with_a_developer_all_systems_become_one_at_the_beginning)
@@ -223,15 +241,21 @@ TEST(without_a_developer_systems_stay_where_they_are)
     CHECK_STR(chat_scene_messages(strings(), messages), messages);
 }
 
-TEST(systems_to_be_merged_are_refused_where_releases_differ)
+TEST(systems_that_are_merged_are_a_text_in_any_case)
 {
-    static const char messages[] = "[{'role':'system','content':'s'},{'role':'developer','content':"
-                                   "'d'}]";
-    CHECK_STR(chat_scene_messages(lists(), messages),
-              "system and developer messages for a template that takes lists");
+    CHECK_STR(chat_scene_messages(
+                  lists(), "[{'role':'system','content':[{'type':'text','text':'a'},{'type':'text',"
+                           "'text':''},{'type':'text','text':'b'}]},{'role':'developer','content':"
+                           "'d'},{'role':'developer'},{'role':'user','content':'u'}]"),
+              "[{'role':'system','content':'a\\n\\nb\\n\\nd'},{'role':'user','content':[{'type':"
+              "'text','text':'u'}]}]");
     CHECK_STR(chat_scene_messages(strings(), "[{'role':'system','content':''},{'role':'developer',"
                                              "'content':''}]"),
-              "system and developer messages without a text");
+              "[{'role':'system','content':''}]");
+}
+
+TEST(tools_of_a_message_are_refused)
+{
     CHECK_STR(
         chat_scene_messages(strings(), "[{'role':'developer','content':'d','tools':[{'x':1}]}]"),
         "tools of a message");
