@@ -39,7 +39,7 @@ static enum status begin(struct exchange *x, struct lane *lane)
 
     route_read_model(x->worker->route, &input, &request);
     struct dialect *dialect = exact_find(exact_thread_set(x->worker->exact), request.model);
-    if (dialect == NULL || request.prompt->form != PROMPT_TEXT) {
+    if (dialect == NULL || !route_wants_ids(x->worker->route, x->worker->view, &request)) {
         return STATUS_MALFORMED;
     }
     return exact_begin(

@@ -42,6 +42,17 @@ static const struct way *way_of(const struct certify *certify)
     return way == WAY_NONE ? NULL : &ways[way];
 }
 
+// Some members only the request itself can have.
+static bool is_rendered(const struct way *way, const struct certify_case *item)
+{
+    return item->is_chat_only && way->form == FORM_TOKENIZE;
+}
+
+static const struct way *way_for(const struct way *way, const struct certify_case *item)
+{
+    return is_rendered(way, item) ? &ways[WAY_RENDER] : way;
+}
+
 void certify_begin(struct certify *certify, struct dialect *dialect, struct exact_reader *reader,
                    struct slice model, uint64_t wall_s)
 {
@@ -85,7 +96,7 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
         add_request(certify, item->members, space);
         *out = (struct certify_question){
             .name = item->name,
-            .path = item->is_completion ? way->text_path : way->chat_path,
+            .path = item->is_completion ? way->text_path : way_for(way, item)->chat_path,
             .body = text_slice(space),
         };
         if (!space->overflow && answer_ourselves(certify, item, out->body)) {
@@ -219,12 +230,15 @@ enum certify_verdict certify_answer(struct certify *certify, uint16_t status, st
     const struct certify_case *item = certify_case(certify->case_index);
 
     ASSERT(way != NULL);
-    if (!certify->way_is_known && (status == 404 || status == 405 || status == 501)) {
+    if (!certify->way_is_known && !is_rendered(way, item) &&
+        (status == 404 || status == 405 || status == 501)) {
         snprintf(certify->why, sizeof(certify->why), "%s answers %u", way->chat_path, status);
         return try_other_way(certify);
     }
     if (status < 200 || status >= 300) {
-        snprintf(certify->why, sizeof(certify->why), "the engine answers %u", status);
+        if (certify->differed_count == 0) {
+            snprintf(certify->why, sizeof(certify->why), "the engine answers %u", status);
+        }
         return next_case(certify, CERTIFY_SKIPPED);
     }
     if (way->form == FORM_LLAMA && !item->is_completion && !certify->has_text) {
@@ -232,11 +246,11 @@ enum certify_verdict certify_answer(struct certify *certify, uint16_t status, st
         return judge_text(certify, body);
     }
     struct slice ids = find_ids(body);
-    if (ids.size == 0 && !certify->way_is_known) {
+    if (ids.size == 0 && !certify->way_is_known && !is_rendered(way, item)) {
         snprintf(certify->why, sizeof(certify->why), "%s does not answer with ids", way->chat_path);
         return try_other_way(certify);
     }
-    certify->way_is_known = true;
+    certify->way_is_known |= !is_rendered(way, item);
     return next_case(certify, ids_agree(certify, ids) ? CERTIFY_AGREED : CERTIFY_DIFFERED);
 }
 

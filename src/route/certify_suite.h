@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// certify_suite.h -- the requests that dialects are examined with.
+// certify_suite.h -- the requests that a model is certified with: our ids for each are compared with the
+// engine's own.
+//
+// Every bit of a chat's shape is in some case alone, or with as few others as it can be, and in others
+// together with what it comes with in practice; texts are those that tokenizers treat differently: scripts,
+// marks that compose, runs of white space, digits, code, emoji, and what looks like a special token.
+//
+// A case is the members of a request's object without the braces, so that whoever sends it puts the model,
+// and whatever else an endpoint asks for, beside them:
+//
+//     {"model":"m",<members of the case>}
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct certify_case {
-    const char *name;
-    const char *members; // of the request's JSON object, without braces and model
-    bool is_completion;  // a text, not a chat
+    const char *name;    // of its own, for reports
+    const char *members; // the members: "messages":[...], "tools":[...], ...; or "prompt":"..."
+    bool is_completion;  // has a prompt, no messages: special tokens are added
+    bool is_chat_only;   // has a member that vLLM's /tokenize does not know, and ignores
 };
 
 uint32_t certify_case_count(void);

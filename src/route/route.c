@@ -234,21 +234,30 @@ void route_read_model(struct route *route, const struct route_input *input,
     };
 }
 
+static bool is_named(const struct route *route, const struct fleet_group *group)
+{
+    return route->names_all || route->policies[pool_of(route, group)]->reads_prompt;
+}
+
+bool route_wants_ids(const struct route *route, const struct fleet_view *view,
+                     const struct route_request *request)
+{
+    const struct fleet_group *group = group_of(view, request);
+    return group != NULL && request->prompt->form == PROMPT_TEXT &&
+           (is_named(route, group) || exact_forwards(route->exact, request->model));
+}
+
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out)
 {
     struct prompt *prompt = &route->prompt;
 
     route_read_model(route, input, out);
-    const struct fleet_group *group = group_of(view, out);
-    if (group == NULL) {
-        return;
-    }
-    bool is_named = route->names_all || route->policies[pool_of(route, group)]->reads_prompt;
-    if (prompt->form == PROMPT_TEXT && (is_named || exact_forwards(route->exact, out->model))) {
+    if (route->exact != NULL && route_wants_ids(route, view, out)) {
         read_ids(route, input, out);
     }
-    if (!is_named) {
+    const struct fleet_group *group = group_of(view, out);
+    if (group == NULL || !is_named(route, group)) {
         return;
     }
     if (prompt->form == PROMPT_NOTHING) {

@@ -116,6 +116,10 @@ void route_destroy(struct route **route);
 void route_read_model(struct route *route, const struct route_input *input,
                       struct route_request *out);
 
+// Whether somebody has a use for the ids of this request.
+bool route_wants_ids(const struct route *route, const struct fleet_view *view,
+                     const struct route_request *request);
+
 // What the body says, if it is a JSON object; otherwise nothing.
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out);

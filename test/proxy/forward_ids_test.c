@@ -45,9 +45,8 @@ static bool becomes(const char *path, const char *body, const char *expected)
     return good;
 }
 
-#define CHAT_MEMBERS                                                                               \
-    "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"add_generation_prompt\":false"
-#define CHAT_IDS "[256,117,115,101,114,10,72,105,257,10]"
+#define CHAT_MEMBERS "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+#define CHAT_IDS "[256,117,115,101,114,10,72,105,257,10,256,97,115,115,105,115,116,97,110,116,10]"
 
 TEST(a_completion_has_ids_for_its_text)
 {
@@ -108,7 +107,7 @@ TEST(policies_that_do_not_look_at_prompts_forward_ids_as_well)
 
 TEST(usage_is_asked_for_in_the_new_body)
 {
-    CHECK(start((struct dialect_options){.forwards_ids = true}, "ask_usage: true\n"));
+    CHECK(start((struct dialect_options){.forwards_ids = true}, "policy: warm\nask_usage: true\n"));
     CHECK(becomes("/v1/completions", "{\"prompt\":\"ab\",\"stream\":true}",
                   "{\"stream_options\":{\"include_usage\":true},\"prompt\":[258,97,98],"
                   "\"stream\":true}"));

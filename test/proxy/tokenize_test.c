@@ -11,8 +11,11 @@ static struct tiny_set tiny;
 static char message[message_max];
 static char head[4096];
 
-static bool start(const char *config)
+// With a policy that looks at prompts.
+static bool start(const char *more)
 {
+    char config[256];
+    snprintf(config, sizeof(config), "policy: warm\n%s", more);
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
     return rig_start(&rig, &(struct rig_options){.config = config, .exact = &tiny.set});
 }
@@ -89,20 +92,37 @@ TEST(a_prompt_beyond_the_limit_goes_by_its_text)
 
 TEST(several_long_prompts_take_turns)
 {
-    struct peer *clients[3];
+    enum { client_count = 3 };
+    struct peer *clients[client_count];
     CHECK(start(""));
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < client_count; i++) {
         clients[i] = rig_connect(&rig);
-        write_request(long_size / 2, i);
+        write_request(long_size / 4, i);
         CHECK(peer_send(clients[i], message));
     }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < client_count; i++) {
         struct peer *backend = rig_accept(&rig, 0);
         CHECK(peer_read_head(backend, head, sizeof(head)));
-        CHECK(peer_send(backend, RIG_OK));
-        CHECK(peer_drain(backend) != SIZE_MAX || true);
+        CHECK(peer_send(backend, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n"
+                                 "\r\nok"));
     }
-    CHECK_EQ(exact_count(), 3);
+    for (unsigned i = 0; i < client_count; i++) {
+        CHECK(peer_read_head(clients[i], head, sizeof(head)));
+        CHECK(peer_expect(clients[i], "ok"));
+    }
+    CHECK_EQ(exact_count(), client_count);
+    CHECK(stop());
+}
+
+TEST(where_nobody_looks_at_prompts_none_is_encoded)
+{
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
+    CHECK(rig_start(&rig,
+                    &(struct rig_options){.config = "policy: round_robin\n", .exact = &tiny.set}));
+    struct peer *client = rig_connect(&rig);
+    write_request(long_size, 1);
+    CHECK(pass(client));
+    CHECK_EQ(exact_count(), 0);
     CHECK(stop());
 }
 

@@ -69,8 +69,9 @@ static uint16_t play(const struct certify_question *question, struct text *out)
     if (!has_path(question->path)) {
         return 404;
     }
-    enum status status = json_find(question->body, names, 2, values);
-    CHECK_EQ(status, STATUS_OK);
+    if (json_find(question->body, names, 2, values) != STATUS_OK) {
+        return 400;
+    }
     bool is_chat = values[0].kind != JSON_ABSENT;
     struct exact_request request = {.dialect = engine.tiny.set.dialects[0],
                                     .api = is_chat ? PROMPT_CHAT : PROMPT_COMPLETION,
@@ -124,8 +125,9 @@ TEST(an_engine_that_computes_the_same_vouches_for_every_feature)
     CHECK(examine());
     CHECK_EQ(certify.differed_count, 0);
     CHECK(certify.agreed_count >= 24);
+    // The tiny template reads no variables of its own, so none are handed on.
     uint32_t missing = ((1u << chat_shape_count) - 1) & ~certify_result(&certify);
-    CHECK_EQ(missing, 0);
+    CHECK_EQ(missing, CHAT_KWARGS_SHAPE | CHAT_EFFORT_SHAPE | CHAT_DOCUMENTS_SHAPE);
     tear_down();
 }
 
@@ -190,6 +192,25 @@ TEST(another_way_is_found_where_the_first_does_not_exist)
     CHECK_EQ(certify.differed_count, 0);
     CHECK((certify_result(&certify) & CHAT_TOOLS_SHAPE) != 0);
     CHECK((certify_result(&certify) & CHAT_COMPLETION_SHAPE) != 0);
+    tear_down();
+}
+
+TEST(what_tokenize_does_not_know_is_put_to_render)
+{
+    static const char *const template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+                                        "{{ reasoning_effort }}{{ documents | tojson }}";
+    struct dialect_options options = {.template = slice_str(template)};
+    set_up(options, options);
+    engine.paths[1] = "/v1/chat/completions/render";
+    CHECK(examine());
+    CHECK_EQ(certify.differed_count, 0);
+    CHECK((certify_result(&certify) & CHAT_EFFORT_SHAPE) != 0);
+    CHECK((certify_result(&certify) & CHAT_DOCUMENTS_SHAPE) != 0);
+    tear_down();
+    set_up(options, options); // without that endpoint they stay open
+    CHECK(examine());
+    CHECK((certify_result(&certify) & CHAT_EFFORT_SHAPE) == 0);
+    CHECK((certify_result(&certify) & CHAT_PLAIN_SHAPE) != 0);
     tear_down();
 }
 
