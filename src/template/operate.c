@@ -525,7 +525,7 @@ bool operate_slice(struct value_room *room, const struct value *subject,
                                 value_type_name(subject));
     }
     uint32_t length;
-    struct slice_bounds read;
+    struct slice_bounds read = {0};
     if (!value_length(room, subject, &length) || !read_bounds(room, bounds, length, &read)) {
         return false;
     }

@@ -54,7 +54,8 @@ static void fail(struct resolver *resolver, enum status status, uint32_t line, c
         resolver->status = status;
         resolver->error->line = line;
         (void)snprintf(resolver->error->text, sizeof(resolver->error->text), "'%.*s' %s",
-                       (int)(name.size < 60 ? name.size : 60), name.bytes, what);
+                       (int)(name.size < 60 ? name.size : 60),
+                       name.bytes != NULL ? (const char *)name.bytes : "", what);
     }
 }
 
