@@ -13,7 +13,7 @@ enum {
     // join and cut texts, so there is room for several copies of the prompt, too.
     arena_size_min = 1 << 20,
     arena_copies = 8,
-    why_size = 256,
+    why_size = dialect_error_size,
     // A template walks the messages a few times; this is thousands of times more.
     step_max = 20 * 1000 * 1000,
 };
