@@ -32,7 +32,7 @@ static enum status read_file(const char *path, size_t capacity, struct file *out
                              ? STATUS_EXHAUSTED
                              : config_file_read(path, out->bytes, capacity, &out->size);
     if (status != STATUS_OK) {
-        snprintf(error, dialect_error_size, "%s: %s", path,
+        snprintf(error, dialect_error_size, "%.300s: %s", path,
                  status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
     }
     return status;
