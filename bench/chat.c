@@ -81,7 +81,7 @@ void chat_stamp(uint8_t *digits, uint64_t number)
     }
 }
 
-struct chat_body chat_write(const struct chat_shape *shape, struct text *text)
+struct chat_body chat_write(const struct chat_plan *shape, struct text *text)
 {
     struct rng system = {.state = shape->application};
     struct rng own = {.state = (uint64_t)shape->application << 32 | shape->conversation};

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-struct chat_shape {
+struct chat_plan {
     uint32_t application;
     uint32_t conversation;
     uint32_t system_size; // bytes of the system prompt, about
@@ -28,7 +28,7 @@ struct chat_body {
 };
 
 // Appends one body.
-struct chat_body chat_write(const struct chat_shape *shape, struct text *text);
+struct chat_body chat_write(const struct chat_plan *shape, struct text *text);
 
 // Makes the last message one that was never sent before.
 void chat_stamp(uint8_t *digits, uint64_t number);

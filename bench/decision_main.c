@@ -216,11 +216,11 @@ static void fill_index(struct scene *scene)
         struct text text = text_over(scratch, room);
         struct route_request request;
         struct chat_body body =
-            chat_write(&(struct chat_shape){.application = i % (uint32_t)options->applications,
-                                            .conversation = i,
-                                            .system_size = (uint32_t)options->system_size,
-                                            .size = (uint32_t)options->body_size,
-                                            .has_user = true},
+            chat_write(&(struct chat_plan){.application = i % (uint32_t)options->applications,
+                                           .conversation = i,
+                                           .system_size = (uint32_t)options->system_size,
+                                           .size = (uint32_t)options->body_size,
+                                           .has_user = true},
                        &text);
         ASSERT(!text.overflow);
         read_body(scene, text_slice(&text), &request);

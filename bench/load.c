@@ -508,10 +508,10 @@ static bool chats_fill(struct load *load)
     for (uint32_t i = 0; load->requests != NULL && i < options->chats; i++) {
         struct text text = text_over(body, sizeof(body));
         struct chat_body chat =
-            chat_write(&(struct chat_shape){.application = i % chat_applications,
-                                            .conversation = i,
-                                            .system_size = (uint32_t)options->body_size / 2,
-                                            .size = (uint32_t)options->body_size},
+            chat_write(&(struct chat_plan){.application = i % chat_applications,
+                                           .conversation = i,
+                                           .system_size = (uint32_t)options->body_size / 2,
+                                           .size = (uint32_t)options->body_size},
                        &text);
         struct text whole = text_over(load->input, sizeof(load->input));
         head_add(load, &whole, text.size);

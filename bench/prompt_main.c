@@ -118,7 +118,7 @@ static void write_bodies(struct bench *bench, uint32_t size)
     for (uint32_t i = 0; i < prompt_count; i++) {
         struct text text = text_over(bench->space + i * room, room);
         bench->parts[i] = chat_write(
-            &(struct chat_shape){
+            &(struct chat_plan){
                 .application = i, .conversation = i, .system_size = size / 4, .size = size},
             &text);
         ASSERT(!text.overflow);

@@ -243,9 +243,8 @@ static void run(const struct plan *plan, const char *tokenizer_path, const char 
     figure("load_ms", (double)(clock_ns() - begin) / 1e6, "ms");
     figure("memory_mb", (double)tokenizer_memory(tokenizer) / 1e6, "MB");
 
-    struct bench bench = {.plan = plan,
-                          .tokenizer = tokenizer,
-                          .documents = documents_in(read_file(documents_path))};
+    struct bench bench = {
+        .plan = plan, .tokenizer = tokenizer, .documents = documents_in(read_file(documents_path))};
     bench.capacity = tokenizer_bound(tokenizer, bench.documents.longest);
     bench.ids = calloc(bench.capacity, sizeof(*bench.ids));
     ASSERT(bench.ids && bench.documents.count > 0);
