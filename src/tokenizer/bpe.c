@@ -17,7 +17,7 @@ static const struct word_cache_options usual_sizes = {
 };
 
 // Which tokens are what merging makes of their bytes.
-static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
+static bool find_own_tokens(struct bpe *bpe)
 {
     uint32_t size_max = bpe->vocab.size_max;
     struct bpe_room *room = bpe_room_create(bpe->table.order_count, size_max + 1);
@@ -28,9 +28,8 @@ static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
         if (text.size == 0) {
             continue;
         }
-        bool is_own = bpe_merge_text(bpe, room, text, false, ids) == 1 && ids[0] == id;
-        if (is_own || ignore_merges) {
-            bpe_vocab_add(&bpe->vocab, id, is_own);
+        if (bpe_merge_text(bpe, room, text, false, ids) == 1 && ids[0] == id) {
+            bpe_vocab_set_own(&bpe->vocab, id);
         }
     }
     free(ids);
@@ -47,8 +46,8 @@ struct bpe *bpe_create(const struct bpe_options *options)
     }
     if (!bpe_table_init(&bpe->table, options->merges, options->merge_count) ||
         !bpe_symbols_init(&bpe->symbols, options) || !bpe_vocab_init(&bpe->vocab, options) ||
-        !bpe_cuts_init(&bpe->cuts, options, &bpe->symbols) ||
-        !find_own_tokens(bpe, options->ignore_merges)) {
+        !bpe_cuts_init(&bpe->cuts, options, &bpe->symbols) || !find_own_tokens(bpe) ||
+        !bpe_vocab_index(&bpe->vocab, options->ignore_merges)) {
         bpe_destroy(&bpe);
     }
     return bpe;
@@ -83,11 +82,11 @@ static void seed(struct bpe_scratch *scratch)
     const struct bpe_vocab *vocab = &scratch->bpe->vocab;
     for (uint32_t id = 0; id < vocab->count; id++) {
         struct slice text = bpe_vocab_text(vocab, id);
-        if (text.size == 0 || text.size > word_size_max || !bpe_vocab_is_own(vocab, id)) {
+        if (text.size > word_size_max || !bpe_vocab_is_own(vocab, id)) {
             continue;
         }
         struct word_key key = word_key_of(text, 0, (uint32_t)text.size);
-        word_put_if_free(word_set_of(&scratch->cache, key), key, &id, 1);
+        word_put_if_free(&scratch->cache.sets[word_set_of(&scratch->cache, key)], key, &id, 1);
     }
 }
 

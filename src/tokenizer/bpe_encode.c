@@ -17,16 +17,17 @@ struct walk {
     uint32_t end;   // of the one before
 };
 
-static void set_item(struct bpe_item *item, const struct walk *walk, uint32_t begin, uint32_t end)
+static inline void set_item(struct bpe_item *item, const struct walk *walk, uint32_t begin,
+                            uint32_t end)
 {
+    const struct word_cache *cache = &walk->scratch->cache;
     item->begin = begin;
     item->size = end - begin;
-    if (item->size <= word_size_max) {
+    item->key = word_key_none;
+    if (__builtin_expect(item->size <= word_size_max, 1)) {
         item->key = word_key_of(walk->pieces->text, begin, item->size);
-        item->set = word_set_of(&walk->scratch->cache, item->key);
-        __builtin_prefetch(item->set);
-    } else {
-        item->set = NULL;
+        item->set = word_set_of(cache, item->key);
+        __builtin_prefetch(&cache->sets[item->set]);
     }
 }
 
@@ -39,7 +40,7 @@ static struct slice text_of(const struct walk *walk, uint32_t begin, uint32_t en
 static uint32_t find_odd(const struct walk *walk, struct slice text, bool extra_space)
 {
     const struct bpe_vocab *vocab = &walk->bpe->vocab;
-    return vocab->odd_count == 0
+    return vocab->odd.count == 0
                ? (uint32_t)bpe_no_id
                : bpe_vocab_find_odd(vocab, text, extra_space, walk->scratch->spaced);
 }
@@ -91,8 +92,8 @@ static void remember(const struct walk *walk, const struct bpe_item *item, const
         find_odd(walk, text, false) != bpe_no_id) {
         return;
     }
-    if (item->set != NULL && count <= word_ids_max) {
-        word_put(item->set, item->key, ids, count);
+    if (text.size <= word_size_max && count <= word_ids_max) {
+        word_put(&walk->scratch->cache.sets[item->set], item->key, ids, count);
     } else {
         phrase_put(&walk->scratch->cache, text, ids, count);
     }
@@ -116,7 +117,7 @@ static uint32_t encode_item(const struct walk *walk, const struct bpe_item *item
     }
     id = text.size <= bpe->vocab.size_max ? bpe_vocab_find(&bpe->vocab, text) : (uint32_t)bpe_no_id;
     uint32_t count = 1;
-    if (id != bpe_no_id && bpe_vocab_is_own(&bpe->vocab, id)) {
+    if (id != bpe_no_id) {
         ids[0] = id;
     } else {
         count = bpe_merge_text(bpe, walk->scratch->room, text, false, ids);
@@ -130,9 +131,9 @@ static uint32_t *answer(const struct walk *walk, uint32_t item_count, uint32_t *
                         const uint32_t *end)
 {
     const struct bpe_item *items = walk->scratch->items;
+    const struct word_set *sets = walk->scratch->cache.sets;
     for (uint32_t i = 0; i < item_count; i++) {
-        const struct word_slot *slot =
-            items[i].set != NULL ? word_find(items[i].set, items[i].key) : NULL;
+        const struct word_slot *slot = word_find(&sets[items[i].set], items[i].key);
         if (slot == NULL) {
             ids += encode_item(walk, &items[i], ids);
         } else if (end - ids >= word_ids_max) {

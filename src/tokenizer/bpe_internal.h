@@ -20,8 +20,8 @@ struct bpe {
 
 // A text to look up: a piece, or a part of one.
 struct bpe_item {
-    struct word_key key;
-    struct word_set *set; // NULL: too long for a word
+    struct word_key key; // of no word when the text is too long
+    uint32_t set;
     uint32_t begin;
     uint32_t size;
     bool is_whole; // a piece

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 enum {
-    short_max = 32, // symbols that are looked at all
+    short_max = 32,  // symbols that are looked at all
+    heap_max = 2048, // that wait in the heap alone, which is then small enough to be near
     nobody = UINT32_MAX,
 };
 
@@ -19,10 +20,12 @@ struct symbol {
     uint32_t order; // of it and the one behind; none as well when it was merged away
 };
 
-// A place in the list of an order.  What happened to the place since it was put there is not known.
+// Places in the list of an order, the newest first; the list goes on at `next`.  What happened to a place
+// since it was put there is not known.  Three together, since a walk from one to the next is a wait.
+enum { waiting_places = 3 };
 struct waiting {
-    uint32_t place;
     uint32_t next;
+    uint32_t places[waiting_places]; // from the end; those in front may be nobody
 };
 
 struct bpe_room {
@@ -131,10 +134,20 @@ static uint64_t heap_take(struct bpe_room *room)
 
 static void put_in_list(struct bpe_room *room, uint32_t place, uint32_t order)
 {
-    uint32_t next = bit_tree_has(&room->orders, order) ? room->lists[order] : nobody;
-    room->waiting[room->waiting_count] = (struct waiting){.place = place, .next = next};
+    uint32_t first = nobody;
+    if (bit_tree_has(&room->orders, order)) {
+        first = room->lists[order];
+        struct waiting *waiting = &room->waiting[first];
+        if (waiting->places[0] == nobody) {
+            waiting->places[waiting->places[1] == nobody ? 1 : 0] = place;
+            return;
+        }
+    } else {
+        bit_tree_add(&room->orders, order);
+    }
+    room->waiting[room->waiting_count] =
+        (struct waiting){.next = first, .places = {nobody, nobody, place}};
     room->lists[order] = room->waiting_count++;
-    bit_tree_add(&room->orders, order);
 }
 
 static void put(struct bpe_room *room, uint32_t place, uint32_t order)
@@ -151,8 +164,39 @@ static void put(struct bpe_room *room, uint32_t place, uint32_t order)
     }
 }
 
+// Asks for the memory that the merge at this place will look at, if its neighbours stay as they are.
+static void foresee(const struct bpe_table *table, const struct bpe_room *room,
+                    const struct symbol *left)
+{
+    uint32_t merged = table->merged[left->order];
+    uint32_t behind = room->symbols[left->behind].behind;
+    if (behind != nobody) {
+        bpe_table_prefetch(table, merged, room->symbols[behind].id);
+    }
+    if (left->before != nobody) {
+        bpe_table_prefetch(table, room->symbols[left->before].id, merged);
+    }
+}
+
+// All places that wait for the order.
+static void take_order(const struct bpe_table *table, struct bpe_room *room, uint32_t order)
+{
+    room->taken = order;
+    bit_tree_remove(&room->orders, order);
+    for (uint32_t i = room->lists[order]; i != nobody; i = room->waiting[i].next) {
+        for (unsigned k = 0; k < waiting_places; k++) {
+            uint32_t place = room->waiting[i].places[k];
+            if (place != nobody && room->symbols[place].order == order) {
+                bit_tree_add(&room->places, place);
+                foresee(table, room, &room->symbols[place]);
+            }
+        }
+    }
+}
+
 // The next that may merge, as far as is known.  False when there is none.
-static bool take(struct bpe_room *room, uint32_t *place, uint32_t *order)
+static bool take(const struct bpe_table *table, struct bpe_room *room, uint32_t *place,
+                 uint32_t *order)
 {
     if (room->heap_count != 0) {
         uint64_t key = heap_take(room);
@@ -160,15 +204,11 @@ static bool take(struct bpe_room *room, uint32_t *place, uint32_t *order)
         *order = (uint32_t)(key >> 32);
         return true;
     }
-    if (bit_tree_is_empty(&room->places)) {
+    while (bit_tree_is_empty(&room->places)) {
         if (bit_tree_is_empty(&room->orders)) {
             return false;
         }
-        room->taken = bit_tree_least(&room->orders);
-        bit_tree_remove(&room->orders, room->taken);
-        for (uint32_t i = room->lists[room->taken]; i != nobody; i = room->waiting[i].next) {
-            bit_tree_add(&room->places, room->waiting[i].place);
-        }
+        take_order(table, room, bit_tree_least(&room->orders));
     }
     *place = bit_tree_least(&room->places);
     *order = room->taken;
@@ -176,13 +216,12 @@ static bool take(struct bpe_room *room, uint32_t *place, uint32_t *order)
     return true;
 }
 
-static void reconsider(const struct bpe_table *table, struct bpe_room *room, uint32_t place)
+static uint32_t order_of(const struct bpe_table *table, const struct bpe_room *room,
+                         const struct symbol *symbol)
 {
-    struct symbol *symbol = &room->symbols[place];
-    symbol->order = symbol->behind == nobody
-                        ? (uint32_t)bpe_order_none
-                        : bpe_table_order(table, symbol->id, room->symbols[symbol->behind].id);
-    put(room, place, symbol->order);
+    return symbol->behind == nobody
+               ? (uint32_t)bpe_order_none
+               : bpe_table_order(table, symbol->id, room->symbols[symbol->behind].id);
 }
 
 static void merge_at(const struct bpe_table *table, struct bpe_room *room, uint32_t place)
@@ -195,10 +234,14 @@ static void merge_at(const struct bpe_table *table, struct bpe_room *room, uint3
     if (left->behind != nobody) {
         room->symbols[left->behind].before = place;
     }
+    // Both questions before either answer is used: each may be a wait for memory.
+    left->order = order_of(table, room, left);
     if (left->before != nobody) {
-        reconsider(table, room, left->before);
+        struct symbol *before = &room->symbols[left->before];
+        before->order = order_of(table, room, before);
+        put(room, left->before, before->order);
     }
-    reconsider(table, room, place);
+    put(room, place, left->order);
 }
 
 static uint32_t merge_long(const struct bpe_table *table, struct bpe_room *room, uint32_t *ids,
@@ -207,6 +250,8 @@ static uint32_t merge_long(const struct bpe_table *table, struct bpe_room *room,
     ASSERT(count <= room->symbol_max);
     room->waiting_count = 0;
     room->heap_count = 0;
+    room->taken =
+        count <= heap_max ? bpe_order_none : 0; // everything is below it, or hardly anything
     for (uint32_t i = 0; i < count; i++) {
         uint32_t order =
             i + 1 < count ? bpe_table_order(table, ids[i], ids[i + 1]) : (uint32_t)bpe_order_none;
@@ -216,13 +261,11 @@ static uint32_t merge_long(const struct bpe_table *table, struct bpe_room *room,
             .behind = i + 1 < count ? i + 1 : nobody,
             .order = order,
         };
-        if (order != bpe_order_none) {
-            put_in_list(room, i, order);
-        }
+        put(room, i, order);
     }
     uint32_t place;
     uint32_t order;
-    while (take(room, &place, &order)) {
+    while (take(table, room, &place, &order)) {
         if (room->symbols[place].order == order) {
             merge_at(table, room, place);
         }

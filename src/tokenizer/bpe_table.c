@@ -27,11 +27,13 @@ static bool is_sorted(const struct bpe_merge *merges, uint32_t count)
 static void put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t order)
 {
     uint64_t pair = bpe_table_pair(merge->left, merge->right);
-    uint32_t at = bpe_table_home(table, pair) & table->mask;
+    uint64_t hash = bpe_table_hash(pair);
+    uint32_t at = bpe_table_home(table, hash);
     while (table->slots[at] != UINT64_MAX && table->slots[at] >> bpe_order_bits != pair) {
         at = (at + 1) & table->mask;
     }
     table->slots[at] = pair << bpe_order_bits | order;
+    *bpe_table_filter(table, hash) |= UINT64_C(1) << (hash >> 32 & 63);
 }
 
 // `orders[i]` is that of merge i.
@@ -63,11 +65,12 @@ bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uin
     }
     *table = (struct bpe_table){.mask = (1U << bits) - 1, .shift = 64 - bits};
     table->slots = malloc(sizeof(uint64_t) << bits);
+    table->filter = calloc(1U << bpe_filter_bits, sizeof(uint64_t));
     table->merged = malloc(sizeof(uint32_t) * (count + 1));
     const struct bpe_merge **sorted = malloc(sizeof(const struct bpe_merge *) * (count + 1));
     uint32_t *orders = malloc(sizeof(uint32_t) * (count + 1));
-    bool is_made =
-        table->slots != NULL && table->merged != NULL && sorted != NULL && orders != NULL;
+    bool is_made = table->slots != NULL && table->filter != NULL && table->merged != NULL &&
+                   sorted != NULL && orders != NULL;
     if (is_made) {
         memset(table->slots, 0xff, sizeof(uint64_t) << bits);
         number(table, merges, count, sorted, orders);
@@ -84,11 +87,13 @@ bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uin
 void bpe_table_fini(struct bpe_table *table)
 {
     free(table->slots);
+    free(table->filter);
     free(table->merged);
     *table = (struct bpe_table){0};
 }
 
 size_t bpe_table_memory(const struct bpe_table *table)
 {
-    return ((size_t)table->mask + 1) * sizeof(uint64_t) + table->order_count * sizeof(uint32_t);
+    return ((size_t)table->mask + 1 + (1U << bpe_filter_bits)) * sizeof(uint64_t) +
+           table->order_count * sizeof(uint32_t);
 }

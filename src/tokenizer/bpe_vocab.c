@@ -38,36 +38,27 @@ bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
     for (uint32_t i = 0; i < options->token_count; i++) {
         size += options->tokens[i].size;
     }
-    uint32_t bits = 4;
-    while ((1U << bits) < options->token_count + options->token_count / 2) {
-        bits++;
-    }
     *vocab = (struct bpe_vocab){
-        .mask = (1U << bits) - 1,
-        .count = options->token_count,
         .by_character = options->by_character,
+        .count = options->token_count,
+        .bytes = malloc(size + 1),
+        .ends = malloc(sizeof(uint32_t) * (options->token_count + 1)),
+        .own_bits = calloc(options->token_count / 64 + 1, sizeof(uint64_t)),
     };
-    vocab->bytes = malloc(size + 1);
-    vocab->ends = malloc(sizeof(uint32_t) * (options->token_count + 1));
-    vocab->slots = malloc(sizeof(uint32_t) << bits);
-    vocab->owns = calloc(options->token_count / 64 + 1, sizeof(uint64_t));
-    if (vocab->bytes == NULL || vocab->ends == NULL || vocab->slots == NULL ||
-        vocab->owns == NULL || size > UINT32_MAX) {
+    if (vocab->bytes == NULL || vocab->ends == NULL || vocab->own_bits == NULL ||
+        size > UINT32_MAX) {
         return false;
     }
-    memset(vocab->slots, 0xff, sizeof(uint32_t) << bits);
     uint32_t end = 0;
+    vocab->ends[0] = 0;
     for (uint32_t i = 0; i < options->token_count; i++) {
-        vocab->ends[i] = end;
-        if (options->tokens[i].size != 0) {
-            end +=
-                (uint32_t)write_text(options->tokens[i], options->by_character, vocab->bytes + end);
-        }
-    }
-    vocab->ends[options->token_count] = end;
-    for (uint32_t i = 0; i < vocab->count; i++) {
-        uint32_t text_size = (uint32_t)bpe_vocab_text(vocab, i).size;
+        struct slice token = options->tokens[i];
+        uint32_t text_size = token.size == 0 ? 0
+                                             : (uint32_t)write_text(token, options->by_character,
+                                                                    vocab->bytes + end);
         vocab->size_max = text_size > vocab->size_max ? text_size : vocab->size_max;
+        end += text_size;
+        vocab->ends[i + 1] = end;
     }
     return true;
 }
@@ -76,47 +67,80 @@ void bpe_vocab_fini(struct bpe_vocab *vocab)
 {
     free(vocab->bytes);
     free(vocab->ends);
-    free(vocab->slots);
-    free(vocab->owns);
+    free(vocab->own_bits);
+    free(vocab->own.slots);
+    free(vocab->odd.slots);
     *vocab = (struct bpe_vocab){0};
 }
 
 size_t bpe_vocab_memory(const struct bpe_vocab *vocab)
 {
-    return vocab->ends[vocab->count] + sizeof(uint32_t) * (vocab->count + 1) +
-           sizeof(uint32_t) * (vocab->mask + (size_t)1) + vocab->count / 8;
+    return vocab->ends[vocab->count] + vocab->count / 8 +
+           sizeof(uint32_t) * ((size_t)vocab->count + vocab->own.mask + vocab->odd.mask + 3);
 }
 
-// The slot that has the text, or the empty one where it belongs.
-static uint32_t *find_slot(const struct bpe_vocab *vocab, struct slice text)
+static bool id_set_init(struct bpe_id_set *set, uint32_t count)
 {
-    uint32_t at = (uint32_t)hash_bytes(text, 0);
-    for (;; at++) {
-        uint32_t *slot = &vocab->slots[at & vocab->mask];
-        if (*slot == bpe_no_id || slice_equal(bpe_vocab_text(vocab, *slot), text)) {
-            return slot;
+    uint32_t size = 16;
+    while (size < count + count / 2) {
+        size *= 2;
+    }
+    *set = (struct bpe_id_set){.slots = malloc(sizeof(uint32_t) * size), .mask = size - 1};
+    if (set->slots != NULL) {
+        memset(set->slots, 0xff, sizeof(uint32_t) * size);
+    }
+    return set->slots != NULL;
+}
+
+static void id_set_add(struct bpe_id_set *set, struct slice text, uint32_t id)
+{
+    uint32_t at = (uint32_t)hash_bytes(text, 0) & set->mask;
+    while (set->slots[at] != bpe_no_id) {
+        at = (at + 1) & set->mask;
+    }
+    set->slots[at] = id;
+    set->count++;
+}
+
+static uint32_t id_set_find(const struct bpe_id_set *set, const struct bpe_vocab *vocab,
+                            struct slice text)
+{
+    for (uint32_t at = (uint32_t)hash_bytes(text, 0);; at++) {
+        uint32_t id = set->slots[at & set->mask];
+        if (id == bpe_no_id || slice_equal(bpe_vocab_text(vocab, id), text)) {
+            return id;
         }
     }
 }
 
-void bpe_vocab_add(struct bpe_vocab *vocab, uint32_t id, bool is_own)
+bool bpe_vocab_index(struct bpe_vocab *vocab, bool has_odd)
 {
-    struct slice text = bpe_vocab_text(vocab, id);
-    ASSERT(text.size != 0);
-    uint32_t *slot = find_slot(vocab, text);
-    ASSERT(*slot == bpe_no_id);
-    *slot = id;
-    vocab->owns[id / 64] |= (uint64_t)is_own << id % 64;
-    if (!is_own) {
-        vocab->odd_count++;
-        uint32_t size = (uint32_t)text.size;
-        vocab->odd_size_max = size > vocab->odd_size_max ? size : vocab->odd_size_max;
+    uint32_t own = 0;
+    uint32_t odd = 0;
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        bool is_own = bpe_vocab_is_own(vocab, id);
+        own += is_own;
+        odd += has_odd && !is_own;
     }
+    if (!id_set_init(&vocab->own, own) || !id_set_init(&vocab->odd, odd)) {
+        return false;
+    }
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        struct slice text = bpe_vocab_text(vocab, id);
+        if (bpe_vocab_is_own(vocab, id)) {
+            id_set_add(&vocab->own, text, id);
+        } else if (has_odd && text.size != 0) {
+            id_set_add(&vocab->odd, text, id);
+            uint32_t size = (uint32_t)text.size;
+            vocab->odd_size_max = size > vocab->odd_size_max ? size : vocab->odd_size_max;
+        }
+    }
+    return true;
 }
 
 uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text)
 {
-    return *find_slot(vocab, text);
+    return id_set_find(&vocab->own, vocab, text);
 }
 
 // With spaces for "▁".  Returns how many bytes.
@@ -143,12 +167,12 @@ size_t bpe_vocab_room(const struct bpe_vocab *vocab)
 uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,
                             uint8_t *room)
 {
-    if (text.size > vocab->odd_size_max * sizeof(space_mark)) {
+    size_t factor = vocab->by_character ? sizeof(space_mark) : 1;
+    if (text.size > vocab->odd_size_max * factor) {
         return bpe_no_id;
     }
     if (vocab->by_character) {
         text = slice_of(room, write_spaces(text, extra_space, room));
     }
-    uint32_t id = bpe_vocab_find(vocab, text);
-    return id == bpe_no_id || bpe_vocab_is_own(vocab, id) ? (uint32_t)bpe_no_id : id;
+    return id_set_find(&vocab->odd, vocab, text);
 }

@@ -11,17 +11,23 @@
 #include "base/slice.h"
 #include "tokenizer/bpe.h"
 
-struct bpe_vocab {
-    uint8_t *bytes;
-    uint32_t *ends; // by id: token i is between ends[i] and ends[i + 1]
+// Tokens by the hashes of their texts.
+struct bpe_id_set {
     uint32_t *slots;
-    uint64_t *owns; // bits by id
-    bool by_character;
     uint32_t mask;
     uint32_t count;
-    uint32_t size_max;  // of a text
-    uint32_t odd_count; // that are found and not their own
+};
+
+struct bpe_vocab {
+    bool by_character;
+    uint32_t count;
+    uint32_t size_max; // of a text
     uint32_t odd_size_max;
+    uint8_t *bytes;
+    uint32_t *ends; // by id: token i is between ends[i] and ends[i + 1]
+    uint64_t *own_bits;
+    struct bpe_id_set own;
+    struct bpe_id_set odd; // few, and every long piece is looked for among them
 };
 
 // Copies the tokens; none is found yet.  False when memory is short; bpe_vocab_fini is due all the same.
@@ -35,10 +41,21 @@ static inline struct slice bpe_vocab_text(const struct bpe_vocab *vocab, uint32_
     return slice_of(vocab->bytes + vocab->ends[id], vocab->ends[id + 1] - vocab->ends[id]);
 }
 
-// Each id once.
-void bpe_vocab_add(struct bpe_vocab *vocab, uint32_t id, bool is_own);
+static inline bool bpe_vocab_is_own(const struct bpe_vocab *vocab, uint32_t id)
+{
+    return (vocab->own_bits[id / 64] >> id % 64 & 1) != 0;
+}
 
-// bpe_no_id when it is none.
+static inline void bpe_vocab_set_own(struct bpe_vocab *vocab, uint32_t id)
+{
+    vocab->own_bits[id / 64] |= UINT64_C(1) << id % 64;
+}
+
+// From now on tokens are found: those that are their own, and with `has_odd` the others.  False when
+// memory is short.
+bool bpe_vocab_index(struct bpe_vocab *vocab, bool has_odd);
+
+// The token, its own, that this text is; bpe_no_id when it is none.
 uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text);
 
 // The token, not its own, that this text is, with a space before it if `extra_space` and with "▁" for
@@ -47,8 +64,3 @@ uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bo
                             uint8_t *room);
 
 size_t bpe_vocab_room(const struct bpe_vocab *vocab);
-
-static inline bool bpe_vocab_is_own(const struct bpe_vocab *vocab, uint32_t id)
-{
-    return (vocab->owns[id / 64] >> id % 64 & 1) != 0;
-}

@@ -65,14 +65,16 @@ void word_cache_fini(struct word_cache *cache);
 
 extern const struct word_key word_masks[word_size_max + 1];
 
-// The text is `size` bytes at `begin` of `all`, 1 to word_size_max.
+// A key that no word has.
+static const struct word_key word_key_none = {.low = UINT64_MAX, .high = UINT64_MAX};
+
+// The text is `size` bytes at `begin` of `all`, at most word_size_max.
 static inline struct word_key word_key_of(struct slice all, size_t begin, uint32_t size)
 {
-    uint64_t words[2];
-    if (all.size - begin >= sizeof(words)) {
+    uint64_t words[2] = {0, 0};
+    if (__builtin_expect(all.size - begin >= sizeof(words), 1)) {
         memcpy(words, all.bytes + begin, sizeof(words));
     } else {
-        memset(words, 0, sizeof(words));
         memcpy(words, all.bytes + begin, size);
     }
     return (struct word_key){
@@ -81,12 +83,12 @@ static inline struct word_key word_key_of(struct slice all, size_t begin, uint32
     };
 }
 
-static inline struct word_set *word_set_of(const struct word_cache *cache, struct word_key key)
+// Which of the sets has the word, if any.
+static inline uint32_t word_set_of(const struct word_cache *cache, struct word_key key)
 {
     unsigned __int128 product =
         (unsigned __int128)(key.low ^ 0x9e3779b97f4a7c15) * (key.high ^ 0xd1b54a32d192ed03);
-    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64);
-    return &cache->sets[(mixed ^ mixed >> 29) & cache->mask];
+    return (uint32_t)((uint64_t)product ^ (uint64_t)(product >> 64)) & cache->mask;
 }
 
 static inline bool word_is(const struct word_slot *slot, struct word_key key)
