@@ -317,7 +317,7 @@ bool builtin_attribute(struct value_room *room, const struct value *item,
     for (bool more = true; more;) {
         size_t dot = place_of(rest, slice_str("."));
         struct slice part = dot == PLACE_NONE ? rest : slice_of(rest.bytes, dot);
-        struct value next;
+        struct value next = value_none();
         if (!find_part(room, &found, part, &next)) {
             return false;
         }

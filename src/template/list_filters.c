@@ -602,8 +602,9 @@ static bool open_cuts(struct value_room *room, const struct value *subject,
         return false;
     }
     if (count < 1 || count > 1000000) {
-        return value_fail(room, STATUS_MALFORMED, "%s by %s is not implemented", signature->name,
-                          count < 1 ? "less than one" : "so many");
+        (void)value_fail(room, STATUS_MALFORMED, "%s by %s is not implemented", signature->name,
+                         count < 1 ? "less than one" : "so many");
+        return false;
     }
     return value_iterate(room, subject, list);
 }

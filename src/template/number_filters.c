@@ -128,7 +128,7 @@ struct integer_text {
 static void take_prefix(struct integer_text *text)
 {
     static const struct {
-        char letter;
+        uint8_t letter;
         unsigned base;
     } prefixes[] = {{'x', 16}, {'o', 8}, {'b', 2}};
     struct slice digits = text->digits;

@@ -312,7 +312,7 @@ bool filter_truncate(struct value_room *room, const struct value *subject,
 static bool is_unreserved(uint8_t byte)
 {
     return (byte < 0x80 && value_text_is_alphabetic(byte)) || (byte >= '0' && byte <= '9') ||
-           memchr("_.-~/", byte, 5) != NULL;
+           (byte != '\0' && strchr("_.-~/", byte) != NULL);
 }
 
 bool filter_urlencode(struct value_room *room, const struct value *subject,

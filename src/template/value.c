@@ -336,6 +336,7 @@ static bool find_equal(struct equality *equality, const struct value *a, const s
     case VALUE_LIST:
     case VALUE_TUPLE:
     case VALUE_DICT:
+    case VALUE_VIEW:
         break;
     default:
         equality->equal = is_same(a, b);
@@ -344,6 +345,11 @@ static bool find_equal(struct equality *equality, const struct value *a, const s
     if (is_same(a, b)) {
         equality->equal = true;
         return true;
+    }
+    if (a->kind == VALUE_VIEW) {
+        // Python compares some as sets.
+        return value_fail(equality->room, STATUS_MALFORMED, "'%s' == '%s' is not implemented",
+                          value_type_name(a), value_type_name(b));
     }
     if (depth >= value_depth_max) {
         return value_fail(equality->room, STATUS_TOO_LARGE, "values are nested too deep");
@@ -632,6 +638,18 @@ static bool contains_item(struct value_room *room, const struct value_list *list
     return true;
 }
 
+// Keys and pairs of a dict are looked up in it, so what cannot be a key fails.
+static bool check_viewed(struct value_room *room, const struct value_view *view,
+                         const struct value *needle)
+{
+    if (strcmp(view->name, "dict_keys") == 0) {
+        return check_key(room, needle, 0);
+    }
+    bool pair = strcmp(view->name, "dict_items") == 0 && needle->kind == VALUE_TUPLE &&
+                needle->list->count == 2;
+    return !pair || check_key(room, &needle->list->items[0], 0);
+}
+
 bool value_contains(struct value_room *room, const struct value *haystack,
                     const struct value *needle, bool *out)
 {
@@ -646,10 +664,12 @@ bool value_contains(struct value_room *room, const struct value *haystack,
         }
         *out = found != NULL;
         return true;
+    case VALUE_VIEW:
+        return check_viewed(room, haystack->view, needle) &&
+               contains_item(room, haystack->view->list, needle, out);
     case VALUE_UNDEFINED:
     case VALUE_LIST:
     case VALUE_TUPLE:
-    case VALUE_VIEW:
     case VALUE_GENERATOR:
         return value_iterate(room, haystack, &list) && contains_item(room, list, needle, out);
     default:

@@ -14,12 +14,12 @@
 enum { width_max = 4096, precision_max = 100 };
 
 struct field {
-    char type;
+    uint8_t type;
     bool left;   // blanks after it
     bool middle; // blanks on both sides; str.format only
     bool zeros;
     bool alternate;
-    char sign; // '+', ' ' or 0: what is before numbers that are not negative
+    uint8_t sign; // '+', ' ' or 0: what is before numbers that are not negative
     uint32_t width;
     int32_t precision; // below 0: none
     struct slice fill; // one character
@@ -249,9 +249,9 @@ static bool add_as_character(struct value_room *room, const struct field *field,
     struct slice character = {0};
     if (value->kind == VALUE_STRING && value_string_length(value->string) == 1) {
         character = value->string;
-    } else if (value->kind == VALUE_INT && value->integer >= 0 && value->integer < 0x110000 &&
-               (value->integer < 0xd800 || value->integer > 0xdfff)) {
-        character = slice_of(bytes, utf8_write((uint32_t)value->integer, bytes));
+    } else if (is_whole(value) && whole(value) >= 0 && whole(value) < 0x110000 &&
+               (whole(value) < 0xd800 || whole(value) > 0xdfff)) {
+        character = slice_of(bytes, utf8_write((uint32_t)whole(value), bytes));
     } else {
         return value_fail(room, STATUS_MALFORMED, "%%c requires int or char");
     }
@@ -335,22 +335,23 @@ struct operand {
     const struct value *mapping; // for %(name)s; NULL: there is none
 };
 
-static bool next_argument(struct scan *scan, struct operand *operand, const struct value **out)
+// Those that find an argument return NULL, with the failure noted, when there is none.
+static const struct value *next_argument(struct scan *scan, struct operand *operand)
 {
     if (operand->next == operand->count) {
-        return value_fail(scan->room, STATUS_MALFORMED, "not enough arguments for format string");
+        (void)value_fail(scan->room, STATUS_MALFORMED, "not enough arguments for format string");
+        return NULL;
     }
-    *out = &operand->values[operand->next++];
-    return true;
+    return &operand->values[operand->next++];
 }
 
 // A number, or * for the next argument.
 static bool read_measure(struct scan *scan, struct operand *operand, uint32_t limit, int64_t *out)
 {
     if (peek(scan) == '*') {
-        const struct value *argument = NULL;
         scan->at++;
-        if (!next_argument(scan, operand, &argument)) {
+        const struct value *argument = next_argument(scan, operand);
+        if (argument == NULL) {
             return false;
         }
         if (!is_whole(argument)) {
@@ -370,31 +371,34 @@ static bool read_measure(struct scan *scan, struct operand *operand, uint32_t li
     return true;
 }
 
-static bool read_name(struct scan *scan, struct operand *operand, const struct value **out)
+static const struct value *read_name(struct scan *scan, struct operand *operand)
 {
     size_t begin = ++scan->at;
     // Parentheses nest in names, which nobody uses; then the name is not found.
     while (scan->at < scan->format.size && peek(scan) != ')') {
         if (peek(scan) == '(') {
-            return value_fail(scan->room, STATUS_MALFORMED, "'(' in a name is not implemented");
+            (void)value_fail(scan->room, STATUS_MALFORMED, "'(' in a name is not implemented");
+            return NULL;
         }
         scan->at++;
     }
     if (scan->at == scan->format.size) {
-        return value_fail(scan->room, STATUS_MALFORMED, "incomplete format key");
+        (void)value_fail(scan->room, STATUS_MALFORMED, "incomplete format key");
+        return NULL;
     }
     struct slice name = slice_of(scan->format.bytes + begin, scan->at - begin);
     scan->at++;
     if (operand->mapping == NULL || operand->mapping->kind != VALUE_DICT) {
-        return value_fail(scan->room, STATUS_MALFORMED, "format requires a mapping");
+        (void)value_fail(scan->room, STATUS_MALFORMED, "format requires a mapping");
+        return NULL;
     }
     // From here on fields without a name have nothing left.
     operand->next = operand->count;
-    *out = value_dict_get(operand->mapping->dict, name);
-    if (*out == NULL) {
-        return value_fail(scan->room, STATUS_MALFORMED, "a key of the format is missing");
+    const struct value *found = value_dict_get(operand->mapping->dict, name);
+    if (found == NULL) {
+        (void)value_fail(scan->room, STATUS_MALFORMED, "a key of the format is missing");
     }
-    return true;
+    return found;
 }
 
 static bool read_flags(struct scan *scan, struct operand *operand, struct field *field)
@@ -445,7 +449,8 @@ static bool format_one(struct scan *scan, struct operand *operand)
     const struct value *value = NULL;
     struct field field = {.precision = -1, .fill = slice_str(" ")};
     scan->at++;
-    if (peek(scan) == '(' && !read_name(scan, operand, &value)) {
+    bool named = peek(scan) == '(';
+    if (named && (value = read_name(scan, operand)) == NULL) {
         return false;
     }
     if (!read_flags(scan, operand, &field)) {
@@ -454,7 +459,7 @@ static bool format_one(struct scan *scan, struct operand *operand)
     if (scan->at == scan->format.size) {
         return value_fail(scan->room, STATUS_MALFORMED, "incomplete format");
     }
-    field.type = (char)peek(scan);
+    field.type = peek(scan);
     scan->at++;
     if (field.type == '%') {
         text_add_str(scan->out, "%");
@@ -463,7 +468,7 @@ static bool format_one(struct scan *scan, struct operand *operand)
     if (field.type == 'i' || field.type == 'u') {
         field.type = 'd';
     }
-    if (value == NULL && !next_argument(scan, operand, &value)) {
+    if (!named && (value = next_argument(scan, operand)) == NULL) {
         return false;
     }
     return add_field(scan->room, &field, value, scan->out);
@@ -512,8 +517,8 @@ struct braces {
     bool numbered; // {0} was used
 };
 
-static bool find_positional(struct scan *scan, struct braces *braces, struct slice name,
-                            const struct value **out)
+static const struct value *find_positional(struct scan *scan, struct braces *braces,
+                                           struct slice name)
 {
     uint64_t index = braces->next;
     if (name.size == 0) {
@@ -522,46 +527,54 @@ static bool find_positional(struct scan *scan, struct braces *braces, struct sli
     } else {
         braces->numbered = true;
         if (!slice_parse_u64(name, &index)) {
-            return value_fail(scan->room, STATUS_MALFORMED, "a number of a field is too large");
+            (void)value_fail(scan->room, STATUS_MALFORMED, "a number of a field is too large");
+            return NULL;
         }
     }
     if (braces->counted && braces->numbered) {
-        return value_fail(scan->room, STATUS_MALFORMED,
-                          "cannot switch between automatic and manual field numbering");
+        (void)value_fail(scan->room, STATUS_MALFORMED,
+                         "cannot switch between automatic and manual field numbering");
+        return NULL;
     }
     const struct call_arguments *arguments = braces->arguments;
     if (index >= arguments->count - arguments->named_count) {
-        return value_fail(scan->room, STATUS_MALFORMED,
-                          "Replacement index %u out of range for positional args tuple",
-                          (unsigned)index);
+        (void)value_fail(scan->room, STATUS_MALFORMED,
+                         "Replacement index %u out of range for positional args tuple",
+                         (unsigned)index);
+        return NULL;
     }
-    *out = &arguments->values[index];
-    return true;
+    return &arguments->values[index];
 }
 
-static bool find_argument(struct scan *scan, struct braces *braces, struct slice name,
-                          const struct value **out)
+static const struct value *find_argument(struct scan *scan, struct braces *braces,
+                                         struct slice name)
 {
     bool digits = true;
     for (size_t i = 0; i < name.size; i++) {
         digits = digits && name.bytes[i] >= '0' && name.bytes[i] <= '9';
         if (name.bytes[i] == '.' || name.bytes[i] == '[') {
-            return value_fail(scan->room, STATUS_MALFORMED,
-                              "attributes and indices in format fields are not implemented");
+            (void)value_fail(scan->room, STATUS_MALFORMED,
+                             "attributes and indices in format fields are not implemented");
+            return NULL;
         }
     }
     if (digits) {
-        return find_positional(scan, braces, name, out);
+        return find_positional(scan, braces, name);
     }
     const struct call_arguments *arguments = braces->arguments;
     uint32_t placed = arguments->count - arguments->named_count;
     for (uint32_t i = 0; i < arguments->named_count; i++) {
         if (slice_equal(arguments->names[i], name)) {
-            *out = &arguments->values[placed + i];
-            return true;
+            return &arguments->values[placed + i];
         }
     }
-    return value_fail(scan->room, STATUS_MALFORMED, "a name of the format is missing");
+    (void)value_fail(scan->room, STATUS_MALFORMED, "a name of the format is missing");
+    return NULL;
+}
+
+static bool is_alignment(uint8_t byte)
+{
+    return byte == '<' || byte == '>' || byte == '^';
 }
 
 // [[fill]align][sign][0][width][.precision][type]
@@ -570,21 +583,20 @@ static bool read_specification(struct scan *scan, struct field *field, bool *ali
     unsigned size = scan->at < scan->format.size ? utf8_size_of_lead(peek(scan)) : 0;
     size_t behind = scan->at + size;
     bool filled = size > 0 && peek(scan) != '{' && peek(scan) != '}' &&
-                  behind < scan->format.size &&
-                  memchr("<>^", scan->format.bytes[behind], 3) != NULL;
+                  behind < scan->format.size && is_alignment(scan->format.bytes[behind]);
     if (filled) {
         field->fill = slice_of(scan->format.bytes + scan->at, size);
         scan->at = behind;
     }
     uint8_t align = peek(scan);
-    *aligned = align == '<' || align == '>' || align == '^';
+    *aligned = is_alignment(align);
     if (*aligned) {
         field->left = align == '<';
         field->middle = align == '^';
         scan->at++;
     }
     if (peek(scan) == '+' || peek(scan) == '-' || peek(scan) == ' ') {
-        field->sign = peek(scan) == '-' ? 0 : (char)peek(scan);
+        field->sign = peek(scan) == '-' ? 0 : peek(scan);
         scan->at++;
     }
     if (peek(scan) == '0') {
@@ -604,7 +616,7 @@ static bool read_specification(struct scan *scan, struct field *field, bool *ali
         field->precision = (int32_t)precision;
     }
     if (peek(scan) != '}' && scan->at < scan->format.size) {
-        field->type = (char)peek(scan);
+        field->type = peek(scan);
         scan->at++;
     }
     return true;
@@ -637,8 +649,8 @@ static bool format_braces_one(struct scan *scan, struct braces *braces)
         scan->at++;
     }
     struct slice name = slice_of(scan->format.bytes + begin, scan->at - begin);
-    const struct value *value = NULL;
-    if (!find_argument(scan, braces, name, &value)) {
+    const struct value *value = find_argument(scan, braces, name);
+    if (value == NULL) {
         return false;
     }
     struct field field = {.precision = -1, .fill = slice_str(" ")};

@@ -50,9 +50,7 @@ TEST(any_float_reads_back_as_itself)
         uint64_t bits = rng_next(&rng);
         double number;
         memcpy(&number, &bits, sizeof(number));
-        if (isfinite(number)) {
-            CHECK(strtod(float_text(number), NULL) == number);
-        }
+        CHECK(!isfinite(number) || strtod(float_text(number), NULL) == number);
     }
 }
 
