@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct fixture_parts {

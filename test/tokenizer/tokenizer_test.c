@@ -10,7 +10,9 @@ static const char *token_of(const struct tokenizer *tokenizer, uint32_t id)
     static char text[64];
     struct slice token = tokenizer_token(tokenizer, id);
     ASSERT(token.size < sizeof(text));
-    memcpy(text, token.bytes, token.size);
+    if (token.size > 0) {
+        memcpy(text, token.bytes, token.size);
+    }
     text[token.size] = '\0';
     return text;
 }
