@@ -91,25 +91,27 @@ struct halves {
     size_t size;
 };
 
-static uint32_t id_of(const struct load *load, struct slice text)
-{
-    uint32_t word = vocabulary_find(&load->vocabulary, text);
-    return word == no_word ? bpe_no_id : load->vocabulary.words[word].id;
-}
-
 static enum status add_halves(struct load *load, const struct halves *halves)
 {
-    struct bpe_merge merge = {
-        .left = id_of(load, slice_of(halves->text, halves->left_size)),
-        .right = id_of(
-            load, slice_of(halves->text + halves->left_size, halves->size - halves->left_size)),
-        .merged = id_of(load, slice_of(halves->text, halves->size)),
-        .rank = load->merge_count,
+    enum { left, right, merged, count };
+    const struct slice texts[count] = {
+        [left] = slice_of(halves->text, halves->left_size),
+        [right] = slice_of(halves->text + halves->left_size, halves->size - halves->left_size),
+        [merged] = slice_of(halves->text, halves->size),
     };
-    if (merge.left == bpe_no_id || merge.right == bpe_no_id || merge.merged == bpe_no_id) {
+    uint32_t words[count];
+
+    vocabulary_find_all(&load->vocabulary, texts, count, words);
+    if (words[left] == no_word || words[right] == no_word || words[merged] == no_word) {
         return load_refuse(load->error, "merge %u has a word that is not in the vocabulary",
                            (unsigned)load->merge_count);
     }
+    const struct bpe_merge merge = {
+        .left = load->vocabulary.words[words[left]].id,
+        .right = load->vocabulary.words[words[right]].id,
+        .merged = load->vocabulary.words[words[merged]].id,
+        .rank = load->merge_count,
+    };
     return load_add_merge(load, &merge);
 }
 

@@ -175,15 +175,16 @@ static enum status read_template(struct load *load, const struct json_value *obj
 static enum status read_named_id(struct load *load, const struct json_value *value,
                                  struct special_ids *ids)
 {
+    struct json json = json_open(value->raw);
     struct json_item item;
+    uint32_t count = 0;
 
-    if (value->kind == JSON_ARRAY) {
-        struct json json = json_open(value->raw);
-        bool is_there = json_next(&json, &item);
-        ASSERT(is_there);
+    if (value->kind == JSON_ARRAY && json_next(&json, &item)) {
         json_enter(&json);
-        if (json_next(&json, &item) && json_next(&json, &item)) {
-            return add_id(load, &item.value, ids);
+        while (json_next(&json, &item)) {
+            if (++count == 2) {
+                return add_id(load, &item.value, ids);
+            }
         }
     }
     return load_refuse(load->error, "a post_processor of BERT's kind has no cls or no sep");

@@ -63,7 +63,7 @@ static bool spell_bytes(const int16_t *alphabet, struct slice word, uint8_t *out
 static enum status number_words(struct build *build)
 {
     const struct vocabulary *vocabulary = &build->load->vocabulary;
-    uint32_t id_count = 0;
+    uint32_t id_count = 1;
 
     for (uint32_t i = 0; i < vocabulary->count; i++) {
         if (vocabulary->words[i].id >= id_count) {
@@ -140,32 +140,47 @@ static size_t spell_spaces(const struct load *load, struct slice word, uint8_t *
     return size;
 }
 
-// What each id stands for, and what merging is to see of it.
-static void spell_words(struct build *build)
+// Writes what the word stands for to `out`, and returns the size of that; *token is what merging is to
+// see of it.
+static size_t spell_word(const struct build *build, uint32_t word, uint8_t *out,
+                         struct slice *token)
 {
     const struct load *load = build->load;
+    struct slice text = vocabulary_text(&load->vocabulary, word);
+    size_t size = text.size;
+    bool is_token = word < load->model_word_count;
+
+    if (load->pipeline.by_character) {
+        if (is_token && !build->is_added[word]) {
+            size = spell_spaces(load, text, out);
+        } else {
+            memcpy(out, text.bytes, size);
+        }
+        *token = is_token ? text : *token;
+        return size;
+    }
+    if (is_token && load->spells_bytes) {
+        is_token = spell_bytes(build->alphabet, text, out, &size);
+    } else {
+        memcpy(out, text.bytes, size);
+    }
+    if (is_token) {
+        *token = slice_of(out, size);
+    } else {
+        memcpy(out, text.bytes, size); // spell_bytes may have begun
+    }
+    return size;
+}
+
+static void spell_words(struct build *build)
+{
     struct tokenizer *tokenizer = build->tokenizer;
     size_t end = 0;
 
     for (uint32_t id = 0; id < tokenizer->id_count; id++) {
-        uint32_t word = build->words[id];
-        if (word != no_word) {
-            struct slice text = vocabulary_text(&load->vocabulary, word);
-            uint8_t *out = tokenizer->token_bytes + end;
-            bool is_model = word < load->model_word_count;
-            size_t size = text.size;
-            memcpy(out, text.bytes, text.size);
-            if (is_model && tokenizer->pipeline.by_character) {
-                build->tokens[id] = text;
-                size = build->is_added[word] ? size : spell_spaces(load, text, out);
-            } else if (is_model && !load->spells_bytes) {
-                build->tokens[id] = slice_of(out, size);
-            } else if (is_model && spell_bytes(build->alphabet, text, out, &size)) {
-                build->tokens[id] = slice_of(out, size);
-            } else {
-                memcpy(out, text.bytes, text.size); // spell_bytes may have begun
-            }
-            end += size;
+        if (build->words[id] != no_word) {
+            end += spell_word(build, build->words[id], tokenizer->token_bytes + end,
+                              &build->tokens[id]);
         }
         tokenizer->token_ends[id] = (uint32_t)end;
     }
@@ -220,6 +235,8 @@ static enum status find_byte_ids(const struct build *build, uint32_t *byte_ids)
             return load_refuse(load->error,
                                "byte_fallback without the token %s is not supported: " LOAD_ADVICE,
                                name);
+        } else if (load->byte_fallback) {
+            byte_ids[byte] = byte_ids[0]; // never asked for
         }
     }
     return STATUS_OK;
@@ -443,6 +460,12 @@ static void limit_cuts(const struct added_token *token, bool marks_are_spaces,
     }
 }
 
+static void note_last_byte(struct tokenizer *tokenizer, struct slice text)
+{
+    ASSERT(text.size > 0);
+    tokenizer->is_last_of_added[text.bytes[text.size - 1]] = true;
+}
+
 static void build_cuts(struct build *build)
 {
     struct tokenizer *tokenizer = build->tokenizer;
@@ -457,15 +480,17 @@ static void build_cuts(struct build *build)
         cuts = split_cuts(pipeline->split);
     }
     for (uint32_t i = 0; i < build->normalized_count; i++) {
-        const struct added_token *token = &build->normalized[i];
-        limit_cuts(token, pipeline->replaces_spaces, &cuts);
-        tokenizer->is_last_of_added[token->text.bytes[token->text.size - 1]] |= is_per_gap;
+        limit_cuts(&build->normalized[i], pipeline->replaces_spaces, &cuts);
     }
     tokenizer->gap_cuts = cuts;
     for (uint32_t i = 0; i < build->added_count; i++) {
-        const struct added_token *token = &build->added[i];
-        limit_cuts(token, false, &cuts);
-        tokenizer->is_last_of_added[token->text.bytes[token->text.size - 1]] |= is_per_gap;
+        limit_cuts(&build->added[i], false, &cuts);
+    }
+    for (uint32_t i = 0; is_per_gap && i < build->normalized_count; i++) {
+        note_last_byte(tokenizer, build->normalized[i].text);
+    }
+    for (uint32_t i = 0; is_per_gap && i < build->added_count; i++) {
+        note_last_byte(tokenizer, build->added[i].text);
     }
     // Whoever cuts long texts has to see them whole.
     tokenizer->text_cuts = tokenizer->text_characters_max > 0 ? (struct split_cuts){0} : cuts;

@@ -215,30 +215,36 @@ static enum status put_run(struct encoding *encoding, struct slice run, enum sta
     return put_split(encoding, slice_of(spaced, run.size + 1), false);
 }
 
+static uint8_t *write_mark(uint8_t *out)
+{
+    *out++ = 0xe2;
+    *out++ = 0x96;
+    *out++ = 0x81;
+    return out;
+}
+
 // With "▁" written out, for the search of added tokens that have it in their text.
 static enum status spell_spaces(const struct encoding *encoding, struct slice *part,
                                 enum start start)
 {
     const struct pipeline *pipeline = &encoding->tokenizer->pipeline;
-    uint8_t *out = encoding->scratch->spaced;
-    size_t size = 0;
+    uint8_t *begin = encoding->scratch->spaced;
+    uint8_t *end = begin;
 
     if (3 * (part->size + 1) > scratch_text_size) {
         return STATUS_TOO_LARGE;
     }
     if (start != START_NOWHERE && pipeline->space_rule == SPACE_EACH_GAP) {
-        memcpy(out, SPACE_MARK, 3);
-        size = 3;
+        end = write_mark(end);
     }
     for (size_t i = 0; i < part->size; i++) {
         if (part->bytes[i] == ' ') {
-            memcpy(out + size, SPACE_MARK, 3);
-            size += 3;
+            end = write_mark(end);
         } else {
-            out[size++] = part->bytes[i];
+            *end++ = part->bytes[i];
         }
     }
-    *part = slice_of(out, size);
+    *part = slice_of(begin, (size_t)(end - begin));
     return STATUS_OK;
 }
 
@@ -349,11 +355,11 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     struct encoding encoding = {
         .tokenizer = tokenizer,
         .scratch = scratch,
-        .ids = ids,
         .capacity = capacity,
     };
     enum status status = STATUS_OK;
 
+    encoding.ids = ids;
     ASSERT(scratch->tokenizer == tokenizer);
     if (!utf8_is_valid(input->text)) {
         return STATUS_MALFORMED;

@@ -54,7 +54,7 @@ static enum status grow(struct vocabulary *vocabulary)
     if (word_capacity == 0) {
         word_capacity = first_capacity;
     }
-    uint32_t slot_count = word_capacity * 4;
+    uint32_t slot_count = word_capacity * 2;
     struct vocabulary_word *words =
         realloc(vocabulary->words, word_capacity * sizeof(*vocabulary->words));
     if (words == NULL) {
@@ -116,13 +116,10 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
     return STATUS_OK;
 }
 
-uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word)
+static uint32_t find_hashed(const struct vocabulary *vocabulary, struct slice word, uint32_t hash)
 {
-    if (vocabulary->slot_count == 0) {
-        return no_word;
-    }
     uint32_t mask = vocabulary->slot_count - 1;
-    uint32_t hash = hash_of(word);
+
     for (uint32_t at = hash & mask;; at = (at + 1) & mask) {
         const struct vocabulary_slot *slot = &vocabulary->slots[at];
         if (slot->word == no_word) {
@@ -131,5 +128,26 @@ uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word)
         if (slot->hash == hash && slice_equal(vocabulary_text(vocabulary, slot->word), word)) {
             return slot->word;
         }
+    }
+}
+
+uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word)
+{
+    return vocabulary->slot_count > 0 ? find_hashed(vocabulary, word, hash_of(word)) : no_word;
+}
+
+void vocabulary_find_all(const struct vocabulary *vocabulary, const struct slice *words,
+                         uint32_t count, uint32_t *out)
+{
+    uint32_t hashes[vocabulary_find_max];
+
+    ASSERT(count <= vocabulary_find_max);
+    for (uint32_t i = 0; i < count && vocabulary->slot_count > 0; i++) {
+        hashes[i] = hash_of(words[i]);
+        __builtin_prefetch(&vocabulary->slots[hashes[i] & (vocabulary->slot_count - 1)]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] =
+            vocabulary->slot_count > 0 ? find_hashed(vocabulary, words[i], hashes[i]) : no_word;
     }
 }

@@ -41,7 +41,7 @@ struct vocabulary {
     uint32_t count;
     uint32_t word_capacity;
     struct vocabulary_slot *slots;
-    uint32_t slot_count; // a power of two, more than twice `count`; or 0
+    uint32_t slot_count; // a power of two, at least twice `count`; or 0
 };
 
 void vocabulary_fini(struct vocabulary *vocabulary);
@@ -55,6 +55,12 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
 
 // Its number, or no_word.
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word);
+
+// The same for several words at once, whose places come from memory together.  At most
+// vocabulary_find_max.
+enum { vocabulary_find_max = 4 };
+void vocabulary_find_all(const struct vocabulary *vocabulary, const struct slice *words,
+                         uint32_t count, uint32_t *out);
 
 static inline struct slice vocabulary_text(const struct vocabulary *vocabulary, uint32_t word)
 {

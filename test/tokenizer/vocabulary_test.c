@@ -38,6 +38,23 @@ TEST(what_was_added_is_found_with_its_id_and_nothing_else_is)
     vocabulary_fini(&vocabulary);
 }
 
+TEST(several_are_found_as_one_by_one)
+{
+    struct vocabulary vocabulary = {0};
+    const struct slice words[] = {slice_str("a"), slice_str("b"), slice_str("c")};
+    uint32_t found[3];
+
+    vocabulary_find_all(&vocabulary, words, 3, found);
+    CHECK_EQ(found[0], no_word);
+    CHECK_EQ(vocabulary_add(&vocabulary, words[2], 5), STATUS_OK);
+    CHECK_EQ(vocabulary_add(&vocabulary, words[0], 6), STATUS_OK);
+    vocabulary_find_all(&vocabulary, words, 3, found);
+    CHECK_EQ(found[0], 1);
+    CHECK_EQ(found[1], no_word);
+    CHECK_EQ(found[2], 0);
+    vocabulary_fini(&vocabulary);
+}
+
 TEST(a_word_may_be_written_where_it_will_lie)
 {
     struct vocabulary vocabulary = {0};
