@@ -17,9 +17,8 @@ static uint32_t split_none(struct slice gap, size_t *at, uint32_t *ends, uint32_
     return 1;
 }
 
-// A line feed that a slash follows ends a piece only where no pattern takes both: o200k and tekken have
-// [\r\n/]* behind punctuation.  In gpt2 a line feed goes on with white space only, but goes with the white
-// space before it, so nothing is known about a piece that ends there.
+// In o200k and tekken a slash behind a line feed may go on with the signs before both: [\r\n/]*.  In gpt2
+// white space cut off behind a line feed would no longer leave its last character, which that is, alone.
 static const struct {
     const char *name; // NULL: there are no files of ranks for it
     split_batch_fn *batch;

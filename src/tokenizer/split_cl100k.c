@@ -58,29 +58,44 @@ SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
     return rest_end(at, end, rules);
 }
 
-#define KIND(name, letter_classes, digit_count, last_white)                                        \
+SPLIT_INLINE uint32_t batch(const struct rules *rules, split_piece_fn *any_piece_end,
+                            struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)
+{
+    const struct split_ascii ascii = {
+        .contractions = SPLIT_CONTRACTIONS_ALONE,
+        .numbers = rules->digits == 1   ? SPLIT_NUMBERS_BY_1
+                   : rules->digits == 3 ? SPLIT_NUMBERS_BY_3
+                                        : SPLIT_NUMBERS_WHOLE,
+        .signs_open_words = true,
+        .has_lines = true,
+        .controls_are_signs = true,
+    };
+    return split_batch(any_piece_end, &ascii, gap, at, ends, capacity);
+}
+
+static const struct rules llama3 = {.letters = CHAR_L, .digits = 3};
+static const struct rules qwen2 = {.letters = CHAR_L, .digits = 1};
+static const struct rules qwen35 = {.letters = CHAR_L | CHAR_M, .digits = 1};
+// Behind {1,3} the mark + does not make it possessive in Oniguruma: it repeats the group.
+static const struct rules cl100k = {
+    .letters = CHAR_L, .digits = UINT32_MAX, .keeps_last_white = true};
+static const struct rules cl100k_tiktoken = {
+    .letters = CHAR_L, .digits = 3, .keeps_last_white = true};
+
+// One copy of the code for each, in which the rules are constants.
+#define KIND(name)                                                                                 \
     static const uint8_t *name##_piece_end(const uint8_t *at, const uint8_t *end)                  \
     {                                                                                              \
-        return piece_end(at, end, &(const struct rules){letter_classes, digit_count, last_white}); \
+        return piece_end(at, end, &(name));                                                        \
     }                                                                                              \
                                                                                                    \
     uint32_t split_##name(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)         \
     {                                                                                              \
-        const struct split_ascii ascii = {                                                         \
-            .contractions = SPLIT_CONTRACTIONS_ALONE,                                              \
-            .numbers = digit_count == 1   ? SPLIT_NUMBERS_BY_1                                     \
-                       : digit_count == 3 ? SPLIT_NUMBERS_BY_3                                     \
-                                          : SPLIT_NUMBERS_WHOLE,                                   \
-            .signs_open_words = true,                                                              \
-            .has_lines = true,                                                                     \
-            .controls_are_signs = true,                                                            \
-        };                                                                                         \
-        return split_batch(name##_piece_end, &ascii, gap, at, ends, capacity);                     \
+        return batch(&(name), name##_piece_end, gap, at, ends, capacity);                          \
     }
 
-KIND(llama3, CHAR_L, 3, false)
-KIND(qwen2, CHAR_L, 1, false)
-KIND(qwen35, CHAR_L | CHAR_M, 1, false)
-// Behind {1,3} the mark + does not make it possessive in Oniguruma: it repeats the group.
-KIND(cl100k, CHAR_L, UINT32_MAX, true)
-KIND(cl100k_tiktoken, CHAR_L, 3, true)
+KIND(llama3)
+KIND(qwen2)
+KIND(qwen35)
+KIND(cl100k)
+KIND(cl100k_tiktoken)

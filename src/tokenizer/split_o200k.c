@@ -122,28 +122,38 @@ SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end,
     return split_white_end(at, end);
 }
 
-#define KIND(name, is_contracting, slash, digit_count, apart_classes)                              \
+SPLIT_INLINE uint32_t batch(const struct rules *rules, split_piece_fn *any_piece_end,
+                            struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)
+{
+    const struct split_ascii ascii = {
+        .contractions =
+            rules->has_contractions ? SPLIT_CONTRACTIONS_OF_WORDS : SPLIT_CONTRACTIONS_NONE,
+        .numbers = rules->digits == 1 ? SPLIT_NUMBERS_BY_1 : SPLIT_NUMBERS_BY_3,
+        .splits_case = true,
+        .signs_open_words = true,
+        .has_lines = true,
+        .has_slashes = rules->has_slash,
+        .controls_are_signs = true,
+    };
+    return split_batch(any_piece_end, &ascii, gap, at, ends, capacity);
+}
+
+static const struct rules o200k = {.has_contractions = true, .has_slash = true, .digits = 3};
+static const struct rules tekken = {.has_slash = true, .digits = 1};
+static const struct rules kimi = {.has_contractions = true, .digits = 3, .apart = CHAR_HAN};
+
+// One copy of the code for each, in which the rules are constants.
+#define KIND(name)                                                                                 \
     static const uint8_t *name##_piece_end(const uint8_t *at, const uint8_t *end)                  \
     {                                                                                              \
-        return piece_end(                                                                          \
-            at, end, &(const struct rules){is_contracting, slash, digit_count, apart_classes});    \
+        return piece_end(at, end, &(name));                                                        \
     }                                                                                              \
                                                                                                    \
     uint32_t split_##name(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)         \
     {                                                                                              \
-        const struct split_ascii ascii = {                                                         \
-            .contractions =                                                                        \
-                is_contracting ? SPLIT_CONTRACTIONS_OF_WORDS : SPLIT_CONTRACTIONS_NONE,            \
-            .numbers = digit_count == 1 ? SPLIT_NUMBERS_BY_1 : SPLIT_NUMBERS_BY_3,                 \
-            .splits_case = true,                                                                   \
-            .signs_open_words = true,                                                              \
-            .has_lines = true,                                                                     \
-            .has_slashes = slash,                                                                  \
-            .controls_are_signs = true,                                                            \
-        };                                                                                         \
-        return split_batch(name##_piece_end, &ascii, gap, at, ends, capacity);                     \
+        return batch(&(name), name##_piece_end, gap, at, ends, capacity);                          \
     }
 
-KIND(o200k, true, true, 3, 0)
-KIND(tekken, false, true, 1, 0)
-KIND(kimi, true, false, 3, CHAR_HAN)
+KIND(o200k)
+KIND(tekken)
+KIND(kimi)

@@ -165,10 +165,10 @@ SPLIT_INLINE uint64_t split_visible_begins(const struct split_window *window, ui
     uint64_t letter = window->letter;
     uint64_t sign = valid & ~(letter | window->digit | window->white);
     uint64_t sign_begins = sign & ~(sign << 1) & ~(window->space << 1);
-    uint64_t lone_sign = sign_begins & ~(sign >> 1);
     uint64_t opening = window->space;
     if (ascii->signs_open_words) {
-        opening = (window->white & ~window->newline) | lone_sign;
+        // A run of signs takes all of them: its first is before a letter only if it is the only one.
+        opening = (window->white & ~window->newline) | sign_begins;
     }
     uint64_t begins = letter & ~(letter << 1) & ~(opening << 1);
     if (ascii->splits_case) {
@@ -179,7 +179,7 @@ SPLIT_INLINE uint64_t split_visible_begins(const struct split_window *window, ui
         return begins;
     }
     uint64_t candidates = window->apostrophe & letter >> 1;
-    candidates &= ascii->contractions == SPLIT_CONTRACTIONS_OF_WORDS ? letter << 1 : lone_sign;
+    candidates &= ascii->contractions == SPLIT_CONTRACTIONS_OF_WORDS ? letter << 1 : sign_begins;
     return candidates == 0 ? begins : split_contracted(begins, candidates, letter, rest, ascii);
 }
 
@@ -213,8 +213,8 @@ SPLIT_INLINE uint64_t split_begins(const uint8_t *at, const uint8_t *end,
         return 0;
     }
     if (ascii->contractions == SPLIT_CONTRACTIONS_OF_WORDS) {
-        count -=
-            (unsigned)(window.apostrophe >> (count - 1) & 1); // it may go with what cannot be seen
+        // An apostrophe at the end may belong to the word before it, for the sake of what is not seen.
+        count -= (uint32_t)(window.apostrophe >> (count - 1) & 1);
     }
     uint64_t valid = split_below(count);
     uint64_t begins =

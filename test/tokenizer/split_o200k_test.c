@@ -51,6 +51,15 @@ TEST(contractions_belong_to_the_word_but_in_tekken)
     CHECK_PIECES(SPLIT_TEKKEN, "it's IT'LL", "it|'s| IT|'LL");
 }
 
+// Long enough to be cut as a whole.
+TEST(a_word_has_one_contraction)
+{
+    CHECK_PIECES(
+        SPLIT_O200K, "a's's'sb we'd've thought that nobody'd write such things as these in a text",
+        "a's|'s's|b| we'd|'ve| thought| that| nobody'd| write| such| things| as| these| in| a|"
+        " text");
+}
+
 TEST(the_order_of_trying_matters_to_a_mark_before_capitals)
 {
     CHECK_PIECES(SPLIT_O200K, "\u0301ABC", "\u0301|ABC");

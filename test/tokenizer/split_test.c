@@ -142,8 +142,7 @@ TEST(the_pieces_of_parts_are_those_of_the_whole)
     CHECK(agree);
 }
 
-// Were they allowed: a line end and a slash behind a sign are one piece, and gpt2 leaves the last line
-// end to nobody.
+// A sign, a line end and a slash are one piece; in gpt2 line ends are one piece only at the end of a text.
 TEST(cuts_that_are_not_allowed_would_change_pieces)
 {
     CHECK(!split_cuts(SPLIT_O200K).after_line_before_slash);
