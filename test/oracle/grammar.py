@@ -74,7 +74,7 @@ FORMS = {
         "{dicts}|rejectattr('role', 'eq', 'tool')|list", "{dicts}|selectattr('age', 'defined')|map(attribute='age')|list", "range({int})|list", "range(1, 5)|list",
         "range(5, 0, -2)|list", "{dict}|items|list", "{dict}.items()|list", "{dict}.keys()|list", "{dict}.values()|list", "{dict}|dictsort", "{dict}|list",
         "{dict}|dictsort(by='value')", "[{any}, {any}]", "({any}, {any})", "{list} if {bool} else {list}", "{numbers}|batch(2)|list", "{list}|tojson|list",
-        "{dicts}|map(attribute='age', default=0)|list", "{dicts}|sort(attribute='name')|map(attribute='name')|list", "{dicts}|groupby('role')|length|string|list"],
+        "{dicts}|map(attribute='age', default=0)|list", "{dicts}|sort(attribute='name')|map(attribute='name')|list"],
     "dict": ["dict(a={any})", "{'x': {any}, 'y': {any}}", "{'name': {str}, 'items': {list}}", "{dicts}|first", "{dicts}|last", "{dicts}[0]"],
     "dicts": ["{dicts}[::-1]", "{dicts}|list", "{dicts}|selectattr('role')|list", "[{dict}, {dict}]"],
     "undefined": ["{dict}.absent", "{list}[99]", "{undefined}"],
