@@ -86,6 +86,7 @@ struct chat_walk {
     struct json_value fields[chat_field_count];
     struct chat_values messages;
     struct chat_values parts; // of the content that is being read
+    bool has_part_members;    // one of them has more than a type and a text
     uint32_t shape;
     uint32_t system_count; // system and developer messages at the beginning
     uint32_t turn_count;   // the others

@@ -218,6 +218,8 @@ static bool part_read(struct chat_walk *walk, struct json *json)
         uint32_t key = chat_name_find(part_names, part_key_count, item.key);
         if (key < part_key_count) {
             found[key] = item.value;
+        } else {
+            walk->has_part_members = true;
         }
     }
     if (found[PART_TYPE].kind != JSON_STRING) {
@@ -242,6 +244,7 @@ static bool parts_read(struct chat_walk *walk, struct json *json, struct value *
     struct json_item item;
 
     walk->parts.count = 0;
+    walk->has_part_members = false;
     json_enter(json);
     while (json_next(json, &item)) {
         if (item.value.kind != JSON_OBJECT) {

@@ -20,6 +20,9 @@ static bool content_make(struct chat_walk *walk, const struct value *content, bo
 {
     bool is_list = walk->rules->content_is_list;
 
+    if (content->kind == VALUE_LIST && is_list && !is_tool && walk->has_part_members) {
+        return chat_refuse(walk, "a part with more than a type and a text"); // releases differ
+    }
     if (content->kind == VALUE_LIST) {
         return is_list && !is_tool
                    ? chat_map(walk, content->list, chat_text_part, out)
@@ -166,7 +169,7 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     bool is_assistant = slice_is(role, "assistant");
     bool is_developer = slice_is(role, "developer");
     bool is_tool = slice_is(role, "tool");
-    struct value content;
+    struct value content = value_none();
     struct chat_dict made;
 
     if (chat_is_given(&values[CHAT_KEY_TOOLS])) {

@@ -43,11 +43,24 @@ TEST(parts_are_joined_with_line_ends_without_the_empty_ones)
 {
     static const char messages[] =
         "[{'role':'user','content':[{'type':'text','text':'a'},{'type':'text','text':''},"
-        "{'text':'b','type':'text','cache_control':{'type':'ephemeral'}}]}]";
+        "{'text':'b','type':'text'}]}]";
     CHECK_STR(chat_scene_messages(strings(), messages), "[{'role':'user','content':'a\\nb'}]");
     CHECK_STR(chat_scene_messages(lists(), messages),
               "[{'role':'user','content':[{'type':'text','text':'a'},{'type':'text','text':''},"
               "{'type':'text','text':'b'}]}]");
+}
+
+TEST(more_members_of_a_part_are_refused_in_a_list)
+{
+    static const char messages[] = "[{'role':'user','content':[{'type':'text','text':'a',"
+                                   "'cache_control':{'type':'ephemeral'}}]},{'role':'user',"
+                                   "'content':[{'type':'text','text':'b'}]}]";
+    CHECK_STR(chat_scene_messages(strings(), messages),
+              "[{'role':'user','content':'a'},{'role':'user','content':'b'}]");
+    CHECK_STR(chat_scene_messages(lists(), messages), "a part with more than a type and a text");
+    CHECK_STR(chat_scene_messages(lists(),
+                                  "[{'role':'tool','content':[{'type':'text','text':'a','x':1}]}]"),
+              "[{'role':'tool','content':'a'}]");
 }
 
 TEST(no_content_is_an_empty_text_or_list)
