@@ -2,7 +2,7 @@
 //
 // dialects.h -- the tokenizers that a configuration names, from their files.
 //
-//     DIR/tokenizer.json           needed
+//     DIR/tokenizer.json           needed; or a file of ranks, which then is what the path names
 //     DIR/tokenizer_config.json    special tokens, chat template
 //     DIR/chat_template.jinja      the chat template, where it has a file of its own
 #pragma once

@@ -140,6 +140,7 @@ static bool tokenizers_equal(const struct config *a, const struct config *b)
         const struct config_tokenizer *row = &a->tokenizers[i];
         const struct config_tokenizer *other = &b->tokenizers[i];
         equal = texts_equal(row->path, other->path) && lists_equal(&row->models, &other->models) &&
+                texts_equal(row->pattern, other->pattern) &&
                 texts_equal(row->chat_template, other->chat_template) &&
                 texts_equal(row->template_kwargs, other->template_kwargs) &&
                 row->engine == other->engine && row->content_format == other->content_format &&

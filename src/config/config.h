@@ -64,6 +64,7 @@ enum config_content_format {
 struct config_tokenizer {
     const char *path;
     struct config_list models; // empty: all
+    const char *pattern;       // NULL: path is a directory; otherwise a file of ranks
     enum config_engine engine;
     const char *chat_template; // NULL: the directory's
     enum config_content_format content_format;

@@ -3,6 +3,7 @@
 #include "route/dialect.h"
 
 #include "base/base.h"
+#include "route/rank_specials.h"
 #include "route/tokenizer_config.h"
 
 #include <stdio.h>
@@ -153,10 +154,35 @@ static enum status read_config(struct dialect *dialect, struct slice json,
     return STATUS_OK;
 }
 
+static enum status load_tokenizer(struct dialect *dialect, const struct dialect_options *options,
+                                  char error[dialect_error_size])
+{
+    struct tokenizer_error why = {0};
+    struct rank_specials specials = {0};
+    enum status status = STATUS_OK;
+
+    if (options->pattern == NULL) {
+        status = tokenizer_load(options->tokenizer, &dialect->tokenizer, &why);
+        snprintf(error, dialect_error_size, "tokenizer.json: %s", why.text);
+        return status;
+    }
+    if (options->config.size > 0 && rank_specials_read(options->config, &specials) != STATUS_OK) {
+        snprintf(error, dialect_error_size, "tokenizer_config.json: added_tokens_decoder");
+        return STATUS_MALFORMED;
+    }
+    status = tokenizer_load_ranks(&(struct tokenizer_ranks){.file = options->tokenizer,
+                                                            .pattern = options->pattern,
+                                                            .specials = specials.items,
+                                                            .special_count = specials.count},
+                                  &dialect->tokenizer, &why);
+    snprintf(error, dialect_error_size, "the file of ranks: %s", why.text);
+    rank_specials_free(&specials);
+    return status;
+}
+
 enum status dialect_create(const struct dialect_options *options, struct dialect **out,
                            char error[dialect_error_size])
 {
-    struct tokenizer_error why = {0};
     enum status status = STATUS_EXHAUSTED;
 
     snprintf(error, dialect_error_size, "memory is short");
@@ -174,8 +200,7 @@ enum status dialect_create(const struct dialect_options *options, struct dialect
         status = read_config(dialect, options->config, error);
     }
     if (status == STATUS_OK) {
-        status = tokenizer_load(options->tokenizer, &dialect->tokenizer, &why);
-        snprintf(error, dialect_error_size, "tokenizer.json: %s", why.text);
+        status = load_tokenizer(dialect, options, error);
     }
     if (status != STATUS_OK) {
         dialect_destroy(&dialect);

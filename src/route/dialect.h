@@ -34,7 +34,8 @@ struct dialect_options {
     uint32_t model_count;
     enum dialect_engine engine;
     enum dialect_content content;
-    struct slice tokenizer; // the text of tokenizer.json
+    struct slice tokenizer; // the text of tokenizer.json, or of a file of ranks
+    const char *pattern;    // of the file of ranks, by name; NULL: it is a tokenizer.json
     struct slice config;    // of tokenizer_config.json; empty: there is none
     struct slice template;  // instead of the one in there; empty: that one
     struct slice
