@@ -60,28 +60,46 @@ static struct slice slice_of_file(const struct file *file)
     return slice_of(file->bytes, file->size);
 }
 
+// Where the other files are: the directory itself, or that of the file of ranks.
+static void directory_of(const struct config_tokenizer *row, char directory[path_size])
+{
+    snprintf(directory, path_size, "%s", row->path);
+    char *slash = row->pattern != NULL ? strrchr(directory, '/') : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+    } else if (row->pattern != NULL) {
+        snprintf(directory, path_size, ".");
+    }
+}
+
 enum status dialects_load(const struct config_tokenizer *row, struct dialect **out,
                           char error[dialect_error_size])
 {
     struct file tokenizer = {0};
     struct file config = {0};
     struct file template = {0};
+    char directory[path_size];
+
+    directory_of(row, directory);
     enum status status =
-        read_in(row->path, "tokenizer.json", tokenizer_size_max, &tokenizer, error);
+        row->pattern != NULL
+            ? read_file(row->path, tokenizer_size_max, &tokenizer, error)
+            : read_in(directory, "tokenizer.json", tokenizer_size_max, &tokenizer, error);
 
     if (status == STATUS_OK) {
-        status = read_optional(row->path, "tokenizer_config.json", config_size_max, &config, error);
+        status = read_optional(directory, "tokenizer_config.json", config_size_max, &config, error);
     }
     if (status == STATUS_OK) {
         status = row->chat_template != NULL
                      ? read_file(row->chat_template, template_size_max, &template, error)
-                     : read_optional(row->path, "chat_template.jinja", template_size_max, &template,
+                     : read_optional(directory, "chat_template.jinja", template_size_max, &template,
                                      error);
     }
     if (status == STATUS_OK) {
         status = dialect_create(
             &(struct dialect_options){
                 .name = row->path,
+                .pattern = row->pattern,
                 .models = row->models.items,
                 .model_count = row->models.count,
                 .engine = (enum dialect_engine)row->engine,

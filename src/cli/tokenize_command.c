@@ -23,6 +23,7 @@ enum {
 
 struct options {
     const char *tokenizer;
+    const char *pattern;
     const char *chat;
     const char *file;
     const char *engine;
@@ -39,6 +40,8 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
         {"", FLAG_WORDS, &options->words, "TEXT", "The text; words are joined with spaces."},
         {"tokenizer", FLAG_TEXT, &options->tokenizer, "DIR",
          "A directory with tokenizer.json, and tokenizer_config.json for chats."},
+        {"pattern", FLAG_TEXT, &options->pattern, "NAME",
+         "DIR is a file of ranks, as tiktoken has them: gpt2, cl100k, o200k or kimi."},
         {"chat", FLAG_TEXT, &options->chat, "FILE",
          "The body of a chat request; - is standard input."},
         {"file", FLAG_TEXT, &options->file, "FILE", "The text is in there; - is standard input."},
@@ -202,6 +205,7 @@ int cli_tokenize(int word_count, char **words)
         return CLI_USAGE;
     }
     row.path = options.tokenizer;
+    row.pattern = options.pattern;
     row.chat_template = options.chat_template;
     if (dialects_open(&config, 1, &set) != STATUS_OK || set == NULL) {
         return CLI_FAILED; // the reason was said
