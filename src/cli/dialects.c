@@ -42,7 +42,7 @@ static enum status read_file(const char *path, size_t capacity, struct file *out
 static enum status read_in(const char *directory, const char *name, size_t capacity,
                            struct file *out, char error[dialect_error_size])
 {
-    char path[path_size];
+    char path[path_size + 64];
     snprintf(path, sizeof(path), "%s/%s", directory, name);
     return read_file(path, capacity, out, error);
 }
