@@ -9,7 +9,7 @@
 #include "http/head.h"
 #include "http/sse.h"
 #include "proxy/recorder.h"
-#include "route/dialect.h"
+#include "route/exact.h"
 #include "route/knowledge.h"
 #include "sys/log.h"
 #include "sys/loop.h"
@@ -20,6 +20,8 @@
 enum {
     // What an answer adds to its prompt's keys, about; more is simply not named.
     answer_keys = 16,
+    // The same for blocks of ids, which are smaller.
+    answer_id_keys = 64,
     // A document that is not streamed and larger than this tells nothing.
     document_size_max = 4 << 20,
     // A timer cannot be exact about the end of a prefill: it is at least one turn of the loop.
@@ -54,9 +56,9 @@ static struct trail *take_for(struct worker *worker, uint32_t key_count)
 }
 
 // With room for some of the answer, if there is one.
-static struct trail *take(struct worker *worker, uint32_t key_count)
+static struct trail *take(struct worker *worker, uint32_t key_count, bool has_ids)
 {
-    struct trail *trail = take_for(worker, key_count + answer_keys);
+    struct trail *trail = take_for(worker, key_count + (has_ids ? answer_id_keys : answer_keys));
     return trail != NULL ? trail : take_for(worker, key_count);
 }
 
@@ -96,7 +98,7 @@ static bool is_chat(enum prompt_api api)
 struct trail *trail_begin(struct worker *worker, const struct route_request *request,
                           const struct route_choice *choice, uint64_t arrived_us)
 {
-    struct trail *trail = take(worker, request->key_count);
+    struct trail *trail = take(worker, request->key_count, request->dialect != NULL);
     if (trail == NULL) {
         return NULL;
     }
@@ -111,6 +113,7 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     trail->turn = request->prompt->turns;
     trail->dialect = request->dialect;
     trail->shape = request->shape;
+    trail->is_extended = request->dialect != NULL;
     trail->api = request->prompt->api;
     trail->form = request->prompt->form;
     trail->is_streamed = request->prompt->stream;
@@ -160,8 +163,24 @@ void trail_answer(struct trail *trail, const struct http_head *head, bool may_ho
     }
 }
 
+// Events bring a token each, nearly always, so what each is alone is what they are together.  Thoughts and
+// tool calls are rendered in the template's own way: behind them nothing is known.
+static void extend(struct trail *trail, const struct answer_event *event)
+{
+    if (!trail->is_extended) {
+        return;
+    }
+    if (event->text.size > 0) {
+        trail->is_extended =
+            exact_add_answer(trail->worker->exact, trail->dialect, event->text, &trail->chain);
+    } else if (event->has_token) {
+        trail->is_extended = false;
+    }
+}
+
 static void note(struct trail *trail, const struct answer_event *event)
 {
+    extend(trail, event);
     if (event->has_output) {
         // A document is read when it is complete, and then the prompt is stored together with the answer.
         if (trail->watch == TRAIL_DOCUMENT) {

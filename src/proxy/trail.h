@@ -55,6 +55,7 @@ struct trail {
     enum prompt_api api;
     enum prompt_form form;
     enum trail_watch watch;
+    bool is_extended;          // ids of the answer go behind those of the prompt
     bool is_streamed;          // as the client asked
     bool hides_usage;          // we asked for it
     bool is_answered;          // 2xx

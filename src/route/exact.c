@@ -16,12 +16,17 @@ enum {
     why_size = dialect_error_size,
     // A template walks the messages a few times; this is thousands of times more.
     step_max = 20 * 1000 * 1000,
+    // Of one event, or of a whole document.
+    answer_size_max = 65536,
 };
 
 struct exact_thread {
     const struct exact_set *set;
     uint32_t number;
     struct tokenizer_scratch *scratches[exact_dialect_max]; // by dialect
+    uint8_t *answer_text;
+    uint32_t *answer_ids;
+    size_t answer_id_max;
 };
 
 struct exact_reader {
@@ -56,6 +61,18 @@ bool exact_forwards(const struct exact_set *set, struct slice model)
     return dialect != NULL && dialect->forwards_ids;
 }
 
+static struct tokenizer_scratch *scratch_of(const struct exact_thread *thread,
+                                            const struct dialect *dialect)
+{
+    for (uint32_t i = 0; i < thread->set->count; i++) {
+        if (thread->set->dialects[i] == dialect) {
+            return thread->scratches[i];
+        }
+    }
+    ASSERT(false);
+    return NULL;
+}
+
 struct exact_thread *exact_thread_create(const struct exact_set *set, uint32_t number)
 {
     struct exact_thread *thread = calloc(1, sizeof(*thread));
@@ -68,8 +85,12 @@ struct exact_thread *exact_thread_create(const struct exact_set *set, uint32_t n
     for (uint32_t i = 0; complete && i < set->count; i++) {
         thread->scratches[i] = tokenizer_scratch_create(set->dialects[i]->tokenizer);
         complete = thread->scratches[i] != NULL;
+        size_t bound = tokenizer_bound(set->dialects[i]->tokenizer, answer_size_max);
+        thread->answer_id_max = bound > thread->answer_id_max ? bound : thread->answer_id_max;
     }
-    if (!complete) {
+    thread->answer_text = malloc(answer_size_max);
+    thread->answer_ids = malloc((thread->answer_id_max + 1) * sizeof(uint32_t));
+    if (!complete || thread->answer_text == NULL || thread->answer_ids == NULL) {
         exact_thread_destroy(&thread);
     }
     return thread;
@@ -86,12 +107,33 @@ void exact_thread_destroy(struct exact_thread **thread_ptr)
     for (uint32_t i = 0; i < exact_dialect_max; i++) {
         tokenizer_scratch_destroy(&thread->scratches[i]);
     }
+    free(thread->answer_text);
+    free(thread->answer_ids);
     free(thread);
 }
 
 const struct exact_set *exact_thread_set(const struct exact_thread *thread)
 {
     return thread == NULL ? NULL : thread->set;
+}
+
+bool exact_add_answer(struct exact_thread *thread, const struct dialect *dialect, struct slice raw,
+                      struct prefix_chain *chain)
+{
+    struct slice text = {0};
+    size_t count = 0;
+
+    if (raw.size > answer_size_max ||
+        json_string_decode(raw, thread->answer_text, answer_size_max, &text) != STATUS_OK) {
+        return false;
+    }
+    struct tokenizer_input input = {.text = text, .continues = true, .is_continued = true};
+    if (tokenizer_encode(dialect->tokenizer, scratch_of(thread, dialect), &input,
+                         thread->answer_ids, thread->answer_id_max, &count) != STATUS_OK) {
+        return false;
+    }
+    prefix_chain_add(chain, slice_of(thread->answer_ids, count * sizeof(uint32_t)));
+    return true;
 }
 
 struct exact_reader *exact_reader_create(struct exact_thread *thread, size_t text_max)
@@ -299,19 +341,6 @@ static enum status begin_text(struct exact_reader *reader, const struct exact_re
     return STATUS_OK;
 }
 
-static struct tokenizer_scratch *scratch_of(const struct exact_reader *reader,
-                                            const struct dialect *dialect)
-{
-    const struct exact_thread *thread = reader->thread;
-    for (uint32_t i = 0; i < thread->set->count; i++) {
-        if (thread->set->dialects[i] == dialect) {
-            return thread->scratches[i];
-        }
-    }
-    ASSERT(false);
-    return NULL;
-}
-
 static void count(const struct exact_reader *reader, atomic_uint_fast64_t *counter, uint64_t more)
 {
     if (reader->is_counted) {
@@ -330,7 +359,7 @@ enum status exact_begin(struct exact_reader *reader, const struct exact_request 
         .memo = reader->thread->set->memo,
         .thread = reader->thread->number,
         .tokenizer = request->dialect->tokenizer,
-        .scratch = scratch_of(reader, request->dialect),
+        .scratch = scratch_of(reader->thread, request->dialect),
         .ids = reader->ids,
         .capacity = reader->id_max,
     };

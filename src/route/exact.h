@@ -42,6 +42,12 @@ void exact_thread_destroy(struct exact_thread **thread);
 
 const struct exact_set *exact_thread_set(const struct exact_thread *thread);
 
+// Text of an answer, raw as a JSON string has it, behind a prompt whose ids the chain has: its ids, as a next
+// prompt will have them if the template repeats what was said.  False, and nothing added, when it is too
+// long or no text.
+bool exact_add_answer(struct exact_thread *thread, const struct dialect *dialect, struct slice raw,
+                      struct prefix_chain *chain);
+
 struct exact_reader;
 
 // Keeps the thread.  A rendered prompt of more than `text_max` bytes has no ids.  NULL when memory is

@@ -70,6 +70,22 @@ def test_ids_and_text_of_one_prompt_have_the_same_blocks(standin, warmpath, mode
     assert int(said["matched_blocks"]) == len(dialect.ids(CHAT)) // 16
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_was_answered_is_known_when_it_comes_back(standin, warmpath, model, stream):
+    said = "A load balancer spreads requests. " * 30 + "That is all."
+    engine = standin("a", models=["m"])
+    dialect = vllm.speak(engine, vllm.Dialect(model), said=said)
+    router = warmpath(engine, tokenizer=model, **FAST)
+    wait_certified(router, "turns")
+    assert router.post("/v1/chat/completions", {**CHAT, "stream": stream}).status == 200
+    messages = [*CHAT["messages"], {"role": "assistant", "content": said}]
+    known = dialect.ids({"messages": messages, "add_generation_prompt": False})[:-2]
+    more = {"model": "m", "messages": [*messages, {"role": "user", "content": "And then?"}]}
+    eventually(lambda: router.is_idle(), "the answer has ended")
+    assert int(decision(router, more)["matched_blocks"]) == len(known) // 16
+    assert len(known) // 16 > len(dialect.ids(CHAT)) // 16 + 10
+
+
 def test_a_template_that_differs_in_one_feature_costs_that_feature(standin, warmpath, model, tmp_path):
     theirs = vllm.make_model(tmp_path / "theirs", vllm.TEMPLATE.replace("tool | tojson", "tool.function | tojson"))
     engine = standin("a", models=["m"])

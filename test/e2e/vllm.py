@@ -130,7 +130,7 @@ class Dialect:
         return self.tokenizer.encode(body["prompt"], add_special_tokens=body.get("add_special_tokens", True)).ids
 
 
-def speak(engine, dialect, off_by=0, paths=("/tokenize", "/v1/chat/completions/render")):
+def speak(engine, dialect, off_by=0, said="x", paths=("/tokenize", "/v1/chat/completions/render")):
     """Makes the engine answer.  `off_by` is added to what it says it counted."""
     def tokens(request, key="tokens"):
         try:
@@ -144,10 +144,13 @@ def speak(engine, dialect, off_by=0, paths=("/tokenize", "/v1/chat/completions/r
         count = len(dialect.ids(body)) + off_by
         usage = {"prompt_tokens": count, "completion_tokens": 1, "total_tokens": count + 1}
         if body.get("stream"):
-            first = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "x"}}]}
-            last = {"choices": [], "usage": usage}
-            return [SSE_HEAD, chunk(event(first)), chunk(event(last)), chunk(event(b"[DONE]")), LAST_CHUNK]
-        choice = {"index": 0, "text": "x", "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}
+            encoding = dialect.tokenizer.encode(said, add_special_tokens=False)
+            pieces = [said[begin:end] for begin, end in encoding.offsets]
+            events = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}]
+            events += [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+            events += [{"choices": [], "usage": usage}, b"[DONE]"]
+            return [SSE_HEAD, *(chunk(event(value)) for value in events), LAST_CHUNK]
+        choice = {"index": 0, "text": said, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
         return [json_answer(200, {"choices": [choice], "usage": usage})]
 
     if "/tokenize" in paths:

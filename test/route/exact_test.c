@@ -257,3 +257,30 @@ TEST(a_set_finds_the_dialect_of_a_model)
     CHECK(!exact_forwards(&tiny.set, slice_str("n")));
     tiny_set_close(&tiny);
 }
+
+TEST(text_of_an_answer_goes_behind_the_prompt)
+{
+    uint64_t keys[2][8];
+    struct prefix_chain whole;
+    struct prefix_chain parts;
+    struct exact_result result = {0};
+
+    open_with((struct dialect_options){.is_trusted = true});
+    prefix_chain_begin(&whole, 7, 16, keys[0], 8);
+    prefix_chain_begin(&parts, 7, 16, keys[1], 8);
+    CHECK_EQ(read(PROMPT_COMPLETION,
+                  "{\"prompt\":\"Hi\\n<|im_end|> there\",\"add_special_tokens\":false}", &result),
+             STATUS_OK);
+    prefix_chain_add(&whole, slice_of(result.ids, result.count * sizeof(uint32_t)));
+    const struct dialect *dialect = tiny.set.dialects[0];
+    CHECK(exact_add_answer(tiny.thread, dialect, slice_str("Hi"), &parts));
+    CHECK(exact_add_answer(tiny.thread, dialect, slice_str(""), &parts));
+    CHECK(exact_add_answer(tiny.thread, dialect, slice_str("\\n<|im_end|>"), &parts));
+    CHECK(exact_add_answer(tiny.thread, dialect, slice_str(" there"), &parts));
+    CHECK_EQ(parts.size, whole.size);
+    CHECK_EQ(parts.key_count, 2);
+    CHECK(memcmp(keys[0], keys[1], sizeof(uint64_t) * 2) == 0);
+    CHECK(!exact_add_answer(tiny.thread, dialect, slice_str("\\ud800"), &parts));
+    CHECK_EQ(parts.size, whole.size);
+    tiny_set_close(&tiny);
+}
