@@ -16,16 +16,17 @@ static const struct word_cache_options usual_sizes = {
     .phrase_set_count = 1 << 11,
 };
 
-// Which tokens are what merging makes of their bytes.
-static bool find_own_tokens(struct bpe *bpe)
+// Which tokens are what merging makes of their bytes.  It takes most of the time of loading, and with
+// merges that are not ignored, long tokens are not worth it: the first text that has one merges it.
+static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
 {
-    uint32_t size_max = bpe->vocab.size_max;
+    uint32_t size_max = ignore_merges ? bpe->vocab.size_max : word_size_max;
     struct bpe_room *room = bpe_room_create(bpe->table.order_count, size_max + 1);
     uint32_t *ids = malloc(sizeof(uint32_t) * (size_max + 1));
     bool has_memory = room != NULL && ids != NULL;
     for (uint32_t id = 0; has_memory && id < bpe->vocab.count; id++) {
         struct slice text = bpe_vocab_text(&bpe->vocab, id);
-        if (text.size == 0) {
+        if (text.size == 0 || text.size > size_max) {
             continue;
         }
         if (bpe_merge_text(bpe, room, text, false, ids) == 1 && ids[0] == id) {
@@ -46,7 +47,8 @@ struct bpe *bpe_create(const struct bpe_options *options)
     }
     if (!bpe_table_init(&bpe->table, options->merges, options->merge_count) ||
         !bpe_symbols_init(&bpe->symbols, options) || !bpe_vocab_init(&bpe->vocab, options) ||
-        !bpe_cuts_init(&bpe->cuts, options, &bpe->symbols) || !find_own_tokens(bpe) ||
+        !bpe_cuts_init(&bpe->cuts, options, &bpe->symbols) ||
+        !find_own_tokens(bpe, options->ignore_merges) ||
         !bpe_vocab_index(&bpe->vocab, options->ignore_merges)) {
         bpe_destroy(&bpe);
     }
@@ -76,16 +78,19 @@ bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after)
     return bpe_cuts_between(&bpe->cuts, before, after);
 }
 
-// Low ids are the common ones, so they come first and stay.
+// Low ids are the common ones, so they come first and stay.  When as many were tried as there are
+// places, most of the others would find none.
 static void seed(struct bpe_scratch *scratch)
 {
     const struct bpe_vocab *vocab = &scratch->bpe->vocab;
-    for (uint32_t id = 0; id < vocab->count; id++) {
+    uint32_t left = 2 * (scratch->cache.mask + 1);
+    for (uint32_t id = 0; id < vocab->count && left > 0; id++) {
         struct slice text = bpe_vocab_text(vocab, id);
         if (text.size > word_size_max || !bpe_vocab_is_own(vocab, id)) {
             continue;
         }
         struct word_key key = word_key_of(text, 0, (uint32_t)text.size);
+        left--;
         word_put_if_free(&scratch->cache.sets[word_set_of(&scratch->cache, key)], key, &id, 1);
     }
 }

@@ -7,9 +7,9 @@
 // token can be made in several ways, which have different ranks.
 //
 // Most pieces are known: a cache in the scratch maps short pieces to their ids, and begins with every
-// token of the vocabulary that merging gives back.  A long piece is cut where no token of the vocabulary
-// could reach across, which changes nothing, and its parts are looked up like pieces.  What is left is
-// merged, in time n log n whatever the piece.
+// token of the vocabulary that merging gives back.  A long piece is cut where no merge could reach across,
+// which changes nothing, and its parts are looked up like pieces.  What is left is merged, in time n log n
+// whatever the piece.
 //
 // Threads: a model does not change and is shared; a scratch belongs to one thread.
 // Memory: taken by bpe_create and bpe_scratch_create; encoding allocates nothing.
@@ -79,6 +79,7 @@ struct bpe_pieces {
 size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
                   const struct bpe_pieces *pieces, uint32_t *ids);
 
-// by_character: whether the text may be cut between these two characters, since no token has one behind
-// the other.
+// Whether a piece may be cut between these two characters and its parts encoded alone (the second without
+// `extra_space`), since no merge joins what ends with the one to what begins with the other.  With
+// `ignore_merges` a piece that is a token may still be lost by it.
 bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after);

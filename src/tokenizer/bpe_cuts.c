@@ -177,23 +177,25 @@ static void mark_lost(struct bpe_cuts *cuts, const struct bpe_symbols *symbols)
 // Whether a merge has a symbol that stands for part of a character or for any.
 static bool merges_strangers(const struct bpe_options *options, const struct bpe_symbols *symbols)
 {
-    uint32_t least = UINT32_MAX;
-    uint32_t most = 0;
+    uint64_t *strangers = calloc(bpe_token_max / 64, sizeof(uint64_t));
+    if (strangers == NULL) {
+        return true; // costs cuts and nothing more
+    }
     for (uint32_t byte = 0; byte < 256 && symbols->has_bytes; byte++) {
-        uint32_t id = symbols->byte_ids[byte];
-        least = id < least ? id : least;
-        most = id > most ? id : most;
+        strangers[symbols->byte_ids[byte] / 64] |= UINT64_C(1) << symbols->byte_ids[byte] % 64;
     }
-    for (uint32_t i = 0; i < options->merge_count; i++) {
-        const struct bpe_merge *merge = &options->merges[i];
-        // Byte tokens are mostly in a row; what else is between them costs cuts and nothing more.
-        if ((merge->left >= least && merge->left <= most) ||
-            (merge->right >= least && merge->right <= most) || merge->left == options->unknown_id ||
-            merge->right == options->unknown_id) {
-            return true;
-        }
+    if (symbols->unknown_id != bpe_no_id) {
+        strangers[symbols->unknown_id / 64] |= UINT64_C(1) << symbols->unknown_id % 64;
     }
-    return false;
+    bool has_any = false;
+    for (uint32_t i = 0; i < options->merge_count && !has_any; i++) {
+        uint32_t left = options->merges[i].left;
+        uint32_t right = options->merges[i].right;
+        has_any =
+            ((strangers[left / 64] >> left % 64 | strangers[right / 64] >> right % 64) & 1) != 0;
+    }
+    free(strangers);
+    return has_any;
 }
 
 static void fill_ascii(struct bpe_cuts *cuts)

@@ -2,8 +2,8 @@
 //
 // bpe_vocab.h -- the tokens that a whole text can be, found by their bytes.
 //
-// A token is its own when merging its bytes gives it back.  Those that are not are found only if the
-// model ignores merges, and then only a whole piece may be one.
+// A token is its own when merging its bytes gives it back.  The others, which are odd, are found only if
+// the model ignores merges, and then only a whole piece may be one.
 //
 // Bytes are those of a text: "▁" is a space here.
 #pragma once
