@@ -68,10 +68,13 @@ static size_t word_size(struct slice string)
 {
     size_t at = 0;
     while (at < string.size) {
-        unsigned size = 1;
         uint8_t byte = string.bytes[at];
-        if ((byte <= ' ' || byte >= 0x80) &&
-            value_text_is_space(utf8_read(string.bytes + at, &size))) {
+        unsigned size = 1;
+        if (byte > ' ' && byte < 0x80) {
+            at++;
+            continue;
+        }
+        if (byte == ' ' || value_text_is_space(utf8_read(string.bytes + at, &size))) {
             break;
         }
         at += size;

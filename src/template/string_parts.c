@@ -13,8 +13,22 @@ size_t place_of(struct slice string, struct slice part)
     if (part.size == 0) {
         return 0;
     }
-    const uint8_t *found =
-        string.size > 0 ? memmem(string.bytes, string.size, part.bytes, part.size) : NULL;
+    // memchr is several times as fast as memmem, as long as the first byte is rare.
+    enum { tries = 8 };
+    const uint8_t *at = string.bytes;
+    size_t left = string.size;
+    for (int i = 0; i < tries && left >= part.size; i++) {
+        const uint8_t *found = memchr(at, part.bytes[0], left - part.size + 1);
+        if (found == NULL) {
+            return PLACE_NONE;
+        }
+        if (memcmp(found, part.bytes, part.size) == 0) {
+            return (size_t)(found - string.bytes);
+        }
+        left -= (size_t)(found + 1 - at);
+        at = found + 1;
+    }
+    const uint8_t *found = left >= part.size ? memmem(at, left, part.bytes, part.size) : NULL;
     return found != NULL ? (size_t)(found - string.bytes) : PLACE_NONE;
 }
 

@@ -680,19 +680,26 @@ bool value_contains(struct value_room *room, const struct value *haystack,
 
 size_t value_string_length(struct slice string)
 {
-    size_t length = 0;
-    // A byte that continues a character is 10xxxxxx: below -64 as a signed number.  Compilers make this
-    // vectors.
-    for (size_t i = 0; i < string.size; i++) {
-        length += (int8_t)string.bytes[i] >= -64;
+    // A byte that continues a character is 10xxxxxx.  Eight at a time: their top bits, less those whose next
+    // bit is set as well.
+    const uint64_t ones = 0x0101010101010101;
+    size_t continuing = 0;
+    size_t at = 0;
+    for (; string.size - at >= 8; at += 8) {
+        uint64_t word;
+        memcpy(&word, string.bytes + at, sizeof(word));
+        continuing += (size_t)(((word >> 7 & ~word >> 6 & ones) * ones) >> 56);
     }
-    return length;
+    for (; at < string.size; at++) {
+        continuing += (string.bytes[at] & 0xc0) == 0x80;
+    }
+    return string.size - continuing;
 }
 
 // The byte at which code point `count` from `at` begins, which is there or at the end.
 static size_t skip_characters(struct slice string, size_t at, size_t count)
 {
-    // In steps within which compilers can count in vectors.
+    // In steps that are counted fast.
     enum { stride = 256 };
     while (count >= stride && string.size - at >= stride) {
         size_t step = value_string_length(slice_of(string.bytes + at, stride));

@@ -32,6 +32,30 @@ static bool is_plain(uint8_t byte, bool ensure_ascii)
     return byte >= 0x20 && byte != '"' && byte != '\\' && (!ensure_ascii || byte < 0x7f);
 }
 
+// How many bytes from `at` on stand for themselves.
+static size_t plain_size(struct slice string, size_t at, bool ensure_ascii)
+{
+    size_t end = at;
+    // Eight at a time: (word - ones * n) & ~word has the top bit of a byte set when a byte below n is there.
+    const uint64_t ones = 0x0101010101010101;
+    for (; string.size - end >= 8; end += 8) {
+        uint64_t word;
+        memcpy(&word, string.bytes + end, sizeof(word));
+        uint64_t quotes = word ^ (ones * '"');
+        uint64_t backslashes = word ^ (ones * '\\');
+        uint64_t special = ((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes) |
+                           ((backslashes - ones) & ~backslashes);
+        special |= ensure_ascii ? word | (word + ones) : 0;
+        if ((special & (ones * 0x80)) != 0) {
+            break;
+        }
+    }
+    while (end < string.size && is_plain(string.bytes[end], ensure_ascii)) {
+        end++;
+    }
+    return end - at;
+}
+
 static void add_unit(uint32_t unit, struct text *out)
 {
     static const char digits[] = "0123456789abcdef";
@@ -83,12 +107,9 @@ static void write_string(struct slice string, bool ensure_ascii, struct text *ou
 {
     text_add_str(out, "\"");
     for (size_t at = 0; at < string.size && !out->overflow;) {
-        size_t end = at;
-        while (end < string.size && is_plain(string.bytes[end], ensure_ascii)) {
-            end++;
-        }
-        text_add(out, slice_of(string.bytes + at, end - at));
-        at = end;
+        size_t plain = plain_size(string, at, ensure_ascii);
+        text_add(out, slice_of(string.bytes + at, plain));
+        at += plain;
         if (at < string.size) {
             unsigned size = 0;
             add_escape(utf8_read(string.bytes + at, &size), out);

@@ -164,6 +164,11 @@ static void repr_string(struct slice string, struct text *out)
     text_add_str(out, quote);
     size_t plain = 0; // begin of what has not been written and needs no escape
     for (size_t at = 0; at < string.size && !out->overflow;) {
+        uint8_t byte = string.bytes[at];
+        if (byte >= ' ' && byte < 0x7f && byte != '\\' && byte != '\'') {
+            at++;
+            continue;
+        }
         unsigned size = 0;
         uint32_t code_point = utf8_read(string.bytes + at, &size);
         if (code_point == '\\' || (code_point == '\'' && *quote == '\'') ||

@@ -142,6 +142,9 @@ size_t value_text_space_before(struct slice string)
 {
     unsigned size = 0;
     size_t at = 0;
+    while (at < string.size && string.bytes[at] == ' ') {
+        at++;
+    }
     while (at < string.size && value_text_is_space(utf8_read(string.bytes + at, &size))) {
         at += size;
     }
@@ -155,6 +158,9 @@ size_t value_text_space_after(struct slice string)
     }
     const uint8_t *end = string.bytes + string.size;
     const uint8_t *at = end;
+    while (at > string.bytes && at[-1] == ' ') {
+        at--;
+    }
     while (at > string.bytes) {
         unsigned size = 0;
         const uint8_t *before = utf8_back(string.bytes, at);
@@ -203,26 +209,44 @@ static void add_character(uint32_t code_point, struct text *out)
     text_add(out, slice_of(bytes, utf8_write(code_point, bytes)));
 }
 
+static const struct case_several *find_several(uint32_t code_point, const struct case_table *table)
+{
+    size_t low = 0;
+    size_t high = table->several_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (table->several[middle].from < code_point) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool found = low < table->several_count && table->several[low].from == code_point;
+    return found ? &table->several[low] : NULL;
+}
+
 // False when the table does not have it.
 static bool add_mapped(uint32_t code_point, const struct case_table *table, struct text *out)
 {
+    // From here on there are the scripts of East Asia, most of what is not Latin in prompts, without case.
+    if (code_point >= 0x2d30 && code_point < 0xa640) {
+        return false;
+    }
     const struct case_run *run = find_run(code_point, table->runs, table->run_count);
     if (run != NULL) {
         add_character((uint32_t)((int64_t)code_point + run->distance), out);
         return true;
     }
-    for (size_t i = 0; i < table->several_count; i++) {
-        const struct case_several *several = &table->several[i];
-        if (several->from == code_point) {
-            add_character(several->first, out);
-            add_character(several->second, out);
-            if (several->third != 0) {
-                add_character(several->third, out);
-            }
-            return true;
-        }
+    const struct case_several *several = find_several(code_point, table);
+    if (several == NULL) {
+        return false;
     }
-    return false;
+    add_character(several->first, out);
+    add_character(several->second, out);
+    if (several->third != 0) {
+        add_character(several->third, out);
+    }
+    return true;
 }
 
 // A sigma at the end of a word: a letter is before it and none after it, but for what does not count.
@@ -298,9 +322,10 @@ static void add_ascii(struct slice bytes, bool upper, struct text *out)
         return;
     }
     uint8_t first = upper ? 'a' : 'A';
+    uint8_t *written = out->bytes + start;
     for (size_t i = 0; i < bytes.size; i++) {
-        uint8_t byte = out->bytes[start + i];
-        out->bytes[start + i] = (uint8_t)(byte - first) < 26 ? byte ^ 0x20 : byte;
+        uint8_t letter = (uint8_t)(written[i] - first) < 26;
+        written[i] ^= (uint8_t)(letter << 5);
     }
 }
 
