@@ -18,23 +18,29 @@ static void add_byte_lines(struct text *out)
     }
 }
 
+static void check_spelling(const struct tokenizer *tokenizer, struct slice text,
+                           const uint32_t *ids, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct slice token = tokenizer_token(tokenizer, ids[i]);
+        ASSERT(token.size > 0 && token.size <= text.size - at);
+        ASSERT(memcmp(text.bytes + at, token.bytes, token.size) == 0);
+        at += token.size;
+    }
+    ASSERT(at == text.size);
+}
+
 static void check(struct tokenizer *tokenizer, struct slice text)
 {
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(tokenizer);
     const struct tokenizer_input input = {.text = text};
     uint32_t *ids = malloc((text.size + 1) * sizeof(*ids));
     size_t count = 0;
-    size_t at = 0;
 
     ASSERT(scratch != NULL && ids != NULL);
     if (tokenizer_encode(tokenizer, scratch, &input, ids, text.size, &count) == STATUS_OK) {
-        for (size_t i = 0; i < count; i++) {
-            struct slice token = tokenizer_token(tokenizer, ids[i]);
-            ASSERT(token.size > 0 && token.size <= text.size - at);
-            ASSERT(memcmp(text.bytes + at, token.bytes, token.size) == 0);
-            at += token.size;
-        }
-        ASSERT(at == text.size);
+        check_spelling(tokenizer, text, ids, count);
     }
     free(ids);
     tokenizer_scratch_destroy(&scratch);

@@ -9,6 +9,15 @@
 
 #include <stdlib.h>
 
+static bool are_ids(const struct tokenizer *tokenizer, const uint32_t *ids, size_t count)
+{
+    bool are = true;
+    for (size_t i = 0; i < count; i++) {
+        are &= ids[i] < tokenizer_id_count(tokenizer);
+    }
+    return are;
+}
+
 static void encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                    struct slice text)
 {
@@ -19,10 +28,7 @@ static void encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *
 
     ASSERT(ids != NULL);
     if (tokenizer_encode(tokenizer, scratch, &input, ids, bound, &count) == STATUS_OK) {
-        ASSERT(count <= bound);
-        for (size_t i = 0; i < count; i++) {
-            ASSERT(ids[i] < tokenizer_id_count(tokenizer));
-        }
+        ASSERT(count <= bound && are_ids(tokenizer, ids, count));
     }
     free(ids);
 }

@@ -65,6 +65,7 @@ static enum status number_words(struct build *build)
     const struct vocabulary *vocabulary = &build->load->vocabulary;
     uint32_t id_count = 1;
 
+    ASSERT(vocabulary->count > 0);
     for (uint32_t i = 0; i < vocabulary->count; i++) {
         if (vocabulary->words[i].id >= id_count) {
             id_count = vocabulary->words[i].id + 1;

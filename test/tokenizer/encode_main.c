@@ -51,7 +51,7 @@ static double now(void)
 static _Noreturn void fail(const char *what, const char *why)
 {
     fprintf(stderr, "%s: %s\n", what, why);
-    exit(1);
+    _Exit(1);
 }
 
 static void *take(void *old, size_t size)
@@ -63,7 +63,8 @@ static void *take(void *old, size_t size)
     return taken;
 }
 
-static struct slice read_file(const char *path)
+// The caller's, to free.
+static uint8_t *read_file(const char *path, size_t *read_size)
 {
     FILE *file = fopen(path, "rb");
     uint8_t *bytes = NULL;
@@ -79,14 +80,17 @@ static struct slice read_file(const char *path)
         size += count;
     } while (count > 0);
     fclose(file);
-    return slice_of(bytes, size);
+    *read_size = size;
+    return bytes;
 }
 
 static struct tokenizer *load(const struct options *options)
 {
     struct tokenizer_error error;
     struct tokenizer *tokenizer = NULL;
-    struct slice file = read_file(options->file);
+    size_t size;
+    uint8_t *bytes = read_file(options->file, &size);
+    struct slice file = slice_of(bytes, size);
     double begin = now();
 
     const struct tokenizer_ranks ranks = {.file = file, .pattern = options->pattern};
@@ -99,7 +103,7 @@ static struct tokenizer *load(const struct options *options)
             (now() - begin) * 1e3, (double)tokenizer_memory(tokenizer) / 1e6,
             (unsigned)tokenizer_id_count(tokenizer),
             tokenizer_has_cuts(tokenizer) ? "has cuts" : "no cuts");
-    free((void *)(uintptr_t)file.bytes);
+    free(bytes);
     return tokenizer;
 }
 
@@ -177,17 +181,23 @@ static void answer(struct stream *stream, struct slice text)
     fflush(stdout);
 }
 
+static void grow(struct stream *stream, uint32_t size)
+{
+    size_t capacity = tokenizer_bound(stream->tokenizer, size) + 1;
+    stream->text_capacity = (size_t)size + 1;
+    stream->text = take(stream->text, stream->text_capacity);
+    stream->ids = take(stream->ids, capacity * sizeof(*stream->ids));
+    stream->other_ids = take(stream->other_ids, capacity * sizeof(*stream->ids));
+}
+
 static void run(struct stream *stream)
 {
     uint32_t size;
 
+    grow(stream, 0);
     while (fread(&size, sizeof(size), 1, stdin) == 1) {
-        if (size >= stream->text_capacity || stream->text == NULL) {
-            size_t capacity = tokenizer_bound(stream->tokenizer, size) + 1;
-            stream->text_capacity = size + 1;
-            stream->text = take(stream->text, stream->text_capacity);
-            stream->ids = take(stream->ids, capacity * sizeof(*stream->ids));
-            stream->other_ids = take(stream->other_ids, capacity * sizeof(*stream->ids));
+        if (size >= stream->text_capacity) {
+            grow(stream, size);
         }
         if (fread(stream->text, 1, size, stdin) != size) {
             fail("standard input", "ends within a document");
@@ -204,19 +214,20 @@ static struct options parse(int argc, char **argv)
 {
     struct options options = {0};
     for (int i = 1; i < argc; i++) {
-        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--special") == 0) {
+        const char *flag = argv[i];
+        bool has_next = i + 1 < argc;
+        if (strcmp(flag, "--special") == 0) {
             options.adds_special = true;
-        } else if (strcmp(argv[i], "--parts") == 0) {
+        } else if (strcmp(flag, "--parts") == 0) {
             options.has_parts = true;
-        } else if (strcmp(argv[i], "--ranks") == 0 && next != NULL) {
+        } else if (strcmp(flag, "--ranks") == 0 && has_next) {
             options.file = argv[++i];
-        } else if (strcmp(argv[i], "--pattern") == 0 && next != NULL) {
+        } else if (strcmp(flag, "--pattern") == 0 && has_next) {
             options.pattern = argv[++i];
-        } else if (strcmp(argv[i], "--repeat") == 0 && next != NULL) {
+        } else if (strcmp(flag, "--repeat") == 0 && has_next) {
             options.repeat = strtoul(argv[++i], NULL, 10);
         } else {
-            options.file = argv[i];
+            options.file = flag;
         }
     }
     if (options.file == NULL) {

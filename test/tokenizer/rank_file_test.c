@@ -145,8 +145,8 @@ static const char *ids_of_kimi(const char *unit, size_t count)
     size_t size = strlen(unit);
     char *text = malloc(size * count);
     ASSERT(text != NULL);
-    for (size_t i = 0; i < count; i++) {
-        memcpy(text + i * size, unit, size);
+    for (size_t i = 0; i < size * count; i++) {
+        text[i] = unit[i % size];
     }
     struct tokenizer *tokenizer =
         load(&(struct tokenizer_ranks){.file = file_of(NULL, 0), .pattern = "kimi"});

@@ -8,6 +8,7 @@
 #include "tokenizer/tokenizer_fixture.h"
 
 #define MARK "\xe2\x96\x81"
+#define SPACE_AND_MARK " \xe2\x96\x81"
 
 // The text with a bar at each place.
 static const char *cuts_of(const struct fixture_parts *parts, const char *string)
@@ -107,7 +108,7 @@ static const char *const bits[] = {
     "x",
     "o x",
     MARK,
-    " " MARK,
+    SPACE_AND_MARK,
     "\xc3\xa9",
     "e\xcc\x81",
     "\xcc\x81",

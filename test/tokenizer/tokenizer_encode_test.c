@@ -178,10 +178,12 @@ static struct long_text long_text_of(const char *unit, size_t count, const char 
     struct long_text text = {.bytes = malloc(size), .size = size, .capacity = 3 * size + 16};
     text.ids = malloc(text.capacity * sizeof(*text.ids));
     ASSERT(text.bytes != NULL && text.ids != NULL);
-    for (size_t i = 0; i < count; i++) {
-        memcpy(text.bytes + i * unit_size, unit, unit_size);
+    for (size_t i = 0; i < unit_size * count; i++) {
+        text.bytes[i] = (uint8_t)unit[i % unit_size];
     }
-    memcpy(text.bytes + unit_size * count, last, strlen(last));
+    for (size_t i = unit_size * count; i < size; i++) {
+        text.bytes[i] = (uint8_t)last[i - unit_size * count];
+    }
     return text;
 }
 
