@@ -137,7 +137,10 @@ static uint32_t split_by_size(const struct bpe *bpe, struct slice run, size_t *a
         *at = run.size;
     } else {
         unsigned size;
-        const uint8_t *last = run.bytes + run.size;
+        // What is longer than a piece may be is refused: there is no need to look further.
+        size_t left = run.size - *at;
+        const uint8_t *last =
+            run.bytes + *at + (left > tokenizer_piece_max + 4 ? tokenizer_piece_max + 4 : left);
         const uint8_t *next = utf8_back(run.bytes, run.bytes + *at + part_size);
         uint32_t character = utf8_read(next, &size);
         uint32_t before;

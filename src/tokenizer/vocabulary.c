@@ -87,15 +87,13 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
             return status;
         }
     }
-    uint8_t *room = vocabulary->bytes + vocabulary->size;
-    if (word.bytes != room) {
-        room = vocabulary_room(vocabulary, word.size);
-        if (room == NULL) {
-            return STATUS_EXHAUSTED;
-        }
-        if (word.size > 0) {
-            memcpy(room, word.bytes, word.size);
-        }
+    bool is_there = vocabulary->bytes != NULL && word.bytes == vocabulary->bytes + vocabulary->size;
+    uint8_t *room = vocabulary_room(vocabulary, is_there ? 0 : word.size);
+    if (room == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    if (!is_there && word.size > 0) {
+        memcpy(room, word.bytes, word.size);
     }
     // Below id_limit words of word_size_max bytes: an offset could not count more than 4 GB.
     if (vocabulary->size + word.size > UINT32_MAX) {

@@ -255,6 +255,23 @@ TEST(a_piece_that_is_too_long_is_refused)
     long_text_free(&words);
 }
 
+TEST(between_characters_a_gap_is_refused_only_where_nothing_can_be_cut)
+{
+    const struct fixture_parts parts = {.normalizer = FIXTURE_REPLACE, .is_sentence_piece = true};
+    size_t count = 0;
+    struct long_text cut = long_text_of("ab", tokenizer_piece_max, "");
+    CHECK_EQ(encode_long(&parts, &cut, &count), STATUS_OK);
+    CHECK_EQ(count, 2 * (size_t)tokenizer_piece_max);
+    long_text_free(&cut);
+    struct long_text most = long_text_of("l", tokenizer_piece_max, "");
+    CHECK_EQ(encode_long(&parts, &most, &count), STATUS_OK);
+    CHECK_EQ(count, tokenizer_piece_max / 2);
+    long_text_free(&most);
+    struct long_text more = long_text_of("l", tokenizer_piece_max + 1, "");
+    CHECK_EQ(encode_long(&parts, &more, &count), STATUS_TOO_LARGE);
+    long_text_free(&more);
+}
+
 TEST(any_capacity_that_holds_the_ids_is_enough)
 {
     static const char text[] = "hello hello wo <a>hell  \n\n 1111 \xc3\xa9 <a>";
