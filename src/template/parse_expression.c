@@ -366,6 +366,12 @@ static struct expression *parse_subscript(struct parser *parser, struct expressi
     if (parser->current.kind == TOKEN_COLON) {
         expression = parse_slice(parser, subject, key);
     } else {
+        if (parser->current.kind == TOKEN_COMMA) {
+            key = parse_tuple_rest(parser, key, true);
+        }
+        if (key == NULL) {
+            return NULL;
+        }
         expression = make_subscript(parser, subject, key);
     }
     return expression != NULL && parse_expect(parser, TOKEN_RIGHT_BRACKET) ? expression : NULL;

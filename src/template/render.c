@@ -178,6 +178,7 @@ static enum flow run_turns(struct render *render, struct loop_state *loop)
         if (flow == FLOW_BREAK) {
             return FLOW_ON;
         }
+        loop->has_whole_turn |= flow == FLOW_ON;
     }
 }
 
@@ -206,7 +207,8 @@ static enum flow run_for(struct render *render, const struct statement *statemen
     enum flow flow = run_turns(render, &loop);
     frame->loops[statement->loop.loop] = around;
 
-    if (flow == FLOW_ON && loop.index < 0 && statement->loop.otherwise.first != NULL) {
+    // Jinja's `else` also runs when break and continue have cut every turn short.
+    if (flow == FLOW_ON && !loop.has_whole_turn && statement->loop.otherwise.first != NULL) {
         render_enter(render, statement->loop.otherwise_loads);
         return run_block(render, &statement->loop.otherwise);
     }
@@ -287,7 +289,11 @@ static enum flow run_filter_block(struct render *render, const struct statement 
     if (flow != FLOW_ON) {
         return flow;
     }
-    return print_value(render, &value) ? FLOW_ON : FLOW_FAILED;
+    // Jinja joins what a template gives, and only strings can be joined.
+    bool good = value.kind == VALUE_STRING ||
+                value_fail(&render->room, STATUS_MALFORMED, "a filter block gave '%s', not 'str'",
+                           value_type_name(&value));
+    return good && print_value(render, &value) ? FLOW_ON : FLOW_FAILED;
 }
 
 static enum flow run_macro(struct render *render, const struct statement *statement)

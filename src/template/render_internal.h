@@ -21,6 +21,7 @@ struct loop_state {
     bool has_after;
     struct value after;
     bool has_length;
+    bool has_whole_turn; // that neither break nor continue has cut short
     int64_t length;
     struct value changed; // the arguments of loop.changed, as a tuple
 };

@@ -95,13 +95,22 @@ TEST(a_break_leaves_captured_output_behind)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(an_else_runs_when_no_turn_began)
+TEST(an_else_runs_when_no_turn_was_whole)
 {
     static const struct claim claims[] = {
-        {"{% for i in l %}{% break %}{% else %}x{% endfor %}", ""},
         {"{% for i in e %}a{% else %}x{% endfor %}", "x"},
+        {"{% for i in l %}a{% else %}x{% endfor %}", "aaa"},
+        {"{% for i in l %}{% break %}{% else %}x{% endfor %}", "x"},
+        {"{% for i in l %}{% continue %}{% else %}x{% endfor %}", "x"},
+        {"{% for i in l %}{% if i == 2 %}{% break %}{% endif %}{% else %}x{% endfor %}", ""},
     };
     check_renders(claims, ARRAY_COUNT(claims));
+}
+
+TEST(a_filter_block_gives_a_string)
+{
+    static const struct claim claims[] = {{"{% filter length %}a{% endfilter %}", "not 'str'"}};
+    check_fails(claims, ARRAY_COUNT(claims), true);
 }
 
 TEST(macros_outlive_the_loops_they_were_made_in)
