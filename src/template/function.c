@@ -112,15 +112,16 @@ static bool put_all(struct value_room *room, struct value_dict *dict, const stru
     return true;
 }
 
-static bool make_dict(struct render *render, const struct call_arguments *arguments,
-                      struct value_dict **out)
+// NULL when it fails.
+static struct value_dict *make_dict(struct render *render, const struct call_arguments *arguments)
 {
     struct value_room *room = &render->room;
     uint32_t positional = positional_count(arguments);
     uint32_t length = 0;
 
     if (positional > 1) {
-        return value_fail(room, STATUS_MALFORMED, "dict() takes one argument");
+        (void)value_fail(room, STATUS_MALFORMED, "dict() takes one argument");
+        return NULL;
     }
     struct value from = {.kind = VALUE_UNDEFINED};
     if (positional == 1) {
@@ -128,42 +129,41 @@ static bool make_dict(struct render *render, const struct call_arguments *argume
         if (from.kind == VALUE_GENERATOR) {
             const struct value_list *list;
             if (!value_iterate(room, &from, &list)) {
-                return false;
+                return NULL;
             }
             from = (struct value){.kind = VALUE_LIST, .list = list};
         }
         if (!value_length(room, &from, &length)) {
-            return false;
+            return NULL;
         }
     }
     // Every member is looked for among those before it.
     uint64_t count = (uint64_t)length + arguments->named_count;
     if (!value_step(room, count * count / 16 + 1)) {
-        return false;
+        return NULL;
     }
     struct value_dict *dict = value_dict_new(room, length + arguments->named_count);
     if (dict == NULL) {
-        return false;
+        return NULL;
     }
     dict->count = 0;
     if (positional == 1 && !put_all(room, dict, &from)) {
-        return false;
+        return NULL;
     }
     for (uint32_t i = 0; i < arguments->named_count; i++) {
         struct value key = value_string(arguments->names[i]);
         if (!put_member(room, dict, &key, &arguments->values[positional + i])) {
-            return false;
+            return NULL;
         }
     }
-    *out = dict;
-    return true;
+    return dict;
 }
 
 static bool call_dict(struct render *render, const struct call_arguments *arguments,
                       struct value *out)
 {
-    struct value_dict *dict;
-    if (!make_dict(render, arguments, &dict)) {
+    struct value_dict *dict = make_dict(render, arguments);
+    if (dict == NULL) {
         return false;
     }
     *out = (struct value){.kind = VALUE_DICT, .dict = dict};
@@ -173,8 +173,8 @@ static bool call_dict(struct render *render, const struct call_arguments *argume
 static bool call_namespace(struct render *render, const struct call_arguments *arguments,
                            struct value *out)
 {
-    struct value_dict *dict;
-    if (!make_dict(render, arguments, &dict)) {
+    struct value_dict *dict = make_dict(render, arguments);
+    if (dict == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < dict->count; i++) {
@@ -252,7 +252,7 @@ static bool add_day(const struct template_time *now, uint8_t letter, char pad, s
         add_number(out, now->day, 2, pad);
         return true;
     case 'e':
-        add_number(out, now->day, 2, pad == '0' ? ' ' : pad);
+        add_number(out, now->day, 2, (char)(pad == '0' ? ' ' : pad));
         return true;
     case 'j':
         add_number(out, now->year_day, 3, pad);

@@ -524,7 +524,7 @@ bool operate_slice(struct value_room *room, const struct value *subject,
                    : value_fail(room, STATUS_MALFORMED, "'%s' object cannot be sliced",
                                 value_type_name(subject));
     }
-    uint32_t length;
+    uint32_t length = 0;
     struct slice_bounds read = {0};
     if (!value_length(room, subject, &length) || !read_bounds(room, bounds, length, &read)) {
         return false;

@@ -421,7 +421,7 @@ static bool keep_names(struct parser *parser, struct argument_list *out, const s
 static bool parse_arguments(struct parser *parser, struct expression *call,
                             struct argument_list *out)
 {
-    struct slice names[template_argument_max];
+    struct slice names[template_argument_max] = {0};
     struct expression **end = &out->values.first;
 
     parse_advance(parser);
