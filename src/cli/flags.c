@@ -138,8 +138,10 @@ static void write_help(const char *command, const struct flag *flags, size_t fla
     printf("warmpath %s [options]\n\n", command);
     for (size_t i = 0; i < flag_count; i++) {
         char left[64];
-        snprintf(left, sizeof(left), "%s%s %s", flags[i].name[0] != '\0' ? "--" : "", flags[i].name,
-                 flags[i].kind == FLAG_SWITCH ? "" : flags[i].argument);
+        const char *argument = flags[i].kind == FLAG_SWITCH ? "" : flags[i].argument;
+        bool has_name = flags[i].name[0] != '\0';
+        snprintf(left, sizeof(left), "%s%s%s%s", has_name ? "--" : "", flags[i].name,
+                 has_name ? " " : "", argument);
         printf("  %-28s %s\n", left, flags[i].help);
     }
 }
@@ -149,8 +151,8 @@ static int read_one(const char *command, const struct flag *flags, size_t flag_c
                     int word_count, char **words)
 {
     char *word = words[0];
-    const struct flag *nameless = find(flags, flag_count, "");
     if (strncmp(word, "--", 2) != 0) {
+        const struct flag *nameless = find(flags, flag_count, "");
         if (nameless != NULL && set(nameless, word)) {
             return 1;
         }
@@ -161,7 +163,7 @@ static int read_one(const char *command, const struct flag *flags, size_t flag_c
     if (value != NULL) {
         *value++ = '\0';
     }
-    const struct flag *flag = find(flags, flag_count, word + 2);
+    const struct flag *flag = word[2] != '\0' ? find(flags, flag_count, word + 2) : NULL;
     if (flag == NULL) {
         fprintf(stderr, "warmpath %s: %s: no such flag; --help lists them\n", command, word);
         return 0;

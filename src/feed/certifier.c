@@ -102,20 +102,7 @@ void certifier_destroy(struct certifier **certifier_ptr)
 void certifier_set_config(struct certifier *certifier, const struct config *config)
 {
     certifier->options.config = config;
-}
-
-static struct tls_context *tls_of(struct certifier *certifier, const struct backend *backend)
-{
-    if (backend->tls && certifier->tls == NULL) {
-        char error[tls_error_size];
-        const struct config *config = certifier->options.config;
-        struct tls_client_options options = {.ca = config->backend_tls.ca,
-                                             .verify = config->backend_tls.verify};
-        if (tls_client_create(&options, &certifier->tls, error) != STATUS_OK) {
-            log_error("TLS to backends: %s", error);
-        }
-    }
-    return certifier->tls;
+    tls_context_destroy(&certifier->tls); // trust may have changed
 }
 
 static struct dialect *dialect_now(const struct certifier *certifier)
@@ -159,11 +146,9 @@ static uint32_t life_of(const struct backend *backend)
 static bool is_due(const struct certifier *certifier, const struct record *record,
                    const struct backend *backend)
 {
-    uint64_t now_ms = loop_now_ms(certifier->options.loop);
-    if (record->id != backend->id || (record->is_examined && record->life != life_of(backend))) {
-        return true;
-    }
-    return !record->is_examined && now_ms >= record->again_ms;
+    bool is_another = record->id != backend->id || record->life != life_of(backend);
+    bool is_time = loop_now_ms(certifier->options.loop) >= record->again_ms;
+    return is_another || (!record->is_examined && is_time);
 }
 
 static void complain(struct certifier *certifier, const struct backend *backend,
@@ -281,7 +266,7 @@ static void ask(struct certifier *certifier)
     certifier->fetch = fetch_start(&(struct fetch_options){
         .loop = certifier->options.loop,
         .backend = backend,
-        .tls = tls_of(certifier, backend),
+        .tls = fetch_tls(backend, certifier->options.config, false, &certifier->tls),
         .path = certifier->question.path,
         .body = certifier->question.body,
         .timeout_ms = question_timeout_ms,

@@ -4,10 +4,13 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "fleet/backend.h"
 #include "http/chunked.h"
 #include "http/head.h"
+#include "sys/log.h"
 #include "sys/tcp.h"
+#include "sys/tls.h"
 #include "sys/transport.h"
 
 #include <errno.h>
@@ -273,6 +276,20 @@ static void expire(struct timer *timer)
 {
     struct fetch *fetch = CONTAINER_OF(timer, struct fetch, timer);
     fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
+}
+
+struct tls_context *fetch_tls(const struct backend *backend, const struct config *config,
+                              bool says_why, struct tls_context **kept)
+{
+    if (backend->tls && *kept == NULL) {
+        char error[tls_error_size];
+        struct tls_client_options options = {.ca = config->backend_tls.ca,
+                                             .verify = config->backend_tls.verify};
+        if (tls_client_create(&options, kept, error) != STATUS_OK && says_why) {
+            log_error("TLS to backends: %s", error);
+        }
+    }
+    return *kept;
 }
 
 static void write_request(struct fetch *fetch, const struct fetch_options *options)

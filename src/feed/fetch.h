@@ -12,6 +12,7 @@
 #include "base/slice.h"
 
 struct backend;
+struct config;
 struct fetch;
 struct loop;
 struct tls_context;
@@ -36,6 +37,12 @@ struct fetch_options {
     fetch_done_fn *done; // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };
+
+// The context for questions to that backend: made when the first one wants TLS, and kept in `*kept`, which
+// the caller destroys when trust may have changed.  NULL without one; `says_why`: an error is logged, by
+// one of those who ask.
+struct tls_context *fetch_tls(const struct backend *backend, const struct config *config,
+                              bool says_why, struct tls_context **kept);
 
 // NULL when memory or descriptors are short: nothing was asked, so nothing was learned.
 struct fetch *fetch_start(const struct fetch_options *options);

@@ -91,19 +91,6 @@ void prober_destroy(struct prober **prober_ptr)
     free(prober);
 }
 
-static struct tls_context *tls_of(struct prober *prober, const struct backend *backend)
-{
-    if (backend->tls && prober->tls == NULL) {
-        char error[tls_error_size];
-        struct tls_client_options options = {.ca = prober->config->backend_tls.ca,
-                                             .verify = prober->config->backend_tls.verify};
-        if (tls_client_create(&options, &prober->tls, error) != STATUS_OK) {
-            log_error("TLS to backends: %s", error);
-        }
-    }
-    return prober->tls;
-}
-
 // A twentieth more or less, so that a thousand backends are not asked in the same millisecond.  Never
 // later than it was to be: one reload after another must not put the question off for ever.
 static void arm(struct watch *watch, struct timer *timer, uint32_t interval_ms)
@@ -215,7 +202,7 @@ static void ask_models(struct timer *timer)
     watch->models = fetch_start(&(struct fetch_options){
         .loop = prober->loop,
         .backend = watch->backend,
-        .tls = tls_of(prober, watch->backend),
+        .tls = fetch_tls(watch->backend, prober->config, true, &prober->tls),
         .path = "/v1/models",
         .timeout_ms = models_timeout_ms,
         .done = models_done,
@@ -236,7 +223,7 @@ static void ask_health(struct timer *timer)
     watch->health = fetch_start(&(struct fetch_options){
         .loop = prober->loop,
         .backend = watch->backend,
-        .tls = tls_of(prober, watch->backend),
+        .tls = fetch_tls(watch->backend, prober->config, true, &prober->tls),
         .path = config->health.path,
         .timeout_ms = config->health.timeout,
         .done = health_done,

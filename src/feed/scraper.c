@@ -93,19 +93,6 @@ void scraper_destroy(struct scraper **scraper_ptr)
     free(scraper);
 }
 
-static struct tls_context *tls_of(struct scraper *scraper, const struct backend *backend)
-{
-    if (backend->tls && scraper->tls == NULL) {
-        char error[tls_error_size];
-        struct tls_client_options options = {.ca = scraper->config->backend_tls.ca,
-                                             .verify = scraper->config->backend_tls.verify};
-        if (tls_client_create(&options, &scraper->tls, error) != STATUS_OK) {
-            log_debug("TLS to backends: %s", error); // an error that the prober says
-        }
-    }
-    return scraper->tls;
-}
-
 // Looks again once an interval even if the next question is later: its probes may have news.
 static void arm(struct watch *watch)
 {
@@ -248,7 +235,7 @@ static bool ask(struct watch *watch, const char *path)
     watch->fetch = fetch_start(&(struct fetch_options){
         .loop = scraper->loop,
         .backend = watch->backend,
-        .tls = tls_of(scraper, watch->backend),
+        .tls = fetch_tls(watch->backend, scraper->config, false, &scraper->tls),
         .path = path,
         .timeout_ms = scraper->config->health.timeout,
         .takes_part = true,

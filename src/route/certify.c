@@ -224,12 +224,22 @@ static enum certify_verdict judge_text(struct certify *certify, struct slice bod
     return CERTIFY_ASK_ON;
 }
 
+// It has no time for us, which says nothing about the case.
+static bool is_busy(uint16_t status)
+{
+    return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
 enum certify_verdict certify_answer(struct certify *certify, uint16_t status, struct slice body)
 {
     const struct way *way = way_of(certify);
     const struct certify_case *item = certify_case(certify->case_index);
 
     ASSERT(way != NULL);
+    if (is_busy(status)) {
+        snprintf(certify->why, sizeof(certify->why), "the engine answers %u", status);
+        return CERTIFY_IMPOSSIBLE;
+    }
     if (!certify->way_is_known && !is_rendered(way, item) &&
         (status == 404 || status == 405 || status == 501)) {
         snprintf(certify->why, sizeof(certify->why), "%s answers %u", way->chat_path, status);
@@ -251,6 +261,9 @@ enum certify_verdict certify_answer(struct certify *certify, uint16_t status, st
         return try_other_way(certify);
     }
     certify->way_is_known |= !is_rendered(way, item);
+    if (ids.size == 0) {
+        snprintf(certify->why, sizeof(certify->why), "the engine does not answer with ids");
+    }
     return next_case(certify, ids_agree(certify, ids) ? CERTIFY_AGREED : CERTIFY_DIFFERED);
 }
 
@@ -260,8 +273,10 @@ uint32_t certify_result(const struct certify *certify)
 
     for (uint32_t i = 0; i < certify->differed_count; i++) {
         uint32_t suspects = certify->differing[i] & ~certify->innocent;
-        // What every request uses is not what makes this one different, if it agreed elsewhere.
-        uint32_t all = certify->differing[i] & ~(uint32_t)CHAT_PLAIN_SHAPE;
+        // What every request uses is not what makes this one different, if it agreed elsewhere and there
+        // is anything else.
+        uint32_t special = certify->differing[i] & ~(uint32_t)CHAT_PLAIN_SHAPE;
+        uint32_t all = special != 0 ? special : certify->differing[i];
         blamed |= suspects != 0 ? suspects : all;
     }
     uint32_t result = certify->innocent & ~blamed;

@@ -11,7 +11,7 @@
 //     differed plain+system+names                            to blame: names
 //     certified plain, system, tools
 //
-// An engine that has none of the endpoints cannot be asked, and certifies nothing.
+// An engine that has none of the endpoints, or is too busy, cannot be asked, and certifies nothing.
 //
 // Pure: whoever uses it sends the questions and brings the answers.
 // Threads: one owner.  Memory: the caller's.

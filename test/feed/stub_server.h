@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // stub_server.h -- a backend in the loop of the test: it knows a few paths, says to each what it was
-// told to, to the byte, and counts.
+// told to, to the byte, and counts.  It answers when it has the whole request.
 #pragma once
 
 #include "base/base.h"
@@ -27,9 +27,12 @@ struct stub_route {
     size_t portion;      // that many bytes each millisecond; 0: all at once
     enum stub_end end;
     uint32_t count; // of requests
+    // Where the answer depends on what is asked: sets `answer`.  May be NULL.
+    void (*compute)(struct stub_route *route, struct slice body);
+    void *owner;
 };
 
-enum { stub_route_count_max = 4, stub_request_size_max = 16384 };
+enum { stub_route_count_max = 4, stub_request_size_min = 16384 };
 
 struct stub_server {
     struct loop_source source; // first: the listener's `ready` finds us from here
@@ -42,7 +45,7 @@ struct stub_server {
     struct stub_connection *connections;
     uint32_t open_count;
     uint32_t accepted_count;
-    char request[stub_request_size_max]; // the last one, as it came
+    char *request; // the last one, as it came
 };
 
 struct stub_connection {
@@ -52,14 +55,18 @@ struct stub_connection {
     struct stub_route *route; // NULL until the request is whole
     struct timer timer;
     struct loop_deferred recycle;
-    char in[stub_request_size_max];
+    char *in;
     size_t in_size;
+    size_t in_capacity;
     size_t sent;
 };
 
 static inline void stub_recycle(struct loop_deferred *deferred)
 {
-    free((char *)deferred - offsetof(struct stub_connection, recycle));
+    struct stub_connection *c =
+        (struct stub_connection *)((char *)deferred - offsetof(struct stub_connection, recycle));
+    free(c->in);
+    free(c);
 }
 
 static inline void stub_drop(struct stub_connection *c, enum transport_end end)
@@ -122,21 +129,55 @@ static inline struct stub_route *stub_find(struct stub_server *server, const cha
     return NULL;
 }
 
+// The body, when all of it is there.
+static inline bool stub_is_whole(const struct stub_connection *c, struct slice *body)
+{
+    const char *end = strstr(c->in, "\r\n\r\n");
+    const char *length = strstr(c->in, "\r\ncontent-length: ");
+    size_t size = 0;
+
+    if (end == NULL) {
+        return false;
+    }
+    if (length != NULL && length < end) {
+        size = strtoull(length + strlen("\r\ncontent-length: "), NULL, 10);
+    }
+    *body = slice_of(end + 4, size);
+    return (size_t)(end + 4 - c->in) + size <= c->in_size;
+}
+
+static inline void stub_make_room(struct stub_connection *c)
+{
+    if (c->in_capacity - c->in_size < stub_request_size_min / 2) {
+        c->in_capacity = 2 * c->in_capacity + stub_request_size_min;
+        c->in = realloc(c->in, c->in_capacity);
+        ASSERT(c->in != NULL);
+    }
+}
+
 static inline enum status stub_read(struct stub_connection *c)
 {
     for (;;) {
+        struct slice body;
         size_t size = 0;
+        stub_make_room(c);
         enum status status = transport_read(&c->transport, c->in + c->in_size,
-                                            sizeof(c->in) - 1 - c->in_size, &size);
+                                            c->in_capacity - 1 - c->in_size, &size);
         if (status != STATUS_OK) {
             return status;
         }
         c->in_size += size;
         c->in[c->in_size] = '\0';
-        if (c->route == NULL && strstr(c->in, "\r\n\r\n") != NULL) {
-            memcpy(c->server->request, c->in, c->in_size + 1);
-            c->route = stub_find(c->server, c->in);
-            c->route->count++;
+        if (c->route != NULL || !stub_is_whole(c, &body)) {
+            continue;
+        }
+        c->server->request = realloc(c->server->request, c->in_size + 1);
+        ASSERT(c->server->request != NULL);
+        memcpy(c->server->request, c->in, c->in_size + 1);
+        c->route = stub_find(c->server, c->in);
+        c->route->count++;
+        if (c->route->compute != NULL) {
+            c->route->compute(c->route, body);
         }
     }
 }
@@ -211,4 +252,6 @@ static inline void stub_stop(struct stub_server *server)
     loop_remove(server->loop, &server->source);
     tcp_close(&server->source.fd);
     loop_turn(server->loop, 0);
+    free(server->request);
+    server->request = NULL;
 }

@@ -6,14 +6,14 @@
 
 #include "json/json.h"
 #include "route/certify_suite.h"
-#include "tiny_dialect.h"
+#include "tiny_engine.h"
 
 enum { space_size = 262144 };
 
 static uint8_t question_space[space_size];
 static uint8_t answer_space[space_size];
 
-// What an engine with that template says.  `paths` are those it has.
+// `paths` are those it has.
 struct engine {
     struct tiny_set tiny;
     const char *paths[4];
@@ -50,59 +50,6 @@ static bool has_path(const char *path)
     return false;
 }
 
-static void add_ids(const char *key, const struct exact_result *result, struct text *out)
-{
-    text_add_format(out, "{\"%s\":[", key);
-    for (uint32_t i = 0; i < result->count; i++) {
-        text_add_format(out, "%s%u", i > 0 ? "," : "", result->ids[i]);
-    }
-    text_add_str(out, "]}");
-}
-
-// The engine's status; its answer is in `out`.
-static uint16_t play(const struct certify_question *question, struct text *out)
-{
-    static const char *const names[] = {"messages", "content"};
-    struct json_value values[2] = {0};
-    struct exact_result result = {0};
-
-    if (!has_path(question->path)) {
-        return 404;
-    }
-    if (json_find(question->body, names, 2, values) != STATUS_OK) {
-        return 400;
-    }
-    bool is_chat = values[0].kind != JSON_ABSENT;
-    struct exact_request request = {.dialect = engine.tiny.set.dialects[0],
-                                    .api = is_chat ? PROMPT_CHAT : PROMPT_COMPLETION,
-                                    .body = question->body,
-                                    .wall_s = 1000000};
-    uint8_t space[65536];
-    struct text content = text_over(space, sizeof(space));
-    if (values[1].kind == JSON_STRING) { // llama.cpp's own
-        text_add_str(&content, "{\"add_special_tokens\":false,\"prompt\":\"");
-        text_add(&content, values[1].raw);
-        text_add_str(&content, "\"}");
-        request.body = text_slice(&content);
-    }
-    if (exact_begin(engine.tiny.reader, &request, SIZE_MAX, &result) != STATUS_OK) {
-        return 400;
-    }
-    bool is_template = strcmp(question->path, "/apply-template") == 0;
-    if (is_template) {
-        text_add_str(out, "{\"prompt\":");
-        text_add_json(out, exact_text(engine.tiny.reader));
-        text_add_str(out, "}");
-        return 200;
-    }
-    bool is_render = strstr(question->path, "render") != NULL;
-    bool is_list = strcmp(question->path, "/v1/completions/render") == 0;
-    text_add_str(out, is_list ? "[" : "");
-    add_ids(is_render ? "token_ids" : "tokens", &result, out);
-    text_add_str(out, is_list ? "]" : "");
-    return 200;
-}
-
 // Asks until the end; false when the engine cannot be asked.
 static bool examine(void)
 {
@@ -111,7 +58,12 @@ static bool examine(void)
 
     while (certify_question(&certify, &space, &question)) {
         struct text answer = text_over(answer_space, space_size);
-        uint16_t status = engine.fails_with > 0 ? engine.fails_with : play(&question, &answer);
+        uint16_t status = engine.fails_with;
+        if (status == 0) {
+            status = has_path(question.path)
+                         ? tiny_engine_answer(&engine.tiny, question.path, question.body, &answer)
+                         : 404;
+        }
         if (certify_answer(&certify, status, text_slice(&answer)) == CERTIFY_IMPOSSIBLE) {
             return false;
         }
@@ -251,4 +203,57 @@ TEST(an_answer_that_is_not_a_list_of_ids_agrees_with_nothing)
         CHECK(certify_answer(&certify, 200, slice_str(answers[i])) != CERTIFY_AGREED);
         tear_down();
     }
+}
+
+// A text that this tokenizer splits otherwise, in a chat that has no feature at all.
+TEST(a_plain_chat_that_differs_costs_all_chats)
+{
+    struct text space = text_over(question_space, space_size);
+    struct certify_question question;
+
+    set_up((struct dialect_options){0}, (struct dialect_options){0});
+    uint32_t plain_count = 0;
+    while (certify_question(&certify, &space, &question)) {
+        struct text answer = text_over(answer_space, space_size);
+        bool is_plain = certify.ours.shape == CHAT_PLAIN_SHAPE;
+        uint16_t status = tiny_engine_answer(&engine.tiny, "/tokenize", question.body, &answer);
+        plain_count += is_plain;
+        struct slice body =
+            is_plain && plain_count == 2 ? slice_str("{\"tokens\":[1,2,3]}") : text_slice(&answer);
+        certify_answer(&certify, status, body);
+    }
+    CHECK(plain_count > 2);
+    CHECK_EQ(certify.differed_count, 1);
+    CHECK_EQ(certify_result(&certify) & CHAT_PLAIN_SHAPE, 0);
+    CHECK((certify_result(&certify) & CHAT_COMPLETION_SHAPE) != 0);
+    tear_down();
+}
+
+TEST(an_engine_without_time_says_nothing_about_the_case)
+{
+    static const uint16_t statuses[] = {429, 502, 503, 504};
+    for (size_t i = 0; i < ARRAY_COUNT(statuses); i++) {
+        set_up((struct dialect_options){0}, (struct dialect_options){0});
+        engine.fails_with = statuses[i];
+        CHECK(!examine());
+        CHECK_EQ(certify.skipped_count, 0);
+        CHECK_EQ(certify_result(&certify), 0);
+        tear_down();
+    }
+}
+
+TEST(an_engine_that_stops_answering_with_ids_differs_and_is_told_so)
+{
+    struct text space = text_over(question_space, space_size);
+    struct text answer = text_over(answer_space, space_size);
+    struct certify_question question;
+
+    set_up((struct dialect_options){0}, (struct dialect_options){0});
+    CHECK(certify_question(&certify, &space, &question));
+    CHECK_EQ(tiny_engine_answer(&engine.tiny, question.path, question.body, &answer), 200);
+    CHECK_EQ(certify_answer(&certify, 200, text_slice(&answer)), CERTIFY_AGREED);
+    CHECK(certify_question(&certify, &space, &question));
+    CHECK_EQ(certify_answer(&certify, 200, slice_str("{\"detail\":\"x\"}")), CERTIFY_DIFFERED);
+    CHECK_STR(certify.why, "the engine does not answer with ids");
+    tear_down();
 }
