@@ -82,3 +82,34 @@ TEST(what_is_wrong_is_refused)
         CHECK_EQ(read_line(lines[i]), FLAGS_BAD);
     }
 }
+
+TEST(words_without_dashes_belong_to_the_nameless_row)
+{
+    static struct flag_list list;
+    bool is_fast = false;
+    const struct flag with_words[] = {
+        {"", FLAG_WORDS, &list, "TEXT", "The text."},
+        {"fast", FLAG_SWITCH, &is_fast, "", "Hurry."},
+    };
+    char words[][16] = {"Hello, you", "--fast", "-x", "a=b"};
+    char *pointers[] = {words[0], words[1], words[2], words[3]};
+    CHECK_EQ(flags_read("test", with_words, ARRAY_COUNT(with_words), 4, pointers), FLAGS_GOOD);
+    CHECK(is_fast);
+    CHECK_EQ(list.count, 3);
+    CHECK_STR(list.items[0], "Hello, you");
+    CHECK_STR(list.items[1], "-x");
+    CHECK_STR(list.items[2], "a=b");
+}
+
+// Not even where a row has no name.
+TEST(dashes_alone_name_no_flag)
+{
+    static struct flag_list list;
+    const struct flag with_words[] = {{"", FLAG_WORDS, &list, "TEXT", "The text."}};
+    char words[][8] = {"--", "x", "--=x"};
+    for (size_t i = 0; i < 2; i++) {
+        char *pointers[] = {words[i == 0 ? 0 : 2], words[1]};
+        CHECK_EQ(flags_read("test", with_words, 1, 2, pointers), FLAGS_BAD);
+        CHECK_EQ(list.count, 0);
+    }
+}

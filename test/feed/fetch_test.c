@@ -167,6 +167,82 @@ TEST(the_longest_key_and_path_of_a_configuration_are_sent_whole)
     scene_close(&scene);
 }
 
+static struct outcome fetch_post(struct scene *scene, struct slice body)
+{
+    struct outcome outcome = {0};
+    scene->server.routes[0] = (struct stub_route){
+        .path = "/x", .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")};
+    fetch_start(&(struct fetch_options){.loop = scene->loop,
+                                        .backend = &scene->backend,
+                                        .path = "/x",
+                                        .body = body,
+                                        .timeout_ms = timeout_ms,
+                                        .done = note,
+                                        .owner = &outcome});
+    turn_until(scene, &outcome.done_count, 1);
+    turn_until(scene, &scene->server.open_count, 0);
+    return outcome;
+}
+
+TEST(a_body_is_posted_as_json_with_its_length)
+{
+    struct scene scene;
+    char expected[512];
+    static char key_text[] = "Bearer k";
+    char body[] = "{\"a\":1}";
+    scene_open(&scene);
+    scene.backend.authorization = key_text;
+    CHECK_EQ(fetch_post(&scene, slice_str(body)).status, 200);
+    snprintf(expected, sizeof(expected),
+             "POST /x HTTP/1.1\r\nhost: 127.0.0.1:%u\r\ncontent-type: application/json\r\n"
+             "content-length: 7\r\nauthorization: Bearer k\r\nuser-agent: warmpath\r\n"
+             "accept: */*\r\nconnection: close\r\n\r\n{\"a\":1}",
+             scene.server.port);
+    CHECK_STR(scene.server.request, expected);
+    scene_close(&scene);
+}
+
+// The caller's bytes are its own again when fetch_start returns.
+TEST(a_body_is_copied)
+{
+    struct scene scene;
+    struct outcome outcome = {0};
+    char body[] = "{\"a\":1}";
+    scene_open(&scene);
+    scene.server.routes[0] = (struct stub_route){
+        .path = "/x", .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")};
+    fetch_start(&(struct fetch_options){.loop = scene.loop,
+                                        .backend = &scene.backend,
+                                        .path = "/x",
+                                        .body = slice_str(body),
+                                        .timeout_ms = timeout_ms,
+                                        .done = note,
+                                        .owner = &outcome});
+    memset(body, 'x', sizeof(body) - 1);
+    turn_until(&scene, &outcome.done_count, 1);
+    CHECK_STR(strstr(scene.server.request, "\r\n\r\n") + 4, "{\"a\":1}");
+    scene_close(&scene);
+}
+
+TEST(a_body_of_more_than_sockets_hold_arrives_whole)
+{
+    enum { long_size = 32 << 20 };
+    struct scene scene;
+    char *body = malloc(long_size + 1);
+    ASSERT(body != NULL);
+    for (size_t i = 0; i < long_size; i++) {
+        body[i] = (char)('a' + i * 2654435761u % 26);
+    }
+    body[long_size] = '\0';
+    scene_open(&scene);
+    CHECK_EQ(fetch_post(&scene, slice_of(body, long_size)).status, 200);
+    const char *got = strstr(scene.server.request, "\r\n\r\n") + 4;
+    CHECK_EQ(strlen(got), long_size);
+    CHECK(memcmp(got, body, long_size) == 0);
+    free(body);
+    scene_close(&scene);
+}
+
 struct exchange {
     const char *answer;
     const char *body;

@@ -139,6 +139,28 @@ TEST(another_backend_gets_the_same_ids)
     CHECK(stop());
 }
 
+// Its chats keep their messages beside the ids, which are not to be put in twice.
+TEST(another_backend_gets_the_same_chat)
+{
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){
+                             .engine = DIALECT_SGLANG, .is_trusted = true, .forwards_ids = true}));
+    CHECK(rig_start(&rig,
+                    &(struct rig_options){.config = "", .backend_count = 2, .exact = &tiny.set}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, request("/v1/chat/completions", "{" CHAT_MEMBERS "}")));
+    const char *expected =
+        request("/v1/chat/completions", "{\"input_ids\":" CHAT_IDS "," CHAT_MEMBERS "}");
+    uint32_t first = 0;
+    struct peer *backend = rig_accept_any(&rig, &first);
+    CHECK(peer_expect(backend, expected));
+    peer_close(backend);
+    backend = rig_accept(&rig, 1 - first);
+    CHECK(peer_expect(backend, expected));
+    CHECK(peer_send(backend, RIG_OK));
+    CHECK(peer_expect(client, RIG_OK));
+    CHECK(stop());
+}
+
 TEST(a_chunked_body_keeps_its_framing)
 {
     CHECK(start((struct dialect_options){.forwards_ids = true}, ""));

@@ -6,7 +6,9 @@
 #include "proxy/recorder.h"
 #include "rig.h"
 #include "route/knowledge.h"
+#include "route/tiny_dialect.h"
 #include "sys/clock.h"
+#include "sys/log.h"
 #include "test.h"
 
 #include <poll.h>
@@ -772,4 +774,56 @@ TEST(a_retry_arrived_when_the_request_did)
     CHECK_EQ(take_entries(&entry, keys), 1);
     CHECK(entry.arrived_us <= routed_us);
     CHECK(rig_stop(&rig));
+}
+
+// Twenty-one by the tiny dialect: a token for each byte and each marker.
+#define SHORT "{\"messages\":[" TURN("user", "Hi") "]}"
+enum { short_tokens = 21 };
+
+static bool answer_usage(const char *body, unsigned prompt_tokens)
+{
+    struct rig_pair pair = {0};
+    char json[256];
+    char answer[512];
+    snprintf(json, sizeof(json),
+             "{\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\"}}],"
+             "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":1}}",
+             prompt_tokens);
+    snprintf(answer, sizeof(answer),
+             "HTTP/1.1 200 OK\r\n" ID
+             "content-type: application/json\r\ncontent-length: %zu\r\n\r\n%s",
+             strlen(json), json);
+    bool good =
+        ask("", body, &pair) && peer_send(pair.backend, answer) && peer_expect(pair.client, answer);
+    close_both(&pair);
+    return good && rig_becomes_idle(&rig);
+}
+
+TEST(usage_that_agrees_confirms_and_usage_that_differs_revokes)
+{
+    static const char tools[] =
+        "{\"messages\":[" TURN("user", "Hi") "],\"tools\":[{\"type\":\"function\","
+                                             "\"function\":{\"name\":\"f\"}}]}";
+    struct tiny_set tiny;
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
+    struct dialect *dialect = tiny.set.dialects[0];
+    log_set_level(LOG_LEVEL_ERROR); // it warns
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL, .exact = &tiny.set}));
+    CHECK(answer_usage(SHORT, short_tokens));
+    CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), 1);
+    CHECK_EQ(atomic_load(&dialect->shared.drift_count), 0);
+    CHECK_EQ(atomic_load(&dialect->shared.revoked), 0);
+    CHECK(answer_usage(tools, 7));
+    CHECK_EQ(atomic_load(&dialect->shared.drift_count), 1);
+    CHECK((atomic_load(&dialect->shared.revoked) & CHAT_TOOLS_SHAPE) != 0);
+    CHECK_EQ(atomic_load(&dialect->shared.revoked) & CHAT_PLAIN_SHAPE, 0);
+    CHECK_EQ(atomic_load(&dialect->shared.exact_count), 2);
+    // Its requests go by their text from now on, whose number of tokens is news and no drift.
+    CHECK(answer_usage(tools, 8));
+    CHECK_EQ(atomic_load(&dialect->shared.drift_count), 1);
+    CHECK_EQ(atomic_load(&dialect->shared.inexact_count), 1);
+    CHECK(answer_usage(SHORT, short_tokens));
+    CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), 2);
+    CHECK(rig_stop(&rig));
+    tiny_set_close(&tiny);
 }

@@ -324,6 +324,59 @@ TEST(usage_is_asked_for_where_the_client_left_it_open)
     CHECK(!scene->prompt.wants_usage);
 }
 
+// What lies at the place that a prompt tells of its text; "-" when it tells of none.
+static struct slice literal_of(const struct prompt *prompt, const char *body)
+{
+    return prompt->literal_size == 0 ? slice_str("-")
+                                     : slice_of(body + prompt->literal_at, prompt->literal_size);
+}
+
+TEST(a_prompt_of_one_text_tells_where_it_is_quotes_included)
+{
+    static const struct {
+        enum prompt_api api;
+        const char *body;
+        const char *literal;
+    } cases[] = {
+        {PROMPT_COMPLETION, "{\"prompt\":\"ab\"}", "\"ab\""},
+        {PROMPT_COMPLETION, " { \"n\":1 , \"prompt\" : \"\\u0061\\\"\" }", "\"\\u0061\\\"\""},
+        {PROMPT_COMPLETION, "{\"prompt\":\"\"}", "\"\""},
+        {PROMPT_GENERATE, "{\"text\":\"ab\",\"stream\":true}", "\"ab\""},
+        {PROMPT_COMPLETION, "{\"prompt\":[\"ab\"]}", "-"},
+        {PROMPT_COMPLETION, "{\"prompt\":[1,2]}", "-"},
+        {PROMPT_COMPLETION, "{\"prompt\":7}", "-"},
+        {PROMPT_COMPLETION, "{\"text\":\"ab\"}", "-"},
+        {PROMPT_GENERATE, "{\"text\":\"ab\",\"input_ids\":[1,2]}", "-"},
+        {PROMPT_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", "-"},
+    };
+    struct scene *scene = scene_of(0);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        scene_read(scene, cases[i].api, cases[i].body);
+        CHECK_SLICE(literal_of(&scene->prompt, cases[i].body), cases[i].literal);
+    }
+}
+
+TEST(further_members_can_be_put_before_the_first)
+{
+    static const struct {
+        enum prompt_api api;
+        const char *body;
+        size_t at;
+    } cases[] = {
+        {PROMPT_COMPLETION, "{\"prompt\":\"ab\"}", 1},
+        {PROMPT_COMPLETION, " \n{ \"prompt\":\"ab\"}", 3},
+        {PROMPT_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", 1},
+        {PROMPT_COMPLETION, "{}", 0},
+        {PROMPT_COMPLETION, "[1]", 0},
+        {PROMPT_COMPLETION, "", 0},
+    };
+    struct scene *scene = scene_of(0);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        scene_read(scene, cases[i].api, cases[i].body);
+        CHECK_EQ(scene->prompt.inside_at, cases[i].at);
+    }
+}
+
 TEST(a_body_that_is_not_json_says_nothing)
 {
     static const char *const bodies[] = {

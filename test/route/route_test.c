@@ -5,7 +5,7 @@
 #include "base/reclaim.h"
 #include "policy/policy.h"
 #include "route/knowledge.h"
-#include "test.h"
+#include "tiny_dialect.h"
 
 #include <math.h>
 
@@ -14,6 +14,7 @@ static struct fleet *fleet;
 static struct route *route;
 static struct knowledge *knowledge;
 static struct backend *backends[3];
+static struct tiny_set tiny; // thread NULL: no model has a dialect
 static struct route_tried tried;
 static const struct backend_rules rules = {
     .eject_failures = 1, .eject_time_ms = 1000, .eject_time_max_ms = 1000};
@@ -48,6 +49,8 @@ static void set_up(const struct policy *policy)
                                                  .knobs = {.load_bound_percent = 125},
                                                  .block_size = 64,
                                                  .block_tokens = 4,
+                                                 .exact = tiny.thread,
+                                                 .exact_text_max = 4096,
                                                  .knowledge = knowledge,
                                                  .seed = 1});
     ASSERT(route != NULL);
@@ -421,5 +424,131 @@ TEST(a_conversation_has_no_reuse_and_says_nothing_about_scarcity)
         CHECK(reuse_of(&request) == 0);
     }
     CHECK(scarcity() < 0);
+    tear_down();
+}
+
+static void set_up_exact(const struct policy *policy, struct dialect_options options)
+{
+    static const char *const model = "m";
+    options.is_trusted = true;
+    options.models = &model;
+    options.model_count = 1;
+    tiny_set_open(&tiny, tiny_dialect(options));
+    set_up(policy);
+}
+
+static void tear_down_exact(void)
+{
+    tear_down();
+    tiny_set_close(&tiny);
+    tiny = (struct tiny_set){0};
+}
+
+static struct route_request read_body(enum prompt_api api, const char *body)
+{
+    struct route_request out;
+    route_read(route, fleet_view(fleet), &(struct route_input){.api = api, .body = slice_str(body)},
+               &out);
+    return out;
+}
+
+// Otherwise a client that tokenizes itself would not find what others have brought there.
+TEST(ids_of_a_dialect_name_the_same_blocks_as_ids_of_the_client)
+{
+    uint64_t keys[16];
+    set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
+    struct route_request out = read_body(PROMPT_COMPLETION, "{\"model\":\"m\",\"prompt\":"
+                                                            "\"abcdefghijk\"}");
+    CHECK(out.dialect == tiny.set.dialects[0]);
+    CHECK_EQ(out.shape, CHAT_COMPLETION_SHAPE);
+    CHECK_EQ(out.id_count, 12);
+    CHECK_EQ(out.ids[0], TINY_BOS);
+    CHECK_EQ(out.prompt_tokens, 12);
+    CHECK_EQ(out.block_tokens, 4);
+    CHECK_EQ(out.key_count, 3);
+    memcpy(keys, out.keys, out.key_count * sizeof(uint64_t));
+    out = read_body(PROMPT_COMPLETION,
+                    "{\"model\":\"m\",\"prompt\":[258,97,98,99,100,101,102,103,104,105,106,107]}");
+    CHECK(out.dialect == NULL);
+    CHECK_EQ(out.key_count, 3);
+    CHECK(memcmp(keys, out.keys, 3 * sizeof(uint64_t)) == 0);
+    tear_down_exact();
+}
+
+TEST(ids_that_were_computed_before_are_taken_as_they_are)
+{
+    static const uint32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
+    struct exact_result before = {.dialect = tiny.set.dialects[0], .ids = ids, .count = 8};
+    struct route_request out;
+    route_read(route, fleet_view(fleet),
+               &(struct route_input){.api = PROMPT_COMPLETION,
+                                     .body = slice_str("{\"model\":\"m\",\"prompt\":\"ab\"}"),
+                                     .exact = &before},
+               &out);
+    CHECK(out.ids == ids);
+    CHECK_EQ(out.prompt_tokens, 8);
+    CHECK_EQ(out.key_count, 2);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.exact_count), 0);
+    tear_down_exact();
+}
+
+TEST(without_ids_a_prompt_is_named_by_its_text)
+{
+    static char long_prompt[8192];
+    set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
+    // Another model's; more than is encoded at once; not to be understood.
+    snprintf(long_prompt, sizeof(long_prompt), "{\"model\":\"m\",\"prompt\":\"%05000d\"}", 7);
+    static const char *const bodies[] = {"{\"model\":\"n\",\"prompt\":\"ab\"}", long_prompt,
+                                         "{\"model\":\"m\",\"prompt\":\"ab\",\"suffix\":\"c\"}"};
+    for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
+        struct route_request out = read_body(PROMPT_COMPLETION, bodies[i]);
+        CHECK(out.dialect == NULL);
+        CHECK_EQ(out.id_count, 0);
+        CHECK_EQ(out.prompt->form, PROMPT_TEXT);
+    }
+    tear_down_exact();
+}
+
+static bool wants_ids(enum prompt_api api, const char *body)
+{
+    struct route_request out;
+    route_read_model(route, &(struct route_input){.api = api, .body = slice_str(body)}, &out);
+    return route_wants_ids(route, fleet_view(fleet), &out);
+}
+
+TEST(ids_are_wanted_where_prompts_are_looked_at_or_ids_are_forwarded)
+{
+    static const struct {
+        const struct policy *policy;
+        bool forwards_ids;
+        bool wants;
+    } cases[] = {
+        {&policy_prefix_cost, false, true},
+        {&policy_prefix_cost, true, true},
+        {&policy_round_robin, false, false},
+        {&policy_round_robin, true, true},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        set_up_exact(cases[i].policy,
+                     (struct dialect_options){.forwards_ids = cases[i].forwards_ids});
+        CHECK_EQ(wants_ids(PROMPT_COMPLETION, "{\"model\":\"m\",\"prompt\":\"ab\"}"),
+                 cases[i].wants);
+        CHECK(!wants_ids(PROMPT_COMPLETION, "{\"model\":\"m\",\"prompt\":[1,2]}"));
+        CHECK(!wants_ids(PROMPT_COMPLETION, "{\"model\":\"x\",\"prompt\":\"ab\"}"));
+        CHECK(!wants_ids(PROMPT_COMPLETION, "nonsense"));
+        tear_down_exact();
+    }
+}
+
+TEST(the_model_alone_is_read_without_keys)
+{
+    struct route_request out;
+    set_up(&policy_prefix_cost);
+    route_read_model(route, &(struct route_input){.api = PROMPT_CHAT, .body = slice_str(long_chat)},
+                     &out);
+    CHECK(slice_is(out.model, "m"));
+    CHECK(out.chain == NULL);
+    CHECK_EQ(out.key_count, 0);
     tear_down();
 }
