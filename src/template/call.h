@@ -35,6 +35,7 @@ const struct builtin *builtin_test(struct slice name);
 const struct builtin *builtin_method(enum value_kind kind, struct slice name);
 
 // "format" % operand, as Python has it: a tuple holds the arguments, a dict those of %(name)s, anything else
-// is the one argument.  The other operators live with the interpreter.
+// is the one argument.  The other operators live with the interpreter, and so does the refusal of a format
+// that is marked as safe.
 bool value_format_percent(struct value_room *room, struct slice format, const struct value *operand,
                           struct value *out);

@@ -174,3 +174,35 @@ TEST(what_would_change_a_list_or_dict_is_no_method)
         CHECK(builtin_method(VALUE_DICT, slice_str(names[i])) == NULL);
     }
 }
+
+TEST(methods_that_would_escape_are_refused_for_safe_strings)
+{
+    struct value safe = {.kind = VALUE_STRING, .markup = true, .string = slice_str(" a ")};
+    struct value pair[2] = {str("a"), str("<")};
+    struct call_arguments none = {0};
+    struct call_arguments two = {.values = pair, .count = 2};
+    struct value out;
+    fresh_room();
+    CHECK(
+        builtin_method(VALUE_STRING, slice_str("strip"))->call(&fixture_room, &safe, &none, &out));
+    CHECK_STR(repr_of(&out), "Markup('a')");
+    CHECK(!builtin_method(VALUE_STRING, slice_str("replace"))
+               ->call(&fixture_room, &safe, &two, &out));
+    CHECK_STR(fixture_room.error,
+              "what is marked as safe would escape its arguments; not implemented");
+}
+
+TEST(searching_takes_steps_by_what_is_read)
+{
+    static uint8_t bytes[64000];
+    memset(bytes, 'a', sizeof(bytes));
+    struct value subject = value_string(slice_of(bytes, sizeof(bytes)));
+    struct value wanted = str("b");
+    struct call_arguments arguments = {.values = &wanted, .count = 1};
+    struct value out;
+    fresh_room();
+    fixture_room.steps_left = 900;
+    CHECK(!builtin_method(VALUE_STRING, slice_str("find"))
+               ->call(&fixture_room, &subject, &arguments, &out));
+    CHECK_EQ(fixture_room.status, STATUS_TOO_LARGE);
+}

@@ -191,6 +191,26 @@ TEST(in_looks_into_strings_lists_keys_and_nothing)
     CHECK_STR(room.error, "argument of type 'NoneType' is not iterable");
 }
 
+TEST(views_are_looked_into_and_not_compared)
+{
+    fresh();
+    struct value keys;
+    CHECK(value_view_new(&room, "dict_keys", LIST(str("a"), value_int(1)).list, &keys));
+    CHECK(contains(keys, value_float(1.0)));
+    CHECK(!contains(keys, str("b")));
+    CHECK_EQ(room.status, STATUS_OK);
+    CHECK(!contains(keys, LIST(value_int(1))));
+    CHECK_STR(room.error, "unhashable type: 'list'");
+    fresh();
+    struct value others;
+    bool out = false;
+    CHECK(value_view_new(&room, "dict_keys", LIST(str("a")).list, &keys));
+    CHECK(value_view_new(&room, "dict_keys", LIST(str("a")).list, &others));
+    CHECK(value_equals(&room, &keys, &keys, &out) && out);
+    CHECK(!value_equals(&room, &keys, &others, &out));
+    CHECK_STR(room.error, "'dict_keys' == 'dict_keys' is not implemented");
+}
+
 TEST(a_generator_is_true_and_gone_through_once)
 {
     fresh();
