@@ -68,6 +68,7 @@ static uint32_t read_items(struct walk *walk)
     while (walk->next < pieces->count && count < bpe_batch) {
         walk->end = pieces->ends[walk->next++];
         uint32_t size = walk->end - walk->begin;
+        ASSERT(size <= tokenizer_piece_max);
         if (size <= word_size_max ||
             find_odd(walk, text_of(walk, walk->begin, walk->end), false) != bpe_no_id) {
             set_item(&items[count], walk, walk->begin, walk->end);
@@ -75,7 +76,6 @@ static uint32_t read_items(struct walk *walk)
             count += size != 0;
             walk->begin = walk->end;
         } else {
-            ASSERT(size <= tokenizer_piece_max);
             count += read_parts(walk, items + count, bpe_batch - count);
         }
     }

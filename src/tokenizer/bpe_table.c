@@ -26,6 +26,7 @@ static bool is_sorted(const struct bpe_merge *merges, uint32_t count)
 // A pair that is there already gets the new order.
 static void put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t order)
 {
+    ASSERT(merge->left < bpe_token_max && merge->right < bpe_token_max);
     uint64_t pair = bpe_table_pair(merge->left, merge->right);
     uint64_t hash = bpe_table_hash(pair);
     uint32_t at = bpe_table_home(table, hash);
@@ -36,7 +37,7 @@ static void put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t
     *bpe_table_filter(table, hash) |= UINT64_C(1) << (hash >> 32 & 63);
 }
 
-// `orders[i]` is that of merge i.
+// The merges in the order of their ranks: `sorted`.  `orders[i]` is that of merge i.
 static void number(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count,
                    const struct bpe_merge **sorted, uint32_t *orders)
 {
@@ -55,6 +56,22 @@ static void number(struct bpe_table *table, const struct bpe_merge *merges, uint
     }
 }
 
+static bool fill(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count)
+{
+    const struct bpe_merge **sorted = malloc(sizeof(const struct bpe_merge *) * (count + 1));
+    uint32_t *orders = calloc(count + 1, sizeof(uint32_t));
+    bool has_memory = sorted != NULL && orders != NULL;
+    if (has_memory) {
+        number(table, merges, count, sorted, orders);
+    }
+    for (uint32_t i = 0; has_memory && i < count; i++) {
+        put(table, &merges[i], orders[i]); // in the order of the list: the last counts
+    }
+    free(orders);
+    free(sorted);
+    return has_memory;
+}
+
 bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count)
 {
     ASSERT(count <= bpe_merge_max);
@@ -63,25 +80,18 @@ bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uin
     while ((1U << bits) < count + count / 2) {
         bits++;
     }
-    *table = (struct bpe_table){.mask = (1U << bits) - 1, .shift = 64 - bits};
-    table->slots = malloc(sizeof(uint64_t) << bits);
-    table->filter = calloc(1U << bpe_filter_bits, sizeof(uint64_t));
-    table->merged = malloc(sizeof(uint32_t) * (count + 1));
-    const struct bpe_merge **sorted = malloc(sizeof(const struct bpe_merge *) * (count + 1));
-    uint32_t *orders = malloc(sizeof(uint32_t) * (count + 1));
-    bool is_made = table->slots != NULL && table->filter != NULL && table->merged != NULL &&
-                   sorted != NULL && orders != NULL;
-    if (is_made) {
-        memset(table->slots, 0xff, sizeof(uint64_t) << bits);
-        number(table, merges, count, sorted, orders);
-        for (uint32_t i = 0; i < count; i++) {
-            ASSERT(merges[i].left < bpe_token_max && merges[i].right < bpe_token_max);
-            put(table, &merges[i], orders[i]);
-        }
+    *table = (struct bpe_table){
+        .mask = (1U << bits) - 1,
+        .shift = 64 - bits,
+        .slots = malloc(sizeof(uint64_t) << bits),
+        .filter = calloc(1U << bpe_filter_bits, sizeof(uint64_t)),
+        .merged = malloc(sizeof(uint32_t) * (count + 1)),
+    };
+    if (table->slots == NULL || table->filter == NULL || table->merged == NULL) {
+        return false;
     }
-    free(orders);
-    free(sorted);
-    return is_made;
+    memset(table->slots, 0xff, sizeof(uint64_t) << bits);
+    return fill(table, merges, count);
 }
 
 void bpe_table_fini(struct bpe_table *table)

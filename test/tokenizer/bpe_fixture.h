@@ -73,7 +73,8 @@ static inline void vocab_merge_ids(struct vocab *vocab, uint32_t left, uint32_t 
     uint8_t both[1024];
     struct slice a = vocab->tokens[left];
     struct slice b = vocab->tokens[right];
-    ASSERT(a.size + b.size <= sizeof(both) && vocab->options.merge_count < vocab_merge_max);
+    ASSERT(a.bytes != NULL && b.bytes != NULL && a.size + b.size <= sizeof(both));
+    ASSERT(vocab->options.merge_count < vocab_merge_max);
     memcpy(both, a.bytes, a.size);
     memcpy(both + a.size, b.bytes, b.size);
     uint32_t rank = vocab->options.merge_count++;

@@ -5,7 +5,7 @@
 #include "test.h"
 #include "tokenizer/bpe_fixture.h"
 
-enum { count_max = 400 };
+enum { count_max = 3000 };
 
 // Ranks of one letter: the i-th merge is of tokens i letters long, in an order that is not theirs.
 static struct vocab *letters(struct rng *rng)
@@ -23,26 +23,49 @@ static struct vocab *letters(struct rng *rng)
     return vocab;
 }
 
+// Whether symbols drawn at random merge as the rules say.
+static bool is_merged(const struct vocab *vocab, const struct bpe_table *table,
+                      struct bpe_room *room, struct rng *rng, uint32_t count)
+{
+    static uint32_t expected[count_max];
+    static uint32_t ids[count_max];
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = expected[i] = rng_below(rng, 8) == 0 ? rng_below(rng, 5) : 0;
+    }
+    size_t wanted = naive_merge(vocab, expected, count);
+    return bpe_merge(table, room, ids, count) == wanted &&
+           memcmp(ids, expected, wanted * sizeof(ids[0])) == 0;
+}
+
+static bool is_merged_at_any_count(struct rng *rng, uint32_t count_first, uint32_t step)
+{
+    struct vocab *vocab = letters(rng);
+    struct bpe_table table;
+    ASSERT(bpe_table_init(&table, vocab->merges, vocab->options.merge_count));
+    struct bpe_room *room = bpe_room_create(table.order_count, count_max);
+    bool is_same = true;
+    for (uint32_t count = count_first; is_same && count <= count_max;
+         count += 1 + rng_below(rng, step)) {
+        is_same = is_merged(vocab, &table, room, rng, count);
+    }
+    bpe_room_destroy(&room);
+    bpe_table_fini(&table);
+    free(vocab);
+    return is_same;
+}
+
 TEST(many_symbols_merge_as_few_do_whatever_the_order_of_ranks)
 {
     struct rng rng = {.state = 2};
-    uint32_t expected[count_max];
-    uint32_t ids[count_max];
-    for (uint32_t round = 0; round < 200; round++) {
-        struct vocab *vocab = letters(&rng);
-        struct bpe_table table;
-        CHECK(bpe_table_init(&table, vocab->merges, vocab->options.merge_count));
-        struct bpe_room *room = bpe_room_create(table.order_count, count_max);
-        for (uint32_t count = 0; count <= count_max; count += 1 + rng_below(&rng, 40)) {
-            for (uint32_t i = 0; i < count; i++) {
-                ids[i] = expected[i] = rng_below(&rng, 8) == 0 ? rng_below(&rng, 5) : 0;
-            }
-            size_t wanted = naive_merge(vocab, expected, count);
-            CHECK_EQ(bpe_merge(&table, room, ids, count), wanted);
-            CHECK(memcmp(ids, expected, wanted * sizeof(ids[0])) == 0);
-        }
-        bpe_room_destroy(&room);
-        bpe_table_fini(&table);
-        free(vocab);
+    for (uint32_t round = 0; round < 100; round++) {
+        CHECK(is_merged_at_any_count(&rng, rng_below(&rng, 40), 700));
+    }
+}
+
+TEST(very_many_symbols_wait_in_lists_and_merge_the_same)
+{
+    struct rng rng = {.state = 3};
+    for (uint32_t round = 0; round < 10; round++) {
+        CHECK(is_merged_at_any_count(&rng, 2049 + rng_below(&rng, 500), 500));
     }
 }
