@@ -37,10 +37,12 @@ TEST(a_mark_is_a_space_in_a_text_and_a_space_in_a_token_is_nothing)
     vocab_add(small, slice_str("▁a▁"));
     vocab_add(small, slice_str(" a"));
     vocab_add(small, slice_str("\xe2\x96"));
+    vocab_add(small, slice_str("a b"));
     struct bpe_vocab vocab;
     CHECK(bpe_vocab_init(&vocab, &small->options));
     CHECK(slice_is(bpe_vocab_text(&vocab, 0), " a "));
     CHECK_EQ(bpe_vocab_text(&vocab, 1).size, 0);
+    CHECK_EQ(bpe_vocab_text(&vocab, 3).size, 0);
     CHECK(slice_is(bpe_vocab_text(&vocab, 2), "\xe2\x96"));
     CHECK(bpe_vocab_index(&vocab, true));
     uint8_t room[32];
