@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 enum {
-    short_max = 32,  // symbols that are looked at all
-    heap_max = 2048, // that wait in the heap alone, which is then small enough to be near
+    short_max = 32, // symbols that are looked at all
+    heap_max = 512, // that wait in the heap alone, which is then small enough to be near
     nobody = UINT32_MAX,
 };
 

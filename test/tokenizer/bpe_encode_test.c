@@ -64,7 +64,7 @@ static bool is_unchanged(struct vocab *vocab, struct rng *rng, uint32_t kinds)
 TEST(cuts_and_caches_of_any_size_change_nothing)
 {
     struct rng rng = {.state = 5};
-    for (uint32_t round = 0; round < 150; round++) {
+    for (uint32_t round = 0; round < 80; round++) {
         uint32_t kinds = 1 + rng_below(&rng, character_kinds);
         struct vocab *vocab = any_vocab(&rng, kinds);
         CHECK(is_unchanged(vocab, &rng, kinds));
@@ -114,7 +114,7 @@ TEST(nothing_is_read_behind_the_text_or_written_behind_the_ids)
 {
     struct rng rng = {.state = 7};
     static uint32_t ends[text_max];
-    for (uint32_t round = 0; round < 300; round++) {
+    for (uint32_t round = 0; round < 80; round++) {
         struct vocab *vocab = any_vocab(&rng, character_kinds);
         struct bpe *bpe = bpe_create(&vocab->options);
         struct bpe_scratch *scratch = bpe_scratch_create(bpe);

@@ -270,7 +270,7 @@ static bool obeys(const struct vocab *vocab, struct rng *rng, uint32_t kinds)
     struct bpe *bpe = bpe_create(&vocab->options);
     struct bpe_scratch *scratch = bpe_scratch_create(bpe);
     bool is_right = true;
-    for (uint32_t text = 0; text < 40; text++) {
+    for (uint32_t text = 0; text < 30; text++) {
         draw_sample(rng, kinds, vocab->options.by_character, &sample);
         size_t wanted = naive_encode(vocab, &sample.pieces, expected);
         for (uint32_t pass = 0; pass < 2; pass++) {
@@ -286,7 +286,7 @@ static bool obeys(const struct vocab *vocab, struct rng *rng, uint32_t kinds)
 TEST(ids_are_those_of_the_rules_for_any_vocabulary_and_any_pieces)
 {
     struct rng rng = {.state = 1};
-    for (uint32_t round = 0; round < 300; round++) {
+    for (uint32_t round = 0; round < 150; round++) {
         uint32_t kinds = 1 + rng_below(&rng, character_kinds);
         struct vocab *vocab = any_vocab(&rng, kinds);
         CHECK(obeys(vocab, &rng, kinds));
