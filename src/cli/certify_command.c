@@ -202,9 +202,11 @@ static int run(struct command *command)
 {
     struct deadline deadline = {.timer.fire = out_of_time};
 
+    log_set_level(LOG_LEVEL_WARN);
     if (dialects_open(command->config, 1, &command->exact) != STATUS_OK || command->exact == NULL) {
         return CLI_FAILED; // the reason was said
     }
+    log_set_level(LOG_LEVEL_ERROR); // from now on we say it ourselves
     if (!set_up(command)) {
         fprintf(stderr, "warmpath certify: no memory or no descriptors to start with\n");
         return CLI_FAILED;
@@ -246,7 +248,6 @@ int cli_certify(int word_count, char **words)
                 "warmpath certify: give --backend URL and --tokenizer DIR; --help says more\n");
         return CLI_USAGE;
     }
-    log_set_level(LOG_LEVEL_ERROR);
     if (make_config(&command)) {
         code = run(&command);
     }

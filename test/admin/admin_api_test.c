@@ -5,6 +5,8 @@
 #include "admin/keeper_scene.h"
 #include "base/text.h"
 #include "proxy/recorder.h"
+#include "proxy/rig.h"
+#include "route/tiny_dialect.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>
@@ -143,6 +145,48 @@ TEST(status_is_the_router_at_a_glance)
     const cJSON *record = cJSON_GetObjectItem(answer.json, "record");
     CHECK_EQ(number_at(record, "requests"), 12);
     CHECK_EQ(number_at(record, "dropped"), 3);
+    close_all(&scene);
+}
+
+// Each one, with what it is exact for and what became of its requests.
+TEST(tokenizers_are_part_of_the_status)
+{
+    static struct rig rig;
+    struct tiny_set tiny;
+    struct scene scene;
+    scene_open(&scene, two);
+    CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
+    CHECK(cJSON_GetObjectItem(answer.json, "tokenizers") == NULL);
+
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.name = "/models/\"tiny\""}));
+    struct dialect *dialect = tiny.set.dialects[0];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "", .exact = &tiny.set}));
+    scene.options.proxy = &rig.proxy;
+    atomic_store(&dialect->shared.certified,
+                 CHAT_PLAIN_SHAPE | CHAT_SYSTEM_SHAPE | CHAT_TOOLS_SHAPE);
+    atomic_store(&dialect->shared.revoked, CHAT_TOOLS_SHAPE);
+    atomic_store(&dialect->shared.exact_count, 11);
+    atomic_store(&dialect->shared.inexact_count, 12);
+    atomic_store(&dialect->shared.confirmed_count, 13);
+    atomic_store(&dialect->shared.drift_count, 14);
+    atomic_store(&dialect->shared.text_bytes, 15);
+    atomic_store(&dialect->shared.known_bytes, 16);
+    CHECK_EQ(call(&scene, "GET", "/status", ""), 200);
+    const cJSON *list = cJSON_GetObjectItem(answer.json, "tokenizers");
+    CHECK_EQ(cJSON_GetArraySize(list), 1);
+    const cJSON *one = cJSON_GetArrayItem(list, 0);
+    CHECK_STR(text_at(one, "path"), "/models/\"tiny\"");
+    CHECK_STR(text_at(one, "exact_for"), "plain,system");
+    CHECK_STR(text_at(one, "revoked"), "tools");
+    CHECK_EQ(number_at(one, "exact_requests"), 11);
+    CHECK_EQ(number_at(one, "text_requests"), 12);
+    CHECK_EQ(number_at(one, "confirmed"), 13);
+    CHECK_EQ(number_at(one, "drifted"), 14);
+    CHECK_EQ(number_at(one, "bytes"), 15);
+    CHECK_EQ(number_at(one, "remembered_bytes"), 16);
+    CHECK_STR(text_at(one, "chat_template"), "ok");
+    CHECK(rig_stop(&rig));
+    tiny_set_close(&tiny);
     close_all(&scene);
 }
 

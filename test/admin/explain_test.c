@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "proxy/rig.h"
 #include "route/knowledge.h"
+#include "route/tiny_dialect.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>
@@ -14,11 +15,17 @@ static struct rig rig;
 static struct admin_options options;
 static uint8_t space[65536];
 
-static void set_up(const char *config)
+static void set_up_exact(const char *config, const struct exact_set *exact)
 {
-    ASSERT(rig_start(&rig, &(struct rig_options){.config = config, .backend_count = 3}));
+    ASSERT(rig_start(&rig,
+                     &(struct rig_options){.config = config, .backend_count = 3, .exact = exact}));
     options =
         (struct admin_options){.fleet = rig.fleet, .config = &rig.config, .proxy = &rig.proxy};
+}
+
+static void set_up(const char *config)
+{
+    set_up_exact(config, NULL);
 }
 
 static cJSON *explain(const char *body, enum http_problem *problem)
@@ -130,4 +137,30 @@ TEST(a_limit_of_backends_that_was_lowered_since_the_start_does_not_bound_an_expl
     CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(why, "backends")), 4);
     cJSON_Delete(why);
     CHECK(rig_stop(&rig));
+}
+
+TEST(it_says_whether_the_tokens_are_counted_or_guessed)
+{
+    enum http_problem problem;
+    struct tiny_set tiny;
+    set_up("policy: prefix_cost\n");
+    cJSON *why = explain(chat, &problem);
+    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "exact")));
+    cJSON_Delete(why);
+    CHECK(rig_stop(&rig));
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
+    set_up_exact("policy: prefix_cost\nprefix: {block_tokens: 4}\n", &tiny.set);
+    why = explain("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &problem);
+    CHECK(cJSON_IsTrue(cJSON_GetObjectItem(why, "exact")));
+    CHECK_EQ(number_of(why, "prompt_tokens"), 21);
+    CHECK_EQ(number_of(why, "prompt_blocks"), 5);
+    CHECK_EQ(number_of(why, "block_tokens"), 4);
+    cJSON_Delete(why);
+    // What the engine is known to compute otherwise is guessed again.
+    atomic_store(&tiny.set.dialects[0]->shared.revoked, CHAT_PLAIN_SHAPE);
+    why = explain("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &problem);
+    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "exact")));
+    cJSON_Delete(why);
+    CHECK(rig_stop(&rig));
+    tiny_set_close(&tiny);
 }

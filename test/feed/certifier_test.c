@@ -14,6 +14,7 @@
 #include "route/tiny_engine.h"
 #include "sys/log.h"
 #include "sys/pushed_clock.h"
+#include "test.h"
 
 #include <unistd.h>
 

@@ -9,6 +9,7 @@
 #include "base/slice.h"
 #include "proxy/recorder.h"
 #include "proxy/rig.h"
+#include "route/tiny_dialect.h"
 #include "test.h"
 
 #include <poll.h>
@@ -248,4 +249,117 @@ TEST(ten_thousand_exchanges_allocate_nothing)
     CHECK(atomic_load(&worker_calls) > before);
     CHECK(rig_stop(&rig));
     recorder_destroy(&recorder);
+}
+
+#define COMPLETION "POST /v1/completions HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+
+enum { text_kind_count = 5 };
+static char exact_requests[text_kind_count][512];
+static char exact_received[text_kind_count][512];
+
+static void write_kind(uint32_t kind, const char *head, const char *body, const char *received)
+{
+    snprintf(exact_requests[kind], sizeof(exact_requests[0]), "%scontent-length: %zu\r\n\r\n%s",
+             head, strlen(body), body);
+    snprintf(exact_received[kind], sizeof(exact_received[0]), "%scontent-length: %zu\r\n\r\n%s",
+             head, strlen(received), received);
+}
+
+// With a number that is new each time, so that no text is known as a whole.
+static void write_kinds(uint32_t number)
+{
+    char body[256];
+    uint32_t digits = '0' + number % 10;
+    char ids[256];
+
+    snprintf(body, sizeof(body),
+             "{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
+             "{\"role\":\"user\",\"content\":\"Fog in %u?\"}]}",
+             number);
+    write_kind(0, HEAD, body, body);
+    snprintf(body, sizeof(body),
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"\\u00e9 %u\"}],\"tools\":[{\"type\":"
+             "\"function\",\"function\":{\"name\":\"f\"}}]}",
+             number);
+    write_kind(1, HEAD, body, body);
+    snprintf(body, sizeof(body), "{\"prompt\":\"a%u\"}", number % 10);
+    snprintf(ids, sizeof(ids), "{\"prompt\":[258,97,%u]}", digits);
+    write_kind(2, COMPLETION, body, ids);
+    // What has no ids: a feature that no rules exist for, and a template that raises an error.
+    snprintf(body, sizeof(body), "{\"prompt\":\"a%u\",\"suffix\":\"b\"}", number);
+    write_kind(3, COMPLETION, body, body);
+    snprintf(body, sizeof(body), "{\"messages\":[{\"role\":\"user\",\"content\":[%u]}]}", number);
+    write_kind(4, HEAD, body, body);
+}
+
+// The usage of an answer is compared with ours.
+static const char usage_answer[] =
+    ANSWER "content-type: application/json\r\ncontent-length: 82\r\n\r\n"
+           "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"Yes.\"}}],"
+           "\"usage\":{\"prompt_tokens\":3}}";
+
+static bool serve_exact(uint32_t count)
+{
+    struct peer *client = rig_connect(&rig);
+    bool good = client != NULL;
+
+    for (uint32_t i = 0; good && i < count; i++) {
+        uint32_t which = i % text_kind_count;
+        write_kinds(i);
+        struct kind kind = {exact_requests[which], exact_received[which],
+                            which == 2 ? usage_answer : RIG_OK};
+        const struct kind long_kind = {long_request, long_request, RIG_OK};
+        good = exchange(client, i % 100 == 99 ? &long_kind : &kind);
+    }
+    peer_close(client);
+    return good;
+}
+
+// A chat whose text is encoded in portions.
+static void write_long_chat(void)
+{
+    static const char before[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"";
+    static const char after[] = "\"}]}";
+    int head_size = snprintf(long_request, sizeof(long_request), HEAD "content-length: %d\r\n\r\n",
+                             long_body_size);
+    char *body = long_request + head_size;
+    memset(body, 'x', long_body_size);
+    for (uint32_t i = 100; i < long_body_size; i += 50) {
+        body[i] = ' ';
+    }
+    memcpy(body, before, sizeof(before) - 1);
+    memcpy(body + long_body_size - (sizeof(after) - 1), after, sizeof(after) - 1);
+    body[long_body_size] = '\0';
+}
+
+TEST(ids_of_a_dialect_cost_no_allocation)
+{
+    enum { exact_exchange_count = 3000 };
+    struct tiny_set tiny;
+    test_thread = pthread_self();
+    memset(backends, 0, sizeof(backends));
+    write_long_chat();
+    tiny_set_open(&tiny,
+                  tiny_dialect((struct dialect_options){.is_trusted = true, .forwards_ids = true}));
+    const struct dialect *dialect = tiny.set.dialects[0];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\n"
+                                                          "timeouts: {backend_keepalive: 1h}",
+                                                .backend_count = 2,
+                                                .exact = &tiny.set}));
+    CHECK(serve_exact(warm_up_count));
+    uint64_t before = atomic_load(&worker_calls);
+    CHECK(serve_exact(exact_exchange_count));
+    CHECK(rig_becomes_idle(&rig));
+    CHECK_EQ(atomic_load(&worker_calls) - before, 0);
+    // Two kinds of five have no ids; every hundredth is the long one, which has.
+    uint32_t served = warm_up_count + exact_exchange_count;
+    uint64_t exact_count = atomic_load(&dialect->shared.exact_count);
+    uint64_t inexact_count = atomic_load(&dialect->shared.inexact_count);
+    CHECK_EQ(inexact_count, served / 5 * 2 - served / 100);
+    CHECK_EQ(exact_count, served - inexact_count);
+    CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), served / 5);
+    CHECK_EQ(atomic_load(&dialect->shared.drift_count), 0);
+    CHECK_EQ(rig_totals(&rig).problem_count, 0);
+    CHECK(rig_stop(&rig));
+    tiny_set_close(&tiny);
 }

@@ -6,6 +6,7 @@
 
 #include "json/json.h"
 #include "route/certify_suite.h"
+#include "test.h"
 #include "tiny_engine.h"
 
 enum { space_size = 262144 };

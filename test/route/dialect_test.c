@@ -2,6 +2,7 @@
 
 #include "route/dialect.h"
 
+#include "test.h"
 #include "tiny_dialect.h"
 
 static const char *shapes_text(uint32_t shapes)

@@ -2,6 +2,7 @@
 
 #include "route/exact.h"
 
+#include "test.h"
 #include "tiny_dialect.h"
 
 static struct tiny_set tiny;

@@ -5,6 +5,7 @@
 #include "base/reclaim.h"
 #include "policy/policy.h"
 #include "route/knowledge.h"
+#include "test.h"
 #include "tiny_dialect.h"
 
 #include <math.h>
