@@ -172,7 +172,7 @@ static bool take_policies(struct worker *worker, const struct config *config)
         .block_tokens = config->prefix.block_tokens,
         .names_all = worker->recorder != NULL,
         .exact = worker->exact,
-        .exact_text_max = 4 * exact_portion_max,
+        .exact_text_max = (size_t)4 * exact_portion_max,
         .knowledge = worker->knowledge,
         .sender = worker->index,
         .seed = rng_next(&worker->rng),

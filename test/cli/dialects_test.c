@@ -10,18 +10,17 @@ static struct tiny_files files;
 static char error[dialect_error_size];
 
 // The text that a chat of one user becomes; why there is none, otherwise.
-static const char *render(const struct dialect *dialect)
+static const char *render(struct dialect *dialect)
 {
     static char text[256];
-    struct exact_set set = {.count = 1};
+    struct exact_set set = {.dialects = {dialect}, .count = 1};
     struct exact_result result;
-    memcpy(&set.dialects[0], &dialect, sizeof(dialect)); // the set owns none here
     set.memo = memo_create(
         &(struct memo_options){.memory = 1 << 20, .thread_count = 1, .secret = {{1, 2}}});
     struct exact_thread *thread = exact_thread_create(&set, 0);
     struct exact_reader *reader = exact_reader_create(thread, 4096);
     struct exact_request request = {
-        .dialect = set.dialects[0],
+        .dialect = dialect,
         .api = PROMPT_CHAT,
         .body = slice_str("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}"),
         .any_feature = true,

@@ -130,7 +130,7 @@ static void pass_midnight(void)
 {
     enum { day_s = 86400, longest_test_s = 600 };
     if (clock_wall_ms() / 1000 % day_s > day_s - longest_test_s) {
-        clock_push_ms((longest_test_s + 10) * 1000);
+        clock_push_ms((uint64_t)(longest_test_s + 10) * 1000);
     }
 }
 

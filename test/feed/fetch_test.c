@@ -13,10 +13,10 @@
 enum { answer_size_max = 1 << 20, timeout_ms = 60000 };
 
 struct scene {
-    struct loop *loop;
     struct stub_server server;
-    struct backend backend;
+    struct loop *loop;
     bool takes_part;
+    struct backend backend;
 };
 
 struct outcome {

@@ -141,13 +141,30 @@ TEST(requests_with_tools_have_their_own_template)
     tiny_set_close(&tiny);
 }
 
+struct date {
+    uint64_t wall_s;
+    int32_t offset_s;
+    const char *text;
+};
+
+static void check_date(const struct date *date)
+{
+    struct exact_result result = {0};
+    open_with((struct dialect_options){
+        .is_trusted = true,
+        .utc_offset_s = date->offset_s,
+        .template = slice_str("{{ strftime_now('%Y-%m-%d %H:%M:%S %a %j') }}")});
+    enum status status = read_at(PROMPT_CHAT, CHAT, date->wall_s, &result);
+    // The date of a request may be another when the engine gets it.
+    bool is_midnight = strstr(date->text, "00:00:00") != NULL;
+    CHECK_EQ(status, is_midnight ? STATUS_MALFORMED : STATUS_OK);
+    CHECK_STR(is_midnight ? date->text : ids_text(&result), date->text);
+    tiny_set_close(&tiny);
+}
+
 TEST(dates_are_those_of_the_engine_s_clock)
 {
-    static const struct {
-        uint64_t wall_s;
-        int32_t offset_s;
-        const char *text;
-    } cases[] = {
+    static const struct date dates[] = {
         {3600, 0, "1970-01-01 01:00:00 Thu 001"},
         {951782400 + 43200, 0, "2000-02-29 12:00:00 Tue 060"},
         {951868800 + 43200, 0, "2000-03-01 12:00:00 Wed 061"},
@@ -156,20 +173,8 @@ TEST(dates_are_those_of_the_engine_s_clock)
         {1735707600, -36000, "2024-12-31 19:00:00 Tue 366"},
         {4107542400 + 3600, 0, "2100-03-01 01:00:00 Mon 060"},
     };
-    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        struct exact_result result = {0};
-        open_with((struct dialect_options){
-            .is_trusted = true,
-            .utc_offset_s = cases[i].offset_s,
-            .template = slice_str("{{ strftime_now('%Y-%m-%d %H:%M:%S %a %j') }}")});
-        enum status status = read_at(PROMPT_CHAT, CHAT, cases[i].wall_s, &result);
-        // The date of a request may be another when the engine gets it.
-        bool is_midnight = strstr(cases[i].text, "00:00:00") != NULL;
-        CHECK_EQ(status, is_midnight ? STATUS_MALFORMED : STATUS_OK);
-        if (!is_midnight) {
-            CHECK_STR(ids_text(&result), cases[i].text);
-        }
-        tiny_set_close(&tiny);
+    for (size_t i = 0; i < ARRAY_COUNT(dates); i++) {
+        check_date(&dates[i]);
     }
 }
 
@@ -238,10 +243,12 @@ TEST(a_beginning_that_was_seen_is_remembered)
 TEST(a_text_that_is_too_long_has_no_ids)
 {
     static char body[2 << 20];
+    struct slice before = slice_str("{\"prompt\":\"");
+    struct slice after = slice_str("\"}");
     struct exact_result result = {0};
     memset(body, 'a', sizeof(body) - 1);
-    memcpy(body, "{\"prompt\":\"", 11);
-    memcpy(body + sizeof(body) - 3, "\"}", 2);
+    memcpy(body, before.bytes, before.size);
+    memcpy(body + sizeof(body) - 1 - after.size, after.bytes, after.size);
     open_with((struct dialect_options){.is_trusted = true});
     CHECK_EQ(read(PROMPT_COMPLETION, body, &result), STATUS_TOO_LARGE);
     tiny_set_close(&tiny);
