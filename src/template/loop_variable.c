@@ -178,7 +178,7 @@ static bool ask(struct render *render, const struct expression *expression, stru
 bool loop_field(struct render *render, const struct expression *expression, struct value *out)
 {
     struct loop_state *loop =
-        render_frame(render, expression->loop.levels)->loops[expression->loop.slot];
+        render_frame(render, expression->loop.levels)->loops[expression->loop.slot].running;
     if (loop == NULL) {
         return value_fail(&render->room, STATUS_MALFORMED, "'loop' is undefined");
     }

@@ -502,8 +502,11 @@ static struct expression *parse_filter(struct parser *parser, struct expression 
     }
     filter->call.subject = subject;
     filter->call.builtin = builtin_filter(name.text);
-    if (filter->call.builtin == NULL || parser->current.kind == TOKEN_DOT) {
+    if (filter->call.builtin == NULL) {
         return unknown(parser, "filter", &name);
+    }
+    if (parser->current.kind == TOKEN_DOT) {
+        return parse_fail(parser, STATUS_MALFORMED, name.line, "'.' after the name of a filter");
     }
     if (parser->current.kind == TOKEN_LEFT_PAREN &&
         !parse_arguments(parser, filter, &filter->call.arguments)) {
@@ -576,7 +579,7 @@ static struct expression *parse_test(struct parser *parser, struct expression *s
     }
     test->call.subject = subject;
     test->call.builtin = builtin_test(name.text);
-    if (test->call.builtin == NULL || parser->current.kind == TOKEN_DOT) {
+    if (test->call.builtin == NULL) {
         return unknown(parser, "test", &name);
     }
     bool good = parser->current.kind == TOKEN_LEFT_PAREN

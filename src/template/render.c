@@ -202,10 +202,10 @@ static enum flow run_for(struct render *render, const struct statement *statemen
     render_enter(render, statement->loop.test_loads);
 
     struct frame *frame = render->frame;
-    struct loop_state *around = frame->loops[statement->loop.loop];
-    frame->loops[statement->loop.loop] = &loop;
+    struct loop_place *place = &frame->loops[statement->loop.loop];
+    place->running = &loop;
     enum flow flow = run_turns(render, &loop);
-    frame->loops[statement->loop.loop] = around;
+    place->running = NULL;
 
     // Jinja's `else` also runs when break and continue have cut every turn short.
     if (flow == FLOW_ON && !loop.has_whole_turn && statement->loop.otherwise.first != NULL) {
@@ -380,18 +380,19 @@ static void *take(struct render *render, size_t size)
 static struct frame *take_frame(struct render *render, const struct function *function,
                                 struct frame *outer)
 {
-    struct frame *frame = render->free_frames[function->number];
+    struct frame *frame = render->spare[function->number].first;
     if (frame != NULL) {
-        render->free_frames[function->number] = frame->next_free;
+        render->spare[function->number].first = frame->next_spare;
     } else {
         size_t slots_size = function->slot_count * sizeof(frame->slots[0]);
+        size_t loops_size = function->loop_count * sizeof(frame->loops[0]);
         frame = take(render, sizeof(*frame) + slots_size);
-        struct loop_state **loops = take(render, function->loop_count * sizeof(frame->loops[0]));
+        struct loop_place *loops = take(render, loops_size);
         if (frame == NULL || loops == NULL) {
             return NULL;
         }
         frame->loops = loops;
-        memset(loops, 0, function->loop_count * sizeof(frame->loops[0]));
+        memset(loops, 0, loops_size);
     }
     frame->outer = outer;
     for (uint32_t i = 0; i < function->slot_count; i++) {
@@ -403,26 +404,28 @@ static struct frame *take_frame(struct render *render, const struct function *fu
 static void put_frame(struct render *render, const struct function *function, struct frame *frame)
 {
     if (!function->has_macros) {
-        frame->next_free = render->free_frames[function->number];
-        render->free_frames[function->number] = frame;
+        frame->next_spare = render->spare[function->number].first;
+        render->spare[function->number].first = frame;
     }
 }
 
-// The argument for a parameter: by its place, or by its name; NULL when it is not given.
-static const struct value *find_argument(const struct call_arguments *arguments, uint32_t place,
-                                         struct slice name, uint64_t *used)
+// The argument for a parameter, by its place or by its name; false when it is not given.
+static bool find_argument(const struct call_arguments *arguments, uint32_t place, struct slice name,
+                          uint64_t *used, struct value *out)
 {
     uint32_t positional = arguments->count - arguments->named_count;
     if (place < positional) {
-        return &arguments->values[place];
+        *out = arguments->values[place];
+        return true;
     }
     for (uint32_t i = 0; i < arguments->named_count; i++) {
         if (slice_equal(arguments->names[i], name) && (*used & 1ull << i) == 0) {
             *used |= 1ull << i;
-            return &arguments->values[positional + i];
+            *out = arguments->values[positional + i];
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 // What no parameter took: for `varargs` and `kwargs`, or an error.
@@ -460,7 +463,9 @@ static bool bind_rest(struct render *render, const struct function *function,
         if (list == NULL) {
             return false;
         }
-        memcpy(list->items, arguments->values + taken, (positional - taken) * sizeof(struct value));
+        for (uint32_t i = taken; i < positional; i++) {
+            list->items[i - taken] = arguments->values[i];
+        }
         render->frame->slots[function->rest_slot] =
             (struct value){.kind = VALUE_TUPLE, .list = list};
     } else if (positional > taken) {
@@ -479,10 +484,10 @@ static bool bind_arguments(struct render *render, const struct function *functio
 
     for (const struct parameter *parameter = function->parameters; parameter != NULL;
          parameter = parameter->next, place++) {
-        const struct value *value = find_argument(arguments, place, parameter->name->text, &used);
-        missing |= (uint64_t)(value == NULL) << place;
-        render->frame->slots[parameter->slot] =
-            value != NULL ? *value : value_undefined(parameter->name->text);
+        struct value value = value_undefined(parameter->name->text);
+        bool given = find_argument(arguments, place, parameter->name->text, &used, &value);
+        missing |= (uint64_t)!given << place;
+        render->frame->slots[parameter->slot] = value;
     }
     if (!bind_rest(render, function, arguments, used)) {
         return false;
@@ -552,12 +557,12 @@ static bool find_externals(struct render *render)
 static bool run_template(struct render *render)
 {
     const struct template *template = render->template;
-    size_t frames_size = template->function_count * sizeof(render->free_frames[0]);
-    render->free_frames = take(render, frames_size);
-    if (render->free_frames == NULL || !find_externals(render)) {
+    size_t spare_size = template->function_count * sizeof(render->spare[0]);
+    render->spare = take(render, spare_size);
+    if (render->spare == NULL || !find_externals(render)) {
         return false;
     }
-    memset(render->free_frames, 0, frames_size);
+    memset(render->spare, 0, spare_size);
     render->frame = take_frame(render, template->root, NULL);
     if (render->frame == NULL) {
         return false;
@@ -577,6 +582,7 @@ enum status template_render(const struct template *template, const struct templa
         .out = out->text,
         .nesting = template->root->nesting,
     };
+    size_t size_before = out->text->size;
     bool good = run_template(&render);
     out->used_time = render.used_time;
     if (good && out->text->overflow) {
@@ -586,6 +592,7 @@ enum status template_render(const struct template *template, const struct templa
         return STATUS_OK;
     }
     ASSERT(render.room.status != STATUS_OK);
+    out->text->size = size_before;
     error->line = render.line;
     (void)snprintf(error->text, sizeof(error->text), "%s", render.room.error);
     return render.room.status;

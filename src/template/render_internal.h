@@ -6,6 +6,7 @@
 // appended there too, then copied to the arena and taken off again; so nothing needs a buffer of its own.
 #pragma once
 
+#include "base/base.h"
 #include "template/ast_internal.h"
 
 // A loop that is running.  Items that a test lets through are found one by one, since the test may look at a
@@ -26,12 +27,21 @@ struct loop_state {
     struct value changed; // the arguments of loop.changed, as a tuple
 };
 
+// The loop of one statement, or NULL when it is not running.
+struct loop_place {
+    struct loop_state *running;
+};
+
 // A function that is running.
 struct frame {
     struct frame *outer; // of the function around it
-    struct frame *next_free;
-    struct loop_state **loops; // NULL: not running
+    struct frame *next_spare;
+    struct loop_place *loops;
     struct value slots[];
+};
+
+struct spare_frames {
+    struct frame *first;
 };
 
 struct render {
@@ -41,7 +51,7 @@ struct render {
     struct text *out;
     struct frame *frame;
     struct value *externals;
-    struct frame **free_frames; // by function
+    struct spare_frames *spare; // by function
     uint32_t nesting;
     uint32_t line; // where it failed
     bool used_time;
@@ -103,6 +113,7 @@ static inline struct frame *render_frame(const struct render *render, uint32_t l
     struct frame *frame = render->frame;
     while (levels-- > 0) {
         frame = frame->outer;
+        ASSERT(frame != NULL);
     }
     return frame;
 }

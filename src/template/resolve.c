@@ -11,6 +11,7 @@
 //
 // Symbols that nobody assigns to have no slot: reading them reads the variable from outside.
 
+#include "base/base.h"
 #include "template/ast_internal.h"
 #include "template/function.h"
 
@@ -335,6 +336,7 @@ static void open_scope(struct resolver *resolver, struct scope *scope)
     struct scope *parent = resolver->scope;
     scope->parent = parent;
     if (scope->function == NULL) {
+        ASSERT(parent != NULL); // the outermost scope is a function's
         scope->function = parent->function;
         scope->level = parent->level;
     } else {
@@ -363,11 +365,10 @@ static struct load *settle_scope(struct resolver *resolver)
         *load = (struct load){.next = loads, .slot = symbol->slot, .name = symbol->name->text};
         loads = load;
         const struct symbol *outer = symbol->shadowed;
-        if (symbol->kind == SYMBOL_EXTERNAL) {
-            load->kind = LOAD_EXTERNAL;
-            load->source = symbol->name->external - 1;
-        } else if (symbol->kind == SYMBOL_ALIAS && outer->kind == SYMBOL_EXTERNAL &&
-                   !outer->is_assigned) {
+        bool is_external =
+            symbol->kind == SYMBOL_EXTERNAL ||
+            (symbol->kind == SYMBOL_ALIAS && outer->kind == SYMBOL_EXTERNAL && !outer->is_assigned);
+        if (is_external) {
             load->kind = LOAD_EXTERNAL;
             load->source = symbol->name->external - 1;
         } else if (symbol->kind == SYMBOL_ALIAS && outer->kind != SYMBOL_LOOP) {
@@ -465,13 +466,13 @@ static void visit_captured(struct resolver *resolver, struct statement *statemen
 
 static void visit_set(struct resolver *resolver, struct statement *statement)
 {
-    bool is_block = statement->kind != STATEMENT_SET;
-    if (!is_block) {
+    bool is_scope = statement->kind != STATEMENT_SET;
+    // What a filter block's filter reads counts as read around it as well.
+    bool reads_value = !is_scope || (statement->kind == STATEMENT_FILTER_BLOCK && !resolver->binds);
+    if (reads_value) {
         visit(resolver, statement->set.value);
     } else if (resolver->binds) {
         statement->set.loads = visit_scope(resolver, (struct scope){0}, visit_captured, statement);
-    } else if (statement->kind == STATEMENT_FILTER_BLOCK) {
-        visit(resolver, statement->set.value);
     }
     if (statement->set.target != NULL) {
         visit_target(resolver, statement->set.target, false);

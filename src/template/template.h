@@ -53,7 +53,7 @@ struct template_input {
 };
 
 struct template_output {
-    struct text *text; // appended to
+    struct text *text; // appended to; on failure as it was, but for its overflow
     bool used_time;    // strftime_now was called: the result holds for a while only
 };
 
