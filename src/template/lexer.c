@@ -164,7 +164,11 @@ static const uint8_t *find_tag(const uint8_t *at, const uint8_t *end)
 // From after "{#" to after the end of the comment, or NULL.
 static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
 {
-    for (at = after_sign(at, end); at < end; at++) {
+    at = after_sign(at, end);
+    if (at == end) {
+        return end; // Jinja lets it pass when nothing at all follows
+    }
+    for (; at < end; at++) {
         const uint8_t *after = tag_end(at, end, "#}", true);
         if (after != NULL) {
             return after;
@@ -441,7 +445,7 @@ struct token lexer_next(struct lexer *lexer)
     if (lexer->state == LEXER_TAG || lexer->state == LEXER_PRINT) {
         return next_in_tag(lexer);
     }
-    while (lexer->at < lexer->end || lexer->state == LEXER_RAW) {
+    while (lexer->at < lexer->end) {
         struct token token;
         bool good = lexer->state == LEXER_RAW ? next_raw(lexer, &token) : next_text(lexer, &token);
         if (!good) {

@@ -114,6 +114,13 @@ TEST(what_cannot_be_read_says_why)
     CHECK_STR(tokens_of(deep), "brackets are nested too deep");
 }
 
+TEST(what_begins_at_the_very_end_may_lack_an_end)
+{
+    CHECK_STR(tokens_of("a{#"), "a");
+    CHECK_STR(tokens_of("a {#-"), "a");
+    CHECK_STR(tokens_of("a{% raw %}"), "a");
+}
+
 TEST(lines_are_counted)
 {
     struct lexer lexer = lexer_open(slice_str("a\n{# \n #}\n{{ x\n }}\n\n{%- y %}"));
