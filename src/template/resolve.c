@@ -64,7 +64,7 @@ static void *take(struct resolver *resolver, size_t size)
 {
     void *taken = template_memory_take(&resolver->template->memory, size);
     if (taken == NULL) {
-        fail(resolver, STATUS_EXHAUSTED, 0, "memory is short", (struct slice){0});
+        fail(resolver, STATUS_EXHAUSTED, 0, "is short", slice_str("memory"));
     }
     return taken;
 }

@@ -4,6 +4,16 @@
 
 #include "test.h"
 
+static bool is_zero(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 TEST(pieces_are_zeroed_aligned_and_apart)
 {
     struct template_memory memory = {0};
@@ -12,9 +22,7 @@ TEST(pieces_are_zeroed_aligned_and_apart)
         unsigned char *piece = template_memory_take(&memory, size);
         CHECK(piece != NULL && piece != before);
         CHECK_EQ((uintptr_t)piece % 16, 0);
-        for (size_t i = 0; i < size; i++) {
-            CHECK_EQ(piece[i], 0);
-        }
+        CHECK(is_zero(piece, size));
         memset(piece, 0xff, size);
         before = piece;
     }
