@@ -65,19 +65,19 @@ def run(command):
     except (OSError, subprocess.TimeoutExpired) as why:
         raise CannotFetch(why) from why
     if done.returncode != 0:
-        words = done.stdout.strip().splitlines()
-        raise CannotFetch(f"{command[0]}: {words[-1] if words else done.returncode}")
+        lines = [line for line in done.stdout.splitlines() if "rror" in line]
+        raise CannotFetch(lines[0] if lines else f"{command[0]} ended with {done.returncode}")
 
 
 def download(package, folder):
     """The archive of a package."""
     kind, _, name = package.partition(":")
     if kind == "npm":
-        run(["npm", "pack", "--silent", "--fetch-retries=1", "--fetch-timeout=60000",
-             "--pack-destination", str(folder), name])
+        run(["npm", "pack", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000",
+             "--fetch-timeout=60000", "--pack-destination", str(folder), name])
     else:
         # Where there is no wheel, only this one package is built from source.
-        run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check",
+        run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--retries=1",
              "--no-deps", "--prefer-binary", "-d", str(folder), name])
     return next(folder.iterdir())
 
