@@ -143,11 +143,6 @@ static enum status find_pattern(struct load *load, const char *name)
     static const struct pipeline bytes = {.by_character = false};
 
     load->pipeline = bytes;
-    // Regular expressions of another library: these two do not mean there what they mean here.
-    if (strcmp(name, "cl100k") == 0 || strcmp(name, "dsv3") == 0) {
-        return load_refuse(load->error, "pattern %s with ranks is not supported%s", name,
-                           name[0] == 'c' ? ": the one that came with the file is llama3" : "");
-    }
     if (!split_find_name(slice_str(name), &load->pipeline.split)) {
         return load_refuse(load->error, "pattern %.60s is not known", name);
     }
