@@ -16,19 +16,22 @@ static const struct word_cache_options usual_sizes = {
     .phrase_set_count = 1 << 11,
 };
 
-// Which tokens are what merging makes of their bytes.  It takes most of the time of loading, and with
-// merges that are not ignored, long tokens are not worth it: the first text that has one merges it.
+// Which tokens are what merging makes of their bytes.  It takes most of the time of loading.  If merges
+// are not ignored, long tokens and those that no cache would begin with are not worth it: the first text
+// that has one merges it.
 static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
 {
     uint32_t size_max = ignore_merges ? bpe->vocab.size_max : word_size_max;
+    uint32_t left = ignore_merges ? UINT32_MAX : 2 * usual_sizes.set_count;
     struct bpe_room *room = bpe_room_create(bpe->table.order_count, size_max + 1);
     uint32_t *ids = malloc(sizeof(uint32_t) * (size_max + 1));
     bool has_memory = room != NULL && ids != NULL;
-    for (uint32_t id = 0; has_memory && id < bpe->vocab.count; id++) {
+    for (uint32_t id = 0; has_memory && id < bpe->vocab.count && left > 0; id++) {
         struct slice text = bpe_vocab_text(&bpe->vocab, id);
         if (text.size == 0 || text.size > size_max) {
             continue;
         }
+        left--;
         if (bpe_merge_text(bpe, room, text, false, ids) == 1 && ids[0] == id) {
             bpe_vocab_set_own(&bpe->vocab, id);
         }

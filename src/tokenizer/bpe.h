@@ -6,10 +6,10 @@
 // those of the lowest rank do, the leftmost of equals first, until none may.  Ranks belong to pairs: one
 // token can be made in several ways, which have different ranks.
 //
-// Most pieces are known: a cache in the scratch maps short pieces to their ids, and begins with every
-// token of the vocabulary that merging gives back.  A long piece is cut where no merge could reach across,
-// which changes nothing, and its parts are looked up like pieces.  What is left is merged, in time n log n
-// whatever the piece.
+// Most pieces are known: a cache in the scratch maps short pieces to their ids, and begins with the tokens
+// of the vocabulary that merging gives back, as many as fit.  A long piece is cut where no merge could
+// reach across, which changes nothing, and its parts are looked up like pieces.  What is left is merged, in
+// time n log n whatever the piece.
 //
 // Threads: a model does not change and is shared; a scratch belongs to one thread.
 // Memory: taken by bpe_create and bpe_scratch_create; encoding allocates nothing.
