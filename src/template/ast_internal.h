@@ -167,6 +167,7 @@ struct expression {
             const struct builtin *builtin; // FILTER, TEST
             const struct member *member;   // METHOD_CALL
             struct argument_list arguments;
+            bool is_gone_through; // nothing is done with the result but what a list can do as well
         } call;
     };
 };

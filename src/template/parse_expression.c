@@ -506,7 +506,8 @@ static struct expression *parse_filter(struct parser *parser, struct expression 
         return unknown(parser, "filter", &name);
     }
     if (parser->current.kind == TOKEN_DOT) {
-        return parse_fail(parser, STATUS_MALFORMED, name.line, "'.' after the name of a filter");
+        return parse_fail(parser, STATUS_MALFORMED, name.line,
+                          "a filter with a '.' in its name is not implemented");
     }
     if (parser->current.kind == TOKEN_LEFT_PAREN &&
         !parse_arguments(parser, filter, &filter->call.arguments)) {

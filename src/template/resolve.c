@@ -172,9 +172,20 @@ static void bind(struct resolver *resolver, struct expression *expression)
 
 static void visit(struct resolver *resolver, struct expression *expression);
 
+// Our ranges are lists.  Where that could be seen, they are refused.
+static void allow_range(struct expression *expression)
+{
+    if (expression->kind == EXPRESSION_CALL) {
+        expression->call.is_gone_through = true;
+    }
+}
+
 static void visit_list(struct resolver *resolver, struct expression *first)
 {
     for (struct expression *item = first; item != NULL; item = item->next) {
+        if (item->joint == OPERATOR_IN || item->joint == OPERATOR_NOT_IN) {
+            allow_range(item);
+        }
         visit(resolver, item);
     }
 }
@@ -238,6 +249,30 @@ static void visit_member(struct resolver *resolver, struct expression *expressio
     }
 }
 
+// Filters to which a range is what a list of its numbers is.
+static const char *const range_filters[] = {"count",  "first", "join", "last",  "length",
+                                            "list",   "map",   "max",  "min",   "reject",
+                                            "select", "sort",  "sum",  "unique"};
+
+static void allow_range_in_filter(const struct expression *filter)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(range_filters); i++) {
+        if (slice_is(filter->call.builtin->name, range_filters[i])) {
+            allow_range(filter->call.subject);
+        }
+    }
+}
+
+static void check_range(struct resolver *resolver, const struct expression *call)
+{
+    const struct expression *callee = call->call.subject;
+    if (callee->kind == EXPRESSION_EXTERNAL && slice_is(callee->name.name->text, "range") &&
+        !call->call.is_gone_through) {
+        fail(resolver, STATUS_MALFORMED, call->line, "that is printed or kept is not implemented",
+             callee->name.name->text);
+    }
+}
+
 static void visit_call(struct resolver *resolver, struct expression *expression)
 {
     struct expression *subject = expression->call.subject;
@@ -245,8 +280,14 @@ static void visit_call(struct resolver *resolver, struct expression *expression)
     if (subject == NULL) {
         return;
     }
+    if (expression->kind == EXPRESSION_FILTER) {
+        allow_range_in_filter(expression);
+    }
     if (expression->kind != EXPRESSION_METHOD_CALL) {
         visit(resolver, subject);
+        if (expression->kind == EXPRESSION_CALL) {
+            check_range(resolver, expression);
+        }
     } else if (visit_subject(resolver, subject)) {
         bind_loop_field(resolver, expression, subject, expression->call.member->name);
     }
@@ -291,6 +332,7 @@ static void visit(struct resolver *resolver, struct expression *expression)
         visit_member(resolver, expression);
         return;
     case EXPRESSION_SUBSCRIPT:
+        allow_range(expression->subscript.subject);
         visit(resolver, expression->subscript.subject);
         visit(resolver, expression->subscript.key);
         return;
@@ -441,6 +483,7 @@ static void visit_loop_otherwise(struct resolver *resolver, struct statement *st
 
 static void visit_for(struct resolver *resolver, struct statement *statement)
 {
+    allow_range(statement->loop.items);
     visit(resolver, statement->loop.items);
     if (!resolver->binds) {
         return;

@@ -47,11 +47,11 @@ TEST(variables_hide_functions)
 TEST(functions_check_their_arguments)
 {
     static const struct claim claims[] = {
-        {"{{ range() }}", "1 to 3"},
-        {"{{ range('a') }}", "whole numbers"},
-        {"{{ range(1, 2, 0) }}", "zero"},
+        {"{{ range()|list }}", "1 to 3"},
+        {"{{ range('a')|list }}", "whole numbers"},
+        {"{{ range(1, 2, 0)|list }}", "zero"},
         {"{{ range(100001)|length }}", "too big"},
-        {"{{ range(9223372036854775807, -9223372036854775807, -1) }}", "too big"},
+        {"{{ range(9223372036854775807, -9223372036854775807, -1)|list }}", "too big"},
         {"{{ dict(1) }}", "int"},
         {"{{ dict([1]) }}", "int"},
         {"{{ dict(['abc']) }}", "pairs"},
@@ -64,4 +64,17 @@ TEST(functions_check_their_arguments)
         {"{{ strftime_now(1) }}", "one string"},
     };
     check_fails(claims, ARRAY_COUNT(claims), true);
+}
+
+TEST(ranges_that_could_be_told_from_lists_are_refused)
+{
+    static const struct claim claims[] = {
+        {"{{ range(3) }}", "'range' that is printed"},
+        {"{% set y = range(3) %}", "'range' that is printed"},
+        {"{{ range(3)|string }}", "'range' that is printed"},
+        {"{{ range(3) == [0, 1, 2] }}", "'range' that is printed"},
+        {"{{ range(3)[1:] }}", "'range' that is printed"},
+        {"{{ [range(3)] }}", "'range' that is printed"},
+    };
+    check_fails(claims, ARRAY_COUNT(claims), false);
 }
