@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "config/config_file.h"
 #include "sys/clock.h"
+#include "sys/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -204,6 +205,7 @@ int cli_tokenize(int word_count, char **words)
                         "--help says more\n");
         return CLI_USAGE;
     }
+    log_set_level(LOG_LEVEL_WARN);
     row.path = options.tokenizer;
     row.pattern = options.pattern;
     row.chat_template = options.chat_template;
