@@ -70,7 +70,8 @@ TEST(variables_that_are_read_are_known)
 {
     struct template *template = compiled(
         "{% set a = b %}{{ a }}{% if c %}{% set d = 1 %}{% endif %}{% for e in f %}{{ e }}{{ g }}"
-        "{% endfor %}{% macro m(h) %}{{ h }}{{ i }}{% endmacro %}{{ m(range(1)) }}{{ j.k['l'] }}"
+        "{% endfor %}{% macro m(h) %}{{ h }}{{ i }}{% endmacro %}{{ m(range(1)|list) }}{{ j.k['l'] "
+        "}}"
         "{% set x = 1 %}{{ strftime_now('') }}");
     static const char *const read[] = {"b", "c", "d", "f", "g", "i", "j"};
     static const char *const not_read[] = {"a", "e",     "h", "k",    "l",           "m",
@@ -111,5 +112,22 @@ TEST(a_template_can_be_rendered_again)
         CHECK_EQ(template_render(template, &input, &arena, &output, &error), STATUS_OK);
         CHECK(slice_is(text_slice(&text), "3"));
     }
+    template_destroy(&template);
+}
+
+TEST(a_failed_rendering_leaves_the_text_as_long_as_it_was)
+{
+    struct template *template = compiled("some text {{ nothing.a }}");
+    uint8_t memory[4096] __attribute__((aligned(16)));
+    struct arena arena = arena_over(memory, sizeof(memory));
+    struct value_dict none = {0};
+    struct template_input input = {.variables = &none, .step_max = 1000};
+    uint8_t bytes[64];
+    struct text text = text_over(bytes, sizeof(bytes));
+    text_add_str(&text, "before");
+    struct template_output output = {.text = &text};
+    struct template_error error;
+    CHECK_EQ(template_render(template, &input, &arena, &output, &error), STATUS_MALFORMED);
+    CHECK(slice_is(text_slice(&text), "before"));
     template_destroy(&template);
 }
