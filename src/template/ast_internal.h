@@ -118,6 +118,7 @@ struct argument_list {
     struct expression_list values;
     const struct slice *names; // of the last `named_count`
     uint32_t named_count;
+    struct expression *spread; // f(a, *spread, b=1); or NULL
 };
 
 struct expression {

@@ -518,6 +518,35 @@ evaluate_slice(struct render *render, const struct expression *expression, struc
     return operate_slice(&render->room, subject, bounds, scratch) ? scratch : NULL;
 }
 
+// f(a, *list, b=1): the items of the list stand before what has a name.
+static bool spread_arguments(struct render *render, const struct argument_list *arguments,
+                             struct call_arguments *out)
+{
+    struct value_room *room = &render->room;
+    struct value scratch;
+    const struct value_list *more = NULL;
+    const struct value *value = evaluate(render, arguments->spread, &scratch);
+
+    if (value == NULL || !value_iterate(room, value, &more)) {
+        return false;
+    }
+    if (more->count > template_argument_max - out->count) {
+        return value_fail(room, STATUS_TOO_LARGE, "too many arguments");
+    }
+    struct value_list *all = value_list_new(room, out->count + more->count);
+    if (all == NULL) {
+        return false;
+    }
+    uint32_t positional = out->count - out->named_count;
+    memcpy(all->items, out->values, positional * sizeof(all->items[0]));
+    memcpy(all->items + positional, more->items, more->count * sizeof(all->items[0]));
+    memcpy(all->items + positional + more->count, out->values + positional,
+           out->named_count * sizeof(all->items[0]));
+    out->values = all->items;
+    out->count += more->count;
+    return true;
+}
+
 // Evaluates arguments into `few`, or into the arena when there are more.
 static bool evaluate_arguments(struct render *render, const struct argument_list *arguments,
                                struct value few[call_argument_max], struct call_arguments *out)
@@ -547,7 +576,7 @@ static bool evaluate_arguments(struct render *render, const struct argument_list
         .names = arguments->names,
         .named_count = arguments->named_count,
     };
-    return true;
+    return arguments->spread == NULL || spread_arguments(render, arguments, out);
 }
 
 // A filter, a test or a method.

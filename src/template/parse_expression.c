@@ -384,7 +384,7 @@ static struct expression *parse_argument(struct parser *parser, struct slice *na
     *name = (struct slice){0};
     if (kind == TOKEN_MULTIPLY || kind == TOKEN_POWER) {
         return parse_fail(parser, STATUS_MALFORMED, parser->current.line,
-                          "arguments with '*' are not implemented");
+                          "arguments with '**', and '*' here, are not implemented");
     }
     if (kind == TOKEN_NAME && parser->ahead.kind == TOKEN_ASSIGN) {
         *name = parser->current.text;
@@ -417,16 +417,25 @@ static bool keep_names(struct parser *parser, struct argument_list *out, const s
     return true;
 }
 
+// The list behind a '*'.
+static bool parse_spread(struct parser *parser, struct expression *call, struct argument_list *out)
+{
+    parse_advance(parser);
+    out->spread = parse_expression(parser);
+    return holds(parser, call, out->spread);
+}
+
 // From '(' to ')'.
 static bool parse_arguments(struct parser *parser, struct expression *call,
                             struct argument_list *out)
 {
     struct slice names[template_argument_max] = {0};
     struct expression **end = &out->values.first;
+    bool is_first = true;
 
     parse_advance(parser);
     while (parser->current.kind != TOKEN_RIGHT_PAREN) {
-        if (out->values.count > 0 && !parse_expect(parser, TOKEN_COMMA)) {
+        if (!is_first && !parse_expect(parser, TOKEN_COMMA)) {
             return false;
         }
         if (parser->current.kind == TOKEN_RIGHT_PAREN) {
@@ -436,17 +445,26 @@ static bool parse_arguments(struct parser *parser, struct expression *call,
             (void)parse_fail(parser, STATUS_TOO_LARGE, call->line, "too many arguments");
             return false;
         }
+        if (parser->current.kind == TOKEN_MULTIPLY && call->kind == EXPRESSION_CALL &&
+            out->spread == NULL && out->named_count == 0) {
+            if (!parse_spread(parser, call, out)) {
+                return false;
+            }
+            is_first = false;
+            continue;
+        }
         struct slice name;
         if (!append(parser, call, &out->values, &end, parse_argument(parser, &name))) {
             return false;
         }
         if (name.size > 0) {
             names[out->named_count++] = name;
-        } else if (out->named_count > 0) {
+        } else if (out->named_count > 0 || out->spread != NULL) {
             (void)parse_fail(parser, STATUS_MALFORMED, call->line,
                              "an argument without a name after one with a name");
             return false;
         }
+        is_first = false;
     }
     return keep_names(parser, out, names) && parse_expect(parser, TOKEN_RIGHT_PAREN);
 }

@@ -277,6 +277,7 @@ static void visit_call(struct resolver *resolver, struct expression *expression)
 {
     struct expression *subject = expression->call.subject;
     visit_list(resolver, expression->call.arguments.values.first);
+    visit_list(resolver, expression->call.arguments.spread);
     if (subject == NULL) {
         return;
     }

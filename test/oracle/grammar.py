@@ -100,7 +100,10 @@ class Grammar:
     def fill(self, form, depth):
         def choose(place):
             inner = self.expression(place[1], depth)
-            return f"({inner})" if self.rng.random() < 0.75 else inner
+            # x|last.get is a filter of that name, which there is not; who means a method writes (x|last).get.
+            follows = form[place.end():place.end() + 1]
+            is_bound = follows == "." and "|" in inner
+            return f"({inner})" if is_bound or self.rng.random() < 0.75 else inner
 
         return PLACE.sub(choose, form)
 

@@ -37,6 +37,26 @@ TEST(the_sandbox_hides_what_changes_values)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
+TEST(what_cannot_be_sliced_has_nothing_there)
+{
+    static const struct claim claims[] = {
+        {"[{{ n[1:] }}{{ x[::-1] }}{{ d[:2] }}{{ t[-2:] }}{{ f[1:2] is defined }}]", "[False]"},
+    };
+    check_renders(claims, ARRAY_COUNT(claims));
+}
+
+TEST(a_list_with_a_star_is_arguments)
+{
+    static const struct claim claims[] = {
+        {"{% macro m(a, b=7, c=8) %}{{ a }},{{ b }},{{ c }}{% endmacro %}"
+         "{{ m(*l) }} {{ m(0, *l[:1]) }} {{ m(*[]) }} {{ m(*l[:1], c=5) }} {{ m(*\"ab\") }}",
+         "1,2,3 0,1,8 ,7,8 1,7,5 a,b,8"},
+        {"{% macro m() %}{{ varargs }}{% endmacro %}{{ m(*l, ) }}{{ range(*[2])|list }}",
+         "(1, 2, 3)[0, 1]"},
+    };
+    check_renders(claims, ARRAY_COUNT(claims));
+}
+
 TEST(indices_count_code_points)
 {
     static const struct claim claims[] = {

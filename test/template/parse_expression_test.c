@@ -82,7 +82,7 @@ TEST(broken_expressions_are_refused)
         {"{{ {1 2} }}", "':'"},
         {"{{ f(a=1, 2) }}", "after one with a name"},
         {"{{ f(a=1, a=2) }}", "twice"},
-        {"{{ f(*a) }}", "not implemented"},
+        {"{{ f(**a) }}", "not implemented"},
         {"{{ x is }}", "expected a name"},
         {"{{ x is defined is defined }}", "after a test"},
         {"{{ x | }}", "expected a name"},
