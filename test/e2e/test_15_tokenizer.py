@@ -24,7 +24,8 @@ FAMILIES = {
 }
 FULL_ONLY = {"qwen3": "Qwen 3", "gemma2": "Gemma 2"}
 # Ranks, and the patterns that tiktoken splits with before them.
-RANKS = {"gpt2": "r50k_base", "llama3": "cl100k_base", "o200k": "o200k_base", "kimi": "o200k_base"}
+RANKS = {"gpt2": "r50k_base", "cl100k": "cl100k_base", "llama3": "cl100k_base",
+         "o200k": "o200k_base", "kimi": "o200k_base"}
 # The longest pieces take the oracle most of a second each: always for one family of each kind.
 LONG_PIECE = 1_000_000
 LONG_ALWAYS = ("llama3_2", "deepseek_v3", "gemma3")
