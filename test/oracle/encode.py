@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import tiktoken
 import tokenizers
@@ -18,7 +19,7 @@ import vocabulary_variants  # noqa: E402
 
 REFUSED = 0xFFFFFFFF
 BATCH = 500
-ROUNDS_MAX = 40
+SHRINK_SECONDS = 60
 
 
 class HuggingFace:
@@ -134,17 +135,13 @@ class Program:
 
 
 def shorter(text):
-    """Ways to leave something out, the most first."""
+    """Ways to leave something out, the most first; few of them while the text is long."""
     size = len(text) // 2
-    while size > 0:
+    size_min = max(1, len(text) // 64) if len(text) <= 10_000 else len(text) // 4
+    while size >= size_min:
         for start in range(0, len(text), size):
             yield text[:start] + text[start + size:]
-            if len(text) // size > 64:
-                break
         size //= 2
-    if len(text) <= 64:
-        for at in range(len(text)):
-            yield text[:at] + text[at + 1:]
 
 
 def first_wrong(ours, theirs, texts):
@@ -156,8 +153,9 @@ def first_wrong(ours, theirs, texts):
 
 def shrink(program, oracle, special, text):
     """A text, hopefully short, on which they still differ."""
-    for _ in range(ROUNDS_MAX):
-        candidates = sorted((way for way in shorter(text) if way != text), key=len)
+    begin = time.monotonic()
+    while time.monotonic() - begin < SHRINK_SECONDS:
+        candidates = sorted(shorter(text), key=len)
         found = first_wrong(program.encode(candidates), oracle.encode(candidates, special), candidates)
         if found is None:
             break
