@@ -22,11 +22,14 @@ VOCABULARIES = ROOT / "build/vocabularies"
 MAIN = "llama3_2"
 TEXTS = ("english", "code", "chinese")
 OTHERS = ("qwen2_5", "gpt_oss", "deepseek_v3", "gemma3")
-OTHERS_QUICK = ("gpt_oss", "gemma3")
+OTHERS_QUICK = ()
+# The vocabulary and template of chat16k.
+CHAT = "qwen2_5"
 ROUNDS = 5
 NEEDED = {("english", "warm_ratio_hf"): 50, ("english", "cold_ratio_hf"): 25,
           ("code", "warm_ratio_hf"): 50, ("code", "cold_ratio_hf"): 25,
           ("chinese", "warm_ratio_hf"): 15, ("chinese", "cold_ratio_hf"): 15}
+CHAT_NEEDED = {"cold_us": 200, "known_us": 40}
 
 
 class Peer:
@@ -113,15 +116,29 @@ def one_case(report, build, core, text, family, quick):
             report.figure(family, name, figures[name], unit)
 
 
+def chat_case(report, build, core, quick):
+    """A chat of 16 KB from its body to the keys of its blocks."""
+    command = ["taskset", "-c", str(core), str(build / "bench_prompt"), "--tokenizer", str(VOCABULARIES / CHAT),
+               "--size", "16384", "--repetitions", "5" if quick else "15"]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as why:
+        raise CannotMeasure(why) from why
+    for words in map(str.split, done.stdout.splitlines()):
+        report.figure("chat16k", words[0], float(words[1]), {"us": "µs"}.get(words[2], words[2]))
+    report.say("chat16k: " + ", ".join(done.stdout.splitlines()))
+
+
 def run(report, build, quick):
     subprocess.run([str(PYTHON), str(ROOT / "tools/vocabularies.py")], check=False)
     needed = [MAIN, *(OTHERS_QUICK if quick else OTHERS)]
-    missing = [family for family in needed if not (VOCABULARIES / family / "tokenizer.json").exists()]
+    missing = [family for family in {*needed, CHAT} if not (VOCABULARIES / family / "tokenizer.json").exists()]
     if missing:
         raise CannotMeasure(f"no vocabularies: {' '.join(missing)}")
     core = max(os.sched_getaffinity(0))
     report.figure("setup", "document_size", texts.DOCUMENT_SIZE, "B", quick=quick, date=time.strftime("%Y-%m-%d"),
                   machine=machine())
+    chat_case(report, build, core, quick)
     for family in needed:
         for text in TEXTS if family == MAIN or not quick else ("english",):
             one_case(report, build, core, text, family, quick)
@@ -145,6 +162,14 @@ def markdown(figures):
             lines.append(f"| {case} | {number(values['warm_mb_per_s'])} | {number(values['cold_mb_per_s'])} "
                          f"| {number(values['hf_mb_per_s'])}, {number(values['hf_cold_mb_per_s'])} "
                          f"| {number(values['warm_ratio_hf'])} | {number(values['cold_ratio_hf'])} | {verdict} |")
+    chat = found["chat16k"]
+    lines += ["", "| chat of 16 KB, from body to block keys | µs | needed |", "|---|---:|---|"]
+    for name, what in (("cold_us", "cold: fresh scratch, nothing seen before"),
+                       ("unseen_us", "unseen: words known, text not"),
+                       ("known_us", f"known: {chat['known_share']:.0%} of its bytes were seen before")):
+        bound = CHAT_NEEDED.get(name)
+        verdict = f"≤ {bound}: {'met' if chat[name] <= bound else '**missed**'}" if bound else ""
+        lines.append(f"| {what} | {number(chat[name])} | {verdict} |")
     lines += ["", "| case | tiktoken, MB/s | warm_ratio_tiktoken | cold_ratio_tiktoken |", "|---|---:|---:|---:|"]
     lines += [f"| {case} | {number(values['tiktoken_mb_per_s'])} | {number(values['warm_ratio_tiktoken'])} "
               f"| {number(values['cold_ratio_tiktoken'])} |"
