@@ -519,9 +519,10 @@ bool operate_slice(struct value_room *room, const struct value *subject,
 {
     bool is_string = subject->kind == VALUE_STRING;
     if (!is_string && subject->kind != VALUE_LIST && subject->kind != VALUE_TUPLE) {
-        // What cannot be subscripted has nothing there, in Jinja.
-        *out = value_undefined(slice_str("slice"));
-        return subject->kind != VALUE_UNDEFINED || fail_undefined(room, subject);
+        return subject->kind == VALUE_UNDEFINED
+                   ? fail_undefined(room, subject)
+                   : value_fail(room, STATUS_MALFORMED, "'%s' object cannot be sliced",
+                                value_type_name(subject));
     }
     uint32_t length = 0;
     struct slice_bounds read = {0};

@@ -37,14 +37,6 @@ TEST(the_sandbox_hides_what_changes_values)
     check_renders(claims, ARRAY_COUNT(claims));
 }
 
-TEST(what_cannot_be_sliced_has_nothing_there)
-{
-    static const struct claim claims[] = {
-        {"[{{ n[1:] }}{{ x[::-1] }}{{ d[:2] }}{{ t[-2:] }}{{ f[1:2] is defined }}]", "[False]"},
-    };
-    check_renders(claims, ARRAY_COUNT(claims));
-}
-
 TEST(a_list_with_a_star_is_arguments)
 {
     static const struct claim claims[] = {

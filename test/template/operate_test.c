@@ -139,6 +139,7 @@ TEST(what_python_refuses_fails)
         {"{{ +s }}", "unary +"},
         {"{{ l['a':] }}", "slice indices"},
         {"{{ l[::0] }}", "step"},
+        {"{{ d[1:] }}", "cannot be sliced"},
         {"{{ nothing[1:] }}", "undefined"},
         {"{{ 0 ** -1 }}", "negative power"},
         {"{{ 'a' * 'b' }}", "'str'"},
