@@ -79,7 +79,7 @@ FORMS = {
     "dicts": ["{dicts}[::-1]", "{dicts}|list", "{dicts}|selectattr('role')|list", "[{dict}, {dict}]"],
     "undefined": ["{dict}.absent", "{list}[99]", "{undefined}"],
 }
-PLACE = re.compile(r"\{(" + "|".join([*FORMS, "any", "numbers", "words"]) + r")\}")
+PLACE = re.compile(r"\{(" + "|".join([*FORMS, "any", "numbers", "words"]) + r")\}(\[[^\]]*:)?")
 SLIPS = 0.04  # how often an expression is of another type than its place wants
 
 
@@ -99,11 +99,14 @@ class Grammar:
 
     def fill(self, form, depth):
         def choose(place):
-            inner = self.expression(place[1], depth)
-            # x|last.get is a filter of that name, which there is not; who means a method writes (x|last).get.
-            follows = form[place.end():place.end() + 1]
-            is_bound = follows == "." and "|" in inner
-            return f"({inner})" if is_bound or self.rng.random() < 0.75 else inner
+            kind, sliced = place[1], place[2] or ""
+            if sliced:  # of constants Jinja slices while it compiles, and finds no errors then
+                inner = self.rng.choice(BY_TYPE[self.rng.choice(TYPES) if self.rng.random() < SLIPS else kind])
+            else:
+                inner = self.expression(kind, depth)
+            # A filter's name may have dots, so what it is applied to must not go on with one.
+            closed = place.string[place.end():place.end() + 1] in (".", "[") or self.rng.random() < 0.75
+            return (f"({inner})" if closed else inner) + sliced
 
         return PLACE.sub(choose, form)
 
