@@ -114,24 +114,29 @@ static void figure(const char *metric, double value, const char *unit)
     fflush(stdout);
 }
 
-// Ends the program when there is no such file: there is nothing to measure then.
-static struct slice read_file(const char *path)
+// The caller frees the bytes; NULL, with the reason on standard error, when there are none to read.
+static uint8_t *read_file(const char *path, size_t *out)
 {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
     FILE *file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END) == -1) {
-        perror(path);
-        exit(1);
+    if (file && fseek(file, 0, SEEK_END) == 0) {
+        size = (size_t)ftell(file);
+        bytes = malloc(size + 1);
+        ASSERT(bytes);
+        rewind(file);
     }
-    size_t size = (size_t)ftell(file);
-    uint8_t *bytes = malloc(size + 1);
-    ASSERT(bytes);
-    rewind(file);
-    if (fread(bytes, 1, size, file) != size) {
+    if (!file || fread(bytes, 1, size, file) != size) {
         perror(path);
-        exit(1);
+        free(bytes);
+        bytes = NULL;
+        size = 0;
     }
-    fclose(file);
-    return slice_of(bytes, size);
+    if (file) {
+        fclose(file);
+    }
+    *out = size;
+    return bytes;
 }
 
 static struct documents documents_in(struct slice file)
@@ -229,27 +234,49 @@ static void warm(const struct bench *bench)
     tokenizer_scratch_destroy(&scratch);
 }
 
-static void run(const struct plan *plan, const char *tokenizer_path, const char *documents_path)
+// A tokenizer, and what it took to load it.
+static struct tokenizer *load(const char *path)
 {
-    struct slice json = read_file(tokenizer_path);
+    size_t size = 0;
+    uint8_t *json = read_file(path, &size);
     struct tokenizer *tokenizer = NULL;
     struct tokenizer_error error;
 
     uint64_t begin = clock_ns();
-    if (tokenizer_load(json, &tokenizer, &error) != STATUS_OK) {
-        fprintf(stderr, "%s: %s\n", tokenizer_path, error.text);
-        exit(1);
+    if (!json) {
+        return NULL;
     }
-    figure("load_ms", (double)(clock_ns() - begin) / 1e6, "ms");
-    figure("memory_mb", (double)tokenizer_memory(tokenizer) / 1e6, "MB");
+    if (tokenizer_load(slice_of(json, size), &tokenizer, &error) == STATUS_OK) {
+        figure("load_ms", (double)(clock_ns() - begin) / 1e6, "ms");
+        figure("memory_mb", (double)tokenizer_memory(tokenizer) / 1e6, "MB");
+    } else {
+        fprintf(stderr, "%s: %s\n", path, error.text);
+    }
+    free(json);
+    return tokenizer;
+}
 
-    struct bench bench = {
-        .plan = plan, .tokenizer = tokenizer, .documents = documents_in(read_file(documents_path))};
-    bench.capacity = tokenizer_bound(tokenizer, bench.documents.longest);
-    bench.ids = calloc(bench.capacity, sizeof(*bench.ids));
-    ASSERT(bench.ids && bench.documents.count > 0);
-    figure("cold_mb_per_s", cold(&bench), "MB/s");
-    warm(&bench);
+static bool run(const struct plan *plan, const char *tokenizer_path, const char *documents_path)
+{
+    size_t size = 0;
+    uint8_t *file = read_file(documents_path, &size);
+    struct tokenizer *tokenizer = load(tokenizer_path);
+    bool can_measure = tokenizer && size > 0;
+
+    if (can_measure) {
+        struct bench bench = {
+            .plan = plan, .tokenizer = tokenizer, .documents = documents_in(slice_of(file, size))};
+        bench.capacity = tokenizer_bound(tokenizer, bench.documents.longest);
+        bench.ids = calloc(bench.capacity, sizeof(*bench.ids));
+        ASSERT(bench.ids && bench.documents.count > 0);
+        figure("cold_mb_per_s", cold(&bench), "MB/s");
+        warm(&bench);
+        free(bench.ids);
+        free(bench.documents.texts);
+    }
+    free(file);
+    tokenizer_destroy(&tokenizer);
+    return can_measure;
 }
 
 int main(int argc, char **argv)
@@ -270,7 +297,6 @@ int main(int argc, char **argv)
                 repetitions_max);
         return 2;
     }
-    run(&(struct plan){.repetitions = repetitions, .window_ns = window_ms * 1000000}, tokenizer,
-        documents);
-    return 0;
+    const struct plan plan = {.repetitions = repetitions, .window_ns = window_ms * 1000000};
+    return run(&plan, tokenizer, documents) ? 0 : 1;
 }
