@@ -12,8 +12,10 @@
 #include "route/certify.h"
 #include "route/certify_suite.h"
 #include "route/tiny_engine.h"
+#include "sys/certificates.h"
 #include "sys/log.h"
 #include "sys/pushed_clock.h"
+#include "sys/tls.h"
 #include "test.h"
 
 #include <unistd.h>
@@ -537,4 +539,50 @@ TEST(it_can_be_destroyed_in_the_middle)
     CHECK_EQ(scene.end_count, 0);
     CHECK_EQ(scene.engines[0].server.open_count, 0);
     scene_close();
+}
+
+static struct config *config_with_ca(const char *ca)
+{
+    struct config *config = NULL;
+    struct config_error error;
+    char text[512];
+    snprintf(text, sizeof(text),
+             "backends: [https://localhost:1]\n%s\nbackend_tls: {ca: '%s', verify: true}\n",
+             unlisted, file_in_dir(ca));
+    ASSERT(config_parse(slice_str(text), "test", NULL, &config, &error) == STATUS_OK);
+    return config;
+}
+
+TEST(over_tls_the_authority_is_the_one_of_the_configuration_in_force)
+{
+    char error[tls_error_size];
+    make_certificates();
+    struct tls_server_options identity = {.certificate = file_in_dir("leaf.pem"),
+                                          .key = file_in_dir("key.pem")};
+    struct config *stranger = config_with_ca("other_ca.pem");
+    struct config *friend = config_with_ca("ca.pem");
+    scene_open(unlisted, (struct dialect_options){0});
+    certifier_set_config(scene.certifier, stranger);
+    engine_open(&scene.engines[0], (struct dialect_options){0});
+    CHECK_EQ(tls_server_create(&identity, &scene.engines[0].server.tls, error), STATUS_OK);
+    scene.backends[0] =
+        fleet_add(scene.fleet, &(struct fleet_spec){.url = "https://a",
+                                                    .host = "localhost",
+                                                    .port = scene.engines[0].server.port,
+                                                    .tls = true,
+                                                    .weight = 1,
+                                                    .address = scene.engines[0].server.address});
+    turn_until(&scene.end_count, 1);
+    CHECK(strstr(scene.why, "certificate") != NULL);
+    CHECK_EQ(certified(), 0);
+    certifier_set_config(scene.certifier, friend);
+    clock_push_ms(31000);
+    turn_until(&scene.end_count, 2);
+    CHECK((certified() & CHAT_PLAIN_SHAPE) != 0);
+    certifier_destroy(&scene.certifier);
+    turn_often();
+    tls_context_destroy(&scene.engines[0].server.tls);
+    scene_close();
+    config_destroy(&stranger);
+    config_destroy(&friend);
 }
