@@ -2,6 +2,8 @@
 
 #include "template/operate.h"
 
+#include "base/base.h"
+
 #include <math.h>
 
 // A number of any kind that operators take.
@@ -66,40 +68,64 @@ static bool fail_overflow(struct value_room *room)
     return value_fail(room, STATUS_MALFORMED, "a result beyond 64 bits, which is not implemented");
 }
 
-static bool has_markup(struct slice text)
+// What a byte becomes beside a safe string; NULL: it stays.
+static const char *escaped(uint8_t byte)
 {
-    for (size_t i = 0; i < text.size; i++) {
-        uint8_t byte = text.bytes[i];
-        if (byte == '&' || byte == '<' || byte == '>' || byte == '"' || byte == '\'') {
-            return true;
-        }
+    switch (byte) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '\'':
+        return "&#39;";
+    case '"':
+        return "&#34;";
+    default:
+        return NULL;
     }
-    return false;
 }
 
-bool operate_can_join(struct value_room *room, const struct value *left, const struct value *right)
+static size_t escaped_size(struct slice string)
 {
-    if (left->markup == right->markup || !has_markup(left->markup ? right->string : left->string)) {
-        return true;
+    size_t size = string.size;
+    for (size_t i = 0; i < string.size; i++) {
+        const char *text = escaped(string.bytes[i]);
+        size += text != NULL ? strlen(text) - 1 : 0;
     }
-    return value_fail(room, STATUS_MALFORMED,
-                      "adding to what |safe gave would escape it, which is not implemented");
+    return size;
 }
 
+static void add_string(const struct value *string, bool is_escaped, struct text *out)
+{
+    if (!is_escaped) {
+        text_add(out, string->string);
+        return;
+    }
+    for (size_t i = 0; i < string->string.size; i++) {
+        const uint8_t *byte = &string->string.bytes[i];
+        const char *text = escaped(*byte);
+        text_add(out, text != NULL ? slice_str(text) : slice_of(byte, 1));
+    }
+}
+
+// A safe string and another: the other is escaped, and the sum is safe.
 static bool add_strings(struct value_room *room, const struct value *left,
                         const struct value *right, struct value *out)
 {
-    if (!operate_can_join(room, left, right)) {
-        return false;
-    }
-    size_t size = left->string.size + right->string.size;
+    bool escapes_left = right->markup && !left->markup;
+    bool escapes_right = left->markup && !right->markup;
+    size_t size = (escapes_left ? escaped_size(left->string) : left->string.size) +
+                  (escapes_right ? escaped_size(right->string) : right->string.size);
     uint8_t *bytes = value_bytes_new(room, size);
     if (bytes == NULL || !value_step(room, size / 16 + 1)) {
         return false;
     }
     struct text text = text_over(bytes, size);
-    text_add(&text, left->string);
-    text_add(&text, right->string);
+    add_string(left, escapes_left, &text);
+    add_string(right, escapes_right, &text);
+    ASSERT(!text.overflow);
     struct value sum = value_string(text_slice(&text));
     sum.markup = left->markup || right->markup;
     *out = sum;

@@ -24,7 +24,3 @@ bool operate_compare(struct value_room *room, enum operation operation, const st
 // x[from:to:step], where a missing bound is NULL.
 bool operate_slice(struct value_room *room, const struct value *subject,
                    const struct value *const bounds[3], struct value *out);
-
-// Whether strings can be put side by side: what is added to |safe strings is escaped, which we refuse to do
-// unless there is nothing to escape.
-bool operate_can_join(struct value_room *room, const struct value *left, const struct value *right);

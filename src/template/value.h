@@ -35,7 +35,7 @@ enum value_kind {
 
 struct value {
     enum value_kind kind;
-    bool markup; // STRING, after |safe: what is added to it would be escaped, so that is refused
+    bool markup; // STRING, after |safe: what is added to it is escaped
     union {
         bool boolean;
         int64_t integer;
