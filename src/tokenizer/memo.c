@@ -66,6 +66,7 @@ struct segment {
     size_t begin;
     size_t end;
     bool is_last;
+    bool is_open; // there is no place to cut where it has to end
     struct siphash_wide name;
 };
 
@@ -296,25 +297,39 @@ void memo_begin(struct memo_task *task)
     siphash_absorb(task->state, task->input.adds_special, absorb_rounds);
 }
 
-// Names the next segments, about `size` bytes of them.  A name ends with the size of its segment, so
+// Where the segment ends that begins there.  A place to cut is looked for in `reach` bytes.
+static size_t segment_end(const struct memo_task *task, size_t begin, size_t reach)
+{
+    struct slice text = task->input.text;
+    if (text.size - begin <= segment_min) {
+        return text.size;
+    }
+    size_t from = begin + segment_min;
+    struct slice near = slice_of(text.bytes, text.size - from > reach ? from + reach : text.size);
+    return tokenizer_cut(task->tokenizer, near, from);
+}
+
+// Names the next segments, about `portion` bytes of them.  A name ends with the size of its segment, so
 // that bytes cannot pass for segments that end elsewhere; and the last segment, which may have
 // something behind it, is no other's.
-static uint32_t name_segments(struct memo_task *task, size_t size,
+static uint32_t name_segments(struct memo_task *task, size_t portion, size_t reach,
                               struct segment segments[batch_max])
 {
     struct slice text = task->input.text;
     size_t begin = task->done;
     uint32_t count = 0;
-    while (count < batch_max && begin < text.size && begin - task->done < size) {
-        size_t end = text.size;
-        if (text.size - begin > segment_min) {
-            end = tokenizer_cut(task->tokenizer, text, begin + segment_min);
-        }
+    while (count < batch_max && begin < text.size && begin - task->done < portion) {
+        size_t end = segment_end(task, begin, reach);
         bool is_last = end == text.size;
         siphash_absorb_bytes(task->state, slice_of(text.bytes + begin, end - begin), absorb_rounds);
         siphash_absorb(task->state, (uint64_t)(end - begin) << 1 | is_last, absorb_rounds);
-        segments[count] =
-            (struct segment){begin, end, is_last, siphash_wide_end(task->state, end_rounds)};
+        segments[count] = (struct segment){
+            .begin = begin,
+            .end = end,
+            .is_last = is_last,
+            .is_open = !is_last && end - begin - segment_min == reach,
+            .name = siphash_wide_end(task->state, end_rounds),
+        };
         __builtin_prefetch(bucket_of(task->memo, &segments[count].name));
         count++;
         begin = end;
@@ -342,6 +357,9 @@ static enum status take_segment(struct memo_task *task, const struct segment *se
     size_t size = segment->end - segment->begin;
     size_t count;
     bool is_old;
+    if (segment->is_open) {
+        return STATUS_TOO_LARGE;
+    }
     if (recall(task, segment, &count, &is_old)) {
         if (is_old) {
             remember(task, segment, count);
@@ -386,14 +404,16 @@ enum status memo_continue(struct memo_task *task, size_t portion)
 {
     size_t size = task->input.text.size;
     if (size == 0 || (task->done < size && !tokenizer_has_cuts(task->tokenizer))) {
-        return encode_whole(task);
+        bool is_short = size <= memo_whole_max || portion == SIZE_MAX;
+        return is_short ? encode_whole(task) : STATUS_TOO_LARGE;
     }
+    size_t reach = portion == SIZE_MAX ? SIZE_MAX : memo_segment_max - segment_min;
     size_t cost = 0;
     while (task->done < size && cost < portion) {
         size_t begin = task->done;
         size_t known = task->known_bytes;
         struct segment segments[batch_max];
-        uint32_t count = name_segments(task, portion - cost, segments);
+        uint32_t count = name_segments(task, portion - cost, reach, segments);
         for (uint32_t i = 0; i < count; i++) {
             prefetch_entry(task->memo, &segments[i].name);
         }

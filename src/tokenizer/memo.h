@@ -54,4 +54,7 @@ void memo_begin(struct memo_task *task);
 
 // Encodes about `portion` bytes more, so that a long text does not keep a thread to itself; SIZE_MAX:
 // all.  To be called once at least: a text of no bytes may have ids too.  MALFORMED and TOO_LARGE end it.
+// TOO_LARGE is also what cannot be done in portions: so many bytes without a place to cut, or a text of
+// so many with a tokenizer that has no such places.
+enum { memo_segment_max = 1 << 18, memo_whole_max = 1 << 20 };
 enum status memo_continue(struct memo_task *task, size_t portion);

@@ -152,6 +152,46 @@ TEST(a_long_text_is_done_in_portions)
     memo_destroy(&memo);
 }
 
+static enum status encode_uncut(struct memo *memo, const struct tokenizer *tokenizer,
+                                struct slice whole, size_t portion)
+{
+    enum status status = STATUS_OK;
+    bench_begin(&bench, memo, whole);
+    bench.task.tokenizer = tokenizer;
+    memo_begin(&bench.task);
+    while (status == STATUS_OK && bench.task.done < whole.size) {
+        status = memo_continue(&bench.task, portion);
+    }
+    return status;
+}
+
+// Otherwise whoever sends one has a worker to himself.
+TEST(what_cannot_be_done_in_portions_is_too_large)
+{
+    static uint8_t long_text[memo_whole_max + 1];
+    static const struct tokenizer uncut = {.fingerprint = 5};
+    struct memo *memo = some_memo(1 << 20, 1);
+    CHECK(memo != NULL);
+    memset(long_text, 'a', sizeof(long_text));
+    long_text[1000] = ' ';
+    for (size_t size = 1000; size <= 2 * memo_segment_max; size += memo_segment_max) {
+        struct slice whole = slice_of(long_text, 1000 + size);
+        long_text[1000 + memo_segment_max - 2] = size > memo_segment_max ? ' ' : 'a';
+        CHECK_EQ(encode_uncut(memo, &plain, whole, 1000), STATUS_OK);
+        long_text[1000 + memo_segment_max - 2] = 'a';
+        CHECK_EQ(encode_uncut(memo, &plain, whole, 1000),
+                 size > memo_segment_max ? STATUS_TOO_LARGE : STATUS_OK);
+        CHECK_EQ(encode_uncut(memo, &plain, whole, SIZE_MAX), STATUS_OK);
+    }
+    for (size_t size = memo_whole_max; size <= memo_whole_max + 1; size++) {
+        struct slice whole = slice_of(long_text, size);
+        CHECK_EQ(encode_uncut(memo, &uncut, whole, 1000),
+                 size > memo_whole_max ? STATUS_TOO_LARGE : STATUS_OK);
+        CHECK_EQ(encode_uncut(memo, &uncut, whole, SIZE_MAX), STATUS_OK);
+    }
+    memo_destroy(&memo);
+}
+
 TEST(what_cannot_be_encoded_ends_the_task)
 {
     struct rng rng = {.state = 7};
