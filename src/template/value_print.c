@@ -69,12 +69,22 @@ static bool try_digits(double number, int digits, struct decimal *out)
     return true;
 }
 
-// Any decimal of 15 digits survives the way through a double and back, so if 15 digits are enough they are
-// the shortest once zeros are off.  Numbers below the normal ones have fewer digits to give.
+// Digits of a decimal that survives the way through a double like this one and back: 10^digits is below
+// 2^(bits - 1), with the bits that the number has.  Those below the normal ones have fewer.
+static int surviving_digits(double number)
+{
+    int exponent;
+    (void)frexp(number, &exponent);
+    int bits = exponent - (DBL_MIN_EXP - DBL_MANT_DIG);
+    int digits = bits < DBL_MANT_DIG ? (bits - 1) * 301 / 1000 : DBL_DIG;
+    return digits > 1 ? digits : 1;
+}
+
+// If as many digits are enough as survive they are the shortest once zeros are off.
 static struct decimal shortest(double number)
 {
     struct decimal decimal = {0};
-    int digits = fabs(number) < DBL_MIN ? 1 : DBL_DIG;
+    int digits = surviving_digits(number);
     while (digits < DBL_DECIMAL_DIG && !try_digits(number, digits, &decimal)) {
         digits++;
     }

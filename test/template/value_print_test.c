@@ -22,6 +22,11 @@ TEST(floats_are_the_shortest_digits_that_read_back)
     CHECK_STR(float_text(5e-324), "5e-324");
     CHECK_STR(float_text(1.7976931348623157e308), "1.7976931348623157e+308");
     CHECK_STR(float_text(2.2250738585072014e-308), "2.2250738585072014e-308");
+    CHECK_STR(float_text(2.225073858507201e-308), "2.225073858507201e-308");
+    CHECK_STR(float_text(4.9406564584124654e-310), "4.94065645841247e-310");
+    CHECK_STR(float_text(1.23e-320), "1.23e-320");
+    CHECK_STR(float_text(0x1p-1050), "8.289046e-317");
+    CHECK_STR(float_text(0x1p-1070), "8e-323");
     CHECK_STR(float_text(0x1p-44), "5.684341886080802e-14");
     CHECK_STR(float_text(9007199254740993.0), "9007199254740992.0");
 }
