@@ -3,6 +3,7 @@
 #include "template/operate.h"
 
 #include "base/base.h"
+#include "template/value_internal.h"
 
 #include <math.h>
 
@@ -412,12 +413,10 @@ bool operate_compare(struct value_room *room, enum operation operation, const st
 {
     bool is_equality = operation == OPERATOR_EQUAL || operation == OPERATOR_NOT_EQUAL;
     if (is_equality) {
-        if (left->kind == VALUE_STRING && right->kind == VALUE_STRING) {
-            *out = slice_equal(left->string, right->string) == (operation == OPERATOR_EQUAL);
-            return true;
-        }
-        bool equal;
-        bool good = value_equals(room, left, right, &equal);
+        bool equal = false;
+        bool good = left->kind == VALUE_STRING && right->kind == VALUE_STRING
+                        ? value_strings_equal(room, left->string, right->string, &equal)
+                        : value_equals(room, left, right, &equal);
         *out = good && equal == (operation == OPERATOR_EQUAL);
         return good;
     }

@@ -310,6 +310,12 @@ static bool dicts_equal(struct equality *equality, const struct value_dict *a,
     return true;
 }
 
+bool value_strings_equal(struct value_room *room, struct slice a, struct slice b, bool *out)
+{
+    *out = slice_equal(a, b);
+    return value_step(room, a.size == b.size ? a.size / 64 : 0);
+}
+
 // False: it is not known.
 static bool find_equal(struct equality *equality, const struct value *a, const struct value *b,
                        unsigned depth)
@@ -331,8 +337,7 @@ static bool find_equal(struct equality *equality, const struct value *a, const s
         equality->equal = true;
         return true;
     case VALUE_STRING:
-        equality->equal = slice_equal(a->string, b->string);
-        return value_step(equality->room, equality->equal ? a->string.size / 64 : 0);
+        return value_strings_equal(equality->room, a->string, b->string, &equality->equal);
     case VALUE_LIST:
     case VALUE_TUPLE:
     case VALUE_DICT:

@@ -8,6 +8,9 @@
 // As Python's repr(): the shortest digits that read back as the same number.
 void value_print_float(double number, struct text *out);
 
+// "a == b" of strings; takes steps by what is read.
+bool value_strings_equal(struct value_room *room, struct slice a, struct slice b, bool *out);
+
 // Writing to what is left of the arena.  Nothing else takes from it until value_text_take, which keeps what
 // was written; false, TOO_LARGE, when it did not fit.  Takes steps by its size.
 struct text value_text_open(struct value_room *room);

@@ -16,8 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Python refuses to convert longer ones, since that takes quadratic time.
-enum { integer_digits_max = 4300 };
+enum {
+    // Python refuses to convert longer ones, since that takes quadratic time.
+    integer_digits_max = 4300,
+    // Its shortest decimal takes as long as so many other steps.
+    float_steps = 64,
+};
 
 struct writer {
     struct value_room *room;
@@ -278,7 +282,8 @@ static bool write_value(const struct writer *writer, const struct value *value, 
     if (writer->out->overflow || depth >= value_depth_max) {
         return value_fail(writer->room, STATUS_TOO_LARGE, "what is written as JSON is too large");
     }
-    if (!value_step(writer->room, 1) || write_scalar(writer, value)) {
+    if (!value_step(writer->room, value->kind == VALUE_FLOAT ? float_steps : 1) ||
+        write_scalar(writer, value)) {
         return writer->room->status == STATUS_OK;
     }
     switch (value->kind) {
@@ -395,6 +400,10 @@ static bool read_float(struct reader *reader, struct slice text, struct value *o
 {
     char brief[64];
     char *copy = brief;
+    // What is read will be printed, maybe where nobody counts.
+    if (!value_step(reader->room, float_steps)) {
+        return false;
+    }
     if (text.size >= sizeof(brief)) {
         copy = (char *)value_bytes_new(reader->room, text.size + 1);
         if (copy == NULL) {

@@ -22,6 +22,8 @@ TEST(a_template_cannot_run_for_ever)
         "{% macro m(n) %}{% for i in range(9) %}{{ m(n) if n < 4 }}{% endfor %}{% endmacro %}"
         "{% for i in range(99999) %}{{ m(3) }}{% endfor %}",
         "{% for i in range(99999) %}{% set y = 'a' * 10000 %}{% endfor %}",
+        "{% set y = 'a' * 10000 %}{% for i in range(9999) %}{{ '' if y == y }}{% endfor %}",
+        "{% for i in range(9999) %}{{ (5.0 | tojson)[:0] }}{% endfor %}",
     };
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
         struct template_error error;

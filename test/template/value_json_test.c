@@ -149,6 +149,33 @@ TEST(bounds_are_reached_as_failures)
     CHECK_EQ(read_status(slice_of(digits, 4301)), STATUS_MALFORMED);
 }
 
+// It takes a microsecond to print one.
+TEST(floats_take_many_steps)
+{
+    static const struct {
+        const char *json;
+        uint64_t steps;
+        bool suffices;
+    } samples[] = {
+        {"[1, 2, 3, 4]", 20, true},
+        {"[1.5, 2.5, 3.5, 4.5]", 250, false},
+        {"[1.5, 2.5, 3.5, 4.5]", 270, true},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        char space[100];
+        struct text out = text_over(space, sizeof(space));
+        struct value value;
+        fresh_room();
+        fixture_room.steps_left = samples[i].steps;
+        CHECK_EQ(value_from_json(&fixture_room, slice_str(samples[i].json), &value),
+                 samples[i].suffices);
+        fresh_room();
+        value = from_json(samples[i].json);
+        fixture_room.steps_left = samples[i].steps;
+        CHECK_EQ(value_to_json(&fixture_room, &value, &one_line, &out), samples[i].suffices);
+    }
+}
+
 // Whether what was read, if anything, is all there, in a memory of that size.
 static bool fits_or_fails(size_t size)
 {
