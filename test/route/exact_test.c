@@ -123,6 +123,29 @@ TEST(an_error_that_the_template_raises_is_the_engine_s_to_tell)
     tiny_set_close(&tiny);
 }
 
+// Numbers of a tool, which take a microsecond each to print.
+TEST(a_request_that_would_keep_a_worker_has_no_ids)
+{
+    static uint8_t space[600000];
+    struct exact_result result = {0};
+    open_with((struct dialect_options){.is_trusted = true});
+    for (uint32_t count = 1000; count <= 100000; count *= 100) {
+        struct text body = text_over(space, sizeof(space) - 1);
+        text_add_str(&body, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"tools\":[{"
+                            "\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
+                            "\"a\":[0.5");
+        for (uint32_t i = 0; i < count; i++) {
+            text_add_str(&body, ",1e9");
+        }
+        text_add_str(&body, "]}}}]}");
+        space[body.size] = '\0';
+        CHECK_EQ(read(PROMPT_CHAT, (const char *)space, &result),
+                 count == 1000 ? STATUS_OK : STATUS_TOO_LARGE);
+    }
+    CHECK_STR(exact_why(tiny.reader), "the template takes too long");
+    tiny_set_close(&tiny);
+}
+
 TEST(requests_with_tools_have_their_own_template)
 {
     struct exact_result result = {0};
