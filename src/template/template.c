@@ -3,38 +3,11 @@
 #include "template/template.h"
 
 #include "base/base.h"
+#include "base/utf8.h"
 #include "template/parser_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static bool is_continuation(const uint8_t *at)
-{
-    return (*at & 0xc0) == 0x80;
-}
-
-// Bytes of the character at `at`, or 0 when it is none.
-static size_t character_size(const uint8_t *at, size_t left)
-{
-    if (at[0] < 0x80) {
-        return 1;
-    }
-    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
-        return left >= 2 && is_continuation(at + 1) ? 2 : 0;
-    }
-    if (at[0] >= 0xe0 && at[0] <= 0xef) {
-        bool good = left >= 3 && is_continuation(at + 1) && is_continuation(at + 2) &&
-                    !(at[0] == 0xe0 && at[1] < 0xa0) && !(at[0] == 0xed && at[1] > 0x9f);
-        return good ? 3 : 0;
-    }
-    if (at[0] >= 0xf0 && at[0] <= 0xf4) {
-        bool good = left >= 4 && is_continuation(at + 1) && is_continuation(at + 2) &&
-                    is_continuation(at + 3) && !(at[0] == 0xf0 && at[1] < 0x90) &&
-                    !(at[0] == 0xf4 && at[1] > 0x8f);
-        return good ? 4 : 0;
-    }
-    return 0;
-}
 
 // A copy in which all lines end with LF, and the last newline is gone.
 static enum status copy_source(struct template *template, struct slice source,
@@ -44,26 +17,20 @@ static enum status copy_source(struct template *template, struct slice source,
         (void)snprintf(error->text, sizeof(error->text), "the template is too long");
         return STATUS_TOO_LARGE;
     }
+    if (!utf8_is_valid(source)) {
+        (void)snprintf(error->text, sizeof(error->text), "the template is not UTF-8");
+        return STATUS_MALFORMED;
+    }
     uint8_t *bytes = template_memory_take(&template->memory, source.size + 1);
     if (bytes == NULL) {
         (void)snprintf(error->text, sizeof(error->text), "memory is short");
         return STATUS_EXHAUSTED;
     }
     size_t size = 0;
-    for (size_t at = 0; at < source.size;) {
-        size_t count = character_size(source.bytes + at, source.size - at);
-        if (count == 0) {
-            (void)snprintf(error->text, sizeof(error->text), "the template is not UTF-8");
-            return STATUS_MALFORMED;
-        }
-        if (source.bytes[at] == '\r') {
-            bytes[size++] = '\n';
-            at += at + 1 < source.size && source.bytes[at + 1] == '\n' ? 2 : 1;
-            continue;
-        }
-        memcpy(bytes + size, source.bytes + at, count);
-        size += count;
-        at += count;
+    for (size_t at = 0; at < source.size; at++) {
+        bool is_return = source.bytes[at] == '\r';
+        bytes[size++] = is_return ? '\n' : source.bytes[at];
+        at += is_return && at + 1 < source.size && source.bytes[at + 1] == '\n';
     }
     if (size > 0 && bytes[size - 1] == '\n') {
         size--;
