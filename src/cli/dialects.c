@@ -127,6 +127,7 @@ static enum status load_all(const struct config *config, struct exact_set *set)
 
     for (uint32_t i = 0; i < config->tokenizer_count; i++) {
         const struct config_tokenizer *row = &config->tokenizers[i];
+        ASSERT(set->count < exact_dialect_max); // options.def allows no more
         struct dialect **slot = &set->dialects[set->count];
         uint64_t begun_ns = clock_monotonic_ns();
         enum status status = dialects_load(row, slot, error);

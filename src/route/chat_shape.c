@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/utf8.h"
 #include "route/chat_internal.h"
+#include "template/value_text.h"
 
 const char *chat_shape_text(enum chat_shape_bit bit)
 {
@@ -15,23 +16,13 @@ const char *chat_shape_text(enum chat_shape_bit bit)
     return texts[bit];
 }
 
-// What Python's strip() takes away.
-static bool is_space(uint32_t code_point)
-{
-    return (code_point >= 0x09 && code_point <= 0x0d) ||
-           (code_point >= 0x1c && code_point <= 0x20) || code_point == 0x85 || code_point == 0xa0 ||
-           code_point == 0x1680 || (code_point >= 0x2000 && code_point <= 0x200a) ||
-           code_point == 0x2028 || code_point == 0x2029 || code_point == 0x202f ||
-           code_point == 0x205f || code_point == 0x3000;
-}
-
 static bool has_space_around(struct slice text)
 {
     unsigned size;
     const uint8_t *end = text.bytes + text.size;
 
-    return is_space(utf8_read(text.bytes, &size)) ||
-           is_space(utf8_read(utf8_back(text.bytes, end), &size));
+    return value_text_is_space(utf8_read(text.bytes, &size)) ||
+           value_text_is_space(utf8_read(utf8_back(text.bytes, end), &size));
 }
 
 // Special tokens are short and without blanks: <|im_end|>, </s>, <tool_call>.
@@ -43,7 +34,8 @@ static bool has_tag(struct slice text)
 
     while ((at = memchr(at, '<', (size_t)(end - at))) != NULL) {
         const uint8_t *begin = ++at;
-        while (at < end && at - begin<tag_size_max && * at> ' ' && *at != '<' && *at != '>') {
+        const uint8_t *last = end - at > tag_size_max ? at + tag_size_max : end;
+        while (at != last && *at > ' ' && *at != '<' && *at != '>') {
             at++;
         }
         if (at < end && *at == '>' && at > begin) {

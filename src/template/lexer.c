@@ -3,6 +3,7 @@
 #include "template/lexer.h"
 
 #include "base/utf8.h"
+#include "template/value_text.h"
 
 struct lexer lexer_open(struct slice source)
 {
@@ -21,26 +22,13 @@ static struct token failed(struct lexer *lexer, enum status status, const char *
     return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
 }
 
-// What str.isspace() says yes to.
-static bool is_space(uint32_t code_point)
-{
-    if (code_point <= 0x20) {
-        return code_point == 0x20 || (code_point >= 0x09 && code_point <= 0x0d) ||
-               (code_point >= 0x1c && code_point <= 0x1f);
-    }
-    return code_point == 0x85 || code_point == 0xa0 || code_point == 0x1680 ||
-           (code_point >= 0x2000 && code_point <= 0x200a) || code_point == 0x2028 ||
-           code_point == 0x2029 || code_point == 0x202f || code_point == 0x205f ||
-           code_point == 0x3000;
-}
-
 unsigned lexer_space_size(const uint8_t *at, const uint8_t *end)
 {
     if (at == end) {
         return 0;
     }
     unsigned size;
-    return is_space(utf8_read(at, &size)) ? size : 0;
+    return value_text_is_space(utf8_read(at, &size)) ? size : 0;
 }
 
 static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
