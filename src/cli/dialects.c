@@ -132,7 +132,7 @@ static enum status load_all(const struct config *config, struct exact_set *set)
         uint64_t begun_ns = clock_monotonic_ns();
         enum status status = dialects_load(row, slot, error);
         if (status == STATUS_MALFORMED || status == STATUS_TOO_LARGE) {
-            log_warn("tokenizer %s: %s; its models are routed by text", row->path, error);
+            log_warn("tokenizer %s is refused, its models go by text: %s", row->path, error);
             continue;
         }
         if (status != STATUS_OK) {

@@ -19,6 +19,8 @@ enum {
     // How often is looked for somebody to examine.
     look_ms = 100,
     question_timeout_ms = 10000,
+    // Templates may print the date: nobody is examined over midnight.
+    examination_max_s = 30,
     question_size_max = 65536,
     // Of a case as the template renders it.
     text_size_max = 65536,
@@ -30,6 +32,8 @@ struct record {
     uint32_t life;
     bool is_examined;
     bool has_complained;
+    bool has_result;   // of this life or an earlier one
+    uint32_t result;   // features
     uint64_t again_ms; // not before
 };
 
@@ -163,20 +167,36 @@ static void complain(struct certifier *certifier, const struct backend *backend,
     record->has_complained = true;
 }
 
-// What a new result leaves of what is certified.
+// What all that were examined and are still there vouch for together.
+static uint32_t certify_by_all(const struct certifier *certifier, uint32_t index)
+{
+    uint32_t common = 0;
+    bool is_first = true;
+    struct backend *backend;
+
+    for (uint32_t i = 0; (backend = fleet_at(certifier->options.fleet, i)) != NULL; i++) {
+        const struct record *record = record_of(certifier, index, backend);
+        if (record != NULL && record->id == backend->id && record->has_result) {
+            common = is_first ? record->result : common & record->result;
+            is_first = false;
+        }
+    }
+    struct dialect *dialect = certifier->options.set->dialects[index];
+    atomic_store_explicit(&dialect->shared.certified, common, memory_order_relaxed);
+    return common;
+}
+
 static void conclude(struct certifier *certifier, const struct backend *backend)
 {
     const struct certify *certify = &certifier->certify;
     struct dialect *dialect = dialect_now(certifier);
-    uint32_t result = certify_result(certify);
-    uint32_t before = atomic_load_explicit(&dialect->shared.certified, memory_order_relaxed);
-    bool is_first = before == 0 && !dialect->is_refuted;
-    uint32_t after = is_first ? result : before & result;
+    struct record *record = record_of(certifier, certifier->dialect, backend);
     char space[1024];
     struct text names = text_over(space, sizeof(space));
 
-    atomic_store_explicit(&dialect->shared.certified, after, memory_order_relaxed);
-    dialect->is_refuted |= after == 0;
+    record->has_result = true;
+    record->result = certify_result(certify);
+    uint32_t after = certify_by_all(certifier, certifier->dialect);
     dialect_add_shapes(after, &names);
     if (certify->differed_count > 0) {
         log_warn(
@@ -278,13 +298,6 @@ static void ask(struct certifier *certifier)
     }
 }
 
-// Templates may print the date: an examination does not go over midnight.
-static bool is_midnight(const struct dialect *dialect, uint64_t wall_s)
-{
-    int64_t in_day = ((int64_t)wall_s + dialect->utc_offset_s) % 86400;
-    return in_day < 2 || in_day > 86400 - 30;
-}
-
 // Begins the examination of a backend that is due; false when none is.
 static bool begin_one(struct certifier *certifier, uint32_t index)
 {
@@ -298,12 +311,14 @@ static bool begin_one(struct certifier *certifier, uint32_t index)
         if (record == NULL || !is_due(certifier, record, backend) ||
             backend_tier(backend, loop_now_ms(certifier->options.loop)) == BACKEND_DOWN ||
             !model_of(certifier, set->dialects[index], backend, &model) ||
-            is_midnight(set->dialects[index], wall_s)) {
+            dialect_is_midnight(set->dialects[index], wall_s, examination_max_s)) {
             continue;
         }
-        bool has_complained = record->id == backend->id && record->has_complained;
-        *record = (struct record){
-            .id = backend->id, .life = life_of(backend), .has_complained = has_complained};
+        if (record->id != backend->id) {
+            *record = (struct record){.id = backend->id};
+        }
+        record->life = life_of(backend);
+        record->is_examined = false;
         certifier->backend_id = backend->id;
         certifier->dialect = index;
         certify_begin(&certifier->certify, set->dialects[index], certifier->reader, model, wall_s);
@@ -320,7 +335,11 @@ static void look(struct timer *timer)
 
     loop_arm(certifier->options.loop, timer, look_ms);
     for (uint32_t i = 0; certifier->backend_id == 0 && i < set->count; i++) {
-        if (!set->dialects[i]->is_trusted && begin_one(certifier, i)) {
+        if (set->dialects[i]->is_trusted) {
+            continue;
+        }
+        certify_by_all(certifier, i); // somebody may have gone
+        if (begin_one(certifier, i)) {
             return;
         }
     }

@@ -84,6 +84,7 @@ struct exchange {
     struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat
     uint64_t arrived_us;          // when all of it was here
     bool is_complete;             // all of the request is here
+    bool awaits_lane;             // it is known to need it (tokenize)
     bool is_rewritten;            // the body is not the client's any more (forward_ids)
     bool is_counted;              // in proxy->in_flight
     bool is_head_request;

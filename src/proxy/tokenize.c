@@ -2,8 +2,8 @@
 //
 // The step that encodes a long prompt, a portion each turn, so that others do not wait for it.
 //
-// A worker has one lane for them, with memory for the longest prompt.  Whoever finds it taken gives way
-// and looks again next turn; short prompts never come here.
+// A worker has one lane for them, with memory for the longest prompt.  Whoever needs it and finds it taken
+// gives way and looks again next turn; short prompts never come here.
 
 #include "base/base.h"
 #include "proxy/exchange_internal.h"
@@ -32,16 +32,32 @@ const struct exact_result *tokenize_result(const struct exchange *x)
     return lane->owner == x ? &lane->result : NULL;
 }
 
+// NULL: nobody has a use for its ids, or they cannot be known.
+static struct dialect *dialect_of(struct exchange *x, const struct route_input *input)
+{
+    const struct worker *worker = x->worker;
+    struct route_request request;
+
+    route_read_model(worker->route, input, &request);
+    return route_wants_ids(worker->route, worker->view, &request)
+               ? exact_find(exact_thread_set(worker->exact), request.model)
+               : NULL;
+}
+
 static enum status begin(struct exchange *x, struct lane *lane)
 {
     struct route_input input = attempt_input(x);
-    struct route_request request;
+    struct dialect *dialect = dialect_of(x, &input);
 
-    route_read_model(x->worker->route, &input, &request);
-    struct dialect *dialect = exact_find(exact_thread_set(x->worker->exact), request.model);
-    if (dialect == NULL || !route_wants_ids(x->worker->route, x->worker->view, &request)) {
+    if (dialect == NULL) {
         return STATUS_MALFORMED;
     }
+    if (lane->owner != NULL) {
+        x->awaits_lane = true;
+        return STATUS_AGAIN;
+    }
+    lane->owner = x;
+    lane->result = (struct exact_result){0};
     return exact_begin(
         lane->reader,
         &(struct exact_request){
@@ -55,12 +71,10 @@ const struct step *tokenize_run(struct exchange *x)
     struct lane *lane = &x->worker->lane;
     enum status status = STATUS_AGAIN;
 
-    if (lane->owner == NULL) {
-        lane->owner = x;
-        lane->result = (struct exact_result){0};
-        status = begin(x, lane);
-    } else if (lane->owner == x) {
+    if (lane->owner == x) {
         status = exact_continue(lane->reader, portion_size, &lane->result);
+    } else if (lane->owner == NULL || !x->awaits_lane) {
+        status = begin(x, lane);
     }
     if (status == STATUS_AGAIN) {
         worker_again(x->worker, x->client);

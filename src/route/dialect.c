@@ -245,6 +245,12 @@ bool dialect_speaks_for(const struct dialect *dialect, struct slice model)
     return dialect->model_count == 0;
 }
 
+bool dialect_is_midnight(const struct dialect *dialect, uint64_t wall_s, uint32_t before_s)
+{
+    int64_t in_day = ((int64_t)wall_s + dialect->utc_offset_s) % 86400;
+    return in_day < 2 || in_day >= 86400 - (int64_t)before_s;
+}
+
 bool dialect_check(struct dialect *dialect, uint32_t shape, uint64_t ours, uint64_t theirs,
                    uint32_t *revoked)
 {

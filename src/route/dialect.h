@@ -60,7 +60,6 @@ struct dialect {
     int32_t utc_offset_s;
     bool is_trusted;
     bool forwards_ids;
-    bool is_refuted; // keeper only: an engine vouched for nothing, and others do not make up for it
     char chat_error[dialect_error_size]; // why there is no template; empty: there is
     uint32_t model_count;
     struct slice *models;
@@ -95,6 +94,9 @@ static inline uint32_t dialect_shapes(const struct dialect *dialect)
     return atomic_load_explicit(&dialect->shared.certified, memory_order_relaxed) &
            ~atomic_load_explicit(&dialect->shared.revoked, memory_order_relaxed);
 }
+
+// Whether the engine's date has just changed, or will within `before_s`.
+bool dialect_is_midnight(const struct dialect *dialect, uint64_t wall_s, uint32_t before_s);
 
 // The engine counted the tokens of a request of that shape, which we had counted, too.  True when this
 // is the first that revokes something: `*revoked` are the features that it takes away.

@@ -16,6 +16,8 @@ enum {
     why_size = dialect_error_size,
     // A chat of 60,000 messages takes less than half of it.  All of it takes about a tenth of a second.
     step_max = 4 * 1000 * 1000,
+    // Our clock and the engine's may be apart by so much.
+    clock_skew_s = 2,
     // Of one event, or of a whole document.
     answer_size_max = 65536,
 };
@@ -230,13 +232,6 @@ static bool may_use(const struct exact_request *request, uint32_t shape)
     return request->any_feature || (shape & ~dialect_shapes(request->dialect)) == 0;
 }
 
-// Our clock and the engine's may be apart by so much.
-static bool is_midnight(const struct exact_request *request)
-{
-    int64_t in_day = ((int64_t)request->wall_s + request->dialect->utc_offset_s) % 86400;
-    return in_day < 2 || in_day >= 86400 - 2;
-}
-
 static enum status render(struct exact_reader *reader, const struct exact_request *request,
                           const struct dialect_chat *how, struct chat *chat, struct slice *text)
 {
@@ -252,7 +247,8 @@ static enum status render(struct exact_reader *reader, const struct exact_reques
                         },
                         &reader->arena, &output, &why);
     *text = text_slice(&out);
-    if (status == STATUS_OK && output.used_time && is_midnight(request)) {
+    if (status == STATUS_OK && output.used_time &&
+        dialect_is_midnight(request->dialect, request->wall_s, clock_skew_s)) {
         return refuse(reader, STATUS_MALFORMED, "it has a date, which is about to change");
     }
     return status == STATUS_OK ? STATUS_OK : refuse(reader, status, why.text);

@@ -126,6 +126,20 @@ TEST(where_nobody_looks_at_prompts_none_is_encoded)
     CHECK(stop());
 }
 
+TEST(who_needs_no_ids_does_not_wait_for_those_who_do)
+{
+    static const char *const model = "m";
+    tiny_set_open(&tiny, tiny_dialect((struct dialect_options){
+                             .is_trusted = true, .models = &model, .model_count = 1}));
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\n", .exact = &tiny.set}));
+    struct peer *client = rig_connect(&rig);
+    write_request(long_size, 1); // it names no model, and so has no tokenizer
+    CHECK(pass(client));
+    CHECK_EQ(exact_count(), 0);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.inexact_count), 0);
+    CHECK(stop());
+}
+
 TEST(a_client_that_leaves_gives_the_lane_back)
 {
     CHECK(start(""));
