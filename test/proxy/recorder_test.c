@@ -46,7 +46,7 @@ static uint64_t key_of(uint64_t number, uint32_t place)
 
 static void put(struct recorder *recorder, uint32_t worker, uint64_t number, uint32_t key_count)
 {
-    uint64_t own[keys_max];
+    uint64_t own[keys_max] = {0};
     struct recorder_entry entry = entry_of(number);
     for (uint32_t i = 0; i < key_count; i++) {
         own[i] = key_of(number, i);

@@ -685,9 +685,9 @@ static const char *long_body(const char *salt, const char *question)
 TEST(what_prompts_have_in_common_has_the_same_keys_and_salts_have_none_in_common)
 {
     struct recorder_entry entry = {0};
-    uint64_t first[4];
-    uint64_t second[4];
-    uint64_t other[4];
+    uint64_t first[4] = {0};
+    uint64_t second[4] = {0};
+    uint64_t other[4] = {0};
     CHECK(start_recording("policy: round_robin\n", 1));
     CHECK(is_answered("", long_body("a", "Fog?"), EVENT("!") DONE));
     CHECK_EQ(take_entries(&entry, first), 1);

@@ -231,7 +231,7 @@ TEST(formats_without_digests_say_integers)
     const uint64_t hash = HASH_1;
     struct kv_event events[] = {stored(&hash)};
     struct kv_hash_form form = form_of("sglang");
-    char plain[256];
+    char plain[4096];
     snprintf(plain, sizeof(plain), "%s", batch_of(form, 0, events, 1));
     form.is_digest = true;
     CHECK_STR(batch_of(form, 0, events, 1), plain);
