@@ -39,11 +39,11 @@ enum {
 };
 
 struct keeper {
+    struct reclaim reclaim; // the widest first: it is aligned to cache lines
     struct config_source source;
     struct config *config;
     struct config *old_config; // of before the last reload, as long as a worker may see it
     struct loop *loop;
-    struct reclaim reclaim;
     struct fleet *fleet;
     struct prober *prober;
     struct scraper *scraper;

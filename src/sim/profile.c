@@ -9,22 +9,22 @@
 static const struct profile profiles[] = {
 #define PROFILE(model, tokens, bytes, w, k, p, ax, as, asc, bp, bd, ed)                            \
     {                                                                                              \
-        .name = model,                                                                             \
-        .kv_tokens = tokens,                                                                       \
-        .kv_bytes_per_token = bytes,                                                               \
+        .name = (model),                                                                           \
+        .kv_tokens = (tokens),                                                                     \
+        .kv_bytes_per_token = (bytes),                                                             \
         .block_tokens = profile_block_tokens,                                                      \
         .step_tokens = profile_step_tokens,                                                        \
         .sequences_max = profile_sequences_max,                                                    \
         .context_max = profile_context_max,                                                        \
-        .step = {.floor_ms = w,                                                                    \
-                 .token_ms = k,                                                                    \
-                 .sharpness = p,                                                                   \
-                 .cross_ms = ax,                                                                   \
-                 .square_ms = as,                                                                  \
-                 .square_behind_ms = asc,                                                          \
-                 .cached_ms = bp,                                                                  \
-                 .context_ms = bd,                                                                 \
-                 .sequence_ms = ed},                                                               \
+        .step = {.floor_ms = (w),                                                                  \
+                 .token_ms = (k),                                                                  \
+                 .sharpness = (p),                                                                 \
+                 .cross_ms = (ax),                                                                 \
+                 .square_ms = (as),                                                                \
+                 .square_behind_ms = (asc),                                                        \
+                 .cached_ms = (bp),                                                                \
+                 .context_ms = (bd),                                                               \
+                 .sequence_ms = (ed)},                                                             \
     },
 #include "sim/profiles.def"
 #undef PROFILE

@@ -28,7 +28,7 @@ bool word_cache_init(struct word_cache *cache, const struct word_cache_options *
 {
     ASSERT(is_power_of_two(options->set_count) && is_power_of_two(options->phrase_set_count));
     size_t size = options->set_count * sizeof(struct word_set);
-    size_t phrase_size = options->phrase_set_count * 2 * sizeof(struct phrase);
+    size_t phrase_size = (size_t)options->phrase_set_count * 2 * sizeof(struct phrase);
     *cache = (struct word_cache){
         .sets = aligned_alloc(64, size),
         .mask = options->set_count - 1,
