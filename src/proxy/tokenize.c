@@ -32,23 +32,16 @@ const struct exact_result *tokenize_result(const struct exchange *x)
     return lane->owner == x ? &lane->result : NULL;
 }
 
-// NULL: nobody has a use for its ids, or they cannot be known.
-static struct dialect *dialect_of(struct exchange *x, const struct route_input *input)
-{
-    const struct worker *worker = x->worker;
-    struct route_request request;
-
-    route_read_model(worker->route, input, &request);
-    return route_wants_ids(worker->route, worker->view, &request)
-               ? exact_find(exact_thread_set(worker->exact), request.model)
-               : NULL;
-}
-
 static enum status begin(struct exchange *x, struct lane *lane)
 {
+    const struct worker *worker = x->worker;
     struct route_input input = attempt_input(x);
-    struct dialect *dialect = dialect_of(x, &input);
+    struct route_request request;
 
+    route_read_model(worker->route, &input, &request);
+    struct dialect *dialect = route_wants_ids(worker->route, worker->view, &request)
+                                  ? exact_find(exact_thread_set(worker->exact), request.model)
+                                  : NULL;
     if (dialect == NULL) {
         return STATUS_MALFORMED;
     }
@@ -58,11 +51,13 @@ static enum status begin(struct exchange *x, struct lane *lane)
     }
     lane->owner = x;
     lane->result = (struct exact_result){0};
-    return exact_begin(
-        lane->reader,
-        &(struct exact_request){
-            .dialect = dialect, .api = input.api, .body = input.body, .wall_s = input.wall_s},
-        portion_size, &lane->result);
+    return exact_begin(lane->reader,
+                       &(struct exact_request){.dialect = dialect,
+                                               .api = input.api,
+                                               .body = input.body,
+                                               .salt = request.prompt->salt,
+                                               .wall_s = input.wall_s},
+                       portion_size, &lane->result);
 }
 
 // Without ids, whatever the reason, the request is routed by its text.

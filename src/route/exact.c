@@ -3,6 +3,7 @@
 #include "route/exact.h"
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "json/json.h"
 
 #include <stdio.h>
@@ -355,6 +356,7 @@ enum status exact_begin(struct exact_reader *reader, const struct exact_request 
         .memo = reader->thread->set->memo,
         .thread = reader->thread->number,
         .tokenizer = request->dialect->tokenizer,
+        .space = request->salt.size > 0 ? hash_bytes(request->salt, 0) : 0,
         .scratch = scratch_of(reader->thread, request->dialect),
         .ids = reader->ids,
         .capacity = reader->id_max,

@@ -59,6 +59,8 @@ struct exact_request {
     struct dialect *dialect;
     enum prompt_api api;
     struct slice body;
+    struct slice
+        salt; // of the tenant: who has another one cannot tell by the time it takes what was sent
     uint64_t wall_s;  // seconds since 1970
     bool any_feature; // certified or not; for who certifies
 };

@@ -172,6 +172,7 @@ static void read_ids(struct route *route, const struct route_input *input,
                                                &(struct exact_request){.dialect = dialect,
                                                                        .api = input->api,
                                                                        .body = input->body,
+                                                                       .salt = prompt->salt,
                                                                        .wall_s = input->wall_s},
                                                SIZE_MAX, &found);
         ASSERT(status != STATUS_AGAIN);

@@ -295,6 +295,7 @@ void memo_begin(struct memo_task *task)
     siphash_wide_begin(task->state, &task->memo->secret);
     siphash_absorb(task->state, tokenizer_fingerprint(task->tokenizer), absorb_rounds);
     siphash_absorb(task->state, task->input.adds_special, absorb_rounds);
+    siphash_absorb(task->state, task->space, absorb_rounds);
 }
 
 // Where the segment ends that begins there.  A place to cut is looked for in `reach` bytes.

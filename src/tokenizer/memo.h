@@ -40,6 +40,7 @@ struct memo_task {
     const struct tokenizer *tokenizer;
     struct tokenizer_scratch *scratch;
     struct tokenizer_input input; // neither continues nor is continued
+    uint64_t space;               // what is remembered in one is not known in another
     uint32_t *ids;
     size_t capacity;
     // How far it is.  Set by memo_begin; memo.c's own but for reading.

@@ -263,6 +263,33 @@ TEST(a_beginning_that_was_seen_is_remembered)
     tiny_set_close(&tiny);
 }
 
+TEST(what_one_tenant_sent_is_not_known_to_another)
+{
+    enum { size = 20000 };
+    static char body[size + 64];
+    static const char *const salts[] = {"a", "b", "", "a"};
+    struct exact_result result = {0};
+
+    struct text out = text_over(body, sizeof(body) - 1);
+    text_add_str(&out, "{\"prompt\":\"");
+    for (uint32_t i = 0; out.size < size; i++) {
+        text_add_format(&out, "line %u\\n", i);
+    }
+    text_add_str(&out, "\"}");
+    open_with((struct dialect_options){.is_trusted = true});
+    struct dialect *dialect = tiny.set.dialects[0];
+    for (size_t i = 0; i < ARRAY_COUNT(salts); i++) {
+        uint64_t before = atomic_load(&dialect->shared.known_bytes);
+        struct exact_request request = {.dialect = dialect,
+                                        .api = PROMPT_COMPLETION,
+                                        .body = text_slice(&out),
+                                        .salt = slice_str(salts[i])};
+        CHECK_EQ(exact_begin(tiny.reader, &request, SIZE_MAX, &result), STATUS_OK);
+        CHECK_EQ(atomic_load(&dialect->shared.known_bytes) > before, i == 3);
+    }
+    tiny_set_close(&tiny);
+}
+
 TEST(a_text_that_is_too_long_has_no_ids)
 {
     static char body[2 << 20];
