@@ -1,5 +1,6 @@
 """What a newcomer runs first: the demonstration behind `make run`, and the example configuration."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pytest
@@ -16,6 +18,7 @@ from harness import SANITIZER, eventually, within
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "tools/demo.py"
 MARK = "WARMPATH_DEMO_TEST"  # in the environment of all that a demonstration starts
+pytestmark = pytest.mark.timeout(within(200))  # with the time for those before it
 
 
 class Demo:
@@ -59,7 +62,15 @@ class Demo:
 
 
 @pytest.fixture
-def demo(binary, tmp_path):
+def alone():
+    """Demonstrations want the same ports, so one goes after the other, whichever processes the tests run in."""
+    with open(pathlib.Path(tempfile.gettempdir()) / "warmpath-demo-test.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def demo(binary, tmp_path, alone):
     made = []
 
     def start(*words):
@@ -75,7 +86,7 @@ def demo(binary, tmp_path):
 
 
 @pytest.fixture
-def busy_ports():
+def busy_ports(alone):
     """The ports that it would like to have, taken by us if not by others."""
     ports = (8080, 9090, 9004)
     with contextlib.ExitStack() as stack:
@@ -95,7 +106,6 @@ def row(output, name):
     return [float(number) for number in re.findall(r"[0-9.]+", line[0])]
 
 
-@pytest.mark.timeout(within(120))
 def test_both_policies_are_measured_with_the_same_users_and_warm_wins(demo):
     one = demo("--quick", "--once")
     assert one.wait_end(100) == 0, one.output()
@@ -113,7 +123,6 @@ def test_both_policies_are_measured_with_the_same_users_and_warm_wins(demo):
     assert runs["warm"]["ttft_ms"]["mean"] < runs["round_robin"]["ttft_ms"]["mean"], one.output()
 
 
-@pytest.mark.timeout(within(150))
 def test_it_goes_on_serving_on_free_ports_and_finishes_what_runs_when_told_to_end(demo, busy_ports):
     one = demo("--quick")
     one.wait_for("Ctrl-C ends", 100)
