@@ -25,11 +25,11 @@ AROUND = ["\u0301", "\u0323", "\u0327\u0301", "\u0315\u0300\u05ae", "\u0334\u033
 
 
 def build(folder):
-    library = folder / "nfc.so"
+    ours = folder / "nfc.so"
     sources = [ROOT / "src/tokenizer" / name for name in ("nfc.c", "nfc_tables.c")]
-    subprocess.run(["cc", "-std=gnu2x", "-O2", "-shared", "-fPIC", "-I", ROOT / "src", "-o", library, *sources],
+    subprocess.run(["cc", "-std=gnu2x", "-O2", "-shared", "-fPIC", "-I", ROOT / "src", "-o", ours, *sources],
                    check=True)
-    return ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(ours))
 
 
 class Slice(ctypes.Structure):
@@ -37,23 +37,23 @@ class Slice(ctypes.Structure):
 
 
 class Normalizer:
-    def __init__(self, library):
-        self.library = library
-        library.nfc_clean_prefix.restype = library.nfc_bound.restype = ctypes.c_size_t
-        library.nfc_clean_prefix.argtypes = [Slice]
-        library.nfc_bound.argtypes = [ctypes.c_size_t]
-        library.nfc_normalize.argtypes = [Slice, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    def __init__(self, ours):
+        self.ours = ours
+        ours.nfc_clean_prefix.restype = ours.nfc_bound.restype = ctypes.c_size_t
+        ours.nfc_clean_prefix.argtypes = [Slice]
+        ours.nfc_bound.argtypes = [ctypes.c_size_t]
+        ours.nfc_normalize.argtypes = [Slice, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
     def __call__(self, text):
         """The normal form, and the length of its clean prefix."""
         source = ctypes.create_string_buffer(text, len(text) + 1)
         view = Slice(ctypes.addressof(source), len(text))
-        capacity = self.library.nfc_bound(len(text))
+        capacity = self.ours.nfc_bound(len(text))
         target = ctypes.create_string_buffer(capacity + 1)
         out = Slice()
-        status = self.library.nfc_normalize(view, target, capacity, ctypes.byref(out))
+        status = self.ours.nfc_normalize(view, target, capacity, ctypes.byref(out))
         assert status == 0, status
-        return ctypes.string_at(out.bytes, out.size), self.library.nfc_clean_prefix(view)
+        return ctypes.string_at(out.bytes, out.size), self.ours.nfc_clean_prefix(view)
 
 
 def every_character():
