@@ -8,6 +8,7 @@
 #include "cli/dialects.h"
 #include "cli/flags.h"
 #include "config/config_file.h"
+#include "config/option.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -65,16 +66,13 @@ static int fail(const char *what, const char *why)
     return CLI_FAILED;
 }
 
+// As the configuration has them.
 static bool engine_of(const char *name, enum config_engine *out)
 {
-    static const char *const names[] = {"vllm", "sglang", "trtllm", "plain"};
-    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
-        if (strcmp(names[i], name) == 0) {
-            *out = (enum config_engine)i;
-            return true;
-        }
-    }
-    return false;
+    const struct config_option *option = config_option_find(&config_tokenizer_options, "engine");
+    uint8_t space[128];
+    struct text why = text_over(space, sizeof(space));
+    return option->kind->read(option, name, out, &why);
 }
 
 static bool read_whole(const char *path, uint8_t *space, size_t *size)

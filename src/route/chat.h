@@ -21,6 +21,7 @@
 
 #include "base/slice.h"
 #include "base/status.h"
+#include "route/tokenizer_config.h"
 #include "template/value.h"
 
 enum chat_engine {
@@ -70,11 +71,6 @@ const char *chat_shape_text(enum chat_shape_bit bit);
 // What a text alone makes of a shape: SPACE, SPECIAL.
 uint32_t chat_shape_of_text(struct slice text);
 
-struct chat_token {
-    struct slice name; // bos_token
-    struct slice text;
-};
-
 // Of one model, made once.
 struct chat_rules {
     enum chat_engine engine;
@@ -86,7 +82,7 @@ struct chat_rules {
     // Older releases of SGLang: tools have all members of its model, in its order.  Newer ones leave the
     // order to the client, and `strict` out where it does not say it.
     bool tools_as_modelled;
-    const struct chat_token *tokens;
+    const struct tokenizer_config_token *tokens;
     uint32_t token_count;
     struct slice kwargs; // --default-chat-template-kwargs: an object, or empty
     // Whether the template reads that variable: vLLM hands on no others.  NULL: it may.

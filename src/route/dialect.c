@@ -12,7 +12,6 @@
 // What the rules and the models point to.
 struct dialect_memory {
     struct tokenizer_config config;
-    struct chat_token tokens[tokenizer_config_token_max];
     uint8_t texts[]; // kwargs, the name with its NUL, then those of the models
 };
 
@@ -72,7 +71,7 @@ static bool compile(struct dialect *dialect, const struct dialect_options *optio
         .engine = chat_engine_of(options->engine),
         .content_is_list = takes_parts(options, out->template, source),
         .knows_developer = has_word(source, "'developer'") || has_word(source, "\"developer\""),
-        .tokens = memory->tokens,
+        .tokens = memory->config.tokens,
         .token_count = memory->config.token_count,
         .kwargs = slice_of(memory->texts, options->kwargs.size),
         .reads = reads_variable,
@@ -145,13 +144,8 @@ static enum status read_config(struct dialect *dialect, struct slice json,
     enum status status = tokenizer_config_read(json, &memory->config);
     if (status != STATUS_OK) {
         snprintf(error, dialect_error_size, "tokenizer_config.json: %s", status_text(status));
-        return status;
     }
-    for (uint32_t i = 0; i < memory->config.token_count; i++) {
-        memory->tokens[i] = (struct chat_token){.name = memory->config.tokens[i].name,
-                                                .text = memory->config.tokens[i].text};
-    }
-    return STATUS_OK;
+    return status;
 }
 
 static enum status load_tokenizer(struct dialect *dialect, const struct dialect_options *options,

@@ -69,8 +69,9 @@ struct dialect {
     struct {
         _Alignas(64) atomic_uint certified; // features
         atomic_uint revoked;
-        atomic_uint_fast64_t exact_count;   // requests with ids of ours
-        atomic_uint_fast64_t inexact_count; // without: not certified, or not to be known
+        // Every request adds to these, and must not take the line above from those who read it.
+        _Alignas(64) atomic_uint_fast64_t exact_count; // requests with ids of ours
+        atomic_uint_fast64_t inexact_count;            // without: not certified, or not to be known
         atomic_uint_fast64_t
             confirmed_count;              // whose number of tokens the engine told, and it was ours
         atomic_uint_fast64_t drift_count; // and it was not

@@ -9,7 +9,7 @@ static const enum chat_engine engines[] = {CHAT_VLLM, CHAT_SGLANG, CHAT_PLAIN};
 
 TEST(a_chat_has_the_variables_that_transformers_gives_it)
 {
-    static const struct chat_token tokens[] = {
+    static const struct tokenizer_config_token tokens[] = {
         {{(const uint8_t *)"bos_token", 9}, {(const uint8_t *)"<s>", 3}},
         {{(const uint8_t *)"eos_token", 9}, {(const uint8_t *)"</s>", 4}},
     };
@@ -33,8 +33,8 @@ TEST(a_chat_has_the_variables_that_transformers_gives_it)
 
 TEST(kwargs_stand_above_special_tokens)
 {
-    static const struct chat_token token = {{(const uint8_t *)"bos_token", 9},
-                                            {(const uint8_t *)"<s>", 3}};
+    static const struct tokenizer_config_token token = {{(const uint8_t *)"bos_token", 9},
+                                                        {(const uint8_t *)"<s>", 3}};
     for (uint32_t i = 0; i < ARRAY_COUNT(engines); i++) {
         struct chat_scene *scene = chat_scene_of(engines[i]);
         scene->rules.tokens = &token;
