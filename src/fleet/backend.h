@@ -38,6 +38,13 @@ enum backend_outcome {
     BACKEND_FAULT,     // transport errors, timeouts, 500, 502, 504, answers that are no HTTP
 };
 
+// How well its KV events tell what it holds.
+enum backend_events {
+    BACKEND_EVENTS_NONE,     // it sends none, or none has come
+    BACKEND_EVENTS_LEARNING, // there may be more than what they have told
+    BACKEND_EVENTS_LIVE,     // they tell all
+};
+
 enum backend_probe { BACKEND_PROBE_UNKNOWN, BACKEND_PROBE_UP, BACKEND_PROBE_DOWN };
 
 struct backend_rules {
@@ -59,6 +66,13 @@ struct backend {
     bool tls;
     struct address address;
     uint64_t identity; // hash of the url
+    // Which data-parallel rank of the server this is; requests name it when there are several.
+    uint32_t rank;
+    uint32_t rank_count; // 1: the server is one
+    // Where it publishes its KV events, as ZeroMQ spells it, with the rank's own port; NULL: nowhere.
+    char *events;
+    char *events_replay; // where missed ones can be had; NULL: nowhere
+    char *events_topic;  // what its topic begins with; "": it may be any
 
     // Written and read by all workers and by the prober.
     struct {
@@ -71,6 +85,8 @@ struct backend {
         atomic_bool removed;   // no longer in a view: connections to it are not kept
         atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
         atomic_uint_fast64_t busy_until_ms;
+        atomic_uint events;       // enum backend_events; written by who reads them
+        atomic_uint events_wrong; // how often answers have shown that they do not tell the truth
         atomic_uint_fast64_t request_count;
         atomic_uint_fast64_t failure_count;
     } shared;

@@ -39,6 +39,11 @@ struct fleet_spec {
     uint32_t weight;
     uint32_t pool;
     struct address address;
+    uint32_t rank;             // data-parallel
+    uint32_t rank_count;       // 0 counts as 1
+    const char *events;        // NULL: it publishes none; see backend.h
+    const char *events_replay; // NULL: none
+    const char *events_topic;  // NULL: any
     const char *const *models; // what the operator says it serves
     uint32_t model_count;      // 0: to be learned
 };

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kv_notice.h -- what an engine says of its KV cache, read from the bytes of one message.
+//
+//     batch   [ seconds, [ event, event, ... ], rank ]                          msgpack
+//     event   {"type": "BlockStored", "block_hashes": [...], ...}               vLLM 0.24 and later, TensorRT-LLM
+//             ["BlockStored", [...], ...]                                       vLLM before, SGLang
+//
+// Both forms of event may stand side by side, with the fields of any release: what is unknown is
+// skipped, an event of an unknown kind is a notice of that kind, and one that makes no sense is a notice
+// too, so that a batch is never lost for one event.  Only what is no msgpack ends a batch.
+//
+// Bytes come from outside: every count is checked before it is used, nesting is bounded, and nothing
+// is allocated while reading.  Hashes are names: integers by their low 64 bits, bytes by their last 8.
+//
+// Threads: a reader belongs to one.  Memory: taken by kv_reader_create.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+#include "prefix/prefix_ledger.h"
+
+enum {
+    kv_hash_max = 65536,    // of one event
+    kv_token_max = 1048576, // likewise
+    kv_extra_max = 65536,   // bytes of all extra keys of one event
+    kv_payload_max = 64 << 20,
+};
+
+enum kv_notice_kind {
+    KV_NOTICE_STORED,
+    KV_NOTICE_REMOVED,
+    KV_NOTICE_CLEARED,   // the GPU's cache
+    KV_NOTICE_UNKNOWN,   // an event of another kind
+    KV_NOTICE_MALFORMED, // wrong types, or beyond the limits above
+};
+
+// What makes a block differ from another one with the same tokens, beside adapter and salt: images, mostly.
+struct kv_extra {
+    uint32_t block;     // of this event
+    struct slice bytes; // for each key its size, four little-endian bytes, and its bytes
+};
+
+// Slices are good until the reader goes on.
+struct kv_notice {
+    enum kv_notice_kind kind;
+    const uint64_t *hashes;
+    uint32_t hash_count;
+    uint32_t block_tokens; // 0: a placeholder; what the blocks hold must be known already
+    const uint32_t *tokens;
+    uint32_t token_count;
+    uint64_t parent; // of the first block, if has_parent
+    uint32_t group;  // if has_group
+    enum prefix_tier tier;
+    bool has_parent;
+    bool has_group;
+    bool
+        decides; // its group decides whether a prefix is a hit: full attention, of one kind or another
+    bool is_plain;        // its tokens are ids; otherwise there are none here
+    bool is_remote;       // not in this engine: "locality" says REMOTE
+    bool has_copies_left; // REMOVED: the next is told
+    uint32_t copies_left; // of all its hashes together
+    struct slice adapter; // empty: none
+    struct slice salt;    // of the first block; empty: none
+    const struct kv_extra *extras;
+    uint32_t extra_count;
+};
+
+struct kv_reader;
+
+// NULL when memory is short.
+struct kv_reader *kv_reader_create(void);
+void kv_reader_destroy(struct kv_reader **reader);
+
+// Begins a batch.  MALFORMED: it is none.  Keeps `payload` until the batch is read.
+enum status kv_reader_begin(struct kv_reader *reader, struct slice payload);
+
+// The next event.  CLOSED: there is none.  MALFORMED: from here on it is no msgpack; the notices before were
+// good.
+enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out);
+
+// After CLOSED: the data-parallel rank of the batch; -1: not told.
+int64_t kv_reader_rank(const struct kv_reader *reader);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// prefix_ledger.h -- which backend holds which block of prompts, as the engines themselves tell.
+//
+// The other index (prefix_index.h) is a belief: what we sent must be there, until it is too old.  This
+// one is a record: a block is entered when its engine says so, leaves when its engine says so, and
+// nothing expires, is guessed or is dropped to make room.  What does not fit is refused.
+//
+//     run A  k0 .. k15   holders: 3 (all on the GPU), 7 (0..11 and 13..15; 14 and 15 in host memory)
+//       |--> run B  k16 .. k20   holders: 3
+//       '--> run C  k8'.. k12'   holders: 7      begins behind k7
+//
+// A run is up to 16 blocks that follow each other, found by its first key; it goes when nobody holds
+// any of its blocks.  Blocks never move while they are held: where one is, its place, is a number that
+// stays good, by which it is left and by which others are entered behind it.
+//
+// Threads: one writer; any number of readers, who take no lock and never wait, as in prefix_index.h.
+//
+// Memory: all of it is taken by _create.
+#pragma once
+
+#include "prefix/prefix_index.h"
+
+struct prefix_ledger;
+
+struct prefix_ledger_limits {
+    void *block;   // of `memory` bytes, in cache lines; the caller's; NULL: from the heap
+    size_t memory; // bytes, all of it
+    uint32_t backend_count_max;
+};
+
+// NULL when memory is short.
+struct prefix_ledger *prefix_ledger_create(const struct prefix_ledger_limits *limits);
+void prefix_ledger_destroy(struct prefix_ledger **ledger);
+
+// Where a backend keeps a block, from fast to slow.  A block may be in several.
+enum prefix_tier { PREFIX_GPU, PREFIX_HOST, PREFIX_DISK, prefix_tier_count };
+
+struct prefix_entry {
+    const uint64_t *keys; // of blocks that follow each other
+    uint32_t key_count;
+    uint32_t
+        after; // place of the block before the first, which somebody holds; 0: it begins a prompt
+    uint32_t backend;
+    enum prefix_tier tier;
+};
+
+// Writer only.  The backend holds these blocks; it may have held some of them before.  Fills `places` and
+// returns how many were entered: fewer than all when memory is short.  No place is 0.
+uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_entry *entry,
+                             uint32_t *places);
+
+// Writer only.  The backend no longer holds the block at that place in that tier.
+void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
+                         enum prefix_tier tier);
+
+// Writer only.  The key of a block that somebody holds.
+uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place);
+
+// Any thread.  As prefix_index_match; of each hit's blocks `host` and `disk` say how many are no faster
+// than that, and all are confirmed.
+uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t *keys,
+                             uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max);
+
+// Any thread.  This key will be entered or asked for soon.
+void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
+
+// Writer only.  The block at this place will be left or entered behind soon.
+void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
+
+struct prefix_ledger_usage {
+    size_t memory; // of the limit, what is taken now
+    size_t limit;
+    uint64_t run_count;
+    uint64_t refused; // blocks that did not fit, ever
+};
+
+// Any thread.
+void prefix_ledger_usage(const struct prefix_ledger *ledger, struct prefix_ledger_usage *out);
