@@ -23,6 +23,7 @@
 
 #include "base/address.h"
 #include "fleet/load.h"
+#include "fleet/truth.h"
 
 #include <stdatomic.h>
 
@@ -91,7 +92,8 @@ struct backend {
         atomic_uint_fast64_t failure_count;
     } shared;
 
-    struct load load; // on cache lines of its own
+    struct load load;   // on cache lines of its own
+    struct truth truth; // as well
 };
 
 enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms);

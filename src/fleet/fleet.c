@@ -159,6 +159,7 @@ static struct backend *backend_make(const struct fleet_spec *spec)
         .identity = hash_bytes(slice_str(spec->url), 0),
     };
     load_init(&backend->load);
+    truth_init(&backend->truth);
     bool is_v6 = strchr(spec->host, ':') != NULL;
     ASSERT(asprintf(&backend->authority, "%s%s%s:%u", is_v6 ? "[" : "", spec->host,
                     is_v6 ? "]" : "", spec->port) != -1);
