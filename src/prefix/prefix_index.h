@@ -89,6 +89,10 @@ struct prefix_hit {
     uint32_t blocks;    // leading ones, at least 1
     uint32_t confirmed; // leading ones that are confirmed, perhaps none
     uint32_t age;       // new tokens since the least recently touched of them was touched
+    // Of the blocks, how many are no longer on the GPU: in host memory, and only on disk.  0 here, where
+    // nobody knows; see prefix_ledger.h.
+    uint32_t host;
+    uint32_t disk;
     // The match's own: how it finds the hit of a backend when there are many.
     uint16_t first;
     uint16_t next;
