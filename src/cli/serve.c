@@ -164,11 +164,15 @@ static void warn_of_restart(const struct config *old, const struct config *new)
                 old->tokens.memo == new->tokens.memo &&
                 old->tokens.prompt_size == new->tokens.prompt_size &&tokenizers_equal(old, new) &&
                 old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl &&
-                old->record.block_tokens == new->record.block_tokens;
+                old->record.block_tokens == new->record.block_tokens &&
+                old->events.memory == new->events.memory &&
+                old->events.copies ==
+                    new->events.copies &&lists_equal(&old->events.bind, &new->events.bind);
     if (!same) {
         log_warn("listen, workers, admin.listen, dns.servers, tokenizers, tokens.memo, "
-                 "tokens.prompt_size, prefix.memory, prefix.ttl, record.file, record.block_tokens "
-                 "and limits of sizes and counts take effect at "
+                 "tokens.prompt_size, prefix.memory, prefix.ttl, events.memory, events.copies, "
+                 "events.bind, record.file, record.block_tokens and limits of sizes and counts "
+                 "take effect at "
                  "the next start");
     }
 }

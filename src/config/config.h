@@ -26,6 +26,9 @@ enum config_authorization {
 
 enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
 
+// Whether an engine that holds a block twice says so twice.
+enum config_copies { CONFIG_COPIES_COUNT, CONFIG_COPIES_SET };
+
 struct config_list {
     const char **items;
     uint32_t count;
@@ -40,6 +43,11 @@ struct config_backend {
     uint32_t pool;             // index into config->pools
     struct config_list models; // empty: learned from the backend
     const char *api_key;       // sent when authorization is `replace`; NULL: config->api_key
+    uint32_t ranks;            // data-parallel; 0 counts as 1
+    // As written; backend_events.h says what they come to.
+    const char *events;        // NULL: config->events.endpoint; "none"
+    const char *events_replay; // NULL: config->events.replay; "none"
+    const char *events_topic;  // NULL: config->events.topic
 };
 
 struct config_pool {
@@ -181,6 +189,18 @@ struct config {
         const char *path;
         uint32_t interval; // ms
     } load;
+
+    // KV events; what backends do not say themselves.
+    struct {
+        const char *endpoint;    // NULL: they publish none
+        const char *replay;      // NULL: none
+        const char *topic;       // NULL: any
+        struct config_list bind; // where engines connect to us
+        uint64_t memory;
+        enum config_copies copies;
+        uint32_t host_weight; // percent
+        uint32_t disk_weight; // percent
+    } events;
 
     struct {
         uint32_t ttl_min;           // ms

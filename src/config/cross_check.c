@@ -3,6 +3,7 @@
 #include "config/cross_check.h"
 
 #include "base/base.h"
+#include "config/backend_events.h"
 #include "config/draft_internal.h"
 #include "config/endpoint.h"
 #include "config/nearest.h"
@@ -254,19 +255,35 @@ static enum status finish_backend(struct config_draft *draft, uint32_t index)
     return find_pool(draft, index, &backend->pool);
 }
 
+// The first backend that finds no slot, where each rank takes one; the number of backends if all do.
+static uint32_t first_without_slot(const struct config_draft *draft, uint32_t *slots)
+{
+    uint32_t first = draft->backends.count;
+
+    *slots = 0;
+    for (uint32_t i = 0; i < draft->backends.count; i++) {
+        *slots += backend_at(draft, i)->backend.ranks;
+        first = *slots > draft->config->limits.backends && i < first ? i : first;
+    }
+    return first;
+}
+
 static enum status finish_backends(struct config_draft *draft)
 {
     struct config *config = draft->config;
     uint32_t count = draft->backends.count;
+    uint32_t slots;
 
     if (count == 0 && config->admin.listen == NULL) {
         return config_refuse(draft, place_of(draft, "backends"),
                              "no backends: name at least one, or set admin.listen to add them "
                              "later");
     }
-    if (count > config->limits.backends) {
-        return config_refuse(draft, item_place(draft, "backends", config->limits.backends, NULL),
-                             "%u backends are more than limits.backends, which is %u", count,
+    uint32_t crowded = first_without_slot(draft, &slots);
+    if (crowded < count) {
+        return config_refuse(draft, item_place(draft, "backends", crowded, NULL),
+                             "%u %s are more than limits.backends, which is %u", slots,
+                             slots > count ? "ranks of backends" : "backends",
                              config->limits.backends);
     }
     config->backends = config_memory_take(&draft->memory, count * sizeof(config->backends[0]));
@@ -279,6 +296,62 @@ static enum status finish_backends(struct config_draft *draft)
         status = finish_backend(draft, i);
     }
     return status;
+}
+
+// Where the row of a backend was written, or else the row of all that it follows, or else the backend.
+static struct config_place events_place(struct config_draft *draft, uint32_t index, const char *row)
+{
+    bool is_replay = strcmp(row, "events_replay") == 0;
+    struct config_place place = item_place(draft, "backends", index, row);
+
+    if (!config_place_is_set(place)) {
+        place = item_place(draft, "backends", index, "ranks");
+    }
+    if (!config_place_is_set(place)) {
+        place = place_of(draft, is_replay ? "events.replay" : "events.endpoint");
+    }
+    return config_place_is_set(place) ? place : item_place(draft, "backends", index, NULL);
+}
+
+static enum status check_events_of(struct config_draft *draft, uint32_t index)
+{
+    const struct config_backend *backend = &draft->config->backends[index];
+    char space[256];
+    struct text why = text_over(space, sizeof(space));
+    const char *row;
+
+    if (config_backend_events_check(draft->config, backend, &row, &why)) {
+        return STATUS_OK;
+    }
+    return config_refuse(draft, events_place(draft, index, row), "backends.%s of \"%.200s\": %.*s",
+                         row, backend->url, (int)why.size, space);
+}
+
+static enum status check_events(struct config_draft *draft)
+{
+    const struct config *config = draft->config;
+    uint32_t count = config->backend_count;
+    struct config_ports *ports = config_memory_take(&draft->memory, (count + 1) * sizeof(*ports));
+
+    if (ports == NULL) {
+        return config_refuse_size(draft, place_of(draft, "backends"));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        enum status status = check_events_of(draft, i);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        ports[i] = config_backend_ports(config, &config->backends[i]);
+        for (uint32_t k = 0; k < i; k++) {
+            if (config_ports_collide(&ports[i], &ports[k])) {
+                return config_refuse(draft, events_place(draft, i, "events"),
+                                     "backends.events of \"%.150s\": \"%.150s\" publishes "
+                                     "there already, with the same topic",
+                                     config->backends[i].url, config->backends[k].url);
+            }
+        }
+    }
+    return STATUS_OK;
 }
 
 static enum status check_keys(struct config_draft *draft)
@@ -306,8 +379,8 @@ static enum status check_keys(struct config_draft *draft)
 enum status config_cross_check(struct config_draft *draft)
 {
     static enum status (*const steps[])(struct config_draft *) = {
-        check_tls,       check_admin,       check_order, finish_pools,
-        finish_backends, finish_tokenizers, check_keys,
+        check_tls,       check_admin,  check_order,       finish_pools,
+        finish_backends, check_events, finish_tokenizers, check_keys,
     };
     enum status status = STATUS_OK;
 

@@ -4,7 +4,8 @@
 
 #include "base/text.h"
 
-enum { host_size_max = 253, label_size_max = 63 };
+// What sockaddr_un has room for, less the end of the string.
+enum { host_size_max = 253, label_size_max = 63, ipc_path_size_max = 107 };
 
 static const char port_text[] = "a port is a number from 1 to 65535";
 static const char v6_text[] = "what is in brackets must be an IPv6 address";
@@ -265,4 +266,61 @@ const char *config_server_split(struct slice server, struct config_endpoint *out
     }
     *out = parts;
     return NULL;
+}
+
+const char *config_socket_split(struct slice endpoint, struct config_socket *out)
+{
+    struct config_endpoint parts = {0};
+    struct slice rest =
+        slice_from(endpoint, endpoint.size < 6 ? endpoint.size : 6); // "tcp://", "ipc://"
+
+    if (slice_starts_with(endpoint, "ipc://")) {
+        if (rest.size == 0 || rest.size > ipc_path_size_max) {
+            return "a path has 1 to 107 bytes";
+        }
+        *out = (struct config_socket){.path = rest};
+        return NULL;
+    }
+    if (!slice_starts_with(endpoint, "tcp://")) {
+        return "an endpoint starts with tcp:// or ipc://";
+    }
+    if (rest.size == 0) {
+        return "the host is missing";
+    }
+    const char *why = split(rest, &parts);
+    bool is_any = slice_is(parts.host, "*");
+    if (why == NULL && !is_any) {
+        why = check_host(rest, parts.host);
+    }
+    if (why == NULL && parts.port == 0) {
+        why = "the port is missing";
+    }
+    if (why != NULL) {
+        return why;
+    }
+    parts.host.size = is_any ? 0 : parts.host.size;
+    *out = (struct config_socket){.host = parts.host, .port = parts.port};
+    return NULL;
+}
+
+bool config_socket_write(const struct config_socket *socket, uint32_t rank, struct slice own_host,
+                         struct text *out)
+{
+    if (socket->port == 0) {
+        if (rank == 0) {
+            text_add_str(out, "ipc://");
+            text_add(out, socket->path);
+        }
+        return rank == 0;
+    }
+    if (rank > (uint32_t)UINT16_MAX - socket->port) {
+        return false;
+    }
+    struct slice host = socket->host.size > 0 ? socket->host : own_host;
+    bool is_bare_v6 = is_v6(host);
+    text_add_str(out, is_bare_v6 ? "tcp://[" : "tcp://");
+    text_add(out, host);
+    text_add_str(out, is_bare_v6 ? "]:" : ":");
+    text_add_u64(out, socket->port + rank);
+    return true;
 }

@@ -2,11 +2,13 @@
 //
 // endpoint.h -- the spelling of URLs and addresses: parts of a text, no sockets, no names resolved.
 //
-//     https://gpu-7.internal:8000/    [2001:db8::1]:8080    :8080    10.0.0.2
+//     https://gpu-7.internal:8000/    [2001:db8::1]:8080    :8080    10.0.0.2    tcp://*:5557
 //     ^tls    ^host          ^port
 #pragma once
 
 #include "base/slice.h"
+
+struct text;
 
 struct config_endpoint {
     struct slice host; // without brackets; part of the text; empty: every address
@@ -23,3 +25,19 @@ const char *config_address_split(struct slice address, struct config_endpoint *o
 
 // A name server: an address with or without a port.  NULL on success.
 const char *config_server_split(struct slice server, struct config_endpoint *out);
+
+// A ZeroMQ endpoint.
+struct config_socket {
+    struct slice host; // of tcp, without brackets; empty: `*`
+    uint16_t port;     // of tcp; 0: it is ipc
+    struct slice path; // of ipc
+};
+
+// `tcp://host:port`, `tcp://*:port` or `ipc://path`.  NULL on success.
+const char *config_socket_split(struct slice endpoint, struct config_socket *out);
+
+// Appends the endpoint of one data-parallel rank: the rank is added to the port, and `own_host` is what
+// `*` stands for, in brackets if it needs them.  False, and nothing is appended: it has none, because ports
+// end before or because ipc has no ports.
+bool config_socket_write(const struct config_socket *socket, uint32_t rank, struct slice own_host,
+                         struct text *out);

@@ -293,6 +293,24 @@ static bool read_server(const struct config_option *option, const char *text, vo
            read_endpoint(text, config_server_split(slice_str(text), &parts), field, why);
 }
 
+static bool read_socket(const struct config_option *option, const char *text, void *field,
+                        struct text *why)
+{
+    struct config_socket parts;
+    return read_string(option, text, field, why) &&
+           read_endpoint(text, config_socket_split(slice_str(text), &parts), field, why);
+}
+
+static bool read_socket_or_none(const struct config_option *option, const char *text, void *field,
+                                struct text *why)
+{
+    if (strcmp(text, "none") == 0) {
+        *(const char **)field = text;
+        return true;
+    }
+    return read_socket(option, text, field, why);
+}
+
 static bool read_path(const struct config_option *option, const char *text, void *field,
                       struct text *why)
 {
@@ -374,6 +392,10 @@ KIND(url, "URL", "URL", read_url, "`http://host:port` or `https://host:port`");
 KIND(address, "address", "ADDRESS", read_address,
      "`ip:port`, `[ipv6]:port`, or `:port` or `*:port` for every address of the machine");
 KIND(server, "name server", "ADDRESS", read_server, "an address, with or without a port");
+KIND(endpoint, "endpoint", "ENDPOINT", read_socket,
+     "`tcp://host:port`, `tcp://*:port` or `ipc://path`, as ZeroMQ spells it");
+KIND(endpoint_or_none, "endpoint or none", "ENDPOINT", read_socket_or_none,
+     "an endpoint, or the word `none`");
 KIND(path, "path", "PATH", read_path, "a path that starts with `/`, without spaces");
 KIND(header, "header name", "HEADER", read_header, "the name of a header, without the colon");
 KIND(name, "name", "NAME", read_name, "letters, digits, `-`, `_` and `.`");

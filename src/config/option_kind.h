@@ -34,6 +34,8 @@ struct config_kind {
     X(url)                                                                                         \
     X(address)                                                                                     \
     X(server)                                                                                      \
+    X(endpoint)                                                                                    \
+    X(endpoint_or_none)                                                                            \
     X(path)                                                                                        \
     X(header)                                                                                      \
     X(name)                                                                                        \

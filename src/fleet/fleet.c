@@ -45,6 +45,11 @@ static char *copy_text(const char *text)
     return copy;
 }
 
+static char *copy_if_any(const char *text)
+{
+    return text != NULL ? copy_text(text) : NULL;
+}
+
 // The struct promises not to change its strings; they are ours all the same, by copy_text.
 static void free_text(const char *text)
 {
@@ -80,6 +85,9 @@ static void backend_free(struct backend **backend_ptr)
         explicit_bzero(backend->authorization, strlen(backend->authorization));
     }
     free(backend->authorization);
+    free(backend->events);
+    free(backend->events_replay);
+    free(backend->events_topic);
     free(backend);
 }
 
@@ -157,6 +165,11 @@ static struct backend *backend_make(const struct fleet_spec *spec)
         .tls = spec->tls,
         .address = spec->address,
         .identity = hash_bytes(slice_str(spec->url), 0),
+        .rank = spec->rank,
+        .rank_count = spec->rank_count > 0 ? spec->rank_count : 1,
+        .events = copy_if_any(spec->events),
+        .events_replay = copy_if_any(spec->events_replay),
+        .events_topic = copy_text(spec->events_topic != NULL ? spec->events_topic : ""),
     };
     load_init(&backend->load);
     truth_init(&backend->truth);
@@ -192,6 +205,7 @@ static struct fleet_model *describe_models(const char *const *names, uint32_t co
 struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
 {
     ASSERT(spec->pool < fleet->limits.pool_count && spec->weight > 0);
+    ASSERT(spec->rank == 0 || spec->rank < spec->rank_count);
 
     uint32_t slot = 0;
     while (slot < fleet->limits.backend_count_max && fleet->slots[slot] != NULL) {

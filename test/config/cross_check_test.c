@@ -87,6 +87,16 @@ TEST(backends_fit_in_their_slots)
               "command line: --backend: 2 backends are more than limits.backends, which is 1");
 }
 
+TEST(every_rank_takes_a_slot)
+{
+    CHECK_STR(outcome("limits: {backends: 5}\nbackends: [http://a, {url: http://b, ranks: 4}]\n"),
+              "ok");
+    CHECK_STR(outcome("limits: {backends: 5}\n"
+                      "backends:\n- url: http://a\n  ranks: 4\n- url: http://b\n  ranks: 2\n"
+                      "- http://c\n"),
+              "f:5:3: 7 ranks of backends are more than limits.backends, which is 5");
+}
+
 TEST(without_pools_there_is_one_with_the_global_policy)
 {
     CHECK_STR(outcome(BACKEND), "ok");

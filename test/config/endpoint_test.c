@@ -2,6 +2,7 @@
 
 #include "config/endpoint.h"
 
+#include "base/text.h"
 #include "test.h"
 
 static struct config_endpoint parts;
@@ -176,4 +177,83 @@ TEST(reads_ipv6_as_the_standard_writes_it)
         CHECK_STR(config_server_split(slice_str(bad[i]), &parts) != NULL ? bad[i] : "accepted",
                   bad[i]);
     }
+}
+
+// "host port" of tcp, "path" of ipc; what is wrong in parentheses.
+static const char *socket_of(const char *text)
+{
+    static char out[512];
+    struct config_socket socket;
+    const char *why = config_socket_split(slice_str(text), &socket);
+
+    if (why != NULL) {
+        snprintf(out, sizeof(out), "(%s)", why);
+    } else if (socket.port == 0) {
+        snprintf(out, sizeof(out), "%.*s", (int)socket.path.size, (const char *)socket.path.bytes);
+    } else {
+        snprintf(out, sizeof(out), "%.*s %u", (int)socket.host.size,
+                 (const char *)socket.host.bytes, socket.port);
+    }
+    return out;
+}
+
+TEST(a_socket_is_a_host_and_a_port_or_a_path)
+{
+    CHECK_STR(socket_of("tcp://10.0.0.1:5557"), "10.0.0.1 5557");
+    CHECK_STR(socket_of("tcp://gpu-7.internal:1"), "gpu-7.internal 1");
+    CHECK_STR(socket_of("tcp://[2001:db8::1]:9"), "2001:db8::1 9");
+    CHECK_STR(socket_of("tcp://*:5557"), " 5557");
+    CHECK_STR(socket_of("ipc:///run/kv.sock"), "/run/kv.sock");
+    CHECK_STR(socket_of("ipc://@kv"), "@kv");
+}
+
+TEST(a_socket_with_anything_else_is_refused)
+{
+    CHECK_STR(socket_of(""), "(an endpoint starts with tcp:// or ipc://)");
+    CHECK_STR(socket_of("tcp:/"), "(an endpoint starts with tcp:// or ipc://)");
+    CHECK_STR(socket_of("TCP://a:1"), "(an endpoint starts with tcp:// or ipc://)");
+    CHECK_STR(socket_of("inproc://a"), "(an endpoint starts with tcp:// or ipc://)");
+    CHECK_STR(socket_of("tcp://"), "(the host is missing)");
+    CHECK_STR(socket_of("tcp://:1"), "(the host is missing)");
+    CHECK_STR(socket_of("tcp://a"), "(the port is missing)");
+    CHECK_STR(socket_of("tcp://[::1]"), "(the port is missing)");
+    CHECK_STR(socket_of("tcp://*"), "(the port is missing)");
+    CHECK_STR(socket_of("tcp://*:0"), "(a port is a number from 1 to 65535)");
+    CHECK_STR(socket_of("tcp://*:*"), "(a port is a number from 1 to 65535)");
+    CHECK_STR(socket_of("tcp://a:1/"), "(a port is a number from 1 to 65535)");
+    CHECK_STR(socket_of("tcp://::1:1"), "(a port is a number from 1 to 65535)");
+    CHECK_STR(socket_of("tcp://a b:1"),
+              "(the host is neither a name nor an address (IPv6 goes in brackets))");
+    CHECK_STR(socket_of("ipc://"), "(a path has 1 to 107 bytes)");
+}
+
+static const char *socket_for(const char *text, uint32_t rank, const char *own_host)
+{
+    static char out[512];
+    struct text written = text_over(out, sizeof(out) - 1);
+    struct config_socket socket;
+
+    const char *wrong = config_socket_split(slice_str(text), &socket);
+    ASSERT(wrong == NULL);
+    bool done = config_socket_write(&socket, rank, slice_str(own_host), &written);
+    ASSERT(done || written.size == 0);
+    out[written.size] = '\0';
+    return done ? out : "nowhere";
+}
+
+TEST(a_rank_has_the_port_that_many_after_the_first)
+{
+    CHECK_STR(socket_for("tcp://a:5557", 0, "b"), "tcp://a:5557");
+    CHECK_STR(socket_for("tcp://a:5557", 3, "b"), "tcp://a:5560");
+    CHECK_STR(socket_for("tcp://a:65534", 1, "b"), "tcp://a:65535");
+    CHECK_STR(socket_for("tcp://a:65534", 2, "b"), "nowhere");
+    CHECK_STR(socket_for("ipc:///kv", 0, "b"), "ipc:///kv");
+    CHECK_STR(socket_for("ipc:///kv", 1, "b"), "nowhere");
+}
+
+TEST(a_star_is_the_host_itself)
+{
+    CHECK_STR(socket_for("tcp://*:5557", 1, "10.0.0.7"), "tcp://10.0.0.7:5558");
+    CHECK_STR(socket_for("tcp://*:5557", 0, "2001:db8::7"), "tcp://[2001:db8::7]:5557");
+    CHECK_STR(socket_for("tcp://[::1]:5557", 1, "10.0.0.7"), "tcp://[::1]:5558");
 }

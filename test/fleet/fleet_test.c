@@ -123,6 +123,32 @@ TEST(models_named_by_the_operator_are_not_unlearned)
     fleet_destroy(&fleet);
 }
 
+TEST(a_backend_knows_its_rank_and_where_it_publishes)
+{
+    struct fleet *fleet = make_fleet(4, 1);
+    char endpoint[] = "tcp://h:5558";
+    struct backend *a = fleet_add(fleet, &(struct fleet_spec){.url = "http://a#rank=1",
+                                                              .host = "h",
+                                                              .weight = 1,
+                                                              .rank = 1,
+                                                              .rank_count = 2,
+                                                              .events = endpoint,
+                                                              .events_replay = "tcp://h:5658",
+                                                              .events_topic = "kv"});
+    endpoint[0] = 'x';
+    CHECK_EQ(a->rank, 1);
+    CHECK_EQ(a->rank_count, 2);
+    CHECK_STR(a->events, "tcp://h:5558");
+    CHECK_STR(a->events_replay, "tcp://h:5658");
+    CHECK_STR(a->events_topic, "kv");
+    struct backend *b = add(fleet, "http://b", 0);
+    CHECK_EQ(b->rank, 0);
+    CHECK_EQ(b->rank_count, 1);
+    CHECK(b->events == NULL && b->events_replay == NULL);
+    CHECK_STR(b->events_topic, "");
+    fleet_destroy(&fleet);
+}
+
 TEST(a_backend_is_addressed_as_a_host_field_has_it)
 {
     static const struct {

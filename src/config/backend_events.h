@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// backend_events.h -- where one backend publishes its KV events: its own rows and the defaults of all.
+//
+// A data-parallel server has a publisher for each rank, at ports that follow each other:
+//
+//     ranks: 4   events: tcp://*:5557          5557 5558 5559 5560
+//                events_replay: tcp://*:5657   5657 5658 5659 5660
+//
+// So two bases closer than that collide, in the engine as well: whoever binds second fails.
+#pragma once
+
+#include "base/slice.h"
+
+struct config;
+struct config_backend;
+struct text;
+
+struct config_events {
+    const char *endpoint; // of rank 0; NULL: it publishes none
+    const char *replay;   // of rank 0; NULL: none
+    const char *topic;    // NULL: any
+};
+
+struct config_events config_backend_events(const struct config *config,
+                                           const struct config_backend *backend);
+
+// Whether they can be.  If not, `why` got the reason, and `*row` is the row that it is about.
+bool config_backend_events_check(const struct config *config, const struct config_backend *backend,
+                                 const char **row, struct text *why);
+
+// What one backend publishes at, to be compared with what others do.
+struct config_ports {
+    struct slice host; // or the path of ipc; empty: it publishes nowhere
+    struct slice topic;
+    uint32_t low; // both 0 for ipc
+    uint32_t high;
+};
+
+// Of a backend that passed the check.
+struct config_ports config_backend_ports(const struct config *config,
+                                         const struct config_backend *backend);
+
+// Whether messages of one could be taken for those of the other.
+bool config_ports_collide(const struct config_ports *a, const struct config_ports *b);
