@@ -10,8 +10,9 @@
 // skipped, an event of an unknown kind is a notice of that kind, and one that makes no sense is a notice
 // too, so that a batch is never lost for one event.  Only what is no msgpack ends a batch.
 //
-// Bytes come from outside: every count is checked before it is used, nesting is bounded, and nothing
+// Bytes come from outside: every count is checked before it is used, nesting costs no stack, and nothing
 // is allocated while reading.  Hashes are names: integers by their low 64 bits, bytes by their last 8.
+// Bytes behind the batch are not looked at.
 //
 // Threads: a reader belongs to one.  Memory: taken by kv_reader_create.
 #pragma once
@@ -23,7 +24,7 @@
 enum {
     kv_hash_max = 65536,    // of one event
     kv_token_max = 1048576, // likewise
-    kv_extra_max = 65536,   // bytes of all extra keys of one event
+    kv_extra_max = 4 << 20, // bytes of all extra keys of one event: 64 for each of as many hashes
     kv_payload_max = 64 << 20,
 };
 
@@ -41,7 +42,7 @@ struct kv_extra {
     struct slice bytes; // for each key its size, four little-endian bytes, and its bytes
 };
 
-// Slices are good until the reader goes on.
+// Everything in it is good until the reader goes on.  UNKNOWN and MALFORMED say nothing but that.
 struct kv_notice {
     enum kv_notice_kind kind;
     const uint64_t *hashes;
@@ -49,20 +50,18 @@ struct kv_notice {
     uint32_t block_tokens; // 0: a placeholder; what the blocks hold must be known already
     const uint32_t *tokens;
     uint32_t token_count;
-    uint64_t parent; // of the first block, if has_parent
-    uint32_t group;  // if has_group
+    const uint32_t *copies_left; // REMOVED: of each hash, UINT32_MAX if not told; NULL: of none
+    uint64_t parent;             // of the first block, if has_parent
+    uint32_t group;              // if has_group
     enum prefix_tier tier;
     bool has_parent;
     bool has_group;
-    bool
-        decides; // its group decides whether a prefix is a hit: full attention, of one kind or another
+    bool decides;         // whether a prefix is a hit: its group has full attention, of some kind
     bool is_plain;        // its tokens are ids; otherwise there are none here
     bool is_remote;       // not in this engine: "locality" says REMOTE
-    bool has_copies_left; // REMOVED: the next is told
-    uint32_t copies_left; // of all its hashes together
     struct slice adapter; // empty: none
     struct slice salt;    // of the first block; empty: none
-    const struct kv_extra *extras;
+    const struct kv_extra *extras; // at most one for a block, in their order
     uint32_t extra_count;
 };
 
@@ -72,7 +71,8 @@ struct kv_reader;
 struct kv_reader *kv_reader_create(void);
 void kv_reader_destroy(struct kv_reader **reader);
 
-// Begins a batch.  MALFORMED: it is none.  Keeps `payload` until the batch is read.
+// Begins a batch.  MALFORMED: it is none.  TOO_LARGE: more than kv_payload_max.  Keeps `payload` until the
+// batch is read.
 enum status kv_reader_begin(struct kv_reader *reader, struct slice payload);
 
 // The next event.  CLOSED: there is none.  MALFORMED: from here on it is no msgpack; the notices before were

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// msgpack.h -- a pull cursor over msgpack: reads values in place, from front to back, without a tree.
+//
+//     struct msgpack cursor = msgpack_open(bytes);
+//     struct msgpack_value value;
+//     if (msgpack_next(&cursor, &value) && value.kind == MSGPACK_MAP) {
+//         for (uint64_t i = 0; i < value.number; i++) {
+//             msgpack_next(&cursor, &key);      // what is in it follows: a key,
+//             msgpack_skip(&cursor, 1);         // and a value
+//         }
+//     }
+//
+// The head of an array or map is handed out with its count, which is no more than what the bytes left can
+// hold; who does not skip its elements reads them next.  Errors stick: after the first one nothing is
+// left and everything says false.
+//
+// Time is linear in the bytes.  Nesting is not limited and need not be: nothing here recurs.
+//
+// Threads: a cursor belongs to one.  Memory: nothing is allocated or copied; a cursor keeps the bytes it
+// was opened on, and every slice it hands out points into them.
+#pragma once
+
+#include "base/slice.h"
+
+enum msgpack_kind {
+    MSGPACK_NIL,
+    MSGPACK_BOOL,
+    MSGPACK_UNSIGNED, // also what was written as signed and is not negative
+    MSGPACK_NEGATIVE,
+    MSGPACK_FLOAT,
+    MSGPACK_STRING,
+    MSGPACK_BINARY,
+    MSGPACK_EXTENSION,
+    MSGPACK_ARRAY,
+    MSGPACK_MAP,
+};
+
+struct msgpack_value {
+    enum msgpack_kind kind;
+    // An integer, a negative one in two's complement; the bits of a float, as wide as it is; the type of an
+    // extension; the elements of an array; the pairs of a map.
+    uint64_t number;
+    struct slice bytes; // of a string, of binary, of an extension
+};
+
+// A cursor.  Only `at` is for others to read: where the next value begins.
+struct msgpack {
+    const uint8_t *at;
+    const uint8_t *end;
+    bool is_broken;
+};
+
+static inline struct msgpack msgpack_open(struct slice bytes)
+{
+    return (struct msgpack){
+        .at = bytes.bytes,
+        .end = bytes.size > 0 ? bytes.bytes + bytes.size : bytes.bytes,
+    };
+}
+
+// The next value, or the head of one.  False, with `*out` untouched: there is none, or it is no msgpack.
+bool msgpack_next(struct msgpack *cursor, struct msgpack_value *out);
+
+// Passes over whole values, with all that is inside them.  False: they are not all there.
+bool msgpack_skip(struct msgpack *cursor, uint64_t count);
+
+// Reads integers below 2^32, of any width, up to `count` of them; returns how many there were before
+// something else, which is next.
+uint32_t msgpack_ids(struct msgpack *cursor, uint32_t *out, uint32_t count);
