@@ -78,16 +78,16 @@ struct backend {
     // Written and read by all workers and by the prober.
     struct {
         _Alignas(64) atomic_uint in_flight;
-        atomic_uint failures;  // in a row
-        atomic_uint ejections; // in a row
-        atomic_uint probe;     // enum backend_probe
-        atomic_bool trial;     // a trial request is under way
-        atomic_uint lives;     // how often it came back with nothing of what it held
-        atomic_bool removed;   // no longer in a view: connections to it are not kept
-        atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
-        atomic_uint_fast64_t busy_until_ms;
+        atomic_uint failures;     // in a row
+        atomic_uint ejections;    // in a row
+        atomic_uint probe;        // enum backend_probe
+        atomic_uint lives;        // how often it came back with nothing of what it held
         atomic_uint events;       // enum backend_events; written by who reads them
         atomic_uint events_wrong; // how often answers have shown that they do not tell the truth
+        atomic_bool trial;        // a trial request is under way
+        atomic_bool removed;      // no longer in a view: connections to it are not kept
+        atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
+        atomic_uint_fast64_t busy_until_ms;
         atomic_uint_fast64_t request_count;
         atomic_uint_fast64_t failure_count;
     } shared;
