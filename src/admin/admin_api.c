@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "admin/explain.h"
+#include "admin/truth_json.h"
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -82,7 +83,10 @@ static void add_load(const struct load *load, uint64_t now_ms, struct text *json
     }
 }
 
-static void add_backend(const struct call *call, const struct backend *backend, struct text *json)
+typedef void add_truth_fn(const struct truth *truth, uint64_t now_ms, struct text *json);
+
+static void add_backend(const struct call *call, const struct backend *backend,
+                        add_truth_fn *add_truth, struct text *json)
 {
     const struct fleet *fleet = call->options->fleet;
     const struct config *config = *call->options->config;
@@ -114,6 +118,8 @@ static void add_backend(const struct call *call, const struct backend *backend, 
     }
     text_add_str(json, "],\"load\":");
     add_load(&backend->load, call->now_ms, json);
+    text_add_str(json, ",\"truth\":");
+    add_truth(&backend->truth, call->now_ms, json);
     text_add_str(json, "}");
 }
 
@@ -136,7 +142,7 @@ static void send_written(const struct call *call, uint16_t status,
 
 static void write_one(const struct call *call, struct text *json)
 {
-    add_backend(call, call->backend, json);
+    add_backend(call, call->backend, truth_json_add, json);
 }
 
 static void write_list(const struct call *call, struct text *json)
@@ -145,7 +151,7 @@ static void write_list(const struct call *call, struct text *json)
     text_add_str(json, "{\"backends\":[");
     for (uint32_t i = 0; (backend = fleet_at(call->options->fleet, i)) != NULL; i++) {
         text_add_str(json, i > 0 ? "," : "");
-        add_backend(call, backend, json);
+        add_backend(call, backend, truth_json_add_brief, json);
     }
     text_add_str(json, "]}");
 }

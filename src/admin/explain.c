@@ -3,6 +3,7 @@
 #include "admin/explain.h"
 
 #include "admin/admin.h"
+#include "admin/truth_json.h"
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -51,7 +52,8 @@ static void add_number(struct text *json, double number)
     }
 }
 
-static void add_target(const struct route_explanation *why, uint32_t i, struct text *json)
+static void add_target(const struct route_explanation *why, uint32_t i, uint64_t now_ms,
+                       struct text *json)
 {
     const struct policy_target *target = &why->targets[i];
 
@@ -72,6 +74,8 @@ static void add_target(const struct route_explanation *why, uint32_t i, struct t
     add_number(json, (double)why->predicted_ms[i]);
     text_add_str(json, ",\"cost\":");
     add_number(json, why->costs[i]);
+    text_add_str(json, ",\"truth\":");
+    truth_json_add_brief(&why->backends[i]->truth, now_ms, json);
     text_add_str(json, "}");
 }
 
@@ -99,7 +103,7 @@ static void add_summary(const struct route_explanation *why, struct text *json)
 }
 
 static void add_document(const struct route_request *request, const struct route_explanation *why,
-                         struct text *json)
+                         uint64_t now_ms, struct text *json)
 {
     const struct route_decision *decision = &why->decision;
 
@@ -116,7 +120,7 @@ static void add_document(const struct route_request *request, const struct route
     text_add_str(json, ",\"backends\":[");
     for (uint32_t i = 0; i < decision->target_count; i++) {
         text_add_str(json, i > 0 ? "," : "");
-        add_target(why, i, json);
+        add_target(why, i, now_ms, json);
     }
     text_add_str(json, "]}");
 }
@@ -146,7 +150,7 @@ bool explain_write(const struct admin_options *options, const struct explain_req
                &read);
     enum route_verdict verdict = route_explain(route, view, &read, request->now_us, &why);
     if (verdict == ROUTE_CHOSEN) {
-        add_document(&read, &why, json);
+        add_document(&read, &why, request->now_us / 1000, json);
     } else {
         *problem =
             verdict == ROUTE_NO_SUCH_MODEL ? HTTP_PROBLEM_NO_SUCH_MODEL : HTTP_PROBLEM_NO_BACKEND;

@@ -223,7 +223,7 @@ TEST(backends_are_listed_with_all_that_is_known)
     CHECK_EQ(number_at(load, "cache_tokens"), 50000);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(load, "step_ms")));
     CHECK_EQ(cJSON_GetArraySize(load), 9);
-    CHECK_EQ(cJSON_GetArraySize(item), 11);
+    CHECK_EQ(cJSON_GetArraySize(item), 12);
     item = cJSON_GetArrayItem(list, 0);
     CHECK_STR(text_at(item, "address"), "10.0.0.1:8000");
     CHECK_STR(text_at(item, "pool"), "main");
@@ -231,8 +231,29 @@ TEST(backends_are_listed_with_all_that_is_known)
 
     CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200); // alone it looks the same
     CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
-    CHECK_EQ(cJSON_GetArraySize(answer.json), 11);
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 12);
     backend_end(second, on_trial);
+    close_all(&scene);
+}
+
+TEST(every_backend_shows_its_record_of_truth_and_alone_its_histogram)
+{
+    struct scene scene;
+    scene_open(&scene, two);
+    truth_note(&fleet_at(scene.fleet, 1)->truth, TRUTH_EXACT, 512, 480, loop_now_ms(scene.loop));
+    CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
+    const cJSON *list = cJSON_GetObjectItem(answer.json, "backends");
+    const cJSON *truth = cJSON_GetObjectItem(cJSON_GetArrayItem(list, 0), "truth");
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "exact")));
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "believed")));
+    truth = cJSON_GetObjectItem(cJSON_GetArrayItem(list, 1), "truth");
+    const cJSON *exact = cJSON_GetObjectItem(truth, "exact");
+    CHECK_EQ(number_at(cJSON_GetObjectItem(exact, "recent"), "p50"), 32);
+    CHECK_EQ(number_at(cJSON_GetObjectItem(exact, "last"), "actual"), 480);
+    CHECK(!cJSON_HasObjectItem(exact, "histogram"));
+    CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200);
+    exact = cJSON_GetObjectItem(cJSON_GetObjectItem(answer.json, "truth"), "exact");
+    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(exact, "histogram")), 1);
     close_all(&scene);
 }
 

@@ -91,6 +91,28 @@ TEST(every_backend_is_shown_and_one_is_chosen)
     CHECK(rig_stop(&rig));
 }
 
+TEST(it_says_how_well_each_was_predicted)
+{
+    enum http_problem problem;
+    set_up("policy: prefix_cost\n");
+    truth_note(&rig.backends[1].backend->truth, TRUTH_BELIEVED, 96, 64, 0);
+    cJSON *why = explain(chat, &problem);
+    CHECK(why != NULL);
+    const cJSON *all = cJSON_GetObjectItem(why, "backends");
+    for (int i = 0; i < 3; i++) {
+        const cJSON *one = cJSON_GetArrayItem(all, i);
+        const cJSON *truth = cJSON_GetObjectItem(one, "truth");
+        const cJSON *believed = cJSON_GetObjectItem(truth, "believed");
+        bool has_answered = strcmp(text_of(one, "url"), rig.backends[1].backend->url) == 0;
+        CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "exact")));
+        CHECK_EQ(cJSON_IsObject(believed), has_answered);
+        CHECK_EQ(number_of(cJSON_GetObjectItem(believed, "last"), "predicted"),
+                 has_answered ? 96 : -1);
+    }
+    cJSON_Delete(why);
+    CHECK(rig_stop(&rig));
+}
+
 TEST(a_policy_without_costs_says_so)
 {
     enum http_problem problem;

@@ -155,11 +155,10 @@ TEST(every_difference_lies_in_the_bucket_that_a_list_of_bounds_says)
     for (int64_t difference = -5000; difference <= 5000; difference++) {
         CHECK_EQ(truth_bucket_edge(truth_bucket(difference)), naive_edge(difference));
     }
-    for (int64_t power = 4096; power <= UINT32_MAX; power *= 2) {
-        for (int64_t off = -1; off <= 1; off++) {
-            CHECK_EQ(truth_bucket_edge(truth_bucket(power + off)), naive_edge(power + off));
-            CHECK_EQ(truth_bucket_edge(truth_bucket(-power + off)), naive_edge(-power + off));
-        }
+    for (int64_t size = 4095; size <= UINT32_MAX; size = size * 2 + 1) {
+        CHECK_EQ(truth_bucket_edge(truth_bucket(size)), naive_edge(size));
+        CHECK_EQ(truth_bucket_edge(truth_bucket(size + 1)), naive_edge(size + 1));
+        CHECK_EQ(truth_bucket_edge(truth_bucket(-size - 2)), naive_edge(-size - 2));
     }
     for (uint32_t i = 0; i < truth_bucket_count; i++) {
         CHECK_EQ(truth_bucket(truth_bucket_edge(i)), i);
