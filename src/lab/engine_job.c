@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { run_tokens = 64, vocabulary = 32000 };
+enum { run_tokens = 64 };
 
 __attribute__((format(printf, 3, 4))) static struct engine_job *
 refuse(struct engine_refusal *refusal, uint32_t status, const char *format, ...)
@@ -90,34 +90,6 @@ static bool measure(const struct engine_job_rules *rules, const struct engine *e
     return true;
 }
 
-// The ids, as the client wrote them.  The body has been read before: it holds so many.
-static void copy_ids(struct slice body, uint64_t count, uint32_t *out)
-{
-    static const char *const names[] = {"prompt", "input_ids", "prompt_token_ids"};
-    struct json_value values[ARRAY_COUNT(names)];
-    uint64_t copied = 0;
-
-    ASSERT(json_find(body, names, ARRAY_COUNT(names), values) == STATUS_OK);
-    for (size_t i = ARRAY_COUNT(names); i-- > 0 && copied == 0;) {
-        const uint8_t *at = values[i].raw.bytes;
-        const uint8_t *end = at + values[i].raw.size;
-        // Brackets and blanks part them; of a list of prompts there is one.
-        while (values[i].kind == JSON_ARRAY && at < end && copied < count) {
-            uint32_t id = 0;
-            bool is_number = false;
-            for (; at < end && *at >= '0' && *at <= '9'; at++) {
-                id = id * 10 + (*at - (uint32_t)'0');
-                is_number = true;
-            }
-            if (is_number) {
-                out[copied++] = id;
-            } else {
-                at++;
-            }
-        }
-    }
-}
-
 // The answer's part of the chain.
 static void add_answer(struct prefix_chain *chain, const struct prompt *prompt, uint64_t text_id,
                        uint64_t tokens)
@@ -149,6 +121,7 @@ static void name_blocks(struct engine_job *job, const struct engine_job_rules *r
 
     prefix_chain_begin(&chain, seed, block_tokens * content_token_size, job->keys,
                        (uint32_t)(tokens / block_tokens));
+    chain.copy = job->bytes;
     prompt_hash(reader, prompt, &chain);
     uint64_t text_id =
         hash_pair(hash_bytes(slice_of(chain.block, chain.pending), chain.last), rules->seed);
@@ -159,17 +132,18 @@ static void name_blocks(struct engine_job *job, const struct engine_job_rules *r
 }
 
 static struct engine_job *allocate(const struct engine *engine, const struct measure *size,
-                                   uint64_t id_count)
+                                   bool keeps_ids)
 {
-    uint32_t block_count = engine_blocks_of(engine, size->prompt_tokens + size->output_tokens);
+    uint64_t tokens = size->prompt_tokens + size->output_tokens;
+    uint32_t block_count = engine_blocks_of(engine, tokens);
     struct engine_job *job =
         calloc(1, sizeof(*job) + block_count * (sizeof(uint64_t) + sizeof(uint32_t)) +
-                      id_count * sizeof(uint32_t));
+                      (keeps_ids ? tokens * content_token_size : 0));
     if (job == NULL) {
         return NULL;
     }
     job->request.blocks = (uint32_t *)(job->keys + block_count);
-    job->ids = id_count > 0 ? job->request.blocks + block_count : NULL;
+    job->bytes = keeps_ids ? (uint8_t *)(job->request.blocks + block_count) : NULL;
     job->request.prompt_tokens = (uint32_t)size->prompt_tokens;
     job->request.output_tokens = (uint32_t)size->output_tokens;
     job->stall_token = UINT32_MAX;
@@ -200,8 +174,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
     if (!measure(rules, engine, &prompt, &size, refusal)) {
         return NULL;
     }
-    bool has_ids = prompt.form == PROMPT_TOKENS && rules->keeps_ids;
-    struct engine_job *job = allocate(engine, &size, has_ids ? size.prompt_tokens : 0);
+    struct engine_job *job = allocate(engine, &size, rules->keeps_ids);
     if (job == NULL) {
         return refuse(refusal, 503, "memory is short");
     }
@@ -218,9 +191,6 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
         job->adapter_id = (uint32_t)(model - rules->models);
     }
     name_blocks(job, rules, reader, &prompt, model);
-    if (has_ids) {
-        copy_ids(body, size.prompt_tokens, job->ids);
-    }
     return job;
 }
 
@@ -233,10 +203,9 @@ void engine_job_destroy(struct engine_job **job)
 void engine_job_block_ids(const struct engine_job *job, uint32_t block, uint32_t block_tokens,
                           uint32_t *out)
 {
-    for (uint32_t i = 0; i < block_tokens; i++) {
-        uint64_t token = (uint64_t)block * block_tokens + i;
-        bool is_sent = job->ids != NULL && token < job->request.prompt_tokens;
-        out[i] = is_sent ? job->ids[token]
-                         : (uint32_t)(hash_pair(job->request.keys[block], i) % vocabulary);
+    ASSERT(job->bytes != NULL && block < job->request.key_count);
+    const uint8_t *at = job->bytes + (size_t)block * block_tokens * content_token_size;
+    for (uint32_t i = 0; i < block_tokens; i++, at += content_token_size) {
+        out[i] = at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
     }
 }

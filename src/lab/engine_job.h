@@ -2,8 +2,8 @@
 //
 // engine_job.h -- a request for a simulated engine: from the body to what engine.h computes.
 //
-// A token of text is four bytes of the prompt as route/prompt.h renders it; ids that the client sends
-// are taken as they are.  The answer follows from the prompt, so the keys of all blocks, the
+// A token of text is four bytes of the prompt as route/prompt.h renders it, and its id is those bytes as a
+// little-endian number; ids that the client sends are taken as they are.  The answer follows from the prompt, so the keys of all blocks, the
 // answer's included, are known before the first token is made:
 //
 //     bytes  [ prompt ............ ][ turn of the assistant ][ answer ........ ]
@@ -12,7 +12,7 @@
 // and the next turn of the conversation, which repeats the answer, has the same ones.
 //
 // Threads: one owner.  Memory: one block from the heap, of 12 bytes for each block of the cache that
-// the request can fill, and 4 for each id when they are kept.
+// the request can fill, and 4 for each token when ids are kept.
 #pragma once
 
 #include "lab/engine_answer.h"
@@ -38,7 +38,7 @@ struct engine_job {
     bool wants_usage;
     const char *adapter; // NULL: the model itself
     uint32_t adapter_id; // from 1
-    uint32_t *ids;       // of the prompt, where the client sent ids and they are kept; or NULL
+    uint8_t *bytes;      // of the tokens of all whole blocks, where ids are kept; or NULL
     // ----
     void *owner;
     struct list_node ready;
@@ -65,6 +65,8 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
 // Clears the caller's pointer, which may be NULL.
 void engine_job_destroy(struct engine_job **job);
 
-// The token ids of one whole block: those that the client sent, or some that follow from its key.
+// The token ids of one whole block, which are kept: those that the client sent; of text, and of the answer,
+// the four bytes of each token as a little-endian number.  So the next turn, which repeats the answer
+// as text or as such ids, has the same ones.
 void engine_job_block_ids(const struct engine_job *job, uint32_t block, uint32_t block_tokens,
                           uint32_t *out);

@@ -65,6 +65,7 @@ void prefix_chain_begin(struct prefix_chain *chain, uint64_t seed, uint32_t bloc
     ASSERT(block_size > 0 && block_size <= prefix_block_size_max);
 
     chain->keys = keys;
+    chain->copy = NULL;
     chain->key_count = 0;
     chain->key_capacity = key_capacity;
     chain->block_size = block_size;
@@ -80,6 +81,10 @@ static bool is_full(const struct prefix_chain *chain)
 
 static void name_block(struct prefix_chain *chain, const uint8_t *block)
 {
+    if (chain->copy != NULL) {
+        memcpy(chain->copy + (size_t)chain->key_count * chain->block_size, block,
+               chain->block_size);
+    }
     chain->last = hash_bytes(slice_of(block, chain->block_size), chain->last);
     chain->keys[chain->key_count++] = chain->last;
 }
@@ -132,6 +137,7 @@ void prefix_chain_copy(const struct prefix_chain *from, uint64_t *keys, uint32_t
     // Bytes that found no room are gone, so a chain that has lost some goes no further.
     uint64_t named = (uint64_t)from->key_count * from->block_size + from->pending;
     out->keys = keys;
+    out->copy = NULL;
     out->key_count = from->key_count;
     out->key_capacity = from->size == named ? key_capacity : from->key_count;
     out->block_size = from->block_size;

@@ -26,6 +26,7 @@ enum { prefix_block_size_max = 1024 };
 
 struct prefix_chain {
     uint64_t *keys; // the caller's
+    uint8_t *copy;  // NULL, or room of the caller's for the bytes of all blocks that are named
     uint32_t key_count;
     uint32_t key_capacity; // further blocks are counted in `size` and not named
     uint32_t block_size;   // bytes
@@ -49,7 +50,7 @@ struct prefix_space {
 uint64_t prefix_seed(const struct prefix_space *space);
 uint64_t prefix_text_seed(const struct prefix_space *space);
 
-// Keeps `keys`.  `block_size` is at most prefix_block_size_max.
+// Keeps `keys`.  `block_size` is at most prefix_block_size_max.  Who wants the bytes sets `copy` then.
 void prefix_chain_begin(struct prefix_chain *chain, uint64_t seed, uint32_t block_size,
                         uint64_t *keys, uint32_t key_capacity);
 
@@ -57,6 +58,6 @@ void prefix_chain_add(struct prefix_chain *chain, struct slice bytes);
 void prefix_chain_add_token(struct prefix_chain *chain, uint32_t token);
 
 // Makes `out` go on where `from` is, with keys of its own, for which there is room for as many; for
-// chains that outlive a scratch buffer.
+// chains that outlive a scratch buffer.  The bytes are not copied on.
 void prefix_chain_copy(const struct prefix_chain *from, uint64_t *keys, uint32_t key_capacity,
                        struct prefix_chain *out);

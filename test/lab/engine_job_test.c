@@ -2,6 +2,7 @@
 
 #include "lab/engine_job.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "sim/content.h"
 #include "test.h"
@@ -213,34 +214,135 @@ TEST(an_answer_of_no_set_length_ends_with_the_context)
     close_bench(&bench);
 }
 
-TEST(ids_of_blocks_are_those_that_were_sent)
+// The keys that a router makes of published blocks: it knows no model and no salt, but the adapter.
+static uint32_t published_keys(const struct engine_job *job, uint64_t *keys)
+{
+    uint64_t last = prefix_seed(
+        &(struct prefix_space){.adapter = slice_str(job->adapter != NULL ? job->adapter : "")});
+    for (uint32_t i = 0; i < job->request.key_count; i++) {
+        uint32_t ids[16];
+        engine_job_block_ids(job, i, 16, ids);
+        last = hash_bytes(slice_of(ids, sizeof(ids)), last);
+        keys[i] = last;
+    }
+    return job->request.key_count;
+}
+
+// The keys of a prompt of ids, as the router makes them.
+static uint32_t prompt_keys(const uint32_t *ids, uint32_t count, const char *adapter,
+                            uint64_t *keys)
+{
+    struct prefix_chain chain;
+    prefix_chain_begin(&chain, prefix_seed(&(struct prefix_space){.adapter = slice_str(adapter)}),
+                       16 * sizeof(uint32_t), keys, count / 16);
+    for (uint32_t i = 0; i < count; i++) {
+        prefix_chain_add_token(&chain, ids[i]);
+    }
+    return chain.key_count;
+}
+
+static struct engine_job *read_ids(struct bench *bench, const uint32_t *ids, uint32_t count,
+                                   const char *model, uint32_t output)
+{
+    static char body[65536];
+    struct text text = text_over(body, sizeof(body) - 1);
+    text_add_format(&text, "{\"model\":\"%s\",\"max_tokens\":%u,\"prompt\":[", model, output);
+    for (uint32_t i = 0; i < count; i++) {
+        text_add_format(&text, i > 0 ? " , %u" : "%u", ids[i]);
+    }
+    text_add_str(&text, "]}");
+    ASSERT(!text.overflow);
+    body[text.size] = '\0';
+    return read_job(bench, PROMPT_COMPLETION, body);
+}
+
+TEST(ids_of_blocks_are_those_that_were_sent_and_behind_them_the_bytes_of_the_answer)
 {
     struct bench bench;
+    uint32_t sent[17];
     uint32_t ids[16];
+    char words[31 * content_token_size];
     open_bench(&bench);
     bench.rules.keeps_ids = true;
-    struct engine_job *job = read_job(
-        &bench, PROMPT_COMPLETION,
-        "{\"prompt\":[ 100,101,102,103,104,105,106,107,108,109,110,111,112,113,114, 115 ,4294967295"
-        "],\"max_tokens\":31}");
+    for (uint32_t i = 0; i < 16; i++) {
+        sent[i] = 100 + i;
+    }
+    sent[16] = UINT32_MAX;
+    struct engine_job *job = read_ids(&bench, sent, 17, "m", 31);
     engine_job_block_ids(job, 0, 16, ids);
-    CHECK_EQ(ids[0], 100);
-    CHECK_EQ(ids[15], 115);
+    CHECK(memcmp(ids, sent, sizeof(ids)) == 0);
     engine_job_block_ids(job, 1, 16, ids);
-    CHECK_EQ(ids[0], 4294967295);
-    CHECK(ids[1] < 32000 && ids[2] < 32000 && ids[1] != ids[2]);
+    CHECK_EQ(ids[0], UINT32_MAX);
+    content_text(job->answer.text_id, 0, 31, words);
+    CHECK(memcmp(ids + 1, words, sizeof(ids) - sizeof(ids[0])) == 0);
     engine_job_destroy(&job);
+    close_bench(&bench);
+}
 
-    // Of text they follow from the key.
-    uint32_t again[16];
-    static const char text[] = "{\"prompt\":\"the same text twice, which is a block and then some "
-                               "more of it\"}";
-    job = read_job(&bench, PROMPT_COMPLETION, text);
+TEST(ids_of_text_are_its_bytes_four_a_token)
+{
+    static const char words[] = "the same text twice, which is a block and then some more of it, "
+                                "and of what follows there is no more than";
+    struct bench bench;
+    uint32_t ids[16];
+    char body[256];
+    open_bench(&bench);
+    bench.rules.keeps_ids = true;
+    snprintf(body, sizeof(body), "{\"prompt\":\"%s\",\"max_tokens\":1}", words);
+    struct engine_job *job = read_job(&bench, PROMPT_COMPLETION, body);
+    CHECK_EQ(job->request.key_count, 1);
     engine_job_block_ids(job, 0, 16, ids);
+    CHECK(memcmp(ids, words, sizeof(ids)) == 0);
     engine_job_destroy(&job);
-    job = read_job(&bench, PROMPT_COMPLETION, text);
-    engine_job_block_ids(job, 0, 16, again);
-    engine_job_destroy(&job);
-    CHECK(memcmp(ids, again, sizeof(ids)) == 0);
+    close_bench(&bench);
+}
+
+TEST(what_is_published_of_a_turn_is_found_by_the_ids_of_the_next)
+{
+    enum { first_count = 37, output = 77, second_count = first_count + output + 30 };
+    static const char *const models[] = {"m", "l"};
+    struct bench bench;
+    uint32_t ids[second_count];
+    uint64_t published[16];
+    uint64_t wanted[16];
+    open_bench(&bench);
+    bench.rules.keeps_ids = true;
+    for (size_t m = 0; m < ARRAY_COUNT(models); m++) {
+        for (uint32_t i = 0; i < second_count; i++) {
+            content_text(m, i, 1, (char *)&ids[i]);
+        }
+        struct engine_job *first = read_ids(&bench, ids, first_count, models[m], output);
+        content_text(first->answer.text_id, 0, output, (char *)(ids + first_count));
+        uint32_t count = published_keys(first, published);
+        CHECK_EQ(count, (first_count + output) / 16);
+        CHECK_EQ(prompt_keys(ids, second_count, m == 0 ? "" : "l", wanted), second_count / 16);
+        CHECK(memcmp(published, wanted, count * sizeof(uint64_t)) == 0);
+        // The engine finds as much.
+        struct engine_job *second = read_ids(&bench, ids, second_count, models[m], 1);
+        CHECK_EQ(common_keys(first, second), count);
+        engine_job_destroy(&first);
+        engine_job_destroy(&second);
+    }
+    close_bench(&bench);
+}
+
+TEST(what_is_published_of_a_turn_of_text_begins_the_next_one)
+{
+    struct bench bench;
+    uint64_t before[16];
+    uint64_t after[32];
+    char words[401] = "";
+    open_bench(&bench);
+    bench.rules.keeps_ids = true;
+    struct engine_job *first =
+        read_chat(&bench, "Tell me of the sea.", NULL, NULL, ",\"max_tokens\":100");
+    content_text(first->answer.text_id, 0, 100, words);
+    struct engine_job *second =
+        read_chat(&bench, "Tell me of the sea.", words, "And of the hills?", "");
+    uint32_t count = published_keys(first, before);
+    CHECK(count >= 6 && published_keys(second, after) > count);
+    CHECK(memcmp(before, after, count * sizeof(uint64_t)) == 0);
+    engine_job_destroy(&first);
+    engine_job_destroy(&second);
     close_bench(&bench);
 }

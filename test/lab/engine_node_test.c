@@ -53,7 +53,11 @@ static void open_bench_with(struct bench *bench, double speed, bool publishes)
                                                                    .publisher = bench->publisher});
     ASSERT(bench->reader != NULL && bench->node != NULL);
     bench->rules = (struct engine_job_rules){
-        .profile = &bench->profile, .models = {{.name = "m"}}, .model_count = 1};
+        .profile = &bench->profile,
+        .models = {{.name = "m"}},
+        .model_count = 1,
+        .keeps_ids = publishes,
+    };
     loop_turn(bench->loop, 0);
 }
 

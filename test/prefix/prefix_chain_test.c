@@ -145,6 +145,7 @@ static bool names_blocks(const uint64_t *keys, const uint8_t *bytes, uint32_t co
 TEST(keys_do_not_depend_on_how_the_bytes_are_cut)
 {
     static uint8_t bytes[text_max];
+    static uint8_t copy[text_max];
     static uint64_t keys[text_max];
     struct rng rng = {.state = 1};
 
@@ -156,6 +157,7 @@ TEST(keys_do_not_depend_on_how_the_bytes_are_cut)
         struct prefix_chain chain;
         fill(&rng, bytes, size);
         prefix_chain_begin(&chain, last, block, keys, text_max);
+        chain.copy = round % 3 == 0 ? copy : NULL;
 
         for (uint32_t at = 0; at < size;) {
             uint32_t piece = rng_below(&rng, cut_max + 1);
@@ -167,12 +169,14 @@ TEST(keys_do_not_depend_on_how_the_bytes_are_cut)
         CHECK_EQ(chain.key_count, size / block);
         CHECK_EQ(chain.pending, size % block);
         CHECK(names_blocks(keys, bytes, size / block, block, last));
+        CHECK(chain.copy == NULL || memcmp(copy, bytes, (size_t)(size / block) * block) == 0);
     }
 }
 
 TEST(keys_beyond_the_room_are_counted_in_size_only)
 {
     uint8_t bytes[1000];
+    uint8_t copy[4 * 16] = {0};
     uint64_t few[4] = {0, 0, 0, 99};
     uint64_t all[100];
     struct prefix_chain small;
@@ -181,6 +185,7 @@ TEST(keys_beyond_the_room_are_counted_in_size_only)
     fill(&rng, bytes, sizeof(bytes));
 
     prefix_chain_begin(&small, 5, 16, few, 3);
+    small.copy = copy;
     prefix_chain_begin(&large, 5, 16, all, 100);
     for (size_t at = 0; at < sizeof(bytes); at += 50) {
         prefix_chain_add(&small, slice_of(bytes + at, 50));
@@ -188,6 +193,7 @@ TEST(keys_beyond_the_room_are_counted_in_size_only)
     }
     CHECK_EQ(small.key_count, 3);
     CHECK_EQ(few[3], 99);
+    CHECK(memcmp(copy, bytes, 3 * 16) == 0 && copy[3 * 16] == 0);
     CHECK_EQ(small.size, large.size);
     CHECK(memcmp(few, all, 3 * sizeof(few[0])) == 0);
 
