@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/flags.h"
 #include "lab/drive_endpoint.h"
+#include "lab/drive_log.h"
 #include "lab/drive_memory.h"
 #include "lab/drive_progress.h"
 #include "lab/drive_result.h"
@@ -41,6 +42,7 @@ struct load_flags {
     const char *warm_up;
     const char *json;
     const char *html;
+    const char *log;
     const char *label;
     const char *ca;
     struct flag_list headers;
@@ -67,6 +69,7 @@ struct load_command {
     char trace_name[trace_file_name_size];
     struct workload *workload;
     struct drive_memory *memory;
+    struct drive_log *log;
     struct loop *loop;
     struct signals *signals;
     struct tls_context *tls;
@@ -104,7 +107,8 @@ static enum flags_verdict read_flags(struct load_flags *f, int word_count, char 
         {"seed", FLAG_COUNT, &f->seed, "N", "Equal seeds give equal requests."},
         {"warm-up", FLAG_TEXT, &f->warm_up, "X",
          "Does not count: 0.1 (a share), 200 (requests) or 10s (time)."},
-        {"api", FLAG_TEXT, &f->api, "chat|completions", "Default: chat."},
+        {"api", FLAG_TEXT, &f->api, "NAME",
+         "chat, completions, or ids (prompts of token ids, for simulated engines); default: chat."},
         {"no-stream", FLAG_SWITCH, &f->no_stream, NULL, "Asks for whole answers."},
         {"no-ignore-eos", FLAG_SWITCH, &f->no_ignore_eos, NULL,
          "Does not ask engines to go on to the last token; for servers that refuse ignore_eos."},
@@ -117,6 +121,7 @@ static enum flags_verdict read_flags(struct load_flags *f, int word_count, char 
         {"connections-max", FLAG_COUNT, &f->connections_max, "N", "Requests at a time; 8192."},
         {"json", FLAG_TEXT, &f->json, "FILE", "Writes all figures there; - for standard output."},
         {"html", FLAG_TEXT, &f->html, "FILE", "Writes a page there."},
+        {"log", FLAG_TEXT, &f->log, "FILE", "Writes a line of JSON there for each request."},
         {"label", FLAG_TEXT, &f->label, "TEXT", "What to call the run in what is written."},
         {"quiet", FLAG_SWITCH, &f->quiet, NULL, "No progress."},
     };
@@ -165,12 +170,13 @@ static bool read_warm_up(struct load_command *load, double total)
 
 static bool read_api(struct load_command *load)
 {
-    bool is_chat = strcmp(load->flags.api, "chat") == 0;
-    if (!is_chat && strcmp(load->flags.api, "completions") != 0) {
-        return complain("--api is chat or completions", NULL);
+    for (uint32_t i = 0; i < drive_api_count; i++) {
+        if (strcmp(load->flags.api, drive_apis[i].name) == 0) {
+            load->api = (enum drive_api)i;
+            return true;
+        }
     }
-    load->api = is_chat ? DRIVE_CHAT : DRIVE_COMPLETIONS;
-    return true;
+    return complain("--api is chat, completions or ids", NULL);
 }
 
 // A field of ours must not begin a second one, or the body.
@@ -195,7 +201,6 @@ static bool write_head(struct load_command *load)
 {
     const struct load_flags *flags = &load->flags;
     struct text out = text_over(load->head, sizeof(load->head) - 1);
-    const char *path = load->api == DRIVE_CHAT ? "/v1/chat/completions" : "/v1/completions";
 
     if (flags->api_key != NULL) {
         if (!is_one_line(flags->api_key) || strlen(flags->api_key) > drive_text_max) {
@@ -204,10 +209,14 @@ static bool write_head(struct load_command *load)
         snprintf(load->authorization, sizeof(load->authorization), "Bearer %s", flags->api_key);
     }
     text_add_format(&out, "POST %s%s HTTP/1.1\r\nhost: %s\r\nuser-agent: warmpath/%s\r\n",
-                    load->endpoint.base, path, load->endpoint.authority, WARMPATH_VERSION);
+                    load->endpoint.base, drive_apis[load->api].path, load->endpoint.authority,
+                    WARMPATH_VERSION);
     text_add_str(&out, "content-type: application/json\r\naccept: */*\r\n");
     if (load->authorization[0] != '\0') {
         text_add_format(&out, "authorization: %s\r\n", load->authorization);
+    }
+    if (flags->log != NULL) {
+        text_add_str(&out, "x-warmpath-decision: 1\r\n");
     }
     for (uint32_t i = 0; i < flags->headers.count; i++) {
         if (!is_field(flags->headers.items[i])) {
@@ -367,6 +376,9 @@ static int report(struct load_command *load, struct drive_result *result)
     bool is_written = fflush(stdout) == 0 && !ferror(stdout);
     is_written &= write_file(flags->json, result, drive_result_write_json);
     is_written &= write_file(flags->html, result, drive_result_write_html);
+    if (!drive_log_close(&load->log)) {
+        is_written = complain(flags->log, "cannot be written");
+    }
     if (result->tally->done > 0 && result->tally->answered == 0) {
         complain("nothing was answered", NULL);
         return CLI_FAILED;
@@ -378,6 +390,12 @@ static bool make_run(struct load_command *load)
 {
     const struct load_flags *flags = &load->flags;
 
+    if (flags->log != NULL) {
+        load->log = drive_log_open(flags->log);
+        if (load->log == NULL) {
+            return complain(flags->log, "cannot be written");
+        }
+    }
     load->shape = (struct drive_shape){
         .api = load->api,
         .model = flags->model,
@@ -408,6 +426,7 @@ static bool make_run(struct load_command *load)
                    .timeout_ms = (uint32_t)(flags->timeout_s * 1000)},
         .workload = load->workload,
         .memory = load->memory,
+        .log = load->log,
         .duration_s = flags->duration_s,
         .is_closed = flags->users > 0,
         .warm_up_requests = load->warm_up_requests,
@@ -470,6 +489,7 @@ static int measure(struct load_command *load)
 static void tear_down(struct load_command *load)
 {
     drive_run_destroy(&load->run);
+    (void)drive_log_close(&load->log);
     drive_memory_destroy(&load->memory);
     workload_destroy(&load->workload);
     mooncake_destroy(&load->trace);

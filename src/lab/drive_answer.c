@@ -157,10 +157,24 @@ static bool fail(struct drive_answer *answer, enum drive_error error)
     return true;
 }
 
+// As text, where it has room; half a name is better than none, half a decision is not.
+static void copy_field(const struct http_head *head, const char *name, char *out, size_t size,
+                       bool cuts)
+{
+    const struct http_field *field = http_head_find_text(head, name);
+
+    if (field == NULL) {
+        return;
+    }
+    struct slice value = http_field_value(head, field);
+    if (value.size < size || cuts) {
+        memcpy(out, value.bytes, value.size < size ? value.size : size - 1);
+    }
+}
+
 static void note_head(struct drive_answer *answer)
 {
     struct http_head *head = &answer->head;
-    const struct http_field *backend = http_head_find_text(head, "x-warmpath-backend");
 
     http_head_answer_framing(head, false);
     answer->has_head = true;
@@ -168,11 +182,8 @@ static void note_head(struct drive_answer *answer)
     answer->keep_alive = head->keep_alive && head->framing != HTTP_UNTIL_CLOSE;
     answer->is_stream = http_head_type_is(head, "text/event-stream");
     answer->left = head->content_length;
-    if (backend != NULL) {
-        struct slice value = http_field_value(head, backend);
-        size_t size = value.size < drive_backend_size ? value.size : drive_backend_size - 1;
-        memcpy(answer->backend, value.bytes, size);
-    }
+    copy_field(head, "x-warmpath-backend", answer->backend, drive_backend_size, true);
+    copy_field(head, "x-warmpath-decision", answer->decision, drive_decision_size, false);
     chunked_start(&answer->chunks, CHUNKED_KEEP_DATA);
 }
 

@@ -31,6 +31,7 @@ enum drive_error {
 enum {
     drive_buffer_size = 32768, // a head, or an event that comes in pieces
     drive_backend_size = 64,
+    drive_decision_size = 512,
     drive_body_size_max = 4 << 20,
 };
 
@@ -44,7 +45,9 @@ struct drive_answer {
     struct answer_usage usage;
     bool keep_alive;
     char backend[drive_backend_size]; // x-warmpath-backend; empty: it did not say
-    struct text text;                 // of the answer, as in JSON; only if keeps_text
+    // x-warmpath-decision; empty: it did not say, or more than fits
+    char decision[drive_decision_size];
+    struct text text; // of the answer, as in JSON; only if keeps_text
 
     // Its own.
     enum prompt_api api;

@@ -308,13 +308,11 @@ static void start(struct link *link)
 {
     const struct drive_client_options *options = &link->client->options;
 
-    drive_answer_begin(
-        &link->answer,
-        &(struct drive_answer_options){
-            .api = options->shape->api == DRIVE_CHAT ? PROMPT_CHAT : PROMPT_COMPLETION,
-            .keeps_text = link->request->keeps_text,
-            .gaps = link->request->gaps,
-        });
+    drive_answer_begin(&link->answer, &(struct drive_answer_options){
+                                          .api = drive_apis[options->shape->api].api,
+                                          .keeps_text = link->request->keeps_text,
+                                          .gaps = link->request->gaps,
+                                      });
     link->known = DRIVE_FINE;
     link->has_bytes = false;
     link->sends_again = false;

@@ -218,7 +218,7 @@ static void write_asked(const struct drive_result *result, FILE *out)
     fprintf(out, "  \"started_at_ms\": %" PRIu64 ",\n", result->started_at_ms);
     write_member(out, "url", result->url);
     write_member(out, "model", result->model);
-    write_member(out, "api", result->api == DRIVE_CHAT ? "chat" : "completions");
+    write_member(out, "api", drive_apis[result->api].name);
     write_member(out, "workload", result->workload);
     fprintf(out, "  \"stream\": %s,\n  \"ignore_eos\": %s,\n  \"sessions\": %s,\n",
             result->stream ? "true" : "false", result->ignore_eos ? "true" : "false",

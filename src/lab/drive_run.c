@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "base/list.h"
+#include "lab/drive_log.h"
 #include "lab/drive_memory.h"
 #include "sys/alarm.h"
 #include "sys/loop.h"
@@ -147,14 +148,19 @@ static void finished(void *owner, struct drive_request *request, const struct dr
     bool is_punished = answer->error != DRIVE_FINE && run->options.is_closed;
     uint64_t since_us = drive_run_now_us(run) - run->begin_us;
 
-    drive_tally_end(&run->tally, &(struct drive_ending){
-                                     .item = item,
-                                     .answer = answer,
-                                     .counts = flight->counts,
-                                     .begin_us = run->begin_us,
-                                     .sent_us = request->sent_us,
-                                     .now_us = drive_run_now_us(run),
-                                 });
+    struct drive_ending ending = {
+        .item = item,
+        .answer = answer,
+        .counts = flight->counts,
+        .begin_us = run->begin_us,
+        .sent_us = request->sent_us,
+        .now_us = drive_run_now_us(run),
+    };
+
+    drive_tally_end(&run->tally, &ending);
+    if (run->options.log != NULL) {
+        drive_log_add(run->options.log, &ending);
+    }
     remember(run, item, answer);
     workload_done(run->options.workload, item, since_us + (is_punished ? failure_pause_us : 0));
     list_remove(&flight->node);

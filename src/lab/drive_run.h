@@ -20,12 +20,14 @@
 #include "lab/drive_client.h"
 #include "lab/drive_tally.h"
 
+struct drive_log;
 struct drive_run;
 
 struct drive_run_options {
     struct drive_client_options client; // loop, where, what; `done` and `owner` are ours
     struct workload *workload;
     struct drive_memory *memory; // NULL: answers are not repeated
+    struct drive_log *log;       // NULL: none
     double duration_s;           // 0: until the workload is over
     bool is_closed;              // of users who wait
     // These do not count: those numbered below `warm_up_requests`, and those due before `warm_up_s`.

@@ -14,6 +14,13 @@ enum {
     // Of all other members but the model, which may be escaped.
     members_size = 256,
     escaped_size = 6, // of one byte, at most: \u00xx
+    id_size = 11,     // of one id, at most, with its comma
+};
+
+const struct drive_api_kind drive_apis[drive_api_count] = {
+    [DRIVE_CHAT] = {"chat", "/v1/chat/completions", PROMPT_CHAT},
+    [DRIVE_COMPLETIONS] = {"completions", "/v1/completions", PROMPT_COMPLETION},
+    [DRIVE_IDS] = {"ids", "/v1/completions", PROMPT_COMPLETION},
 };
 
 // What a piece is in the prompt, and its text if that is known already.
@@ -38,7 +45,9 @@ size_t drive_text_size(const struct drive_shape *shape, const struct work_item *
     for (uint32_t i = 0; i < item->piece_count; i++) {
         struct part part = part_of(item, i, memory);
         size_t made = (size_t)item->pieces[i].tokens * content_token_size;
-        size += message_size + (part.said.size > 0 ? part.said.size : made);
+        size_t text_size = part.said.size > 0 ? part.said.size : made;
+        size += message_size +
+                (shape->api == DRIVE_IDS ? text_size / content_token_size * id_size : text_size);
     }
     return size;
 }
@@ -94,16 +103,62 @@ static void write_prompt(const struct work_item *item, const struct drive_memory
     text_add_str(out, "\"");
 }
 
+static void add_ids(struct text *out, struct slice text)
+{
+    for (size_t at = 0; at + content_token_size <= text.size; at += content_token_size) {
+        const uint8_t *token = text.bytes + at;
+        text_add_u64(out, token[0] | (uint32_t)token[1] << 8 | (uint32_t)token[2] << 16 |
+                              (uint32_t)token[3] << 24);
+        text_add_str(out, ",");
+    }
+}
+
+static void add_made_ids(struct text *out, const struct piece *piece)
+{
+    enum { run_tokens = 64 };
+    char words[run_tokens * content_token_size];
+
+    for (uint32_t from = 0; from < piece->tokens; from += run_tokens) {
+        uint32_t left = piece->tokens - from;
+        uint32_t part = left < run_tokens ? left : run_tokens;
+        content_text(piece->id, from, part, words);
+        add_ids(out, slice_of(words, (size_t)part * content_token_size));
+    }
+}
+
+static void write_ids(const struct work_item *item, const struct drive_memory *memory,
+                      struct text *out)
+{
+    text_add_str(out, "\"prompt\":[");
+    size_t begin = out->size;
+    for (uint32_t i = 0; i < item->piece_count; i++) {
+        struct part part = part_of(item, i, memory);
+        if (part.said.size > 0) {
+            add_ids(out, part.said);
+        } else {
+            add_made_ids(out, &item->pieces[i]);
+        }
+    }
+    out->size -= out->size > begin; // the last comma
+    text_add_str(out, "]");
+}
+
 void drive_text_write(const struct drive_shape *shape, const struct work_item *item,
                       const struct drive_memory *memory, struct text *out)
 {
     text_add_str(out, "{\"model\":");
     text_add_json(out, slice_str(shape->model));
     text_add_str(out, ",");
-    if (shape->api == DRIVE_CHAT) {
+    switch (shape->api) {
+    case DRIVE_CHAT:
         write_messages(shape, item, memory, out);
-    } else {
+        break;
+    case DRIVE_IDS:
+        write_ids(item, memory, out);
+        break;
+    default:
         write_prompt(item, memory, out);
+        break;
     }
     text_add_format(out, ",\"max_tokens\":%" PRIu32, item->output_tokens);
     if (shape->ignore_eos) {

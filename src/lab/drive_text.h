@@ -5,6 +5,7 @@
 //     pieces        [ 7: 600 tokens ][ 12: 80 ][ 31: 200, an answer ][ 13: 90 ]
 //     chat          system            user      assistant             user
 //     completions   one prompt, the same text without a seam
+//     ids           that prompt as token ids: four bytes of text are one, a little-endian number
 //
 // The text of a piece is the same wherever it stands, so two prompts with equal first pieces have equal
 // beginnings.  An answer that was kept (drive_memory.h) is repeated as it came; one that nobody kept is
@@ -12,16 +13,20 @@
 // others are its user's; a trace knows no such seam and is one message of the user (`one_message`), so
 // that a short prompt is a beginning of a longer one.
 //
+// Ids are those of a simulated engine, which takes four bytes for a token; of an answer whose size is no
+// multiple of four the rest is left out.
+//
 // Pure.  Memory: none of its own.
 #pragma once
 
 #include "base/slice.h"
+#include "route/prompt.h"
 #include "sim/workload.h"
 
 struct drive_memory;
 struct text;
 
-enum drive_api { DRIVE_CHAT, DRIVE_COMPLETIONS };
+enum drive_api { DRIVE_CHAT, DRIVE_COMPLETIONS, DRIVE_IDS, drive_api_count };
 
 struct drive_shape {
     enum drive_api api;
@@ -31,6 +36,14 @@ struct drive_shape {
     bool ignore_eos;     // the engine is to go on to the last of output_tokens
     bool names_sessions; // as `user`
 };
+
+struct drive_api_kind {
+    const char *name;
+    const char *path;
+    enum prompt_api api; // that answers are read by
+};
+
+extern const struct drive_api_kind drive_apis[drive_api_count];
 
 // Enough room for the body.
 size_t drive_text_size(const struct drive_shape *shape, const struct work_item *item,

@@ -110,6 +110,20 @@ TEST(portions_make_no_difference)
     }
 }
 
+TEST(a_decision_is_kept_whole_or_not_at_all)
+{
+    char decision[drive_decision_size + 1];
+    char text[2048];
+    for (size_t size = drive_decision_size - 1; size <= drive_decision_size; size++) {
+        memset(decision, 'd', size);
+        decision[size] = '\0';
+        snprintf(text, sizeof(text),
+                 SSE_HEAD "x-warmpath-decision: %s\r\ncontent-length: 14\r\n\r\n" DONE, decision);
+        CHECK_EQ(outcome(text), DRIVE_FINE);
+        CHECK_STR(answer.decision, size < drive_decision_size ? decision : "");
+    }
+}
+
 TEST(a_document_has_its_end_for_all_times)
 {
     static const char body[] = "{\"choices\":[{\"index\":0,\"text\":\"hey\"}],\"usage\":"

@@ -14,6 +14,7 @@ enum { body_size = 65536 };
 
 static const struct drive_shape chat = {.api = DRIVE_CHAT, .model = "m", .stream = true};
 static const struct drive_shape completions = {.api = DRIVE_COMPLETIONS, .model = "m"};
+static const struct drive_shape ids = {.api = DRIVE_IDS, .model = "m"};
 
 static struct work_item item_of(const struct piece *pieces, uint32_t count)
 {
@@ -173,6 +174,57 @@ TEST(a_first_turn_without_a_system_prompt_is_a_beginning_of_the_second)
     const char *after = body_of(&chat, &second, memory);
     size_t size = (size_t)(strstr(before, "]") - before);
     CHECK(memcmp(before, after, size) == 0);
+    drive_memory_destroy(&memory);
+}
+
+// The text that ids stand for.
+static size_t text_of_ids(const char *body, char *out)
+{
+    const char *at = strstr(body, "\"prompt\":[") + strlen("\"prompt\":[");
+    size_t size = 0;
+    while (*at != ']') {
+        char *end = NULL;
+        unsigned long id = strtoul(at, &end, 10);
+        for (uint32_t i = 0; i < content_token_size; i++) {
+            out[size++] = (char)(id >> (8 * i));
+        }
+        at = *end == ',' ? end + 1 : end;
+    }
+    out[size] = '\0';
+    return size;
+}
+
+TEST(ids_stand_for_the_text_of_completions)
+{
+    struct rng rng = {.state = 6};
+    char text[16384];
+    for (int round = 0; round < 100; round++) {
+        struct piece pieces[5];
+        for (uint32_t i = 0; i < ARRAY_COUNT(pieces); i++) {
+            pieces[i] = (struct piece){rng_below(&rng, 1000), 1 + rng_below(&rng, 150)};
+        }
+        struct work_item item = item_of(pieces, ARRAY_COUNT(pieces));
+        const char *prompt = prompt_of(body_of(&completions, &item, NULL));
+        size_t size = text_of_ids(body_of(&ids, &item, NULL), text);
+        CHECK_EQ(size, item.prompt_tokens * (size_t)content_token_size);
+        CHECK(memcmp(text, prompt, size) == 0 && prompt[size] == '"');
+    }
+    struct work_item nothing = item_of(NULL, 0);
+    CHECK(strstr(body_of(&ids, &nothing, NULL), "\"prompt\":[],") != NULL);
+}
+
+TEST(ids_of_an_answer_are_its_bytes_and_no_part_of_a_token)
+{
+    const struct piece pieces[] = {{1, 2}, {3, 50}, {4, 1}};
+    struct drive_memory *memory = drive_memory_create();
+    struct work_item item = item_of(pieces, 3);
+    char text[1024];
+    char expected[256];
+    item.session = 9;
+    drive_memory_keep(memory, 9, 3, slice_str("abc def \xff\xff\xff\xffgh"));
+    text_of_ids(body_of(&ids, &item, memory), text);
+    snprintf(expected, sizeof(expected), "%sabc def \xff\xff\xff\xff%s", word(1, 2), word(4, 1));
+    CHECK_STR(text, expected);
     drive_memory_destroy(&memory);
 }
 
