@@ -23,6 +23,7 @@ struct hint {
 
 // A match under way.
 struct match {
+    const struct prefix_runs *runs;
     const struct prefix_index *index;
     const uint64_t *keys;
     uint32_t key_count;
@@ -66,11 +67,11 @@ static void prefetch_run(const struct granule *run)
 // Looks at these slots of a bucket for the run that begins with the first of the keys.
 static struct found find_in(const struct match *match, const struct bucket *bucket, uint32_t likely)
 {
-    const struct prefix_index *index = match->index;
+    const struct prefix_runs *runs = match->runs;
     for (; likely != 0; likely &= likely - 1) {
         const _Atomic uint32_t *place = &bucket->slots[__builtin_ctz(likely)];
         uint32_t slot = SEE(place);
-        struct found found = {.run = granule_at(index, slot & index->id_mask)};
+        struct found found = {.run = granule_at(runs, slot & runs->id_mask)};
         prefetch_run(found.run);
         found.version = SEE(&found.run->version);
         // Still there after its version was read: the version is of this life of the granule.  If
@@ -90,21 +91,21 @@ static struct found find_in(const struct match *match, const struct bucket *buck
 // Finds the run at match->depth.
 static struct found find_run(const struct match *match)
 {
-    const struct prefix_index *index = match->index;
+    const struct prefix_runs *runs = match->runs;
     uint64_t key = match->keys[match->depth];
-    uint32_t at = bucket_of(index, key);
+    uint32_t at = bucket_of(runs, key);
     const struct hint *hint = &match->hints[match->depth / run_key_max % ARRAY_COUNT(match->hints)];
     struct found found = {0};
     if (hint->depth == match->depth) {
-        found = find_in(match, &index->buckets[at], hint->likely);
+        found = find_in(match, &runs->buckets[at], hint->likely);
     }
-    for (uint32_t i = 0; found.run == NULL && i < index->bucket_count; i++) {
-        const struct bucket *bucket = &index->buckets[at];
-        found = find_in(match, bucket, likely_slots(index, bucket, key));
+    for (uint32_t i = 0; found.run == NULL && i < runs->bucket_count; i++) {
+        const struct bucket *bucket = &runs->buckets[at];
+        found = find_in(match, bucket, likely_slots(runs, bucket, key));
         if (SEE(&bucket->passed) == 0) {
             break;
         }
-        at = bucket_after(index, at);
+        at = bucket_after(runs, at);
     }
     return found;
 }
@@ -157,7 +158,7 @@ static void read_holder(struct match *match, const _Atomic uint64_t *holder)
     } while (SEE(&holder[0]) != who);
     uint32_t backend = backend_of(who);
     uint32_t age;
-    if (backend >= match->index->backend_count ||
+    if (backend >= match->runs->backend_count ||
         !is_believed(match->index, who, when, match->now_s, &age)) {
         return;
     }
@@ -179,7 +180,7 @@ static void read_holder(struct match *match, const _Atomic uint64_t *holder)
 
 static void prefetch_chunk(const struct match *match, uint32_t id)
 {
-    const char *chunk = (const char *)granule_at(match->index, id);
+    const char *chunk = (const char *)granule_at(match->runs, id);
     __builtin_prefetch(chunk);
     __builtin_prefetch(chunk + 64);
     __builtin_prefetch(chunk + 128);
@@ -192,7 +193,7 @@ static bool read_list(struct match *match, const struct granule *run, uint32_t v
         if (SEE(&run->version) != version) {
             return false;
         }
-        const struct granule *chunk = granule_at(match->index, id);
+        const struct granule *chunk = granule_at(match->runs, id);
         id = SEE(&chunk->next);
         prefetch_chunk(match, id);
         for (uint32_t i = 0; i < chunk_words; i += holder_words) {
@@ -208,7 +209,7 @@ static bool read_overflow(struct match *match, const struct granule *run, uint32
     if ((overflow & directory_bit) == 0) {
         return read_list(match, run, version, overflow);
     }
-    const struct granule *directory = granule_at(match->index, overflow & ~directory_bit);
+    const struct granule *directory = granule_at(match->runs, overflow & ~directory_bit);
     uint32_t heads[fan_out];
     for (uint32_t i = 0; i < fan_out; i++) {
         heads[i] = (uint32_t)SEE(&directory->words[i]);
@@ -252,15 +253,15 @@ static bool read_run(struct match *match)
 static void prefetch_run_at(struct match *match, uint32_t depth)
 {
     if (depth < match->key_count) {
-        const struct prefix_index *index = match->index;
+        const struct prefix_runs *runs = match->runs;
         uint64_t key = match->keys[depth];
-        const struct bucket *bucket = &index->buckets[bucket_of(index, key)];
-        uint32_t likely = likely_slots(index, bucket, key);
+        const struct bucket *bucket = &runs->buckets[bucket_of(runs, key)];
+        uint32_t likely = likely_slots(runs, bucket, key);
         match->hints[depth / run_key_max % ARRAY_COUNT(match->hints)] =
             (struct hint){.depth = depth, .likely = likely};
         if (likely != 0) {
             uint32_t slot = OWN(&bucket->slots[__builtin_ctz(likely)]);
-            prefetch_run(granule_at(index, slot & index->id_mask));
+            prefetch_run(granule_at(runs, slot & runs->id_mask));
         }
     }
 }
@@ -272,13 +273,13 @@ static void look_ahead(struct match *match)
     bool is_in_step = match->ahead == last - run_key_max;
     if (is_in_step) {
         if (last < match->key_count) {
-            prefetch_bucket(match->index, match->keys[last]);
+            prefetch_bucket(match->runs, match->keys[last]);
         }
         prefetch_run_at(match, match->depth + runs_ahead * run_key_max);
     } else {
         uint32_t end = min_u32(last + 1, match->key_count);
         for (uint32_t depth = match->depth; depth < end; depth += run_key_max) {
-            prefetch_bucket(match->index, match->keys[depth]);
+            prefetch_bucket(match->runs, match->keys[depth]);
         }
         for (uint32_t i = 1; i <= runs_ahead; i++) {
             prefetch_run_at(match, match->depth + i * run_key_max);
@@ -318,7 +319,7 @@ static void link_hits(struct match *match)
 
 void prefix_index_expect(const struct prefix_index *index, uint64_t key)
 {
-    prefetch_bucket(index, key);
+    prefetch_bucket(&index->runs, key);
 }
 
 uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
@@ -327,6 +328,7 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
 {
     for (uint32_t tries = 0; tries < try_max && key_count > 0; tries++) {
         struct match match = {
+            .runs = &index->runs,
             .index = index,
             .keys = keys,
             .key_count = key_count,

@@ -35,7 +35,7 @@ enum {
     filler_count = 20, // of a turn
 };
 
-// Called by the index, see prefix_index_internal.h.
+// Called by the index, see prefix_runs_internal.h.
 void prefix_index_pause(void);
 
 void prefix_index_pause(void)
