@@ -46,6 +46,7 @@ struct msgpack_value {
 
 // A cursor.  Only `at` is for others to read: where the next value begins.
 struct msgpack {
+    const uint8_t *begin;
     const uint8_t *at;
     const uint8_t *end;
     bool is_broken;
@@ -54,6 +55,7 @@ struct msgpack {
 static inline struct msgpack msgpack_open(struct slice bytes)
 {
     return (struct msgpack){
+        .begin = bytes.bytes,
         .at = bytes.bytes,
         .end = bytes.size > 0 ? bytes.bytes + bytes.size : bytes.bytes,
     };
@@ -65,6 +67,16 @@ bool msgpack_next(struct msgpack *cursor, struct msgpack_value *out);
 // Passes over whole values, with all that is inside them.  False: they are not all there.
 bool msgpack_skip(struct msgpack *cursor, uint64_t count);
 
-// Reads integers below 2^32, of any width, up to `count` of them; returns how many there were before
-// something else, which is next.
+// Passes over what is inside a value that msgpack_next has just handed out.
+bool msgpack_leave(struct msgpack *cursor, const struct msgpack_value *value);
+
+// Runs: each reads up to `count` values and returns how many there were before something else, which is
+// then next.
+
+uint32_t msgpack_nils(struct msgpack *cursor, uint32_t count);
+
+// Integers below 2^32, of any form.
 uint32_t msgpack_ids(struct msgpack *cursor, uint32_t *out, uint32_t count);
+
+// Integers of any form and sign, negative ones in two's complement.
+uint32_t msgpack_integers(struct msgpack *cursor, uint64_t *out, uint32_t count);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kv_extra_internal.h -- what beside its tokens an engine has put into the hash of each block.
+//
+//     extra_keys  [ nil, ["adapter", ["image", -3], "salt"], ... ]     one list, or nil, for each block
+//     mm_keys     [ [{"type": "mm_key", ...}], ... ]                   TensorRT-LLM's, likewise
+//
+// Nearly always all of them are nil.  The name of the adapter and the salt are told apart from the rest,
+// since our own keys have them in their seed.
+//
+// Memory: the caller's.
+#pragma once
+
+#include "kvevent/kv_notice.h"
+#include "kvevent/msgpack.h"
+
+// Where the keys of the blocks are, from the first block that has any.
+struct kv_key_list {
+    struct msgpack cursor;
+    uint32_t block;
+    uint32_t count; // of blocks, from that one on
+};
+
+// Passes over the list whose head is `value`, and remembers where it is.  False when it is none.
+bool kv_key_list_read(struct msgpack *cursor, const struct msgpack_value *value,
+                      struct kv_key_list *out);
+
+struct kv_extras {
+    struct kv_extra *list; // room for kv_hash_max
+    uint8_t *bytes;        // room for kv_extra_max
+};
+
+// Fills in `notice` its extras, and its salt if that is not known.  Both lists have passed
+// kv_key_list_read.  False when there is no room.
+bool kv_extras_read(struct kv_extras *extras, struct kv_key_list *keys, struct kv_key_list *media,
+                    struct kv_notice *notice);
