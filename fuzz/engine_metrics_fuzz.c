@@ -43,7 +43,8 @@ static bool is_text(const uint8_t *bytes, size_t size)
     return at == size || (bytes[at] != '[' && bytes[at] != '{');
 }
 
-static void check_twice(const uint8_t *bytes, size_t size, const struct load_report *once)
+static void check_twice(const uint8_t *bytes, size_t size, uint32_t rank,
+                        const struct load_report *once)
 {
     struct load_report twice;
     uint8_t *copy = malloc(2 * size + 1);
@@ -53,7 +54,7 @@ static void check_twice(const uint8_t *bytes, size_t size, const struct load_rep
         memcpy(copy + size + 1, bytes, size);
     }
     copy[size] = '\n';
-    engine_metrics_read(slice_of(copy, 2 * size + 1), &twice);
+    engine_metrics_read(slice_of(copy, 2 * size + 1), rank, &twice);
     ASSERT(is_about(twice.running, doubled(once->running)));
     ASSERT(is_about(twice.waiting, doubled(once->waiting)));
     ASSERT(is_about(twice.kv_usage, once->kv_usage));
@@ -71,10 +72,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size > 0) {
         memcpy(copy, bytes, size);
     }
-    engine_metrics_read(slice_of(copy, size), &report);
-    check_ranges(&report);
-    if (is_text(copy, size)) {
-        check_twice(copy, size, &report);
+    static const uint32_t ranks[] = {engine_metrics_all_ranks, 0, 1};
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+        engine_metrics_read(slice_of(copy, size), ranks[i], &report);
+        check_ranges(&report);
+        if (is_text(copy, size)) {
+            check_twice(copy, size, ranks[i], &report);
+        }
     }
     free(copy);
     return 0;

@@ -7,9 +7,10 @@
 #include "admin/truth_json.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "config/backend_events.h"
 #include "config/config.h"
 #include "config/endpoint.h"
-#include "config/option_kind.h"
+#include "config/option.h"
 #include "feed/roster.h"
 #include "fleet/fleet.h"
 #include "http/problem.h"
@@ -20,6 +21,7 @@
 #include "sys/tcp.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -116,7 +118,11 @@ static void add_backend(const struct call *call, const struct backend *backend,
         text_add_str(json, i > 0 ? "," : "");
         text_add_json(json, slice_str(name));
     }
-    text_add_str(json, "],\"load\":");
+    text_add_str(json, "],");
+    if (backend->rank_count > 1) {
+        text_add_format(json, "\"rank\":%u,\"ranks\":%u,", backend->rank, backend->rank_count);
+    }
+    text_add_str(json, "\"load\":");
     add_load(&backend->load, call->now_ms, json);
     text_add_str(json, ",\"truth\":");
     add_truth(&backend->truth, call->now_ms, json);
@@ -340,12 +346,72 @@ static bool read_key(const struct call *call, const cJSON *item, struct addition
     return true;
 }
 
+// What the configuration checks in the same way: its rows know how each is spelt.
+static bool read_row(const struct call *call, const cJSON *item, void *field)
+{
+    const struct config_option *option = config_option_find(&config_backend_options, item->string);
+    char why_space[512];
+    char number[32];
+    struct text why = text_over(why_space, sizeof(why_space) - 1);
+    const char *value = cJSON_IsString(item) ? item->valuestring : NULL;
+
+    if (cJSON_IsNumber(item)) {
+        snprintf(number, sizeof(number), "%.15g", item->valuedouble);
+        value = number;
+    }
+    text_add_format(&why, "%s: ", item->string);
+    if (value == NULL) {
+        text_add_str(&why, "takes one value");
+    } else if (option->kind->read(option, value, field, &why)) {
+        return true;
+    }
+    why_space[why.size] = '\0';
+    problem(call, HTTP_PROBLEM_BAD_DOCUMENT, why_space);
+    return false;
+}
+
+static bool check_events(const struct call *call, const struct addition *addition)
+{
+    char why_space[512];
+    char detail[640];
+    struct text why = text_over(why_space, sizeof(why_space));
+    const char *row;
+
+    if (config_backend_events_check(*call->options->config, &addition->spec, &row, &why)) {
+        return true;
+    }
+    snprintf(detail, sizeof(detail), "%s: %.*s", row, (int)why.size, why_space);
+    problem(call, HTTP_PROBLEM_BAD_DOCUMENT, detail);
+    return false;
+}
+
+// The field of a row that the configuration has too; NULL: none that may be set here.
+static void *field_of(struct addition *addition, const char *name)
+{
+    struct config_backend *spec = &addition->spec;
+    const struct {
+        const char *name;
+        void *field;
+    } fields[] = {
+        {"ranks", &spec->ranks},
+        {"events", &spec->events},
+        {"events_replay", &spec->events_replay},
+        {"events_topic", &spec->events_topic},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+        if (strcmp(fields[i].name, name) == 0) {
+            return fields[i].field;
+        }
+    }
+    return NULL;
+}
+
 static bool read_addition(const struct call *call, const cJSON *object, struct addition *out)
 {
     const cJSON *item;
     bool good = true;
 
-    *out = (struct addition){.spec = {.weight = 1}};
+    *out = (struct addition){.spec = {.weight = 1, .ranks = 1}};
     cJSON_ArrayForEach(item, object)
     {
         if (!good) {
@@ -361,6 +427,8 @@ static bool read_addition(const struct call *call, const cJSON *object, struct a
             good = read_models(call, item, out);
         } else if (strcmp(item->string, "api_key") == 0) {
             good = read_key(call, item, out);
+        } else if (field_of(out, item->string) != NULL) {
+            good = read_row(call, item, field_of(out, item->string));
         } else {
             problem(call, HTTP_PROBLEM_BAD_DOCUMENT, item->string);
             return false;
@@ -370,7 +438,7 @@ static bool read_addition(const struct call *call, const cJSON *object, struct a
         problem(call, HTTP_PROBLEM_BAD_DOCUMENT, "url is missing");
         return false;
     }
-    return good;
+    return good && check_events(call, out);
 }
 
 static bool is_blank(char byte)

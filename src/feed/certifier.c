@@ -152,7 +152,8 @@ static bool is_due(const struct certifier *certifier, const struct record *recor
 {
     bool is_another = record->id != backend->id || record->life != life_of(backend);
     bool is_time = loop_now_ms(certifier->options.loop) >= record->again_ms;
-    return is_another || (!record->is_examined && is_time);
+    bool is_first_rank = backend->server == backend->id; // other ranks are the same process
+    return is_first_rank && (is_another || (!record->is_examined && is_time));
 }
 
 static void complain(struct certifier *certifier, const struct backend *backend,

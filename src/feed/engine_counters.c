@@ -285,7 +285,7 @@ void engine_counters_read(struct slice page, struct engine_counters *out)
     double fields[FIELD_COUNT];
 
     if (exposition_is_json(page)) {
-        stats_json_read(page, read_member, &reader);
+        stats_json_read(page, stats_json_all_ranks, read_member, &reader);
     } else {
         struct exposition text = exposition_open(page);
         struct exposition_series series;

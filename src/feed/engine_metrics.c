@@ -3,6 +3,7 @@
 #include "feed/engine_metrics.h"
 
 #include "base/base.h"
+#include "base/text.h"
 #include "feed/exposition.h"
 #include "feed/stats_json.h"
 
@@ -96,7 +97,10 @@ struct tally {
     uint32_t count;
 };
 
+_Static_assert((uint32_t)engine_metrics_all_ranks == (uint32_t)stats_json_all_ranks, "all are all");
+
 struct reader {
+    uint32_t rank;
     uint64_t sizes; // bit n: some name is n bytes long, which most lines do not get past
     struct tally tallies[ARRAY_COUNT(rows)];
 };
@@ -151,6 +155,21 @@ static bool is_of_row(const struct row *row, struct slice labels)
     return slice_is(exposition_label(labels, row->label), row->word);
 }
 
+// vLLM and SGLang name the rank in a label.
+static bool is_of_rank(uint32_t rank, struct slice labels)
+{
+    static const char *const names[] = {"engine", "dp_rank"};
+    uint64_t number;
+
+    for (size_t i = 0; rank != engine_metrics_all_ranks && i < ARRAY_COUNT(names); i++) {
+        struct slice value = exposition_label(labels, names[i]);
+        if (slice_parse_u64(value, &number) && number != rank) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void read_series(struct reader *reader, const struct exposition_series *series)
 {
     struct slice name = series->name;
@@ -158,7 +177,8 @@ static void read_series(struct reader *reader, const struct exposition_series *s
     uint32_t row = may_match ? find_row(name, 0) : ARRAY_COUNT(rows);
     struct exposition_sample sample;
 
-    if (row == ARRAY_COUNT(rows) || !exposition_sample(series, &sample)) {
+    if (row == ARRAY_COUNT(rows) || !exposition_sample(series, &sample) ||
+        !is_of_rank(reader->rank, sample.labels)) {
         return;
     }
     for (; row < ARRAY_COUNT(rows); row = find_row(name, row + 1)) {
@@ -245,11 +265,11 @@ static double cache_tokens_of(const struct reader *reader, double blocks, double
     return tokens > 0 && tokens <= EXPOSITION_VALUE_MAX ? tokens : -1;
 }
 
-void engine_metrics_read(struct slice page, struct load_report *out)
+void engine_metrics_read(struct slice page, uint32_t rank, struct load_report *out)
 {
-    struct reader reader = {0};
+    struct reader reader = {.rank = rank};
     if (exposition_is_json(page)) {
-        stats_json_read(page, read_member, &reader);
+        stats_json_read(page, rank, read_member, &reader);
     } else {
         read_text(&reader, page);
     }

@@ -4,7 +4,7 @@
 //
 // Reads Prometheus text (vLLM, SGLang, TensorRT-LLM, Triton, llama.cpp; old and new names) and the JSON
 // list that TensorRT-LLM serves at the same path.  Several series of one name, as data-parallel
-// ranks have, are added up, and usages averaged.  A name that is missing is not zero: the field stays
+// ranks have, are added up, and usages averaged, or those of one rank are read alone.  A name that is missing is not zero: the field stays
 // negative.  Of a page with thousands of lines only the few that matter cost more than finding the
 // end of the line.
 //
@@ -14,5 +14,8 @@
 #include "base/slice.h"
 #include "fleet/load.h"
 
-// Fields that the page does not have are negative.
-void engine_metrics_read(struct slice page, struct load_report *out);
+enum { engine_metrics_all_ranks = UINT32_MAX };
+
+// Fields that the page does not have are negative.  Of a server with data-parallel ranks, series that name
+// another rank than `rank` are left out; those that name none are everybody's.
+void engine_metrics_read(struct slice page, uint32_t rank, struct load_report *out);

@@ -125,7 +125,32 @@ static void arm_models(struct watch *watch)
 
 static void ask_models(struct timer *timer);
 
-static void set_health(struct watch *watch, enum backend_probe probe, const char *why)
+// Other ranks share the fate of the one that is asked.
+static bool is_asked(const struct watch *watch)
+{
+    return watch->backend != NULL && watch->backend->server == watch->backend->id;
+}
+
+// The next rank of the server of `asked`, from `*slot` on; NULL after the last.  `asked` is one of them.
+static struct watch *next_rank(const struct watch *asked, uint32_t *slot)
+{
+    struct prober *prober = asked->prober;
+
+    if (asked->backend->rank_count == 1) { // which spares most fleets the walk
+        bool is_first = *slot == 0;
+        *slot = prober->watch_count;
+        return is_first ? &prober->watches[asked->backend->slot] : NULL;
+    }
+    while (*slot < prober->watch_count) {
+        struct watch *watch = &prober->watches[(*slot)++];
+        if (watch->backend != NULL && watch->backend->server == asked->backend->server) {
+            return watch;
+        }
+    }
+    return NULL;
+}
+
+static void set_health_of_one(struct watch *watch, enum backend_probe probe, const char *why)
 {
     struct prober *prober = watch->prober;
     struct backend *backend = watch->backend;
@@ -138,7 +163,7 @@ static void set_health(struct watch *watch, enum backend_probe probe, const char
     }
     if (probe == BACKEND_PROBE_UP) {
         log_info("backend %s is up", backend->url);
-        if (before == BACKEND_PROBE_DOWN) {
+        if (before == BACKEND_PROBE_DOWN && is_asked(watch)) {
             fetch_cancel(&watch->models); // it may have come back with others
             ask_models(&watch->models_timer);
         }
@@ -147,6 +172,14 @@ static void set_health(struct watch *watch, enum backend_probe probe, const char
     }
     fleet_touch(prober->fleet);
     prober->changed(prober->owner);
+}
+
+static void set_health(struct watch *asked, enum backend_probe probe, const char *why)
+{
+    struct watch *watch;
+    for (uint32_t slot = 0; (watch = next_rank(asked, &slot)) != NULL;) {
+        set_health_of_one(watch, probe, why);
+    }
 }
 
 static void health_done(void *owner, const struct fetch_result *result)
@@ -185,7 +218,10 @@ static void models_done(void *owner, const struct fetch_result *result)
         return;
     }
     watch->models_failed = false;
-    fleet_set_models(prober->fleet, watch->backend, list.models, list.count);
+    struct watch *rank;
+    for (uint32_t slot = 0; (rank = next_rank(watch, &slot)) != NULL;) {
+        fleet_set_models(prober->fleet, rank->backend, list.models, list.count);
+    }
     models_list_free(&list);
     prober->changed(prober->owner);
 }
@@ -247,7 +283,7 @@ void prober_set_config(struct prober *prober, const struct config *config)
     tls_context_destroy(&prober->tls); // trust may have changed
     for (uint32_t i = 0; i < prober->watch_count; i++) {
         struct watch *watch = &prober->watches[i];
-        if (watch->backend == NULL) {
+        if (!is_asked(watch)) {
             continue;
         }
         arm_health(watch);
@@ -256,6 +292,29 @@ void prober_set_config(struct prober *prober, const struct config *config)
             stop_judging(watch);
         }
     }
+}
+
+// NULL: there is none.
+static struct watch *find_asked(struct prober *prober, const struct backend *rank)
+{
+    for (uint32_t i = 0; i < prober->watch_count; i++) {
+        const struct backend *backend = prober->watches[i].backend;
+        if (backend != NULL && backend->id == rank->server) {
+            return &prober->watches[i];
+        }
+    }
+    return NULL;
+}
+
+// A rank among others whose verdict may be known already.
+static void join_asked(struct watch *watch)
+{
+    struct watch *asked = find_asked(watch->prober, watch->backend);
+    ASSERT(asked != NULL);
+    unsigned probe = atomic_load_explicit(&asked->backend->shared.probe, memory_order_relaxed);
+
+    backend_set_probe(watch->backend, (enum backend_probe)probe, loop_now_ms(watch->prober->loop));
+    ask_models(&asked->models_timer);
 }
 
 void prober_watch(struct prober *prober, struct backend *backend)
@@ -268,6 +327,10 @@ void prober_watch(struct prober *prober, struct backend *backend)
                             .backend = backend,
                             .health_timer.fire = ask_health,
                             .models_timer.fire = ask_models};
+    if (!is_asked(watch)) {
+        join_asked(watch);
+        return;
+    }
     ask_health(&watch->health_timer);
     ask_models(&watch->models_timer);
 }
@@ -285,7 +348,7 @@ bool prober_has_asked_all(const struct prober *prober)
         const struct watch *watch = &prober->watches[i];
         bool health_pending = prober->config->health.interval != 0 && !watch->asked_health;
         bool models_pending = prober->config->models.learn && !watch->asked_models;
-        if (watch->backend != NULL && (health_pending || models_pending)) {
+        if (is_asked(watch) && (health_pending || models_pending)) {
             return false;
         }
     }

@@ -10,6 +10,9 @@
 // Models: GET /v1/models every models.interval and whenever a backend comes up.  What is not a list
 // of models changes nothing.
 //
+// Data-parallel ranks of one server are one process: its first rank is asked, and the answer holds for
+// all.  A probe can cost a generated token, which should not be computed once for each.
+//
 // Threads: the keeper's.
 #pragma once
 
@@ -37,7 +40,7 @@ void prober_destroy(struct prober **prober);
 // Takes effect at once, the intervals included.  Without probes nobody is down by them.
 void prober_set_config(struct prober *prober, const struct config *config);
 
-// Begins and ends asking a backend.
+// Begins and ends asking a backend.  The first rank of a server comes first, and ranks go together.
 void prober_watch(struct prober *prober, struct backend *backend);
 void prober_forget(struct prober *prober, const struct backend *backend);
 

@@ -4,7 +4,9 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "config/backend_events.h"
 #include "config/config.h"
+#include "config/endpoint.h"
 #include "feed/prober.h"
 #include "feed/scraper.h"
 #include "fleet/fleet.h"
@@ -21,6 +23,14 @@ enum {
     // After a failure, when to try again: DNS, or to find room in the fleet.
     retry_ms = 2000,
     url_size_max = 1024,
+    endpoint_size_max = 512,
+};
+
+// Where a server publishes its KV events; see config_events.
+struct events {
+    char *endpoint;
+    char *replay;
+    char *topic;
 };
 
 struct origin {
@@ -45,10 +55,14 @@ struct origin {
     uint32_t pool;
     char **models;
     uint32_t model_count;
-    struct address address; // unless is_name
+    uint32_t ranks;
+    struct events own_events; // as written
+    struct events events;     // what that comes to
+    struct address address;   // unless is_name
     struct timer timer;
-    struct backend *backends[dns_address_count_max];
+    struct backend **backends; // each rank of each address, the first rank of an address first
     uint32_t backend_count;
+    uint32_t backend_count_max;
 };
 
 struct roster {
@@ -71,6 +85,11 @@ static char *copy_text(const char *text)
     return copy;
 }
 
+static uint32_t ranks_of(const struct config_backend *spec)
+{
+    return spec->ranks > 0 ? spec->ranks : 1;
+}
+
 static void free_key(struct origin *origin)
 {
     if (origin->api_key != NULL) {
@@ -78,6 +97,14 @@ static void free_key(struct origin *origin)
     }
     free(origin->api_key);
     origin->api_key = NULL;
+}
+
+static void events_free(struct events *events)
+{
+    free(events->endpoint);
+    free(events->replay);
+    free(events->topic);
+    *events = (struct events){0};
 }
 
 static void drop_backend(struct origin *origin, uint32_t index)
@@ -103,33 +130,89 @@ static void note_crowd(struct origin *origin, const char *url)
     origin->is_crowded = true;
 }
 
-// False when it does not fit.
-static bool add_backend(struct origin *origin, const struct address *address)
+// NULL when there is none.
+static const struct backend *find_rank(const struct origin *origin, const struct address *address,
+                                       uint32_t rank)
 {
-    struct roster *roster = origin->roster;
-    char url[url_size_max];
-    struct text text = text_over(url, sizeof(url) - 1);
+    for (uint32_t i = 0; i < origin->backend_count; i++) {
+        const struct backend *backend = origin->backends[i];
+        if (backend->rank == rank && address_equal(&backend->address, address)) {
+            return backend;
+        }
+    }
+    return NULL;
+}
+
+static void write_url(const struct origin *origin, const struct address *address, uint32_t rank,
+                      char url[url_size_max])
+{
+    struct text text = text_over(url, url_size_max - 1);
 
     text_add_str(&text, origin->url);
     if (origin->is_name) {
         text_add_str(&text, "#");
         address_format_host(address, &text);
     }
+    if (origin->ranks > 1) {
+        text_add_format(&text, "#rank=%u", rank);
+    }
     url[text.size] = '\0';
-    ASSERT(origin->backend_count < dns_address_count_max);
+}
+
+// The endpoint of one rank, in `space`; NULL: it has none.
+static const char *endpoint_of(const char *endpoint, const struct address *address, uint32_t rank,
+                               char space[endpoint_size_max])
+{
+    struct config_socket socket;
+    uint8_t host_space[64];
+    struct text host = text_over(host_space, sizeof(host_space));
+    struct text out = text_over(space, endpoint_size_max - 1);
+
+    if (endpoint == NULL) {
+        return NULL;
+    }
+    const char *wrong = config_socket_split(slice_str(endpoint), &socket);
+    ASSERT(wrong == NULL); // who read the configuration saw to it
+    address_format_host(address, &host);
+    // What operators added may come under defaults that have no ports for its ranks.
+    if (!config_socket_write(&socket, rank, text_slice(&host), &out)) {
+        return NULL;
+    }
+    space[out.size] = '\0';
+    return space;
+}
+
+// False when it does not fit.
+static bool add_backend(struct origin *origin, const struct address *address, uint32_t rank)
+{
+    struct roster *roster = origin->roster;
+    const struct backend *first = find_rank(origin, address, 0);
+    char url[url_size_max];
+    char events[endpoint_size_max];
+    char replay[endpoint_size_max];
+
+    write_url(origin, address, rank, url);
+    ASSERT(origin->backend_count < origin->backend_count_max);
     struct backend *backend =
-        fleet_add(roster->fleet, &(struct fleet_spec){
-                                     .url = url,
-                                     .host = origin->host,
-                                     .api_key = origin->api_key,
-                                     .port = origin->port,
-                                     .tls = origin->tls,
-                                     .weight = origin->weight,
-                                     .pool = origin->pool,
-                                     .address = *address,
-                                     .models = (const char *const *)origin->models,
-                                     .model_count = origin->model_count,
-                                 });
+        fleet_add(roster->fleet,
+                  &(struct fleet_spec){
+                      .url = url,
+                      .host = origin->host,
+                      .api_key = origin->api_key,
+                      .port = origin->port,
+                      .tls = origin->tls,
+                      .weight = origin->weight,
+                      .pool = origin->pool,
+                      .address = *address,
+                      .server = first != NULL ? first->id : 0,
+                      .rank = rank,
+                      .rank_count = origin->ranks,
+                      .events = endpoint_of(origin->events.endpoint, address, rank, events),
+                      .events_replay = endpoint_of(origin->events.replay, address, rank, replay),
+                      .events_topic = origin->events.topic,
+                      .models = (const char *const *)origin->models,
+                      .model_count = origin->model_count,
+                  });
     if (backend == NULL) {
         note_crowd(origin, url);
         return false;
@@ -143,20 +226,21 @@ static bool add_backend(struct origin *origin, const struct address *address)
     return true;
 }
 
+// Adds the ranks of one address that are not there yet.  False when not all fit.
+static bool add_ranks(struct origin *origin, const struct address *address)
+{
+    for (uint32_t rank = 0; rank < origin->ranks; rank++) {
+        if (find_rank(origin, address, rank) == NULL && !add_backend(origin, address, rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool answer_has(const struct dns_answer *answer, const struct address *address)
 {
     for (uint32_t i = 0; i < answer->address_count; i++) {
         if (address_equal(&answer->addresses[i], address)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool origin_has(const struct origin *origin, const struct address *address)
-{
-    for (uint32_t i = 0; i < origin->backend_count; i++) {
-        if (address_equal(&origin->backends[i]->address, address)) {
             return true;
         }
     }
@@ -174,9 +258,7 @@ static bool follow(struct origin *origin, const struct dns_answer *answer)
         }
     }
     for (uint32_t i = 0; i < answer->address_count; i++) {
-        if (!origin_has(origin, &answer->addresses[i])) {
-            all_fit &= add_backend(origin, &answer->addresses[i]);
-        }
+        all_fit &= add_ranks(origin, &answer->addresses[i]);
     }
     origin->is_crowded = !all_fit;
     origin->roster->changed(origin->roster->owner);
@@ -202,6 +284,9 @@ static void origin_free(struct origin *origin)
     free(origin->host);
     free(origin->pool_name);
     free_key(origin);
+    events_free(&origin->own_events);
+    events_free(&origin->events);
+    free(origin->backends);
     free(origin);
 }
 
@@ -276,11 +361,11 @@ static void settle(struct timer *timer)
         return;
     }
     origin->has_resolved = true;
-    if (!add_backend(origin, &origin->address)) {
+    if (add_ranks(origin, &origin->address)) {
+        origin->is_crowded = false;
+    } else {
         loop_arm(origin->roster->loop, timer, retry_ms);
-        return;
     }
-    origin->is_crowded = false;
     origin->roster->changed(origin->roster->owner);
 }
 
@@ -293,9 +378,29 @@ static struct origin *origin_find(const struct roster *roster, const char *url)
     return origin;
 }
 
+static void copy_models(struct origin *origin, const struct config_list *models)
+{
+    origin->models = calloc(models->count + 1, sizeof(char *));
+    ASSERT(origin->models != NULL);
+    for (uint32_t i = 0; i < models->count; i++) {
+        origin->models[origin->model_count++] = copy_text(models->items[i]);
+    }
+}
+
+static void set_events(struct origin *origin, const struct config_events *events)
+{
+    events_free(&origin->events);
+    origin->events = (struct events){
+        .endpoint = copy_text(events->endpoint),
+        .replay = copy_text(events->replay),
+        .topic = copy_text(events->topic),
+    };
+}
+
 static struct origin *origin_add(struct roster *roster, const struct config_backend *spec)
 {
     const struct config *config = roster->config;
+    struct config_events events = config_backend_events(config, spec);
     struct origin *origin = calloc(1, sizeof(*origin));
     ASSERT(origin != NULL);
     *origin = (struct origin){
@@ -309,13 +414,14 @@ static struct origin *origin_add(struct roster *roster, const struct config_back
         .has_own_key = spec->api_key != NULL,
         .weight = spec->weight,
         .pool = spec->pool,
+        .ranks = ranks_of(spec),
+        .own_events = {.endpoint = copy_text(spec->events),
+                       .replay = copy_text(spec->events_replay),
+                       .topic = copy_text(spec->events_topic)},
         .timer.fire = settle,
     };
-    origin->models = calloc(spec->models.count + 1, sizeof(char *));
-    ASSERT(origin->models != NULL);
-    for (uint32_t i = 0; i < spec->models.count; i++) {
-        origin->models[origin->model_count++] = copy_text(spec->models.items[i]);
-    }
+    copy_models(origin, &spec->models);
+    set_events(origin, &events);
     // At the end, so that backends keep the order of the configuration.
     struct origin **link = &roster->origins;
     while (*link != NULL) {
@@ -323,6 +429,9 @@ static struct origin *origin_add(struct roster *roster, const struct config_back
     }
     *link = origin;
     origin->is_name = address_from_literal(spec->host, spec->port, &origin->address) != STATUS_OK;
+    origin->backend_count_max = origin->ranks * (origin->is_name ? dns_address_count_max : 1);
+    origin->backends = calloc(origin->backend_count_max, sizeof(struct backend *));
+    ASSERT(origin->backends != NULL);
     settle(&origin->timer);
     return origin;
 }
@@ -350,16 +459,30 @@ static void origin_remove(struct origin *origin)
     }
 }
 
+static bool texts_equal(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 static bool has_key(const struct origin *origin, const char *key)
 {
     return strcmp(origin->api_key == NULL ? "" : origin->api_key, key == NULL ? "" : key) == 0;
+}
+
+static bool has_events(const struct origin *origin, const struct config_events *events)
+{
+    return texts_equal(origin->events.endpoint, events->endpoint) &&
+           texts_equal(origin->events.replay, events->replay) &&
+           texts_equal(origin->events.topic, events->topic);
 }
 
 // Whether the backends of an origin can stay as they are under a new line of configuration.
 static bool is_same(const struct origin *origin, const struct config_backend *spec)
 {
     const char *key = spec->api_key != NULL ? spec->api_key : origin->roster->config->api_key;
-    bool same = origin->pool == spec->pool && origin->model_count == spec->models.count;
+    struct config_events events = config_backend_events(origin->roster->config, spec);
+    bool same = origin->pool == spec->pool && origin->model_count == spec->models.count &&
+                origin->ranks == ranks_of(spec) && has_events(origin, &events);
     for (uint32_t i = 0; same && i < spec->models.count; i++) {
         same = strcmp(origin->models[i], spec->models.items[i]) == 0;
     }
@@ -396,21 +519,29 @@ static uint32_t pool_find(const struct config *config, const char *name)
 }
 
 // What an operator added stays, in the pool of that name, which may have another number now, and
-// with the key that now holds.  Backends do not change, so they are replaced where that differs.
+// with the key and the events that now hold.  Backends do not change, so they are replaced where that differs.
 static void keep_added(struct origin *origin)
 {
     const struct config *config = origin->roster->config;
     uint32_t pool = pool_find(config, origin->pool_name);
+    struct config_events events =
+        config_backend_events(config, &(struct config_backend){
+                                          .events = origin->own_events.endpoint,
+                                          .events_replay = origin->own_events.replay,
+                                          .events_topic = origin->own_events.topic,
+                                      });
 
     if (pool == config->pool_count) {
         log_warn("backend %s goes with its pool %s", origin->url, origin->pool_name);
         origin_remove(origin);
         return;
     }
-    if (pool == origin->pool && (origin->has_own_key || has_key(origin, config->api_key))) {
+    if (pool == origin->pool && (origin->has_own_key || has_key(origin, config->api_key)) &&
+        has_events(origin, &events)) {
         return;
     }
     origin->pool = pool;
+    set_events(origin, &events);
     if (!origin->has_own_key) {
         free_key(origin);
         origin->api_key = copy_text(config->api_key);
@@ -517,7 +648,7 @@ enum status roster_add(struct roster *roster, const struct config_backend *spec,
         return STATUS_EXHAUSTED;
     }
     struct origin *origin = origin_add(roster, spec);
-    if (!origin->is_name && origin->backend_count == 0) {
+    if (!origin->is_name && origin->backend_count < origin->ranks) {
         origin_remove(origin);
         return STATUS_EXHAUSTED;
     }

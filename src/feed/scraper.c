@@ -180,6 +180,14 @@ static uint8_t json_bracket(struct slice page)
     return first == '[' || first == '{' ? first : 0;
 }
 
+// What the page says of this backend: of a server with several ranks it says something of each.
+static void read_page(const struct watch *watch, struct slice page, struct load_report *out)
+{
+    const struct backend *backend = watch->backend;
+    engine_metrics_read(page, backend->rank_count > 1 ? backend->rank : engine_metrics_all_ranks,
+                        out);
+}
+
 static bool ask(struct watch *watch, const char *path);
 
 static void other_done(void *owner, const struct fetch_result *result)
@@ -188,7 +196,7 @@ static void other_done(void *owner, const struct fetch_result *result)
     struct load_report report;
 
     watch->fetch = NULL;
-    engine_metrics_read(result->is_part ? whole_lines(result->body) : result->body, &report);
+    read_page(watch, result->is_part ? whole_lines(result->body) : result->body, &report);
     bool is_text = result->status == 200 && json_bracket(result->body) == 0;
     if (is_text && says_something(&report)) {
         watch->source = SOURCE_OTHER;
@@ -209,7 +217,7 @@ static void done(void *owner, const struct fetch_result *result)
     uint8_t bracket = json_bracket(page);
 
     watch->fetch = NULL;
-    engine_metrics_read(page, &report);
+    read_page(watch, page, &report);
     if (result->status == 200 && says_something(&report)) {
         note_report(watch, &report);
     } else if (result->status == 200 && bracket == '[') {

@@ -2,10 +2,12 @@
 
 #include "feed/stats_json.h"
 
+#include "base/text.h"
 #include "feed/exposition.h"
 #include "json/json.h"
 
 struct sink {
+    uint32_t rank; // or stats_json_all_ranks
     stats_json_fn *number;
     void *owner;
 };
@@ -39,6 +41,18 @@ static void read_object(const struct sink *sink, struct slice object)
     }
 }
 
+// One without a rank is everybody's.
+static bool is_of_rank(const struct sink *sink, struct slice object)
+{
+    static const char *const names[] = {"dp_rank"};
+    struct json_value rank[1] = {0};
+    uint64_t number;
+
+    return sink->rank == stats_json_all_ranks || json_find(object, names, 1, rank) != STATUS_OK ||
+           rank[0].kind != JSON_NUMBER || !slice_parse_u64(rank[0].raw, &number) ||
+           number == sink->rank;
+}
+
 // Every object of an array, or the last alone.
 static void read_elements(const struct sink *sink, struct slice array, bool last_alone)
 {
@@ -55,7 +69,7 @@ static void read_elements(const struct sink *sink, struct slice array, bool last
             continue;
         }
         last = item.value.raw;
-        if (!last_alone) {
+        if (!last_alone && is_of_rank(sink, last)) {
             read_object(sink, last);
         }
     }
@@ -64,9 +78,9 @@ static void read_elements(const struct sink *sink, struct slice array, bool last
     }
 }
 
-void stats_json_read(struct slice page, stats_json_fn *number, void *owner)
+void stats_json_read(struct slice page, uint32_t rank, stats_json_fn *number, void *owner)
 {
-    const struct sink sink = {.number = number, .owner = owner};
+    const struct sink sink = {.rank = rank, .number = number, .owner = owner};
     static const char *const names[] = {"loads"};
     struct json_value loads[1] = {0};
 

@@ -68,6 +68,8 @@ struct backend {
     struct address address;
     uint64_t identity; // hash of the url
     // Which data-parallel rank of the server this is; requests name it when there are several.
+    uint64_t
+        server; // the id of the first rank, which stands for the process; its own if it is alone
     uint32_t rank;
     uint32_t rank_count; // 1: the server is one
     // Where it publishes its KV events, as ZeroMQ spells it, with the rank's own port; NULL: nowhere.

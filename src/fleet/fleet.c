@@ -220,6 +220,7 @@ struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
     }
     backend->slot = slot;
     backend->id = fleet->next_id++;
+    backend->server = spec->server != 0 ? spec->server : backend->id;
     fleet->slots[slot] = backend;
     fleet->entries[fleet->entry_count++] =
         (struct fleet_entry){.backend = backend, .weight = spec->weight};

@@ -39,6 +39,7 @@ struct fleet_spec {
     uint32_t weight;
     uint32_t pool;
     struct address address;
+    uint64_t server;           // the id of the server's first rank; 0: this is it
     uint32_t rank;             // data-parallel
     uint32_t rank_count;       // 0 counts as 1
     const char *events;        // NULL: it publishes none; see backend.h
@@ -136,3 +137,7 @@ const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct 
 
 // What is known of it: NULL when nothing is.
 const struct fleet_view_model *fleet_view_model(const struct fleet_view *view, struct slice model);
+
+// Any thread.  Nobody listens where the backend was: its process is gone, and what all of its ranks held
+// with it.
+void fleet_view_lose(const struct fleet_view *view, struct backend *backend);

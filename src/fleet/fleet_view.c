@@ -439,3 +439,14 @@ const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct 
     }
     return view->any_model.count > 0 ? &view->any_model : NULL;
 }
+
+void fleet_view_lose(const struct fleet_view *view, struct backend *backend)
+{
+    backend_lost(backend);
+    for (uint32_t i = 0; backend->rank_count > 1 && i < view->member_count; i++) {
+        struct backend *member = view->members[i].backend;
+        if (member != backend && member->server == backend->server) {
+            backend_lost(member);
+        }
+    }
+}

@@ -23,6 +23,9 @@ static bool request_drops(const struct http_head *head, const struct http_field 
     if (field->name == HTTP_NAME_FORWARDED_FOR && how->forwarded_for.size > 0) {
         return true;
     }
+    if (field->name == HTTP_NAME_DATA_PARALLEL_RANK && how->rank.size > 0) {
+        return true;
+    }
     return http_field_is_hop_by_hop(head, field);
 }
 
@@ -74,6 +77,9 @@ void http_forward_request(const struct http_head *head, const struct http_forwar
     }
     if (!has_request_id) {
         add_field(out, slice_str("x-request-id"), how->request_id);
+    }
+    if (how->rank.size > 0) {
+        add_field(out, slice_str("X-data-parallel-rank"), how->rank);
     }
     if (how->forwarded_for.size > 0) {
         add_forwarded_for(head, how->forwarded_for, out);

@@ -17,7 +17,8 @@ struct http_forward_request {
     struct slice authorization; // the value to send; empty: none
     bool keep_authorization;    // the client's own field passes and the one above is not sent
     struct slice forwarded_for; // the client's address, to be appended; empty: leave as it is
-    uint64_t content_length;    // where the body was changed; 0: as the client said
+    struct slice rank;       // data-parallel, in place of the client's; empty: as the client said
+    uint64_t content_length; // where the body was changed; 0: as the client said
 };
 
 struct http_forward_answer {

@@ -502,7 +502,8 @@ static bool read_limits(struct probe *probe)
     }
     struct text text = text_over(page, page_size_max);
     bool has_page = ask_page(probe, "GET /metrics", &text);
-    engine_metrics_read(has_page ? text_slice(&text) : (struct slice){0}, &report);
+    engine_metrics_read(has_page ? text_slice(&text) : (struct slice){0}, engine_metrics_all_ranks,
+                        &report);
     free(page);
     if (probe->streams[0].status == 0) {
         return fail(probe, probe->streams[0].why);

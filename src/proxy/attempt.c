@@ -253,6 +253,8 @@ static void write_head(struct exchange *x)
     const struct backend *backend = x->backend;
     uint8_t address_space[64];
     struct text address = text_over(address_space, sizeof(address_space));
+    uint8_t rank_space[24];
+    struct text rank = text_over(rank_space, sizeof(rank_space));
     struct http_forward_request how = {
         .host = slice_str(backend->authority),
         .request_id = x->request_id_text,
@@ -265,6 +267,10 @@ static void write_head(struct exchange *x)
     if (config->forwarded_for) {
         address_format_host(&x->client->peer, &address);
         how.forwarded_for = text_slice(&address);
+    }
+    if (backend->rank_count > 1) {
+        text_add_u64(&rank, backend->rank);
+        how.rank = text_slice(&rank);
     }
     size_t body_size = x->body_size;
     if (x->is_rewritten) {
@@ -290,7 +296,8 @@ static void write_head(struct exchange *x)
 static const struct step *connect_failed(struct exchange *x, int error)
 {
     if (error == ECONNREFUSED) {
-        backend_lost(x->backend);
+        fleet_view_lose(x->worker->view, x->backend);
+        route_try_gone(&x->tried, x->backend);
     }
     return attempt_failed(x, FAILURE_CONNECT);
 }

@@ -268,10 +268,18 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
     hash_prompt(route, view, group, out);
 }
 
+void route_try_gone(struct route_tried *tried, const struct backend *backend)
+{
+    ASSERT(tried->count > 0 && tried->ids[tried->count - 1] == backend->id);
+    tried->ids[tried->count - 1] = backend->server;
+    tried->gone |= (uint32_t)1 << (tried->count - 1);
+}
+
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend)
 {
     for (uint32_t i = 0; i < tried->count; i++) {
-        if (tried->ids[i] == backend->id) {
+        bool is_gone = (tried->gone >> i & 1) != 0;
+        if (tried->ids[i] == (is_gone ? backend->server : backend->id)) {
             return true;
         }
     }

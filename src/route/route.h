@@ -58,6 +58,7 @@ struct route_request {
 struct route_tried {
     uint64_t ids[route_tried_max];
     uint32_t count;
+    uint32_t gone; // bit i: ids[i] stands for a server that is gone, with all of its ranks
 };
 
 enum route_verdict {
@@ -142,6 +143,9 @@ struct route_explanation {
 enum route_verdict route_explain(struct route *route, const struct fleet_view *view,
                                  const struct route_request *request, uint64_t now_us,
                                  struct route_explanation *out);
+
+// Nobody listens where the last one was: its other ranks need no try.
+void route_try_gone(struct route_tried *tried, const struct backend *backend);
 
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend);
 

@@ -15,7 +15,7 @@ static const char *read_slice(struct slice page)
     struct text text = text_over(space, sizeof(space) - 1);
     struct load_report report;
 
-    engine_metrics_read(page, &report);
+    engine_metrics_read(page, engine_metrics_all_ranks, &report);
     double values[] = {report.running, report.waiting, report.kv_usage, report.cache_tokens,
                        report.block_tokens};
     for (size_t i = 0; i < ARRAY_COUNT(values); i++) {
@@ -325,7 +325,7 @@ TEST(a_page_may_end_anywhere)
         struct load_report report;
         CHECK(copy != NULL);
         memcpy(copy, vllm, size);
-        engine_metrics_read(slice_of(copy, size), &report);
+        engine_metrics_read(slice_of(copy, size), engine_metrics_all_ranks, &report);
         free(copy);
         CHECK(report.running < 0 || report.running == 1 || report.running == 17);
     }
@@ -350,7 +350,7 @@ TEST(a_page_of_two_thousand_lines_takes_less_than_a_millisecond)
     CHECK(!page.overflow);
     for (int i = 0; i < rounds; i++) {
         uint64_t start_ns = clock_monotonic_ns();
-        engine_metrics_read(text_slice(&page), &report);
+        engine_metrics_read(text_slice(&page), engine_metrics_all_ranks, &report);
         uint64_t took_ns = clock_monotonic_ns() - start_ns;
         best_ns = took_ns < best_ns ? took_ns : best_ns;
     }

@@ -14,7 +14,7 @@ static const char *read_page(const char *page)
 {
     static char space[256];
     struct text text = text_over(space, sizeof(space) - 1);
-    stats_json_read(slice_str(page), note, &text);
+    stats_json_read(slice_str(page), stats_json_all_ranks, note, &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;

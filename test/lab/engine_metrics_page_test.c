@@ -36,7 +36,7 @@ TEST(our_own_scraper_reads_it)
     struct load_report report;
     status = (struct engine_status){
         .running = 7, .waiting = 3, .used_tokens = 30783, .kv_tokens = 123132};
-    engine_metrics_read(slice_str(page()), &report);
+    engine_metrics_read(slice_str(page()), engine_metrics_all_ranks, &report);
     CHECK_EQ(report.running, 7);
     CHECK_EQ(report.waiting, 3);
     CHECK(report.kv_usage > 0.2499f && report.kv_usage < 0.2501f);
