@@ -12,6 +12,7 @@ static void check_ranges(const struct engine_faults *faults, const struct engine
 {
     ASSERT(faults->error_rate >= 0 && faults->error_rate <= 1);
     ASSERT(faults->stall_rate >= 0 && faults->stall_rate <= 1);
+    ASSERT(faults->events_loss >= 0 && faults->events_loss <= 1);
     ASSERT(faults->slow >= 0.01 && faults->slow <= 1000);
     ASSERT(faults->error_status >= 400 && faults->error_status <= 599);
     ASSERT(faults->stall_ms <= 3600000);
@@ -22,7 +23,7 @@ static void check_ranges(const struct engine_faults *faults, const struct engine
 static bool is_none(const struct engine_faults *faults)
 {
     return faults->error_rate == 0 && faults->stall_rate == 1 && faults->slow == 1 &&
-           faults->error_status == 500 && faults->stall_ms == 0;
+           faults->events_loss == 0 && faults->error_status == 500 && faults->stall_ms == 0;
 }
 
 static void check_written(const struct engine_faults *faults)

@@ -39,6 +39,7 @@ struct wishes {
     uint32_t events_port;
     uint32_t replay_port;
     const char *events_format;
+    double events_drop; // percent
 };
 
 static enum flags_verdict read_flags(int word_count, char **words, struct wishes *wishes)
@@ -71,6 +72,8 @@ static enum flags_verdict read_flags(int word_count, char **words, struct wishes
          "Where it replays them, the others follow (none)."},
         {"kv-events-format", FLAG_TEXT, &wishes->events_format, "NAME",
          "How they are written: vllm, vllm-0.22, sglang, trtllm and more (vllm)."},
+        {"kv-events-drop", FLAG_NUMBER, &wishes->events_drop, "PERCENT",
+         "So many of the batches do not reach subscribers; replays have them (0)."},
         {"threads", FLAG_COUNT, &wishes->threads, "N", "Threads that share the engines (1)."},
         {"seed", FLAG_COUNT, &wishes->seed, "N", "Of the words of answers and of chance (0)."},
     };
@@ -121,6 +124,9 @@ static bool check_numbers(const struct wishes *wishes)
     }
     if (!(wishes->host_speed >= 0.1)) {
         return complain("--host-speed must be at least 0.1");
+    }
+    if (!(wishes->events_drop >= 0 && wishes->events_drop <= 100)) {
+        return complain("--kv-events-drop must be from 0 to 100");
     }
     if (wishes->output < 1) {
         return complain("--output must be at least 1");
@@ -207,6 +213,7 @@ static int serve(const struct wishes *wishes, const struct profile *profile)
         .events = wishes->events_port > 0 ? kv_event_format_find(wishes->events_format) : NULL,
         .events_port = (uint16_t)wishes->events_port,
         .replay_port = (uint16_t)wishes->replay_port,
+        .events_loss = wishes->events_drop / 100,
     };
     char error[engine_server_error_size];
     struct engine_server *server = NULL;

@@ -30,9 +30,9 @@ static const struct row {
 } rows[] = {
     {LASTING(error_rate), KIND_NUMBER, 0, 1}, {LASTING(error_status), KIND_COUNT, 400, 599},
     {LASTING(stall_rate), KIND_NUMBER, 0, 1}, {LASTING(stall_ms), KIND_COUNT, 0, 3.6e6},
-    {LASTING(slow), KIND_NUMBER, 0.01, 1000}, {ONCE(crash_s), KIND_NUMBER, 0, 3600},
-    {ONCE(freeze_ms), KIND_COUNT, 0, 3.6e6},  {ONCE(flush), KIND_SWITCH, 0, 1},
-    {ONCE(reset), KIND_SWITCH, 0, 1},
+    {LASTING(slow), KIND_NUMBER, 0.01, 1000}, {LASTING(events_loss), KIND_NUMBER, 0, 1},
+    {ONCE(crash_s), KIND_NUMBER, 0, 3600},    {ONCE(freeze_ms), KIND_COUNT, 0, 3.6e6},
+    {ONCE(flush), KIND_SWITCH, 0, 1},         {ONCE(reset), KIND_SWITCH, 0, 1},
 };
 
 static const struct row *find(struct slice key)
@@ -123,7 +123,7 @@ void engine_faults_write(const struct engine_faults *faults, struct text *out)
 {
     text_add_format(out,
                     "{\"error_rate\":%g,\"error_status\":%u,\"stall_rate\":%g,\"stall_ms\":%u,"
-                    "\"slow\":%g}",
+                    "\"events_loss\":%g,\"slow\":%g}",
                     faults->error_rate, faults->error_status, faults->stall_rate, faults->stall_ms,
-                    faults->slow);
+                    faults->events_loss, faults->slow);
 }

@@ -5,12 +5,13 @@
 //     {"error_rate": 0.1, "error_status": 503}       a tenth of the requests is answered so
 //     {"stall_rate": 0.2, "stall_ms": 3000}          a fifth of the answers pauses once, at some token
 //     {"slow": 2}                                    every step takes twice as long
+//     {"events_loss": 0.05}                          of the batches of KV events, replays have them
 //     {"freeze_ms": 500}                             once: no step ends for so long
 //     {"crash_s": 5}                                 once: gone, and back with an empty cache
 //     {"flush": true}                                once: the cache is empty
 //     {"reset": true}                                once: every connection is reset
 //
-// The first three lines last until they are changed or cleared; fields that are not given stay as
+// The first four lines last until they are changed or cleared; fields that are not given stay as
 // they are.
 //
 // Pure.
@@ -28,6 +29,7 @@ struct engine_faults {
     double error_rate;
     double stall_rate;
     double slow;
+    double events_loss;
     uint32_t error_status;
     uint32_t stall_ms;
 };

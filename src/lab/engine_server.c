@@ -193,6 +193,7 @@ static enum status open_site(struct engine_server *server, uint32_t index,
         .chance_seed = hash_pair(options->seed, index),
         .events = options->events,
         .events_host = options->host,
+        .events_loss = options->events_loss,
         .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + index : 0),
         .replay_port = (uint16_t)(options->replay_port > 0 ? options->replay_port + index : 0),
     };

@@ -42,6 +42,7 @@ struct engine_server_options {
     const struct kv_event_format *events; // how they publish their KV events; NULL: not at all
     uint16_t events_port;                 // of the first one, the others follow
     uint16_t replay_port;                 // likewise; 0: nothing is replayed
+    double events_loss;                   // share of their batches that subscribers do not get
 };
 
 // All listen when it returns OK.  Copies the options and keeps the names.

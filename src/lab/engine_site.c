@@ -93,6 +93,15 @@ static void befall(struct loop_deferred *deferred)
     cut_all(site);
 }
 
+// The faults that others than the API have to know of.
+static void suffer(struct engine_site *site)
+{
+    engine_node_slow_down(site->node, site->faults.slow);
+    if (site->publisher != NULL) {
+        kv_publisher_lose(site->publisher, site->faults.events_loss);
+    }
+}
+
 enum status engine_site_order(struct engine_site *site, struct slice body,
                               char error[engine_faults_error_size])
 {
@@ -102,7 +111,7 @@ enum status engine_site_order(struct engine_site *site, struct slice body,
     if (status != STATUS_OK) {
         return status;
     }
-    engine_node_slow_down(site->node, site->faults.slow);
+    suffer(site);
     if (mishap.flush) {
         engine_node_flush(site->node);
     }
@@ -123,7 +132,7 @@ enum status engine_site_order(struct engine_site *site, struct slice body,
 void engine_site_heal(struct engine_site *site)
 {
     site->faults = engine_faults_none;
-    engine_node_slow_down(site->node, site->faults.slow);
+    suffer(site);
     if (timer_is_armed(&site->revival)) {
         loop_disarm(site->group->loop, &site->revival);
         revive(&site->revival);
@@ -147,6 +156,7 @@ static enum status open_publisher(struct engine_site *site,
             .has_replay = options->replay_port > 0,
             .format = options->events,
             .block_tokens = options->profile->block_tokens,
+            .seed = options->chance_seed,
         },
         &site->publisher, error);
 }
@@ -171,6 +181,7 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
     site->rules.profile = options->profile;
     site->rules.keeps_ids = options->events != NULL;
     site->faults = engine_faults_none;
+    site->faults.events_loss = options->events_loss;
     site->rng.state = options->chance_seed;
     site->befall.run = befall;
     site->revival.fire = revive;
@@ -195,6 +206,7 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
         stop_listening(site);
         return STATUS_EXHAUSTED;
     }
+    suffer(site);
     return STATUS_OK;
 }
 

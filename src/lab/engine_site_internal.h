@@ -128,6 +128,7 @@ struct engine_site_options {
     const char *events_host;
     uint16_t events_port;
     uint16_t replay_port; // 0: nothing is replayed
+    double events_loss;   // a fault from the beginning
 };
 
 // Listens, and is at `site`, which starts zeroed.  On failure `error` says why.

@@ -74,6 +74,12 @@ enum status kv_log_append(struct kv_log *log, struct kv_message **message)
     return STATUS_OK;
 }
 
+bool kv_log_is_withheld(const struct kv_log *log, uint64_t position)
+{
+    ASSERT(position >= log->oldest && position < log->end);
+    return log->ring[position % log->capacity]->is_withheld;
+}
+
 struct kv_message *kv_log_take(struct kv_log *log, uint64_t position)
 {
     ASSERT(position >= log->oldest && position < log->end);

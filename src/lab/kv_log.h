@@ -14,12 +14,14 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct kv_message {
     uint32_t reference_count;
     uint32_t topic_size; // of its first frame, head included
+    bool is_withheld;    // from subscribers; replays have it
     uint64_t sequence;
     size_t size;
     uint8_t bytes[]; // the frames, as they go out
@@ -47,7 +49,10 @@ struct kv_message *kv_message_create(size_t size);
 // TOO_LARGE: it is released at once.  Sequence numbers grow, but for kv_log_clear.
 enum status kv_log_append(struct kv_log *log, struct kv_message **message);
 
-// The one at a position from `oldest` to before `end`; kv_message_release when done.
+// Whether the one at a position from `oldest` to before `end` is withheld.
+bool kv_log_is_withheld(const struct kv_log *log, uint64_t position);
+
+// The one at such a position; kv_message_release when done.
 struct kv_message *kv_log_take(struct kv_log *log, uint64_t position);
 void kv_message_release(struct kv_message **message);
 

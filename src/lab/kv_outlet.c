@@ -238,6 +238,14 @@ static void skip_what_is_gone(struct peer *peer)
     }
 }
 
+static void skip_what_is_withheld(struct peer *peer)
+{
+    const struct kv_log *log = peer->outlet->options.log;
+    while (peer->position < log->end && kv_log_is_withheld(log, peer->position)) {
+        peer->position++;
+    }
+}
+
 static void take_message(struct peer *peer, bool has_topic)
 {
     peer->message = kv_log_take(peer->outlet->options.log, peer->position++);
@@ -281,6 +289,7 @@ static bool has_words(struct peer *peer)
         return false;
     }
     skip_what_is_gone(peer);
+    skip_what_is_withheld(peer);
     if (peer->position == peer->outlet->options.log->end) {
         return false;
     }

@@ -2,7 +2,8 @@
 //
 // kv_outlet.h -- a ZeroMQ socket that binds and gives out what is in a log.
 //
-//     PUB      to each peer that subscribes to a beginning of the topic, everything from then on
+//     PUB      to each peer that subscribes to a beginning of the topic, everything from then on that is
+//              not withheld
 //     ROUTER   to each peer that asks [empty][8 bytes: sequence number], everything from there to what
 //              was the end when it asked, and an end marker; each behind an empty frame
 //

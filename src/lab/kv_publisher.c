@@ -3,6 +3,7 @@
 #include "lab/kv_publisher.h"
 
 #include "base/base.h"
+#include "base/rng.h"
 #include "base/text.h"
 #include "lab/kv_log.h"
 #include "lab/kv_outlet.h"
@@ -56,6 +57,8 @@ struct kv_publisher {
     uint32_t token_count;
     size_t names_size; // of the adapters, as often as they are said
     bool is_lossy;     // something did not fit since the last flush
+    double lost_share; // of batches, on the way to subscribers
+    struct rng rng;
     uint64_t next_sequence;
     uint64_t batch_count;
     uint64_t lost_count;
@@ -169,6 +172,7 @@ enum status kv_publisher_create(const struct kv_publisher_options *options,
         return STATUS_EXHAUSTED;
     }
     publisher->options = *options;
+    publisher->rng.state = options->seed;
     memcpy(publisher->topic, topic, strlen(topic) + 1);
     if (options->format == NULL) {
         publisher->options.format = kv_event_format_at(0);
@@ -371,6 +375,17 @@ static struct kv_message *make_batch(const struct kv_publisher *publisher, doubl
     return message;
 }
 
+void kv_publisher_lose(struct kv_publisher *publisher, double share)
+{
+    publisher->lost_share = share;
+}
+
+static bool gets_lost(struct kv_publisher *publisher)
+{
+    return publisher->lost_share > 0 &&
+           (double)(rng_next(&publisher->rng) >> 11) * 0x1p-53 < publisher->lost_share;
+}
+
 void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
 {
     if (publisher->is_lossy) {
@@ -383,6 +398,9 @@ void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
     struct kv_message *message = make_batch(publisher, wall_seconds);
     publisher->next_sequence++;
     forget_pending(publisher);
+    if (message != NULL) {
+        message->is_withheld = gets_lost(publisher);
+    }
     if (message == NULL || kv_log_append(&publisher->log, &message) != STATUS_OK) {
         publisher->lost_count++;
         return;

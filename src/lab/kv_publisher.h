@@ -14,7 +14,7 @@
 // is left out, whole batches at a time, and its sequence numbers show it, as with any PUB socket.
 //
 // Limits: pending events that do not fit are lost, as is a batch that is larger than the log; the
-// sequence number then skips one, so that subscribers can tell.  Who connects beyond
+// sequence number then skips one, so that subscribers can tell.  Others can be made to get lost.  Who connects beyond
 // kv_publisher_peer_max, does not speak ZMTP, or is not done with the handshake in time is dropped.
 //
 // Threads: the one of its loop.  Memory: some by _create, the log and pending events as they grow.
@@ -49,6 +49,7 @@ struct kv_publisher_options {
     uint32_t block_tokens;                // at least 1
     uint32_t batches_max;                 // in the log; 0: kv_publisher_batches_default
     uint32_t log_size_max;                // its bytes; 0: kv_publisher_log_size_default
+    uint64_t seed;                        // of which batches get lost
 };
 
 struct kv_publisher_status {
@@ -87,6 +88,10 @@ struct kv_stored {
 void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored *stored);
 void kv_publisher_removed(struct kv_publisher *publisher, uint64_t key);
 void kv_publisher_cleared(struct kv_publisher *publisher);
+
+// From now on this share of the batches, from 0 to 1, gets lost on the way to subscribers.  Replays
+// have them.
+void kv_publisher_lose(struct kv_publisher *publisher, double share);
 
 // As when the engine's process dies: connections end, nobody listens, nothing is pending or kept.
 void kv_publisher_stop(struct kv_publisher *publisher);

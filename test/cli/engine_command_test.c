@@ -38,6 +38,7 @@ TEST(what_makes_no_sense_is_refused)
         {{"--kv-tokens", "15"},
          "warmpath engine: --kv-tokens and --host-tokens must hold a block, "
          "and be below 2^32\n"},
+        {{"--kv-events-drop", "101"}, "warmpath engine: --kv-events-drop must be from 0 to 100\n"},
         {{"--kv-events-port", "70000"}, "warmpath engine: --port: there are not so many ports\n"},
         {{"--kv-events-format", "none"},
          "warmpath engine: --kv-events-format: no format none; there are vllm, vllm-0.24, "

@@ -27,14 +27,14 @@ TEST(fields_that_are_not_given_stay)
 {
     faults = engine_faults_none;
     CHECK(take("{\"error_rate\": 0.25, \"error_status\": 503}"));
-    CHECK(take("{\"slow\": 2.5}"));
+    CHECK(take("{\"slow\": 2.5, \"events_loss\": 0.125}"));
     CHECK(take("{\"stall_ms\": 1e3, \"stall_rate\": 0.5}"));
     CHECK_STR(written(), "{\"error_rate\":0.25,\"error_status\":503,\"stall_rate\":0.5,"
-                         "\"stall_ms\":1000,\"slow\":2.5}");
+                         "\"stall_ms\":1000,\"events_loss\":0.125,\"slow\":2.5}");
 }
 
 static const char none[] = "{\"error_rate\":0,\"error_status\":500,\"stall_rate\":1,"
-                           "\"stall_ms\":0,\"slow\":1}";
+                           "\"stall_ms\":0,\"events_loss\":0,\"slow\":1}";
 
 TEST(nothing_is_wrong_by_default)
 {
@@ -72,6 +72,7 @@ TEST(what_is_wrong_changes_nothing_and_is_named)
         {"{\"slow\":\"2\"}", "slow must be a number from 0.01 to 1000"},
         {"{\"error_rate\":1.1}", "error_rate must be a number from 0 to 1"},
         {"{\"error_rate\":-0.1}", "error_rate must be a number from 0 to 1"},
+        {"{\"events_loss\":2}", "events_loss must be a number from 0 to 1"},
         {"{\"error_status\":200}", "error_status must be a whole number from 400 to 599"},
         {"{\"error_status\":500.5}", "error_status must be a whole number from 400 to 599"},
         {"{\"stall_ms\":1e99}", "stall_ms must be a whole number from 0 to 3.6e+06"},

@@ -28,6 +28,20 @@ TEST(the_oldest_go_when_there_are_too_many)
     kv_log_fini(&log);
 }
 
+TEST(what_is_withheld_is_known_without_taking_it)
+{
+    struct kv_log log;
+    CHECK(kv_log_init(&log, 3, 1000) == STATUS_OK);
+    CHECK(append(&log, 5, 10) == STATUS_OK);
+    struct kv_message *message = kv_message_create(10);
+    message->sequence = 6;
+    message->is_withheld = true;
+    CHECK(kv_log_append(&log, &message) == STATUS_OK);
+    CHECK(!kv_log_is_withheld(&log, 0));
+    CHECK(kv_log_is_withheld(&log, 1));
+    kv_log_fini(&log);
+}
+
 TEST(the_oldest_go_when_they_are_too_large)
 {
     struct kv_log log;

@@ -344,3 +344,48 @@ TEST(places_that_cannot_be_listened_on_are_named)
     scene->client.fd = -1;
     scene_close(scene);
 }
+
+// Listens until so many bytes have come.
+static bool client_has(struct zmtp_client *client, size_t size)
+{
+    for (int i = 0; i < 1000 && client->size < size && !client->is_closed; i++) {
+        loop_turn(client->loop, 5);
+        client_hear(client);
+    }
+    return client->size == size;
+}
+
+TEST(batches_that_get_lost_are_gaps_to_subscribers_and_are_replayed)
+{
+    enum { count = 200, size = 44, number_at = 11 }; // of a batch that says AllBlocksCleared
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2"), .seed = 7});
+    CHECK(subscribe(scene));
+    kv_publisher_lose(scene->publisher, 0.5);
+    for (uint32_t i = 0; i < count; i++) {
+        kv_publisher_cleared(scene->publisher);
+        kv_publisher_flush(scene->publisher, SECONDS);
+    }
+    kv_publisher_lose(scene->publisher, 0);
+    kv_publisher_cleared(scene->publisher);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    struct zmtp_client *client = &scene->client;
+    for (int i = 0; i < 1000 && (client->size < size ||
+                                 client->bytes[client->size - size + number_at] != count);
+         i++) {
+        loop_turn(scene->loop, 5);
+        client_hear(client);
+    }
+    size_t heard = client->size / size;
+    CHECK(heard > count * 2 / 5 && heard < count * 3 / 5);
+    for (size_t i = 1; i < heard; i++) {
+        CHECK(client->bytes[i * size + number_at] > client->bytes[(i - 1) * size + number_at]);
+    }
+    CHECK_EQ(status_of(scene).log_batches, count + 1);
+    CHECK_EQ(status_of(scene).skipped_count, 0);
+    client_close(client);
+    // Here an empty frame comes first, and no topic; the end is 14 bytes.
+    CHECK(ask_for_all(scene));
+    CHECK(client_has(client, (size_t)(count + 1) * size + 14));
+    scene_close(scene);
+}
