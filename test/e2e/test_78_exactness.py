@@ -1,0 +1,111 @@
+"""What engines publish is what they find: a plain reader of their events knows each hit to the token."""
+import random
+
+import exactness
+import harness
+import pytest
+import zmq
+from test_71_engine import Fleet
+
+
+@pytest.fixture
+def mirror():
+    with zmq.Context() as context:
+        yield lambda port: exactness.Mirror(context, port)
+        context.destroy(linger=0)
+
+
+def words(rng, count):
+    """Ids of words of three letters and a blank."""
+    return [int.from_bytes(bytes(rng.choices(range(97, 123), k=3)) + b" ", "little") for _ in range(count)]
+
+
+def ids_of(text):
+    return [int.from_bytes(text[at:at + 4].encode(), "little") for at in range(0, len(text), 4)]
+
+
+class Talk:
+    """Conversations that take turns at random with one engine, each turn as ids; some say again what was said."""
+
+    def __init__(self, engines, seed, adapters=(None,)):
+        self.engines = engines
+        self.rng = random.Random(seed)
+        self.common = words(self.rng, 64)
+        self.talks = [(self.rng.choice(adapters), list(self.common)) for _ in range(12)]
+
+    def turns(self, count):
+        """Yields each prompt with its adapter, and then expects to be told what was found."""
+        for _ in range(count):
+            number = self.rng.randrange(len(self.talks))
+            adapter, said = self.talks[number]
+            if len(said) > 600:
+                said = list(self.common)
+            # Often to the end of a block: when that is asked again, the last one is computed again.
+            more = self.rng.randrange(1, 60) if self.rng.random() < 0.5 else 16 - len(said) % 16
+            said = said + words(self.rng, more)
+            for _ in range(self.rng.choice([1, 1, 2])):
+                yield adapter, said
+                answer = self.ask(adapter, said)
+                yield answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+            self.talks[number] = adapter, said + ids_of(answer["choices"][0]["text"])
+
+    def ask(self, adapter, said):
+        body = {"prompt": said, "max_tokens": self.rng.randrange(1, 40)}
+        if adapter:
+            body["model"] = adapter
+        answer = self.engines.post("/v1/completions", body)
+        assert answer.status == 200, answer.body
+        return answer.json()
+
+
+@pytest.mark.parametrize("flags", [{}, {"lora": "a,b"}], ids=["plain", "adapters"])
+def test_a_reader_of_events_knows_each_hit_to_the_token(binary, tmp_path, mirror, flags):
+    """A cache of 2,048 tokens for conversations of many more: blocks come, are copied, go, and come again."""
+    port = exactness.free_run(1)
+    engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=1000, kv_tokens=2048,
+                    kv_events_port=exactness.free_run(1), kv_replay_port=port, **flags)
+    try:
+        reader = mirror(port)
+        adapters = (None, "a", "b") if "lora" in flags else (None,)
+        turns = Talk(engines, 5, adapters).turns(250)
+        hits = 0
+        for adapter, prompt in turns:
+            reader.catch_up()
+            predicted = reader.cached(prompt, adapter)
+            found = next(turns)
+            assert predicted == found
+            hits += found > 0
+        assert hits > 200
+        assert reader.copies > 20 and reader.removed > 300
+    finally:
+        engines.stop()
+
+
+def test_what_is_flushed_is_known_to_be_gone(binary, tmp_path, mirror):
+    port = exactness.free_run(1)
+    engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=1000, kv_tokens=1024,
+                    kv_events_port=exactness.free_run(1), kv_replay_port=port)
+    try:
+        reader = mirror(port)
+        turns = Talk(engines, 6).turns(120)
+        for number, (adapter, prompt) in enumerate(turns):
+            if number % 40 == 39:
+                assert engines.post("/reset_prefix_cache", {}).status == 200
+            reader.catch_up()
+            predicted = reader.cached(prompt, adapter)
+            assert predicted == next(turns)
+            assert predicted == 0 or number % 40 != 39
+    finally:
+        engines.stop()
+
+
+def test_a_run_tells_what_was_predicted_and_what_was_found(binary, tmp_path):
+    """Without events the router believes; answers of ids are not known to it, so it knows too little, never nothing."""
+    with exactness.Site(binary, tmp_path, count=2, events=False, speed=20) as site:
+        report = site.measure(workload="chat", rate=60, requests=200)
+        assert len(report.lines) == 200 and not report.failures, report
+        assert report.summary["requests"]["succeeded"] == 200
+        assert report.hit_rate > 0.3, report
+        assert 0.2 < report.exact < 1, report
+        assert report.under > report.over, report
+        assert {line["backend"] for line in report.answers} == {site.fleet.url(0), site.fleet.url(1)}
