@@ -17,8 +17,18 @@ enum {
     told_tokens_max = 8192,
 };
 
+// What can be said of a block when it moves to the host and its request is long gone.
+struct block_note {
+    bool has_parent;
+    uint64_t parent;
+    const char *adapter;
+    uint32_t adapter_id;
+};
+
 struct engine_node {
     struct engine_node_options options;
+    struct block_note *notes; // one for each block of the GPU; NULL: nobody asks
+    uint32_t *note_ids;       // block_tokens of each
     struct engine *engine;
     struct alarm alarm;
     struct loop_deferred telling;
@@ -81,6 +91,25 @@ static void token_made(void *owner, struct engine_request *request, bool is_last
     }
 }
 
+static void note_blocks(struct engine_node *node, const struct engine_job *job, uint32_t first,
+                        uint32_t count, const uint32_t *ids)
+{
+    uint32_t block_tokens = node->options.profile->block_tokens;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t number = first + i;
+        uint32_t block = job->request.blocks[number];
+        node->notes[block] = (struct block_note){
+            .has_parent = number > 0,
+            .parent = number > 0 ? job->request.keys[number - 1] : 0,
+            .adapter = job->adapter,
+            .adapter_id = job->adapter_id,
+        };
+        memcpy(node->note_ids + (size_t)block * block_tokens, ids + (size_t)i * block_tokens,
+               block_tokens * sizeof(*ids));
+    }
+}
+
 // Tells the publisher; it copies.
 static void tell_stored(struct engine_node *node, const struct engine_job *job, uint32_t first,
                         uint32_t count)
@@ -101,6 +130,9 @@ static void tell_stored(struct engine_node *node, const struct engine_job *job, 
                             .lora_name = job->adapter,
                             .lora_id = job->adapter_id,
                         });
+    if (node->notes != NULL) {
+        note_blocks(node, job, first, count, ids);
+    }
 }
 
 static void blocks_stored(void *owner, struct engine_request *request, uint32_t first,
@@ -121,7 +153,31 @@ static void blocks_stored(void *owner, struct engine_request *request, uint32_t 
 static void block_removed(void *owner, uint64_t key)
 {
     const struct engine_node *node = owner;
-    kv_publisher_removed(node->options.publisher, key);
+    kv_publisher_removed(node->options.publisher, KV_TIER_GPU, key);
+}
+
+static void block_kept(void *owner, uint32_t block, uint64_t key)
+{
+    const struct engine_node *node = owner;
+    const struct block_note *note = &node->notes[block];
+    kv_publisher_stored(
+        node->options.publisher,
+        &(struct kv_stored){
+            .keys = &key,
+            .token_ids = node->note_ids + (size_t)block * node->options.profile->block_tokens,
+            .count = 1,
+            .has_parent = note->has_parent,
+            .parent = note->parent,
+            .lora_name = note->adapter,
+            .lora_id = note->adapter_id,
+            .tier = KV_TIER_HOST,
+        });
+}
+
+static void block_dropped(void *owner, uint64_t key)
+{
+    const struct engine_node *node = owner;
+    kv_publisher_removed(node->options.publisher, KV_TIER_HOST, key);
 }
 
 static void blocks_cleared(void *owner)
@@ -181,7 +237,24 @@ static struct engine *make_engine(struct engine_node *node)
         observer.removed = block_removed;
         observer.cleared = blocks_cleared;
     }
+    if (node->notes != NULL) {
+        observer.kept = block_kept;
+        observer.dropped = block_dropped;
+    }
     return engine_create(node->options.profile, &observer);
+}
+
+static bool make_notes(struct engine_node *node)
+{
+    const struct profile *profile = node->options.profile;
+    size_t block_count = profile->kv_tokens / profile->block_tokens;
+
+    if (node->options.publisher == NULL || profile->host_tokens == 0) {
+        return true;
+    }
+    node->notes = calloc(block_count, sizeof(struct block_note));
+    node->note_ids = calloc(block_count * profile->block_tokens, sizeof(uint32_t));
+    return node->notes != NULL && node->note_ids != NULL;
 }
 
 struct engine_node *engine_node_create(const struct engine_node_options *options)
@@ -194,7 +267,7 @@ struct engine_node *engine_node_create(const struct engine_node_options *options
     node->slow = 1;
     node->alarm.fire = step_is_over;
     node->telling.run = tell;
-    node->engine = make_engine(node);
+    node->engine = make_notes(node) ? make_engine(node) : NULL;
     if (node->engine == NULL || alarm_open(&node->alarm, options->loop) != STATUS_OK) {
         engine_node_destroy(&node);
     }
@@ -210,6 +283,8 @@ void engine_node_destroy(struct engine_node **node_ptr)
         ASSERT(node->ready == NULL && !node->is_telling);
         alarm_close(&node->alarm, node->options.loop);
         engine_destroy(&node->engine);
+        free(node->notes);
+        free(node->note_ids);
         free(node);
     }
 }

@@ -21,6 +21,7 @@ _Static_assert((int)kv_publisher_peer_max == (int)kv_outlet_peer_max, "the same 
 // What happened, until the next flush.  Each event has ranges of hashes and tokens.
 struct pending_event {
     enum kv_event_kind kind;
+    enum kv_tier tier;
     uint32_t hash_count;
     uint32_t token_count;
     bool has_parent;
@@ -223,7 +224,7 @@ static bool continues(const struct kv_publisher *publisher, const struct pending
         return false;
     }
     const struct pending_event *last = &publisher->pending->events[publisher->event_count - 1];
-    if (event->kind != last->kind) {
+    if (event->kind != last->kind || event->tier != last->tier) {
         return false;
     }
     return event->kind == KV_EVENT_REMOVED ||
@@ -268,12 +269,21 @@ static void add(struct kv_publisher *publisher, const struct pending_event *even
     publisher->token_count += event->token_count;
 }
 
+static bool is_told(const struct kv_publisher *publisher, enum kv_tier tier)
+{
+    return tier == KV_TIER_GPU || publisher->options.format->host_medium != NULL;
+}
+
 void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored *stored)
 {
     uint64_t token_count = (uint64_t)stored->count * publisher->options.block_tokens;
     ASSERT(stored->count > 0);
+    if (!is_told(publisher, stored->tier)) {
+        return;
+    }
     struct pending_event event = {
         .kind = KV_EVENT_STORED,
+        .tier = stored->tier,
         .hash_count = stored->count,
         .token_count = token_count < UINT32_MAX ? (uint32_t)token_count : UINT32_MAX,
         .has_parent = stored->has_parent,
@@ -284,9 +294,13 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
     add(publisher, &event, stored->keys, stored->token_ids);
 }
 
-void kv_publisher_removed(struct kv_publisher *publisher, uint64_t key)
+void kv_publisher_removed(struct kv_publisher *publisher, enum kv_tier tier, uint64_t key)
 {
-    add(publisher, &(struct pending_event){.kind = KV_EVENT_REMOVED, .hash_count = 1}, &key, NULL);
+    if (is_told(publisher, tier)) {
+        add(publisher,
+            &(struct pending_event){.kind = KV_EVENT_REMOVED, .tier = tier, .hash_count = 1}, &key,
+            NULL);
+    }
 }
 
 void kv_publisher_cleared(struct kv_publisher *publisher)
@@ -304,6 +318,7 @@ static void write_events(const struct kv_publisher *publisher, struct text *out)
 
     for (uint32_t i = 0; i < publisher->event_count; i++) {
         const struct pending_event *event = &pending->events[i];
+        bool is_host = event->tier == KV_TIER_HOST;
         kv_event_write(form,
                        &(struct kv_event){.kind = event->kind,
                                           .hashes = hashes,
@@ -315,9 +330,11 @@ static void write_events(const struct kv_publisher *publisher, struct text *out)
                                           .block_tokens = publisher->options.block_tokens,
                                           .lora_id = event->lora_id,
                                           .lora_name = event->lora_name,
-                                          .medium = "GPU",
+                                          .medium = is_host ? form.format->host_medium : "GPU",
                                           .has_group = true,
-                                          .spec_kind = "full_attention"},
+                                          // What offloads names where it puts things, not the kind.
+                                          .spec_kind = is_host ? NULL : "full_attention",
+                                          .locality = is_host ? "LOCAL" : NULL},
                        out);
         hashes += event->hash_count;
         tokens += event->token_count;

@@ -75,7 +75,10 @@ void kv_publisher_destroy(struct kv_publisher **publisher);
 uint16_t kv_publisher_port(const struct kv_publisher *publisher);
 uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher);
 
-// Blocks that follow each other can be reused from now on.  All is copied.
+enum kv_tier { KV_TIER_GPU, KV_TIER_HOST };
+
+// Blocks that follow each other can be reused from now on.  All is copied.  Of the host's tier nothing is
+// said where the format has no word for it.
 struct kv_stored {
     const uint64_t *keys;
     const uint32_t *token_ids; // count * block_tokens of them
@@ -84,9 +87,12 @@ struct kv_stored {
     uint64_t parent;       // key of the block before the first
     const char *lora_name; // kept until the flush; NULL: the model itself
     uint32_t lora_id;      // 0: none
+    enum kv_tier tier;
 };
 void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored *stored);
-void kv_publisher_removed(struct kv_publisher *publisher, uint64_t key);
+void kv_publisher_removed(struct kv_publisher *publisher, enum kv_tier tier, uint64_t key);
+
+// The GPU's tier is empty.
 void kv_publisher_cleared(struct kv_publisher *publisher);
 
 // From now on this share of the batches, from 0 to 1, gets lost on the way to subscribers.  Replays

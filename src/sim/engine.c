@@ -24,7 +24,7 @@ struct engine {
 };
 
 // What can be reused later moves to the host's memory, where the oldest makes room.
-static void keep_on_host(struct engine *engine, uint64_t key)
+static void keep_on_host(struct engine *engine, uint32_t from, uint64_t key)
 {
     uint32_t idle;
     uint32_t block;
@@ -34,16 +34,28 @@ static void keep_on_host(struct engine *engine, uint64_t key)
     } else {
         kv_pool_take(engine->host, 1, &block);
         kv_pool_name(engine->host, &block, &key, 1);
+        if (engine->observer.kept != NULL) {
+            engine->observer.kept(engine->observer.owner, from, key);
+        }
     }
     kv_pool_release(engine->host, &block, 1);
 }
 
-static void is_evicted(void *owner, uint64_t key)
+static void is_dropped(void *owner, [[maybe_unused]] uint32_t block, uint64_t key)
+{
+    const struct engine *engine = owner;
+
+    if (engine->observer.dropped != NULL) {
+        engine->observer.dropped(engine->observer.owner, key);
+    }
+}
+
+static void is_evicted(void *owner, uint32_t block, uint64_t key)
 {
     struct engine *engine = owner;
 
     if (engine->host != NULL) {
-        keep_on_host(engine, key);
+        keep_on_host(engine, block, key);
     }
     if (engine->observer.removed != NULL) {
         engine->observer.removed(engine->observer.owner, key);
@@ -65,7 +77,7 @@ struct engine *engine_create(const struct profile *profile, const struct engine_
     engine->waiting_end = &engine->waiting;
     engine->running = calloc(profile->sequences_max, sizeof(struct engine_request *));
     engine->pool = kv_pool_create(block_count, is_evicted, engine);
-    engine->host = host_count > 0 ? kv_pool_create(host_count, NULL, NULL) : NULL;
+    engine->host = host_count > 0 ? kv_pool_create(host_count, is_dropped, engine) : NULL;
     if (engine->running == NULL || engine->pool == NULL ||
         (host_count > 0 && engine->host == NULL)) {
         engine_destroy(&engine);
@@ -411,7 +423,7 @@ void engine_flush(struct engine *engine)
 {
     kv_pool_clear(engine->pool);
     if (engine->host != NULL) {
-        kv_pool_clear(engine->host);
+        kv_pool_evict_free(engine->host); // which is all of it
     }
     if (engine->observer.cleared != NULL) {
         engine->observer.cleared(engine->observer.owner);

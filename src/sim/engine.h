@@ -26,7 +26,8 @@
 struct engine;
 struct engine_request;
 
-// What a step made; called from engine_step_end and, the last three, from engine_step.  Any may be NULL.
+// What a step made: `token` from engine_step_end, all others from engine_step, and from engine_flush those
+// that tell of an end.  Any may be NULL.
 struct engine_observer {
     void *owner;
     // It has one output token more; is_last: it has ended and is the caller's again.
@@ -35,6 +36,9 @@ struct engine_observer {
     void (*stored)(void *owner, struct engine_request *request, uint32_t first, uint32_t count);
     void (*removed)(void *owner, uint64_t key);
     void (*cleared)(void *owner);
+    // The second tier: the host keeps a copy of this block, which is removed next; it has it no more.
+    void (*kept)(void *owner, uint32_t block, uint64_t key);
+    void (*dropped)(void *owner, uint64_t key);
 };
 
 enum engine_phase { ENGINE_NOWHERE, ENGINE_WAITING, ENGINE_RUNNING };
@@ -100,7 +104,7 @@ double engine_step(struct engine *engine);
 // The step that was begun is over.
 void engine_step_end(struct engine *engine);
 
-// Forgets the cache; running requests keep their blocks, which nobody else will find.
+// Forgets the cache, the host's as well; running requests keep their blocks, which nobody else will find.
 void engine_flush(struct engine *engine);
 
 void engine_status(const struct engine *engine, struct engine_status *out);

@@ -21,9 +21,10 @@ enum flag {
 };
 
 static const struct kv_event_format formats[] = {
-#define FORMAT(text, shape, stored, removed, flags, words)                                         \
+#define FORMAT(text, shape, stored, removed, flags, host, words)                                   \
     {                                                                                              \
         .name = (text),                                                                            \
+        .host_medium = (host),                                                                     \
         .summary = (words),                                                                        \
         .stored_fields = (stored),                                                                 \
         .removed_fields = (removed),                                                               \

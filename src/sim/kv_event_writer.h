@@ -22,6 +22,7 @@ enum { kv_digest_size = 32 };
 struct kv_event_format {
     const char *name;
     const char *summary;
+    const char *host_medium; // what the host's tier is called; NULL: it is not told of
     uint32_t stored_fields;
     uint32_t removed_fields;
     bool is_map;

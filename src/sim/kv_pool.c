@@ -61,7 +61,7 @@ struct kv_pool {
     struct twin *twins; // of blocks that have some
     struct bucket *buckets;
     struct free_list free;
-    void (*evicted)(void *owner, uint64_t key);
+    kv_pool_evicted_fn *evicted;
     void *owner;
 };
 
@@ -193,8 +193,7 @@ static uint32_t power_above(uint32_t count)
     return count <= 1 ? 1 : 1U << (32 - __builtin_clz(count - 1));
 }
 
-struct kv_pool *kv_pool_create(uint32_t block_count, void (*evicted)(void *owner, uint64_t key),
-                               void *owner)
+struct kv_pool *kv_pool_create(uint32_t block_count, kv_pool_evicted_fn *evicted, void *owner)
 {
     ASSERT(block_count > 0 && block_count <= block_count_max);
     uint32_t bucket_count = power_above(block_count / bucket_fill + 2);
@@ -349,6 +348,14 @@ static uint32_t first_free(struct free_list *list)
     return block;
 }
 
+static void evict(struct kv_pool *pool, uint32_t block)
+{
+    forget_name(pool, block);
+    if (pool->evicted != NULL) {
+        pool->evicted(pool->owner, block, pool->blocks[block].key);
+    }
+}
+
 void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks)
 {
     ASSERT(count <= pool->free.count);
@@ -358,11 +365,7 @@ void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks)
         }
         uint32_t block = first_free(&pool->free);
         if (is_named(&pool->blocks[block])) {
-            uint64_t key = pool->blocks[block].key;
-            forget_name(pool, block);
-            if (pool->evicted != NULL) {
-                pool->evicted(pool->owner, key);
-            }
+            evict(pool, block);
         }
         pool->blocks[block].users = 1;
         blocks[i] = block;
@@ -398,6 +401,17 @@ void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t coun
         ASSERT(!is_free(released) && released->users > 0);
         if (--released->users == 0) {
             add_free(pool, blocks[i], !is_named(released));
+        }
+    }
+}
+
+void kv_pool_evict_free(struct kv_pool *pool)
+{
+    const struct free_list *list = &pool->free;
+    for (uint32_t at = list->head; at != list->tail; at++) {
+        uint32_t block = list->spots[at & list->mask];
+        if (block != none && is_named(&pool->blocks[block])) {
+            evict(pool, block);
         }
     }
 }

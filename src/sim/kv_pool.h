@@ -19,10 +19,11 @@
 
 struct kv_pool;
 
-// NULL when memory is short.  `evicted` may be NULL; it is told the name of each block that is taken for
-// something else.
-struct kv_pool *kv_pool_create(uint32_t block_count, void (*evicted)(void *owner, uint64_t key),
-                               void *owner);
+// Told the number and the name of each block that is taken for something else.
+typedef void kv_pool_evicted_fn(void *owner, uint32_t block, uint64_t key);
+
+// NULL when memory is short.  `evicted` may be NULL.
+struct kv_pool *kv_pool_create(uint32_t block_count, kv_pool_evicted_fn *evicted, void *owner);
 void kv_pool_destroy(struct kv_pool **pool);
 
 uint32_t kv_pool_free_count(const struct kv_pool *pool);
@@ -45,5 +46,8 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
 // The request does not use these any more; the last ones are reused first.
 void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t count);
 
-// No block has a name any more.
+// Free blocks lose their names as if they had been taken, those that would be taken first before others.
+void kv_pool_evict_free(struct kv_pool *pool);
+
+// No block has a name any more, and nobody is told.
 void kv_pool_clear(struct kv_pool *pool);

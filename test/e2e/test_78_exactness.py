@@ -58,7 +58,7 @@ class Talk:
         return answer.json()
 
 
-@pytest.mark.parametrize("flags", [{}, {"lora": "a,b"}], ids=["plain", "adapters"])
+@pytest.mark.parametrize("flags", [{}, {"lora": "a,b"}, {"host_tokens": "2k"}], ids=["plain", "adapters", "host"])
 def test_a_reader_of_events_knows_each_hit_to_the_token(binary, tmp_path, mirror, flags):
     """A cache of 2,048 tokens for conversations of many more: blocks come, are copied, go, and come again."""
     port = exactness.free_run(1)
@@ -77,13 +77,14 @@ def test_a_reader_of_events_knows_each_hit_to_the_token(binary, tmp_path, mirror
             hits += found > 0
         assert hits > 200
         assert reader.copies > 20 and reader.removed > 300
+        assert bool(reader.tiers["CPU"]) == ("host_tokens" in flags)
     finally:
         engines.stop()
 
 
 def test_what_is_flushed_is_known_to_be_gone(binary, tmp_path, mirror):
     port = exactness.free_run(1)
-    engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=1000, kv_tokens=1024,
+    engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=1000, kv_tokens=1024, host_tokens=1024,
                     kv_events_port=exactness.free_run(1), kv_replay_port=port)
     try:
         reader = mirror(port)

@@ -73,7 +73,7 @@ static void obey(struct program *program, char *line)
     if (slice_starts_with(words, "stored ")) {
         store(program, line + 7);
     } else if (slice_starts_with(words, "removed ")) {
-        kv_publisher_removed(publisher, strtoull(line + 8, NULL, 0));
+        kv_publisher_removed(publisher, KV_TIER_GPU, strtoull(line + 8, NULL, 0));
     } else if (slice_starts_with(words, "flush ")) {
         kv_publisher_flush(publisher, strtod(line + 6, NULL));
     } else if (slice_is(words, "cleared")) {

@@ -76,7 +76,7 @@ TEST(a_batch_has_what_happened_since_the_last_in_its_order)
         .topic = "kv", .block_tokens = 4, .format = kv_event_format_find("vllm-0.10.2")});
     CHECK(subscribe(scene));
     kv_publisher_flush(scene->publisher, SECONDS);
-    kv_publisher_removed(scene->publisher, 9);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 9);
     store(scene, 9, 5);
     kv_publisher_cleared(scene->publisher);
     CHECK(client_is_in_step(&scene->client));
@@ -133,8 +133,8 @@ TEST(sglang_merges_what_continues)
     store(scene, 7, 0);
     store(scene, 8, 7);
     store(scene, 9, 7); // a branch of its own
-    kv_publisher_removed(scene->publisher, 3);
-    kv_publisher_removed(scene->publisher, 4);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 3);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 4);
     kv_publisher_flush(scene->publisher, SECONDS);
     CHECK(ask_for_all(scene));
     CHECK(client_hears(&scene->client,
@@ -147,6 +147,80 @@ TEST(sglang_merges_what_continues)
                              "BlockRemoved\x92\x03\x04\xa3GPU\0"
                              "\1\0\1\10\xff\xff\xff\xff\xff\xff\xff\xff\0\0")));
     scene_close(scene);
+}
+
+static void keep(struct scene *scene, uint64_t key, uint64_t parent)
+{
+    const uint32_t tokens[] = {1, 2, 3, 4};
+    kv_publisher_stored(scene->publisher, &(struct kv_stored){.keys = &key,
+                                                              .token_ids = tokens,
+                                                              .count = 1,
+                                                              .has_parent = true,
+                                                              .parent = parent,
+                                                              .tier = KV_TIER_HOST});
+}
+
+TEST(the_host_is_a_medium_of_its_own)
+{
+    struct scene *scene =
+        scene_open(&(struct kv_publisher_options){.topic = "kv", .block_tokens = 4});
+    keep(scene, 8, 7);
+    kv_publisher_removed(scene->publisher, KV_TIER_HOST, 8);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(ask_for_all(scene));
+    CHECK(
+        client_hears(&scene->client, BYTES("\1\0\1\2kv\1\10\0\0\0\0\0\0\0\0\0\xe8\x93" TIME "\x92"
+                                           "\x8b\xa4type\xab"
+                                           "BlockStored\xac"
+                                           "block_hashes\x91\x08\xb1parent_block_hash\x07"
+                                           "\xa9token_ids\x94\1\2\3\4\xaa"
+                                           "block_size\4\xa7lora_id\xc0\xa6medium\xa3"
+                                           "CPU\xa9lora_name\xc0\xaa"
+                                           "extra_keys\x91\xc0\xa9group_idx\0\xa8locality\xa5LOCAL"
+                                           "\x85\xa4type\xac"
+                                           "BlockRemoved\xac"
+                                           "block_hashes\x91\x08\xa6medium\xa3"
+                                           "CPU\xa9group_idx\0\xa8locality\xa5LOCAL\0")));
+    scene_close(scene);
+}
+
+TEST(sglang_has_another_word_for_the_host_and_merges_within_a_tier)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 4, .format = kv_event_format_find("sglang")});
+    store(scene, 7, 0);
+    keep(scene, 8, 7);
+    kv_publisher_removed(scene->publisher, KV_TIER_HOST, 3);
+    kv_publisher_removed(scene->publisher, KV_TIER_HOST, 4);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 5);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(ask_for_all(scene));
+    CHECK(client_hears(&scene->client, BYTES("\1\0\1\10\0\0\0\0\0\0\0\0\0\x79\x93" TIME "\x94"
+                                             "\x97\xab"
+                                             "BlockStored\x91\x07\xc0\x94\1\2\3\4\4\xc0\xa3GPU"
+                                             "\x97\xab"
+                                             "BlockStored\x91\x08\x07\x94\1\2\3\4\4\xc0\xaa"
+                                             "CPU_PINNED"
+                                             "\x93\xac"
+                                             "BlockRemoved\x92\x03\x04\xaa"
+                                             "CPU_PINNED"
+                                             "\x93\xac"
+                                             "BlockRemoved\x91\x05\xa3GPU\0")));
+    scene_close(scene);
+}
+
+TEST(formats_without_a_word_for_the_host_say_nothing_of_it)
+{
+    static const char *const names[] = {"vllm-0.9.0", "vllm-0.9.1", "trtllm"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        struct scene *scene = scene_open(&(struct kv_publisher_options){
+            .block_tokens = 4, .format = kv_event_format_find(names[i])});
+        keep(scene, 8, 7);
+        kv_publisher_removed(scene->publisher, KV_TIER_HOST, 8);
+        kv_publisher_flush(scene->publisher, SECONDS);
+        CHECK_EQ(status_of(scene).next_sequence, 0);
+        scene_close(scene);
+    }
 }
 
 TEST(an_adapter_is_named_with_its_blocks)
@@ -177,7 +251,7 @@ TEST(after_a_stop_it_starts_at_0_and_with_nobody)
     CHECK(subscribe(scene));
     kv_publisher_cleared(scene->publisher);
     kv_publisher_flush(scene->publisher, SECONDS);
-    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 1);
     uint16_t port = kv_publisher_port(scene->publisher);
     kv_publisher_stop(scene->publisher);
     CHECK(client_is_dropped(&scene->client));
@@ -221,16 +295,16 @@ TEST(what_does_not_fit_shows_as_a_gap)
 {
     struct scene *scene = scene_open(&(struct kv_publisher_options){.block_tokens = 4});
     for (uint32_t i = 0; i < kv_publisher_pending_blocks_max; i++) {
-        kv_publisher_removed(scene->publisher, i);
+        kv_publisher_removed(scene->publisher, KV_TIER_GPU, i);
     }
     CHECK_EQ(status_of(scene).lost_count, 0);
     kv_publisher_cleared(scene->publisher);
-    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 1);
     CHECK_EQ(status_of(scene).lost_count, 2);
     kv_publisher_flush(scene->publisher, SECONDS);
     CHECK_EQ(status_of(scene).next_sequence, 2); // batch 1; 0 stands for what was lost
     CHECK_EQ(status_of(scene).batch_count, 1);
-    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 1);
     kv_publisher_flush(scene->publisher, SECONDS);
     CHECK_EQ(status_of(scene).next_sequence, 3);
     scene_close(scene);
@@ -260,10 +334,10 @@ TEST(a_batch_larger_than_the_log_is_lost_and_its_number_with_it)
 {
     struct scene *scene =
         scene_open(&(struct kv_publisher_options){.block_tokens = 4, .log_size_max = 200});
-    kv_publisher_removed(scene->publisher, 1);
+    kv_publisher_removed(scene->publisher, KV_TIER_GPU, 1);
     kv_publisher_flush(scene->publisher, SECONDS);
     for (uint64_t key = 0; key < 10; key++) {
-        kv_publisher_removed(scene->publisher, key);
+        kv_publisher_removed(scene->publisher, KV_TIER_GPU, key);
     }
     kv_publisher_flush(scene->publisher, SECONDS);
     CHECK_EQ(status_of(scene).next_sequence, 2);
@@ -278,7 +352,7 @@ TEST(the_log_is_bounded_in_batches_and_bytes)
     struct scene *scene = scene_open(
         &(struct kv_publisher_options){.block_tokens = 4, .batches_max = 5, .log_size_max = 300});
     for (uint64_t key = 0; key < 100; key++) {
-        kv_publisher_removed(scene->publisher, key);
+        kv_publisher_removed(scene->publisher, KV_TIER_GPU, key);
         kv_publisher_flush(scene->publisher, SECONDS);
         CHECK(status_of(scene).log_batches <= 5);
         CHECK(status_of(scene).log_size <= 300);
@@ -299,10 +373,13 @@ TEST(the_largest_batch_fits_its_space)
     memset(name, 'n', sizeof(name) - 1);
     for (uint64_t key = 0; key < kv_publisher_pending_blocks_max; key++) {
         uint64_t hash = UINT64_MAX - key;
-        kv_publisher_stored(
-            scene->publisher,
-            &(struct kv_stored){
-                .keys = &hash, .token_ids = tokens, .count = 1, .has_parent = true, .parent = key});
+        kv_publisher_stored(scene->publisher,
+                            &(struct kv_stored){.keys = &hash,
+                                                .token_ids = tokens,
+                                                .count = 1,
+                                                .has_parent = true,
+                                                .parent = key,
+                                                .tier = key % 2 == 0 ? KV_TIER_GPU : KV_TIER_HOST});
     }
     kv_publisher_flush(scene->publisher, SECONDS);
     CHECK_EQ(status_of(scene).lost_count, 0);

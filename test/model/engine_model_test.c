@@ -138,6 +138,18 @@ static void on_cleared(void *owner)
     note(&world->events, (struct event){.kind = CLEARED});
 }
 
+static void on_kept(void *owner, uint32_t block, uint64_t key)
+{
+    struct world *world = owner;
+    note(&world->events, (struct event){.kind = KEPT, .subject = key, .first = block});
+}
+
+static void on_dropped(void *owner, uint64_t key)
+{
+    struct world *world = owner;
+    note(&world->events, (struct event){.kind = DROPPED, .subject = key});
+}
+
 static void make_world(struct world *world, uint64_t seed)
 {
     memset(world, 0, sizeof(*world));
@@ -161,7 +173,9 @@ static void make_world(struct world *world, uint64_t seed)
                                                                  .token = on_token,
                                                                  .stored = on_stored,
                                                                  .removed = on_removed,
-                                                                 .cleared = on_cleared});
+                                                                 .cleared = on_cleared,
+                                                                 .kept = on_kept,
+                                                                 .dropped = on_dropped});
     ASSERT(world->engine != NULL);
     struct twin *twin = &world->twin;
     twin->profile = &world->profile;

@@ -9,7 +9,7 @@
 
 enum { slot_count = 10, block_max = 48, event_max = 4096 };
 
-enum event_kind { TOKEN, LAST_TOKEN, STORED, REMOVED, CLEARED };
+enum event_kind { TOKEN, LAST_TOKEN, STORED, REMOVED, CLEARED, KEPT, DROPPED };
 
 struct event {
     enum event_kind kind;
@@ -127,13 +127,18 @@ static uint32_t host_find(const struct twin *twin, uint64_t key)
     return at;
 }
 
-static void host_keep(struct twin *twin, uint64_t key)
+static void host_keep(struct twin *twin, uint32_t block, uint64_t key)
 {
     uint32_t at = host_find(twin, key);
-    if (at == twin->host_used && twin->host_used < twin->host_count) {
+    bool is_new = at == twin->host_used;
+    if (is_new && twin->host_used < twin->host_count) {
         twin->host_used++;
-    } else if (at == twin->host_used) {
+    } else if (is_new) {
         at = 0;
+        note(&twin->events, (struct event){.kind = DROPPED, .subject = twin->host[0]});
+    }
+    if (is_new) {
+        note(&twin->events, (struct event){.kind = KEPT, .subject = key, .first = block});
     }
     for (; at + 1 < twin->host_used; at++) {
         twin->host[at] = twin->host[at + 1];
@@ -149,7 +154,7 @@ static uint32_t twin_take(struct twin *twin)
     remove_item(&twin->free, block);
     if (cell->named_at > 0) {
         if (twin->host_count > 0) {
-            host_keep(twin, cell->key);
+            host_keep(twin, block, cell->key);
         }
         note(&twin->events, (struct event){.kind = REMOVED, .subject = cell->key});
     }
@@ -373,6 +378,9 @@ static void twin_flush(struct twin *twin)
 {
     for (uint32_t i = 0; i < twin->cell_count; i++) {
         twin->cells[i].named_at = 0;
+    }
+    for (uint32_t i = 0; i < twin->host_used; i++) {
+        note(&twin->events, (struct event){.kind = DROPPED, .subject = twin->host[i]});
     }
     twin->host_used = 0;
     note(&twin->events, (struct event){.kind = CLEARED});

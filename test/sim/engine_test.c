@@ -89,6 +89,17 @@ static void on_cleared(void *owner)
     say(owner, "clear ");
 }
 
+// "^101" is on the host from now on, "v101" no more.
+static void on_kept(void *owner, [[maybe_unused]] uint32_t block, uint64_t key)
+{
+    say(owner, "^%u ", (uint32_t)key);
+}
+
+static void on_dropped(void *owner, uint64_t key)
+{
+    say(owner, "v%u ", (uint32_t)key);
+}
+
 static struct profile small_profile(uint32_t block_count)
 {
     return (struct profile){.step = step,
@@ -106,7 +117,9 @@ static void make(struct rig *rig, const struct profile *profile)
                                                                    .token = on_token,
                                                                    .stored = on_stored,
                                                                    .removed = on_removed,
-                                                                   .cleared = on_cleared});
+                                                                   .cleared = on_cleared,
+                                                                   .kept = on_kept,
+                                                                   .dropped = on_dropped});
     ASSERT(rig->engine != NULL);
 }
 
@@ -656,7 +669,7 @@ TEST(what_is_evicted_comes_back_from_the_host_at_its_price)
     double ms = run_step(&rig);
     CHECK(is_near(ms, chunk_ms(8, 1) + 8 * 0.25));
     // Its two blocks are stored on the GPU again, where 202 and 201 make room; the partial one was free.
-    CHECK_STR(heard(&rig), "-202 2+0:2 -201 2! ");
+    CHECK_STR(heard(&rig), "^202 -202 2+0:2 v101 ^201 -201 2! ");
     CHECK_EQ(rig.requests[2].cached_tokens, 8);
     CHECK_EQ(rig.requests[2].host_tokens, 8);
     CHECK_EQ(status_of(&rig).hit_tokens, 8);
@@ -666,7 +679,9 @@ TEST(what_is_evicted_comes_back_from_the_host_at_its_price)
     CHECK(is_near(ms, chunk_ms(12, 1) + 8 * 0.25));
     CHECK_EQ(rig.requests[3].host_tokens, 8);
     CHECK_EQ(rig.requests[3].cached_tokens, 12);
+    heard(&rig);
     engine_flush(rig.engine);
+    CHECK_STR(heard(&rig), "v201 v101 v100 clear "); // the oldest first
     ask(&rig, 4, 1, 9, 1);
     run_all(&rig);
     CHECK_EQ(rig.requests[4].cached_tokens, 0);

@@ -11,13 +11,15 @@ enum { size = 8, evicted_max = 64 };
 struct bench {
     struct kv_pool *pool;
     uint64_t evicted[evicted_max];
+    uint32_t blocks[evicted_max];
     uint32_t evicted_count;
 };
 
-static void note_evicted(void *owner, uint64_t key)
+static void note_evicted(void *owner, uint32_t block, uint64_t key)
 {
     struct bench *bench = owner;
     ASSERT(bench->evicted_count < evicted_max);
+    bench->blocks[bench->evicted_count] = block;
     bench->evicted[bench->evicted_count++] = key;
 }
 
@@ -245,6 +247,35 @@ TEST(after_a_clear_nothing_is_found_nothing_is_evicted_and_names_can_be_given_ag
     kv_pool_destroy(&bench.pool);
 }
 
+TEST(free_blocks_can_be_evicted_at_once_and_used_ones_keep_their_names)
+{
+    struct bench bench;
+    uint32_t first[3];
+    uint32_t second[2];
+    uint32_t used[1];
+    uint32_t all[7];
+    make(&bench);
+    put(&bench, 10, 3, 0, first);
+    put(&bench, 20, 2, 0, second);
+    put(&bench, 30, 1, 0, used);
+    kv_pool_release(bench.pool, second, 2);
+    kv_pool_release(bench.pool, first, 3);
+    kv_pool_evict_free(bench.pool);
+    static const uint64_t expected[] = {21, 20, 12, 11, 10};
+    CHECK_EQ(bench.evicted_count, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        CHECK_EQ(bench.evicted[i], expected[i]);
+        CHECK_EQ(match_one(&bench, expected[i]), 0);
+        CHECK_EQ(bench.blocks[i], i < 2 ? second[1 - i] : first[4 - i]);
+    }
+    CHECK_EQ(match_one(&bench, 30), 1);
+    put(&bench, 40, 7, 0, all); // and there are as many as before
+    CHECK_EQ(bench.evicted_count, 5);
+    kv_pool_evict_free(bench.pool);
+    CHECK_EQ(bench.evicted_count, 5);
+    kv_pool_destroy(&bench.pool);
+}
+
 TEST(nobody_need_be_told_of_evictions)
 {
     struct kv_pool *pool = kv_pool_create(1, NULL, NULL);
@@ -294,7 +325,7 @@ enum { big_size = 4088, big_keys = 3 * big_size };
 
 static bool is_held[big_keys];
 
-static void note_not_held(void *owner, uint64_t key)
+static void note_not_held(void *owner, [[maybe_unused]] uint32_t block, uint64_t key)
 {
     uint64_t *wrong = owner;
     *wrong += !is_held[key];
