@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events whose members have the names that vLLM gives them.
+
+#include "base/base.h"
+#include "kvevent/kv_json_internal.h"
+
+static enum prefix_tier tier_of_medium(struct slice medium)
+{
+    static const char *const host[] = {"CPU", "CPU_PINNED", "HOST"};
+    if (medium.size == 0 || slice_is_nocase(medium, "GPU")) {
+        return PREFIX_GPU;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(host); i++) {
+        if (slice_is_nocase(medium, host[i])) {
+            return PREFIX_HOST;
+        }
+    }
+    return PREFIX_DISK; // or whatever it may be: slow
+}
+
+// Elements that are no numbers (pairs of ids, digests of images) are no ids, but no mistake either.
+static const char *read_tokens(struct kv_json *reader, const struct json_value *list,
+                               struct kv_notice *out)
+{
+    struct json_value value;
+    uint32_t count = 0;
+
+    out->is_plain = true;
+    if (kv_json_is_none(list)) {
+        return NULL;
+    }
+    if (list->kind != JSON_ARRAY) {
+        return "token_ids is not a list";
+    }
+    struct json json = kv_json_elements(list->raw);
+    while (kv_json_element(&json, &value)) {
+        if (count == kv_token_max) {
+            return "token_ids has more than 1048576 ids";
+        }
+        if (value.kind != JSON_NUMBER) {
+            out->is_plain = false;
+            return NULL;
+        }
+        if (!kv_json_u32(&value, &reader->tokens[count++])) {
+            return "token_ids has a number that is no id";
+        }
+    }
+    out->tokens = reader->tokens;
+    out->token_count = count;
+    return NULL;
+}
+
+// Whether there is more to tell blocks apart by than the adapter and the salt that were told beside.
+static bool has_extra_keys(const struct json_value *list, const struct kv_notice *notice)
+{
+    struct json_value value;
+    struct json_value key;
+
+    if (kv_json_is_none(list)) {
+        return false;
+    }
+    if (list->kind != JSON_ARRAY) {
+        return true;
+    }
+    struct json blocks = kv_json_elements(list->raw);
+    while (kv_json_element(&blocks, &value)) {
+        if (value.kind != JSON_ARRAY) {
+            if (value.kind != JSON_NULL) {
+                return true;
+            }
+            continue;
+        }
+        struct json keys = kv_json_elements(value.raw);
+        while (kv_json_element(&keys, &key)) {
+            if (key.kind != JSON_STRING ||
+                (!slice_equal(key.raw, notice->adapter) && !slice_equal(key.raw, notice->salt))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool decides(const struct json_value *kind)
+{
+    return kv_json_is_none(kind) || kv_json_is_word(kind, "full_attention") ||
+           kv_json_is_word(kind, "mla_attention") || kv_json_is_word(kind, "sink_full_attention");
+}
+
+// What stores and removals have in common.
+static const char *read_place(struct kv_json *reader, const struct kv_json_members *event,
+                              struct kv_notice *out)
+{
+    const struct json_value *group = &event->of[KV_JSON_group_idx];
+    const struct json_value *locality = &event->of[KV_JSON_locality];
+    struct slice medium;
+
+    if (!kv_json_name(&event->of[KV_JSON_medium], reader->names_ahead.salt, &medium)) {
+        return "medium is not a name";
+    }
+    out->tier = tier_of_medium(medium);
+    out->is_remote = locality->kind == JSON_STRING && slice_is_nocase(locality->raw, "REMOTE");
+    out->decides = decides(&event->of[KV_JSON_kv_cache_spec_kind]);
+    out->has_group = !kv_json_is_none(group);
+    if (out->has_group && !kv_json_u32(group, &out->group)) {
+        return "group_idx is not a number";
+    }
+    return kv_json_hashes(reader, &event->of[KV_JSON_block_hashes], out);
+}
+
+static const char *read_names(struct kv_json *reader, const struct kv_json_members *event,
+                              struct kv_notice *out)
+{
+    if (!kv_json_name(&event->of[KV_JSON_lora_name], reader->names.adapter, &out->adapter)) {
+        return "lora_name is not a name";
+    }
+    if (!kv_json_name(&event->of[KV_JSON_cache_salt], reader->names.salt, &out->salt)) {
+        return "cache_salt is not a name";
+    }
+    return NULL;
+}
+
+static const char *read_content(struct kv_json *reader, const struct kv_json_members *event,
+                                struct kv_notice *out)
+{
+    const struct json_value *size = &event->of[KV_JSON_block_size];
+    const char *why = read_tokens(reader, &event->of[KV_JSON_token_ids], out);
+
+    if (why != NULL) {
+        return why;
+    }
+    if (!(kv_json_is_none(size) && out->token_count == 0) &&
+        !kv_json_u32(size, &out->block_tokens)) {
+        return "block_size is not a number";
+    }
+    bool is_anonymous = kv_json_is_anonymous(event, out->adapter);
+    if (!out->is_plain || is_anonymous || has_extra_keys(&event->of[KV_JSON_extra_keys], out)) {
+        kv_json_hide_tokens(out);
+    } else if (out->decides && out->token_count != (uint64_t)out->hash_count * out->block_tokens) {
+        return "token_ids are not block_size for each of block_hashes";
+    }
+    return NULL;
+}
+
+bool kv_json_stored(struct kv_json *reader, const struct kv_json_members *event,
+                    struct kv_notice *out)
+{
+    *out = (struct kv_notice){.kind = KV_NOTICE_STORED};
+    const char *why = read_place(reader, event, out);
+    why = why != NULL ? why : kv_json_parent(&event->of[KV_JSON_parent_block_hash], out);
+    why = why != NULL ? why : read_names(reader, event, out);
+    why = why != NULL ? why : read_content(reader, event, out);
+    return why == NULL || kv_json_malformed(reader, why, out);
+}
+
+bool kv_json_removed(struct kv_json *reader, const struct kv_json_members *event,
+                     struct kv_notice *out)
+{
+    *out = (struct kv_notice){.kind = KV_NOTICE_REMOVED, .is_plain = true};
+    const char *why = read_place(reader, event, out);
+    return why == NULL || kv_json_malformed(reader, why, out);
+}
