@@ -116,6 +116,11 @@ static void add_document(const struct route_request *request, const struct route
                     "\"exact\":%s,",
                     decision->prompt_tokens, decision->prompt_blocks, request->block_tokens,
                     request->prompt->form == PROMPT_TOKENS ? "true" : "false");
+    text_add_str(json, "\"wait_ms\":");
+    add_number(json, decision->policy->reads_prompt ? (double)decision->wait_ms : (double)NAN);
+    text_add_str(json, ",\"prefill_ms\":");
+    add_number(json, decision->policy->reads_prompt ? (double)decision->prefill_ms : (double)NAN);
+    text_add_str(json, ",");
     add_summary(why, json);
     text_add_str(json, ",\"backends\":[");
     for (uint32_t i = 0; i < decision->target_count; i++) {

@@ -20,3 +20,4 @@ int cli_engine(int word_count, char **words);
 int cli_load(int word_count, char **words);
 int cli_tokenize(int word_count, char **words);
 int cli_certify(int word_count, char **words);
+int cli_explain(int word_count, char **words);

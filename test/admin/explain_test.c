@@ -79,6 +79,8 @@ TEST(every_backend_is_shown_and_one_is_chosen)
     CHECK_STR(text_of(why, "policy"), "prefix_cost");
     CHECK_STR(text_of(why, "model"), "m");
     CHECK(number_of(why, "prompt_blocks") >= 2);
+    CHECK_EQ(number_of(why, "wait_ms"), 0);
+    CHECK(number_of(why, "prefill_ms") > 0);
     CHECK(strstr(text_of(why, "summary"), text_of(why, "chosen")) != NULL);
     const cJSON *all = cJSON_GetObjectItem(why, "backends");
     CHECK_EQ(cJSON_GetArraySize(all), 3);
@@ -121,6 +123,7 @@ TEST(a_policy_without_costs_says_so)
     CHECK(why != NULL);
     const cJSON *one = cJSON_GetArrayItem(cJSON_GetObjectItem(why, "backends"), 0);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(one, "cost")));
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(why, "prefill_ms")));
     cJSON_Delete(why);
     CHECK(rig_stop(&rig));
 }

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/explain_table.h"
+
+#include "base/base.h"
+#include "cli/explain_document.h"
+
+#include <math.h>
+
+enum {
+    cell_size = 32,
+    columns_max = 16,
+    // A longer url pushes the rest of its row to the right.
+    label_width_max = 64,
+};
+
+struct cell {
+    char text[cell_size];
+};
+
+// What is not known is a dash.
+static struct cell cell_of(double number, enum explain_unit unit)
+{
+    struct cell cell = {"-"};
+
+    if (!isfinite(number)) {
+        return cell;
+    }
+    switch (unit) {
+    case EXPLAIN_COUNT:
+        snprintf(cell.text, cell_size, "%.0f", number);
+        break;
+    case EXPLAIN_DIFFERENCE:
+        snprintf(cell.text, cell_size, number != 0 ? "%+.0f" : "0", number);
+        break;
+    case EXPLAIN_MS:
+        snprintf(cell.text, cell_size, "%.1f ms", number);
+        break;
+    case EXPLAIN_SHARE:
+        snprintf(cell.text, cell_size, "%.2f%%", 100 * number);
+        break;
+    case EXPLAIN_PERCENT:
+        snprintf(cell.text, cell_size, "%.2f%%", number);
+        break;
+    case EXPLAIN_COST:
+        snprintf(cell.text, cell_size, "%.4g", number);
+        break;
+    }
+    return cell;
+}
+
+struct line {
+    const char *mark;
+    struct slice url;
+    struct slice word;
+    const double *numbers;
+};
+
+// One table: a mark, the url, a word, and numbers under the titles of their fields.
+struct grid {
+    const struct explain_document *document;
+    struct line (*line_at)(const struct explain_document *document, uint32_t row);
+    uint32_t row_count;
+    const char *word_title;
+    const struct explain_field *fields;
+    uint32_t field_count;
+    int url_width;
+    int word_width;          // 0: no row has one
+    int widths[columns_max]; // 0: no row has a number
+};
+
+static int wider(int width, size_t size)
+{
+    return (int)size > width ? (int)size : width;
+}
+
+static void measure(struct grid *grid)
+{
+    grid->url_width = (int)strlen("backend");
+    for (uint32_t row = 0; row < grid->row_count; row++) {
+        struct line line = grid->line_at(grid->document, row);
+        grid->url_width = wider(grid->url_width, line.url.size);
+        grid->word_width = wider(grid->word_width, line.word.size);
+        for (uint32_t i = 0; i < grid->field_count; i++) {
+            struct cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
+            if (isfinite(line.numbers[i])) {
+                grid->widths[i] = wider(grid->widths[i], strlen(cell.text));
+            }
+        }
+    }
+    grid->url_width = grid->url_width < label_width_max ? grid->url_width : label_width_max;
+    grid->word_width = grid->word_width < label_width_max ? grid->word_width : label_width_max;
+    if (grid->word_width > 0) {
+        grid->word_width = wider(grid->word_width, strlen(grid->word_title));
+    }
+    for (uint32_t i = 0; i < grid->field_count; i++) {
+        if (grid->widths[i] > 0) {
+            grid->widths[i] = wider(grid->widths[i], strlen(grid->fields[i].title));
+        }
+    }
+}
+
+static void write_label(const struct grid *grid, const char *mark, struct slice url,
+                        struct slice word, FILE *out)
+{
+    fprintf(out, "%s %-*.*s", mark, grid->url_width, (int)url.size, (const char *)url.bytes);
+    if (grid->word_width > 0) {
+        fprintf(out, "  %-*.*s", grid->word_width, (int)word.size, (const char *)word.bytes);
+    }
+}
+
+static void write_grid(struct grid *grid, FILE *out)
+{
+    ASSERT(grid->field_count <= columns_max);
+
+    measure(grid);
+    write_label(grid, " ", slice_str("backend"), slice_str(grid->word_title), out);
+    for (uint32_t i = 0; i < grid->field_count; i++) {
+        if (grid->widths[i] > 0) {
+            fprintf(out, "  %*s", grid->widths[i], grid->fields[i].title);
+        }
+    }
+    fprintf(out, "\n");
+    for (uint32_t row = 0; row < grid->row_count; row++) {
+        struct line line = grid->line_at(grid->document, row);
+        write_label(grid, line.mark, line.url, line.word, out);
+        for (uint32_t i = 0; i < grid->field_count; i++) {
+            if (grid->widths[i] > 0) {
+                struct cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
+                fprintf(out, "  %*s", grid->widths[i], cell.text);
+            }
+        }
+        fprintf(out, "\n");
+    }
+}
+
+static struct line candidate_at(const struct explain_document *document, uint32_t row)
+{
+    const struct explain_candidate *candidate = &document->candidates[row];
+    return (struct line){.mark = candidate->is_chosen ? ">" : " ",
+                         .url = candidate->url,
+                         .word = candidate->events,
+                         .numbers = candidate->numbers};
+}
+
+static struct line record_at(const struct explain_document *document, uint32_t row)
+{
+    const struct explain_record *record = &document->records[row];
+    return (struct line){.mark = " ",
+                         .url = record->url,
+                         .word = slice_str(record->kind),
+                         .numbers = record->numbers};
+}
+
+static void write_opening(const struct explain_document *document, FILE *out)
+{
+    fprintf(out, "%.*s\n", (int)document->summary.size, (const char *)document->summary.bytes);
+    if (isfinite(document->prompt_tokens)) {
+        fprintf(out, "The prompt has %s%.0f tokens, %s.", document->is_counted ? "" : "about ",
+                document->prompt_tokens, document->is_counted ? "counted" : "guessed by its size");
+        if (isfinite(document->wait_ms) && isfinite(document->prefill_ms)) {
+            fprintf(out, " There it waits %.1f ms, and takes %.1f ms to compute.",
+                    document->wait_ms, document->prefill_ms);
+        }
+        fprintf(out, "\n");
+    }
+    fprintf(out, "\n");
+}
+
+void explain_table_write(const struct explain_document *document, FILE *out)
+{
+    struct grid candidates = {.document = document,
+                              .line_at = candidate_at,
+                              .row_count = document->candidate_count,
+                              .word_title = "events",
+                              .fields = explain_candidate_fields,
+                              .field_count = explain_candidate_numbers};
+    struct grid records = {.document = document,
+                           .line_at = record_at,
+                           .row_count = document->record_count,
+                           .word_title = "by",
+                           .fields = explain_record_fields,
+                           .field_count = explain_record_numbers};
+
+    write_opening(document, out);
+    write_grid(&candidates, out);
+    if (document->record_count == 0) {
+        fprintf(out, "\nNo answer has told yet what was cached.\n");
+        return;
+    }
+    fprintf(out, "\nCached tokens, predicted minus actual:\n");
+    write_grid(&records, out);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command is a process of its own; the router that it asks is here, and says what it is told to.
+
+#include "cli/child.h"
+#include "cli/cli.h"
+#include "cli/tiny_files.h"
+#include "feed/stub_server.h"
+#include "test.h"
+
+static struct child child;
+static struct loop *loop;
+static struct stub_server server;
+static char url[64];
+
+#define CHAT_PATH "/explain?path=/v1/chat/completions"
+
+static const char document[] =
+    "{\"summary\":\"It goes to b.\",\"exact\":false,\"prompt_tokens\":20,\"backends\":["
+    "{\"url\":\"a\",\"chosen\":false,\"matched_tokens\":0},"
+    "{\"url\":\"b\",\"chosen\":true,\"matched_tokens\":16}]}";
+
+static void set_up(const char *path, uint16_t status, const char *body)
+{
+    static char answer[4096];
+    ASSERT(loop_create(&loop) == STATUS_OK);
+    stub_start(&server, loop);
+    snprintf(answer, sizeof(answer), "HTTP/1.1 %u X\r\ncontent-length: %zu\r\n\r\n%s", status,
+             strlen(body), body);
+    server.routes[0] = (struct stub_route){.path = path, .answer = slice_str(answer)};
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
+}
+
+static void tear_down(void)
+{
+    child_close(&child);
+    stub_stop(&server);
+    loop_destroy(&loop);
+}
+
+static int explain(const char *const *words)
+{
+    uint64_t end_ns = clock_monotonic_ns() + child_wait_ms * (uint64_t)1000000;
+    child_start(&child, cli_explain, words);
+    while (!child_is_over(&child) && clock_monotonic_ns() < end_ns) {
+        loop_turn(loop, 2);
+    }
+    return child_finish(&child);
+}
+
+TEST(a_prompt_is_asked_about_as_a_chat_and_the_answer_is_a_table)
+{
+    set_up(CHAT_PATH, 200, document);
+    CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--model", "m", "--prompt",
+                           "say \"hi\"")),
+             CLI_OK);
+    CHECK(strstr(server.request, "POST " CHAT_PATH " HTTP/1.1\r\n") != NULL);
+    CHECK(strstr(server.request, "authorization: Bearer secret\r\n") != NULL);
+    CHECK(strstr(server.request, "\r\n\r\n{\"model\":\"m\",\"messages\":[{\"role\":\"user\","
+                                 "\"content\":\"say \\\"hi\\\"\"}]}") != NULL);
+    CHECK(strstr(child_text(child.out), "\n  a             0\n> b            16\n") != NULL);
+    CHECK_STR(child_text(child.err), "");
+    tear_down();
+}
+
+TEST(a_body_and_a_token_come_from_files_and_the_document_goes_out_as_it_is)
+{
+    struct tiny_files files;
+    char body[256];
+    char token[256];
+    set_up("/explain?path=/v1/completions", 200, document);
+    tiny_files_make(&files);
+    tiny_write(&files, "body.json", slice_str("{\"prompt\":[1,2]}"));
+    tiny_write(&files, "token", slice_str("from-file\n"));
+    snprintf(body, sizeof(body), "%s/body.json", files.directory);
+    snprintf(token, sizeof(token), "%s/token", files.directory);
+    CHECK_EQ(explain(WORDS("--admin", url, "--token-file", token, "--body", body, "--path",
+                           "/v1/completions", "--json")),
+             CLI_OK);
+    CHECK(strstr(server.request, "authorization: Bearer from-file\r\n") != NULL);
+    CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":[1,2]}") != NULL);
+    const char *out = child_text(child.out);
+    CHECK_EQ(strlen(out), strlen(document) + 1);
+    CHECK_EQ(memcmp(out, document, strlen(document)), 0);
+    tiny_files_remove(&files);
+    tear_down();
+}
+
+TEST(a_prompt_for_completions_is_one)
+{
+    set_up("/explain?path=/v1/completions", 200, document);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi", "--path", "/v1/completions")), CLI_OK);
+    CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":\"hi\"}") != NULL);
+    CHECK(strstr(server.request, "authorization") == NULL);
+    tear_down();
+}
+
+TEST(what_the_router_says_against_it_is_passed_on)
+{
+    set_up(CHAT_PATH, 404, "{\"error\":{\"message\":\"no such model\",\"code\":404}}");
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_STR(child_text(child.err), "warmpath explain: the router answers 404: no such model\n");
+    tear_down();
+    set_up(CHAT_PATH, 502, "sorry");
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_STR(child_text(child.err), "warmpath explain: the router answers 502\n");
+    tear_down();
+    set_up(CHAT_PATH, 200, "{\"data\":[]}");
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_STR(child_text(child.err), "warmpath explain: the answer: is no explanation\n");
+    tear_down();
+}
+
+TEST(nobody_there_is_a_failure_that_says_so)
+{
+    set_up(CHAT_PATH, 200, "");
+    server.slams = true;
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK(strstr(child_text(child.err), url) != NULL);
+    tear_down();
+    set_up(CHAT_PATH, 200, "");
+    server.routes[0].answer = (struct slice){0};
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi", "--timeout", "50ms")), CLI_FAILED);
+    CHECK(strstr(child_text(child.err), "timed out") != NULL);
+    tear_down();
+}
+
+static int refuse(const char *const *words)
+{
+    child_start(&child, cli_explain, words);
+    int status = child_finish(&child);
+    child_close(&child);
+    return status;
+}
+
+TEST(a_command_line_that_makes_no_sense_is_refused)
+{
+    CHECK_EQ(refuse(WORDS("--prompt", "hi")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "127.0.0.1:1", "--prompt", "hi")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--body", "-")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "-", "--model", "m")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "x")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "/a b")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--timeout", "0")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--token", "t", "--token-file",
+                          "f")),
+             CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--token", "a\r\nb")),
+             CLI_FAILED);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "/nowhere/at/all")), CLI_FAILED);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "/dev/null")), CLI_FAILED);
+    CHECK_EQ(refuse(WORDS("--help")), CLI_OK);
+}
