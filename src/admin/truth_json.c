@@ -8,6 +8,10 @@
 
 static void add_figures(const struct truth_figures *figures, struct text *json)
 {
+    if (figures->count == 0) {
+        text_add_str(json, "null"); // no share of nothing
+        return;
+    }
     text_add_format(json,
                     "{\"count\":%lu,\"equal\":%lu,\"equal_share\":%.5g,\"p1\":%d,\"p50\":%d,"
                     "\"p99\":%d,\"wrong_percent\":",

@@ -10,7 +10,7 @@
 //                   "last": {"predicted": 960, "actual": 960},
 //                   "histogram": [[-64, 3], [0, 231], [16, 2], [128, 4]]}}
 //
-// A kind of prediction that was never made is null.  The histogram is a list of buckets that are not empty,
+// A kind of prediction that was never made is null, and so is a recent past without any.  The histogram is a list of buckets that are not empty,
 // each with the difference at its far edge and its count (fleet/truth.h).  It may be some kilobytes, so
 // lists of thousands of backends do without.
 #pragma once

@@ -148,7 +148,7 @@ static bool read_token(struct command *command)
         snprintf(token, sizeof(token), "%s", command->options.token);
     }
     if (strlen(token) > token_size_max || !is_text(token)) {
-        return say("the token", "has at most 4096 printable characters");
+        return say("the token", "is at most 4096 printable characters without blanks");
     }
     if (token[0] != '\0') {
         snprintf(command->authorization, sizeof(command->authorization), "Bearer %s", token);

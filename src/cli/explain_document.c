@@ -127,10 +127,11 @@ static uint32_t walk(struct slice array, struct explain_document *out)
     return count;
 }
 
+// Each may have a record of either kind.
 static bool reserve(struct explain_document *document, uint32_t count)
 {
     size_t candidates_size = (count + 1) * sizeof(struct explain_candidate);
-    size_t records_size = 2 * (count + 1) * sizeof(struct explain_record);
+    size_t records_size = (count + 1) * (2 * sizeof(struct explain_record));
 
     document->memory = calloc(1, candidates_size + records_size);
     if (document->memory == NULL) {

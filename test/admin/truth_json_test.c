@@ -47,6 +47,14 @@ TEST(a_brief_one_has_no_histogram)
     CHECK(strstr(space, "\"last\":{\"predicted\":16,\"actual\":16}}}") != NULL);
 }
 
+TEST(where_nothing_is_recent_there_are_no_figures_of_it)
+{
+    truth_init(&truth);
+    truth_note(&truth, TRUTH_BELIEVED, 16, 16, 1000);
+    CHECK(strstr(written(truth_json_add_brief, 1000 + 2 * truth_half_ms), "\"recent\":null,") !=
+          NULL);
+}
+
 TEST(a_percentage_of_nothing_is_null)
 {
     truth_init(&truth);

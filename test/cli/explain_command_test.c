@@ -4,7 +4,6 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "cli/tiny_files.h"
 #include "feed/stub_server.h"
 #include "test.h"
 
@@ -48,6 +47,21 @@ static int explain(const char *const *words)
     return child_finish(&child);
 }
 
+// A file of this process, and so of its child.
+struct file {
+    int fd;
+    char path[64];
+};
+
+static struct file file_of(const char *text)
+{
+    struct file file = {.fd = memfd_create("file", MFD_CLOEXEC)};
+    ASSERT(file.fd != -1);
+    ASSERT(write(file.fd, text, strlen(text)) == (ssize_t)strlen(text));
+    snprintf(file.path, sizeof(file.path), "/proc/self/fd/%d", file.fd);
+    return file;
+}
+
 TEST(a_prompt_is_asked_about_as_a_chat_and_the_answer_is_a_table)
 {
     set_up(CHAT_PATH, 200, document);
@@ -65,24 +79,19 @@ TEST(a_prompt_is_asked_about_as_a_chat_and_the_answer_is_a_table)
 
 TEST(a_body_and_a_token_come_from_files_and_the_document_goes_out_as_it_is)
 {
-    struct tiny_files files;
-    char body[256];
-    char token[256];
+    struct file body = file_of("{\"prompt\":[1,2]}");
+    struct file token = file_of("from-file\n");
     set_up("/explain?path=/v1/completions", 200, document);
-    tiny_files_make(&files);
-    tiny_write(&files, "body.json", slice_str("{\"prompt\":[1,2]}"));
-    tiny_write(&files, "token", slice_str("from-file\n"));
-    snprintf(body, sizeof(body), "%s/body.json", files.directory);
-    snprintf(token, sizeof(token), "%s/token", files.directory);
-    CHECK_EQ(explain(WORDS("--admin", url, "--token-file", token, "--body", body, "--path",
-                           "/v1/completions", "--json")),
+    CHECK_EQ(explain(WORDS("--admin", url, "--token-file", token.path, "--body", body.path,
+                           "--path", "/v1/completions", "--json")),
              CLI_OK);
     CHECK(strstr(server.request, "authorization: Bearer from-file\r\n") != NULL);
     CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":[1,2]}") != NULL);
     const char *out = child_text(child.out);
     CHECK_EQ(strlen(out), strlen(document) + 1);
     CHECK_EQ(memcmp(out, document, strlen(document)), 0);
-    tiny_files_remove(&files);
+    close(body.fd);
+    close(token.fd);
     tear_down();
 }
 
