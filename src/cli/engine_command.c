@@ -23,6 +23,7 @@ struct wishes {
     const char *model; // NULL: the default, or the only one of the file
     const char *calibration;
     uint32_t count;
+    uint32_t ranks;
     uint32_t port;
     uint32_t threads;
     uint32_t output;
@@ -46,6 +47,8 @@ static enum flags_verdict read_flags(int word_count, char **words, struct wishes
 {
     const struct flag flags[] = {
         {"count", FLAG_COUNT, &wishes->count, "N", "How many engines (1)."},
+        {"ranks", FLAG_COUNT, &wishes->ranks, "N",
+         "Data-parallel ranks behind each port, with a cache each (1)."},
         {"host", FLAG_TEXT, &wishes->host, "ADDRESS", "Where they listen (127.0.0.1)."},
         {"port", FLAG_COUNT, &wishes->port, "PORT",
          "Port of the first one, the others follow (9001); 0: any that are free."},
@@ -109,8 +112,12 @@ static bool check_numbers(const struct wishes *wishes)
     if (wishes->count < 1 || wishes->count > engine_server_count_max) {
         return complain("--count must be from 1 to 4096");
     }
-    if (!has_ports(wishes->port, wishes->count) || !has_ports(wishes->events_port, wishes->count) ||
-        !has_ports(wishes->replay_port, wishes->count)) {
+    if (wishes->ranks < 1 || wishes->ranks > engine_server_rank_max) {
+        return complain("--ranks must be from 1 to 64");
+    }
+    uint32_t engines = wishes->count * wishes->ranks;
+    if (!has_ports(wishes->port, wishes->count) || !has_ports(wishes->events_port, engines) ||
+        !has_ports(wishes->replay_port, engines)) {
         return complain("--port: there are not so many ports");
     }
     if (!find_format(wishes->events_format)) {
@@ -183,9 +190,12 @@ static void print_ranges(const struct engine_server *server, const struct wishes
         engine_server_write_address(server, i, &from);
         engine_server_write_address(server, wishes->port > 0 ? last : i, &to);
         bool is_one = from.size == to.size && memcmp(space[0], space[1], from.size) == 0;
-        printf("http://%.*s%s%.*s: %s, %" PRIu64 " tokens of KV cache, speed %g\n", (int)from.size,
-               space[0], is_one ? "" : " to http://", is_one ? 0 : (int)to.size, space[1],
-               profile->name, profile->kv_tokens, wishes->speed);
+        printf("http://%.*s%s%.*s: %s, ", (int)from.size, space[0], is_one ? "" : " to http://",
+               is_one ? 0 : (int)to.size, space[1], profile->name);
+        if (wishes->ranks > 1) {
+            printf("%u ranks with ", wishes->ranks);
+        }
+        printf("%" PRIu64 " tokens of KV cache, speed %g\n", profile->kv_tokens, wishes->speed);
     }
     fflush(stdout);
 }
@@ -203,6 +213,7 @@ static int serve(const struct wishes *wishes, const struct profile *profile)
         .host = wishes->host,
         .port = (uint16_t)wishes->port,
         .count = wishes->count,
+        .rank_count = wishes->ranks,
         .thread_count = wishes->threads,
         .speed = wishes->speed,
         .profile = profile,
@@ -246,6 +257,7 @@ int cli_engine(int word_count, char **words)
         .host = "127.0.0.1",
         .events_format = "vllm",
         .count = 1,
+        .ranks = 1,
         .port = 9001,
         .threads = 1,
         .output = 128,

@@ -31,23 +31,70 @@ static double draw(struct engine_site *site)
     return (double)(rng_next(&site->rng) >> 11) * 0x1p-53;
 }
 
+// As vLLM does it: the fewest requests, and who is looked at first changes.
+static uint32_t least_busy(struct engine_site *site)
+{
+    uint32_t first = site->next_rank++ % site->rank_count;
+    uint32_t best = first;
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        uint32_t rank = (first + i) % site->rank_count;
+        struct engine_status status;
+        engine_status(engine_node_engine(site->ranks[rank].node), &status);
+        if (status.running + status.waiting < least) {
+            least = status.running + status.waiting;
+            best = rank;
+        }
+    }
+    return best;
+}
+
+// False: it names one that there is not.  What is no number names none.
+static bool choose_rank(struct engine_site *site, struct slice named, uint32_t *out)
+{
+    uint64_t rank = 0;
+
+    for (size_t i = 0; i < named.size; i++) {
+        if (named.bytes[i] < '0' || named.bytes[i] > '9' || i == 9) {
+            named.size = 0;
+            break;
+        }
+        rank = rank * 10 + (named.bytes[i] - (uint64_t)'0');
+    }
+    if (named.size == 0) {
+        rank = least_busy(site);
+    }
+    *out = (uint32_t)rank;
+    return rank < site->rank_count;
+}
+
 static void answer_generation(struct engine_site *site, const struct engine_api_request *request,
                               struct engine_api_answer *out)
 {
     const struct engine_faults *faults = &site->faults;
     struct engine_refusal refusal;
+    uint32_t rank = 0;
 
     if (faults->error_rate > 0 && draw(site) < faults->error_rate) {
         refuse(out, faults->error_status, "a simulated failure, as ordered");
         return;
     }
+    if (!choose_rank(site, request->rank, &rank)) {
+        char message[128];
+        snprintf(message, sizeof(message), "data_parallel_rank %u is out of range [0, %u)", rank,
+                 site->rank_count);
+        refuse(out, 400, message);
+        return;
+    }
     struct engine_job *job =
-        engine_job_read(&site->rules, engine_node_engine(site->node), site->group->reader,
-                        prompt_api_of(request->path), request->body, &refusal);
+        engine_job_read(&site->rules, engine_node_engine(site->ranks[rank].node),
+                        site->group->reader, prompt_api_of(request->path), request->body, &refusal);
     if (job == NULL) {
         refuse(out, refusal.status, refusal.message);
         return;
     }
+    job->rank = rank;
     // Which of the answers to one prompt it is, so that ids differ.
     job->answer.number = hash_pair(job->answer.text_id, ++site->request_count);
     job->answer.created_s = wall_s();
@@ -84,15 +131,26 @@ static void answer_metrics(struct engine_site *site,
                            [[maybe_unused]] const struct engine_api_request *request,
                            struct engine_api_answer *out)
 {
+    struct engine_metrics_rank ranks[engine_rank_max];
+
     out->type = "text/plain; version=0.0.4; charset=utf-8";
-    engine_node_write_metrics(site->node, site->rules.models[0].name, out->body);
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        engine_node_measure(site->ranks[i].node, &ranks[i]);
+    }
+    engine_metrics_page_write(&(struct engine_metrics_page){.model = site->rules.models[0].name,
+                                                            .profile = site->rules.profile,
+                                                            .ranks = ranks,
+                                                            .rank_count = site->rank_count},
+                              out->body);
 }
 
 static void flush_cache(struct engine_site *site,
                         [[maybe_unused]] const struct engine_api_request *request,
                         [[maybe_unused]] struct engine_api_answer *out)
 {
-    engine_node_flush(site->node);
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        engine_node_flush(site->ranks[i].node);
+    }
 }
 
 static void answer_faults(struct engine_site *site,

@@ -35,7 +35,7 @@ void engine_connection_drop(struct engine_connection *c, enum transport_end end)
     struct loop *loop = site->group->loop;
 
     if (c->job != NULL) {
-        engine_node_cancel(site->node, c->job);
+        engine_node_cancel(site->ranks[c->job->rank].node, c->job);
         engine_job_destroy(&c->job);
     }
     loop_disarm(loop, &c->stall);
@@ -164,7 +164,7 @@ static bool is_paused(struct engine_connection *c)
 static void end_job(struct engine_connection *c)
 {
     // The node may be about to tell us of its last tokens, which we have just sent.
-    engine_node_cancel(c->site->node, c->job);
+    engine_node_cancel(c->site->ranks[c->job->rank].node, c->job);
     engine_job_destroy(&c->job);
 }
 
@@ -357,7 +357,7 @@ static enum status begin_job(struct engine_connection *c, struct engine_job *job
     c->job = job;
     c->is_stalled = false;
     job->owner = c;
-    engine_node_submit(site->node, job);
+    engine_node_submit(site->ranks[job->rank].node, job);
     return STATUS_OK;
 }
 
@@ -366,9 +366,11 @@ static enum status answer_request(struct engine_connection *c)
     struct engine_group *group = c->site->group;
     struct text body = text_over(group->scratch, group->scratch_size);
     struct engine_api_answer answer = {.body = &body};
+    const struct http_field *rank = http_head_find_text(&c->head, "x-data-parallel-rank");
     struct engine_api_request request = {
         .method = http_head_method(&c->head),
         .path = http_head_path(&c->head),
+        .rank = rank != NULL ? http_field_value(&c->head, rank) : (struct slice){0},
         .body = slice_of(c->in + c->head.size, c->body_size),
     };
 

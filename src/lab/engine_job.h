@@ -41,6 +41,7 @@ struct engine_job {
     uint8_t *bytes;      // of the tokens of all whole blocks, where ids are kept; or NULL
     // ----
     void *owner;
+    uint32_t rank; // of the engine that runs it
     struct list_node ready;
     double arrived_us;
     double first_us; // 0: no token yet

@@ -46,81 +46,106 @@ static void write_head(struct text *out, const char *name, const char *kind, con
     text_add_format(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-static void write_one(struct text *out, const char *name, const char *model, double value)
+enum metric {
+    RUNNING,
+    WAITING,
+    USAGE,
+    QUERIES,
+    HITS,
+    PROMPTS,
+    ANSWERS,
+    PREEMPTIONS,
+    STEPS,
+    LATENESS,
+    metric_count
+};
+
+static const struct {
+    const char *name;
+    const char *kind;
+    const char *help;
+} metrics[metric_count] = {
+    [RUNNING] = {"vllm:num_requests_running", "gauge", "Requests in the batch."},
+    [WAITING] = {"vllm:num_requests_waiting", "gauge", "Requests that wait."},
+    [USAGE] = {"vllm:kv_cache_usage_perc", "gauge",
+               "Share of the KV cache in use; 1 is all of it."},
+    [QUERIES] = {"vllm:prefix_cache_queries_total", "counter", "Tokens looked for in the cache."},
+    [HITS] = {"vllm:prefix_cache_hits_total", "counter", "Tokens found there."},
+    [PROMPTS] = {"vllm:prompt_tokens_total", "counter", "Tokens of prompts."},
+    [ANSWERS] = {"vllm:generation_tokens_total", "counter", "Tokens of answers."},
+    [PREEMPTIONS] = {"vllm:num_preemptions_total", "counter", "Preemptions."},
+    [STEPS] = {"warmpath:engine_steps_total", "counter", "Steps."},
+    [LATENESS] = {"warmpath:engine_late_seconds_total", "counter",
+                  "By how much the ends of steps were seen too late, in all."},
+};
+
+static double value_of(const struct engine_metrics_rank *rank, enum metric metric)
 {
-    text_add_format(out, "%s{engine=\"0\",model_name=%s} %.17g\n", name, model, value);
+    const struct engine_status *status = &rank->status;
+    const double values[metric_count] = {
+        [RUNNING] = status->running,
+        [WAITING] = status->waiting,
+        [USAGE] =
+            status->kv_tokens > 0 ? (double)status->used_tokens / (double)status->kv_tokens : 0,
+        [QUERIES] = (double)status->query_tokens,
+        [HITS] = (double)status->hit_tokens,
+        [PROMPTS] = (double)status->prompt_tokens,
+        [ANSWERS] = (double)status->output_tokens,
+        [PREEMPTIONS] = (double)status->preemptions,
+        [STEPS] = (double)rank->counts->steps,
+        [LATENESS] = rank->counts->late_s,
+    };
+    return values[metric];
 }
 
-static void write_gauges(const struct engine_metrics_page *page, struct text *out)
+static void write_metrics(const struct engine_metrics_page *page, struct text *out)
 {
-    const struct engine_status *status = page->status;
-    double usage =
-        status->kv_tokens > 0 ? (double)status->used_tokens / (double)status->kv_tokens : 0;
-    const struct {
-        const char *name;
-        const char *help;
-        double value;
-    } gauges[] = {
-        {"vllm:num_requests_running", "Requests in the batch.", status->running},
-        {"vllm:num_requests_waiting", "Requests that wait.", status->waiting},
-        {"vllm:kv_cache_usage_perc", "Share of the KV cache in use; 1 is all of it.", usage},
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(gauges); i++) {
-        write_head(out, gauges[i].name, "gauge", gauges[i].help);
-        write_one(out, gauges[i].name, page->model, gauges[i].value);
+    for (enum metric metric = 0; metric < metric_count; metric++) {
+        write_head(out, metrics[metric].name, metrics[metric].kind, metrics[metric].help);
+        for (uint32_t i = 0; i < page->rank_count; i++) {
+            text_add_format(out, "%s{engine=\"%u\",model_name=%s} %.17g\n", metrics[metric].name, i,
+                            page->model, value_of(&page->ranks[i], metric));
+        }
     }
+}
+
+static void write_configuration(const struct engine_metrics_page *page, struct text *out)
+{
     write_head(out, "vllm:cache_config_info", "gauge", "The cache, in its labels.");
-    // The engine we imitate keeps block 0 for itself and counts it.
-    text_add_format(out,
-                    "vllm:cache_config_info{block_size=\"%u\",enable_prefix_caching=\"True\","
-                    "engine=\"0\",num_gpu_blocks=\"%" PRIu64 "\"} 1\n",
-                    page->profile->block_tokens,
-                    page->profile->kv_tokens / page->profile->block_tokens + 1);
-}
-
-static void write_counters(const struct engine_metrics_page *page, struct text *out)
-{
-    const struct engine_status *status = page->status;
-    const struct {
-        const char *name;
-        const char *help;
-        double value;
-    } counters[] = {
-        {"vllm:prefix_cache_queries_total", "Tokens looked for in the cache.",
-         (double)status->query_tokens},
-        {"vllm:prefix_cache_hits_total", "Tokens found there.", (double)status->hit_tokens},
-        {"vllm:prompt_tokens_total", "Tokens of prompts.", (double)status->prompt_tokens},
-        {"vllm:generation_tokens_total", "Tokens of answers.", (double)status->output_tokens},
-        {"vllm:num_preemptions_total", "Preemptions.", (double)status->preemptions},
-        {"warmpath:engine_steps_total", "Steps.", (double)page->counts->steps},
-        {"warmpath:engine_late_seconds_total",
-         "By how much the ends of steps were seen too late, in all.", page->counts->late_s},
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(counters); i++) {
-        write_head(out, counters[i].name, "counter", counters[i].help);
-        write_one(out, counters[i].name, page->model, counters[i].value);
-    }
-    write_head(out, "vllm:request_success_total", "counter", "Requests that ended, by reason.");
-    for (size_t i = 0; i < engine_end_count; i++) {
+    for (uint32_t i = 0; i < page->rank_count; i++) {
+        // The engine we imitate keeps block 0 for itself and counts it.
         text_add_format(out,
-                        "vllm:request_success_total{engine=\"0\",finished_reason=\"%s\","
-                        "model_name=%s} %" PRIu64 "\n",
-                        end_names[i], page->model, page->counts->ends[i]);
+                        "vllm:cache_config_info{block_size=\"%u\",enable_prefix_caching=\"True\","
+                        "engine=\"%u\",num_gpu_blocks=\"%" PRIu64 "\"} 1\n",
+                        page->profile->block_tokens, i,
+                        page->profile->kv_tokens / page->profile->block_tokens + 1);
     }
 }
 
-static void write_histogram(const struct engine_metrics_page *page, enum engine_time time,
-                            struct text *out)
+static void write_ends(const struct engine_metrics_page *page, struct text *out)
 {
-    const struct engine_histogram *histogram = &page->counts->times[time];
+    write_head(out, "vllm:request_success_total", "counter", "Requests that ended, by reason.");
+    for (uint32_t rank = 0; rank < page->rank_count; rank++) {
+        for (size_t i = 0; i < engine_end_count; i++) {
+            text_add_format(out,
+                            "vllm:request_success_total{engine=\"%u\",finished_reason=\"%s\","
+                            "model_name=%s} %" PRIu64 "\n",
+                            rank, end_names[i], page->model, page->ranks[rank].counts->ends[i]);
+        }
+    }
+}
+
+static void write_histogram(const struct engine_metrics_page *page, uint32_t rank,
+                            enum engine_time time, struct text *out)
+{
+    const struct engine_histogram *histogram = &page->ranks[rank].counts->times[time];
     const char *name = times[time].name;
     uint64_t sum = 0;
 
-    write_head(out, name, "histogram", times[time].help);
     for (size_t i = 0; i < engine_bucket_max; i++) {
         bool is_last = !(times[time].edges[i] > 0);
         sum += histogram->counts[i];
-        text_add_format(out, "%s_bucket{engine=\"0\",le=\"", name);
+        text_add_format(out, "%s_bucket{engine=\"%u\",le=\"", name, rank);
         if (is_last) {
             text_add_str(out, "+Inf");
         } else {
@@ -131,9 +156,9 @@ static void write_histogram(const struct engine_metrics_page *page, enum engine_
             break;
         }
     }
-    text_add_format(out, "%s_count{engine=\"0\",model_name=%s} %" PRIu64 "\n", name, page->model,
-                    sum);
-    text_add_format(out, "%s_sum{engine=\"0\",model_name=%s} %.9g\n", name, page->model,
+    text_add_format(out, "%s_count{engine=\"%u\",model_name=%s} %" PRIu64 "\n", name, rank,
+                    page->model, sum);
+    text_add_format(out, "%s_sum{engine=\"%u\",model_name=%s} %.9g\n", name, rank, page->model,
                     histogram->sum_s);
 }
 
@@ -148,9 +173,13 @@ void engine_metrics_page_write(const struct engine_metrics_page *page, struct te
     ASSERT(!quoted.overflow);
     label[quoted.size] = '\0';
     copy.model = label;
-    write_gauges(&copy, out);
-    write_counters(&copy, out);
+    write_metrics(&copy, out);
+    write_configuration(&copy, out);
+    write_ends(&copy, out);
     for (enum engine_time time = 0; time < engine_time_count; time++) {
-        write_histogram(&copy, time, out);
+        write_head(out, times[time].name, "histogram", times[time].help);
+        for (uint32_t rank = 0; rank < page->rank_count; rank++) {
+            write_histogram(&copy, rank, time, out);
+        }
     }
 }

@@ -31,12 +31,20 @@ struct engine_counts {
 
 void engine_counts_note(struct engine_counts *counts, enum engine_time time, double seconds);
 
-struct engine_metrics_page {
-    const char *model; // the name of a profile
-    const struct profile *profile;
-    const struct engine_status *status;
+// One of the engines behind an address.
+struct engine_metrics_rank {
+    struct engine_status status;
     const struct engine_counts *counts;
 };
 
-// Needs about 12 KiB of room.
+struct engine_metrics_page {
+    const char *model; // the name of a profile
+    const struct profile *profile;
+    const struct engine_metrics_rank *ranks; // in series with engine="0", "1" and so on
+    uint32_t rank_count;
+};
+
+enum { engine_metrics_rank_room = 16384 };
+
+// Needs engine_metrics_rank_room bytes for each rank.
 void engine_metrics_page_write(const struct engine_metrics_page *page, struct text *out);

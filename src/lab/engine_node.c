@@ -362,14 +362,8 @@ bool engine_node_restart(struct engine_node *node)
     return true;
 }
 
-void engine_node_write_metrics(const struct engine_node *node, const char *model, struct text *out)
+void engine_node_measure(const struct engine_node *node, struct engine_metrics_rank *out)
 {
-    struct engine_status status;
-
-    engine_status(node->engine, &status);
-    engine_metrics_page_write(&(struct engine_metrics_page){.model = model,
-                                                            .profile = node->options.profile,
-                                                            .status = &status,
-                                                            .counts = &node->counts},
-                              out);
+    engine_status(node->engine, &out->status);
+    out->counts = &node->counts;
 }

@@ -62,4 +62,5 @@ void engine_node_flush(struct engine_node *node);
 // memory is short, or somebody has taken a port of the publisher while it was stopped.
 bool engine_node_restart(struct engine_node *node);
 
-void engine_node_write_metrics(const struct engine_node *node, const char *model, struct text *out);
+// The counts stay the node's.
+void engine_node_measure(const struct engine_node *node, struct engine_metrics_rank *out);

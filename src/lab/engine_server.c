@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+_Static_assert((int)engine_server_rank_max == (int)engine_rank_max, "the same limit");
+
 // What every site of a thread shall do.
 struct order {
     struct order *next;
@@ -131,7 +133,8 @@ static enum status crew_init(struct crew *crew, struct engine_server *server, ui
     crew->index = index;
     group->tell_all = tell_all;
     group->owner = crew;
-    group->scratch_size = 65536 + engine_answer_document_room(server->profile.context_max);
+    group->scratch_size = 65536 + engine_answer_document_room(server->profile.context_max) +
+                          (size_t)server->options.rank_count * engine_metrics_rank_room;
     group->scratch = malloc(group->scratch_size);
     group->reader = prompt_reader_create();
     if (group->scratch == NULL || group->reader == NULL) {
@@ -186,16 +189,18 @@ static enum status open_site(struct engine_server *server, uint32_t index,
 {
     const struct engine_server_options *options = &server->options;
     uint32_t port = options->port > 0 ? options->port + index : 0;
+    uint32_t rank = index * options->rank_count;
     struct engine_site_options site = {
         .group = &server->crews[index % server->crew_count].group,
         .profile = &server->profile,
+        .rank_count = options->rank_count,
         .speed = options->speed,
         .chance_seed = hash_pair(options->seed, index),
         .events = options->events,
         .events_host = options->host,
         .events_loss = options->events_loss,
-        .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + index : 0),
-        .replay_port = (uint16_t)(options->replay_port > 0 ? options->replay_port + index : 0),
+        .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + rank : 0),
+        .replay_port = (uint16_t)(options->replay_port > 0 ? options->replay_port + rank : 0),
     };
 
     if (port > UINT16_MAX ||
@@ -237,6 +242,7 @@ enum status engine_server_start(const struct engine_server_options *options,
 {
     ASSERT(options->count > 0 && options->count <= engine_server_count_max);
     ASSERT(options->thread_count > 0 && options->thread_count <= engine_server_thread_max);
+    ASSERT(options->rank_count > 0 && options->rank_count <= engine_server_rank_max);
     ASSERT(options->speed > 0);
 
     struct engine_server *server = calloc(1, sizeof(*server));

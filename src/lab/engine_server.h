@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_server.h -- simulated inference servers over HTTP: one port each, many in one process.
+// engine_server.h -- simulated inference servers over HTTP: one port each, many in one process.  Each is an
+// engine, or several data-parallel ranks.
 //
 //     thread 0: loop | engine 0 | engine 2 | ...          each with its listener, connections,
 //     thread 1: loop | engine 1 | engine 3 | ...          model, clock and faults
@@ -25,6 +26,7 @@ struct text;
 enum {
     engine_server_count_max = 4096,
     engine_server_thread_max = 256,
+    engine_server_rank_max = 64,
     engine_server_error_size = 320,
 };
 
@@ -32,6 +34,7 @@ struct engine_server_options {
     const char *host; // a literal address
     uint16_t port;    // of the first one, the others follow; 0: the kernel chooses for each
     uint32_t count;
+    uint32_t rank_count; // of each
     uint32_t thread_count;
     double speed; // how many times faster than life
     const struct profile *profile;
@@ -40,7 +43,7 @@ struct engine_server_options {
     uint32_t output_tokens; // of an answer whose length the client does not say
     uint64_t seed;
     const struct kv_event_format *events; // how they publish their KV events; NULL: not at all
-    uint16_t events_port;                 // of the first one, the others follow
+    uint16_t events_port;                 // of the first rank of the first one, the others follow
     uint16_t replay_port;                 // likewise; 0: nothing is replayed
     double events_loss;                   // share of their batches that subscribers do not get
 };

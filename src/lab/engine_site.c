@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "lab/engine_site_internal.h"
 #include "lab/kv_publisher.h"
@@ -70,7 +71,11 @@ static void cut_all(struct engine_site *site)
 static void revive(struct timer *timer)
 {
     struct engine_site *site = CONTAINER_OF(timer, struct engine_site, revival);
-    if (!engine_node_restart(site->node) || listen_at(site) != STATUS_OK) {
+    bool is_back = true;
+    for (uint32_t i = 0; i < site->rank_count && is_back; i++) {
+        is_back = engine_node_restart(site->ranks[i].node);
+    }
+    if (!is_back || listen_at(site) != STATUS_OK) {
         loop_arm(site->group->loop, timer, revival_again_ms);
     }
 }
@@ -85,8 +90,10 @@ static void befall(struct loop_deferred *deferred)
     if (calamity.crash_s > 0) {
         // First of all: who sees the reset and comes again is refused.
         stop_listening(site);
-        if (site->publisher != NULL) {
-            kv_publisher_stop(site->publisher);
+        for (uint32_t i = 0; i < site->rank_count; i++) {
+            if (site->ranks[i].publisher != NULL) {
+                kv_publisher_stop(site->ranks[i].publisher);
+            }
         }
         loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
     }
@@ -96,9 +103,11 @@ static void befall(struct loop_deferred *deferred)
 // The faults that others than the API have to know of.
 static void suffer(struct engine_site *site)
 {
-    engine_node_slow_down(site->node, site->faults.slow);
-    if (site->publisher != NULL) {
-        kv_publisher_lose(site->publisher, site->faults.events_loss);
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        engine_node_slow_down(site->ranks[i].node, site->faults.slow);
+        if (site->ranks[i].publisher != NULL) {
+            kv_publisher_lose(site->ranks[i].publisher, site->faults.events_loss);
+        }
     }
 }
 
@@ -112,11 +121,13 @@ enum status engine_site_order(struct engine_site *site, struct slice body,
         return status;
     }
     suffer(site);
-    if (mishap.flush) {
-        engine_node_flush(site->node);
-    }
-    if (mishap.freeze_ms > 0) {
-        engine_node_freeze(site->node, mishap.freeze_ms);
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        if (mishap.flush) {
+            engine_node_flush(site->ranks[i].node);
+        }
+        if (mishap.freeze_ms > 0) {
+            engine_node_freeze(site->ranks[i].node, mishap.freeze_ms);
+        }
     }
     if (mishap.reset || mishap.crash_s > 0) {
         site->calamity = mishap;
@@ -139,7 +150,7 @@ void engine_site_heal(struct engine_site *site)
     }
 }
 
-static enum status open_publisher(struct engine_site *site,
+static enum status open_publisher(struct engine_site *site, uint32_t rank,
                                   const struct engine_site_options *options,
                                   char error[engine_site_error_size])
 {
@@ -147,33 +158,66 @@ static enum status open_publisher(struct engine_site *site,
     if (options->events == NULL) {
         return STATUS_OK;
     }
+    uint32_t port = options->events_port > 0 ? options->events_port + rank : 0;
+    uint32_t replay_port = options->replay_port > 0 ? options->replay_port + rank : 0;
     return kv_publisher_create(
         &(struct kv_publisher_options){
             .loop = site->group->loop,
             .host = options->events_host,
-            .port = options->events_port,
-            .replay_port = options->replay_port,
+            .port = (uint16_t)port,
+            .replay_port = (uint16_t)replay_port,
             .has_replay = options->replay_port > 0,
+            .rank = (int32_t)rank,
             .format = options->events,
             .block_tokens = options->profile->block_tokens,
-            .seed = options->chance_seed,
+            .seed = hash_pair(options->chance_seed, rank),
         },
-        &site->publisher, error);
+        &site->ranks[rank].publisher, error);
 }
 
-enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
+static enum status open_rank(struct engine_site *site, uint32_t index,
+                             const struct engine_site_options *options,
                              char error[engine_site_error_size])
 {
-    struct engine_node_options node = {
+    struct engine_rank *rank = &site->ranks[index];
+    enum status status = open_publisher(site, index, options, error);
+
+    if (status != STATUS_OK) {
+        return status;
+    }
+    rank->node = engine_node_create(&(struct engine_node_options){
         .loop = options->group->loop,
         .profile = options->profile,
         .speed = options->speed,
         .progress = engine_connection_progress,
         .owner = site,
-    };
+        .publisher = rank->publisher,
+    });
+    if (rank->node == NULL) {
+        snprintf(error, engine_site_error_size, "memory is short for another engine");
+        kv_publisher_destroy(&rank->publisher);
+        return STATUS_EXHAUSTED;
+    }
+    site->rank_count++;
+    return STATUS_OK;
+}
+
+static void close_ranks(struct engine_site *site)
+{
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        engine_node_destroy(&site->ranks[i].node);
+        kv_publisher_destroy(&site->ranks[i].publisher);
+    }
+    site->rank_count = 0;
+}
+
+enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
+                             char error[engine_site_error_size])
+{
     char place[64];
     struct text text = text_over(place, sizeof(place));
 
+    ASSERT(options->rank_count > 0 && options->rank_count <= engine_rank_max);
     address_format(&options->address, &text);
     site->group = options->group;
     site->address = options->address;
@@ -193,18 +237,13 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
         stop_listening(site);
         return STATUS_IO;
     }
-    enum status status = open_publisher(site, options, error);
-    if (status != STATUS_OK) {
-        stop_listening(site);
-        return status;
-    }
-    node.publisher = site->publisher;
-    site->node = engine_node_create(&node);
-    if (site->node == NULL) {
-        snprintf(error, engine_site_error_size, "memory is short for another engine");
-        kv_publisher_destroy(&site->publisher);
-        stop_listening(site);
-        return STATUS_EXHAUSTED;
+    for (uint32_t i = 0; i < options->rank_count; i++) {
+        enum status status = open_rank(site, i, options, error);
+        if (status != STATUS_OK) {
+            close_ranks(site);
+            stop_listening(site);
+            return status;
+        }
     }
     suffer(site);
     return STATUS_OK;
@@ -212,7 +251,7 @@ enum status engine_site_open(struct engine_site *site, const struct engine_site_
 
 void engine_site_hush(struct engine_site *site)
 {
-    if (site->node == NULL) {
+    if (site->rank_count == 0) {
         return;
     }
     stop_listening(site);
@@ -222,6 +261,5 @@ void engine_site_hush(struct engine_site *site)
 
 void engine_site_close(struct engine_site *site)
 {
-    engine_node_destroy(&site->node);
-    kv_publisher_destroy(&site->publisher);
+    close_ranks(site);
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_site_internal.h -- one simulated server: a listener, the connections to it, and the engine
+// engine_site_internal.h -- one simulated server: a listener, the connections to it, and the engines
 // behind them.
 //
-//     listener --accept--> connection --whole request--> api --job--> node
+//     listener --accept--> connection --whole request--> api --job--> node of a rank
 //                              ^                                       |
 //                              +------------- progress ----------------+
+//
+// There is one engine, or several data-parallel ranks, each with its own cache, batch and publisher.  A
+// request goes to the rank that it names, or to the least busy one.
 //
 // engine_connection.c speaks HTTP, engine_api.c knows the paths, engine_site.c lets the server
 // come, go and fail.
@@ -30,6 +33,7 @@ enum {
     engine_connection_max = 4096, // to one engine; more are closed at once
     engine_body_size_max = 16 << 20,
     engine_site_error_size = 256,
+    engine_rank_max = 64,
 };
 
 // Bodies that are being read, by all sites of a group; beyond it requests are answered with 503.
@@ -48,10 +52,17 @@ struct engine_group {
     void *owner;
 };
 
+struct engine_rank {
+    struct engine_node *node;
+    struct kv_publisher *publisher; // NULL: it publishes nothing
+};
+
 struct engine_site {
     struct loop_source listener; // first: its `ready` finds us from here
     struct engine_group *group;
-    struct engine_node *node;
+    struct engine_rank ranks[engine_rank_max];
+    uint32_t rank_count;
+    uint32_t next_rank; // where looking for the least busy one begins
     struct engine_job_rules rules;
     struct engine_faults faults;
     struct engine_mishap calamity; // crash or reset that comes at the end of this turn
@@ -63,7 +74,6 @@ struct engine_site {
     uint32_t connection_count;
     uint64_t request_count;
     struct timer revival; // armed while it has crashed
-    struct kv_publisher *publisher;
 };
 
 struct engine_connection {
@@ -101,6 +111,7 @@ void engine_connection_progress(void *owner, struct engine_job *job);
 struct engine_api_request {
     struct slice method;
     struct slice path;
+    struct slice rank; // X-data-parallel-rank; empty: none
     struct slice body;
 };
 
@@ -122,12 +133,13 @@ struct engine_site_options {
     const struct profile *profile; // kept
     struct address address;        // port 0: the kernel's choice
     struct engine_job_rules rules; // all but the profile
+    uint32_t rank_count;           // at least 1; each is an engine of that profile
     double speed;
     uint64_t chance_seed;                 // of faults; others fail at other times
     const struct kv_event_format *events; // NULL: it publishes none
     const char *events_host;
-    uint16_t events_port;
-    uint16_t replay_port; // 0: nothing is replayed
+    uint16_t events_port; // of the first rank, the others follow
+    uint16_t replay_port; // likewise; 0: nothing is replayed
     double events_loss;   // a fault from the beginning
 };
 

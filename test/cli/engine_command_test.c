@@ -24,7 +24,7 @@ static bool has_twice(const char *text, const char *part)
 TEST(what_makes_no_sense_is_refused)
 {
     static const struct {
-        const char *const words[3];
+        const char *const words[5];
         const char *complaint;
     } cases[] = {
         {{"--count", "0"}, "warmpath engine: --count must be from 1 to 4096\n"},
@@ -38,6 +38,9 @@ TEST(what_makes_no_sense_is_refused)
         {{"--kv-tokens", "15"},
          "warmpath engine: --kv-tokens and --host-tokens must hold a block, "
          "and be below 2^32\n"},
+        {{"--ranks", "65"}, "warmpath engine: --ranks must be from 1 to 64\n"},
+        {{"--ranks", "2", "--kv-events-port", "65535"},
+         "warmpath engine: --port: there are not so many ports\n"},
         {{"--kv-events-drop", "101"}, "warmpath engine: --kv-events-drop must be from 0 to 100\n"},
         {{"--kv-events-port", "70000"}, "warmpath engine: --port: there are not so many ports\n"},
         {{"--kv-events-format", "none"},

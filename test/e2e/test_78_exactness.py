@@ -1,8 +1,8 @@
 """What engines publish is what they find: a plain reader of their events knows each hit to the token."""
 import random
 
+import client
 import exactness
-import harness
 import pytest
 import zmq
 from test_71_engine import Fleet
@@ -30,6 +30,7 @@ class Talk:
     def __init__(self, engines, seed, adapters=(None,)):
         self.engines = engines
         self.rng = random.Random(seed)
+        self.rank = 0
         self.common = words(self.rng, 64)
         self.talks = [(self.rng.choice(adapters), list(self.common)) for _ in range(12)]
 
@@ -53,7 +54,7 @@ class Talk:
         body = {"prompt": said, "max_tokens": self.rng.randrange(1, 40)}
         if adapter:
             body["model"] = adapter
-        answer = self.engines.post("/v1/completions", body)
+        answer = self.engines.ask(client.json_request("/v1/completions", body, f"X-data-parallel-rank: {self.rank}"))
         assert answer.status == 200, answer.body
         return answer.json()
 
@@ -96,6 +97,28 @@ def test_what_is_flushed_is_known_to_be_gone(binary, tmp_path, mirror):
             predicted = reader.cached(prompt, adapter)
             assert predicted == next(turns)
             assert predicted == 0 or number % 40 != 39
+    finally:
+        engines.stop()
+
+
+def test_each_rank_publishes_its_own_cache(binary, tmp_path, mirror):
+    """Three engines behind one port: each conversation stays with one, and common beginnings are in all of them."""
+    ports = exactness.free_run(3)
+    engines = Fleet(binary, tmp_path / "engine.stderr", 1, ranks=3, speed=1000, kv_tokens=1024,
+                    kv_events_port=exactness.free_run(3), kv_replay_port=ports)
+    try:
+        readers = [mirror(ports + rank) for rank in range(3)]
+        talk = Talk(engines, 7)
+        turns = talk.turns(120)
+        for number, (_, prompt) in enumerate(turns):
+            talk.rank = number % 3
+            readers[talk.rank].catch_up()
+            predicted = readers[talk.rank].cached(prompt)
+            assert predicted == next(turns)
+        assert [reader.ranks for reader in readers] == [{0}, {1}, {2}]
+        hits = [f'vllm:prefix_cache_hits_total{{engine="{rank}",model_name="codellama-13b"}} ' for rank in range(3)]
+        page = engines.get("/metrics").body.decode()
+        assert all(float(page.split(line)[1].split()[0]) > 1000 for line in hits)
     finally:
         engines.stop()
 

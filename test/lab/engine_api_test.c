@@ -165,3 +165,62 @@ TEST(orders_for_all_are_checked_and_passed_on)
     CHECK(rig.told_clear);
     rig_close(&rig);
 }
+
+static const char ids[] = "{\"prompt\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}";
+
+static double cached_at(const char *rank)
+{
+    char line[64];
+    snprintf(line, sizeof(line), "X-Data-Parallel-Rank: %s\r\n", rank);
+    return rig_number(rig_ask_with(&rig, "POST", "/v1/completions", line, ids),
+                      "\"cached_tokens\":");
+}
+
+TEST(a_request_goes_to_the_rank_that_it_names)
+{
+    rig_open_with(&rig, 100, "127.0.0.1:0", 3);
+    CHECK_EQ(cached_at("1"), 0);
+    CHECK_EQ(cached_at("1"), 16);
+    CHECK_EQ(cached_at("2"), 0);
+    CHECK_EQ(cached_at("2"), 16);
+    CHECK_EQ(cached_at("0"), 0);
+    CHECK(cached_at("some") >= 0); // names none
+    const char *said =
+        rig_ask_with(&rig, "POST", "/v1/completions", "x-data-parallel-rank: 3\r\n", ids);
+    CHECK(rig_begins(said, "HTTP/1.1 400 "));
+    CHECK(rig_has(said, "data_parallel_rank 3 is out of range [0, 3)"));
+    const char *page = rig_ask(&rig, "GET", "/metrics", "");
+    CHECK_EQ(rig_number(page, "vllm:prefix_cache_hits_total{engine=\"1\",model_name="
+                              "\"codellama-13b\"} "),
+             16);
+    CHECK(rig_begins(rig_ask(&rig, "POST", "/reset_prefix_cache", ""), "HTTP/1.1 200 "));
+    CHECK_EQ(cached_at("1"), 0);
+    CHECK_EQ(cached_at("2"), 0);
+    rig_close(&rig);
+}
+
+TEST(a_request_that_names_no_rank_goes_to_the_least_busy_one)
+{
+    static const char *const requests[] = {
+        "POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-data-parallel-rank: 0\r\n"
+        "Content-Length: 50\r\n\r\n{\"prompt\":\"abc\",\"max_tokens\":100000,\"stream\":true}",
+        "POST /v1/completions HTTP/1.1\r\nHost: a\r\nX-data-parallel-rank: 2\r\n"
+        "Content-Length: 50\r\n\r\n{\"prompt\":\"abc\",\"max_tokens\":100000,\"stream\":true}",
+    };
+    static struct rig_answer answer;
+    int fds[2];
+    rig_open_with(&rig, 1, "127.0.0.1:0", 3);
+    for (size_t i = 0; i < 2; i++) {
+        fds[i] = rig_connect(&rig);
+        rig_send(&rig, fds[i], slice_str(requests[i]));
+        CHECK(rig_read(&rig, fds[i], "\"text\":", &answer));
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(rig_number(rig_ask(&rig, "POST", "/v1/completions", ids), "\"cached_tokens\":"),
+                 i == 0 ? 0 : 16);
+    }
+    CHECK_EQ(cached_at("1"), 16);
+    tcp_close(&fds[0]);
+    tcp_close(&fds[1]);
+    rig_close(&rig);
+}

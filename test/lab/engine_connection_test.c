@@ -112,7 +112,7 @@ TEST(a_client_that_goes_away_ends_its_request)
     for (uint32_t i = 0; i < 100 && rig.site.connection_count > 0; i++) {
         loop_turn(rig.group.loop, 10);
     }
-    engine_status(engine_node_engine(rig.site.node), &status);
+    engine_status(engine_node_engine(rig.site.ranks[0].node), &status);
     CHECK_EQ(rig.site.connection_count, 0);
     CHECK_EQ(status.running, 0);
     CHECK_EQ(status.used_tokens, 0);

@@ -10,20 +10,25 @@ static const char *model = "m";
 static struct engine_counts counts;
 static struct engine_status status;
 
-static const char *page(void)
+static const char *page_of(const struct engine_metrics_rank *ranks, uint32_t count)
 {
-    static char space[16384];
-    struct text text = text_over(space, sizeof(space) - 1);
+    static char space[3 * engine_metrics_rank_room + 1];
+    struct text text = text_over(space, (size_t)count * engine_metrics_rank_room);
     struct profile profile;
 
     ASSERT(profile_find("codellama-13b", &profile));
     engine_metrics_page_write(
         &(struct engine_metrics_page){
-            .model = model, .profile = &profile, .status = &status, .counts = &counts},
+            .model = model, .profile = &profile, .ranks = ranks, .rank_count = count},
         &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;
+}
+
+static const char *page(void)
+{
+    return page_of(&(struct engine_metrics_rank){.status = status, .counts = &counts}, 1);
 }
 
 static bool has(const char *line)
@@ -93,4 +98,26 @@ TEST(names_are_escaped)
     bool is_escaped = has("vllm:num_requests_running{engine=\"0\",model_name=\"a\\\"b\\\\c\"} ");
     model = "m";
     CHECK(is_escaped);
+}
+
+TEST(each_rank_has_its_series_under_one_head)
+{
+    struct engine_counts other = {.ends = {[ENGINE_END_STOP] = 9}, .steps = 3};
+    struct engine_metrics_rank ranks[3] = {{.status = {.running = 5}, .counts = &other},
+                                           {.status = {.running = 6}, .counts = &other},
+                                           {.status = {.running = 7}, .counts = &other}};
+    engine_counts_note(&other, ENGINE_TIME_FIRST, 0.5);
+    const char *text = page_of(ranks, 3);
+    CHECK(strstr(text, "# TYPE vllm:num_requests_running gauge\n"
+                       "vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 5\n"
+                       "vllm:num_requests_running{engine=\"1\",model_name=\"m\"} 6\n"
+                       "vllm:num_requests_running{engine=\"2\",model_name=\"m\"} 7\n") != NULL);
+    CHECK(strstr(text, "engine=\"2\",num_gpu_blocks=\"7696\"} 1\n") != NULL);
+    CHECK(strstr(text, "vllm:request_success_total{engine=\"2\",finished_reason=\"stop\","
+                       "model_name=\"m\"} 9\n") != NULL);
+    CHECK(strstr(text, "time_to_first_token_seconds_count{engine=\"2\",model_name=\"m\"} 1\n") !=
+          NULL);
+    struct load_report report;
+    engine_metrics_read(slice_str(text), &report);
+    CHECK_EQ(report.running, 18);
 }

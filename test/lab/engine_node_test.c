@@ -217,7 +217,12 @@ static double metric(const struct bench *bench, const char *name)
 {
     static char page[32768];
     struct text text = text_over(page, sizeof(page) - 1);
-    engine_node_write_metrics(bench->node, "m", &text);
+    struct engine_metrics_rank rank;
+    engine_node_measure(bench->node, &rank);
+    engine_metrics_page_write(
+        &(struct engine_metrics_page){
+            .model = "m", .profile = &bench->profile, .ranks = &rank, .rank_count = 1},
+        &text);
     ASSERT(!text.overflow);
     page[text.size] = '\0';
     const char *found = strstr(page, name);

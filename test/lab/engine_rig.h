@@ -31,10 +31,11 @@ static inline void rig_note_order(void *owner, struct slice body, bool is_clear)
              body.size > 0 ? (const char *)body.bytes : "");
 }
 
-static inline void rig_open_at(struct engine_rig *rig, double speed, const char *place)
+static inline void rig_open_with(struct engine_rig *rig, double speed, const char *place,
+                                 uint32_t rank_count)
 {
     struct engine_site_options options = {
-        .group = &rig->group, .profile = &rig->profile, .speed = speed};
+        .group = &rig->group, .profile = &rig->profile, .rank_count = rank_count, .speed = speed};
     char error[engine_site_error_size];
 
     *rig = (struct engine_rig){0};
@@ -53,6 +54,11 @@ static inline void rig_open_at(struct engine_rig *rig, double speed, const char 
     };
     ASSERT(address_parse(place, &options.address) == STATUS_OK);
     ASSERT(engine_site_open(&rig->site, &options, error) == STATUS_OK);
+}
+
+static inline void rig_open_at(struct engine_rig *rig, double speed, const char *place)
+{
+    rig_open_with(rig, speed, place, 1);
 }
 
 static inline void rig_open(struct engine_rig *rig, double speed)
@@ -123,9 +129,10 @@ static inline bool rig_read(struct engine_rig *rig, int fd, const char *wanted,
     return true;
 }
 
-// The whole answer to one request, on a connection of its own that ends with it.
-static inline const char *rig_ask(struct engine_rig *rig, const char *method, const char *path,
-                                  const char *body)
+// The whole answer to one request, on a connection of its own that ends with it.  `lines` of the head end
+// with \r\n each.
+static inline const char *rig_ask_with(struct engine_rig *rig, const char *method, const char *path,
+                                       const char *lines, const char *body)
 {
     static struct rig_answer answer;
     static char request[65536];
@@ -133,7 +140,7 @@ static inline const char *rig_ask(struct engine_rig *rig, const char *method, co
     int fd = rig_connect(rig);
 
     text_add_format(&text, "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n", method, path);
-    text_add_format(&text, "Content-Length: %zu\r\n\r\n", strlen(body));
+    text_add_format(&text, "%sContent-Length: %zu\r\n\r\n", lines, strlen(body));
     text_add_str(&text, body);
     ASSERT(!text.overflow);
     rig_send(rig, fd, text_slice(&text));
@@ -141,6 +148,12 @@ static inline const char *rig_ask(struct engine_rig *rig, const char *method, co
     tcp_close(&fd);
     loop_turn(rig->group.loop, 0);
     return answer.text;
+}
+
+static inline const char *rig_ask(struct engine_rig *rig, const char *method, const char *path,
+                                  const char *body)
+{
+    return rig_ask_with(rig, method, path, "", body);
 }
 
 static inline bool rig_begins(const char *text, const char *beginning)

@@ -19,6 +19,7 @@ static struct engine_server *start(uint32_t count, uint32_t threads, uint16_t po
     struct engine_server *server = NULL;
     ASSERT(profile_find("llama-3.1-8b", &profile));
     struct engine_server_options options = {.host = "127.0.0.1",
+                                            .rank_count = 1,
                                             .port = port,
                                             .count = count,
                                             .thread_count = threads,

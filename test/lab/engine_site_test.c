@@ -44,8 +44,11 @@ TEST(a_port_that_is_taken_is_named)
     struct text text = text_over(expected, sizeof(expected) - 1);
 
     rig_open(&rig, 1);
-    struct engine_site_options options = {
-        .group = &rig.group, .profile = &rig.profile, .speed = 1, .address = rig.site.address};
+    struct engine_site_options options = {.group = &rig.group,
+                                          .profile = &rig.profile,
+                                          .rank_count = 1,
+                                          .speed = 1,
+                                          .address = rig.site.address};
     CHECK_EQ(engine_site_open(&other, &options, error), STATUS_IO);
     text_add_str(&text, "cannot listen on ");
     address_format(&rig.site.address, &text);
@@ -102,6 +105,26 @@ TEST(a_crashed_engine_refuses_and_comes_back_with_nothing)
              0);
     CHECK_EQ(cached_tokens(), 0);
     tcp_close(&fd);
+    rig_close(&rig);
+}
+
+TEST(a_crash_takes_all_ranks_along)
+{
+    rig_open_with(&rig, 100, "127.0.0.1:0", 2);
+    CHECK_EQ(cached_tokens(), 0);
+    CHECK_EQ(cached_tokens(), 0); // the other one
+    CHECK_EQ(cached_tokens(), 16);
+    CHECK_EQ(order("{\"crash_s\":0.01}"), STATUS_OK);
+    loop_turn(rig.group.loop, 0);
+    while (timer_is_armed(&rig.site.revival)) {
+        loop_turn(rig.group.loop, 10);
+    }
+    CHECK_EQ(cached_tokens(), 0);
+    CHECK_EQ(cached_tokens(), 0);
+    CHECK_EQ(order("{\"flush\":true}"), STATUS_OK);
+    CHECK_EQ(cached_tokens(), 0);
+    CHECK_EQ(cached_tokens(), 0);
+    CHECK_EQ(cached_tokens(), 16);
     rig_close(&rig);
 }
 
