@@ -11,6 +11,7 @@
 //     DELETE /backends/ID            remove it; what runs on it goes on
 //     POST   /backends/ID/drain      nothing new goes there
 //     POST   /backends/ID/ready      the opposite
+//     POST   /v1/cache/events        KV events, for engines that do not publish them (pushed_events.h)
 //     GET    /health                 200, without a token: the process answers
 //
 // Each connection carries one request.  All limits are small and fixed: this is not a data plane.
@@ -18,6 +19,7 @@
 // Threads: the keeper's.
 #pragma once
 
+#include "base/slice.h"
 #include "base/status.h"
 
 struct admin;
@@ -39,6 +41,9 @@ struct admin_options {
     struct proxy *const *proxy;             // NULL until it has started
     const struct recorder_totals *recorded; // NULL: nothing is recorded
     void (*changed)(void *owner); // publish the fleet now: the answer says that it is done
+    // Hands a document of KV events to whoever follows those of the backend (kv_feeder_push).  NULL: nobody
+    // does.
+    enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
     void *owner;
 };
 

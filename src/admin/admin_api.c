@@ -4,6 +4,7 @@
 
 #include "admin/admin.h"
 #include "admin/explain.h"
+#include "admin/pushed_events.h"
 #include "admin/truth_json.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -613,6 +614,16 @@ static void explain(const struct call *call)
     free(space);
 }
 
+static void take_events(const struct call *call)
+{
+    struct pushed_events_refusal why;
+    if (pushed_events_take(call->options, call->request->body, &why)) {
+        document(call, 202, slice_str("{\"status\":\"accepted\"}"));
+    } else {
+        problem(call, why.problem, why.detail);
+    }
+}
+
 // Every path of the API; `#` stands for a backend's id.
 static const struct {
     const char *method;
@@ -630,6 +641,7 @@ static const struct {
     {"POST", "/backends/#/drain", drain_one},
     {"POST", "/backends/#/ready", ready_one},
     {"POST", "/explain", explain},
+    {"POST", "/v1/cache/events", take_events},
 };
 
 // Whether `path` has that form; *id is what stands for the `#`.

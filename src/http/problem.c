@@ -30,6 +30,7 @@ static const struct {
 } reasons[] = {
     {200, "OK"},
     {201, "Created"},
+    {202, "Accepted"},
     {204, "No Content"},
     {400, "Bad Request"},
     {401, "Unauthorized"},

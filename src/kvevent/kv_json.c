@@ -28,7 +28,7 @@ void kv_json_destroy(struct kv_json **reader)
 
 static void fail(struct kv_json *reader, const char *what)
 {
-    reader->fault = (struct kv_json_fault){.what = what, .event = reader->event};
+    reader->fault = what;
 }
 
 bool kv_json_malformed(struct kv_json *reader, const char *what, struct kv_notice *out)
@@ -85,7 +85,7 @@ static bool read_prefix(struct kv_json *reader, const struct kv_json_members *ev
     }
     (void)kv_json_unknown(reader, out);
     if (kv_json_is_word(&event->of[KV_JSON_event], "loaded")) {
-        reader->fault.what = NULL; // what was loaded is not said either, but that is no mistake
+        reader->fault = NULL; // what was loaded is not said either, but that is no mistake
     }
     return true;
 }
@@ -119,7 +119,8 @@ static bool is_ours(struct kv_json *reader, const struct kv_json_members *event)
 {
     uint64_t rank;
 
-    reader->has_event_backend = json_uint(&event->of[KV_JSON_backend_id], &reader->event_backend);
+    reader->has_event_backend = event->of[KV_JSON_event].kind == JSON_STRING &&
+                                json_uint(&event->of[KV_JSON_backend_id], &reader->event_backend);
     if (reader->takes_all) {
         return true;
     }
@@ -142,7 +143,7 @@ enum status kv_json_next(struct kv_json *reader, struct kv_notice *out)
         if (reader->in_blocks && kv_json_run(reader, out)) {
             return STATUS_OK;
         }
-        reader->fault = (struct kv_json_fault){0};
+        reader->fault = NULL;
         reader->has_event_backend = false;
         if (!kv_json_element(&reader->events, &value)) {
             return STATUS_CLOSED;
@@ -293,5 +294,5 @@ bool kv_json_event_backend(const struct kv_json *reader, uint64_t *id)
 
 struct kv_json_fault kv_json_fault(const struct kv_json *reader)
 {
-    return reader->fault;
+    return (struct kv_json_fault){.what = reader->fault, .event = reader->event};
 }

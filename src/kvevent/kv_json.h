@@ -70,13 +70,13 @@ struct kv_json_target {
 };
 struct kv_json_target kv_json_target(const struct kv_json *reader);
 
-// Whom the event of the last notice is about, if it says so itself.
+// Whom the event of the last notice is about, if it says so itself, which only Ranvier's do.
 bool kv_json_event_backend(const struct kv_json *reader, uint64_t *id);
 
 // What is wrong with the document, or with the event of the last notice, if that is MALFORMED or of an
 // unknown kind.
 struct kv_json_fault {
     const char *what; // NULL: nothing
-    int64_t event;    // from 0; -1: the document
+    int64_t event;    // which one, from 0; -1: the document
 };
 struct kv_json_fault kv_json_fault(const struct kv_json *reader);

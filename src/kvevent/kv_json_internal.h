@@ -77,7 +77,7 @@ struct kv_json {
     uint64_t window_max; // the widest attention of the document; 0: none is told
     struct json events;  // among them
     int64_t event;       // the number of the last one
-    struct kv_json_fault fault;
+    const char *fault;   // of it; NULL: none
     uint64_t event_backend;
     bool has_event_backend;
 

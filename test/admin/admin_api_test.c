@@ -674,3 +674,32 @@ TEST(a_list_that_does_not_fit_is_an_error_and_not_half_a_list)
     CHECK_EQ(call_with(&scene, "GET", path_of(&scene, 0, ""), "", 900), 200);
     close_all(&scene);
 }
+
+static enum status push_events(void *owner, uint64_t backend_id, struct slice json)
+{
+    struct scene *scene = owner;
+    bool is_second = backend_id == fleet_at(scene->fleet, 1)->id;
+    return is_second && json.size > 0 ? STATUS_OK : STATUS_EXHAUSTED;
+}
+
+TEST(events_are_taken_or_refused_with_the_place_that_is_wrong)
+{
+    static const char second[] =
+        "{\"backend\":\"https://[2001:db8::1]\",\"events\":[{\"type\":\"cleared\"}]}";
+    static const char path[] = "/v1/cache/events";
+    struct scene scene;
+    scene_open(&scene, two);
+    CHECK_EQ(call(&scene, "POST", path, second), 409);
+    scene.options.push_events = push_events;
+    CHECK_EQ(call(&scene, "POST", path, second), 202);
+    CHECK_STR(text_at(answer.json, "status"), "accepted");
+    CHECK_EQ(call(&scene, "POST", path, "{\"backend\":\"http://10.0.0.1:8000\",\"events\":[]}"),
+             503);
+    CHECK_EQ(call(&scene, "POST", path, "{\"backend\":\"http://x\",\"events\":[]}"), 404);
+    CHECK_EQ(call(&scene, "POST", path,
+                  "{\"backend\":\"http://10.0.0.1:8000\",\"events\":[{\"type\":\"removed\"}]}"),
+             400);
+    CHECK(strstr(answer.message, "events[0]: block_hashes is not a list") != NULL);
+    CHECK_EQ(call(&scene, "GET", path, ""), 405);
+    close_all(&scene);
+}
