@@ -18,7 +18,7 @@
 
 enum {
     // A list of models with all their permissions is some kilobytes each.
-    answer_size_max = 1 << 20,
+    answer_size_usual = 1 << 20,
     // A path and a key of 4096 bytes each, which is what a configuration may hold, and the rest.
     request_size_max = 12288,
     head_size_max = 65536,
@@ -49,6 +49,7 @@ struct fetch {
     size_t sent;     // of both together
     uint8_t *answer; // the head, then the body as far as it is known
     size_t answer_size;
+    size_t answer_size_max;
     size_t scanned; // of a chunked body: what was looked at and kept
     struct http_head head;
     struct chunked chunks;
@@ -190,12 +191,12 @@ static const char *why_not(enum status status, bool closed)
 static bool read_some(struct fetch *fetch)
 {
     size_t size = 0;
-    if (fetch->answer_size == answer_size_max) {
+    if (fetch->answer_size == fetch->answer_size_max) {
         overflow(fetch);
         return false;
     }
     enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
-                                        answer_size_max - fetch->answer_size, &size);
+                                        fetch->answer_size_max - fetch->answer_size, &size);
     if (status == STATUS_AGAIN) {
         return false;
     }
@@ -335,7 +336,9 @@ static enum status start_connecting(struct fetch *fetch, const struct fetch_opti
 struct fetch *fetch_start(const struct fetch_options *options)
 {
     struct fetch *fetch = calloc(1, sizeof(*fetch));
-    uint8_t *answer = malloc(answer_size_max);
+    size_t answer_size_max =
+        options->answer_size_max > 0 ? options->answer_size_max : answer_size_usual;
+    uint8_t *answer = malloc(answer_size_max); // no page is there before its bytes are
     uint8_t *body = options->body.size > 0 ? malloc(options->body.size) : NULL;
     if (fetch == NULL || answer == NULL || (options->body.size > 0 && body == NULL)) {
         free(fetch);
@@ -357,6 +360,7 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->done = options->done;
     fetch->owner = options->owner;
     fetch->answer = answer;
+    fetch->answer_size_max = answer_size_max;
     write_request(fetch, options);
     http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
                     (struct http_limits){head_size_max, head_size_max});

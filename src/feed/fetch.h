@@ -33,8 +33,9 @@ struct fetch_options {
     const char *path;
     struct slice body; // JSON to be posted, copied; empty: GET
     uint32_t timeout_ms;
-    bool takes_part;     // of an answer that is too large, its beginning, instead of a failure
-    fetch_done_fn *done; // called once, never from inside fetch_start; the fetch is over by then
+    size_t answer_size_max; // head and body; 0: a megabyte
+    bool takes_part;        // of an answer that is too large, its beginning, instead of a failure
+    fetch_done_fn *done;    // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };
 
