@@ -12,7 +12,8 @@
 //
 // A run is up to 16 blocks that follow each other, found by its first key; it goes when nobody holds
 // any of its blocks.  Blocks never move while they are held: where one is, its place, is a number that
-// stays good, by which it is left and by which others are entered behind it.
+// stays good, by which it is left and by which others are entered behind it.  Each key has one place, which
+// is the same for all backends and tiers.  When nobody holds a block its place is worth nothing.
 //
 // Threads: one writer; any number of readers, who take no lock and never wait, as in prefix_index.h.
 //
@@ -25,8 +26,8 @@ struct prefix_ledger;
 
 struct prefix_ledger_limits {
     void *block;   // of `memory` bytes, in cache lines; the caller's; NULL: from the heap
-    size_t memory; // bytes, all of it
-    uint32_t backend_count_max;
+    size_t memory; // bytes, all of it; more than 55 GB are not used
+    uint32_t backend_count_max; // at most 65,535
 };
 
 // NULL when memory is short.
@@ -39,18 +40,18 @@ enum prefix_tier { PREFIX_GPU, PREFIX_HOST, PREFIX_DISK, prefix_tier_count };
 struct prefix_entry {
     const uint64_t *keys; // of blocks that follow each other
     uint32_t key_count;
-    uint32_t
-        after; // place of the block before the first, which somebody holds; 0: it begins a prompt
+    uint32_t after; // place of the block before the first, which somebody holds; 0: a prompt begins
     uint32_t backend;
     enum prefix_tier tier;
 };
 
 // Writer only.  The backend holds these blocks; it may have held some of them before.  Fills `places` and
-// returns how many were entered: fewer than all when memory is short.  No place is 0.
+// returns how many were entered, from the first on: fewer than all when memory is short.  No place is 0.
 uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_entry *entry,
                              uint32_t *places);
 
-// Writer only.  The backend no longer holds the block at that place in that tier.
+// Writer only.  The backend no longer holds the block at that place in that tier.  It is a set: however
+// often a block was entered, it is left once.  Where nobody holds anything nothing is left.
 void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
                          enum prefix_tier tier);
 
@@ -69,8 +70,8 @@ void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
 void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
 
 struct prefix_ledger_usage {
-    size_t memory; // of the limit, what is taken now
-    size_t limit;
+    size_t memory; // what runs and holders take now
+    size_t limit;  // what they can take
     uint64_t run_count;
     uint64_t refused; // blocks that did not fit, ever
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The readers' side of the index: prefix_index_match().
+// The readers' side of the index and of the ledger: prefix_index_match(), prefix_ledger_match().
 //
 // A match is two cache misses for each run, its bucket and then itself; they are started ahead, since
 // most runs are full and so it is known where the next ones begin.
 
 #include "prefix/prefix_index_internal.h"
+#include "prefix/prefix_ledger_internal.h"
 
 enum {
     few_hits = 8, // more than these are found through a table
@@ -24,7 +25,7 @@ struct hint {
 // A match under way.
 struct match {
     const struct prefix_runs *runs;
-    const struct prefix_index *index;
+    const struct prefix_index *index; // NULL: a ledger, where who is there is believed
     const uint64_t *keys;
     uint32_t key_count;
     uint32_t now_s;
@@ -143,10 +144,32 @@ static struct prefix_hit *hit_to_lengthen(struct match *match, uint32_t backend)
     return hit;
 }
 
+// What a ledger says beside the number of blocks.
+static void lengthen_told(struct prefix_hit *hit, uint64_t who, uint64_t where, uint32_t leading)
+{
+    uint32_t elsewhere = ((1U << leading) - 1) & ~on_gpu_of(who);
+    if (elsewhere != 0) {
+        uint32_t in_host = (uint32_t)__builtin_popcount(elsewhere & in_host_of(where));
+        hit->host += in_host;
+        hit->disk += (uint32_t)__builtin_popcount(elsewhere) - in_host;
+    }
+    hit->confirmed += leading;
+}
+
+// What an index says beside the number of blocks, which are still those before the run.
+static void lengthen_believed(struct prefix_hit *hit, uint64_t who, uint32_t age, uint32_t leading)
+{
+    if (hit->confirmed == hit->blocks) {
+        uint32_t shown = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
+        hit->confirmed += min_u32(shown, leading);
+    }
+    hit->age = age > hit->age ? age : hit->age;
+}
+
 static void read_holder(struct match *match, const _Atomic uint64_t *holder)
 {
     uint64_t who;
-    uint64_t when;
+    uint64_t more;
     uint32_t tries = 0;
     // The two words belong together when the first is the same before and after.
     do {
@@ -154,12 +177,12 @@ static void read_holder(struct match *match, const _Atomic uint64_t *holder)
         if ((who >> 16 & 1) == 0 || tries++ == try_max) {
             return; // without the first key of the run nothing begins or goes on here
         }
-        when = SEE(&holder[1]);
+        more = SEE(&holder[1]);
     } while (SEE(&holder[0]) != who);
     uint32_t backend = backend_of(who);
-    uint32_t age;
+    uint32_t age = 0;
     if (backend >= match->runs->backend_count ||
-        !is_believed(match->index, who, when, match->now_s, &age)) {
+        (match->index != NULL && !is_believed(match->index, who, more, match->now_s, &age))) {
         return;
     }
     struct prefix_hit *hit = hit_to_lengthen(match, backend);
@@ -170,12 +193,12 @@ static void read_holder(struct match *match, const _Atomic uint64_t *holder)
     uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
     leading = min_u32(leading, match->same);
     match->whole += leading == match->same;
-    if (hit->confirmed == match->depth) {
-        uint32_t shown = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
-        hit->confirmed += min_u32(shown, leading);
+    if (match->index != NULL) {
+        lengthen_believed(hit, who, age, leading);
+    } else {
+        lengthen_told(hit, who, more, leading);
     }
     hit->blocks += leading;
-    hit->age = age > hit->age ? age : hit->age;
 }
 
 static void prefetch_chunk(const struct match *match, uint32_t id)
@@ -317,6 +340,19 @@ static void link_hits(struct match *match)
     }
 }
 
+// False: something changed meanwhile, and what is in the hits may be anything.
+static bool match_once(struct match *match)
+{
+    look_ahead(match);
+    if (!read_run(match)) {
+        return false;
+    }
+    if (match->hit_count > few_hits) {
+        link_hits(match);
+    }
+    return read_further(match);
+}
+
 void prefix_index_expect(const struct prefix_index *index, uint64_t key)
 {
     prefetch_bucket(&index->runs, key);
@@ -336,14 +372,30 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
             .hits = hits,
             .hit_max = min_u32(hit_max, no_hit),
         };
-        look_ahead(&match);
-        if (!read_run(&match)) {
-            continue;
+        if (match_once(&match)) {
+            return match.hit_count;
         }
-        if (match.hit_count > few_hits) {
-            link_hits(&match);
-        }
-        if (read_further(&match)) {
+    }
+    return 0;
+}
+
+void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key)
+{
+    prefetch_bucket(&ledger->runs, key);
+}
+
+uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t *keys,
+                             uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max)
+{
+    for (uint32_t tries = 0; tries < try_max && key_count > 0; tries++) {
+        struct match match = {
+            .runs = &ledger->runs,
+            .keys = keys,
+            .key_count = key_count,
+            .hits = hits,
+            .hit_max = min_u32(hit_max, no_hit),
+        };
+        if (match_once(&match)) {
             return match.hit_count;
         }
     }

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The writer's side; prefix_match.c is the readers'.
+//
+// Runs are not split and keys do not move, so that places stay good.  What that asks for: a key that
+// goes behind the end of a run may begin a run already, from a time when the run before it was another
+// one.  So the table is asked for every key before it is written anywhere.
+
+#include "prefix/prefix_ledger.h"
+
+#include "prefix/prefix_ledger_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    place_bits = 4, // of a place: which key of the run
+    granule_count_max = 1 << (32 - place_bits),
+    keys_ahead = 12, // whose buckets are prefetched
+};
+_Static_assert(1 << place_bits == run_key_max, "a place has room for every key of a run");
+
+struct prefix_ledger *prefix_ledger_create(const struct prefix_ledger_limits *limits)
+{
+    ASSERT(limits->backend_count_max >= 1 && limits->backend_count_max <= UINT16_MAX);
+    ASSERT((uintptr_t)limits->block % 64 == 0);
+    size_t memory = limits->memory & ~(size_t)63;
+    size_t fixed = sizeof(struct prefix_ledger);
+    if (memory < fixed + prefix_runs_size_min()) {
+        return NULL;
+    }
+    struct prefix_ledger *ledger =
+        limits->block != NULL ? limits->block : aligned_alloc(64, memory);
+    if (ledger == NULL) {
+        return NULL;
+    }
+    *ledger = (struct prefix_ledger){.is_lent = limits->block != NULL};
+    prefix_runs_init(&ledger->runs, (char *)ledger + fixed, memory - fixed, granule_count_max);
+    ledger->runs.backend_count = limits->backend_count_max;
+    return ledger;
+}
+
+void prefix_ledger_destroy(struct prefix_ledger **ledger)
+{
+    if (*ledger != NULL && !(*ledger)->is_lent) {
+        free(*ledger);
+    }
+    *ledger = NULL;
+}
+
+// Whether a run that begins with this key may be in the table.  Mostly there is none, and to know that is
+// all that is wanted: so it reads buckets as plain words, which the writer may, many at once.
+static inline bool may_begin_run(const struct prefix_runs *runs, uint64_t key)
+{
+    int32_t wanted = (int32_t)slot_of(runs, key, 0);
+    int32_t tag_mask = (int32_t)~runs->id_mask;
+    uint32_t at = bucket_of(runs, key);
+    for (uint32_t tries = 0; tries < runs->bucket_count; tries++) {
+        int32_t __attribute__((vector_size(16))) words[4];
+        memcpy(words, (const void *)&runs->buckets[at], sizeof(words));
+        int32_t __attribute__((vector_size(16))) equal = (words[0] & tag_mask) == wanted;
+        for (uint32_t i = 1; i < ARRAY_COUNT(words); i++) {
+            equal |= (words[i] & tag_mask) == wanted;
+        }
+        if ((equal[0] | equal[1] | equal[2] | equal[3]) != 0) {
+            return true;
+        }
+        if (words[0][0] == 0) { // `passed`
+            return false;
+        }
+        at = bucket_after(runs, at);
+    }
+    return false;
+}
+
+// Where the second word of a holder says of these blocks that they are in a tier.
+static uint64_t where_of(enum prefix_tier tier, uint32_t blocks)
+{
+    switch (tier) {
+    case PREFIX_HOST:
+        return (uint64_t)blocks << 16;
+    case PREFIX_DISK:
+        return blocks;
+    default:
+        return 0;
+    }
+}
+
+// How many of these keys a run has, one after the other, from a place on.
+static uint32_t agree_from(const struct granule *run, uint32_t place, const uint64_t *keys,
+                           uint32_t key_count)
+{
+    // Each key stands for all before it.
+    if (key_count > 0 && key_at(run, place + key_count - 1) == keys[key_count - 1]) {
+        return key_count;
+    }
+    uint32_t same = 0;
+    while (same < key_count && key_at(run, place + same) == keys[same]) {
+        same++;
+    }
+    return same;
+}
+
+// Blocks that are being entered.
+struct entering {
+    struct prefix_ledger *ledger;
+    const uint64_t *keys;
+    uint32_t key_count;
+    uint32_t done;
+    uint32_t backend;
+    enum prefix_tier tier;
+    uint32_t run;   // of the block before the next one, or 0
+    uint32_t after; // its place in that run
+    uint32_t found; // the run that begins with the next key, or 0: not known
+};
+
+// The run that begins with one of the keys, or 0.
+static inline uint32_t ask(const struct entering *entering, uint32_t key)
+{
+    const struct prefix_runs *runs = &entering->ledger->runs;
+    if (key + keys_ahead < entering->key_count) {
+        prefetch_bucket(runs, entering->keys[key + keys_ahead]);
+    }
+    return may_begin_run(runs, entering->keys[key]) ? find_own(runs, entering->keys[key]) : 0;
+}
+
+// How many keys, from the given one on and at most `room`, are nowhere yet.
+static uint32_t count_new(struct entering *entering, uint32_t first, uint32_t room)
+{
+    uint32_t most = min_u32(room, entering->key_count - first);
+    for (uint32_t i = 0; i < most; i++) {
+        entering->found = ask(entering, first + i);
+        if (entering->found != 0) {
+            return i;
+        }
+    }
+    return most;
+}
+
+// The backend holds these blocks of a run, whose keys are there.  What says where a block is comes before
+// what says that it is held.
+static void hold(struct granule *run, _Atomic uint64_t *holder, uint32_t blocks,
+                 const struct entering *entering)
+{
+    uint64_t who = OWN(&holder[0]);
+    if (held_of(who) == 0) {
+        who = (uint64_t)entering->backend << 48;
+        run->holder_count++;
+    }
+    uint64_t where = where_of(entering->tier, blocks);
+    if (where != 0) {
+        PUT(&holder[1], OWN(&holder[1]) | where);
+    }
+    who |= entering->tier == PREFIX_GPU ? blocks : 0;
+    PUT(&holder[0], who | (uint64_t)blocks << 16);
+}
+
+// The next keys have a run of their own.  0 when memory is short.
+static uint32_t begin_run(struct entering *entering)
+{
+    struct prefix_runs *runs = &entering->ledger->runs;
+    uint32_t first = entering->done;
+    uint32_t count = 1 + count_new(entering, first + 1, run_key_max - 1);
+    uint32_t id = prefix_runs_new(runs, entering->keys + first, count);
+    if (id == 0) {
+        return 0;
+    }
+    struct granule *run = granule_at(runs, id);
+    hold(run, &run->words[0], (1U << count) - 1, entering);
+    prefix_runs_publish(runs, id);
+    entering->run = id;
+    entering->after = count - 1;
+    return count;
+}
+
+// The next keys are in a run, from a place on, or go behind its end.  0 when memory is short.
+static uint32_t follow_run(struct entering *entering, uint32_t id, uint32_t place)
+{
+    struct prefix_runs *runs = &entering->ledger->runs;
+    struct granule *run = granule_at(runs, id);
+    uint32_t chunk_count;
+    _Atomic uint64_t *holder = find_place(runs, run, entering->backend, &chunk_count);
+    if (holder == NULL) {
+        holder = prefix_runs_add_place(runs, run, entering->backend, chunk_count);
+        if (holder == NULL) {
+            return 0;
+        }
+    }
+    const uint64_t *keys = entering->keys + entering->done;
+    uint32_t left = entering->key_count - entering->done;
+    uint32_t end = key_count_of(OWN(&run->shape));
+    uint32_t count = agree_from(run, place, keys, min_u32(end - place, left));
+    if (place + count == end) {
+        // The first of all was asked for already, if it is not in the run.
+        uint32_t asked = count == 0;
+        uint32_t more =
+            asked + count_new(entering, entering->done + count + asked, run_key_max - end - asked);
+        if (more > 0) {
+            prefix_runs_write_keys(run, end, keys + count, more);
+            count += more;
+        }
+    }
+    hold(run, holder, ((1U << count) - 1) << place, entering);
+    entering->run = id;
+    entering->after = place + count - 1;
+    return count;
+}
+
+// Enters the next keys, as many as one run takes.  0 when memory is short.
+static uint32_t enter_next(struct entering *entering)
+{
+    struct prefix_runs *runs = &entering->ledger->runs;
+    uint32_t found = entering->found;
+    entering->found = 0;
+    uint32_t next = entering->after + 1;
+    uint32_t end = 0;
+    if (entering->run != 0 && found == 0) {
+        const struct granule *run = granule_at(runs, entering->run);
+        end = key_count_of(OWN(&run->shape));
+        if (next < end && key_at(run, next) == entering->keys[entering->done]) {
+            return follow_run(entering, entering->run, next);
+        }
+    }
+    if (found == 0) {
+        found = ask(entering, entering->done);
+    }
+    if (found != 0) {
+        return follow_run(entering, found, 0);
+    }
+    bool has_room = next == end && next < run_key_max;
+    return has_room ? follow_run(entering, entering->run, next) : begin_run(entering);
+}
+
+static uint32_t run_of(uint32_t place)
+{
+    return place >> place_bits;
+}
+
+static uint32_t key_of(uint32_t place)
+{
+    return place & (run_key_max - 1);
+}
+
+// Whether there is a run that somebody holds, and a key of it.
+static bool is_place(const struct prefix_runs *runs, uint32_t place)
+{
+    uint32_t id = run_of(place);
+    return id != 0 && id < runs->fresh && granule_at(runs, id)->holder_count != 0 &&
+           key_of(place) < key_count_of(OWN(&granule_at(runs, id)->shape));
+}
+
+uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_entry *entry,
+                             uint32_t *places)
+{
+    struct prefix_runs *runs = &ledger->runs;
+    ASSERT(entry->backend < runs->backend_count && entry->tier < prefix_tier_count);
+    struct entering entering = {
+        .ledger = ledger,
+        .keys = entry->keys,
+        .key_count = entry->key_count,
+        .backend = entry->backend,
+        .tier = entry->tier,
+    };
+    if (is_place(runs, entry->after)) {
+        entering.run = run_of(entry->after);
+        entering.after = key_of(entry->after);
+    }
+    for (uint32_t i = 0; i < min_u32(keys_ahead, entry->key_count); i++) {
+        prefetch_bucket(runs, entry->keys[i]);
+    }
+    while (entering.done < entering.key_count) {
+        uint32_t count = enter_next(&entering);
+        if (count == 0) {
+            count_by(&ledger->shared.refused, entering.key_count - entering.done);
+            break;
+        }
+        uint32_t last = entering.run << place_bits | entering.after;
+        for (uint32_t i = 0; i < count; i++) {
+            places[entering.done + i] = last + 1 - count + i;
+        }
+        entering.done += count;
+    }
+    return entering.done;
+}
+
+void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
+                         enum prefix_tier tier)
+{
+    struct prefix_runs *runs = &ledger->runs;
+    if (!is_place(runs, place)) {
+        return;
+    }
+    struct granule *run = granule_at(runs, run_of(place));
+    _Atomic uint64_t *holder = find_holder(runs, run, backend);
+    if (holder == NULL) {
+        return;
+    }
+    uint64_t who = OWN(&holder[0]);
+    uint64_t where = OWN(&holder[1]);
+    uint32_t block = 1U << key_of(place);
+    uint64_t who_left = who & ~(uint64_t)(tier == PREFIX_GPU ? block : 0);
+    uint64_t where_left = where & ~where_of(tier, block);
+    if (((on_gpu_of(who_left) | in_host_of(where_left) | on_disk_of(where_left)) & block) == 0) {
+        who_left &= ~((uint64_t)block << 16);
+    }
+    if (who_left != who) {
+        PUT(&holder[0], who_left);
+    }
+    if (where_left != where) {
+        PUT(&holder[1], where_left);
+    }
+    if (held_of(who_left) == 0 && --run->holder_count == 0) {
+        prefix_runs_free(runs, run_of(place));
+    }
+}
+
+uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place)
+{
+    ASSERT(is_place(&ledger->runs, place));
+    return key_at(granule_at(&ledger->runs, run_of(place)), key_of(place));
+}
+
+void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place)
+{
+    uint32_t id = run_of(place);
+    if (id < ledger->runs.granule_count) {
+        const char *run = (const char *)granule_at(&ledger->runs, id);
+        __builtin_prefetch(run, 1);
+        __builtin_prefetch(run + 64);
+        __builtin_prefetch(run + 128);
+    }
+}
+
+void prefix_ledger_usage(const struct prefix_ledger *ledger, struct prefix_ledger_usage *out)
+{
+    *out = (struct prefix_ledger_usage){
+        .memory = SEE(&ledger->runs.shared.granules_used) * sizeof(struct granule),
+        .limit = (size_t)(ledger->runs.granule_count - 1) * sizeof(struct granule),
+        .run_count = SEE(&ledger->runs.shared.run_count),
+        .refused = SEE(&ledger->shared.refused),
+    };
+}
