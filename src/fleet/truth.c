@@ -35,7 +35,7 @@ uint32_t truth_bucket(int64_t difference)
     uint64_t steps = (size - 1) / step_tokens; // that lie below it in full
     uint64_t n = steps + 1;
     if (steps >= octave_buckets) {
-        uint32_t octave = 61 - (uint32_t)__builtin_clzll(steps);
+        uint64_t octave = 61 - (uint64_t)__builtin_clzll(steps);
         n = octave * octave_buckets + (steps >> octave) + 1;
     }
     uint32_t away = n < truth_side_buckets ? (uint32_t)n : truth_side_buckets;
