@@ -150,16 +150,16 @@ static struct watch *next_rank(const struct watch *asked, uint32_t *slot)
     return NULL;
 }
 
-static void set_health_of_one(struct watch *watch, enum backend_probe probe, const char *why)
+// True when that is news.
+static bool set_health_of_one(struct watch *watch, enum backend_probe probe, const char *why)
 {
-    struct prober *prober = watch->prober;
     struct backend *backend = watch->backend;
     unsigned before = atomic_load_explicit(&backend->shared.probe, memory_order_relaxed);
 
     // Said again even if nothing changed: a sign of life shortens an ejection.
-    backend_set_probe(backend, probe, loop_now_ms(prober->loop));
+    backend_set_probe(backend, probe, loop_now_ms(watch->prober->loop));
     if (before == probe) {
-        return;
+        return false;
     }
     if (probe == BACKEND_PROBE_UP) {
         log_info("backend %s is up", backend->url);
@@ -170,15 +170,21 @@ static void set_health_of_one(struct watch *watch, enum backend_probe probe, con
     } else if (probe == BACKEND_PROBE_DOWN) {
         log_warn("backend %s is down: %s", backend->url, why);
     }
-    fleet_touch(prober->fleet);
-    prober->changed(prober->owner);
+    return true;
 }
 
 static void set_health(struct watch *asked, enum backend_probe probe, const char *why)
 {
+    struct prober *prober = asked->prober;
     struct watch *watch;
+    bool is_news = false;
+
     for (uint32_t slot = 0; (watch = next_rank(asked, &slot)) != NULL;) {
-        set_health_of_one(watch, probe, why);
+        is_news |= set_health_of_one(watch, probe, why);
+    }
+    if (is_news) {
+        fleet_touch(prober->fleet);
+        prober->changed(prober->owner); // and whoever hears it may forget them
     }
 }
 

@@ -79,12 +79,12 @@ struct backend {
 
     // Written and read by all workers and by the prober.
     struct {
-        _Alignas(64) atomic_uint in_flight;
-        atomic_uint failures;     // in a row
-        atomic_uint ejections;    // in a row
-        atomic_uint probe;        // enum backend_probe
-        atomic_uint lives;        // how often it came back with nothing of what it held
-        atomic_uint events;       // enum backend_events; written by who reads them
+        _Alignas(64) atomic_uint in_flight; // all of it is one cache line
+        atomic_uint failures;               // in a row
+        atomic_uint ejections;              // in a row
+        atomic_uint probe;                  // enum backend_probe
+        atomic_uint lives;                  // how often it came back with nothing of what it held
+        atomic_uint events;                 // enum backend_events; written by who reads them
         atomic_uint events_wrong; // how often answers have shown that they do not tell the truth
         atomic_bool trial;        // a trial request is under way
         atomic_bool removed;      // no longer in a view: connections to it are not kept

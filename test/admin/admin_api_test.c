@@ -394,6 +394,29 @@ TEST(an_added_backend_is_in_the_next_view)
     close_all(&scene);
 }
 
+TEST(an_added_backend_may_have_ranks_and_publish_events)
+{
+    struct scene scene;
+    scene_open(&scene, "");
+    CHECK_EQ(call(&scene, "POST", "/backends",
+                  "{\"url\":\"http://10.0.0.7:8000\",\"ranks\":2,\"events\":\"tcp://*:5557\","
+                  "\"events_replay\":\"tcp://*:5657\",\"events_topic\":\"kv\"}"),
+             201);
+    CHECK_STR(text_at(answer.json, "url"), "http://10.0.0.7:8000#rank=0");
+    CHECK_EQ(number_at(answer.json, "rank"), 0);
+    CHECK_EQ(number_at(answer.json, "ranks"), 2);
+    const struct fleet_view *view = publish(&scene);
+    CHECK_EQ(view->member_count, 2);
+    const struct backend *second = view->members[1].backend;
+    CHECK_EQ(second->rank, 1);
+    CHECK_STR(second->events, "tcp://10.0.0.7:5558");
+    CHECK_STR(second->events_replay, "tcp://10.0.0.7:5658");
+    CHECK_STR(second->events_topic, "kv");
+    CHECK_EQ(call(&scene, "DELETE", "/backends", "{\"url\":\"http://10.0.0.7:8000\"}"), 204);
+    CHECK_EQ(publish(&scene)->member_count, 0);
+    close_all(&scene);
+}
+
 static const char no_object[] = "it is not a JSON object";
 static const char bad_weight[] = "weight must be a whole number from 1 to 256";
 static const char bad_models[] = "models must be a list of at most 256 names";
@@ -442,6 +465,15 @@ static const struct refusal bad_additions[] = {
     {"{\"url\":\"http://10.0.0.1\",\"api_key\":5}", bad_key},
     {"{\"url\":\"http://10.0.0.1\",\"api_key\":\"\"}", bad_key},
     {"{\"url\":\"http://10.0.0.1\",\"api_key\":\"k\\r\\nhost: x\"}", bad_key},
+    {"{\"url\":\"http://10.0.0.1\",\"ranks\":0}", "ranks: 0 is too small, the least is 1"},
+    {"{\"url\":\"http://10.0.0.1\",\"ranks\":65}", "ranks: 65 is too large, the most is 64"},
+    {"{\"url\":\"http://10.0.0.1\",\"ranks\":1.5}",
+     "ranks: \"1.5\" is not a number: write a whole number in digits, from 1 to 64"},
+    {"{\"url\":\"http://10.0.0.1\",\"ranks\":[2]}", "ranks: takes one value"},
+    {"{\"url\":\"http://10.0.0.1\",\"events\":\"5557\"}",
+     "events: \"5557\": an endpoint starts with tcp:// or ipc://"},
+    {"{\"url\":\"http://10.0.0.1\",\"events\":\"ipc:///x\",\"ranks\":2}",
+     "events: ipc:// has no ports, and 2 ranks need one each: use tcp://"},
     {"{\"url\":\"http://10.0.0.1\",\"colour\":\"red\"}", "colour"},
     {"{\"URL\":\"http://10.0.0.1\"}", "URL"},
 };

@@ -250,6 +250,28 @@ TEST(a_backend_is_examined_when_it_is_first_seen_and_only_then)
     scene_close();
 }
 
+TEST(of_a_server_with_ranks_one_is_examined)
+{
+    scene_open(unlisted, (struct dialect_options){0});
+    engine_open(&scene.engines[0], (struct dialect_options){0});
+    const struct stub_server *server = &scene.engines[0].server;
+    struct fleet_spec spec = {.url = "http://a",
+                              .host = "localhost",
+                              .port = server->port,
+                              .weight = 1,
+                              .address = server->address,
+                              .rank_count = 3};
+    for (; spec.rank < 3; spec.rank++) {
+        struct backend *rank = fleet_add(scene.fleet, &spec);
+        spec.server = spec.rank == 0 ? rank->id : spec.server;
+    }
+    turn_until(&scene.end_count, 1);
+    turn_often();
+    CHECK_EQ(scene.end_count, 1);
+    CHECK((certified() & CHAT_PLAIN_SHAPE) != 0);
+    scene_close();
+}
+
 TEST(a_backend_that_came_back_is_examined_again)
 {
     scene_open(unlisted, (struct dialect_options){0});

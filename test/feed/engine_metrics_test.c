@@ -9,13 +9,13 @@
 #include <stdlib.h>
 
 // "running waiting usage cache block" of a page, with - for what it does not say.
-static const char *read_slice(struct slice page)
+static const char *read_rank(struct slice page, uint32_t rank)
 {
     static char space[256];
     struct text text = text_over(space, sizeof(space) - 1);
     struct load_report report;
 
-    engine_metrics_read(page, engine_metrics_all_ranks, &report);
+    engine_metrics_read(page, rank, &report);
     double values[] = {report.running, report.waiting, report.kv_usage, report.cache_tokens,
                        report.block_tokens};
     for (size_t i = 0; i < ARRAY_COUNT(values); i++) {
@@ -29,6 +29,11 @@ static const char *read_slice(struct slice page)
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;
+}
+
+static const char *read_slice(struct slice page)
+{
+    return read_rank(page, engine_metrics_all_ranks);
 }
 
 static const char *read_page(const char *page)
@@ -361,4 +366,31 @@ TEST(a_page_of_two_thousand_lines_takes_less_than_a_millisecond)
 #endif
     CHECK(best_ns < 1000000);
     free(space);
+}
+
+TEST(of_a_server_with_ranks_those_that_name_another_are_left_out)
+{
+    static const char vllm_ranks[] =
+        "vllm:num_requests_running{engine=\"0\"} 1\nvllm:num_requests_running{engine=\"1\"} 2\n"
+        "vllm:num_requests_running{engine=\"11\"} 4\n"
+        "vllm:num_requests_waiting{engine=\"0\"} 8\nvllm:num_requests_waiting{engine=\"1\"} 16\n"
+        "vllm:kv_cache_usage_perc{engine=\"0\"} 0.5\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.25\n"
+        "vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"101\"} 1\n"
+        "vllm:cache_config_info{block_size=\"16\",engine=\"1\",num_gpu_blocks=\"201\"} 1\n";
+    static const char sglang_ranks[] =
+        "sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"3\"} 5\n"
+        "sglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"3\"} 6\n"
+        "sglang:num_queue_reqs{tp_rank=\"3\"} 7\n"; // nobody's is everybody's
+    CHECK_STR(read_rank(slice_str(vllm_ranks), 0), "1 8 0.5 1600 16");
+    CHECK_STR(read_rank(slice_str(vllm_ranks), 1), "2 16 0.25 3200 16");
+    CHECK_STR(read_rank(slice_str(vllm_ranks), 2), nothing);
+    CHECK_STR(read_page(vllm_ranks), "7 24 0.375 4800 16");
+    CHECK_STR(read_rank(slice_str(sglang_ranks), 1), "6 7 - - -");
+    // What an engine is called is no rank.
+    CHECK_STR(read_rank(slice_str("vllm:num_requests_running{engine=\"main\"} 3\n"), 1),
+              "3 - - - -");
+    CHECK_STR(read_rank(slice_str("{\"loads\":[{\"dp_rank\":0,\"num_running_reqs\":1},"
+                                  "{\"dp_rank\":1,\"num_running_reqs\":2}]}"),
+                        1),
+              "2 - - - -");
 }

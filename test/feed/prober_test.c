@@ -597,3 +597,111 @@ TEST(a_backend_under_tls_must_be_one_that_is_trusted)
     tls_context_destroy(&scene.server.tls);
     scene_close(&scene);
 }
+
+// The ranks of one server, the first of which is the scene's backend.
+static void watch_ranks(struct scene *scene, struct backend **ranks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ranks[i] = fleet_add(scene->fleet, &(struct fleet_spec){.url = "http://engine#rank",
+                                                                .host = "localhost",
+                                                                .port = scene->server.port,
+                                                                .weight = 1,
+                                                                .address = scene->server.address,
+                                                                .server = i > 0 ? ranks[0]->id : 0,
+                                                                .rank = i,
+                                                                .rank_count = count});
+        ASSERT(ranks[i] != NULL);
+        prober_watch(scene->prober, ranks[i]);
+    }
+    scene->backend = ranks[0];
+}
+
+static const char *probes_of(struct backend *const *ranks, uint32_t count)
+{
+    static const char words[] = {'?', 'u', 'd'};
+    static char text[8];
+    for (uint32_t i = 0; i < count; i++) {
+        text[i] = words[atomic_load(&ranks[i]->shared.probe)];
+    }
+    text[count] = '\0';
+    return text;
+}
+
+TEST(of_a_server_with_ranks_one_is_asked_and_all_share_its_verdict)
+{
+    struct scene scene;
+    struct backend *ranks[3];
+    struct backend *other = NULL;
+    scene_open(&scene, "health: {interval: 2s, fall: 1}\nmodels: {learn: false}");
+    struct stub_server healthy;
+    stub_start(&healthy, scene.loop);
+    healthy.routes[0] = (struct stub_route){.path = "/health", .answer = slice_str(well)};
+    other = add_backend(&scene, &healthy, false);
+    prober_watch(scene.prober, other);
+    watch_ranks(&scene, ranks, 3);
+    turn_until(&scene, &scene.server.accepted_count, 1);
+    turn_often(&scene);
+    CHECK(prober_has_asked_all(scene.prober));
+    CHECK_STR(probes_of(ranks, 3), "uuu");
+    probe_after(&scene, ill);
+    CHECK_STR(probes_of(ranks, 3), "ddd");
+    CHECK_EQ(atomic_load(&other->shared.probe), BACKEND_PROBE_UP);
+    probe_after(&scene, well);
+    CHECK_STR(probes_of(ranks, 3), "uuu");
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_EQ(atomic_load(&ranks[i]->shared.lives), 1); // the process was gone, with all of them
+    }
+    CHECK_EQ(atomic_load(&other->shared.lives), 0);
+    CHECK_EQ(scene.server.accepted_count, 3);
+    stub_stop(&healthy);
+    scene_close(&scene);
+}
+
+TEST(what_one_rank_serves_all_serve)
+{
+    struct scene scene;
+    struct backend *ranks[3];
+    scene_open(&scene, "health: {interval: 0}\nmodels: {interval: 10s}");
+    say_model(scene.models, "m");
+    watch_ranks(&scene, ranks, 2);
+    turn_until(&scene, &scene.server.accepted_count, 1);
+    CHECK_STR(models_of(&scene, ranks[0]), "m");
+    CHECK_STR(models_of(&scene, ranks[1]), "m");
+    // One that comes late does not wait for the interval.
+    ranks[2] = fleet_add(scene.fleet, &(struct fleet_spec){.url = "http://engine#rank=2",
+                                                           .host = "localhost",
+                                                           .port = scene.server.port,
+                                                           .weight = 1,
+                                                           .address = scene.server.address,
+                                                           .server = ranks[0]->id,
+                                                           .rank = 2,
+                                                           .rank_count = 3});
+    prober_watch(scene.prober, ranks[2]);
+    turn_until(&scene, &scene.server.accepted_count, 2);
+    CHECK_STR(models_of(&scene, ranks[2]), "m");
+    scene_close(&scene);
+}
+
+TEST(a_rank_that_comes_late_is_as_well_as_the_others)
+{
+    struct scene scene;
+    struct backend *ranks[2];
+    scene_open(&scene, "health: {interval: 2s}\nmodels: {learn: false}");
+    say(scene.health, ill);
+    watch_ranks(&scene, ranks, 1);
+    turn_until(&scene, &scene.server.accepted_count, 1);
+    CHECK_STR(probes_of(ranks, 1), "d");
+    ranks[1] = fleet_add(scene.fleet, &(struct fleet_spec){.url = "http://engine#rank=1",
+                                                           .host = "localhost",
+                                                           .port = scene.server.port,
+                                                           .weight = 1,
+                                                           .address = scene.server.address,
+                                                           .server = ranks[0]->id,
+                                                           .rank = 1,
+                                                           .rank_count = 2});
+    prober_watch(scene.prober, ranks[1]);
+    CHECK_STR(probes_of(ranks, 2), "dd");
+    turn_often(&scene);
+    CHECK_EQ(scene.server.accepted_count, 1);
+    scene_close(&scene);
+}

@@ -491,3 +491,29 @@ TEST(without_scraping_nobody_is_asked)
     CHECK_EQ(scene.page->count, 2);
     scene_close(&scene);
 }
+
+TEST(each_rank_of_a_server_gets_what_the_page_says_of_it)
+{
+    struct scene scene;
+    struct backend *ranks[2];
+    scene_open(&scene, "", missing);
+    scraper_forget(scene.scraper, scene.backend);
+    say(scene.page, "vllm:num_requests_running{engine=\"0\"} 3\n"
+                    "vllm:num_requests_running{engine=\"1\"} 5\n");
+    for (uint32_t i = 0; i < 2; i++) {
+        ranks[i] = fleet_add(scene.fleet, &(struct fleet_spec){.url = "http://engine#rank",
+                                                               .host = "localhost",
+                                                               .port = scene.server.port,
+                                                               .weight = 1,
+                                                               .address = scene.server.address,
+                                                               .server = i > 0 ? ranks[0]->id : 0,
+                                                               .rank = i,
+                                                               .rank_count = 2});
+        scraper_watch(scene.scraper, ranks[i]);
+    }
+    clock_push_ms(interval_ms);
+    turn_until(&scene, &scene.page->count, 2);
+    CHECK_EQ(atomic_load(&ranks[0]->load.reported_running), 3);
+    CHECK_EQ(atomic_load(&ranks[1]->load.reported_running), 5);
+    scene_close(&scene);
+}

@@ -10,14 +10,19 @@ static void note(void *owner, struct slice name, double value)
     text_add_format(owner, "%.*s=%g ", (int)name.size, (const char *)name.bytes, value);
 }
 
-static const char *read_page(const char *page)
+static const char *read_rank(const char *page, uint32_t rank)
 {
     static char space[256];
     struct text text = text_over(space, sizeof(space) - 1);
-    stats_json_read(slice_str(page), stats_json_all_ranks, note, &text);
+    stats_json_read(slice_str(page), rank, note, &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;
+}
+
+static const char *read_page(const char *page)
+{
+    return read_rank(page, stats_json_all_ranks);
 }
 
 TEST(of_steps_the_last_counts_alone)
@@ -31,6 +36,14 @@ TEST(of_steps_the_last_counts_alone)
 TEST(of_ranks_every_one_counts)
 {
     CHECK_STR(read_page("{\"z\":9,\"loads\":[{\"a\":1},{\"a\":2}]}"), "a=1 a=2 ");
+}
+
+TEST(of_ranks_the_one_that_is_asked_for_and_those_without_a_name)
+{
+    static const char page[] = "{\"loads\":[{\"dp_rank\":0,\"a\":1},{\"a\":2,\"dp_rank\":1},"
+                               "{\"a\":3},{\"dp_rank\":\"1\",\"a\":4},{\"dp_rank\":2,\"a\":5}]}";
+    CHECK_STR(read_rank(page, 1), "a=2 dp_rank=1 a=3 a=4 ");
+    CHECK_STR(read_rank(page, 7), "a=3 a=4 ");
 }
 
 TEST(one_object_is_read_as_it_is)

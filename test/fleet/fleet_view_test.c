@@ -319,3 +319,27 @@ TEST(names_beyond_the_limit_are_ignored_and_those_before_stay)
     CHECK(strstr(view->models_document, ",model-65535]}") != NULL);
     fleet_destroy(&fleet);
 }
+
+TEST(a_process_that_is_gone_takes_all_of_its_ranks_with_it)
+{
+    set_up();
+    struct backend *ranks[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        ranks[i] =
+            fleet_add(fleet, &(struct fleet_spec){.url = i == 0 ? "http://r#0" : "http://r#1",
+                                                  .host = "h",
+                                                  .weight = 1,
+                                                  .server = i > 0 ? ranks[0]->id : 0,
+                                                  .rank = i,
+                                                  .rank_count = 2});
+    }
+    ASSERT(fleet_publish(fleet));
+    fleet_view_lose(fleet_view(fleet), ranks[1]);
+    CHECK_EQ(atomic_load(&ranks[0]->shared.lives), 1);
+    CHECK_EQ(atomic_load(&ranks[1]->shared.lives), 1);
+    fleet_view_lose(fleet_view(fleet), backends[0]);
+    CHECK_EQ(atomic_load(&backends[0]->shared.lives), 1);
+    CHECK_EQ(atomic_load(&backends[1]->shared.lives), 0);
+    CHECK_EQ(atomic_load(&ranks[0]->shared.lives), 1);
+    fleet_destroy(&fleet);
+}

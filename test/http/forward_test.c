@@ -73,6 +73,19 @@ TEST(the_client_address_is_appended_to_what_came)
               "x-forwarded-for: 1.1.1.1, 9.9.9.9\r\n\r\n");
 }
 
+TEST(a_rank_that_is_chosen_takes_the_place_of_the_clients_own)
+{
+    struct http_forward_request how = {.request_id = slice_str("id"), .keep_authorization = true};
+    const char *text = "GET / HTTP/1.1\r\nHost: h\r\nx-DATA-parallel-Rank: 7\r\nX-A: 1\r\n"
+                       "X-data-parallel-rank: 8\r\n\r\n";
+    CHECK_STR(request(text, &how),
+              "GET / HTTP/1.1\r\nHost: h\r\nx-DATA-parallel-Rank: 7\r\nX-A: 1\r\n"
+              "X-data-parallel-rank: 8\r\nx-request-id: id\r\n\r\n");
+    how.rank = slice_str("3");
+    CHECK_STR(request(text, &how), "GET / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-request-id: id\r\n"
+                                   "X-data-parallel-rank: 3\r\n\r\n");
+}
+
 TEST(an_answer_keeps_status_reason_and_repeated_fields)
 {
     struct http_forward_answer how = {

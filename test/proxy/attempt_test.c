@@ -439,6 +439,87 @@ TEST(the_head_for_the_backend_says_what_the_configuration_wants)
     }
 }
 
+// Puts `count` ranks of one server in the place of a backend; that becomes the first.
+static bool become_ranks(uint32_t index, struct backend **ranks, uint32_t count)
+{
+    char url[rig_url_size];
+    struct fleet_spec spec = rig_spec(&rig, index, url);
+
+    fleet_remove(rig.fleet, rig.backends[index].backend);
+    spec.rank_count = count;
+    for (spec.rank = 0; spec.rank < count; spec.rank++) {
+        ranks[spec.rank] = fleet_add(rig.fleet, &spec);
+        spec.server = ranks[0]->id;
+    }
+    rig.backends[index].backend = ranks[0];
+    return rig_publish(&rig);
+}
+
+TEST(a_request_to_a_rank_names_it_whatever_the_client_said)
+{
+    struct backend *ranks[2];
+    unsigned seen = 0;
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    CHECK(become_ranks(0, ranks, 2));
+    for (uint32_t i = 0; i < 2; i++) {
+        char head[512];
+        struct peer *client = rig_connect(&rig);
+        CHECK(peer_send(client, "GET /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+                                "x-Data-Parallel-Rank: 9\r\n\r\n"));
+        struct peer *backend = rig_accept(&rig, 0);
+        CHECK(peer_read_head(backend, head, sizeof(head)));
+        const char *field = strstr(head, "X-data-parallel-rank: ");
+        CHECK(field != NULL && strstr(head, ": 9") == NULL);
+        uint32_t rank = (uint32_t)(field[22] - '0');
+        CHECK(rank < 2);
+        CHECK_EQ(atomic_load(&ranks[rank]->shared.in_flight), 1);
+        seen |= 1U << rank;
+        CHECK(peer_send(backend, RIG_OK));
+        CHECK(peer_expect(client, RIG_OK));
+        CHECK(rig_becomes_idle(&rig));
+    }
+    CHECK_EQ(seen, 3);
+    CHECK(rig_stop(&rig));
+
+    // A server that is one gets what the client sent.
+    CHECK(rig_start(&rig, &(struct rig_options){0}));
+    struct peer *client = rig_connect(&rig);
+    static const char pinned[] = "GET /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+                                 "x-Data-Parallel-Rank: 9\r\n\r\n";
+    CHECK(peer_send(client, pinned));
+    struct peer *backend = rig_accept(&rig, 0);
+    CHECK(peer_expect(backend, pinned));
+    CHECK(rig_stop(&rig));
+}
+
+TEST(where_one_rank_is_refused_the_others_are_lost_too_and_not_tried)
+{
+    struct backend *ranks[4];
+    uint32_t index;
+    uint64_t tries = 0;
+    CHECK(
+        rig_start(&rig, &(struct rig_options){.config = NO_RETRIES "\nhealth: {eject_failures: 0}",
+                                              .backend_count = 2,
+                                              .refusing = 1}));
+    CHECK(become_ranks(0, ranks, 4));
+    struct peer *client = rig_connect(&rig);
+    for (uint32_t i = 0; i < 5; i++) { // every one of five is the first choice of some request
+        CHECK(peer_send(client, RIG_GET));
+        CHECK(serve(client, &index));
+        CHECK_EQ(index, 1);
+        CHECK(rig_becomes_idle(&rig));
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        tries += atomic_load(&ranks[i]->shared.request_count);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_EQ(atomic_load(&ranks[i]->shared.lives), tries);
+    }
+    CHECK(tries > 0 && tries <= 5); // at most one for each request
+    CHECK_EQ(lives(1), 0);
+    CHECK(rig_stop(&rig));
+}
+
 TEST(the_largest_head_has_room_for_all_that_is_added_to_it)
 {
     enum { head_size = 32768, field_count = 100 };

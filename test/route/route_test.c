@@ -269,6 +269,37 @@ TEST(only_those_who_serve_the_model_are_chosen_each_once)
     tear_down();
 }
 
+TEST(no_rank_of_a_server_that_is_gone_is_tried)
+{
+    set_up(&policy_round_robin);
+    struct backend *first = NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        static const char *const model = "r";
+        struct backend *rank =
+            fleet_add(fleet, &(struct fleet_spec){.url = "http://r",
+                                                  .host = "h",
+                                                  .weight = 1,
+                                                  .server = first != NULL && i < 2 ? first->id : 0,
+                                                  .rank = i < 2 ? i : 0,
+                                                  .rank_count = i < 2 ? 2 : 1,
+                                                  .models = &model,
+                                                  .model_count = 1});
+        first = i == 0 ? rank : first;
+    }
+    CHECK(fleet_publish(fleet));
+    struct backend *ranks[] = {fleet_at(fleet, 3), fleet_at(fleet, 4), fleet_at(fleet, 5)};
+    tried = (struct route_tried){.ids = {ranks[1]->id}, .count = 1};
+    CHECK(route_was_tried(&tried, ranks[1]));
+    CHECK(!route_was_tried(&tried, ranks[0])); // one that was busy says nothing of the other
+    route_try_gone(&tried, ranks[1]);
+    CHECK(route_was_tried(&tried, ranks[0]));
+    CHECK(route_was_tried(&tried, ranks[1]));
+    CHECK(!route_was_tried(&tried, ranks[2]));
+    CHECK_STR(choose("r", 0), "r");
+    CHECK_STR(choose("r", 0), "-");
+    tear_down();
+}
+
 TEST(a_request_without_a_model_may_go_to_anyone)
 {
     set_up(&policy_round_robin);
