@@ -272,7 +272,7 @@ uint32_t msgpack_ids(struct msgpack *cursor, uint32_t *out, uint32_t count)
 
     while (run.count > 0) {
         read_run(cursor, &run);
-        if (run.count == 0 || !read_id(cursor, run.out)) {
+        if (run.count == 0 || !read_id(cursor, &out[count - run.count])) {
             break;
         }
         run.out++;

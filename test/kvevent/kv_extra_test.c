@@ -173,9 +173,11 @@ TEST(limits_are_kept)
     struct kv_extras extras = {list, space};
     size_t size = 3;
 
-    memcpy(bytes, "\xdc\x00\x41", 3);
+    static const uint8_t list_head[] = {0xdc, 0, block_count};
+    static const uint8_t key_head[] = {0x91, 0xda, 0xff, 0xff};
+    memcpy(bytes, list_head, sizeof(list_head));
     for (uint32_t i = 0; i < block_count; i++) {
-        memcpy(bytes + size, "\x91\xda\xff\xff", 4);
+        memcpy(bytes + size, key_head, sizeof(key_head));
         size += 4 + key_size;
     }
     for (uint32_t count = block_count - 2; count <= block_count; count++) {

@@ -167,21 +167,27 @@ TEST(batches_of_every_engine_and_release_are_understood)
     }
 }
 
+// The first bytes of a batch, in a block of their own, so that a sanitizer sees one byte too far.
+static bool keeps_notices(struct slice whole, size_t size, const char *expected)
+{
+    uint8_t *part = malloc(size > 0 ? size : 1);
+    ASSERT(part != NULL);
+    memcpy(part, whole.bytes, size);
+    const char *notices = notices_of(slice_of(part, size));
+    const char *end = strstr(notices, status_text(STATUS_MALFORMED));
+    free(part);
+    return end != NULL && strncmp(notices, expected, (size_t)(end - notices)) == 0;
+}
+
 TEST(a_batch_that_is_cut_off_keeps_the_notices_before)
 {
     for (size_t i = 0; i < ARRAY_COUNT(recorded); i++) {
         struct slice whole = corpus(recorded[i].name);
-        for (size_t size = 0; size < whole.size; size++) {
-            // A block of its own, so that a sanitizer sees one byte too far.
-            uint8_t *part = malloc(size + 1);
-            ASSERT(part != NULL);
-            memcpy(part, whole.bytes, size);
-            const char *notices = notices_of(slice_of(part, size));
-            const char *end = strstr(notices, status_text(STATUS_MALFORMED));
-            CHECK(end != NULL);
-            CHECK(strncmp(notices, recorded[i].notices, (size_t)(end - notices)) == 0);
-            free(part);
+        size_t size = 0;
+        while (size < whole.size && keeps_notices(whole, size, recorded[i].notices)) {
+            size++;
         }
+        CHECK_EQ(size, whole.size);
     }
 }
 

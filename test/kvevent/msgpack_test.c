@@ -22,69 +22,84 @@ static size_t bytes_of(const char *hex, uint8_t *out)
     return size;
 }
 
+static const struct {
+    const char *hex;
+    uint64_t number;
+    enum msgpack_kind kind;
+    uint32_t size; // of its bytes
+} forms[] = {
+    {"c0", 0, MSGPACK_NIL, 0},
+    {"c2", 0, MSGPACK_BOOL, 0},
+    {"c3", 1, MSGPACK_BOOL, 0},
+    {"00", 0, MSGPACK_UNSIGNED, 0},
+    {"7f", 127, MSGPACK_UNSIGNED, 0},
+    {"e0", (uint64_t)-32, MSGPACK_NEGATIVE, 0},
+    {"ff", (uint64_t)-1, MSGPACK_NEGATIVE, 0},
+    {"cc 80", 128, MSGPACK_UNSIGNED, 0},
+    {"cd ff fe", 0xfffe, MSGPACK_UNSIGNED, 0},
+    {"ce ff ff ff fe", 0xfffffffe, MSGPACK_UNSIGNED, 0},
+    {"cf ff ff ff ff ff ff ff fe", 0xfffffffffffffffe, MSGPACK_UNSIGNED, 0},
+    {"d0 7f", 127, MSGPACK_UNSIGNED, 0},
+    {"d0 80", (uint64_t)-128, MSGPACK_NEGATIVE, 0},
+    {"d1 80 00", (uint64_t)-32768, MSGPACK_NEGATIVE, 0},
+    {"d2 7f ff ff ff", INT32_MAX, MSGPACK_UNSIGNED, 0},
+    {"d2 80 00 00 00", (uint64_t)INT32_MIN, MSGPACK_NEGATIVE, 0},
+    {"d3 80 00 00 00 00 00 00 00", (uint64_t)INT64_MIN, MSGPACK_NEGATIVE, 0},
+    {"ca 3f 80 00 00", 0x3f800000, MSGPACK_FLOAT, 0},
+    {"cb 3f f0 00 00 00 00 00 00", 0x3ff0000000000000, MSGPACK_FLOAT, 0},
+    {"a0", 0, MSGPACK_STRING, 0},
+    {"a2 61 62", 0, MSGPACK_STRING, 2},
+    {"d9 01 61", 0, MSGPACK_STRING, 1},
+    {"da 00 01 61", 0, MSGPACK_STRING, 1},
+    {"db 00 00 00 01 61", 0, MSGPACK_STRING, 1},
+    {"c4 01 61", 0, MSGPACK_BINARY, 1},
+    {"c5 00 01 61", 0, MSGPACK_BINARY, 1},
+    {"c6 00 00 00 01 61", 0, MSGPACK_BINARY, 1},
+    {"c7 02 05 61 62", 5, MSGPACK_EXTENSION, 2},
+    {"c8 00 01 05 61", 5, MSGPACK_EXTENSION, 1},
+    {"c9 00 00 00 01 05 61", 5, MSGPACK_EXTENSION, 1},
+    {"d4 ff 61", 0xff, MSGPACK_EXTENSION, 1},
+    {"d5 01 61 62", 1, MSGPACK_EXTENSION, 2},
+    {"d6 01 61 62 63 64", 1, MSGPACK_EXTENSION, 4},
+    {"d7 01 61 62 63 64 65 66 67 68", 1, MSGPACK_EXTENSION, 8},
+    {"d8 01 61 62 63 64 65 66 67 68 61 62 63 64 65 66 67 68", 1, MSGPACK_EXTENSION, 16},
+    {"90", 0, MSGPACK_ARRAY, 0},
+    {"80", 0, MSGPACK_MAP, 0},
+};
+
 TEST(every_form_is_read_as_what_it_is)
 {
-    static const struct {
-        const char *hex;
-        enum msgpack_kind kind;
-        uint64_t number;
-        uint32_t size; // of its bytes
-    } cases[] = {
-        {"c0", MSGPACK_NIL, 0, 0},
-        {"c2", MSGPACK_BOOL, 0, 0},
-        {"c3", MSGPACK_BOOL, 1, 0},
-        {"00", MSGPACK_UNSIGNED, 0, 0},
-        {"7f", MSGPACK_UNSIGNED, 127, 0},
-        {"e0", MSGPACK_NEGATIVE, (uint64_t)-32, 0},
-        {"ff", MSGPACK_NEGATIVE, (uint64_t)-1, 0},
-        {"cc 80", MSGPACK_UNSIGNED, 128, 0},
-        {"cd ff fe", MSGPACK_UNSIGNED, 0xfffe, 0},
-        {"ce ff ff ff fe", MSGPACK_UNSIGNED, 0xfffffffe, 0},
-        {"cf ff ff ff ff ff ff ff fe", MSGPACK_UNSIGNED, 0xfffffffffffffffe, 0},
-        {"d0 7f", MSGPACK_UNSIGNED, 127, 0},
-        {"d0 80", MSGPACK_NEGATIVE, (uint64_t)-128, 0},
-        {"d1 80 00", MSGPACK_NEGATIVE, (uint64_t)-32768, 0},
-        {"d2 7f ff ff ff", MSGPACK_UNSIGNED, INT32_MAX, 0},
-        {"d2 80 00 00 00", MSGPACK_NEGATIVE, (uint64_t)INT32_MIN, 0},
-        {"d3 80 00 00 00 00 00 00 00", MSGPACK_NEGATIVE, (uint64_t)INT64_MIN, 0},
-        {"ca 3f 80 00 00", MSGPACK_FLOAT, 0x3f800000, 0},
-        {"cb 3f f0 00 00 00 00 00 00", MSGPACK_FLOAT, 0x3ff0000000000000, 0},
-        {"a0", MSGPACK_STRING, 0, 0},
-        {"a2 61 62", MSGPACK_STRING, 0, 2},
-        {"d9 01 61", MSGPACK_STRING, 0, 1},
-        {"da 00 01 61", MSGPACK_STRING, 0, 1},
-        {"db 00 00 00 01 61", MSGPACK_STRING, 0, 1},
-        {"c4 01 61", MSGPACK_BINARY, 0, 1},
-        {"c5 00 01 61", MSGPACK_BINARY, 0, 1},
-        {"c6 00 00 00 01 61", MSGPACK_BINARY, 0, 1},
-        {"c7 02 05 61 62", MSGPACK_EXTENSION, 5, 2},
-        {"c8 00 01 05 61", MSGPACK_EXTENSION, 5, 1},
-        {"c9 00 00 00 01 05 61", MSGPACK_EXTENSION, 5, 1},
-        {"d4 ff 61", MSGPACK_EXTENSION, 0xff, 1},
-        {"d5 01 61 62", MSGPACK_EXTENSION, 1, 2},
-        {"d6 01 61 62 63 64", MSGPACK_EXTENSION, 1, 4},
-        {"d7 01 61 62 63 64 65 66 67 68", MSGPACK_EXTENSION, 1, 8},
-        {"d8 01 61 62 63 64 65 66 67 68 61 62 63 64 65 66 67 68", MSGPACK_EXTENSION, 1, 16},
-        {"90", MSGPACK_ARRAY, 0, 0},
-        {"80", MSGPACK_MAP, 0, 0},
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(forms); i++) {
         uint8_t bytes[64];
-        size_t size = bytes_of(cases[i].hex, bytes);
+        size_t size = bytes_of(forms[i].hex, bytes);
         struct msgpack cursor = msgpack_open(slice_of(bytes, size));
         struct msgpack_value value;
         CHECK(msgpack_next(&cursor, &value));
-        CHECK_EQ(value.kind, cases[i].kind);
-        CHECK_EQ(value.number, cases[i].number);
-        CHECK_EQ(value.bytes.size, cases[i].size);
-        CHECK(cases[i].size == 0 || value.bytes.bytes == bytes + size - cases[i].size);
+        CHECK_EQ(value.kind, forms[i].kind);
+        CHECK_EQ(value.number, forms[i].number);
+        CHECK_EQ(value.bytes.size, forms[i].size);
+        CHECK(forms[i].size == 0 || value.bytes.bytes == bytes + size - forms[i].size);
         CHECK(cursor.at == cursor.end && !cursor.is_broken);
+    }
+}
 
-        for (size_t less = 0; less < size; less++) {
-            cursor = msgpack_open(slice_of(bytes, less));
-            CHECK(!msgpack_next(&cursor, &value));
-            CHECK(cursor.is_broken);
+static bool is_refused(struct slice bytes)
+{
+    struct msgpack cursor = msgpack_open(bytes);
+    struct msgpack_value value;
+    return !msgpack_next(&cursor, &value) && cursor.is_broken;
+}
+
+TEST(every_form_is_refused_when_its_end_is_missing)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(forms); i++) {
+        uint8_t bytes[64];
+        size_t size = bytes_of(forms[i].hex, bytes);
+        size_t less = 0;
+        while (less < size && is_refused(slice_of(bytes, less))) {
+            less++;
         }
+        CHECK_EQ(less, size);
     }
 }
 
@@ -463,15 +478,38 @@ TEST(damaged_documents_end_where_they_end_for_another_library)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-// What the run functions read, one by one.
+// The same bytes one by one.
+static bool are_runs(struct slice bytes, uint32_t count)
+{
+    uint32_t ids[100];
+    uint64_t integers[100];
+    struct msgpack id_cursor = msgpack_open(bytes);
+    struct msgpack integer_cursor = msgpack_open(bytes);
+    struct msgpack cursor = msgpack_open(bytes);
+    uint32_t id_count = msgpack_ids(&id_cursor, ids, count);
+    uint32_t integer_count = msgpack_integers(&integer_cursor, integers, count);
+
+    for (uint32_t i = 0; i < integer_count; i++) {
+        const uint8_t *at = cursor.at;
+        struct msgpack_value value;
+        if (!msgpack_next(&cursor, &value) || value.number != integers[i]) {
+            return false;
+        }
+        bool is_id = value.kind == MSGPACK_UNSIGNED && value.number <= UINT32_MAX;
+        if (i < id_count ? !is_id || ids[i] != value.number
+                         : i == id_count && (is_id || id_cursor.at != at)) {
+            return false;
+        }
+    }
+    return id_count <= integer_count && integer_cursor.at == cursor.at && !integer_cursor.is_broken;
+}
+
 TEST(random_runs_are_what_their_values_are)
 {
     struct rng rng = {.state = 4};
     msgpack_sbuffer buffer;
     msgpack_sbuffer_init(&buffer);
     for (uint32_t round = 0; round < 20000; round++) {
-        uint32_t ids[100];
-        uint64_t integers[100];
         uint32_t count = rng_below(&rng, 100);
         msgpack_packer packer;
         msgpack_sbuffer_clear(&buffer);
@@ -485,22 +523,7 @@ TEST(random_runs_are_what_their_values_are)
                 msgpack_pack_uint32(&packer, rng_below(&rng, 150000) >> rng_below(&rng, 18));
             }
         }
-        struct msgpack a = msgpack_open(slice_of(buffer.data, buffer.size));
-        struct msgpack b = a;
-        uint32_t id_count = msgpack_ids(&a, ids, count);
-        uint32_t integer_count = msgpack_integers(&b, integers, count);
-        struct msgpack cursor = msgpack_open(slice_of(buffer.data, buffer.size));
-        CHECK(id_count <= integer_count);
-        for (uint32_t i = 0; i < integer_count; i++) {
-            struct msgpack_value value;
-            CHECK(i != id_count || a.at == cursor.at);
-            CHECK(msgpack_next(&cursor, &value));
-            CHECK(value.kind == MSGPACK_UNSIGNED || value.kind == MSGPACK_NEGATIVE);
-            CHECK(value.number == integers[i]);
-            bool is_id = value.kind == MSGPACK_UNSIGNED && value.number <= UINT32_MAX;
-            CHECK(i >= id_count ? i > id_count || !is_id : is_id && ids[i] == value.number);
-        }
-        CHECK(cursor.at == b.at && !b.is_broken);
+        CHECK(are_runs(slice_of(buffer.data, buffer.size), count));
     }
     msgpack_sbuffer_destroy(&buffer);
 }

@@ -43,33 +43,46 @@ static void pack_text(msgpack_packer *out, struct slice raw)
 
 static void pack_value(msgpack_packer *out, struct json_value value);
 
-// A container, whose items have to be counted first.
-static void pack_items(msgpack_packer *out, struct json_value value)
+// The cursor stands before the first item of the container.
+static struct json open_items(struct json_value value)
 {
+    struct json json = json_open(value.raw);
+    struct json_item item;
+    ASSERT(json_next(&json, &item));
+    json_enter(&json);
+    return json;
+}
+
+static uint32_t count_items(struct json_value value)
+{
+    struct json json = open_items(value);
     struct json_item item;
     uint32_t count = 0;
-
-    for (int round = 0; round < 2; round++) {
-        struct json json = json_open(value.raw);
-        ASSERT(json_next(&json, &item));
-        json_enter(&json);
-        if (round == 1 && value.kind == JSON_ARRAY) {
-            msgpack_pack_array(out, count);
-        } else if (round == 1) {
-            msgpack_pack_map(out, count);
-        }
-        while (json_next(&json, &item)) {
-            ASSERT(json_skip(&json, &item.value));
-            count++;
-            if (round == 1 && value.kind == JSON_OBJECT) {
-                pack_text(out, item.key);
-            }
-            if (round == 1) {
-                pack_value(out, item.value);
-            }
-        }
-        ASSERT(json_close(&json) == STATUS_OK);
+    while (json_next(&json, &item)) {
+        count++;
     }
+    ASSERT(json_close(&json) == STATUS_OK);
+    return count;
+}
+
+static void pack_items(msgpack_packer *out, struct json_value value)
+{
+    struct json json = open_items(value);
+    struct json_item item;
+
+    if (value.kind == JSON_ARRAY) {
+        msgpack_pack_array(out, count_items(value));
+    } else {
+        msgpack_pack_map(out, count_items(value));
+    }
+    while (json_next(&json, &item)) {
+        ASSERT(json_skip(&json, &item.value));
+        if (value.kind == JSON_OBJECT) {
+            pack_text(out, item.key);
+        }
+        pack_value(out, item.value);
+    }
+    ASSERT(json_close(&json) == STATUS_OK);
 }
 
 static void pack_value(msgpack_packer *out, struct json_value value)
@@ -104,7 +117,10 @@ static struct slice pack_json(const char *text)
 
     ASSERT(size < sizeof(space));
     for (size_t i = 0; i < size; i++) {
-        space[i] = text[i] == '\'' ? '"' : text[i];
+        space[i] = text[i];
+        if (space[i] == '\'') {
+            space[i] = '"';
+        }
     }
     struct json json = json_open(slice_of(space, size));
     struct json_item item;
