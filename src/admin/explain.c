@@ -34,6 +34,8 @@ static struct route *make_route(const struct config *config, const struct proxy 
         .knobs = config_knobs(config),
         .block_size = config->prefix.block_size,
         .block_tokens = config->prefix.block_tokens,
+        .host_worth = (float)config->events.host_weight / 100,
+        .disk_worth = (float)config->events.disk_weight / 100,
         .knowledge = proxy_knowledge(proxy),
         .sender = proxy_worker_count(proxy),
         .exact = exact,
@@ -56,21 +58,26 @@ static void add_target(const struct route_explanation *why, uint32_t i, uint64_t
                        struct text *json)
 {
     const struct policy_target *target = &why->targets[i];
+    const struct route_holding *holding = &why->holdings[i];
 
     text_add_str(json, "{\"url\":");
     text_add_json(json, slice_str(why->backends[i]->url));
     text_add_format(json,
-                    ",\"chosen\":%s,\"matched_blocks\":%u,\"matched_tokens\":%u,"
+                    ",\"chosen\":%s,\"events\":\"%s\",\"exact\":%s,\"matched_blocks\":%u,"
+                    "\"matched_tokens\":%u,\"host_tokens\":%u,\"disk_tokens\":%u,"
+                    "\"expected_tokens\":%u,"
                     "\"queued_tokens\":%lu,\"running_requests\":%u,\"decoding\":%u,"
                     "\"context_tokens\":%lu,\"foreign_requests\":%.1f,\"has_session\":%s,"
                     "\"cache_tokens\":%lu,\"prefill_ms_per_token\":%.5g,\"step_ms\":%.4g,"
                     "\"predicted_ms\":",
-                    i == why->chosen ? "true" : "false", target->matched_blocks,
-                    target->matched_tokens, (unsigned long)target->queued_tokens,
-                    target->running_requests, target->decoding,
-                    (unsigned long)target->context_tokens, (double)target->foreign_requests,
-                    target->has_session ? "true" : "false", (unsigned long)target->cache_tokens,
-                    (double)target->prefill_ms, (double)target->step_ms);
+                    i == why->chosen ? "true" : "false", backend_events_text(why->backends[i]),
+                    holding->is_exact ? "true" : "false", holding->blocks, holding->tokens,
+                    holding->host_tokens, holding->disk_tokens, holding->expected_tokens,
+                    (unsigned long)target->queued_tokens, target->running_requests,
+                    target->decoding, (unsigned long)target->context_tokens,
+                    (double)target->foreign_requests, target->has_session ? "true" : "false",
+                    (unsigned long)target->cache_tokens, (double)target->prefill_ms,
+                    (double)target->step_ms);
     add_number(json, (double)why->predicted_ms[i]);
     text_add_str(json, ",\"cost\":");
     add_number(json, why->costs[i]);
@@ -92,10 +99,11 @@ static void add_summary(const struct route_explanation *why, struct text *json)
                         url, decision->running_requests);
     } else {
         text_add_format(&text,
-                        "%s chooses %s, believed to hold %u of %u prompt tokens, with %lu tokens "
+                        "%s chooses %s, %s to hold %u of %u prompt tokens, with %lu tokens "
                         "queued before it: first token in about %.0f ms.",
-                        decision->policy->name, url, decision->matched_tokens,
-                        decision->prompt_tokens, (unsigned long)decision->queued_tokens,
+                        decision->policy->name, url, decision->is_exact ? "known" : "believed",
+                        decision->matched_tokens, decision->prompt_tokens,
+                        (unsigned long)decision->queued_tokens,
                         (double)(decision->wait_ms + decision->prefill_ms));
     }
     text_add_str(json, "\"summary\":");

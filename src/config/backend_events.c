@@ -7,6 +7,11 @@
 #include "config/config.h"
 #include "config/endpoint.h"
 
+bool config_events_are_polled(const char *endpoint)
+{
+    return strcmp(endpoint, "poll") == 0;
+}
+
 static const char *own_or_default(const char *own, const char *otherwise)
 {
     const char *text = own != NULL ? own : otherwise;
@@ -33,7 +38,7 @@ static struct config_ports ports_of(const struct config_backend *backend, const 
 {
     struct config_socket socket;
 
-    if (endpoint == NULL) {
+    if (endpoint == NULL || config_events_are_polled(endpoint)) {
         return (struct config_ports){0};
     }
     const char *wrong = config_socket_split(slice_str(endpoint), &socket);
@@ -116,4 +121,24 @@ bool config_backend_events_check(const struct config *config, const struct confi
                         backend->ranks, replay.low, replay.high, ports.low, ports.high);
     }
     return false;
+}
+
+struct config_events_memory config_events_memory(const struct config *config)
+{
+    enum { ledger_percent = 45 };
+    size_t ledger = config->events.memory / 100 * ledger_percent;
+
+    if (!config_hears_events(config)) {
+        return (struct config_events_memory){0};
+    }
+    return (struct config_events_memory){.ledger = ledger, .names = config->events.memory - ledger};
+}
+
+bool config_hears_events(const struct config *config)
+{
+    bool hears = config->events.bind.count > 0 || config->admin.listen != NULL;
+    for (uint32_t i = 0; !hears && i < config->backend_count; i++) {
+        hears = config_backend_events(config, &config->backends[i]).endpoint != NULL;
+    }
+    return hears;
 }

@@ -17,13 +17,27 @@ struct config_backend;
 struct text;
 
 struct config_events {
-    const char *endpoint; // of rank 0; NULL: it publishes none
+    const char *endpoint; // of rank 0; NULL: it publishes none; "poll": it is to be asked
     const char *replay;   // of rank 0; NULL: none
     const char *topic;    // NULL: any
 };
 
 struct config_events config_backend_events(const struct config *config,
                                            const struct config_backend *backend);
+
+bool config_events_are_polled(const char *endpoint);
+
+// Whether some backend may tell what it holds: it publishes, connects to us, or is spoken for through the
+// admin API.
+bool config_hears_events(const struct config *config);
+
+// How events.memory is shared out: what blocks are held by whom takes 12 bytes a block that one backend
+// holds, the names by which engines call them 16.  Both are 0 when nobody tells anything.
+struct config_events_memory {
+    size_t ledger;
+    size_t names;
+};
+struct config_events_memory config_events_memory(const struct config *config);
 
 // Whether they can be.  If not, `why` got the reason, and `*row` is the row that it is about.
 bool config_backend_events_check(const struct config *config, const struct config_backend *backend,

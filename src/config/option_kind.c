@@ -3,6 +3,7 @@
 #include "config/option_kind.h"
 
 #include "base/base.h"
+#include "config/backend_events.h"
 #include "config/endpoint.h"
 #include "config/nearest.h"
 #include "config/option.h"
@@ -311,6 +312,16 @@ static bool read_socket_or_none(const struct config_option *option, const char *
     return read_socket(option, text, field, why);
 }
 
+static bool read_events(const struct config_option *option, const char *text, void *field,
+                        struct text *why)
+{
+    if (config_events_are_polled(text)) {
+        *(const char **)field = text;
+        return true;
+    }
+    return read_socket_or_none(option, text, field, why);
+}
+
 static bool read_path(const struct config_option *option, const char *text, void *field,
                       struct text *why)
 {
@@ -396,6 +407,8 @@ KIND(endpoint, "endpoint", "ENDPOINT", read_socket,
      "`tcp://host:port`, `tcp://*:port` or `ipc://path`, as ZeroMQ spells it");
 KIND(endpoint_or_none, "endpoint or none", "ENDPOINT", read_socket_or_none,
      "an endpoint, or the word `none`");
+KIND(events, "source of events", "ENDPOINT", read_events,
+     "an endpoint, or one of the words `none` and `poll`");
 KIND(path, "path", "PATH", read_path, "a path that starts with `/`, without spaces");
 KIND(header, "header name", "HEADER", read_header, "the name of a header, without the colon");
 KIND(name, "name", "NAME", read_name, "letters, digits, `-`, `_` and `.`");

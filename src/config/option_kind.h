@@ -36,6 +36,7 @@ struct config_kind {
     X(server)                                                                                      \
     X(endpoint)                                                                                    \
     X(endpoint_or_none)                                                                            \
+    X(events)                                                                                      \
     X(path)                                                                                        \
     X(header)                                                                                      \
     X(name)                                                                                        \

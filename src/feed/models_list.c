@@ -20,21 +20,25 @@ static const char *keep(char **at, struct slice text)
 
 static void take_entry(struct models_list *list, struct slice document, char **at)
 {
-    static const char *const names[] = {"id"};
-    struct json_value id[1] = {0};
+    enum { ID, PARENT };
+    static const char *const names[] = {[ID] = "id", [PARENT] = "parent"};
+    struct json_value found[ARRAY_COUNT(names)] = {0};
     struct slice name = {0};
 
-    if (list->count == models_list_count_max || json_find(document, names, 1, id) != STATUS_OK ||
-        id[0].kind != JSON_STRING ||
-        json_string_decode(id[0].raw, *at, id[0].raw.size, &name) != STATUS_OK || name.size == 0 ||
-        memchr(name.bytes, '\0', name.size) != NULL) {
+    if (list->count == models_list_count_max ||
+        json_find(document, names, ARRAY_COUNT(names), found) != STATUS_OK ||
+        found[ID].kind != JSON_STRING ||
+        json_string_decode(found[ID].raw, *at, found[ID].raw.size, &name) != STATUS_OK ||
+        name.size == 0 || memchr(name.bytes, '\0', name.size) != NULL) {
         return;
     }
     // Written as a document of ours, so no byte of it may be a NUL; JSON has none outside strings
     // and the scanner refuses them inside.
     const char *kept_name = keep(at, name);
     list->models[list->count++] =
-        (struct fleet_model){.name = kept_name, .document = keep(at, document)};
+        (struct fleet_model){.name = kept_name,
+                             .document = keep(at, document),
+                             .is_adapter = found[PARENT].kind == JSON_STRING};
 }
 
 enum status models_list_read(struct slice body, struct models_list *out)

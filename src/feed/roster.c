@@ -7,6 +7,7 @@
 #include "config/backend_events.h"
 #include "config/config.h"
 #include "config/endpoint.h"
+#include "feed/kv_poller.h"
 #include "feed/prober.h"
 #include "feed/scraper.h"
 #include "fleet/fleet.h"
@@ -70,6 +71,7 @@ struct roster {
     struct fleet *fleet;
     struct prober *prober;
     struct scraper *scraper;
+    struct kv_poller *poller;
     const struct config *config;
     void (*changed)(void *owner);
     void *owner;
@@ -116,6 +118,9 @@ static void drop_backend(struct origin *origin, uint32_t index)
     prober_forget(roster->prober, backend);
     if (roster->scraper != NULL) {
         scraper_forget(roster->scraper, backend);
+    }
+    if (roster->poller != NULL) {
+        kv_poller_forget(roster->poller, backend);
     }
     fleet_remove(roster->fleet, backend);
     origin->backends[index] = origin->backends[--origin->backend_count];
@@ -168,8 +173,8 @@ static const char *endpoint_of(const char *endpoint, const struct address *addre
     struct text host = text_over(host_space, sizeof(host_space));
     struct text out = text_over(space, endpoint_size_max - 1);
 
-    if (endpoint == NULL) {
-        return NULL;
+    if (endpoint == NULL || config_events_are_polled(endpoint)) {
+        return endpoint;
     }
     const char *wrong = config_socket_split(slice_str(endpoint), &socket);
     ASSERT(wrong == NULL); // who read the configuration saw to it
@@ -222,6 +227,9 @@ static bool add_backend(struct origin *origin, const struct address *address, ui
     prober_watch(roster->prober, backend);
     if (roster->scraper != NULL) {
         scraper_watch(roster->scraper, backend);
+    }
+    if (roster->poller != NULL) {
+        kv_poller_watch(roster->poller, backend);
     }
     return true;
 }
@@ -596,6 +604,7 @@ struct roster *roster_create(const struct roster_options *options)
         .fleet = options->fleet,
         .prober = options->prober,
         .scraper = options->scraper,
+        .poller = options->poller,
         .changed = options->changed,
         .owner = options->owner,
     };

@@ -30,12 +30,14 @@ struct loop;
 struct prober;
 struct roster;
 struct scraper;
+struct kv_poller;
 
 struct roster_options {
     struct loop *loop;
     struct fleet *fleet;
     struct prober *prober;
     struct scraper *scraper;      // NULL: nobody asks for their load
+    struct kv_poller *poller;     // NULL: nobody asks for their KV events
     const struct config *config;  // until roster_set_config
     void (*changed)(void *owner); // the fleet has news to publish
     void *owner;

@@ -128,3 +128,11 @@ const char *backend_state(const struct backend *backend, uint64_t now_ms)
     }
     return now_ms < ejected_until ? "ejected" : "half_open";
 }
+
+const char *backend_events_text(const struct backend *backend)
+{
+    static const char *const texts[] = {[BACKEND_EVENTS_NONE] = "none",
+                                        [BACKEND_EVENTS_LEARNING] = "learning",
+                                        [BACKEND_EVENTS_LIVE] = "live"};
+    return texts[atomic_load_explicit(&backend->shared.events, memory_order_relaxed)];
+}

@@ -122,5 +122,8 @@ void backend_lost(struct backend *backend);
 // The prober's verdict; up ends an ejection early, to a trial.  Who was down has lost what it held.
 void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms);
 
+// For people: none, learning, live.
+const char *backend_events_text(const struct backend *backend);
+
 // For people: up, down, ejected, half_open.
 const char *backend_state(const struct backend *backend, uint64_t now_ms);

@@ -317,6 +317,7 @@ void fleet_set_models(struct fleet *fleet, struct backend *backend,
     for (uint32_t i = 0; i < model_count; i++) {
         copy[entry->model_count].name = copy_text(models[i].name);
         copy[entry->model_count].document = copy_text(models[i].document);
+        copy[entry->model_count].is_adapter = models[i].is_adapter;
         entry->model_count++;
     }
     fleet->changed = true;

@@ -53,6 +53,7 @@ struct fleet_spec {
 struct fleet_model {
     const char *name;
     const char *document; // its JSON object
+    bool is_adapter;      // of another model
 };
 
 struct fleet_member {
@@ -72,6 +73,7 @@ struct fleet_group {
 struct fleet_view_model {
     const char *name; // NULL: an empty place in the table
     const char *document;
+    bool is_adapter; // somebody says so
     uint64_t hash;
     struct fleet_group group;
 };

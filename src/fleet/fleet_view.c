@@ -205,6 +205,9 @@ static void add_learned(struct build *build, uint32_t pool)
         for (uint32_t m = 0; entry->backend->pool == pool && m < entry->model_count; m++) {
             places[m] = describe(build, entry->models[m].name, pool,
                                  healthy ? entry->models[m].document : NULL);
+            if (places[m] != nowhere) {
+                build->view->models[places[m]].is_adapter |= entry->models[m].is_adapter;
+            }
         }
         places += entry->model_count;
     }

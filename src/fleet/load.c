@@ -321,3 +321,9 @@ void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
     out->speed_is_learned = LOAD(&load->prefill_samples) > 0;
     read_report(load, now_ms, out);
 }
+
+uint32_t load_block_tokens(const struct load *load)
+{
+    uint32_t told = atomic_load_explicit(&load->told_block_tokens, memory_order_relaxed);
+    return told > 0 ? told : atomic_load_explicit(&load->block_tokens, memory_order_relaxed);
+}

@@ -57,6 +57,7 @@ struct load {
     atomic_int_fast64_t reported_own_tokens; // of ours, queued and in contexts, at that time
     atomic_uint_fast64_t cache_tokens;       // of the KV cache; 0: not known
     atomic_uint block_tokens;                // of the engine's blocks; 0: not known
+    atomic_uint told_block_tokens;           // the same as its KV events say, which counts for more
     // Where the engine told: what was believed to be cached when it was sent, and what was.
     atomic_uint_fast64_t predicted_tokens;
     atomic_uint_fast64_t cached_tokens;
@@ -119,5 +120,8 @@ void load_output(struct load *load, struct load_request *request, uint32_t token
 void load_end(struct load *load, struct load_request *request);
 
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
+
+// Tokens of one of the engine's blocks; 0: not known.
+uint32_t load_block_tokens(const struct load *load);
 
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out);

@@ -229,6 +229,7 @@ struct store {
     uint32_t block_tokens;
     uint32_t now_s;
     bool is_confirmed;
+    bool is_expected;    // and so no longer confirmed
     uint32_t depth;      // keys done
     uint32_t new_blocks; // to this backend
     uint32_t open;       // the run that ends at `depth` and has room for more keys, or 0
@@ -264,6 +265,7 @@ static bool hold(struct store *store, uint32_t id, uint32_t key_count)
     }
     uint32_t mask = (1U << key_count) - 1;
     uint32_t epoch = OWN(&index->backends[store->backend].epoch) & 0xffff;
+    confirmed = store->is_expected ? confirmed & ~mask : confirmed;
     uint64_t next =
         make_who(store->backend, epoch, held | mask, confirmed | (store->is_confirmed ? mask : 0));
     // The clock is not yet what it will be: finish_store() corrects the time.
@@ -366,6 +368,7 @@ void prefix_index_store(struct prefix_index *index, const struct prefix_span *sp
         .block_tokens = span->block_tokens > 0 ? span->block_tokens : 1,
         .now_s = span->now_s,
         .is_confirmed = span->residency == PREFIX_CONFIRMED,
+        .is_expected = span->residency == PREFIX_EXPECTED,
     };
     ASSERT(span->backend < index->runs.backend_count);
     expire(index, span->now_s);

@@ -14,7 +14,8 @@
 // is short, the ends of chains go before their beginnings.
 //
 // Residency.  A block is predicted when a request that contains it was sent, and confirmed when the
-// engine has shown that it computed it.  Whether a holder still has it is a question asked when
+// engine has shown that it computed it; where an engine tells what it has by itself, what is not told is
+// expected again with each request.  Whether a holder still has it is a question asked when
 // matching, not work done when time passes: each backend has a clock that counts the tokens that were
 // new to it, each holder remembers the clock at its last touch, and
 //
@@ -43,7 +44,11 @@ struct prefix_limits {
     uint32_t ttl_s;             // 0: no limit
 };
 
-enum prefix_residency { PREFIX_PREDICTED, PREFIX_CONFIRMED };
+enum prefix_residency {
+    PREFIX_PREDICTED,
+    PREFIX_CONFIRMED,
+    PREFIX_EXPECTED, // predicted, whatever was confirmed before: it may have gone since
+};
 
 // Returns NULL when memory is short, which only startup has to handle.
 struct prefix_index *prefix_index_create(const struct prefix_limits *limits);

@@ -3,6 +3,7 @@
 #include "proxy/proxy.h"
 
 #include "base/base.h"
+#include "config/backend_events.h"
 #include "config/config.h"
 #include "proxy/worker_internal.h"
 #include "route/knowledge.h"
@@ -25,6 +26,8 @@ struct proxy {
     const struct exact_set *exact;
     void *index_memory;
     size_t index_memory_size;
+    void *ledger_memory;
+    size_t ledger_memory_size;
     struct worker **workers;
     uint32_t worker_count;
     struct plan *retired; // the plan before this one, until every worker has moved on
@@ -202,12 +205,19 @@ static void make_knowledge(struct proxy *proxy, const struct proxy_options *opti
     uint32_t ttl_ms = config->prefix.ttl;
     proxy->index_memory_size = config->prefix.memory;
     proxy->index_memory = pages_reserve_huge(proxy->index_memory_size);
-    if (proxy->index_memory == NULL) {
+    proxy->ledger_memory_size = config_events_memory(config).ledger;
+    if (proxy->ledger_memory_size > 0) {
+        proxy->ledger_memory = pages_reserve_huge(proxy->ledger_memory_size);
+    }
+    if (proxy->index_memory == NULL ||
+        (proxy->ledger_memory_size > 0 && proxy->ledger_memory == NULL)) {
         return;
     }
     proxy->knowledge = knowledge_create(&(struct knowledge_options){
         .block = proxy->index_memory,
         .memory = config->prefix.memory,
+        .ledger_block = proxy->ledger_memory,
+        .ledger_memory = proxy->ledger_memory_size,
         .ttl_s = ttl_ms == 0 ? 0 : (ttl_ms + 999) / 1000,
         .backend_count_max = config->limits.backends,
         .sender_count = options->worker_count + 1,
@@ -334,6 +344,7 @@ void proxy_stop(struct proxy **proxy_ptr)
     plan_free(proxy, &proxy->retired);
     knowledge_destroy(&proxy->knowledge);
     pages_release(&proxy->index_memory, proxy->index_memory_size);
+    pages_release(&proxy->ledger_memory, proxy->ledger_memory_size);
     free(proxy->workers);
     free(proxy);
 }

@@ -174,6 +174,9 @@ static void write_decision(const struct exchange *x, struct text *out)
     text_add_u64(out, why->matched_tokens);
     text_add_str(out, "; prompt_tokens=");
     text_add_u64(out, why->prompt_tokens);
+    text_add_str(out, "; expected_tokens=");
+    text_add_u64(out, why->expected_tokens);
+    text_add_str(out, why->is_exact ? "; exact=yes" : "; exact=no");
     text_add_str(out, "; queued_tokens=");
     text_add_u64(out, why->queued_tokens);
     snprintf(numbers, sizeof(numbers), "; predicted_ms=%.1f; cost=%.3g",

@@ -170,6 +170,8 @@ static bool take_policies(struct worker *worker, const struct config *config)
         .knobs = config_knobs(config),
         .block_size = config->prefix.block_size,
         .block_tokens = config->prefix.block_tokens,
+        .host_worth = (float)config->events.host_weight / 100,
+        .disk_worth = (float)config->events.disk_weight / 100,
         .names_all = worker->recorder != NULL,
         .exact = worker->exact,
         .exact_text_max = (size_t)4 * exact_portion_max,

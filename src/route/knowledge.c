@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { misses_in_a_row = 3, young_misses_in_a_row = 2 };
+enum { misses_in_a_row = 3, young_misses_in_a_row = 2, audit_tokens_min = 64 };
 
 struct slot {
     atomic_uint_fast64_t owner; // the backend's id and life; 0: nobody yet
@@ -21,6 +21,7 @@ struct slot {
 struct knowledge {
     struct prefix_index *index;
     struct prefix_mail *mail;
+    struct prefix_ledger *ledger; // may be NULL
     struct slot *slots;
     uint32_t slot_count;
     struct traffic traffic[fleet_pool_count_max];
@@ -43,10 +44,19 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
     knowledge->mail = knowledge->index == NULL
                           ? NULL
                           : prefix_mail_create(knowledge->index, options->sender_count);
+    knowledge->ledger = NULL;
+    if (options->ledger_memory > 0) {
+        knowledge->ledger = prefix_ledger_create(&(struct prefix_ledger_limits){
+            .block = options->ledger_block,
+            .memory = options->ledger_memory,
+            .backend_count_max = options->backend_count_max,
+        });
+    }
     for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
         traffic_init(&knowledge->traffic[i]);
     }
-    if (knowledge->slots == NULL || knowledge->mail == NULL) {
+    bool has_ledger = options->ledger_memory == 0 || knowledge->ledger != NULL;
+    if (knowledge->slots == NULL || knowledge->mail == NULL || !has_ledger) {
         knowledge_destroy(&knowledge);
     }
     return knowledge;
@@ -62,6 +72,7 @@ void knowledge_destroy(struct knowledge **knowledge_ptr)
     }
     prefix_mail_destroy(&knowledge->mail);
     prefix_index_destroy(&knowledge->index);
+    prefix_ledger_destroy(&knowledge->ledger);
     free(knowledge->slots);
     free(knowledge);
 }
@@ -74,6 +85,11 @@ uint32_t knowledge_backend_count_max(const struct knowledge *knowledge)
 const struct prefix_index *knowledge_index(const struct knowledge *knowledge)
 {
     return knowledge->index;
+}
+
+struct prefix_ledger *knowledge_ledger(const struct knowledge *knowledge)
+{
+    return knowledge->ledger;
 }
 
 struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool)
@@ -229,6 +245,24 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
                          &(struct prefix_letter){.verb = PREFIX_FORGET_OLDER,
                                                  .backend = backend->slot,
                                                  .age = truth->age});
+    }
+}
+
+void knowledge_audit(struct knowledge *knowledge, struct backend *backend, uint32_t told_tokens,
+                     uint32_t cached_tokens)
+{
+    struct slot *slot = slot_of(knowledge, backend);
+
+    atomic_fetch_add_explicit(&backend->load.predicted_tokens, told_tokens, memory_order_relaxed);
+    atomic_fetch_add_explicit(&backend->load.cached_tokens, cached_tokens, memory_order_relaxed);
+    if (told_tokens < audit_tokens_min) {
+        return; // too little to prove anything
+    }
+    // What was evicted while the request waited is no lie: half of it may go.
+    enum capacity_verdict verdict =
+        cached_tokens >= told_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
+    if (is_emptied(slot, verdict)) {
+        atomic_fetch_add_explicit(&backend->shared.events_wrong, 1, memory_order_relaxed);
     }
 }
 

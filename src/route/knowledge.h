@@ -13,6 +13,7 @@
 #include "fleet/backend.h"
 #include "fleet/fleet.h"
 #include "fleet/traffic.h"
+#include "prefix/prefix_ledger.h"
 #include "prefix/prefix_mail.h"
 
 struct knowledge;
@@ -20,6 +21,8 @@ struct knowledge;
 struct knowledge_options {
     void *block;   // for the index, of `memory` bytes in cache lines, and the caller's; may be NULL
     size_t memory; // of the index
+    void *ledger_block;   // likewise for the ledger
+    size_t ledger_memory; // 0: no engine tells what it holds, and there is none
     uint32_t ttl_s;
     uint32_t backend_count_max;
     uint32_t sender_count;
@@ -33,6 +36,9 @@ void knowledge_destroy(struct knowledge **knowledge);
 uint32_t knowledge_backend_count_max(const struct knowledge *knowledge);
 
 const struct prefix_index *knowledge_index(const struct knowledge *knowledge);
+// What engines tell of themselves; NULL: there is none.  Its one writer is who listens to them.
+struct prefix_ledger *knowledge_ledger(const struct knowledge *knowledge);
+
 struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool);
 
 // Whether the index speaks of this backend when it names its slot.  If not, it will from now on.
@@ -64,6 +70,11 @@ struct knowledge_truth {
 };
 void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
                      const struct knowledge_truth *truth);
+
+// The engine's events had told of so many tokens of a prompt, and it said how many were cached: when that
+// is far less again and again, whoever listens to the events is told to begin anew.
+void knowledge_audit(struct knowledge *knowledge, struct backend *backend, uint32_t told_tokens,
+                     uint32_t cached_tokens);
 
 struct knowledge_status {
     struct prefix_usage index;

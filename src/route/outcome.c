@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "fleet/traffic.h"
+#include "fleet/truth.h"
 #include "route/knowledge.h"
 
 enum {
@@ -55,10 +56,12 @@ void outcome_begin(struct outcome *outcome, struct knowledge *knowledge, uint32_
     };
     load_begin(&outcome->backend->load, &outcome->load, now_us);
     // A few new blocks are this request's own end: nobody else asks for them before it is answered, and
-    // then they are stored anyway.
-    outcome->is_predicted = request->key_count > decision->matched_blocks + own_keys;
+    // then they are stored anyway.  Where we claim to know all we predict all.
+    outcome->is_predicted =
+        decision->is_exact || request->key_count > decision->matched_blocks + own_keys;
     if (outcome->is_predicted) {
-        store(outcome, PREFIX_PREDICTED, request->keys, request->key_count, now_us);
+        store(outcome, decision->is_exact ? PREFIX_EXPECTED : PREFIX_PREDICTED, request->keys,
+              request->key_count, now_us);
     }
     if (request->session_key != 0) {
         settle_session(outcome, now_us);
@@ -67,8 +70,10 @@ void outcome_begin(struct outcome *outcome, struct knowledge *knowledge, uint32_
 
 void outcome_confirm(struct outcome *outcome, const uint64_t *keys, uint64_t now_us)
 {
-    if (!outcome->has_begun) {
+    // Output may be here before the event: the prompt stays predicted until the answer has ended.
+    if (!outcome->has_begun && !outcome->decision.is_exact) {
         store(outcome, PREFIX_CONFIRMED, keys, outcome->prompt_keys, now_us);
+        outcome->is_settled = true;
     }
     outcome->has_begun = true;
 }
@@ -79,20 +84,28 @@ static uint32_t at_most_u32(uint64_t value)
 }
 
 // What the engine says it had, against what we believed.
-static void learn_cached(const struct outcome *outcome, const struct outcome_usage *usage)
+static void learn_cached(const struct outcome *outcome, const struct outcome_usage *usage,
+                         uint64_t now_us)
 {
     const struct route_decision *decision = &outcome->decision;
+    uint32_t cached = at_most_u32(usage->cached_tokens);
     // Our blocks are not the engine's, and the number of tokens is an estimate.
     uint32_t slack = 2 * outcome->block_tokens + decision->confirmed_tokens / 8;
 
-    if (usage->has_cached_tokens) {
-        knowledge_learn(
-            outcome->knowledge, outcome->sender, outcome->backend,
-            &(struct knowledge_truth){.believed_tokens = decision->confirmed_tokens,
-                                      .cached_tokens = at_most_u32(usage->cached_tokens),
-                                      .slack_tokens = slack,
-                                      .age = decision->age});
+    if (!usage->has_cached_tokens) {
+        return;
     }
+    truth_note(&outcome->backend->truth, decision->is_exact ? TRUTH_EXACT : TRUTH_BELIEVED,
+               decision->expected_tokens, cached, now_us / 1000);
+    if (decision->is_exact) {
+        knowledge_audit(outcome->knowledge, outcome->backend, decision->told_tokens, cached);
+        return;
+    }
+    knowledge_learn(outcome->knowledge, outcome->sender, outcome->backend,
+                    &(struct knowledge_truth){.believed_tokens = decision->confirmed_tokens,
+                                              .cached_tokens = cached,
+                                              .slack_tokens = slack,
+                                              .age = decision->age});
 }
 
 void outcome_complete(struct outcome *outcome, const struct outcome_usage *usage,
@@ -101,8 +114,9 @@ void outcome_complete(struct outcome *outcome, const struct outcome_usage *usage
     const struct load_request *load = &outcome->load;
 
     // First what is gone, then what is there.
-    learn_cached(outcome, usage);
+    learn_cached(outcome, usage, now_us);
     outcome->has_begun = true;
+    outcome->is_settled = true;
     store(outcome, PREFIX_CONFIRMED, keys, key_count, now_us);
     uint64_t tokens = usage->output_tokens > 0 ? usage->output_tokens : load->output_tokens;
     if (load->first_us != 0 && tokens > 0) {
@@ -114,7 +128,8 @@ void outcome_complete(struct outcome *outcome, const struct outcome_usage *usage
 
 void outcome_end(struct outcome *outcome, const uint64_t *keys)
 {
-    if (outcome->is_predicted && !outcome->has_begun) {
+    bool is_there = outcome->is_settled || (outcome->has_begun && !outcome->decision.is_exact);
+    if (outcome->is_predicted && !is_there) {
         outcome->is_predicted = false;
         knowledge_withdraw(outcome->knowledge, outcome->sender, outcome->backend,
                            &(struct prefix_letter){.keys = keys,

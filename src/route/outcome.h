@@ -4,7 +4,8 @@
 // and what is learned.
 //
 //     outcome_begin      the request is on its way: load counts it, the index predicts its prompt
-//     outcome_confirm    the first output was seen: the prompt is in the backend's cache
+//     outcome_confirm    the first output was seen: the prompt is in the backend's cache, unless the
+//                        backend tells that by itself
 //     outcome_complete   the answer came to its end: the cache holds it too, and usage tells the truth
 //     outcome_end        in any case: what was counted is taken back, and what never began is withdrawn
 //
@@ -30,6 +31,7 @@ struct outcome {
     uint32_t block_tokens;
     bool is_predicted; // the index was told that the prompt will be there
     bool has_begun;    // some output was seen
+    bool is_settled;   // what was predicted is there, or is told of
 };
 
 // `keys` are those of the request, wherever the caller keeps them.

@@ -19,10 +19,21 @@ enum {
     key_count_max = prefix_letter_keys_max,
     // An engine computes at most this much in one step, and its running requests wait for it.
     step_tokens = 8192,
+    // Groups whose sizes of blocks are remembered.
+    group_cache_count = 16,
 };
 
 // Sessions and prompts share the index, and never a key.
 static const uint64_t session_domain = 0x73657373696f6e73;
+
+// How the engines of a group cut prompts into blocks.
+struct block_sizes {
+    uint64_t generation; // of the view
+    uint64_t wall_s;
+    uint32_t first; // of the group
+    uint32_t count; // at least 1
+    uint32_t tokens[route_size_max];
+};
 
 struct route {
     uint32_t pool_count;
@@ -37,13 +48,17 @@ struct route {
     void **states;
     struct survey survey;
     float *predicted_ms;
+    struct route_holding *holdings;
     const struct exact_set *exact;
     struct exact_reader *exact_reader; // NULL: there is no set
     size_t exact_text_max;
     struct prompt_reader *reader;
     struct prompt prompt; // of the last route_read, with what follows
     struct prefix_chain chain;
-    uint64_t *keys;
+    uint64_t *keys; // of the request, and behind them by blocks of other sizes
+    float host_worth;
+    float disk_worth;
+    struct block_sizes sizes[group_cache_count];
 };
 
 static bool create_states(struct route *route, const struct route_options *options)
@@ -78,15 +93,19 @@ struct route *route_create(const struct route_options *options)
     route->exact = exact_thread_set(options->exact);
     route->exact_text_max = options->exact_text_max;
     route->reader = prompt_reader_create();
-    route->keys = calloc(key_count_max, sizeof(uint64_t));
+    route->host_worth = options->host_worth;
+    route->disk_worth = options->disk_worth;
+    route->keys = calloc((size_t)key_count_max * route_size_max, sizeof(uint64_t));
     route->predicted_ms = calloc(options->target_count_max, sizeof(float));
+    route->holdings = calloc(options->target_count_max, sizeof(*route->holdings));
     bool complete = survey_init(&route->survey, options->target_count_max);
     complete &= create_states(route, options);
     if (options->exact != NULL) {
         route->exact_reader = exact_reader_create(options->exact, options->exact_text_max);
         complete &= route->exact_reader != NULL;
     }
-    if (!complete || route->reader == NULL || route->keys == NULL || route->predicted_ms == NULL) {
+    if (!complete || route->reader == NULL || route->keys == NULL || route->predicted_ms == NULL ||
+        route->holdings == NULL) {
         route_destroy(&route);
     }
     return route;
@@ -110,6 +129,7 @@ void route_destroy(struct route **route_ptr)
     prompt_reader_destroy(&route->reader);
     free(route->keys);
     free(route->predicted_ms);
+    free(route->holdings);
     free(route);
 }
 
@@ -136,18 +156,38 @@ static uint32_t pool_of(const struct route *route, const struct fleet_group *gro
     return group->pool < route->pool_count ? group->pool : 0;
 }
 
-// What the engines of the group say, or else what the operator says.
-static uint32_t token_block(const struct route *route, const struct fleet_view *view,
-                            const struct fleet_group *group)
+static void add_size(struct block_sizes *sizes, uint32_t tokens)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        const struct backend *backend = view->members[view->lists[group->first + i]].backend;
-        uint32_t told = atomic_load_explicit(&backend->load.block_tokens, memory_order_relaxed);
-        if (told > 0 && told <= prefix_block_size_max / 4) {
-            return told;
-        }
+    bool is_usable = tokens > 0 && tokens <= prefix_block_size_max / 4;
+    for (uint32_t i = 0; i < sizes->count; i++) {
+        is_usable &= sizes->tokens[i] != tokens;
     }
-    return route->block_tokens;
+    if (is_usable && sizes->count < route_size_max) {
+        sizes->tokens[sizes->count++] = tokens;
+    }
+}
+
+// What the engines of the group say, or else what the operator says.  It hardly ever changes, and to ask
+// everybody takes long in a large group: once a second.
+static const struct block_sizes *sizes_of(struct route *route, const struct fleet_view *view,
+                                          const struct fleet_group *group, uint64_t wall_s)
+{
+    struct block_sizes *sizes = &route->sizes[group->first % group_cache_count];
+
+    if (sizes->count > 0 && sizes->generation == view->generation && sizes->wall_s == wall_s &&
+        sizes->first == group->first) {
+        return sizes;
+    }
+    *sizes = (struct block_sizes){
+        .generation = view->generation, .wall_s = wall_s, .first = group->first};
+    for (uint32_t i = 0; i < group->count; i++) {
+        add_size(sizes,
+                 load_block_tokens(&view->members[view->lists[group->first + i]].backend->load));
+    }
+    if (sizes->count == 0) {
+        sizes->tokens[sizes->count++] = route->block_tokens;
+    }
+    return sizes;
 }
 
 static uint32_t at_most_u32(uint64_t value)
@@ -188,33 +228,70 @@ static void read_ids(struct route *route, const struct route_input *input,
     out->id_count = found.count;
 }
 
-// Names the blocks of the prompt.
-static void hash_prompt(struct route *route, const struct fleet_view *view,
-                        const struct fleet_group *group, struct route_request *out)
+static void add_prompt(struct route *route, const struct route_request *request,
+                       struct prefix_chain *chain)
+{
+    if (request->dialect != NULL) {
+        prefix_chain_add(chain, slice_of(request->ids, request->id_count * sizeof(uint32_t)));
+    } else if (route->prompt.form != PROMPT_NOTHING) {
+        prompt_hash(route->reader, &route->prompt, chain);
+    }
+}
+
+// Names blocks of ids.  An engine that tells what it holds has one model, and does not say its name; of
+// adapters it does.
+static void hash_ids(struct route *route, const struct fleet_view *view,
+                     const struct block_sizes *sizes, struct route_request *out)
 {
     const struct prompt *prompt = &route->prompt;
-    const struct traffic *traffic = knowledge_traffic(route->knowledge, group->pool);
     struct prefix_space space = {
         .model = prompt->model, .adapter = prompt->adapter, .salt = prompt->salt};
 
-    if (prompt->form == PROMPT_TOKENS) {
-        out->block_tokens = token_block(route, view, group);
-        out->block_share = (float)out->block_tokens;
-        out->prompt_tokens = at_most_u32(prompt->token_count);
-        prefix_chain_begin(&route->chain, prefix_seed(&space), out->block_tokens * 4, route->keys,
-                           key_count_max);
-    } else {
-        out->prompt_tokens = traffic_tokens_of(traffic, prompt->text_size);
-        out->block_share =
-            (float)traffic_tokens_of(traffic, (uint64_t)route->block_size * 1024) / 1024;
-        out->block_tokens = out->block_share > 1 ? (uint32_t)out->block_share : 1;
-        prefix_chain_begin(&route->chain, prefix_text_seed(&space), route->block_size, route->keys,
-                           key_count_max);
+    if (knowledge_ledger(route->knowledge) != NULL) {
+        const struct fleet_view_model *model = fleet_view_model(view, prompt->model);
+        space.model = (struct slice){0};
+        space.adapter = model != NULL && model->is_adapter ? prompt->model : prompt->adapter;
+        out->other_count = sizes->count - 1;
     }
-    if (out->dialect != NULL) {
-        prefix_chain_add(&route->chain, slice_of(out->ids, out->id_count * sizeof(uint32_t)));
-    } else if (prompt->form != PROMPT_NOTHING) {
-        prompt_hash(route->reader, prompt, &route->chain);
+    uint64_t seed = prefix_seed(&space);
+    out->is_exact = true;
+    out->block_tokens = sizes->tokens[0];
+    out->block_share = (float)out->block_tokens;
+    out->prompt_tokens = at_most_u32(prompt->token_count);
+    prefix_chain_begin(&route->chain, seed, out->block_tokens * 4, route->keys, key_count_max);
+    add_prompt(route, out, &route->chain);
+    for (uint32_t i = 0; i < out->other_count; i++) {
+        struct prefix_chain chain;
+        uint64_t *keys = route->keys + (size_t)(i + 1) * key_count_max;
+        prefix_chain_begin(&chain, seed, sizes->tokens[i + 1] * 4, keys, key_count_max);
+        add_prompt(route, out, &chain);
+        out->others[i] = (struct route_chain){
+            .keys = keys, .key_count = chain.key_count, .block_tokens = sizes->tokens[i + 1]};
+    }
+}
+
+static void hash_text(struct route *route, const struct traffic *traffic, struct route_request *out)
+{
+    const struct prompt *prompt = &route->prompt;
+    struct prefix_space space = {
+        .model = prompt->model, .adapter = prompt->adapter, .salt = prompt->salt};
+
+    out->prompt_tokens = traffic_tokens_of(traffic, prompt->text_size);
+    out->block_share = (float)traffic_tokens_of(traffic, (uint64_t)route->block_size * 1024) / 1024;
+    out->block_tokens = out->block_share > 1 ? (uint32_t)out->block_share : 1;
+    prefix_chain_begin(&route->chain, prefix_text_seed(&space), route->block_size, route->keys,
+                       key_count_max);
+    add_prompt(route, out, &route->chain);
+}
+
+// Names the blocks of the prompt.
+static void hash_prompt(struct route *route, const struct fleet_view *view,
+                        const struct fleet_group *group, uint64_t wall_s, struct route_request *out)
+{
+    if (route->prompt.form == PROMPT_TOKENS) {
+        hash_ids(route, view, sizes_of(route, view, group, wall_s), out);
+    } else {
+        hash_text(route, knowledge_traffic(route->knowledge, group->pool), out);
     }
     out->chain = &route->chain;
     out->keys = route->keys;
@@ -265,7 +342,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
         // As far as one can tell from outside: about as long as its body.
         prompt->text_size = input->body.size;
     }
-    hash_prompt(route, view, group, out);
+    hash_prompt(route, view, group, input->wall_s, out);
 }
 
 void route_try_gone(struct route_tried *tried, const struct backend *backend)
@@ -383,9 +460,14 @@ static void describe(struct route *route, const struct question *question, uint3
     if (!question->policy->reads_prompt) {
         return;
     }
-    const struct survey_belief *belief = &survey->beliefs[target->backend];
-    out->confirmed_tokens = survey_tokens(request, belief->confirmed);
-    out->age = belief->age;
+    struct route_holding holding =
+        survey_holding(survey, &question->task, survey->backends[chosen]);
+    out->matched_tokens = holding.tokens;
+    out->confirmed_tokens = survey_tokens(request, holding.confirmed);
+    out->told_tokens = holding.told_tokens;
+    out->expected_tokens = holding.expected_tokens;
+    out->is_exact = holding.is_exact;
+    out->age = survey->beliefs[target->backend].age;
     predict(target, request->prompt_tokens, &out->wait_ms, &out->prefill_ms);
 }
 
@@ -410,6 +492,8 @@ static bool begin(struct route *route, const struct fleet_view *view,
                  .request = request,
                  .tried = tried,
                  .now_us = now_us,
+                 .host_worth = route->host_worth,
+                 .disk_worth = route->disk_worth,
                  .reads_prompt = policy->reads_prompt && request->chain != NULL,
                  .may_sample = policy->may_sample},
     };
@@ -527,10 +611,14 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
             predict(&survey->targets[i], request->prompt_tokens, &wait_ms, &prefill_ms);
         }
         route->predicted_ms[i] = wait_ms + prefill_ms;
+        route->holdings[i] = question.task.reads_prompt
+                                 ? survey_holding(survey, &question.task, survey->backends[i])
+                                 : (struct route_holding){0};
     }
     out->targets = survey->targets;
     out->backends = survey->backends;
     out->costs = survey->costs;
     out->predicted_ms = route->predicted_ms;
+    out->holdings = route->holdings;
     return ROUTE_CHOSEN;
 }

@@ -38,6 +38,16 @@ struct route_input {
     const struct exact_result *exact; // its ids, where they have been computed before; or NULL
 };
 
+// Keys by blocks of another size, for engines of the same group that cut prompts otherwise.
+struct route_chain {
+    const uint64_t *keys;
+    uint32_t key_count;
+    uint32_t block_tokens;
+};
+
+// Sizes of blocks in one group; engines with yet another one are judged by what we sent them.
+enum { route_size_max = 4 };
+
 // What it says.  Slices and keys are good until the next route_read of the same route.
 struct route_request {
     struct slice model;   // empty when the body names none
@@ -53,6 +63,9 @@ struct route_request {
     uint32_t prompt_tokens; // as counted, or estimated from the size of the text
     uint32_t block_tokens;  // of one block; at least 1
     float block_share;      // the same, not rounded
+    bool is_exact;          // the keys are those of token ids
+    struct route_chain others[route_size_max - 1];
+    uint32_t other_count;
 };
 
 struct route_tried {
@@ -67,6 +80,20 @@ enum route_verdict {
     ROUTE_NO_BACKEND, // nobody is left who serves it
 };
 
+// What a backend has of the prompt, by its events, by what we sent there, or by both.  Blocks are the
+// request's.
+struct route_holding {
+    uint32_t blocks;
+    uint32_t confirmed;       // of them, what the engine has shown to have
+    uint32_t tokens;          // in the blocks
+    uint32_t told_tokens;     // that its events tell of
+    uint32_t host_tokens;     // of these, in host memory and not on the GPU
+    uint32_t disk_tokens;     // and on disk only
+    uint32_t worth_tokens;    // as if all of them were on the GPU
+    uint32_t expected_tokens; // that its answer will say were cached
+    bool is_exact;            // its events are live: they tell all, but for what is on its way
+};
+
 // Why: what was known of the chosen one.
 struct route_decision {
     const struct policy *policy;
@@ -77,7 +104,10 @@ struct route_decision {
     uint32_t matched_blocks;
     uint32_t matched_tokens;
     uint32_t confirmed_tokens; // of the matched ones, those that the engine has shown to have
-    uint32_t age;              // of the matched ones (prefix_index.h)
+    uint32_t told_tokens;      // as in route_holding
+    uint32_t expected_tokens;
+    bool is_exact;
+    uint32_t age; // of the matched ones (prefix_index.h)
     uint32_t running_requests;
     uint32_t session_slot; // where its session was before; UINT32_MAX: nowhere
     uint64_t queued_tokens;
@@ -97,8 +127,10 @@ struct route_options {
     uint32_t pool_count;
     uint32_t target_count_max;
     struct policy_knobs knobs;
-    uint32_t block_size;        // bytes of a block of text
-    uint32_t block_tokens;      // of a block of ids, where the engine does not tell
+    uint32_t block_size;   // bytes of a block of text
+    uint32_t block_tokens; // of a block of ids, where the engine does not tell
+    float host_worth;      // of a token in host memory, against one on the GPU: 0..1
+    float disk_worth;
     bool names_all;             // prompts get keys even where the policy does not look at them
     struct exact_thread *exact; // NULL: prompts are named by their text.  Kept
     size_t exact_text_max;      // of prompts that are encoded here and at once
@@ -137,6 +169,7 @@ struct route_explanation {
     struct backend *const *backends;
     const double *costs; // NAN: the policy has none
     const float *predicted_ms;
+    const struct route_holding *holdings;
     uint32_t chosen;
     struct route_decision decision;
 };

@@ -23,10 +23,11 @@ bool survey_init(struct survey *survey, uint32_t target_count_max)
         .backends = calloc(target_count_max, sizeof(struct backend *)),
         .costs = calloc(target_count_max, sizeof(*survey->costs)),
         .hits = calloc(target_count_max, sizeof(*survey->hits)),
+        .told_hits = calloc(target_count_max, sizeof(*survey->told_hits)),
         .beliefs = calloc(target_count_max, sizeof(*survey->beliefs)),
     };
     return survey->targets != NULL && survey->backends != NULL && survey->costs != NULL &&
-           survey->hits != NULL && survey->beliefs != NULL;
+           survey->hits != NULL && survey->told_hits != NULL && survey->beliefs != NULL;
 }
 
 void survey_fini(struct survey *survey)
@@ -35,6 +36,7 @@ void survey_fini(struct survey *survey)
     free(survey->backends);
     free(survey->costs);
     free(survey->hits);
+    free(survey->told_hits);
     free(survey->beliefs);
     *survey = (struct survey){0};
 }
@@ -62,6 +64,42 @@ static uint32_t find_session(struct survey *survey, const struct survey_task *ta
     return slot;
 }
 
+static void note_told(struct survey *survey, const struct route_request *request,
+                      const struct route_chain *chain, const struct prefix_hit *hit)
+{
+    struct survey_belief *belief = &survey->beliefs[hit->backend];
+    uint32_t tokens = hit->blocks * chain->block_tokens;
+
+    if (belief->blocks == 0 && belief->told_block == 0) {
+        survey->hits[survey->hit_count++] = (struct prefix_hit){.backend = hit->backend};
+    }
+    belief->told_block = chain->block_tokens;
+    belief->told_tokens = tokens;
+    belief->host_tokens = hit->host * chain->block_tokens;
+    belief->disk_tokens = hit->disk * chain->block_tokens;
+    uint32_t blocks = tokens / request->block_tokens;
+    belief->blocks = blocks > belief->blocks ? blocks : belief->blocks;
+}
+
+// What the events of engines say, with each size of blocks.
+static void match_told(struct survey *survey, const struct survey_task *task)
+{
+    const struct route_request *request = task->request;
+    const struct prefix_ledger *ledger = knowledge_ledger(task->knowledge);
+    struct route_chain own = {.keys = request->keys,
+                              .key_count = request->key_count,
+                              .block_tokens = request->block_tokens};
+
+    for (uint32_t i = 0; i <= request->other_count; i++) {
+        const struct route_chain *chain = i == 0 ? &own : &request->others[i - 1];
+        uint32_t count = prefix_ledger_match(ledger, chain->keys, chain->key_count,
+                                             survey->told_hits, survey->count_max);
+        for (uint32_t k = 0; k < count; k++) {
+            note_told(survey, request, chain, &survey->told_hits[k]);
+        }
+    }
+}
+
 void survey_match(struct survey *survey, const struct survey_task *task)
 {
     const struct route_request *request = task->request;
@@ -85,9 +123,63 @@ void survey_match(struct survey *survey, const struct survey_task *task)
                            seconds_of(task->now_us), survey->hits, survey->count_max);
     for (uint32_t i = 0; i < survey->hit_count; i++) {
         const struct prefix_hit *hit = &survey->hits[i];
-        survey->beliefs[hit->backend] = (struct survey_belief){
-            .blocks = hit->blocks, .confirmed = hit->confirmed, .age = hit->age};
+        survey->beliefs[hit->backend] = (struct survey_belief){.blocks = hit->blocks,
+                                                               .believed = hit->blocks,
+                                                               .confirmed = hit->confirmed,
+                                                               .age = hit->age};
     }
+    if (request->is_exact && knowledge_ledger(task->knowledge) != NULL) {
+        match_told(survey, task);
+    }
+}
+
+// What the answer will say: the last token of a prompt is always computed, and with it its block.
+static uint32_t expected_tokens(const struct route_request *request, uint32_t tokens,
+                                uint32_t block)
+{
+    uint32_t most = request->prompt_tokens > 0 ? (request->prompt_tokens - 1) / block * block : 0;
+    return tokens < most ? tokens / block * block : most;
+}
+
+struct route_holding survey_holding(const struct survey *survey, const struct survey_task *task,
+                                    const struct backend *backend)
+{
+    const struct route_request *request = task->request;
+    const struct survey_belief *belief = &survey->beliefs[backend->slot];
+    struct route_holding out = {.blocks = belief->believed,
+                                .confirmed = belief->confirmed,
+                                .told_tokens = belief->told_tokens,
+                                .host_tokens = belief->host_tokens,
+                                .disk_tokens = belief->disk_tokens};
+    enum backend_events events =
+        atomic_load_explicit(&backend->shared.events, memory_order_relaxed);
+    uint32_t told = belief->told_tokens / request->block_tokens;
+
+    if (!request->is_exact) {
+        events = BACKEND_EVENTS_NONE;
+    }
+    out.is_exact = events == BACKEND_EVENTS_LIVE;
+    // What was there once and is no longer told of is gone; what was never there is on its way.
+    bool is_coming = belief->believed > told && belief->confirmed <= told;
+    if ((out.is_exact && !is_coming) || (events != BACKEND_EVENTS_NONE && out.blocks < told)) {
+        out.blocks = told;
+        out.tokens = belief->told_tokens;
+    } else {
+        out.tokens = survey_tokens(request, out.blocks);
+    }
+    if (events != BACKEND_EVENTS_NONE) {
+        out.confirmed = out.is_exact || out.confirmed < told ? told : out.confirmed;
+        out.worth_tokens = out.tokens -
+                           (uint32_t)((float)belief->host_tokens * (1 - task->host_worth)) -
+                           (uint32_t)((float)belief->disk_tokens * (1 - task->disk_worth));
+    } else {
+        out.worth_tokens = out.tokens;
+    }
+    out.expected_tokens = expected_tokens(request, out.tokens,
+                                          belief->told_block > 0 ? belief->told_block
+                                          : request->is_exact    ? request->block_tokens
+                                                                 : 1);
+    return out;
 }
 
 uint32_t survey_tokens(const struct route_request *request, uint32_t blocks)
@@ -107,7 +199,7 @@ static uint32_t common_depth(const struct survey *survey)
         return 0;
     }
     for (uint32_t i = 0; i < survey->hit_count; i++) {
-        uint32_t blocks = survey->hits[i].blocks;
+        uint32_t blocks = survey->beliefs[survey->hits[i].backend].blocks;
         if (count == survey_sample && blocks <= best[survey_sample - 1]) {
             continue; // nearly all of them: what many hold is a system prompt of the same length
         }
@@ -156,8 +248,9 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     }
     survey->capacity_sum += capacity_of(task, backend);
     survey->looked_at++;
-    target->matched_blocks = survey->beliefs[backend->slot].blocks;
-    target->matched_tokens = survey_tokens(task->request, target->matched_blocks);
+    struct route_holding holding = survey_holding(survey, task, backend);
+    target->matched_blocks = holding.blocks;
+    target->matched_tokens = holding.worth_tokens;
     target->has_session = backend->slot == survey->session_slot;
 }
 
@@ -211,7 +304,7 @@ static struct odds odds_of_sample(const struct survey *survey, const struct surv
     uint32_t tied = 0;
 
     for (uint32_t i = 0; odds.depth > 0 && i < survey->hit_count; i++) {
-        tied += survey->hits[i].blocks == odds.depth;
+        tied += survey->beliefs[survey->hits[i].backend].blocks == odds.depth;
     }
     if (tied > survey_sample) {
         odds.some = always * survey_sample / tied;

@@ -30,11 +30,19 @@ enum {
     survey_sample = 64,
 };
 
-// What the index says of a slot, for the present request.
+// What is known of a slot, for the present request.  Blocks are the request's own.
 struct survey_belief {
-    uint32_t blocks;
+    // What the index says, of what we sent there.
+    uint32_t believed;
     uint32_t confirmed;
     uint32_t age;
+    // What the backend's events say.
+    uint32_t told_tokens;
+    uint32_t host_tokens; // of them, not on the GPU
+    uint32_t disk_tokens; // and neither in host memory
+    uint32_t told_block;  // tokens of a block there; 0: nothing is told
+    // At most this can be there, by either.
+    uint32_t blocks;
 };
 
 struct survey {
@@ -42,6 +50,7 @@ struct survey {
     struct backend **backends; // of each target
     double *costs;             // of each target
     struct prefix_hit *hits;
+    struct prefix_hit *told_hits;
     uint32_t hit_count;
     struct survey_belief *beliefs; // by slot; zero but for the hits
     uint32_t session_slot;         // UINT32_MAX: none
@@ -63,6 +72,8 @@ struct survey_task {
     const struct route_request *request;
     const struct route_tried *tried;
     uint64_t now_us;
+    float host_worth;
+    float disk_worth;
     bool reads_prompt;
     bool may_sample;
 };
@@ -72,6 +83,10 @@ void survey_match(struct survey *survey, const struct survey_task *task);
 
 // Fills the targets.
 void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng);
+
+// Both put together, for a backend in the state it is in.
+struct route_holding survey_holding(const struct survey *survey, const struct survey_task *task,
+                                    const struct backend *backend);
 
 // Tokens in the first so many blocks of the prompt.
 uint32_t survey_tokens(const struct route_request *request, uint32_t blocks);

@@ -158,8 +158,6 @@ TEST(malformed_endpoints_are_refused_where_they_stand)
 {
     CHECK_STR(outcome("backends: [{url: http://a, events: 5557}]\n"),
               "f:1:36: backends.events: \"5557\": an endpoint starts with tcp:// or ipc://");
-    CHECK_STR(outcome("events:\n  endpoint: none\nbackends: [http://a]\n"),
-              "f:2:13: events.endpoint: \"none\": an endpoint starts with tcp:// or ipc://");
     CHECK_STR(outcome("events:\n  bind: ['tcp://*:5557', 'tcp://*']\nbackends: [http://a]\n"),
               "f:2:26: events.bind: \"tcp://*\": the port is missing");
     CHECK_STR(outcome_with("backends: [http://a]\n", FLAGS("--events-replay", "tcp://:1")),
@@ -184,4 +182,27 @@ TEST(the_numbers_have_defaults_and_bounds)
     CHECK_STR(config->events.bind.items[0], "ipc:///kv");
     CHECK_STR(outcome("backends: [http://a]\nevents: {host_weight: 101}\n"),
               "f:2:23: events.host_weight: 101 is too large, the most is 100");
+}
+
+TEST(an_engine_may_be_asked_instead_of_listened_to)
+{
+    CHECK_STR(outcome("backends: [{url: http://a, events: poll, ranks: 4}, {url: http://b}]\n"),
+              "ok");
+    CHECK(config_events_are_polled(events(0).endpoint));
+    CHECK(config_hears_events(config));
+    CHECK_STR(outcome("backends: [{url: http://a, events_replay: poll}]\n"),
+              "f:1:43: backends.events_replay: \"poll\": an endpoint starts with tcp:// or ipc://");
+}
+
+TEST(memory_is_taken_where_somebody_may_tell_something)
+{
+    CHECK_STR(outcome("backends: [http://a]\n"), "ok");
+    CHECK(!config_hears_events(config));
+    CHECK_EQ(config_events_memory(config).ledger + config_events_memory(config).names, 0);
+    CHECK_STR(outcome("backends: [http://a]\nevents: {bind: ['tcp://*:1'], memory: 100m}\n"), "ok");
+    CHECK(config_hears_events(config));
+    CHECK_EQ(config_events_memory(config).ledger + config_events_memory(config).names, 100 << 20);
+    CHECK(config_events_memory(config).names > config_events_memory(config).ledger);
+    CHECK_STR(outcome("backends: [http://a]\nadmin: {listen: ':1', token: t}\n"), "ok");
+    CHECK(config_hears_events(config));
 }

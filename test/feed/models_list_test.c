@@ -222,3 +222,13 @@ TEST(nesting_without_end_is_refused)
     CHECK(!text.overflow);
     CHECK_STR(names_of(text_slice(&text)), malformed);
 }
+
+TEST(an_entry_with_a_parent_is_an_adapter)
+{
+    struct models_list list;
+    CHECK_EQ(models_list_read(slice_str(vllm), &list), STATUS_OK);
+    CHECK_EQ(list.count, 2);
+    CHECK(!list.models[0].is_adapter);
+    CHECK(list.models[1].is_adapter);
+    models_list_free(&list);
+}

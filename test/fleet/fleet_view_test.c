@@ -24,7 +24,8 @@ static void set_up(void)
 
 static void serve(uint32_t backend, const char *first, const char *second)
 {
-    struct fleet_model models[] = {{first, first}, {second, second}};
+    struct fleet_model models[] = {{.name = first, .document = first},
+                                   {.name = second, .document = second}};
     fleet_set_models(fleet, backends[backend], models, second == NULL ? 1 : 2);
 }
 
@@ -105,7 +106,7 @@ TEST(many_models_do_not_collide)
     static struct fleet_model models[500];
     for (int i = 0; i < 500; i++) {
         snprintf(names[i], sizeof(names[i]), "m%d", i);
-        models[i] = (struct fleet_model){names[i], names[i]};
+        models[i] = (struct fleet_model){.name = names[i], .document = names[i]};
     }
     fleet_set_models(fleet, backends[0], models, 500);
     serve(1, "x", NULL);
@@ -232,7 +233,7 @@ static void twin_start(struct twin *twin, struct rng *rng)
             struct fleet_model models[twin_list_max];
             twin->serves[i] = twin_draw(rng, names);
             for (uint32_t m = 0; m < twin->serves[i].count; m++) {
-                models[m] = (struct fleet_model){names[m], names[m]};
+                models[m] = (struct fleet_model){.name = names[m], .document = names[m]};
             }
             fleet_set_models(fleet, backend, models, twin->serves[i].count);
         }
@@ -267,7 +268,7 @@ static const struct fleet_model *part_of_models(uint32_t first)
     static struct fleet_model models[part];
     for (uint32_t i = 0; i < part; i++) {
         snprintf(names[i], sizeof(names[i]), "model-%u", first + i);
-        models[i] = (struct fleet_model){names[i], names[i]};
+        models[i] = (struct fleet_model){.name = names[i], .document = names[i]};
     }
     return models;
 }

@@ -118,6 +118,6 @@ TEST(each_rank_has_its_series_under_one_head)
     CHECK(strstr(text, "time_to_first_token_seconds_count{engine=\"2\",model_name=\"m\"} 1\n") !=
           NULL);
     struct load_report report;
-    engine_metrics_read(slice_str(text), &report);
+    engine_metrics_read(slice_str(text), engine_metrics_all_ranks, &report);
     CHECK_EQ(report.running, 18);
 }

@@ -395,7 +395,7 @@ TEST(a_backend_is_left_out_after_faults_in_a_row)
 
 TEST(nobody_to_ask_is_said_at_once)
 {
-    static const struct fleet_model models[] = {{"m", "{}"}};
+    static const struct fleet_model models[] = {{.name = "m", .document = "{}"}};
     CHECK(rig_start(&rig, &(struct rig_options){0}));
     fleet_set_models(rig.fleet, rig.backends[0].backend, models, 1);
     CHECK(rig_publish(&rig));

@@ -124,7 +124,7 @@ TEST(any_number_of_requests_may_be_sent_ahead)
 {
     enum { count = 500 };
     static const char request[] = "GET /v1/models/none HTTP/1.1\r\nhost: h\r\n\r\n";
-    static const struct fleet_model models[] = {{"m", "{}"}};
+    static const struct fleet_model models[] = {{.name = "m", .document = "{}"}};
     static char all[count * sizeof(request)];
     CHECK(rig_start(&rig, &(struct rig_options){0}));
     fleet_set_models(rig.fleet, rig.backends[0].backend, models, 1);

@@ -326,7 +326,7 @@ TEST(more_requests_than_allowed_are_refused_and_the_connection_goes_on)
 
 TEST(models_are_listed_by_the_proxy_itself)
 {
-    static const struct fleet_model models[] = {{"a/b", "{\"id\":\"a/b\"}"}};
+    static const struct fleet_model models[] = {{.name = "a/b", .document = "{\"id\":\"a/b\"}"}};
     static const char list[] = "{\"object\":\"list\",\"data\":[{\"id\":\"a/b\"}]}";
     char head[1024];
     char wanted[1024];

@@ -3,6 +3,7 @@
 #include "route/outcome.h"
 
 #include "fleet/traffic.h"
+#include "fleet/truth.h"
 #include "route/knowledge.h"
 #include "test.h"
 
@@ -123,5 +124,102 @@ TEST(a_session_lives_where_its_last_request_went)
     CHECK_EQ(prefix_index_match(knowledge_index(knowledge), &block, 1, 1, &hit, 1), 1);
     CHECK_EQ(hit.backend, 2);
     outcome_end(&outcome, keys);
+    tear_down();
+}
+
+// Backends whose events are live.
+
+static void set_up_exact(void)
+{
+    set_up();
+    choice.decision.is_exact = true;
+}
+
+TEST(where_events_tell_a_prompt_stays_predicted_until_its_answer_has_ended)
+{
+    set_up_exact();
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    outcome_confirm(&outcome, keys, 1000000);
+    CHECK_EQ(held().blocks, 24);
+    CHECK_EQ(held().confirmed, 0);
+    outcome_complete(&outcome, &(struct outcome_usage){0}, keys, 24, 1000000);
+    CHECK_EQ(held().confirmed, 24);
+    outcome_end(&outcome, keys);
+    CHECK_EQ(held().confirmed, 24);
+    tear_down();
+}
+
+TEST(where_events_tell_every_new_block_is_predicted)
+{
+    set_up_exact();
+    choice.decision.matched_blocks = 23;
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    CHECK_EQ(held().blocks, 24);
+    outcome_end(&outcome, keys);
+    tear_down();
+}
+
+TEST(where_events_tell_what_was_there_once_is_expected_again)
+{
+    set_up_exact();
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    outcome_complete(&outcome, &(struct outcome_usage){0}, keys, 24, 1000000);
+    outcome_end(&outcome, keys);
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    CHECK_EQ(held().blocks, 24);
+    CHECK_EQ(held().confirmed, 0);
+    outcome_end(&outcome, keys);
+    tear_down();
+}
+
+TEST(where_events_tell_an_answer_that_broke_off_leaves_no_prediction)
+{
+    set_up_exact();
+    choice.decision.matched_blocks = 4;
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    outcome_confirm(&outcome, keys, 1000000);
+    outcome_end(&outcome, keys);
+    CHECK_EQ(held().blocks, 4);
+    tear_down();
+}
+
+static void answer_cached(uint32_t told, uint64_t cached)
+{
+    choice.decision.told_tokens = choice.decision.expected_tokens = told;
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    outcome_complete(&outcome,
+                     &(struct outcome_usage){.has_cached_tokens = true, .cached_tokens = cached},
+                     keys, 24, 1000000);
+    outcome_end(&outcome, keys);
+}
+
+TEST(each_answer_is_put_on_record_by_the_kind_of_its_prediction)
+{
+    set_up_exact();
+    struct truth_view view;
+    answer_cached(640, 640);
+    answer_cached(640, 512);
+    truth_read(&backend.truth, TRUTH_EXACT, 1000, &view);
+    CHECK_EQ(view.all.count, 2);
+    CHECK_EQ(view.all.equal, 1);
+    CHECK_EQ(view.last_actual, 512);
+    choice.decision.is_exact = false;
+    answer_cached(640, 640);
+    truth_read(&backend.truth, TRUTH_BELIEVED, 1000, &view);
+    CHECK_EQ(view.all.count, 1);
+    tear_down();
+}
+
+TEST(events_that_are_wrong_again_and_again_are_not_trusted)
+{
+    set_up_exact();
+    answer_cached(640, 0);
+    answer_cached(640, 0);
+    answer_cached(640, 400);
+    answer_cached(640, 0);
+    answer_cached(640, 0);
+    CHECK_EQ(backend.shared.events_wrong, 0);
+    answer_cached(640, 0);
+    CHECK_EQ(backend.shared.events_wrong, 1);
     tear_down();
 }

@@ -15,6 +15,7 @@ static struct fleet *fleet;
 static struct route *route;
 static struct knowledge *knowledge;
 static struct backend *backends[3];
+static size_t ledger_memory; // 0: engines tell nothing
 static struct tiny_set tiny; // thread NULL: no model has a dialect
 static struct route_tried tried;
 static const struct backend_rules rules = {
@@ -41,8 +42,10 @@ static void set_up(const struct policy *policy)
                 .url = urls[i], .host = "h", .weight = 1, .models = &models[i], .model_count = 1});
     }
     ASSERT(fleet_publish(fleet));
-    knowledge = knowledge_create(
-        &(struct knowledge_options){.memory = 1 << 20, .backend_count_max = 8, .sender_count = 1});
+    knowledge = knowledge_create(&(struct knowledge_options){.memory = 1 << 20,
+                                                             .ledger_memory = ledger_memory,
+                                                             .backend_count_max = 8,
+                                                             .sender_count = 1});
     ASSERT(knowledge != NULL);
     route = route_create(&(struct route_options){.policies = &policy,
                                                  .pool_count = 1,
@@ -582,5 +585,110 @@ TEST(the_model_alone_is_read_without_keys)
     CHECK(slice_is(out.model, "m"));
     CHECK(out.chain == NULL);
     CHECK_EQ(out.key_count, 0);
+    tear_down();
+}
+
+// Engines that tell what they hold.
+
+static void set_up_told(void)
+{
+    ledger_memory = 1 << 20;
+    set_up(&policy_kv_aware);
+    ledger_memory = 0;
+}
+
+static struct route_request read_ids(const char *model)
+{
+    struct route_request out;
+    static char body[256]; // the request points into it
+    snprintf(body, sizeof(body), "{\"model\":\"%s\",\"prompt\":[1,2,3,4,5,6,7,8,9,10,11,12,13]}",
+             model);
+    route_read(route, fleet_view(fleet),
+               &(struct route_input){.api = PROMPT_COMPLETION, .body = slice_str(body)}, &out);
+    return out;
+}
+
+// The key of the first ids, as an event of them has it.
+static uint64_t key_of(const char *adapter, uint32_t ids)
+{
+    static const uint32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint64_t keys[1];
+    struct prefix_chain chain;
+    struct prefix_space space = {.adapter = slice_str(adapter)};
+    prefix_chain_begin(&chain, prefix_seed(&space), ids * 4, keys, 1);
+    prefix_chain_add(&chain, slice_of(tokens, ids * sizeof(uint32_t)));
+    return keys[0];
+}
+
+TEST(where_engines_tell_what_they_hold_models_are_one_and_adapters_are_not)
+{
+    set_up_told();
+    static const struct fleet_model models[] = {
+        {.name = "base", .document = "{}"}, {.name = "sql", .document = "{}", .is_adapter = true}};
+    struct backend *learned =
+        fleet_add(fleet, &(struct fleet_spec){.url = "http://d", .host = "h", .weight = 1});
+    fleet_set_models(fleet, learned, models, 2);
+    ASSERT(fleet_publish(fleet));
+    CHECK(read_ids("base").is_exact);
+    CHECK_EQ(read_ids("base").keys[0], key_of("", 4));
+    CHECK_EQ(read_ids("m").keys[0], key_of("", 4));
+    CHECK_EQ(read_ids("sql").keys[0], key_of("sql", 4));
+    tear_down();
+}
+
+TEST(a_group_with_blocks_of_two_sizes_has_two_chains_of_keys)
+{
+    set_up_told();
+    atomic_store(&backends[0]->load.block_tokens, 8);
+    atomic_store(&backends[1]->load.told_block_tokens, 4);
+    struct route_request out = read_ids("m");
+    CHECK_EQ(out.block_tokens, 8);
+    CHECK_EQ(out.key_count, 1);
+    CHECK_EQ(out.keys[0], key_of("", 8));
+    CHECK_EQ(out.other_count, 1);
+    CHECK_EQ(out.others[0].block_tokens, 4);
+    CHECK_EQ(out.others[0].key_count, 3);
+    CHECK_EQ(out.others[0].keys[0], key_of("", 4));
+    tear_down();
+}
+
+TEST(the_size_of_blocks_is_asked_for_again_each_second)
+{
+    set_up_told();
+    CHECK_EQ(read_ids("m").block_tokens, 4);
+    atomic_store(&backends[0]->load.told_block_tokens, 8);
+    struct route_request out;
+    static const char body[] = "{\"model\":\"m\",\"prompt\":[1,2,3,4,5,6,7,8,9]}";
+    route_read(
+        route, fleet_view(fleet),
+        &(struct route_input){.api = PROMPT_COMPLETION, .body = slice_str(body), .wall_s = 1},
+        &out);
+    CHECK_EQ(out.block_tokens, 8);
+    tear_down();
+}
+
+TEST(a_prompt_goes_where_events_tell_that_its_beginning_is)
+{
+    set_up_told();
+    struct route_request request = read_ids("m");
+    struct route_choice choice;
+    uint32_t places[3];
+    for (uint32_t i = 0; i < 2; i++) {
+        atomic_store(&backends[i]->shared.events, BACKEND_EVENTS_LIVE);
+        knowledge_owns(knowledge, 0, backends[i]);
+    }
+    CHECK_EQ(prefix_ledger_enter(knowledge_ledger(knowledge),
+                                 &(struct prefix_entry){.keys = request.keys,
+                                                        .key_count = request.key_count,
+                                                        .backend = backends[1]->slot},
+                                 places),
+             3);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &choice),
+             ROUTE_CHOSEN);
+    CHECK(choice.backend == backends[1]);
+    CHECK(choice.decision.is_exact);
+    CHECK_EQ(choice.decision.matched_tokens, 12);
+    CHECK_EQ(choice.decision.expected_tokens, 12);
+    backend_end(choice.backend, choice.on_trial);
     tear_down();
 }

@@ -36,8 +36,10 @@ static void set_up(uint32_t count)
             fleet_add(fleet, &(struct fleet_spec){.url = url, .host = "h", .weight = 1 + i % 3});
     }
     ASSERT(fleet_publish(fleet));
-    knowledge = knowledge_create(&(struct knowledge_options){
-        .memory = 4 << 20, .backend_count_max = fleet_size_max, .sender_count = 1});
+    knowledge = knowledge_create(&(struct knowledge_options){.memory = 4 << 20,
+                                                             .ledger_memory = 4 << 20,
+                                                             .backend_count_max = fleet_size_max,
+                                                             .sender_count = 1});
     ASSERT(knowledge != NULL && survey_init(&survey, fleet_size_max));
     for (uint32_t i = 0; i < count; i++) {
         knowledge_owns(knowledge, 0, backends[i]);
@@ -62,6 +64,8 @@ static void take(const struct route_request *request, bool may_sample)
                                .request = request,
                                .tried = &nobody,
                                .now_us = 1000000,
+                               .host_worth = 0.5F,
+                               .disk_worth = 0.25F,
                                .reads_prompt = true,
                                .may_sample = may_sample};
     survey_match(&survey, &task);
@@ -349,5 +353,208 @@ TEST(a_cache_that_nobody_tells_of_is_a_usual_one_and_no_time_is_a_block)
     CHECK(is_near(reuse_in(2), 50000.0 / (16 * 2), 1));
     tell_cache(backends[0], 300000);
     CHECK(is_near(reuse_in(2), 193750.0 / (16 * 2), 1));
+    tear_down();
+}
+
+// What engines tell by themselves.
+
+static const struct route_request exact_request = {.keys = keys,
+                                                   .key_count = 4,
+                                                   .prompt_tokens = 70,
+                                                   .block_tokens = block_tokens,
+                                                   .block_share = block_tokens,
+                                                   .is_exact = true};
+
+static uint32_t tell(const struct backend *backend, const uint64_t *held, uint32_t count,
+                     uint32_t after, enum prefix_tier tier)
+{
+    uint32_t places[8];
+    ASSERT(prefix_ledger_enter(knowledge_ledger(knowledge),
+                               &(struct prefix_entry){.keys = held,
+                                                      .key_count = count,
+                                                      .after = after,
+                                                      .backend = backend->slot,
+                                                      .tier = tier},
+                               places) == count);
+    return places[count - 1];
+}
+
+static void set_events(struct backend *backend, enum backend_events events)
+{
+    atomic_store_explicit(&backend->shared.events, events, memory_order_relaxed);
+}
+
+static struct route_holding holding_of(const struct route_request *of,
+                                       const struct backend *backend)
+{
+    struct survey_task task = {
+        .knowledge = knowledge, .request = of, .host_worth = 0.5F, .disk_worth = 0.25F};
+    return survey_holding(&survey, &task, backend);
+}
+
+static void confirm(const struct backend *backend, const uint64_t *held, uint32_t count)
+{
+    knowledge_store(knowledge, 0, backend,
+                    &(struct prefix_letter){.keys = held,
+                                            .key_count = count,
+                                            .block_tokens = block_tokens,
+                                            .residency = PREFIX_CONFIRMED,
+                                            .now_s = 1});
+}
+
+TEST(live_events_overrule_what_was_there_once)
+{
+    set_up(2);
+    confirm(backends[0], keys, 4);
+    confirm(backends[1], keys, 4);
+    tell(backends[0], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    CHECK_EQ(target_of(backends[0])->matched_tokens, 32);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 0);
+    CHECK(holding_of(&exact_request, backends[0]).is_exact);
+    CHECK_EQ(holding_of(&exact_request, backends[0]).confirmed, 2);
+    tear_down();
+}
+
+TEST(what_is_on_its_way_counts_before_its_event_comes)
+{
+    set_up(2);
+    tell(backends[0], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    hold(backends[0], keys, 4);
+    hold(backends[1], keys, 3);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 4);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 3);
+    CHECK_EQ(holding_of(&exact_request, backends[0]).told_tokens, 32);
+    tear_down();
+}
+
+TEST(who_is_still_learning_is_believed_by_whichever_says_more)
+{
+    set_up(2);
+    confirm(backends[0], keys, 4);
+    tell(backends[0], keys, 2, 0, PREFIX_GPU);
+    confirm(backends[1], keys, 1);
+    tell(backends[1], keys, 3, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LEARNING);
+    set_events(backends[1], BACKEND_EVENTS_LEARNING);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 4);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 3);
+    CHECK(!holding_of(&exact_request, backends[1]).is_exact);
+    tear_down();
+}
+
+TEST(a_request_that_is_known_by_its_text_is_judged_by_what_was_sent)
+{
+    set_up(1);
+    confirm(backends[0], keys, 3);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    take(&request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 3);
+    CHECK(!holding_of(&request, backends[0]).is_exact);
+    tear_down();
+}
+
+TEST(a_backend_without_events_goes_by_belief_beside_one_that_has_them)
+{
+    set_up(2);
+    confirm(backends[0], keys, 3);
+    tell(backends[1], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 3);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 2);
+    tear_down();
+}
+
+TEST(slow_tiers_are_worth_less_and_expected_all_the_same)
+{
+    set_up(1);
+    uint32_t last = tell(backends[0], keys, 1, 0, PREFIX_GPU);
+    last = tell(backends[0], keys + 1, 1, last, PREFIX_HOST);
+    tell(backends[0], keys + 2, 1, last, PREFIX_DISK);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    take(&exact_request, false);
+    struct route_holding holding = holding_of(&exact_request, backends[0]);
+    CHECK_EQ(holding.tokens, 48);
+    CHECK_EQ(holding.host_tokens, 16);
+    CHECK_EQ(holding.disk_tokens, 16);
+    CHECK_EQ(holding.worth_tokens, 16 + 8 + 4);
+    CHECK_EQ(holding.expected_tokens, 48);
+    CHECK_EQ(target_of(backends[0])->matched_tokens, 28);
+    tear_down();
+}
+
+TEST(the_last_block_of_a_prompt_is_always_computed)
+{
+    set_up(1);
+    tell(backends[0], keys, 4, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    struct route_request whole = exact_request;
+    whole.prompt_tokens = 64;
+    take(&whole, false);
+    CHECK_EQ(holding_of(&whole, backends[0]).expected_tokens, 48);
+    whole.prompt_tokens = 65;
+    take(&whole, false);
+    CHECK_EQ(holding_of(&whole, backends[0]).expected_tokens, 64);
+    tear_down();
+}
+
+TEST(engines_with_blocks_of_another_size_are_asked_by_their_own_keys)
+{
+    set_up(2);
+    static const uint64_t large[] = {501, 502};
+    tell(backends[0], keys, 3, 0, PREFIX_GPU);
+    tell(backends[1], large, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    struct route_request mixed = exact_request;
+    mixed.others[0] = (struct route_chain){.keys = large, .key_count = 2, .block_tokens = 32};
+    mixed.other_count = 1;
+    take(&mixed, false);
+    CHECK_EQ(target_of(backends[0])->matched_tokens, 48);
+    CHECK_EQ(target_of(backends[1])->matched_tokens, 64);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 4);
+    CHECK_EQ(holding_of(&mixed, backends[1]).expected_tokens, 64);
+    mixed.prompt_tokens = 64;
+    take(&mixed, false);
+    CHECK_EQ(holding_of(&mixed, backends[1]).expected_tokens, 32);
+    tear_down();
+}
+
+TEST(what_events_told_of_one_request_is_not_left_for_the_next)
+{
+    set_up(2);
+    tell(backends[1], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 2);
+    static const uint64_t others[] = {99};
+    struct route_request next = exact_request;
+    next.keys = others;
+    next.key_count = 1;
+    take(&next, false);
+    CHECK_EQ(target_of(backends[1])->matched_blocks, 0);
+    tear_down();
+}
+
+TEST(in_a_large_group_who_is_told_to_hold_the_prompt_is_looked_at)
+{
+    set_up(1000);
+    for (uint32_t i = 0; i < 1000; i++) {
+        set_events(backends[i], BACKEND_EVENTS_LIVE);
+    }
+    tell(backends[777], keys, 4, 0, PREFIX_GPU);
+    for (int i = 0; i < 20; i++) {
+        take(&exact_request, true);
+        CHECK(survey.count < 200);
+        CHECK(target_of(backends[777]) != NULL);
+    }
     tear_down();
 }
