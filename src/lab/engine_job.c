@@ -132,18 +132,22 @@ static void name_blocks(struct engine_job *job, const struct engine_job_rules *r
 }
 
 static struct engine_job *allocate(const struct engine *engine, const struct measure *size,
-                                   bool keeps_ids)
+                                   struct slice salt, bool keeps_ids)
 {
     uint64_t tokens = size->prompt_tokens + size->output_tokens;
     uint32_t block_count = engine_blocks_of(engine, tokens);
     struct engine_job *job =
         calloc(1, sizeof(*job) + block_count * (sizeof(uint64_t) + sizeof(uint32_t)) +
-                      (keeps_ids ? tokens * content_token_size : 0));
+                      (keeps_ids ? tokens * content_token_size + salt.size + 1 : 0));
     if (job == NULL) {
         return NULL;
     }
     job->request.blocks = (uint32_t *)(job->keys + block_count);
     job->bytes = keeps_ids ? (uint8_t *)(job->request.blocks + block_count) : NULL;
+    if (keeps_ids && salt.size > 0) {
+        // Its terminating zero is there already.
+        job->salt = memcpy(job->bytes + tokens * content_token_size, salt.bytes, salt.size);
+    }
     job->request.prompt_tokens = (uint32_t)size->prompt_tokens;
     job->request.output_tokens = (uint32_t)size->output_tokens;
     job->stall_token = UINT32_MAX;
@@ -174,7 +178,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
     if (!measure(rules, engine, &prompt, &size, refusal)) {
         return NULL;
     }
-    struct engine_job *job = allocate(engine, &size, rules->keeps_ids);
+    struct engine_job *job = allocate(engine, &size, prompt.salt, rules->keeps_ids);
     if (job == NULL) {
         return refuse(refusal, 503, "memory is short");
     }

@@ -12,7 +12,7 @@
 // and the next turn of the conversation, which repeats the answer, has the same ones.
 //
 // Threads: one owner.  Memory: one block from the heap, of 12 bytes for each block of the cache that
-// the request can fill, and 4 for each token when ids are kept.
+// the request can fill, and 4 for each token when ids are kept, and its salt.
 #pragma once
 
 #include "lab/engine_answer.h"
@@ -38,6 +38,7 @@ struct engine_job {
     bool wants_usage;
     const char *adapter; // NULL: the model itself
     uint32_t adapter_id; // from 1
+    const char *salt;    // where ids are kept; NULL: none
     uint8_t *bytes;      // of the tokens of all whole blocks, where ids are kept; or NULL
     // ----
     void *owner;

@@ -23,6 +23,7 @@ struct block_note {
     uint64_t parent;
     const char *adapter;
     uint32_t adapter_id;
+    char *salt; // NULL: none
 };
 
 struct engine_node {
@@ -99,11 +100,14 @@ static void note_blocks(struct engine_node *node, const struct engine_job *job, 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t number = first + i;
         uint32_t block = job->request.blocks[number];
+        free(node->notes[block].salt);
         node->notes[block] = (struct block_note){
             .has_parent = number > 0,
             .parent = number > 0 ? job->request.keys[number - 1] : 0,
             .adapter = job->adapter,
             .adapter_id = job->adapter_id,
+            // Where memory is short, the host's copy is told without it.
+            .salt = job->salt != NULL ? strdup(job->salt) : NULL,
         };
         memcpy(node->note_ids + (size_t)block * block_tokens, ids + (size_t)i * block_tokens,
                block_tokens * sizeof(*ids));
@@ -129,6 +133,7 @@ static void tell_stored(struct engine_node *node, const struct engine_job *job, 
                             .parent = first > 0 ? job->request.keys[first - 1] : 0,
                             .lora_name = job->adapter,
                             .lora_id = job->adapter_id,
+                            .salt = job->salt,
                         });
     if (node->notes != NULL) {
         note_blocks(node, job, first, count, ids);
@@ -170,6 +175,7 @@ static void block_kept(void *owner, uint32_t block, uint64_t key)
             .parent = note->parent,
             .lora_name = note->adapter,
             .lora_id = note->adapter_id,
+            .salt = note->salt,
             .tier = KV_TIER_HOST,
         });
 }
@@ -244,16 +250,20 @@ static struct engine *make_engine(struct engine_node *node)
     return engine_create(node->options.profile, &observer);
 }
 
+static size_t note_count(const struct engine_node *node)
+{
+    return node->options.profile->kv_tokens / node->options.profile->block_tokens;
+}
+
 static bool make_notes(struct engine_node *node)
 {
     const struct profile *profile = node->options.profile;
-    size_t block_count = profile->kv_tokens / profile->block_tokens;
 
     if (node->options.publisher == NULL || profile->host_tokens == 0) {
         return true;
     }
-    node->notes = calloc(block_count, sizeof(struct block_note));
-    node->note_ids = calloc(block_count * profile->block_tokens, sizeof(uint32_t));
+    node->notes = calloc(note_count(node), sizeof(struct block_note));
+    node->note_ids = calloc(note_count(node) * profile->block_tokens, sizeof(uint32_t));
     return node->notes != NULL && node->note_ids != NULL;
 }
 
@@ -274,6 +284,15 @@ struct engine_node *engine_node_create(const struct engine_node_options *options
     return node;
 }
 
+static void free_notes(struct engine_node *node)
+{
+    for (size_t i = 0; node->notes != NULL && i < note_count(node); i++) {
+        free(node->notes[i].salt);
+    }
+    free(node->notes);
+    free(node->note_ids);
+}
+
 void engine_node_destroy(struct engine_node **node_ptr)
 {
     struct engine_node *node = *node_ptr;
@@ -283,8 +302,7 @@ void engine_node_destroy(struct engine_node **node_ptr)
         ASSERT(node->ready == NULL && !node->is_telling);
         alarm_close(&node->alarm, node->options.loop);
         engine_destroy(&node->engine);
-        free(node->notes);
-        free(node->note_ids);
+        free_notes(node);
         free(node);
     }
 }

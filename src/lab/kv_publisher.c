@@ -28,6 +28,7 @@ struct pending_event {
     uint64_t parent;
     const char *lora_name;
     uint32_t lora_id;
+    const char *salt; // in `salts`
 };
 
 enum { event_count_max = kv_publisher_pending_blocks_max };
@@ -37,6 +38,7 @@ struct pending {
     struct pending_event events[event_count_max];
     uint64_t hashes[kv_publisher_pending_blocks_max];
     uint32_t tokens[kv_publisher_pending_tokens_max];
+    char salts[kv_publisher_pending_salts_max];
 };
 
 // Bytes that an event takes beside its hashes and tokens, at most: the names of the fields come to 144,
@@ -47,6 +49,7 @@ enum {
     hash_size_max = 2 + kv_digest_size + 1,
     token_size_max = 5,
     name_overhead = 1 + 5,
+    salt_overhead = 1 + 11, // a map with the name of the field
 };
 
 struct kv_publisher {
@@ -56,9 +59,11 @@ struct kv_publisher {
     uint32_t event_count;
     uint32_t hash_count;
     uint32_t token_count;
-    size_t names_size; // of the adapters, as often as they are said
-    bool is_lossy;     // something did not fit since the last flush
-    double lost_share; // of batches, on the way to subscribers
+    size_t names_size; // of adapters and salts, as often as they are said
+    uint32_t salts_size;
+    const char *last_salt; // of the last event that has one
+    bool is_lossy;         // something did not fit since the last flush
+    double lost_share;     // of batches, on the way to subscribers
     struct rng rng;
     uint64_t next_sequence;
     uint64_t batch_count;
@@ -74,6 +79,8 @@ static void forget_pending(struct kv_publisher *publisher)
     publisher->hash_count = 0;
     publisher->token_count = 0;
     publisher->names_size = 0;
+    publisher->salts_size = 0;
+    publisher->last_salt = NULL;
     publisher->is_lossy = false;
 }
 
@@ -229,8 +236,15 @@ static bool continues(const struct kv_publisher *publisher, const struct pending
     }
     return event->kind == KV_EVENT_REMOVED ||
            (event->kind == KV_EVENT_STORED && event->has_parent &&
-            event->lora_name == last->lora_name &&
+            event->lora_name == last->lora_name && event->salt == last->salt &&
             event->parent == publisher->pending->hashes[publisher->hash_count - 1]);
+}
+
+// An event for which there is no room.
+static void lose(struct kv_publisher *publisher)
+{
+    publisher->is_lossy = true;
+    publisher->lost_count++;
 }
 
 // `hashes` and `tokens` are as many as the event says; NULL when there are none.
@@ -242,8 +256,7 @@ static void add(struct kv_publisher *publisher, const struct pending_event *even
     if (publisher->event_count == event_count_max ||
         event->hash_count > kv_publisher_pending_blocks_max - publisher->hash_count ||
         event->token_count > kv_publisher_pending_tokens_max - publisher->token_count) {
-        publisher->is_lossy = true;
-        publisher->lost_count++;
+        lose(publisher);
         return;
     }
     if (continues(publisher, event)) {
@@ -265,8 +278,27 @@ static void add(struct kv_publisher *publisher, const struct pending_event *even
         publisher->names_size +=
             (name_overhead + strlen(event->lora_name)) * (1 + (size_t)event->hash_count);
     }
+    if (event->salt != NULL) {
+        publisher->names_size += name_overhead + strlen(event->salt) + salt_overhead;
+    }
     publisher->hash_count += event->hash_count;
     publisher->token_count += event->token_count;
+}
+
+// A copy that is there until the flush; NULL: there is no room.  Neighbours share one.
+static const char *keep_salt(struct kv_publisher *publisher, const char *salt)
+{
+    size_t size = strlen(salt) + 1;
+
+    if (publisher->last_salt != NULL && strcmp(publisher->last_salt, salt) == 0) {
+        return publisher->last_salt;
+    }
+    if (size > kv_publisher_pending_salts_max - publisher->salts_size) {
+        return NULL;
+    }
+    publisher->last_salt = memcpy(publisher->pending->salts + publisher->salts_size, salt, size);
+    publisher->salts_size += (uint32_t)size;
+    return publisher->last_salt;
 }
 
 static bool is_told(const struct kv_publisher *publisher, enum kv_tier tier)
@@ -291,6 +323,13 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
         .lora_name = stored->lora_name,
         .lora_id = stored->lora_id,
     };
+    if (stored->salt != NULL) {
+        event.salt = keep_salt(publisher, stored->salt);
+        if (event.salt == NULL) {
+            lose(publisher);
+            return;
+        }
+    }
     add(publisher, &event, stored->keys, stored->token_ids);
 }
 
@@ -330,6 +369,7 @@ static void write_events(const struct kv_publisher *publisher, struct text *out)
                                           .block_tokens = publisher->options.block_tokens,
                                           .lora_id = event->lora_id,
                                           .lora_name = event->lora_name,
+                                          .salt = event->salt,
                                           .medium = is_host ? form.format->host_medium : "GPU",
                                           .has_group = true,
                                           // What offloads names where it puts things, not the kind.

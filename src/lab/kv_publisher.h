@@ -34,6 +34,7 @@ enum {
     kv_publisher_log_size_default = 8 << 20, // there may be hundreds of publishers
     kv_publisher_pending_blocks_max = 1 << 16,
     kv_publisher_pending_tokens_max = 1 << 20,
+    kv_publisher_pending_salts_max = 1 << 18, // bytes
 };
 
 struct kv_publisher_options {
@@ -87,6 +88,7 @@ struct kv_stored {
     uint64_t parent;       // key of the block before the first
     const char *lora_name; // kept until the flush; NULL: the model itself
     uint32_t lora_id;      // 0: none
+    const char *salt;      // NULL: none
     enum kv_tier tier;
 };
 void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored *stored);

@@ -45,8 +45,8 @@ free_run.next = {}
 class Mirror:
     """One engine's cache after its events, in the plainest form.
 
-    A block is known by what is in it and before it: a number for each (block before, adapter, ids).  Hashes are the
-    engine's names for blocks; each tier counts how many copies it has.
+    A block is known by what is in it and before it: a number for each (block before, adapter, ids), where before the
+    first is the salt.  Hashes are the engine's names for blocks; each tier counts how many copies it has.
     """
 
     def __init__(self, context, replay_port):
@@ -89,7 +89,10 @@ class Mirror:
     def store(self, event):
         size, ids = event["block_size"], event["token_ids"]
         assert size == BLOCK and len(ids) == size * len(event["block_hashes"])
-        before = self.names[event["parent_block_hash"]] if event["parent_block_hash"] is not None else None
+        if event["parent_block_hash"] is not None:
+            before = self.names[event["parent_block_hash"]]
+        else:
+            before = "".join(set(event["extra_keys"][0] or []) - {event["lora_name"]})
         tier = self.tiers[event["medium"]]
         for at, name in enumerate(event["block_hashes"]):
             before = self.number(before, event["lora_name"], ids[at * size:(at + 1) * size])
@@ -101,9 +104,9 @@ class Mirror:
     def number(self, before, adapter, ids):
         return self.contents.setdefault((before, adapter, tuple(ids)), len(self.contents))
 
-    def cached(self, ids, adapter=None):
+    def cached(self, ids, adapter=None, salt=""):
         """The engine looks on the GPU first and, where that ends, on the host; the last token is computed always."""
-        numbers, before = [], None
+        numbers, before = [], salt
         for at in range((len(ids) - 1) // BLOCK):
             before = self.number(before, adapter, ids[at * BLOCK:(at + 1) * BLOCK])
             numbers.append(before)

@@ -25,54 +25,64 @@ def ids_of(text):
 
 
 class Talk:
-    """Conversations that take turns at random with one engine, each turn as ids; some say again what was said."""
+    """Conversations that take turns at random with one engine, each turn as ids; some say again what was said.
 
-    def __init__(self, engines, seed, adapters=(None,)):
+    Each has an adapter and a salt, or none.
+    """
+
+    def __init__(self, engines, seed, spaces=((None, ""),)):
         self.engines = engines
         self.rng = random.Random(seed)
         self.rank = 0
         self.common = words(self.rng, 64)
-        self.talks = [(self.rng.choice(adapters), list(self.common)) for _ in range(12)]
+        self.talks = [(self.rng.choice(spaces), list(self.common)) for _ in range(12)]
 
     def turns(self, count):
-        """Yields each prompt with its adapter, and then expects to be told what was found."""
+        """Yields each prompt with its adapter and salt, and then what was found of it."""
         for _ in range(count):
             number = self.rng.randrange(len(self.talks))
-            adapter, said = self.talks[number]
+            space, said = self.talks[number]
             if len(said) > 600:
                 said = list(self.common)
             # Often to the end of a block: when that is asked again, the last one is computed again.
             more = self.rng.randrange(1, 60) if self.rng.random() < 0.5 else 16 - len(said) % 16
             said = said + words(self.rng, more)
             for _ in range(self.rng.choice([1, 1, 2])):
-                yield adapter, said
-                answer = self.ask(adapter, said)
+                yield space, said
+                answer = self.ask(space, said)
                 yield answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-            self.talks[number] = adapter, said + ids_of(answer["choices"][0]["text"])
+            self.talks[number] = space, said + ids_of(answer["choices"][0]["text"])
 
-    def ask(self, adapter, said):
+    def ask(self, space, said):
+        adapter, salt = space
         body = {"prompt": said, "max_tokens": self.rng.randrange(1, 40)}
         if adapter:
             body["model"] = adapter
+        if salt:
+            body["cache_salt"] = salt
         answer = self.engines.ask(client.json_request("/v1/completions", body, f"X-data-parallel-rank: {self.rank}"))
         assert answer.status == 200, answer.body
         return answer.json()
 
 
-@pytest.mark.parametrize("flags", [{}, {"lora": "a,b"}, {"host_tokens": "2k"}], ids=["plain", "adapters", "host"])
-def test_a_reader_of_events_knows_each_hit_to_the_token(binary, tmp_path, mirror, flags):
+ALONE = [(None, "")]
+APART = [(None, ""), ("a", ""), ("b", ""), ("a", "salt"), (None, "salt")]
+
+
+@pytest.mark.parametrize("spaces,flags", [(ALONE, {}), (APART, {"lora": "a,b"}),
+                                          (APART, {"lora": "a,b", "host_tokens": "2k"})], ids=["plain", "apart", "host"])
+def test_a_reader_of_events_knows_each_hit_to_the_token(binary, tmp_path, mirror, spaces, flags):
     """A cache of 2,048 tokens for conversations of many more: blocks come, are copied, go, and come again."""
     port = exactness.free_run(1)
     engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=1000, kv_tokens=2048,
                     kv_events_port=exactness.free_run(1), kv_replay_port=port, **flags)
     try:
         reader = mirror(port)
-        adapters = (None, "a", "b") if "lora" in flags else (None,)
-        turns = Talk(engines, 5, adapters).turns(250)
+        turns = Talk(engines, 5, spaces).turns(250)
         hits = 0
-        for adapter, prompt in turns:
+        for space, prompt in turns:
             reader.catch_up()
-            predicted = reader.cached(prompt, adapter)
+            predicted = reader.cached(prompt, *space)
             found = next(turns)
             assert predicted == found
             hits += found > 0
@@ -90,11 +100,11 @@ def test_what_is_flushed_is_known_to_be_gone(binary, tmp_path, mirror):
     try:
         reader = mirror(port)
         turns = Talk(engines, 6).turns(120)
-        for number, (adapter, prompt) in enumerate(turns):
+        for number, (_, prompt) in enumerate(turns):
             if number % 40 == 39:
                 assert engines.post("/reset_prefix_cache", {}).status == 200
             reader.catch_up()
-            predicted = reader.cached(prompt, adapter)
+            predicted = reader.cached(prompt)
             assert predicted == next(turns)
             assert predicted == 0 or number % 40 != 39
     finally:

@@ -326,6 +326,24 @@ TEST(what_is_published_of_a_turn_is_found_by_the_ids_of_the_next)
     close_bench(&bench);
 }
 
+TEST(a_salt_is_kept_where_ids_are)
+{
+    static const char body[] = "{\"prompt\":[1,2],\"max_tokens\":1,\"cache_salt\":\"pinch\"}";
+    struct bench bench;
+    open_bench(&bench);
+    struct engine_job *job = read_job(&bench, PROMPT_COMPLETION, body);
+    CHECK(job->salt == NULL);
+    engine_job_destroy(&job);
+    bench.rules.keeps_ids = true;
+    job = read_job(&bench, PROMPT_COMPLETION, body);
+    CHECK_STR(job->salt, "pinch");
+    engine_job_destroy(&job);
+    job = read_job(&bench, PROMPT_COMPLETION, "{\"prompt\":[1,2],\"max_tokens\":1}");
+    CHECK(job->salt == NULL);
+    engine_job_destroy(&job);
+    close_bench(&bench);
+}
+
 TEST(what_is_published_of_a_turn_of_text_begins_the_next_one)
 {
     struct bench bench;

@@ -362,6 +362,52 @@ TEST(the_log_is_bounded_in_batches_and_bytes)
     scene_close(scene);
 }
 
+TEST(a_salt_is_named_with_the_first_block_and_copied)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 1, .format = kv_event_format_find("vllm-0.17")});
+    char salt[] = "pinch";
+    for (uint64_t key = 7; key < 9; key++) {
+        kv_publisher_stored(scene->publisher, &(struct kv_stored){.keys = &key,
+                                                                  .token_ids = (uint32_t[]){3},
+                                                                  .count = 1,
+                                                                  .has_parent = key > 7,
+                                                                  .parent = 7,
+                                                                  .salt = salt});
+    }
+    memset(salt, 'x', 5);
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK(ask_for_all(scene));
+    CHECK(client_hears(&scene->client,
+                       BYTES("\1\0\1\10\0\0\0\0\0\0\0\0\0\x48\x93" TIME "\x92"
+                             "\x99\xab"
+                             "BlockStored\x91\x07\xc0\x91\3\1\xc0\xa3GPU\xc0\x91\x91\xa5pinch"
+                             "\x99\xab"
+                             "BlockStored\x91\x08\7\x91\3\1\xc0\xa3GPU\xc0\x91\xc0\0")));
+    scene_close(scene);
+}
+
+TEST(salts_that_do_not_fit_are_lost_with_their_event)
+{
+    struct scene *scene = scene_open(&(struct kv_publisher_options){
+        .block_tokens = 1, .format = kv_event_format_find("sglang"), .log_size_max = 1 << 20});
+    enum { salt_size = 1 << 16 };
+    static char salt[salt_size];
+    memset(salt, 's', sizeof(salt) - 1);
+    for (uint64_t key = 0; key < 6; key++) {
+        salt[0] = (char)('a' + key);
+        kv_publisher_stored(scene->publisher, &(struct kv_stored){.keys = &key,
+                                                                  .token_ids = (uint32_t[]){3},
+                                                                  .count = 1,
+                                                                  .salt = salt});
+    }
+    kv_publisher_flush(scene->publisher, SECONDS);
+    CHECK_EQ(status_of(scene).lost_count, 2);
+    CHECK_EQ(status_of(scene).next_sequence, 2);
+    CHECK(status_of(scene).log_size > kv_publisher_pending_salts_max);
+    scene_close(scene);
+}
+
 // The largest that pending events can be, in the longest form.
 TEST(the_largest_batch_fits_its_space)
 {
