@@ -419,13 +419,10 @@ TEST(the_largest_batch_fits_its_space)
     memset(name, 'n', sizeof(name) - 1);
     for (uint64_t key = 0; key < kv_publisher_pending_blocks_max; key++) {
         uint64_t hash = UINT64_MAX - key;
-        kv_publisher_stored(scene->publisher,
-                            &(struct kv_stored){.keys = &hash,
-                                                .token_ids = tokens,
-                                                .count = 1,
-                                                .has_parent = true,
-                                                .parent = key,
-                                                .tier = key % 2 == 0 ? KV_TIER_GPU : KV_TIER_HOST});
+        kv_publisher_stored(
+            scene->publisher,
+            &(struct kv_stored){
+                .keys = &hash, .token_ids = tokens, .count = 1, .has_parent = true, .parent = key});
     }
     kv_publisher_flush(scene->publisher, SECONDS);
     CHECK_EQ(status_of(scene).lost_count, 0);
