@@ -17,6 +17,7 @@
 
 static const char missing[] = "HTTP/1.1 404 Not Found" EMPTY;
 static const char ill[] = "HTTP/1.1 500 Internal Server Error" EMPTY;
+static const char empty[] = "HTTP/1.1 200 OK" EMPTY;
 static const char one[] = "[{\"event_id\":0,\"data\":{\"type\":\"cleared\"}}]";
 
 enum { interval_ms = 250 };
@@ -27,15 +28,13 @@ struct scene {
     struct fleet *fleet;
     struct config *config;
     struct kv_poller *poller;
-    struct stub_server server;
     struct stub_route *events;
-    struct backend *backend;
-    // What was handed on.
-    uint32_t count;
-    uint64_t ids[8];
+    uint64_t ids[8]; // of what was handed on, and the last of it
     size_t size;
+    struct stub_server server;
+    uint32_t count;
+    enum status status; // what is said to it
     char text[256];
-    enum status status;
 };
 
 static enum status push(void *owner, uint64_t backend_id, struct slice json)
@@ -214,7 +213,7 @@ TEST(one_rank_asks_for_all)
 TEST(an_engine_that_fails_is_asked_ever_more_rarely_and_recovers)
 {
     static const char *const failures[] = {ill, "HTTP/9 nonsense\r\n\r\n", "{\"error\":1}", "7",
-                                           "HTTP/1.1 200 OK" EMPTY};
+                                           empty};
     for (size_t i = 0; i < ARRAY_COUNT(failures); i++) {
         struct scene scene;
         scene_open(&scene, failures[i]);
