@@ -27,7 +27,9 @@ struct config_events config_backend_events(const struct config *config,
         .topic = backend->events_topic != NULL ? backend->events_topic : config->events.topic,
     };
     // An engine that connects to us has no endpoint, and may well have a replay.
-    if (events.endpoint == NULL && config->events.bind.count == 0) {
+    bool publishes = events.endpoint != NULL ? !config_events_are_polled(events.endpoint)
+                                             : config->events.bind.count > 0;
+    if (!publishes) {
         events.replay = NULL;
     }
     return events;

@@ -17,7 +17,7 @@ struct config_backend;
 struct text;
 
 struct config_events {
-    const char *endpoint; // of rank 0; NULL: it publishes none; "poll": it is to be asked
+    const char *endpoint; // of rank 0; NULL: it publishes none; `poll`: it is asked for them
     const char *replay;   // of rank 0; NULL: none
     const char *topic;    // NULL: any
 };

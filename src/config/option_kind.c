@@ -407,7 +407,7 @@ KIND(endpoint, "endpoint", "ENDPOINT", read_socket,
      "`tcp://host:port`, `tcp://*:port` or `ipc://path`, as ZeroMQ spells it");
 KIND(endpoint_or_none, "endpoint or none", "ENDPOINT", read_socket_or_none,
      "an endpoint, or the word `none`");
-KIND(events, "source of events", "ENDPOINT", read_events,
+KIND(event_source, "endpoint, none or poll", "ENDPOINT", read_events,
      "an endpoint, or one of the words `none` and `poll`");
 KIND(path, "path", "PATH", read_path, "a path that starts with `/`, without spaces");
 KIND(header, "header name", "HEADER", read_header, "the name of a header, without the colon");

@@ -36,7 +36,7 @@ struct config_kind {
     X(server)                                                                                      \
     X(endpoint)                                                                                    \
     X(endpoint_or_none)                                                                            \
-    X(events)                                                                                      \
+    X(event_source)                                                                                \
     X(path)                                                                                        \
     X(header)                                                                                      \
     X(name)                                                                                        \

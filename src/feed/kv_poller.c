@@ -164,7 +164,7 @@ static enum status hand_on(const struct watch *asked, struct slice body)
 
     for (uint32_t i = 0; i < poller->watch_count; i++) {
         const struct backend *backend = poller->watches[i].backend;
-        if (backend == NULL || !address_equal(&backend->address, &asked->backend->address)) {
+        if (backend == NULL || backend->server != asked->backend->server) {
             continue;
         }
         enum status status = poller->options.push(poller->options.owner, backend->id, body);
@@ -251,22 +251,17 @@ void kv_poller_set_config(struct kv_poller *poller, const struct config *config)
     tls_context_destroy(&poller->tls); // trust may have changed
 }
 
-static bool is_polled(const struct backend *backend)
-{
-    return backend->events != NULL && strcmp(backend->events, "poll") == 0;
-}
-
 void kv_poller_watch(struct kv_poller *poller, const struct backend *backend)
 {
     ASSERT(backend->slot < poller->watch_count);
     struct watch *watch = &poller->watches[backend->slot];
 
     ASSERT(watch->backend == NULL);
-    if (!is_polled(backend)) {
+    if (!backend_is_polled(backend)) {
         return;
     }
     *watch = (struct watch){.poller = poller, .backend = backend, .timer.fire = look};
-    if (backend->rank == 0) {
+    if (backend->server == backend->id) {
         // Somewhere in the interval to come, so that backends which are added together are asked apart.
         watch->due_ms = loop_now_ms(poller->options.loop) + rng_below(&poller->rng, interval_ms);
         arm(watch);
@@ -276,7 +271,7 @@ void kv_poller_watch(struct kv_poller *poller, const struct backend *backend)
 void kv_poller_forget(struct kv_poller *poller, const struct backend *backend)
 {
     struct watch *watch = &poller->watches[backend->slot];
-    if (!is_polled(backend)) {
+    if (!backend_is_polled(backend)) {
         return;
     }
     ASSERT(watch->backend == backend);

@@ -26,11 +26,11 @@ struct backend;
 struct config;
 struct config_backend;
 struct fleet;
+struct kv_poller;
 struct loop;
 struct prober;
 struct roster;
 struct scraper;
-struct kv_poller;
 
 struct roster_options {
     struct loop *loop;

@@ -13,6 +13,11 @@
 // Doubling stops being interesting long before it overflows.
 enum { ejection_doublings_max = 16 };
 
+bool backend_is_polled(const struct backend *backend)
+{
+    return backend->events != NULL && strcmp(backend->events, "poll") == 0;
+}
+
 enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms)
 {
     uint64_t ejected_until = LOAD(ejected_until_ms);

@@ -72,7 +72,8 @@ struct backend {
         server; // the id of the first rank, which stands for the process; its own if it is alone
     uint32_t rank;
     uint32_t rank_count; // 1: the server is one
-    // Where it publishes its KV events, as ZeroMQ spells it, with the rank's own port; NULL: nowhere.
+    // Where it publishes its KV events, as ZeroMQ spells it, with the rank's own port; NULL: nowhere.  `poll`:
+    // it tells them when it is asked.
     char *events;
     char *events_replay; // where missed ones can be had; NULL: nowhere
     char *events_topic;  // what its topic begins with; "": it may be any
@@ -97,6 +98,9 @@ struct backend {
     struct load load;   // on cache lines of its own
     struct truth truth; // as well
 };
+
+// Whether it tells its KV events when it is asked (feed/kv_poller.h), instead of publishing them.
+bool backend_is_polled(const struct backend *backend);
 
 enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms);
 

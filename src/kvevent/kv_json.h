@@ -50,8 +50,8 @@ enum status kv_json_begin(struct kv_json *reader, struct slice document,
 // The next notice.  CLOSED: there is none.
 enum status kv_json_next(struct kv_json *reader, struct kv_notice *out);
 
-// The numbers that an engine gave to the owner's events in this document.  It counts all of its events, so
-// a document that does not begin behind the last one has lost some, or comes from another process.
+// The numbers that an engine gave to the owner's events in this document, known as soon as it is begun.  It
+// counts all of its events, so a document that does not begin behind the last one has lost some, or comes from another process.
 struct kv_json_ids {
     bool is_told;   // there are some
     bool is_broken; // and they do not follow each other

@@ -42,6 +42,25 @@ TEST(a_backend_follows_the_defaults_unless_it_says_otherwise)
     CHECK_STR(events(3).replay, "ipc:///run/re");
 }
 
+TEST(who_is_asked_for_events_has_neither_ports_nor_a_replay)
+{
+    CHECK_STR(outcome("events: {endpoint: 'tcp://*:5557', replay: 'tcp://*:5657'}\n"
+                      "backends: [{url: http://a, ranks: 64, events: poll}]\n"),
+              "ok");
+    CHECK_STR(events(0).endpoint, "poll");
+    CHECK(events(0).replay == NULL);
+    CHECK_STR(outcome("events: {bind: ['tcp://*:5557'], replay: 'tcp://*:5657'}\n"
+                      "backends: [{url: http://a, events: poll}]\n"),
+              "ok");
+    CHECK(events(0).replay == NULL);
+    CHECK_STR(outcome("backends:\n  - url: http://a\n    events: poll\n    events_replay: poll\n"),
+              "f:4:20: backends.events_replay: \"poll\": an endpoint starts with tcp:// or ipc://");
+    CHECK_STR(outcome("backends:\n  - url: http://a\n    events: poll\n"
+                      "    events_replay: tcp://*:1\n"),
+              "f:4:20: backends.events_replay of \"http://a\": there is nothing to replay without "
+              "events");
+}
+
 TEST(who_connects_to_us_may_be_asked_for_a_replay)
 {
     CHECK_STR(outcome("events: {bind: ['tcp://*:5557'], replay: 'tcp://*:5657'}\n"
@@ -182,16 +201,6 @@ TEST(the_numbers_have_defaults_and_bounds)
     CHECK_STR(config->events.bind.items[0], "ipc:///kv");
     CHECK_STR(outcome("backends: [http://a]\nevents: {host_weight: 101}\n"),
               "f:2:23: events.host_weight: 101 is too large, the most is 100");
-}
-
-TEST(an_engine_may_be_asked_instead_of_listened_to)
-{
-    CHECK_STR(outcome("backends: [{url: http://a, events: poll, ranks: 4}, {url: http://b}]\n"),
-              "ok");
-    CHECK(config_events_are_polled(events(0).endpoint));
-    CHECK(config_hears_events(config));
-    CHECK_STR(outcome("backends: [{url: http://a, events_replay: poll}]\n"),
-              "f:1:43: backends.events_replay: \"poll\": an endpoint starts with tcp:// or ipc://");
 }
 
 TEST(memory_is_taken_where_somebody_may_tell_something)

@@ -63,7 +63,9 @@ static void say(struct scene *scene, const char *answer)
     scene->events->answer = slice_str(answer);
 }
 
-static struct backend *watch(struct scene *scene, const char *events, uint32_t rank)
+// Rank 0 is a server by itself.
+static struct backend *watch(struct scene *scene, const char *events, uint32_t rank,
+                             uint64_t server)
 {
     struct backend *backend =
         fleet_add(scene->fleet, &(struct fleet_spec){.url = "http://engine",
@@ -71,6 +73,7 @@ static struct backend *watch(struct scene *scene, const char *events, uint32_t r
                                                      .port = scene->server.port,
                                                      .weight = 1,
                                                      .api_key = "secret",
+                                                     .server = server,
                                                      .rank = rank,
                                                      .rank_count = 4,
                                                      .events = events,
@@ -142,7 +145,7 @@ TEST(what_an_engine_has_to_say_is_handed_on_as_it_is)
 {
     struct scene scene;
     scene_open(&scene, one);
-    struct backend *backend = watch(&scene, "poll", 0);
+    struct backend *backend = watch(&scene, "poll", 0, 0);
     ask_once(&scene);
     CHECK_EQ(scene.count, 1);
     CHECK_EQ(scene.ids[0], backend->id);
@@ -158,7 +161,7 @@ TEST(nothing_is_not_handed_on)
 {
     struct scene scene;
     scene_open(&scene, " [\n]");
-    watch(&scene, "poll", 0);
+    watch(&scene, "poll", 0, 0);
     for (uint32_t i = 0; i < 4; i++) { // and is no failure
         ask_once(&scene);
     }
@@ -170,7 +173,7 @@ TEST(an_engine_is_asked_four_times_a_second)
 {
     struct scene scene;
     scene_open(&scene, "[]");
-    watch(&scene, "poll", 0);
+    watch(&scene, "poll", 0, 0);
     pass_ms(&scene, 10000);
     CHECK(scene.events->count >= 38 && scene.events->count <= 41);
     scene_close(&scene);
@@ -180,8 +183,8 @@ TEST(only_those_that_want_it_are_asked)
 {
     struct scene scene;
     scene_open(&scene, one);
-    struct backend *published = watch(&scene, "tcp://127.0.0.1:5557", 0);
-    struct backend *silent = watch(&scene, NULL, 0);
+    struct backend *published = watch(&scene, "tcp://127.0.0.1:5557", 0, 0);
+    struct backend *silent = watch(&scene, NULL, 0, 0);
     pass_ms(&scene, 2000);
     CHECK_EQ(scene.events->count, 0);
     kv_poller_forget(scene.poller, published);
@@ -193,20 +196,14 @@ TEST(only_those_that_want_it_are_asked)
 TEST(one_rank_asks_for_all)
 {
     struct scene scene;
-    struct stub_server other;
     scene_open(&scene, one);
-    struct backend *first = watch(&scene, "poll", 0);
-    struct backend *second = watch(&scene, "poll", 1);
-    stub_start(&other, scene.loop); // somebody else, whom this does not concern
-    struct stub_server server = scene.server;
-    scene.server.address = other.address;
-    watch(&scene, "poll", 1);
-    scene.server.address = server.address;
+    struct backend *first = watch(&scene, "poll", 0, 0);
+    struct backend *second = watch(&scene, "poll", 1, first->id);
+    watch(&scene, "poll", 1, first->id + 99); // somebody else's
     ask_once(&scene);
     CHECK_EQ(scene.count, 2);
     CHECK_EQ(scene.ids[0], first->id);
     CHECK_EQ(scene.ids[1], second->id);
-    stub_stop(&other);
     scene_close(&scene);
 }
 
@@ -217,7 +214,7 @@ TEST(an_engine_that_fails_is_asked_ever_more_rarely_and_recovers)
     for (size_t i = 0; i < ARRAY_COUNT(failures); i++) {
         struct scene scene;
         scene_open(&scene, failures[i]);
-        watch(&scene, "poll", 0);
+        watch(&scene, "poll", 0, 0);
         pass_ms(&scene, 600000);
         // 0.25, 0.5, ... 32 and then 60 seconds: eight and some nine more.
         CHECK(scene.events->count >= 14 && scene.events->count <= 20);
@@ -236,7 +233,7 @@ TEST(an_engine_without_events_is_asked_once_a_minute)
 {
     struct scene scene;
     scene_open(&scene, missing);
-    watch(&scene, "poll", 0);
+    watch(&scene, "poll", 0, 0);
     pass_ms(&scene, 600000);
     CHECK(scene.events->count >= 9 && scene.events->count <= 11);
     say(&scene, one);
@@ -251,7 +248,7 @@ TEST(a_follower_that_is_full_slows_the_questions_down)
     struct scene scene;
     scene_open(&scene, one);
     scene.status = STATUS_EXHAUSTED;
-    watch(&scene, "poll", 0);
+    watch(&scene, "poll", 0, 0);
     pass_ms(&scene, 8000);
     CHECK(scene.count >= 4 && scene.count <= 7);
     scene.status = STATUS_OK;
@@ -266,7 +263,7 @@ TEST(a_backend_that_its_probes_find_up_again_is_asked_at_once)
 {
     struct scene scene;
     scene_open(&scene, ill);
-    struct backend *backend = watch(&scene, "poll", 0);
+    struct backend *backend = watch(&scene, "poll", 0, 0);
     backend_set_probe(backend, BACKEND_PROBE_DOWN, loop_now_ms(scene.loop));
     pass_ms(&scene, 300000);
     uint32_t count = scene.events->count + 1;
@@ -294,7 +291,7 @@ TEST(answers_may_be_many_megabytes)
     answer[end - 1] = ']';
     scene_open(&scene, "[]");
     scene.events->answer = slice_of(answer, end);
-    watch(&scene, "poll", 0);
+    watch(&scene, "poll", 0, 0);
     ask_once(&scene);
     CHECK_EQ(scene.count, 1);
     CHECK_EQ(scene.size, size - 100);
@@ -306,7 +303,7 @@ TEST(a_backend_can_be_removed_with_a_question_under_way)
 {
     struct scene scene;
     scene_open(&scene, "");
-    struct backend *backend = watch(&scene, "poll", 0);
+    struct backend *backend = watch(&scene, "poll", 0, 0);
     pass_ms(&scene, 1500);
     CHECK_EQ(scene.server.open_count, 1);
     kv_poller_forget(scene.poller, backend);
@@ -318,7 +315,7 @@ TEST(a_backend_can_be_removed_with_a_question_under_way)
     CHECK_EQ(scene.events->count, 1);
 
     say(&scene, one); // in the same slot
-    watch(&scene, "poll", 0);
+    watch(&scene, "poll", 0, 0);
     ask_once(&scene);
     CHECK_EQ(scene.count, 1);
     kv_poller_set_config(scene.poller, scene.config);

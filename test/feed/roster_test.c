@@ -8,6 +8,7 @@
 #include "base/reclaim.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "feed/kv_poller.h"
 #include "feed/prober.h"
 #include "feed/scraper.h"
 #include "feed/stub_server.h"
@@ -26,6 +27,7 @@ struct scene {
     struct fleet *fleet;
     struct prober *prober;
     struct scraper *scraper;
+    struct kv_poller *poller; // NULL: nobody asks for events
     struct config *config;
     struct roster *roster;
     uint32_t changed_count;
@@ -84,6 +86,7 @@ static void scene_start(struct scene *scene)
                                                            .fleet = scene->fleet,
                                                            .prober = scene->prober,
                                                            .scraper = scene->scraper,
+                                                           .poller = scene->poller,
                                                            .config = scene->config,
                                                            .changed = changed,
                                                            .owner = scene});
@@ -97,6 +100,7 @@ static void scene_close(struct scene *scene)
     roster_destroy(&scene->roster); // nothing happens
     prober_destroy(&scene->prober);
     scraper_destroy(&scene->scraper);
+    kv_poller_destroy(&scene->poller);
     dns_server_stop(&scene->server);
     fleet_destroy(&scene->fleet);
     config_destroy(&scene->config);
@@ -858,6 +862,41 @@ TEST(every_rank_is_a_backend_with_endpoints_of_its_own)
     CHECK(fleet_at(scene.fleet, 3)->server != first);
     CHECK(fleet_at(scene.fleet, 0)->identity != fleet_at(scene.fleet, 1)->identity);
     CHECK_EQ(fleet_at(scene.fleet, 5)->server, fleet_at(scene.fleet, 5)->id);
+    scene_close(&scene);
+}
+
+static enum status ignore_events(void *owner, uint64_t backend_id, struct slice json)
+{
+    (void)owner;
+    (void)backend_id;
+    (void)json;
+    return STATUS_OK;
+}
+
+// It leaves with them: whoever kept one of theirs would be asked for memory that is gone.
+TEST(backends_that_want_to_be_asked_for_events_are)
+{
+    struct scene scene;
+    struct stub_server server;
+    char yaml[128];
+    scene_open(&scene, "");
+    stub_start(&server, scene.loop);
+    server.routes[0] = (struct stub_route){.path = "/kv_cache_events"};
+    scene.poller = kv_poller_create(&(struct kv_poller_options){
+        .loop = scene.loop, .config = scene.config, .push = ignore_events});
+    ASSERT(scene.poller != NULL);
+    scene_start(&scene);
+    snprintf(yaml, sizeof(yaml), "backends: [{url: 'http://127.0.0.1:%u', ranks: 2, events: poll}]",
+             server.port);
+    set_config(&scene, yaml);
+    CHECK_STR(events_text(&scene, 1), "1/2 poll - ''");
+    for (int i = 0; server.routes[0].count == 0 && i < 1000; i++) {
+        loop_turn(scene.loop, 5);
+    }
+    CHECK_EQ(server.routes[0].count, 1);
+    set_config(&scene, "");
+    CHECK(fleet_at(scene.fleet, 0) == NULL);
+    stub_stop(&server);
     scene_close(&scene);
 }
 

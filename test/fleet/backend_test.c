@@ -199,3 +199,15 @@ TEST(what_begins_ends_and_the_count_is_zero_again)
     CHECK_EQ(atomic_load(&backend.shared.in_flight), 0);
     CHECK(!atomic_load(&backend.shared.trial));
 }
+
+TEST(who_says_poll_is_polled)
+{
+    struct backend backend = {0};
+    char poll[] = "poll";
+    char published[] = "tcp://127.0.0.1:5557";
+    CHECK(!backend_is_polled(&backend));
+    backend.events = published;
+    CHECK(!backend_is_polled(&backend));
+    backend.events = poll;
+    CHECK(backend_is_polled(&backend));
+}
