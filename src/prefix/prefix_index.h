@@ -110,6 +110,11 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
                             uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
                             uint32_t hit_max);
 
+// Any thread.  How many blocks from `from` on the backend is expected to have without having shown any of them
+// yet: what requests have been sent there for, and no more.
+uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *keys,
+                              uint32_t key_count, uint32_t from, uint32_t backend, uint32_t now_s);
+
 // Any thread.  This key will be stored or asked for soon: fetches the memory that tells whether it is
 // there, and waits for nothing.
 void prefix_index_expect(const struct prefix_index *index, uint64_t key);

@@ -353,6 +353,75 @@ static bool match_once(struct match *match)
     return read_further(match);
 }
 
+// The first chunk of the list where a backend can be.  The number may be of another list already.
+static uint32_t list_of(const struct match *match, const struct granule *run, uint32_t backend)
+{
+    uint32_t overflow = SEE(&run->overflow);
+    if ((overflow & directory_bit) == 0) {
+        return overflow;
+    }
+    const struct granule *directory = granule_at(match->runs, overflow & ~directory_bit);
+    return (uint32_t)SEE(&directory->words[backend % fan_out]);
+}
+
+// Which blocks of a run the backend is expected to have and has not shown, one bit each.
+static uint32_t pending_of(const struct match *match, const _Atomic uint64_t *holder,
+                           uint32_t backend)
+{
+    uint64_t who = SEE(&holder[0]);
+    uint64_t when = SEE(&holder[1]);
+    uint32_t age;
+    if (backend_of(who) != backend || held_of(who) == 0 || SEE(&holder[0]) != who ||
+        !is_believed(match->index, who, when, match->now_s, &age)) {
+        return 0;
+    }
+    return held_of(who) & ~confirmed_of(who);
+}
+
+// The same of all holders of the run; 0 also when it changed meanwhile.
+static uint32_t pending_in(const struct match *match, const struct found *found, uint32_t backend)
+{
+    uint32_t pending = 0;
+    for (uint32_t i = 0; i < inline_words; i += holder_words) {
+        pending |= pending_of(match, &found->run->words[i], backend);
+    }
+    uint32_t id = list_of(match, found->run, backend);
+    while (pending == 0 && id != 0 && SEE(&found->run->version) == found->version) {
+        const struct granule *chunk = granule_at(match->runs, id);
+        id = SEE(&chunk->next);
+        for (uint32_t i = 0; i < chunk_words; i += holder_words) {
+            pending |= pending_of(match, &chunk->words[i], backend);
+        }
+    }
+    return SEE(&found->run->version) == found->version ? pending : 0;
+}
+
+uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *keys,
+                              uint32_t key_count, uint32_t from, uint32_t backend, uint32_t now_s)
+{
+    struct match match = {
+        .runs = &index->runs, .index = index, .keys = keys, .key_count = key_count, .now_s = now_s};
+    uint32_t count = 0;
+    while (match.depth < key_count) {
+        struct found found = find_run(&match);
+        if (found.run == NULL) {
+            break;
+        }
+        uint32_t first = from > match.depth ? min_u32(from - match.depth, found.same) : 0;
+        uint32_t wanted = found.same - first;
+        if (wanted > 0) {
+            uint32_t pending = pending_in(&match, &found, backend) >> first;
+            uint32_t leading = min_u32((uint32_t)__builtin_ctz(~pending), wanted);
+            count += leading;
+            if (leading < wanted) {
+                break;
+            }
+        }
+        match.depth += found.same;
+    }
+    return count;
+}
+
 void prefix_index_expect(const struct prefix_index *index, uint64_t key)
 {
     prefetch_bucket(&index->runs, key);

@@ -160,11 +160,17 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
     }
     out.is_exact = events == BACKEND_EVENTS_LIVE;
     // What was there once and is no longer told of is gone; what was never there is on its way.
-    bool is_coming = belief->believed > told && belief->confirmed <= told;
-    if ((out.is_exact && !is_coming) || (events != BACKEND_EVENTS_NONE && out.blocks < told)) {
+    uint32_t coming = 0;
+    if (out.is_exact && belief->believed > told) {
+        coming =
+            prefix_index_pending(knowledge_index(task->knowledge), request->keys,
+                                 request->key_count, told, backend->slot, seconds_of(task->now_us));
+    }
+    if ((out.is_exact && coming == 0) || (events != BACKEND_EVENTS_NONE && out.blocks < told)) {
         out.blocks = told;
         out.tokens = belief->told_tokens;
     } else {
+        out.blocks = out.is_exact ? told + coming : out.blocks;
         out.tokens = survey_tokens(request, out.blocks);
     }
     if (events != BACKEND_EVENTS_NONE) {

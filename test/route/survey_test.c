@@ -434,6 +434,24 @@ TEST(what_is_on_its_way_counts_before_its_event_comes)
     tear_down();
 }
 
+TEST(what_others_are_waiting_for_does_not_bring_back_what_was_there_once)
+{
+    set_up(1);
+    tell(backends[0], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    confirm(backends[0], keys, 4);
+    // Somebody else's prompt begins alike, and is on its way.
+    knowledge_store(knowledge, 0, backends[0],
+                    &(struct prefix_letter){.keys = keys,
+                                            .key_count = 2,
+                                            .block_tokens = block_tokens,
+                                            .residency = PREFIX_EXPECTED,
+                                            .now_s = 1});
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    tear_down();
+}
+
 TEST(who_is_still_learning_is_believed_by_whichever_says_more)
 {
     set_up(2);
