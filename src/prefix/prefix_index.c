@@ -37,19 +37,21 @@ static bool is_dead(const struct prefix_index *index, uint64_t who, uint64_t whe
 static void leave_order(struct prefix_index *index, uint32_t id)
 {
     struct granule *run = granule_at(&index->runs, id);
-    *(run->newer != 0 ? &granule_at(&index->runs, run->newer)->older : &index->newest) = run->older;
-    *(run->older != 0 ? &granule_at(&index->runs, run->older)->newer : &index->oldest) = run->newer;
+    *(run->newer != 0 ? &granule_at(&index->runs, run->newer)->older : &index->writer.newest) =
+        run->older;
+    *(run->older != 0 ? &granule_at(&index->runs, run->older)->newer : &index->writer.oldest) =
+        run->newer;
 }
 
 // Behind `newer`, or as the newest of all when that is 0.
 static void enter_order(struct prefix_index *index, uint32_t id, uint32_t newer)
 {
     struct granule *run = granule_at(&index->runs, id);
-    uint32_t *behind = newer != 0 ? &granule_at(&index->runs, newer)->older : &index->newest;
+    uint32_t *behind = newer != 0 ? &granule_at(&index->runs, newer)->older : &index->writer.newest;
     run->newer = newer;
     run->older = *behind;
     *behind = id;
-    *(run->older != 0 ? &granule_at(&index->runs, run->older)->newer : &index->oldest) = id;
+    *(run->older != 0 ? &granule_at(&index->runs, run->older)->newer : &index->writer.oldest) = id;
 }
 
 static void free_run(struct prefix_index *index, uint32_t id)
@@ -60,7 +62,7 @@ static void free_run(struct prefix_index *index, uint32_t id)
 
 static void become_newest(struct prefix_index *index, uint32_t id)
 {
-    if (index->newest != id) {
+    if (index->writer.newest != id) {
         leave_order(index, id);
         enter_order(index, id, 0);
     }
@@ -71,13 +73,14 @@ static bool evict_oldest(struct prefix_runs *runs)
 {
     struct prefix_index *index = index_of(runs);
     // Its runs move up when it is done, or here where one is met; no run is met twice.
-    for (uint32_t tries = 0; tries <= index->step_count + 1 && index->oldest != 0; tries++) {
-        if (granule_at(&index->runs, index->oldest)->mark != index->mark) {
-            free_run(index, index->oldest);
+    for (uint32_t tries = 0; tries <= index->writer.step_count + 1 && index->writer.oldest != 0;
+         tries++) {
+        if (granule_at(&index->runs, index->writer.oldest)->mark != index->writer.mark) {
+            free_run(index, index->writer.oldest);
             count_by(&index->shared.evictions, 1);
             return true;
         }
-        become_newest(index, index->oldest);
+        become_newest(index, index->writer.oldest);
     }
     return false;
 }
@@ -132,12 +135,12 @@ void prefix_index_destroy(struct prefix_index **index)
 // What is too old to be believed goes, a little with each store.  The oldest come first.
 static void expire(struct prefix_index *index, uint32_t now_s)
 {
-    for (uint32_t i = 0; i < expiry_max && index->ttl_s != 0 && index->oldest != 0; i++) {
-        uint32_t stored_s = granule_at(&index->runs, index->oldest)->stored_s;
+    for (uint32_t i = 0; i < expiry_max && index->ttl_s != 0 && index->writer.oldest != 0; i++) {
+        uint32_t stored_s = granule_at(&index->runs, index->writer.oldest)->stored_s;
         if ((int64_t)(int32_t)(now_s - stored_s) < (int64_t)index->ttl_s) {
             return;
         }
-        free_run(index, index->oldest);
+        free_run(index, index->writer.oldest);
         count_by(&index->shared.expiries, 1);
     }
 }
@@ -186,6 +189,8 @@ static bool split(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t
         return false;
     }
     struct granule *lower = granule_at(&index->runs, lower_id);
+    lower->stored_s = run->stored_s;
+    lower->mark = index->writer.mark - 1;
     struct cursor cursor = cursor_of_all(&index->runs, run);
     _Atomic uint64_t *holder;
     while ((holder = cursor_next(&cursor)) != NULL) {
@@ -203,8 +208,6 @@ static bool split(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t
                        when);
         }
     }
-    lower->stored_s = run->stored_s;
-    lower->mark = index->mark - 1;
     enter_order(index, lower_id, id);
     prefix_runs_publish(&index->runs, lower_id);
 
@@ -275,7 +278,7 @@ static bool hold(struct store *store, uint32_t id, uint32_t key_count)
         put_holder(holder, next, touch(store, store->depth));
     }
     store->new_blocks += (uint32_t)__builtin_popcount(mask & ~held);
-    index->steps[index->step_count++] =
+    index->steps[index->writer.step_count++] =
         (struct step){.holder = holder, .run = id, .depth = store->depth};
     return true;
 }
@@ -289,7 +292,7 @@ static void extend(struct store *store)
     uint32_t more = min_u32(run_key_max - first, store->key_count - store->depth);
     prefix_runs_write_keys(run, first, store->keys + store->depth, more);
     uint64_t mask = ((1U << more) - 1) << first;
-    _Atomic uint64_t *holder = index->steps[index->step_count - 1].holder;
+    _Atomic uint64_t *holder = index->steps[index->writer.step_count - 1].holder;
     PUT(&holder[0], OWN(&holder[0]) | mask << 16 | (store->is_confirmed ? mask : 0));
     store->new_blocks += more;
     store->depth += more;
@@ -305,7 +308,7 @@ static bool begin_run(struct store *store)
     if (id == 0) {
         return false;
     }
-    granule_at(&index->runs, id)->mark = index->mark;
+    granule_at(&index->runs, id)->mark = index->writer.mark;
     granule_at(&index->runs, id)->stored_s = store->now_s;
     bool is_held = hold(store, id, key_count); // a run without holders has room for one
     ASSERT(is_held);
@@ -321,7 +324,7 @@ static bool follow_run(struct store *store, uint32_t id)
 {
     struct prefix_index *index = store->index;
     struct granule *run = granule_at(&index->runs, id);
-    run->mark = index->mark; // from here on it cannot be evicted
+    run->mark = index->writer.mark; // from here on it cannot be evicted
     uint32_t left = store->key_count - store->depth;
     uint32_t same =
         agree(run, store->keys + store->depth, min_u32(key_count_of(OWN(&run->shape)), left));
@@ -348,7 +351,7 @@ static void finish_store(struct store *store)
     uint32_t floor = (uint32_t)pace;
     floor = clock - floor > age_max ? clock - age_max : floor;
     PUT(&backend->pace, pack(clock, floor));
-    for (uint32_t i = index->step_count; i-- > 0;) {
+    for (uint32_t i = index->writer.step_count; i-- > 0;) {
         struct step *step = &index->steps[i];
         PUT(&step->holder[1], touch(store, step->depth));
         granule_at(&index->runs, step->run)->stored_s = store->now_s;
@@ -372,9 +375,9 @@ void prefix_index_store(struct prefix_index *index, const struct prefix_span *sp
     };
     ASSERT(span->backend < index->runs.backend_count);
     expire(index, span->now_s);
-    index->mark++;
-    index->step_count = 0;
-    while (store.depth < key_count && index->step_count < index->step_max) {
+    index->writer.mark++;
+    index->writer.step_count = 0;
+    while (store.depth < key_count && index->writer.step_count < index->step_max) {
         uint32_t ahead = store.depth + run_key_max;
         if (ahead < key_count) {
             prefetch_bucket(&index->runs, keys[ahead]);
@@ -429,7 +432,7 @@ void prefix_index_forget(struct prefix_index *index, uint32_t backend)
         return;
     }
     // Once in 65,536 times: holders of the first epoch would be believed again.
-    for (uint32_t id = index->newest; id != 0; id = granule_at(&index->runs, id)->older) {
+    for (uint32_t id = index->writer.newest; id != 0; id = granule_at(&index->runs, id)->older) {
         _Atomic uint64_t *holder = find_holder(&index->runs, granule_at(&index->runs, id), backend);
         if (holder != NULL) {
             PUT(&holder[0], 0);

@@ -51,11 +51,12 @@ struct prefix_index {
     uint32_t ttl_s;
     bool is_lent; // the memory is the caller's
 
-    // The writer's.
-    _Alignas(64) uint32_t newest;
-    uint32_t oldest;
-    uint32_t mark;
-    uint32_t step_count;
+    struct {
+        _Alignas(64) uint32_t newest;
+        uint32_t oldest;
+        uint32_t mark;
+        uint32_t step_count;
+    } writer;
 
     // Written by the writer, read by anyone.
     struct {

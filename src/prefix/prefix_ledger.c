@@ -245,7 +245,7 @@ static uint32_t key_of(uint32_t place)
 static bool is_place(const struct prefix_runs *runs, uint32_t place)
 {
     uint32_t id = run_of(place);
-    return id != 0 && id < runs->fresh && granule_at(runs, id)->holder_count != 0 &&
+    return id != 0 && id < runs->writer.fresh && granule_at(runs, id)->holder_count != 0 &&
            key_of(place) < key_count_of(OWN(&granule_at(runs, id)->shape));
 }
 

@@ -26,7 +26,7 @@ struct prefix_ledger;
 
 struct prefix_ledger_limits {
     void *block;   // of `memory` bytes, in cache lines; the caller's; NULL: from the heap
-    size_t memory; // bytes, all of it; more than 55 GB are not used
+    size_t memory; // bytes, all of it; more than 53 GB are not used
     uint32_t backend_count_max; // at most 65,535
 };
 

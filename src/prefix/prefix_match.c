@@ -144,9 +144,65 @@ static struct prefix_hit *hit_to_lengthen(struct match *match, uint32_t backend)
     return hit;
 }
 
-// What a ledger says beside the number of blocks.
-static void lengthen_told(struct prefix_hit *hit, uint64_t who, uint64_t where, uint32_t leading)
+// What a holder says, if it has the first key of its run: without that nothing begins or goes on here.
+static inline bool see_holder(const _Atomic uint64_t *holder, uint64_t *who, uint64_t *more)
 {
+    uint32_t tries = 0;
+    // The two words belong together when the first is the same before and after.
+    do {
+        *who = SEE(&holder[0]);
+        if ((*who >> 16 & 1) == 0 || tries++ == try_max) {
+            return false;
+        }
+        *more = SEE(&holder[1]);
+    } while (SEE(&holder[0]) != *who);
+    return true;
+}
+
+// How many blocks of the run a holder adds to its hit.
+static inline uint32_t leading_of(struct match *match, uint64_t who)
+{
+    match->hit_count += match->depth == 0;
+    uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
+    leading = min_u32(leading, match->same);
+    match->whole += leading == match->same;
+    return leading;
+}
+
+static void read_believed(struct match *match, const _Atomic uint64_t *holder)
+{
+    uint64_t who;
+    uint64_t when;
+    uint32_t age;
+    if (!see_holder(holder, &who, &when) || backend_of(who) >= match->runs->backend_count ||
+        !is_believed(match->index, who, when, match->now_s, &age)) {
+        return;
+    }
+    struct prefix_hit *hit = hit_to_lengthen(match, backend_of(who));
+    if (hit == NULL) {
+        return;
+    }
+    uint32_t leading = leading_of(match, who);
+    if (hit->confirmed == match->depth) {
+        uint32_t shown = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
+        hit->confirmed += min_u32(shown, leading);
+    }
+    hit->blocks += leading;
+    hit->age = age > hit->age ? age : hit->age;
+}
+
+static void read_told(struct match *match, const _Atomic uint64_t *holder)
+{
+    uint64_t who;
+    uint64_t where;
+    if (!see_holder(holder, &who, &where) || backend_of(who) >= match->runs->backend_count) {
+        return;
+    }
+    struct prefix_hit *hit = hit_to_lengthen(match, backend_of(who));
+    if (hit == NULL) {
+        return;
+    }
+    uint32_t leading = leading_of(match, who);
     uint32_t elsewhere = ((1U << leading) - 1) & ~on_gpu_of(who);
     if (elsewhere != 0) {
         uint32_t in_host = (uint32_t)__builtin_popcount(elsewhere & in_host_of(where));
@@ -154,51 +210,21 @@ static void lengthen_told(struct prefix_hit *hit, uint64_t who, uint64_t where, 
         hit->disk += (uint32_t)__builtin_popcount(elsewhere) - in_host;
     }
     hit->confirmed += leading;
-}
-
-// What an index says beside the number of blocks, which are still those before the run.
-static void lengthen_believed(struct prefix_hit *hit, uint64_t who, uint32_t age, uint32_t leading)
-{
-    if (hit->confirmed == hit->blocks) {
-        uint32_t shown = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
-        hit->confirmed += min_u32(shown, leading);
-    }
-    hit->age = age > hit->age ? age : hit->age;
-}
-
-static void read_holder(struct match *match, const _Atomic uint64_t *holder)
-{
-    uint64_t who;
-    uint64_t more;
-    uint32_t tries = 0;
-    // The two words belong together when the first is the same before and after.
-    do {
-        who = SEE(&holder[0]);
-        if ((who >> 16 & 1) == 0 || tries++ == try_max) {
-            return; // without the first key of the run nothing begins or goes on here
-        }
-        more = SEE(&holder[1]);
-    } while (SEE(&holder[0]) != who);
-    uint32_t backend = backend_of(who);
-    uint32_t age = 0;
-    if (backend >= match->runs->backend_count ||
-        (match->index != NULL && !is_believed(match->index, who, more, match->now_s, &age))) {
-        return;
-    }
-    struct prefix_hit *hit = hit_to_lengthen(match, backend);
-    if (hit == NULL) {
-        return;
-    }
-    match->hit_count += match->depth == 0;
-    uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
-    leading = min_u32(leading, match->same);
-    match->whole += leading == match->same;
-    if (match->index != NULL) {
-        lengthen_believed(hit, who, age, leading);
-    } else {
-        lengthen_told(hit, who, more, leading);
-    }
     hit->blocks += leading;
+}
+
+static inline void read_holders(struct match *match, const _Atomic uint64_t *words,
+                                uint32_t word_count)
+{
+    if (match->index != NULL) {
+        for (uint32_t i = 0; i < word_count; i += holder_words) {
+            read_believed(match, &words[i]);
+        }
+    } else {
+        for (uint32_t i = 0; i < word_count; i += holder_words) {
+            read_told(match, &words[i]);
+        }
+    }
 }
 
 static void prefetch_chunk(const struct match *match, uint32_t id)
@@ -219,9 +245,7 @@ static bool read_list(struct match *match, const struct granule *run, uint32_t v
         const struct granule *chunk = granule_at(match->runs, id);
         id = SEE(&chunk->next);
         prefetch_chunk(match, id);
-        for (uint32_t i = 0; i < chunk_words; i += holder_words) {
-            read_holder(match, &chunk->words[i]);
-        }
+        read_holders(match, chunk->words, chunk_words);
     }
     return true;
 }
@@ -261,9 +285,7 @@ static bool read_run(struct match *match)
         return true;
     }
     match->same = found.same;
-    for (uint32_t i = 0; i < inline_words; i += holder_words) {
-        read_holder(match, &found.run->words[i]);
-    }
+    read_holders(match, found.run->words, inline_words);
     if (!read_overflow(match, found.run, found.version) ||
         SEE(&found.run->version) != found.version) {
         return false;

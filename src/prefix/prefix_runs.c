@@ -28,7 +28,7 @@ void prefix_runs_init(struct prefix_runs *runs, void *block, size_t size,
         .granule_count = (uint32_t)granule_count,
         .bucket_count = (uint32_t)(granule_count / bucket_runs + 1),
         .id_mask = UINT32_MAX >> __builtin_clz((uint32_t)granule_count),
-        .fresh = 1,
+        .writer = {.fresh = 1},
     };
     runs->granules = (struct granule *)(void *)(runs->buckets + runs->bucket_count);
     ASSERT((char *)(runs->granules + granule_count) <= (char *)block + size);
@@ -42,15 +42,15 @@ void prefix_runs_init(struct prefix_runs *runs, void *block, size_t size,
 
 static void give_granule(struct prefix_runs *runs, uint32_t id)
 {
-    PUT(&granule_at(runs, id)->next, runs->free);
-    runs->free = id;
+    PUT(&granule_at(runs, id)->next, runs->writer.free);
+    runs->writer.free = id;
     count_by(&runs->shared.granules_used, -1);
 }
 
 // The one that is taken next, mostly by the next store, was never in a cache or is no longer.
 static void prefetch_next(const struct prefix_runs *runs)
 {
-    uint32_t id = runs->free != 0 ? runs->free : runs->fresh;
+    uint32_t id = runs->writer.free != 0 ? runs->writer.free : runs->writer.fresh;
     if (id < runs->granule_count) {
         const char *granule = (const char *)granule_at(runs, id);
         __builtin_prefetch(granule, 1);
@@ -62,15 +62,15 @@ static void prefetch_next(const struct prefix_runs *runs)
 // 0 when memory is short.
 static uint32_t take_granule(struct prefix_runs *runs)
 {
-    if (runs->free == 0 && runs->fresh == runs->granule_count &&
+    if (runs->writer.free == 0 && runs->writer.fresh == runs->granule_count &&
         (runs->make_room == NULL || !runs->make_room(runs))) {
         return 0;
     }
-    uint32_t id = runs->free;
+    uint32_t id = runs->writer.free;
     if (id != 0) {
-        runs->free = OWN(&granule_at(runs, id)->next);
+        runs->writer.free = OWN(&granule_at(runs, id)->next);
     } else {
-        id = runs->fresh++;
+        id = runs->writer.fresh++;
         PUT(&granule_at(runs, id)->version, 0);
     }
     count_by(&runs->shared.granules_used, 1);

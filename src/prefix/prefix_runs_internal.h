@@ -79,9 +79,10 @@ struct prefix_runs {
     // Frees a granule when there is none; false: it cannot.  NULL: there is nobody to do so.
     bool (*make_room)(struct prefix_runs *runs);
 
-    // The writer's.
-    _Alignas(64) uint32_t free;
-    uint32_t fresh; // from here on granules were never used
+    struct {
+        _Alignas(64) uint32_t free;
+        uint32_t fresh; // from here on granules were never used
+    } writer;
 
     // Written by the writer, read by anyone.
     struct {

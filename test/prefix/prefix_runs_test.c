@@ -25,6 +25,7 @@ static uint32_t publish(struct prefix_runs *runs, uint64_t key)
 // A key of a bucket: undoes the product by which keys are spread.
 static uint64_t key_in(const struct prefix_runs *runs, uint32_t bucket, uint32_t n)
 {
+    ASSERT(runs->bucket_count != 0 && bucket < runs->bucket_count);
     uint64_t mixed = (((uint64_t)bucket << 32) / runs->bucket_count + 1) << 32 | n;
     uint64_t key = mixed * UINT64_C(0xf1de83e19937733d);
     ASSERT(bucket_of(runs, key) == bucket);
@@ -51,23 +52,28 @@ TEST(a_run_is_found_by_its_first_key_from_when_it_is_published_until_it_is_freed
     CHECK_EQ(OWN(&runs.shared.granules_used), 0);
 }
 
+static void fill_and_empty(struct prefix_runs *runs, uint64_t first_key)
+{
+    uint32_t count = 0;
+    while (publish(runs, first_key + count) != 0) {
+        count++;
+    }
+    CHECK_EQ(count, runs->granule_count - 1);
+    CHECK_EQ(OWN(&runs->shared.granules_used), count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id = find_own(runs, first_key + i);
+        CHECK(id != 0);
+        prefix_runs_free(runs, id);
+    }
+    CHECK_EQ(OWN(&runs->shared.granules_used), 0);
+}
+
 TEST(all_memory_is_used_and_all_of_it_comes_back)
 {
     struct prefix_runs runs;
     make(&runs, 100000);
     for (uint32_t round = 0; round < 3; round++) {
-        uint32_t count = 0;
-        while (publish(&runs, 1000 * round + count) != 0) {
-            count++;
-        }
-        CHECK_EQ(count, runs.granule_count - 1);
-        CHECK_EQ(OWN(&runs.shared.granules_used), count);
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t id = find_own(&runs, 1000 * round + i);
-            CHECK(id != 0);
-            prefix_runs_free(&runs, id);
-        }
-        CHECK_EQ(OWN(&runs.shared.granules_used), 0);
+        fill_and_empty(&runs, (uint64_t)1000 * round);
     }
     CHECK_EQ(block[100000], 0xa5);
 }
@@ -95,28 +101,38 @@ TEST(who_can_make_room_is_asked_when_there_is_none)
     CHECK_EQ(publish(&runs, 101), 0);
 }
 
-// Runs of one bucket are in many, and go in an order of their own.
+enum { crowd = 200 };
+
+// Of the last two buckets: those that do not fit go on in the first.
+static uint64_t crowd_key(const struct prefix_runs *runs, uint32_t n)
+{
+    return key_in(runs, runs->bucket_count - 1 - n % 2, n);
+}
+
+static void find_crowd(const struct prefix_runs *runs, const uint32_t *ids)
+{
+    for (uint32_t i = 0; i < crowd; i++) {
+        CHECK_EQ(find_own(runs, crowd_key(runs, i)), ids[i]);
+    }
+}
+
 TEST(a_bucket_that_is_full_hides_no_run)
 {
-    enum { run_count = 200 };
     struct prefix_runs runs;
     make(&runs, sizeof(block));
-    uint32_t ids[run_count];
-    for (uint32_t i = 0; i < run_count; i++) {
-        // The last bucket: those that do not fit go on in the first.
-        ids[i] = publish(&runs, key_in(&runs, runs.bucket_count - 1 - i % 2, i));
+    uint32_t ids[crowd];
+    for (uint32_t i = 0; i < crowd; i++) {
+        ids[i] = publish(&runs, crowd_key(&runs, i));
     }
     struct rng rng = {.state = 1};
-    for (uint32_t left = run_count; left > 0; left--) {
-        uint32_t gone = rng_below(&rng, run_count);
+    for (uint32_t left = crowd; left > 0; left--) {
+        uint32_t gone = rng_below(&rng, crowd);
         while (ids[gone] == 0) {
-            gone = (gone + 1) % run_count;
+            gone = (gone + 1) % crowd;
         }
         prefix_runs_free(&runs, ids[gone]);
         ids[gone] = 0;
-        for (uint32_t i = 0; i < run_count; i++) {
-            CHECK_EQ(find_own(&runs, key_in(&runs, runs.bucket_count - 1 - i % 2, i)), ids[i]);
-        }
+        find_crowd(&runs, ids);
     }
     for (uint32_t i = 0; i < runs.bucket_count; i++) {
         CHECK_EQ(OWN(&runs.buckets[i].passed), 0);
@@ -153,7 +169,7 @@ static _Atomic uint64_t *place_for(struct prefix_runs *runs, struct granule *run
 
 static void hold(_Atomic uint64_t *holder, uint32_t backend)
 {
-    PUT(&holder[1], backend * 3);
+    PUT(&holder[1], (uint64_t)backend * 3);
     PUT(&holder[0], (uint64_t)backend << 48 | 1 << 16);
 }
 
