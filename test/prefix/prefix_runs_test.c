@@ -26,7 +26,8 @@ static uint32_t publish(struct prefix_runs *runs, uint64_t key)
 static uint64_t key_in(const struct prefix_runs *runs, uint32_t bucket, uint32_t n)
 {
     ASSERT(runs->bucket_count != 0 && bucket < runs->bucket_count);
-    uint64_t mixed = (((uint64_t)bucket << 32) / runs->bucket_count + 1) << 32 | n;
+    uint64_t first = bucket * (UINT64_C(1) << 32) / runs->bucket_count + 1;
+    uint64_t mixed = first * (UINT64_C(1) << 32) + n;
     uint64_t key = mixed * UINT64_C(0xf1de83e19937733d);
     ASSERT(bucket_of(runs, key) == bucket);
     return key;
