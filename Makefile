@@ -41,7 +41,7 @@ all: $(OUT)/build.ninja
 
 # Without the tests, which take most of the time.
 program: $(OUT)/build.ninja
-	@ninja -C $(OUT) warmpath warmpath.8 bench_origin bench_load bench_index bench_json bench_decision bench_tokenizer bench_prompt
+	@ninja -C $(OUT) warmpath warmpath.8 bench_origin bench_load bench_index bench_json bench_kvevents bench_decision bench_tokenizer bench_prompt
 
 $(OUT)/build.ninja: | deps
 	$(COMPILER.$(BUILD)) meson setup $(SETUP.$(BUILD)) --prefix=$(PREFIX) $(OUT)

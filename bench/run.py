@@ -18,6 +18,7 @@ import agree
 import decision
 import index
 import json_bench
+import kvevents
 import proxy
 import sim
 import tokenizer
@@ -25,7 +26,7 @@ from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
-           "tokenizer": tokenizer, "sim": sim, "agree": agree}
+           "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree}
 
 
 def print_markdown(path):

@@ -7,12 +7,20 @@
 // Keys are chained over the tokens that events carry, so it does not matter how an engine hashes, with
 // what seed, or which one it is; its hashes only say what comes behind what and what goes.
 //
-// A block whose parent was never told is an orphan: it is kept aside under its parent's name, bounded in
-// number, bytes and age, and finds its place when the parent comes.  Nothing is ever put where it might
-// not belong.
+// A block whose parent was never told is an orphan (kv_orphans.h): it is kept aside and finds its place
+// when the parent comes.  Nothing is ever put where it might not belong.
 //
-// Only groups whose presence decides a hit are looked at, and of several such groups of one engine the
-// first that was told.
+// What is looked at: stores whose tokens are ids, of groups whose presence decides a hit, and of several
+// such groups the first that was told; removals of that group.  A block has as many tokens as the first one
+// that was told: vLLM also tells blocks that are not full yet, which are smaller, and connectors their own
+// larger pieces.  If one that is not full was told first, the first larger one on the GPU shows it: then what
+// was held is forgotten, and the larger size holds.
+//
+// Two names may mean the same block, if an engine began to hash anew and we did not notice.  The block is
+// held until both are gone.  A name that is said of another block leaves the one it had.
+//
+// Removals come one by one, and each waits for memory twice: they are put together until something
+// else comes, or kv_holdings_settle.
 //
 // Threads: the ledger's writer.  Memory: the names', and the orphans' as they come; both bounded.
 #pragma once
@@ -20,12 +28,6 @@
 #include "base/slice.h"
 #include "kvevent/kv_names.h"
 #include "kvevent/kv_notice.h"
-
-enum {
-    kv_orphan_max = 4096,           // events kept aside
-    kv_orphan_tokens_max = 1 << 20, // of all of them
-    kv_orphan_age_ms = 30000,
-};
 
 // Counted since it was created, whatever was purged.
 #define KV_HOLDINGS_COUNTS(X)                                                                      \
@@ -62,11 +64,13 @@ struct kv_holdings *kv_holdings_create(const struct kv_holdings_options *options
 // Purges.
 void kv_holdings_destroy(struct kv_holdings **holdings);
 
-// Does what the notice says.
+// Does what the notice says; removals at the latest when kv_holdings_settle is called, which the caller does
+// after the last notice of a batch.
 void kv_holdings_apply(struct kv_holdings *holdings, const struct kv_notice *notice,
                        uint64_t now_ms);
+void kv_holdings_settle(struct kv_holdings *holdings);
 
-// Nothing is held: the ledger no longer speaks of this backend, and orphans are gone.
+// Nothing is held: the ledger no longer speaks of this backend, and orphans, group and size are forgotten.
 void kv_holdings_purge(struct kv_holdings *holdings);
 
 // Tokens of a block, as the events say; 0: not told yet.
@@ -77,5 +81,6 @@ uint32_t kv_holdings_block_tokens(const struct kv_holdings *holdings);
 uint64_t kv_holdings_tokens_stored(const struct kv_holdings *holdings);
 
 uint64_t kv_holdings_block_count(const struct kv_holdings *holdings);  // now, tiers counted apart
+size_t kv_holdings_memory(const struct kv_holdings *holdings);         // of names
 uint32_t kv_holdings_orphan_count(const struct kv_holdings *holdings); // events, now
 const struct kv_holdings_counts *kv_holdings_counts(const struct kv_holdings *holdings);

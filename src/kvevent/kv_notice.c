@@ -13,7 +13,20 @@
 
 #include <stdlib.h>
 
-enum { no_field = UINT32_MAX };
+enum {
+    no_field = UINT32_MAX,
+    hash_size = 9,  // of a hash as an integer of 64 bits
+    echo_max = 120, // bytes
+};
+
+// A removal of one block, as it was written.  vLLM tells each block that goes by an event of its own, and
+// these differ in nothing but the hash.
+struct echo {
+    uint32_t size; // 0: none
+    uint32_t hash_at;
+    uint8_t bytes[echo_max];
+    struct kv_notice notice;
+};
 
 struct kv_reader {
     // The batch.
@@ -34,6 +47,9 @@ struct kv_reader {
     struct kv_key_list extra_keys;
     struct kv_key_list media_keys;
     char adapter_digits[24];
+    const uint8_t *wide_hash; // where the only one is, if it is an integer of 64 bits; or NULL
+
+    struct echo echo;
 
     // What a notice points at.
     uint64_t *hashes;
@@ -151,7 +167,9 @@ static bool read_hashes(struct kv_reader *reader, const struct msgpack_value *va
         return false;
     }
     uint32_t count = (uint32_t)value->number;
+    const uint8_t *first = cursor->at;
     uint32_t done = msgpack_integers(cursor, reader->hashes, count);
+    reader->wide_hash = count == 1 && cursor->at == first + hash_size ? first : NULL;
     for (; done < count; done++) {
         if (!msgpack_next(cursor, &item) || !read_hash(&item, &reader->hashes[done])) {
             return false;
@@ -455,6 +473,7 @@ static void read_event(struct kv_reader *reader, struct kv_notice *notice)
     reader->kind = KV_NOTICE_MALFORMED; // until its type is read
     reader->is_faulty = false;
     reader->has_hashes = false;
+    reader->wide_hash = NULL;
     reader->field_next = 0;
     reader->copy_count = no_field;
     reader->adapter_id = (struct slice){0};
@@ -474,6 +493,42 @@ static void read_event(struct kv_reader *reader, struct kv_notice *notice)
     } else if (!complete(reader, notice)) {
         *notice = (struct kv_notice){.kind = KV_NOTICE_MALFORMED};
     }
+}
+
+// Remembers an event that has just been read, from `begin` on, if the next may be like it.
+static void remember(struct kv_reader *reader, const uint8_t *begin, const struct kv_notice *notice)
+{
+    struct echo *echo = &reader->echo;
+    size_t size = (size_t)(reader->cursor.at - begin);
+    if (notice->kind != KV_NOTICE_REMOVED || reader->wide_hash == NULL || size > echo_max ||
+        notice->copies_left != NULL || notice->extra_count > 0 || notice->token_count > 0 ||
+        notice->adapter.size > 0 || notice->salt.size > 0) {
+        return;
+    }
+    memcpy(echo->bytes, begin, size);
+    echo->size = (uint32_t)size;
+    echo->hash_at = (uint32_t)(reader->wide_hash - begin);
+    echo->notice = *notice;
+}
+
+// Whether the next event is the one that is remembered, with another hash.
+static bool read_echo(struct kv_reader *reader, struct kv_notice *out)
+{
+    const struct echo *echo = &reader->echo;
+    const uint8_t *at = reader->cursor.at;
+    // The first byte of the hash says how it is written.
+    uint32_t behind = echo->hash_at + hash_size;
+    if (echo->size == 0 || (size_t)(reader->cursor.end - at) < echo->size ||
+        memcmp(at, echo->bytes, echo->hash_at + 1) != 0 ||
+        memcmp(at + behind, echo->bytes + behind, echo->size - behind) != 0) {
+        return false;
+    }
+    uint64_t hash;
+    memcpy(&hash, at + echo->hash_at + 1, sizeof(hash));
+    reader->hashes[0] = __builtin_bswap64(hash);
+    reader->cursor.at += echo->size;
+    *out = echo->notice;
+    return true;
 }
 
 // The batch.
@@ -578,10 +633,15 @@ enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out)
         return reader->status = reader->cursor.is_broken ? STATUS_MALFORMED : STATUS_CLOSED;
     }
     reader->events_left--;
+    if (read_echo(reader, out)) {
+        return STATUS_OK;
+    }
+    const uint8_t *begin = reader->cursor.at;
     read_event(reader, &notice);
     if (reader->cursor.is_broken) {
         return reader->status = STATUS_MALFORMED;
     }
+    remember(reader, begin, &notice);
     *out = notice;
     return STATUS_OK;
 }

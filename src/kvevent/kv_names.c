@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kvevent/kv_names.h"
+
+#include "base/base.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+enum {
+    line_names = 5,
+    copies_max = UINT16_MAX,
+    line_count_first = 8,
+    line_count_doubled = 512, // up to here a table doubles: 32 KiB
+    reach_max = 32,           // lines between the two of a name: mostly one page
+};
+
+// What is kept of a name.
+struct name {
+    uint32_t tag;
+    uint16_t more;
+};
+
+// A slot without a name has no place; the rest of it is 0 too.
+struct line {
+    uint32_t tags[line_names];
+    uint32_t places[line_names];
+    uint16_t more[line_names];
+    uint16_t copies[line_names];
+    uint32_t unused;
+};
+_Static_assert(sizeof(struct line) == 64, "a cache line");
+
+struct table {
+    struct line *lines;
+    uint32_t line_count;
+    uint32_t reach;    // a power of two
+    uint32_t name_max; // that it takes before it grows
+    uint32_t name_count;
+};
+
+struct kv_names {
+    struct table tables[prefix_tier_count];
+    struct kv_names_budget *budget;
+};
+
+static struct name name_of(uint64_t hash)
+{
+    uint64_t mixed = rng_mix(hash);
+    return (struct name){.tag = (uint32_t)(mixed >> 32), .more = (uint16_t)(mixed >> 16)};
+}
+
+// The two lines where a name can be.
+struct pair {
+    struct line *near;
+    struct line *far;
+};
+
+static inline struct pair pair_of(const struct table *table, struct name name)
+{
+    uint32_t near = (uint32_t)(((uint64_t)name.tag * table->line_count) >> 32);
+    uint32_t far = near + 1 + (name.more & (table->reach - 1));
+    far -= far >= table->line_count ? table->line_count : 0;
+    return (struct pair){.near = &table->lines[near], .far = &table->lines[far]};
+}
+
+static size_t size_of(uint32_t line_count)
+{
+    return line_count * sizeof(struct line);
+}
+
+struct kv_names *kv_names_create(struct kv_names_budget *budget)
+{
+    struct kv_names *names = calloc(1, sizeof(*names));
+    if (names != NULL) {
+        names->budget = budget;
+    }
+    return names;
+}
+
+void kv_names_destroy(struct kv_names **names)
+{
+    if (*names == NULL) {
+        return;
+    }
+    for (enum prefix_tier tier = 0; tier < prefix_tier_count; tier++) {
+        kv_names_clear(*names, tier);
+    }
+    free(*names);
+    *names = NULL;
+}
+
+uint64_t kv_names_count(const struct kv_names *names)
+{
+    uint64_t count = 0;
+    for (enum prefix_tier tier = 0; tier < prefix_tier_count; tier++) {
+        count += names->tables[tier].name_count;
+    }
+    return count;
+}
+
+size_t kv_names_memory(const struct kv_names *names)
+{
+    size_t size = 0;
+    for (enum prefix_tier tier = 0; tier < prefix_tier_count; tier++) {
+        size += size_of(names->tables[tier].line_count);
+    }
+    return size;
+}
+
+// Where a name is.
+struct spot {
+    struct line *line;
+    uint32_t slot; // line_names: it is not there
+};
+
+// Slots are bits: which of them it will be cannot be foretold, so there is no branch for each.
+static inline uint32_t slots_with(const uint32_t words[line_names], uint32_t word)
+{
+#if defined(__SSE2__)
+    __m128i wanted = _mm_set1_epi32((int)word);
+    __m128i first = _mm_loadu_si128((const __m128i *)(const void *)words);
+    __m128i last = _mm_loadu_si128((const __m128i *)(const void *)(words + line_names - 4));
+    int first_slots = _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(first, wanted)));
+    int last_slots = _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(last, wanted)));
+    return (uint32_t)(first_slots | last_slots << (line_names - 4));
+#else
+    uint32_t slots = 0;
+    for (uint32_t i = 0; i < line_names; i++) {
+        slots |= (uint32_t)(words[i] == word) << i;
+    }
+    return slots;
+#endif
+}
+
+static inline uint32_t free_slots(const struct line *line)
+{
+    return slots_with(line->places, 0);
+}
+
+static inline uint32_t first_of(uint32_t slots)
+{
+    return (uint32_t)__builtin_ctz(slots | 1U << line_names);
+}
+
+static inline struct spot find(struct pair pair, struct name name)
+{
+    enum { far_bits = 8 };
+    uint32_t slots = slots_with(pair.near->tags, name.tag) | slots_with(pair.far->tags, name.tag)
+                                                                 << far_bits;
+    for (; slots != 0; slots &= slots - 1) {
+        uint32_t bit = (uint32_t)__builtin_ctz(slots);
+        struct spot spot = {.line = bit < far_bits ? pair.near : pair.far, .slot = bit % far_bits};
+        if (spot.line->more[spot.slot] == name.more && spot.line->places[spot.slot] != 0) {
+            return spot;
+        }
+    }
+    return (struct spot){.slot = line_names};
+}
+
+static void put(struct spot to, struct name name, uint32_t place, uint32_t copies)
+{
+    to.line->tags[to.slot] = name.tag;
+    to.line->more[to.slot] = name.more;
+    to.line->places[to.slot] = place;
+    to.line->copies[to.slot] = (uint16_t)copies;
+}
+
+static struct name name_at(const struct line *line, uint32_t slot)
+{
+    return (struct name){.tag = line->tags[slot], .more = line->more[slot]};
+}
+
+static void move(struct line *from, uint32_t slot, struct spot to)
+{
+    put(to, name_at(from, slot), from->places[slot], from->copies[slot]);
+}
+
+static struct line *other_line(const struct table *table, const struct line *line, uint32_t slot)
+{
+    struct pair pair = pair_of(table, name_at(line, slot));
+    return pair.near == line ? pair.far : pair.near;
+}
+
+// A slot of a full line whose name has moved to its other line.
+static struct spot make_room(const struct table *table, struct line *full)
+{
+    for (uint32_t i = 0; i < line_names; i++) {
+        struct line *other = other_line(table, full, i);
+        struct spot spot = {.line = other, .slot = first_of(free_slots(other))};
+        if (spot.slot < line_names) {
+            move(full, i, spot);
+            return (struct spot){.line = full, .slot = i};
+        }
+    }
+    return (struct spot){.slot = line_names};
+}
+
+// The same if those lines are full as well, and a name has to make room there.
+static struct spot make_more_room(const struct table *table, struct line *full)
+{
+    for (uint32_t i = 0; i < line_names; i++) {
+        struct line *other = other_line(table, full, i);
+        struct spot spot =
+            other != full ? make_room(table, other) : (struct spot){.slot = line_names};
+        if (spot.slot < line_names) {
+            move(full, i, spot);
+            return (struct spot){.line = full, .slot = i};
+        }
+    }
+    return (struct spot){.slot = line_names};
+}
+
+static struct spot make_room_in_pair(const struct table *table, struct pair pair)
+{
+    struct spot spot = make_room(table, pair.near);
+    spot = spot.slot < line_names ? spot : make_room(table, pair.far);
+    spot = spot.slot < line_names ? spot : make_more_room(table, pair.near);
+    return spot.slot < line_names ? spot : make_more_room(table, pair.far);
+}
+
+// A slot for a name that is not there, in the emptier of its lines.  line_names: there is no room.
+static inline struct spot room_for(const struct table *table, struct pair pair)
+{
+    static const uint8_t counts[1 << line_names] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+                                                    1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4, 3, 4, 4, 5};
+    uint32_t near = free_slots(pair.near);
+    uint32_t far = free_slots(pair.far);
+    bool is_near = counts[near] >= counts[far];
+    struct spot spot = {.line = is_near ? pair.near : pair.far,
+                        .slot = first_of(is_near ? near : far)};
+    return spot.slot < line_names ? spot : make_room_in_pair(table, pair);
+}
+
+// False when a name finds no room.
+static bool sweep(const struct table *from, const struct table *to)
+{
+    for (uint32_t at = 0; at < from->line_count; at++) {
+        struct line *line = &from->lines[at];
+        for (uint32_t i = 0; i < line_names; i++) {
+            if (line->places[i] == 0) {
+                continue;
+            }
+            struct spot spot = room_for(to, pair_of(to, name_at(line, i)));
+            if (spot.slot == line_names) {
+                return false;
+            }
+            move(line, i, spot);
+        }
+    }
+    return true;
+}
+
+static uint64_t larger_line_count(uint64_t line_count)
+{
+    if (line_count == 0) {
+        return line_count_first;
+    }
+    return line_count < line_count_doubled ? line_count * 2 : line_count * 9 / 8;
+}
+
+// False when the budget, or memory, is spent.
+static bool grow(struct table *table, struct kv_names_budget *budget)
+{
+    struct table larger = {.line_count = table->line_count};
+    do {
+        uint64_t line_count = larger_line_count(larger.line_count);
+        size_t size = line_count * sizeof(struct line);
+        free(larger.lines);
+        larger.lines = NULL;
+        if (line_count > UINT32_MAX / line_names || budget->used > budget->limit ||
+            size > budget->limit - budget->used) {
+            return false;
+        }
+        larger = (struct table){
+            .lines = aligned_alloc(64, size),
+            .line_count = (uint32_t)line_count,
+            .reach = line_count < reach_max ? line_count_first : reach_max,
+            .name_max = (uint32_t)(line_count * line_names * 7 / 9),
+            .name_count = table->name_count,
+        };
+        if (larger.lines == NULL) {
+            return false;
+        }
+        memset(larger.lines, 0, size);
+    } while (!sweep(table, &larger));
+    budget->used += size_of(larger.line_count);
+    budget->used -= size_of(table->line_count);
+    free(table->lines);
+    *table = larger;
+    return true;
+}
+
+uint32_t kv_names_find(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
+{
+    const struct table *table = &names->tables[tier];
+    struct name name = name_of(hash);
+    if (table->name_count == 0) {
+        return 0;
+    }
+    struct spot spot = find(pair_of(table, name), name);
+    return spot.slot < line_names ? spot.line->places[spot.slot] : 0;
+}
+
+// A copy more of a name that is there.  Returns the place that it had.
+static uint32_t add_copy(struct spot spot, uint32_t place)
+{
+    uint32_t before = spot.line->places[spot.slot];
+    uint16_t *copies = &spot.line->copies[spot.slot];
+    spot.line->places[spot.slot] = place;
+    if (before != place) {
+        *copies = 1;
+    } else if (*copies < copies_max) {
+        *copies += 1;
+    }
+    return before;
+}
+
+struct kv_names_added kv_names_add(struct kv_names *names, uint64_t hash, enum prefix_tier tier,
+                                   uint32_t place)
+{
+    ASSERT(place != 0);
+    struct table *table = &names->tables[tier];
+    struct name name = name_of(hash);
+    if (table->line_count == 0 && !grow(table, names->budget)) {
+        return (struct kv_names_added){.is_full = true};
+    }
+    struct pair pair = pair_of(table, name);
+    struct spot spot = find(pair, name);
+    if (spot.slot < line_names) {
+        return (struct kv_names_added){.before = add_copy(spot, place)};
+    }
+    while (table->name_count == table->name_max ||
+           (spot = room_for(table, pair)).slot == line_names) {
+        if (!grow(table, names->budget)) {
+            return (struct kv_names_added){.is_full = true};
+        }
+        pair = pair_of(table, name);
+    }
+    put(spot, name, place, 1);
+    table->name_count++;
+    return (struct kv_names_added){0};
+}
+
+static uint32_t copies_after(uint32_t copies, int64_t copies_left)
+{
+    if (copies_left != kv_names_one_less) {
+        return copies_left < copies_max ? (uint32_t)copies_left : copies_max;
+    }
+    return copies == copies_max ? copies_max : copies - 1;
+}
+
+struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum prefix_tier tier,
+                                     int64_t copies_left)
+{
+    struct table *table = &names->tables[tier];
+    struct name name = name_of(hash);
+    if (table->name_count == 0) {
+        return (struct kv_names_gone){0};
+    }
+    struct spot spot = find(pair_of(table, name), name);
+    if (spot.slot == line_names) {
+        return (struct kv_names_gone){0};
+    }
+    uint32_t place = spot.line->places[spot.slot];
+    uint32_t left = copies_after(spot.line->copies[spot.slot], copies_left);
+    if (left != 0) {
+        spot.line->copies[spot.slot] = (uint16_t)left;
+        return (struct kv_names_gone){.place = place};
+    }
+    put(spot, (struct name){0}, 0, 0);
+    table->name_count--;
+    return (struct kv_names_gone){.place = place, .is_last = true};
+}
+
+void kv_names_expect(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
+{
+    const struct table *table = &names->tables[tier];
+    if (table->line_count != 0) {
+        struct pair pair = pair_of(table, name_of(hash));
+        __builtin_prefetch(pair.near, 1);
+        __builtin_prefetch(pair.far, 1);
+    }
+}
+
+void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
+                   void (*visit)(void *owner, uint32_t place), void *owner)
+{
+    const struct table *table = &names->tables[tier];
+    for (uint32_t at = 0; at < table->line_count; at++) {
+        for (uint32_t i = 0; i < line_names; i++) {
+            if (table->lines[at].places[i] != 0) {
+                visit(owner, table->lines[at].places[i]);
+            }
+        }
+    }
+}
+
+void kv_names_clear(struct kv_names *names, enum prefix_tier tier)
+{
+    struct table *table = &names->tables[tier];
+    names->budget->used -= size_of(table->line_count);
+    free(table->lines);
+    *table = (struct table){0};
+}
