@@ -24,6 +24,7 @@
 
 struct admin;
 struct config;
+struct kv_feeder;
 struct fleet;
 struct loop;
 struct proxy;
@@ -44,6 +45,7 @@ struct admin_options {
     // Hands a document of KV events to whoever follows those of the backend (kv_feeder_push).  NULL: nobody
     // does.
     enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
+    struct kv_feeder *const *feeder; // who listens to KV events; may be NULL, as what it points to
     void *owner;
 };
 

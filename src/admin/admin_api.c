@@ -3,6 +3,7 @@
 #include "admin/admin_api.h"
 
 #include "admin/admin.h"
+#include "admin/events_json.h"
 #include "admin/explain.h"
 #include "admin/pushed_events.h"
 #include "admin/truth_json.h"
@@ -12,6 +13,7 @@
 #include "config/config.h"
 #include "config/endpoint.h"
 #include "config/option.h"
+#include "feed/kv_feeder.h"
 #include "feed/roster.h"
 #include "fleet/fleet.h"
 #include "http/problem.h"
@@ -88,6 +90,14 @@ static void add_load(const struct load *load, uint64_t now_ms, struct text *json
 
 typedef void add_truth_fn(const struct truth *truth, uint64_t now_ms, struct text *json);
 
+static void add_events(const struct call *call, const struct backend *backend, struct text *json)
+{
+    struct kv_feeder *feeder = call->options->feeder != NULL ? *call->options->feeder : NULL;
+    struct kv_feed_status status;
+    bool is_heard = feeder != NULL && kv_feeder_status(feeder, backend->id, &status);
+    events_json_add(backend, is_heard ? &status : NULL, json);
+}
+
 static void add_backend(const struct call *call, const struct backend *backend,
                         add_truth_fn *add_truth, struct text *json)
 {
@@ -125,6 +135,8 @@ static void add_backend(const struct call *call, const struct backend *backend,
     }
     text_add_str(json, "\"load\":");
     add_load(&backend->load, call->now_ms, json);
+    text_add_str(json, ",\"events\":");
+    add_events(call, backend, json);
     text_add_str(json, ",\"truth\":");
     add_truth(&backend->truth, call->now_ms, json);
     text_add_str(json, "}");

@@ -13,14 +13,18 @@
 #include "cli/cli.h"
 #include "cli/dialects.h"
 #include "cli/recording.h"
+#include "config/backend_events.h"
 #include "config/command_line.h"
 #include "config/config.h"
 #include "feed/certifier.h"
+#include "feed/kv_feeder.h"
+#include "feed/kv_poller.h"
 #include "feed/prober.h"
 #include "feed/roster.h"
 #include "feed/scraper.h"
 #include "fleet/fleet.h"
 #include "proxy/proxy.h"
+#include "route/knowledge.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/loop.h"
@@ -47,11 +51,13 @@ struct keeper {
     struct fleet *fleet;
     struct prober *prober;
     struct scraper *scraper;
+    struct kv_poller *poller;
     struct roster *roster;
     struct recording *recording; // NULL: nothing is recorded
     struct exact_set *exact;     // NULL: no model has a tokenizer
     struct certifier *certifier; // likewise
     struct proxy *proxy;
+    struct kv_feeder *feeder; // NULL: nobody tells what they hold
     struct admin *admin;
     struct signals *signals;
     struct timer tick;
@@ -90,6 +96,14 @@ static void set_log_level(const struct config *config)
     log_set_level(levels[config->log_level]);
 }
 
+// CLOSED: nobody listens to engines.
+static enum status push_events(void *owner, uint64_t backend_id, struct slice json)
+{
+    struct keeper *keeper = owner;
+    return keeper->feeder == NULL ? STATUS_CLOSED
+                                  : kv_feeder_push(keeper->feeder, backend_id, json);
+}
+
 static void fleet_has_news(void *owner)
 {
     struct keeper *keeper = owner;
@@ -102,6 +116,9 @@ static void publish(void *owner)
     keeper->fleet_changed = !fleet_publish(keeper->fleet);
     if (keeper->proxy != NULL) {
         proxy_wake(keeper->proxy);
+    }
+    if (keeper->feeder != NULL) {
+        kv_feeder_wake(keeper->feeder);
     }
 }
 
@@ -210,6 +227,7 @@ static void reload(struct keeper *keeper)
     set_log_level(config);
     prober_set_config(keeper->prober, config);
     scraper_set_config(keeper->scraper, config);
+    kv_poller_set_config(keeper->poller, config);
     roster_set_config(keeper->roster, config);
     if (keeper->certifier != NULL) {
         certifier_set_config(keeper->certifier, config);
@@ -287,7 +305,8 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
 
-    reclaim_init(&keeper->reclaim, worker_count);
+    // Who listens to engines is one more.
+    reclaim_init(&keeper->reclaim, worker_count + 1);
     if (loop_create(&keeper->loop) != STATUS_OK ||
         signals_open(keeper->loop, heard, keeper, &keeper->signals) != STATUS_OK) {
         return false;
@@ -306,13 +325,16 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
                                                             .owner = keeper});
     keeper->scraper =
         scraper_create(&(struct scraper_options){.loop = keeper->loop, .config = config});
-    if (keeper->prober == NULL || keeper->scraper == NULL) {
+    keeper->poller = kv_poller_create(&(struct kv_poller_options){
+        .loop = keeper->loop, .config = config, .push = push_events, .owner = keeper});
+    if (keeper->prober == NULL || keeper->scraper == NULL || keeper->poller == NULL) {
         return false;
     }
     keeper->roster = roster_create(&(struct roster_options){.loop = keeper->loop,
                                                             .fleet = keeper->fleet,
                                                             .prober = keeper->prober,
                                                             .scraper = keeper->scraper,
+                                                            .poller = keeper->poller,
                                                             .config = config,
                                                             .changed = fleet_has_news,
                                                             .owner = keeper});
@@ -366,10 +388,41 @@ static bool open_admin(struct keeper *keeper)
         .proxy = &keeper->proxy,
         .recorded = keeper->recording != NULL ? recording_totals(keeper->recording) : NULL,
         .changed = publish,
+        .push_events = push_events,
+        .feeder = &keeper->feeder,
         .owner = keeper,
     };
     char error[admin_error_size];
     if (options.listen == NULL || admin_open(&options, &keeper->admin, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
+// Who listens to what engines tell, if there is anybody to listen to.
+static bool open_feeder(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+    struct prefix_ledger *ledger = knowledge_ledger(proxy_knowledge(keeper->proxy));
+    char error[kv_feeder_error_size];
+
+    if (ledger == NULL) {
+        reclaim_leave(&keeper->reclaim, worker_count);
+        return true;
+    }
+    if (kv_feeder_start(
+            &(struct kv_feeder_options){
+                .fleet = keeper->fleet,
+                .reclaim = &keeper->reclaim,
+                .reader = worker_count,
+                .ledger = ledger,
+                .names_memory = config_events_memory(config).names,
+                .is_set = config->events.copies == CONFIG_COPIES_SET,
+                .bind = config->events.bind.items,
+                .bind_count = config->events.bind.count,
+            },
+            &keeper->feeder, error) == STATUS_OK) {
         return true;
     }
     fprintf(stderr, "warmpath: %s\n", error);
@@ -383,7 +436,7 @@ static int run(struct keeper *keeper)
     char error[proxy_error_size];
 
     worker_count =
-        worker_count < reclaim_reader_count_max ? worker_count : reclaim_reader_count_max;
+        worker_count < reclaim_reader_count_max ? worker_count : reclaim_reader_count_max - 1;
     if (!set_up(keeper, worker_count)) {
         fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
         return CLI_FAILED;
@@ -406,6 +459,9 @@ static int run(struct keeper *keeper)
         fprintf(stderr, "warmpath: %s\n", error);
         return CLI_FAILED;
     }
+    if (!open_feeder(keeper, worker_count)) {
+        return CLI_FAILED;
+    }
     for (uint32_t i = 0; i < keeper->config->listen.count; i++) {
         log_info("listening on %s with %u workers", keeper->config->listen.items[i], worker_count);
     }
@@ -423,6 +479,7 @@ static void tear_down(struct keeper *keeper)
         loop_disarm(keeper->loop, &keeper->tick);
     }
     admin_close(&keeper->admin);
+    kv_feeder_stop(&keeper->feeder); // it writes to what the proxy has
     proxy_stop(&keeper->proxy);
     certifier_destroy(&keeper->certifier);
     dialects_close(&keeper->exact);
@@ -430,6 +487,7 @@ static void tear_down(struct keeper *keeper)
     roster_destroy(&keeper->roster);
     prober_destroy(&keeper->prober);
     scraper_destroy(&keeper->scraper);
+    kv_poller_destroy(&keeper->poller);
     if (keeper->loop != NULL) {
         loop_turn(keeper->loop, 0); // recycles what was closed
         signals_close(&keeper->signals, keeper->loop);

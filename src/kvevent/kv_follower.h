@@ -3,14 +3,24 @@
 // kv_follower.h -- follows the numbered messages of one publisher, so that what it says is neither missed
 // nor believed twice.
 //
-//     first     number 0              live at once: nothing came before
-//               a later one           replay from 0, as far as the engine remembers
-//     gap       replay from the one that is missing; if it cannot be had, everything is forgotten
-//     back      a number that was there before: another process, everything is forgotten
-//     reconnect likewise: there is no telling whether it is the same process
+// Everything before `next` is known, or will never be.  A publisher counts from 0, so first contact is a
+// gap at 0 and nothing else:
 //
-// Messages that come during a replay wait, in a bounded queue, and go behind it; what overflows is a
-// gap.  Replays cost the engine time: they are spaced, and given up when they bring nothing.
+//     number == next      applied
+//     number >  next      missing ones are asked for: a replay from `next`; this one waits behind it
+//     number <  next      seen live before: another process, and everything is forgotten
+//                         seen in a replay only, moments ago: the same message once more
+//     reconnect           there is no telling whether it is the same process: as another one
+//
+//     replay from `next`  begins there                  nothing was lost
+//                         begins later                  the engine forgot: so do we, and learn from there
+//                         skips some, stops, is silent  asked again, later and later; then given up
+//
+// Messages that come during a replay wait, in a bounded queue; what overflows is a gap.  Replays cost the
+// engine time: they are spaced, twice as long after each that brought nothing.
+//
+// A last message that is lost leaves no gap.  So after a silence a follower asks once whether there was
+// more; the answer is empty as a rule.
 //
 // A follower is live when it knows all that the engine holds, and learning as long as there may be more:
 // until it has seen number 0, or the engine has stored as much as it can hold since.
@@ -28,19 +38,25 @@ enum {
     kv_replay_whole_ms = 120000,     // or that takes so long in all
     kv_replay_pause_ms = 1000, // between two of one publisher; twice as long after each that failed
     kv_replay_pause_max_ms = 30000,
-    kv_replay_attempts = 3, // in a row without progress, then it goes on without
+    kv_replay_attempts = 3,        // in a row without progress, then it goes on without
+    kv_settle_ms = 100,            // a subscription takes effect a moment after the connection
+    kv_drained_ms = 2000,          // so long after a replay its messages may still come live
+    kv_quiet_ms = 2000,            // a silence after which it asks whether something was lost
+    kv_distrust_again_ms = 600000, // distrusted twice within: replays tell the same wrong things
 };
 
 enum kv_follower_state {
     KV_SILENT,   // nothing has come yet
-    KV_LEARNING, // there may be more than what is known
+    KV_LEARNING, // there may be more than what is known, or less
     KV_LIVE,
 };
 
 #define KV_FOLLOWER_COUNTS(X)                                                                      \
     X(messages, "messages")                                                                        \
+    X(replayed, "messages that came by a replay")                                                  \
     X(duplicates, "messages that were known already")                                              \
     X(gaps, "times that messages were missing")                                                    \
+    X(lost, "messages that were missing at first")                                                 \
     X(restarts, "times that the numbers began again, or the connection")                           \
     X(replays, "replays asked for")                                                                \
     X(replays_failed, "replays that did not bring what was missing")                               \
@@ -64,6 +80,8 @@ struct kv_follower;
 
 // NULL when memory is short.
 struct kv_follower *kv_follower_create(const struct kv_follower_options *options);
+
+// Purges.  Clears the caller's pointer, which may be NULL.
 void kv_follower_destroy(struct kv_follower **follower);
 
 struct kv_numbered {
@@ -78,12 +96,26 @@ void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered
                           uint64_t now_ms);
 void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms);
 
+// What came had not the form of a message: it may have been one.
+void kv_follower_malformed(struct kv_follower *follower);
+
+// The notices that come next are those of events `first` to `last`, as engines that are polled number them.
+// What is missing before them cannot be had.
+void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t last);
+
+// A notice that came without a message, as pushed and polled ones do.
+void kv_follower_note(struct kv_follower *follower, const struct kv_notice *notice,
+                      uint64_t now_ms);
+
 // The live socket has a connection, or a new one; and it has none.
 void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms);
 void kv_follower_disconnected(struct kv_follower *follower, uint64_t now_ms);
 
-// The engine was seen to lose its cache, or to have been wrong about it again and again: forgets all, and
-// learns it anew.
+// Another process is there, as others have seen: forgets all, then as first contact.
+void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms);
+
+// The engine has shown again and again that it does not hold what it tells: forgets all, and learns it
+// anew.
 void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms);
 
 // What the caller has to do now; asked after each of the calls above, and when `until_ms` has come.
@@ -97,9 +129,13 @@ struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t 
 
 enum kv_follower_state kv_follower_state(const struct kv_follower *follower);
 
-// How much the engine's cache holds, where that is known, which ends learning.
+// How much the engine's cache holds, where that is known, which ends learning; 0: not known.
 void kv_follower_set_capacity(struct kv_follower *follower, uint64_t tokens);
 
 struct kv_holdings *kv_follower_holdings(const struct kv_follower *follower);
 uint64_t kv_follower_next(const struct kv_follower *follower); // the number that is expected
+
+// From which number on everything was told; 0: from the beginning.
+uint64_t kv_follower_since(const struct kv_follower *follower);
+
 const struct kv_follower_counts *kv_follower_counts(const struct kv_follower *follower);

@@ -185,6 +185,12 @@ void kv_holdings_settle(struct kv_holdings *holdings)
         }
     }
     for (uint32_t i = 0; i < place_count; i++) {
+        // Of neighbours one is enough.
+        if (i == 0 || places[i] + 1 != places[i - 1]) {
+            prefix_ledger_expect_end(holdings->ledger, places[i]);
+        }
+    }
+    for (uint32_t i = 0; i < place_count; i++) {
         release(holdings, places[i], removals->tier);
     }
     removals->count = 0;
@@ -265,6 +271,7 @@ static uint32_t make_keys(struct kv_holdings *holdings, struct batch *batch, uin
         }
         batch->keys[i] = key;
         prefix_ledger_expect(holdings->ledger, key);
+        kv_names_expect_room(holdings->names, notice->hashes[batch->first + i], notice->tier);
     }
     return batch->count;
 }

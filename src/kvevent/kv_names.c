@@ -387,6 +387,20 @@ void kv_names_expect(const struct kv_names *names, uint64_t hash, enum prefix_ti
     }
 }
 
+void kv_names_expect_room(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
+{
+    const struct table *table = &names->tables[tier];
+    if (table->line_count == 0) {
+        return;
+    }
+    struct pair pair = pair_of(table, name_of(hash));
+    if ((free_slots(pair.near) | free_slots(pair.far)) == 0) {
+        // make_room mostly finds it in one of the first two.
+        __builtin_prefetch(other_line(table, pair.near, 0), 1);
+        __builtin_prefetch(other_line(table, pair.near, 1), 1);
+    }
+}
+
 void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
                    void (*visit)(void *owner, uint32_t place), void *owner)
 {

@@ -71,6 +71,9 @@ struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum
 // Fetches the memory of a name that is asked for soon.
 void kv_names_expect(const struct kv_names *names, uint64_t hash, enum prefix_tier tier);
 
+// The same for one that will be added, when that memory has come: if its lines are full, others are needed.
+void kv_names_expect_room(const struct kv_names *names, uint64_t hash, enum prefix_tier tier);
+
 // Calls `visit` with the place of every name of a tier, in no order.
 void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
                    void (*visit)(void *owner, uint32_t place), void *owner);

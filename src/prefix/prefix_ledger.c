@@ -109,9 +109,10 @@ struct entering {
     uint32_t done;
     uint32_t backend;
     enum prefix_tier tier;
-    uint32_t run;   // of the block before the next one, or 0
-    uint32_t after; // its place in that run
-    uint32_t found; // the run that begins with the next key, or 0: not known
+    uint32_t run;    // of the block before the next one, or 0
+    uint32_t after;  // its place in that run
+    uint32_t found;  // the run that begins with the next key, or 0: not known
+    uint64_t before; // which were held already
 };
 
 // The run that begins with one of the keys, or 0.
@@ -137,15 +138,31 @@ static uint32_t count_new(struct entering *entering, uint32_t first, uint32_t ro
     return most;
 }
 
+// The blocks of a run that a holder has in a tier.
+static uint32_t held_in(const _Atomic uint64_t *holder, enum prefix_tier tier)
+{
+    switch (tier) {
+    case PREFIX_HOST:
+        return in_host_of(OWN(&holder[1]));
+    case PREFIX_DISK:
+        return on_disk_of(OWN(&holder[1]));
+    default:
+        return on_gpu_of(OWN(&holder[0]));
+    }
+}
+
 // The backend holds these blocks of a run, whose keys are there.  What says where a block is comes before
 // what says that it is held.
 static void hold(struct granule *run, _Atomic uint64_t *holder, uint32_t blocks,
-                 const struct entering *entering)
+                 struct entering *entering)
 {
     uint64_t who = OWN(&holder[0]);
     if (held_of(who) == 0) {
         who = (uint64_t)entering->backend << 48;
         run->holder_count++;
+    } else if (entering->done < 64) {
+        uint64_t before = held_in(holder, entering->tier) & blocks;
+        entering->before |= before >> __builtin_ctz(blocks) << entering->done;
     }
     uint64_t where = where_of(entering->tier, blocks);
     if (where != 0) {
@@ -280,7 +297,26 @@ uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_e
         }
         entering.done += count;
     }
+    if (entry->before != NULL) {
+        *entry->before = entering.before;
+    }
     return entering.done;
+}
+
+bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
+                        enum prefix_tier tier)
+{
+    struct prefix_runs *runs = &ledger->runs;
+    ASSERT(is_place(runs, place));
+    struct granule *run = granule_at(runs, run_of(place));
+    _Atomic uint64_t *holder = find_holder(runs, run, backend);
+    ASSERT(holder != NULL);
+    uint32_t block = 1U << key_of(place);
+    if ((held_in(holder, tier) & block) != 0) {
+        return true;
+    }
+    hold(run, holder, block, &(struct entering){.backend = backend, .tier = tier});
+    return false;
 }
 
 void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
@@ -328,6 +364,13 @@ void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t pla
         __builtin_prefetch(run, 1);
         __builtin_prefetch(run + 64);
         __builtin_prefetch(run + 128);
+    }
+}
+
+void prefix_ledger_expect_end(const struct prefix_ledger *ledger, uint32_t place)
+{
+    if (is_place(&ledger->runs, place)) {
+        prefetch_bucket(&ledger->runs, key_at(granule_at(&ledger->runs, run_of(place)), 0));
     }
 }
 

@@ -22,6 +22,8 @@
 
 #include "prefix/prefix_index.h"
 
+#include <stdbool.h>
+
 struct prefix_ledger;
 
 struct prefix_ledger_limits {
@@ -43,12 +45,19 @@ struct prefix_entry {
     uint32_t after; // place of the block before the first, which somebody holds; 0: a prompt begins
     uint32_t backend;
     enum prefix_tier tier;
+    uint64_t
+        *before; // if not NULL: gets a bit for each of the first 64 that was held there already
 };
 
 // Writer only.  The backend holds these blocks; it may have held some of them before.  Fills `places` and
 // returns how many were entered, from the first on: fewer than all when memory is short.  No place is 0.
 uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_entry *entry,
                              uint32_t *places);
+
+// Writer only.  The backend, which holds the block at that place, holds it in this tier too.  Returns
+// whether it did already.
+bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
+                        enum prefix_tier tier);
 
 // Writer only.  The backend no longer holds the block at that place in that tier.  It is a set: however
 // often a block was entered, it is left once.  Where nobody holds anything nothing is left.
@@ -68,6 +77,9 @@ void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
 
 // Writer only.  The block at this place will be left or entered behind soon.
 void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
+
+// Writer only.  The same, when that memory has come: the block may be the last of its run that is left.
+void prefix_ledger_expect_end(const struct prefix_ledger *ledger, uint32_t place);
 
 struct prefix_ledger_usage {
     size_t memory; // what runs and holders take now

@@ -223,7 +223,7 @@ TEST(backends_are_listed_with_all_that_is_known)
     CHECK_EQ(number_at(load, "cache_tokens"), 50000);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(load, "step_ms")));
     CHECK_EQ(cJSON_GetArraySize(load), 9);
-    CHECK_EQ(cJSON_GetArraySize(item), 12);
+    CHECK_EQ(cJSON_GetArraySize(item), 13);
     item = cJSON_GetArrayItem(list, 0);
     CHECK_STR(text_at(item, "address"), "10.0.0.1:8000");
     CHECK_STR(text_at(item, "pool"), "main");

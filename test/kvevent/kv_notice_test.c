@@ -245,7 +245,8 @@ TEST(removals_in_a_row_are_each_their_own)
     // One that is cut off is not taken for the one before.
     struct slice whole = pack_json("[1.5,[" GONE(WIDE "1", "GPU") "]]");
     CHECK_STR(notices_of(whole), "removed 9a3298afb5ac71c7; rank -1");
-    CHECK_STR(notices_of(slice_of(whole.bytes, whole.size - 1)), "malformed");
+    CHECK_STR(notices_of(slice_of(whole.bytes, whole.size - 1)),
+              "input does not follow its format");
 }
 
 TEST(tokens_that_are_no_ids_are_not_told)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kv_inbox.h -- documents on their way from one thread to another, in order, and not too many of them.
+//
+// Threads: one that puts and one that takes.  Memory: a copy of each document, until it was taken.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+
+enum {
+    kv_inbox_max = 64, // documents
+    kv_inbox_bytes_max = 64 << 20,
+};
+
+struct kv_document {
+    uint64_t backend_id;
+    struct slice bytes; // the copy
+    uint8_t copy[];
+};
+
+struct kv_inbox;
+
+// NULL when memory is short.
+struct kv_inbox *kv_inbox_create(void);
+
+// With what is in it.  Clears the caller's pointer, which may be NULL.
+void kv_inbox_destroy(struct kv_inbox **inbox);
+
+// EXHAUSTED: too many wait, or memory is short.
+enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct slice bytes);
+
+// The oldest, which is the caller's to give back; NULL: there is none.
+struct kv_document *kv_inbox_take(struct kv_inbox *inbox);
+void kv_inbox_give_back(struct kv_inbox *inbox, struct kv_document **document);

@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kvevent/kv_follower.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+// A live message behind a replay.
+struct waiting {
+    struct waiting *next;
+    uint64_t number;
+    size_t size;
+    uint8_t bytes[];
+};
+
+enum phase {
+    PHASE_FOLLOWING, // nothing is missing, as far as anybody can tell
+    PHASE_DUE,       // a replay is to be asked for when due_ms has come
+    PHASE_REPLAYING,
+};
+
+struct kv_follower {
+    struct kv_holdings *holdings;
+    struct kv_reader *reader;
+    struct kv_follower_counts counts;
+    bool has_replay;
+    uint64_t capacity_tokens; // 0: not known
+
+    // What is known.
+    uint64_t next;
+    uint64_t since;        // the first number that was applied since everything was forgotten
+    uint64_t refused_base; // blocks that had been refused then
+    bool is_heard;         // something was applied, ever
+    bool is_complete;      // since the engine's first message
+    bool is_full;          // since so long that nothing older is left in its cache
+
+    // The live socket.
+    uint64_t live_next; // behind the last that came; if has_live
+    bool has_live;
+    bool was_connected;
+    bool is_cut;
+    bool is_asked_back; // since the last message, whether there was more
+    uint64_t spoke_ms;  // when the last came
+    struct waiting *first;
+    struct waiting **last;
+    uint32_t waiting_count;
+    size_t waiting_bytes;
+
+    // The replay.
+    enum phase phase;
+    bool is_behind; // something is missing; otherwise the replay only makes sure
+    bool is_begun;  // its first message has come
+    bool drops;     // the caller has to be told
+    uint32_t attempts;
+    uint64_t replay_next;
+    uint64_t asked_from;
+    uint64_t asked_ms; // when the last was asked for; spaced from there
+    uint64_t moved_ms;
+    uint64_t due_ms;
+    uint64_t pause_ms;
+    uint64_t rests_until_ms; // given up until then
+    uint64_t drained_until_ms;
+    uint64_t distrusted_ms; // 0: never
+};
+
+struct kv_follower *kv_follower_create(const struct kv_follower_options *options)
+{
+    struct kv_follower *follower = calloc(1, sizeof(*follower));
+    if (follower == NULL) {
+        return NULL;
+    }
+    follower->reader = options->reader;
+    follower->has_replay = options->has_replay;
+    follower->last = &follower->first;
+    follower->pause_ms = kv_replay_pause_ms;
+    follower->holdings = kv_holdings_create(&options->holdings);
+    if (follower->holdings == NULL) {
+        kv_follower_destroy(&follower);
+    }
+    return follower;
+}
+
+static void pop_waiting(struct kv_follower *follower)
+{
+    struct waiting *first = follower->first;
+    follower->first = first->next;
+    if (follower->first == NULL) {
+        follower->last = &follower->first;
+    }
+    follower->waiting_count--;
+    follower->waiting_bytes -= first->size;
+    free(first);
+}
+
+static void drop_waiting(struct kv_follower *follower)
+{
+    while (follower->first != NULL) {
+        pop_waiting(follower);
+    }
+}
+
+void kv_follower_destroy(struct kv_follower **follower_ptr)
+{
+    struct kv_follower *follower = *follower_ptr;
+    *follower_ptr = NULL;
+
+    if (follower == NULL) {
+        return;
+    }
+    drop_waiting(follower);
+    if (follower->holdings != NULL) {
+        kv_holdings_destroy(&follower->holdings);
+    }
+    free(follower);
+}
+
+// What overflows is not lost: the replay brings it, or the next one.
+static void push_waiting(struct kv_follower *follower, const struct kv_numbered *message)
+{
+    size_t size = message->payload.size;
+    bool fits = follower->waiting_count < kv_waiting_max &&
+                size <= kv_waiting_bytes_max - follower->waiting_bytes;
+    struct waiting *waiting = fits ? malloc(sizeof(*waiting) + size) : NULL;
+    if (waiting == NULL) {
+        follower->counts.overflows++;
+        drop_waiting(follower);
+        return;
+    }
+    *waiting = (struct waiting){.number = message->number, .size = size};
+    if (size > 0) {
+        memcpy(waiting->bytes, message->payload.bytes, size);
+    }
+    *follower->last = waiting;
+    follower->last = &waiting->next;
+    follower->waiting_count++;
+    follower->waiting_bytes += size;
+}
+
+// Nothing is known; what comes next is number `next`.
+static void forget(struct kv_follower *follower, uint64_t next)
+{
+    if (follower->is_heard) {
+        kv_holdings_purge(follower->holdings);
+        follower->counts.purges++;
+    }
+    follower->next = next;
+    follower->since = next;
+    follower->refused_base = kv_holdings_counts(follower->holdings)->refused;
+    follower->is_complete = false;
+    follower->is_full = false;
+}
+
+static void note_fullness(struct kv_follower *follower)
+{
+    uint64_t capacity_tokens = follower->capacity_tokens;
+    follower->is_full |=
+        capacity_tokens > 0 && kv_holdings_tokens_stored(follower->holdings) >= capacity_tokens;
+}
+
+static void apply(struct kv_follower *follower, const struct kv_numbered *message, uint64_t now_ms)
+{
+    ASSERT(message->number == follower->next);
+    struct kv_notice notice;
+    enum status status = kv_reader_begin(follower->reader, message->payload);
+
+    follower->next++;
+    follower->is_heard = true;
+    follower->is_complete |= message->number == 0;
+    while (status == STATUS_OK) {
+        status = kv_reader_next(follower->reader, &notice);
+        if (status == STATUS_OK) {
+            kv_holdings_apply(follower->holdings, &notice, now_ms);
+        }
+    }
+    kv_holdings_settle(follower->holdings);
+    if (status != STATUS_CLOSED) {
+        // It may have told of blocks that are gone, and a replay would bring the same bytes.
+        follower->counts.malformed++;
+        forget(follower, follower->next);
+    }
+    note_fullness(follower);
+}
+
+static bool may_replay(const struct kv_follower *follower, uint64_t now_ms)
+{
+    return follower->has_replay && now_ms >= follower->rests_until_ms;
+}
+
+static void plan_replay(struct kv_follower *follower, uint64_t soonest_ms)
+{
+    uint64_t spaced_ms =
+        follower->asked_ms == 0 ? soonest_ms : follower->asked_ms + follower->pause_ms;
+    follower->phase = PHASE_DUE;
+    follower->due_ms = spaced_ms > soonest_ms ? spaced_ms : soonest_ms;
+}
+
+static void stop_replay(struct kv_follower *follower)
+{
+    follower->drops |= follower->phase == PHASE_REPLAYING;
+    follower->phase = PHASE_FOLLOWING;
+}
+
+// Applies what waits, as far as it follows.  With `skips` also what does not, which begins anew there.
+static void drain(struct kv_follower *follower, bool skips, uint64_t now_ms)
+{
+    while (follower->first != NULL) {
+        struct waiting *first = follower->first;
+        struct kv_numbered message = {first->number, slice_of(first->bytes, first->size)};
+        if (message.number > follower->next && !skips) {
+            return;
+        }
+        if (message.number > follower->next) {
+            forget(follower, message.number);
+        }
+        if (message.number < follower->next) {
+            follower->counts.duplicates++;
+        } else {
+            apply(follower, &message, now_ms);
+        }
+        pop_waiting(follower);
+    }
+}
+
+static bool has_caught_up(const struct kv_follower *follower)
+{
+    return !follower->has_live || follower->live_next <= follower->next;
+}
+
+// What is missing cannot be had: from here on it is live traffic alone.
+static void give_up(struct kv_follower *follower, uint64_t now_ms)
+{
+    follower->phase = PHASE_FOLLOWING;
+    follower->is_behind = false;
+    follower->attempts = 0;
+    follower->rests_until_ms = now_ms + kv_replay_pause_max_ms;
+    drain(follower, true, now_ms);
+    if (!has_caught_up(follower)) {
+        forget(follower, follower->live_next); // the queue overflowed
+    }
+}
+
+// A replay is over and has not brought all that was missing.
+static void ask_again(struct kv_follower *follower, uint64_t now_ms)
+{
+    bool has_progress = follower->next > follower->asked_from;
+
+    follower->counts.replays_failed += !has_progress;
+    follower->attempts = has_progress ? 0 : follower->attempts + 1;
+    follower->pause_ms = has_progress ? kv_replay_pause_ms : follower->pause_ms * 2;
+    if (follower->pause_ms > kv_replay_pause_max_ms) {
+        follower->pause_ms = kv_replay_pause_max_ms;
+    }
+    if (follower->attempts >= kv_replay_attempts) {
+        give_up(follower, now_ms);
+    } else {
+        plan_replay(follower, now_ms);
+    }
+}
+
+static void settle(struct kv_follower *follower)
+{
+    follower->phase = PHASE_FOLLOWING;
+    follower->is_behind = false;
+    follower->attempts = 0;
+    follower->pause_ms = kv_replay_pause_ms;
+}
+
+static void fail_replay(struct kv_follower *follower, uint64_t now_ms)
+{
+    stop_replay(follower);
+    follower->drained_until_ms = now_ms + kv_drained_ms;
+    if (follower->is_behind) {
+        ask_again(follower, now_ms);
+    } else {
+        follower->counts.replays_failed++;
+    }
+}
+
+void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms)
+{
+    if (follower->phase != PHASE_REPLAYING) {
+        return;
+    }
+    follower->drained_until_ms = now_ms + kv_drained_ms;
+    follower->phase = PHASE_FOLLOWING;
+    drain(follower, false, now_ms);
+    if (has_caught_up(follower)) {
+        settle(follower);
+    } else {
+        ask_again(follower, now_ms);
+    }
+}
+
+void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered *message,
+                          uint64_t now_ms)
+{
+    uint64_t number = message->number;
+
+    if (follower->phase != PHASE_REPLAYING) {
+        return;
+    }
+    follower->counts.replayed++;
+    follower->moved_ms = now_ms;
+    if (follower->is_begun && number != follower->replay_next) {
+        fail_replay(follower, now_ms); // it left some out
+        return;
+    }
+    if (!follower->is_begun && number > follower->next) {
+        bool is_whole = follower->next == 0 && number == 1; // some count from 1
+        forget(follower, number);
+        follower->is_complete = is_whole;
+        follower->since = is_whole ? 0 : number;
+    }
+    follower->is_begun = true;
+    follower->replay_next = number + 1;
+    if (number < follower->next) {
+        follower->counts.duplicates++;
+    } else {
+        apply(follower, message, now_ms);
+    }
+}
+
+// Another process, of which nothing is known.
+static void begin_anew(struct kv_follower *follower)
+{
+    follower->counts.restarts++;
+    stop_replay(follower);
+    drop_waiting(follower);
+    forget(follower, 0);
+    settle(follower);
+    follower->has_live = false;
+    follower->rests_until_ms = 0;
+    follower->distrusted_ms = 0;
+}
+
+// All that the engine remembers, before it says anything.
+static void ask_from_start(struct kv_follower *follower, uint64_t soonest_ms)
+{
+    if (follower->has_replay) {
+        follower->is_behind = true;
+        plan_replay(follower, soonest_ms);
+    }
+}
+
+// Whether a message of this number cannot be of the process that we follow.  To take an old message
+// for a new process costs a replay; the other way round would leave us wrong.
+static bool is_back(const struct kv_follower *follower, uint64_t number, uint64_t now_ms)
+{
+    if (follower->has_live && number < follower->live_next) {
+        return true;
+    }
+    bool is_drained = number > 0 && now_ms < follower->drained_until_ms;
+    return number < follower->next && !is_drained;
+}
+
+void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *message,
+                      uint64_t now_ms)
+{
+    uint64_t number = message->number;
+
+    if (number == UINT64_MAX) { // what ends a replay; nobody gets there by counting
+        follower->counts.malformed++;
+        return;
+    }
+    if (is_back(follower, number, now_ms)) {
+        begin_anew(follower);
+    }
+    follower->counts.messages++;
+    follower->spoke_ms = now_ms;
+    follower->is_asked_back = false;
+    follower->has_live = true;
+    follower->live_next = number + 1;
+    if (number < follower->next) {
+        follower->counts.duplicates++;
+        return;
+    }
+    if (number == follower->next) {
+        // Nothing is missing, whatever was asked for; a replay under way only brings what is known.
+        apply(follower, message, now_ms);
+        follower->is_behind = false;
+        follower->phase = follower->phase == PHASE_DUE ? PHASE_FOLLOWING : follower->phase;
+        return;
+    }
+    if (!follower->is_behind && follower->next > 0) {
+        follower->counts.gaps++;
+        follower->counts.lost += number - follower->next;
+    }
+    if (follower->phase == PHASE_FOLLOWING && !may_replay(follower, now_ms)) {
+        forget(follower, number);
+        apply(follower, message, now_ms);
+        return;
+    }
+    if (follower->phase == PHASE_FOLLOWING) {
+        plan_replay(follower, now_ms);
+    }
+    follower->is_behind = true;
+    push_waiting(follower, message);
+}
+
+void kv_follower_malformed(struct kv_follower *follower)
+{
+    follower->counts.malformed++;
+}
+
+void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t last)
+{
+    if (first < follower->next) {
+        follower->counts.restarts++;
+    } else if (first > follower->next && follower->next > 0) {
+        follower->counts.gaps++;
+        follower->counts.lost += first - follower->next;
+    }
+    if (first != follower->next) {
+        forget(follower, first);
+    }
+    follower->is_complete |= first == 0;
+    follower->next = last + 1;
+}
+
+void kv_follower_note(struct kv_follower *follower, const struct kv_notice *notice, uint64_t now_ms)
+{
+    follower->is_heard = true;
+    kv_holdings_apply(follower->holdings, notice, now_ms);
+    kv_holdings_settle(follower->holdings);
+    note_fullness(follower);
+}
+
+void kv_follower_connected(struct kv_follower *follower, uint64_t now_ms)
+{
+    bool is_first = !follower->was_connected;
+
+    follower->was_connected = true;
+    follower->is_cut = false;
+    if (is_first && (follower->has_live || follower->phase != PHASE_FOLLOWING)) {
+        return; // what came before we knew came over this very connection
+    }
+    if (!is_first) {
+        begin_anew(follower);
+    }
+    ask_from_start(follower, now_ms + kv_settle_ms);
+}
+
+void kv_follower_disconnected(struct kv_follower *follower, uint64_t now_ms)
+{
+    (void)now_ms;
+    follower->is_cut = true;
+    stop_replay(follower);
+    drop_waiting(follower);
+}
+
+void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms)
+{
+    begin_anew(follower);
+    if (!follower->is_cut) {
+        ask_from_start(follower, now_ms);
+    }
+}
+
+void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms)
+{
+    bool is_again =
+        follower->distrusted_ms != 0 && now_ms - follower->distrusted_ms < kv_distrust_again_ms;
+
+    if (follower->is_behind) {
+        return; // it is being learnt anew
+    }
+    stop_replay(follower);
+    follower->distrusted_ms = now_ms == 0 ? 1 : now_ms;
+    if (is_again || !may_replay(follower, now_ms)) {
+        forget(follower, follower->next);
+        return;
+    }
+    forget(follower, 0);
+    ask_from_start(follower, now_ms);
+}
+
+// When the silence is long enough to ask; UINT64_MAX: it need not be.
+static uint64_t quiet_ms(const struct kv_follower *follower)
+{
+    bool may_ask = follower->phase == PHASE_FOLLOWING && follower->has_live && !follower->is_cut &&
+                   follower->has_replay && !follower->is_asked_back;
+    if (!may_ask) {
+        return UINT64_MAX;
+    }
+    uint64_t ms = follower->spoke_ms + kv_quiet_ms;
+    return ms > follower->rests_until_ms ? ms : follower->rests_until_ms;
+}
+
+static uint64_t silent_until_ms(const struct kv_follower *follower)
+{
+    uint64_t idle_ms = follower->moved_ms + kv_replay_idle_ms;
+    uint64_t whole_ms = follower->asked_ms + kv_replay_whole_ms;
+    return idle_ms < whole_ms ? idle_ms : whole_ms;
+}
+
+static void begin_replay(struct kv_follower *follower, uint64_t now_ms)
+{
+    follower->phase = PHASE_REPLAYING;
+    follower->counts.replays++;
+    follower->is_begun = false;
+    follower->asked_from = follower->next;
+    follower->asked_ms = now_ms == 0 ? 1 : now_ms;
+    follower->moved_ms = now_ms;
+    follower->drained_until_ms = UINT64_MAX; // until it has ended
+}
+
+struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t now_ms)
+{
+    struct kv_follower_wish wish = {.until_ms = UINT64_MAX};
+
+    if (follower->phase == PHASE_REPLAYING && now_ms >= silent_until_ms(follower)) {
+        fail_replay(follower, now_ms);
+    }
+    if (now_ms >= quiet_ms(follower)) {
+        follower->is_asked_back = true;
+        plan_replay(follower, now_ms);
+    }
+    if (follower->phase == PHASE_DUE && now_ms >= follower->due_ms) {
+        begin_replay(follower, now_ms);
+        wish.wants_replay = true;
+        wish.from = follower->next;
+    }
+    wish.drops_replay = follower->drops;
+    follower->drops = false;
+    switch (follower->phase) {
+    case PHASE_FOLLOWING:
+        wish.until_ms = quiet_ms(follower);
+        break;
+    case PHASE_DUE:
+        wish.until_ms = follower->due_ms;
+        break;
+    case PHASE_REPLAYING:
+        wish.until_ms = silent_until_ms(follower);
+        break;
+    }
+    return wish;
+}
+
+enum kv_follower_state kv_follower_state(const struct kv_follower *follower)
+{
+    if (!follower->is_heard) {
+        return KV_SILENT;
+    }
+    bool is_refused = kv_holdings_counts(follower->holdings)->refused > follower->refused_base;
+    bool knows_all = follower->is_complete || follower->is_full;
+    return knows_all && !follower->is_behind && !follower->is_cut && !is_refused ? KV_LIVE
+                                                                                 : KV_LEARNING;
+}
+
+void kv_follower_set_capacity(struct kv_follower *follower, uint64_t tokens)
+{
+    follower->capacity_tokens = tokens;
+    note_fullness(follower);
+}
+
+struct kv_holdings *kv_follower_holdings(const struct kv_follower *follower)
+{
+    return follower->holdings;
+}
+
+uint64_t kv_follower_next(const struct kv_follower *follower)
+{
+    return follower->next;
+}
+
+uint64_t kv_follower_since(const struct kv_follower *follower)
+{
+    return follower->since;
+}
+
+const struct kv_follower_counts *kv_follower_counts(const struct kv_follower *follower)
+{
+    return &follower->counts;
+}

@@ -1,0 +1,875 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kvevent/kv_follower.h"
+
+#include "kvevent/batch_fixture.h"
+#include "test.h"
+
+enum { backend = 3 };
+
+// One publisher, whose message `n` stores block n + 1.
+struct scene {
+    struct prefix_ledger *ledger;
+    struct kv_names_budget budget;
+    struct kv_reader *reader;
+    struct kv_follower *follower;
+    struct kv_follower_wish wish; // the last
+    uint64_t now_ms;
+};
+
+static struct scene *scene_open(bool has_replay)
+{
+    static struct scene scene;
+
+    scene = (struct scene){.budget.limit = 16 << 20, .now_ms = 5000};
+    scene.ledger = prefix_ledger_create(
+        &(struct prefix_ledger_limits){.memory = 16 << 20, .backend_count_max = 8});
+    scene.reader = kv_reader_create();
+    ASSERT(scene.ledger != NULL && scene.reader != NULL);
+    scene.follower = kv_follower_create(&(struct kv_follower_options){
+        .holdings = {.ledger = scene.ledger, .budget = &scene.budget, .backend = backend},
+        .reader = scene.reader,
+        .has_replay = has_replay,
+    });
+    ASSERT(scene.follower != NULL);
+    return &scene;
+}
+
+static void scene_close(struct scene *scene)
+{
+    kv_follower_destroy(&scene->follower);
+    ASSERT(scene->follower == NULL);
+    kv_reader_destroy(&scene->reader);
+    prefix_ledger_destroy(&scene->ledger);
+}
+
+static bool holds(const struct scene *scene, uint64_t number)
+{
+    uint64_t key = batch_key(number + 1, 0);
+    return batch_match(scene->ledger, backend, &key, 1) == 1;
+}
+
+// Exactly messages first to last, of the first 50.
+static bool holds_only(const struct scene *scene, uint64_t first, uint64_t last)
+{
+    for (uint64_t i = 0; i < 50; i++) {
+        if (holds(scene, i) != (i >= first && i <= last)) {
+            printf("# message %" PRIu64 " is %s\n", i, holds(scene, i) ? "known" : "missing");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void live(struct scene *scene, uint64_t number)
+{
+    struct batch batch;
+    struct slice payload = batch_write(&batch, KV_EVENT_STORED, number + 1, 0);
+    kv_follower_live(scene->follower, &(struct kv_numbered){number, payload}, scene->now_ms);
+}
+
+static void replayed(struct scene *scene, uint64_t first, uint64_t last)
+{
+    for (uint64_t number = first; number <= last; number++) {
+        struct batch batch;
+        struct slice payload = batch_write(&batch, KV_EVENT_STORED, number + 1, 0);
+        kv_follower_replayed(scene->follower, &(struct kv_numbered){number, payload},
+                             scene->now_ms);
+    }
+}
+
+static void replay_ends(struct scene *scene)
+{
+    kv_follower_replay_ended(scene->follower, scene->now_ms);
+}
+
+// Whether a replay is wanted by now; the number is in scene->wish.from.
+static bool wants(struct scene *scene)
+{
+    scene->wish = kv_follower_wish(scene->follower, scene->now_ms);
+    return scene->wish.wants_replay;
+}
+
+static void pass(struct scene *scene, uint64_t ms)
+{
+    scene->now_ms += ms;
+}
+
+static enum kv_follower_state state(const struct scene *scene)
+{
+    return kv_follower_state(scene->follower);
+}
+
+static const struct kv_follower_counts *counts(const struct scene *scene)
+{
+    return kv_follower_counts(scene->follower);
+}
+
+// It has followed messages 0 to last.
+static struct scene *scene_at(bool has_replay, uint64_t last)
+{
+    struct scene *scene = scene_open(has_replay);
+    for (uint64_t i = 0; i <= last; i++) {
+        live(scene, i);
+    }
+    ASSERT(!wants(scene) && state(scene) == KV_LIVE);
+    return scene;
+}
+
+TEST(who_begins_with_0_is_live_at_once)
+{
+    struct scene *scene = scene_open(true);
+    CHECK_EQ(state(scene), KV_SILENT);
+    CHECK(!wants(scene));
+    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    live(scene, 0);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(!wants(scene));
+    live(scene, 1);
+    CHECK(holds_only(scene, 0, 1));
+    CHECK_EQ(kv_follower_next(scene->follower), 2);
+    CHECK_EQ(counts(scene)->messages, 2);
+    CHECK_EQ(counts(scene)->replays, 0);
+    scene_close(scene);
+}
+
+TEST(who_begins_later_is_asked_for_all_and_what_came_meanwhile_goes_behind)
+{
+    struct scene *scene = scene_open(true);
+    live(scene, 4);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    CHECK(!wants(scene));
+    live(scene, 5);
+    CHECK(!holds(scene, 4));
+    replayed(scene, 0, 4);
+    live(scene, 6);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 6));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->duplicates, 1);
+    CHECK_EQ(counts(scene)->gaps, 0);
+    CHECK_EQ(counts(scene)->purges, 0);
+    CHECK_EQ(counts(scene)->replayed, 5);
+    scene_close(scene);
+}
+
+TEST(an_engine_that_has_forgotten_its_beginning_is_learnt_from_where_it_remembers)
+{
+    struct scene *scene = scene_open(true);
+    live(scene, 9);
+    CHECK(wants(scene));
+    replayed(scene, 6, 9);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 6, 9));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK_EQ(kv_follower_since(scene->follower), 6);
+    live(scene, 10);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
+TEST(an_engine_whose_first_number_is_1_is_live)
+{
+    struct scene *scene = scene_open(true);
+    live(scene, 1);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    replayed(scene, 1, 1);
+    replay_ends(scene);
+    CHECK_EQ(state(scene), KV_LIVE);
+    live(scene, 2);
+    CHECK(holds_only(scene, 1, 2));
+    CHECK_EQ(kv_follower_since(scene->follower), 0);
+    scene_close(scene);
+}
+
+TEST(without_a_replay_a_later_beginning_is_learnt_from_there)
+{
+    struct scene *scene = scene_open(false);
+    live(scene, 4);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(!wants(scene));
+    live(scene, 5);
+    CHECK(holds_only(scene, 4, 5));
+    CHECK_EQ(counts(scene)->gaps, 0);
+    CHECK_EQ(counts(scene)->purges, 0);
+    scene_close(scene);
+}
+
+TEST(what_is_missing_is_asked_for_from_the_first_that_is)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 7);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 4);
+    live(scene, 8);
+    CHECK(holds_only(scene, 0, 3));
+    replayed(scene, 4, 7);
+    CHECK(holds_only(scene, 0, 7));
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 8));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->gaps, 1);
+    CHECK_EQ(counts(scene)->lost, 3);
+    CHECK_EQ(counts(scene)->purges, 0);
+    scene_close(scene);
+}
+
+TEST(what_the_engine_no_longer_remembers_is_forgotten_here_too)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 9);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 4);
+    replayed(scene, 6, 9);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 6, 9));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK_EQ(counts(scene)->purges, 1);
+    scene_close(scene);
+}
+
+TEST(without_a_replay_a_gap_is_the_end_of_all_that_was_known)
+{
+    struct scene *scene = scene_at(false, 3);
+    live(scene, 6);
+    CHECK(holds_only(scene, 6, 6));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK_EQ(counts(scene)->gaps, 1);
+    CHECK_EQ(counts(scene)->purges, 1);
+    live(scene, 7);
+    CHECK(holds_only(scene, 6, 7));
+    scene_close(scene);
+}
+
+TEST(a_gap_among_those_that_wait_is_asked_for_next)
+{
+    struct scene *scene = scene_at(true, 0);
+    live(scene, 2);
+    CHECK(wants(scene));
+    live(scene, 4);
+    replayed(scene, 1, 2);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 2));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(!wants(scene));
+    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_replay_pause_ms);
+    pass(scene, kv_replay_pause_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 3);
+    replayed(scene, 3, 4);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 4));
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(a_number_that_was_there_before_is_another_process)
+{
+    struct scene *scene = scene_at(true, 5);
+    live(scene, 2);
+    CHECK(holds_only(scene, 1, 0)); // nothing
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    replayed(scene, 0, 2);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 2));
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(another_process_that_begins_with_0_is_live_at_once)
+{
+    struct scene *scene = scene_at(true, 5);
+    live(scene, 0);
+    CHECK(holds_only(scene, 0, 0));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(counts(scene)->purges, 1);
+    CHECK(!wants(scene));
+    scene_close(scene);
+}
+
+TEST(the_last_message_once_more_is_another_process_too)
+{
+    struct scene *scene = scene_at(false, 5);
+    live(scene, 5);
+    CHECK(holds_only(scene, 5, 5));
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
+TEST(another_process_during_a_replay_ends_it)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 6);
+    CHECK(wants(scene));
+    replayed(scene, 4, 4);
+    live(scene, 0);
+    CHECK(!wants(scene));
+    CHECK(scene->wish.drops_replay);
+    CHECK(holds_only(scene, 0, 0));
+    CHECK_EQ(state(scene), KV_LIVE);
+    replayed(scene, 5, 6); // of the old one, and of no use
+    replay_ends(scene);
+    live(scene, 1);
+    CHECK(holds_only(scene, 0, 1));
+    scene_close(scene);
+}
+
+TEST(a_lower_number_while_a_replay_is_waited_for_is_another_process)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 9);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 4);
+    live(scene, 5);
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK(holds_only(scene, 1, 0));
+    pass(scene, kv_replay_pause_ms);
+    CHECK(wants(scene) && scene->wish.drops_replay);
+    CHECK_EQ(scene->wish.from, 0);
+    scene_close(scene);
+}
+
+TEST(number_0_is_a_beginning_even_if_a_replay_has_just_brought_it)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    replayed(scene, 0, 3);
+    replay_ends(scene);
+    live(scene, 0);
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK(holds_only(scene, 0, 0));
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(what_a_replay_under_way_has_brought_may_come_live)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    replayed(scene, 0, 5);
+    live(scene, 4);
+    live(scene, 5);
+    live(scene, 6);
+    CHECK_EQ(counts(scene)->restarts, 0);
+    CHECK_EQ(counts(scene)->duplicates, 2);
+    replayed(scene, 6, 6);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 6));
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(what_a_replay_brought_may_come_live_for_a_moment)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 5);
+    CHECK(wants(scene));
+    replayed(scene, 4, 8);
+    replay_ends(scene);
+    CHECK_EQ(state(scene), KV_LIVE);
+    live(scene, 6);
+    live(scene, 7);
+    CHECK_EQ(counts(scene)->duplicates, 3);
+    CHECK_EQ(counts(scene)->restarts, 0);
+    CHECK(holds_only(scene, 0, 8));
+    pass(scene, kv_drained_ms);
+    live(scene, 8);
+    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK(holds_only(scene, 1, 0));
+    scene_close(scene);
+}
+
+TEST(a_new_connection_is_asked_for_all_before_it_says_anything)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    CHECK(!wants(scene));
+    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_settle_ms);
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    CHECK_EQ(state(scene), KV_SILENT);
+    replayed(scene, 0, 3);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    replay_ends(scene);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(holds_only(scene, 0, 3));
+    CHECK_EQ(counts(scene)->restarts, 0);
+    live(scene, 3); // it was on its way
+    live(scene, 4);
+    CHECK(holds_only(scene, 0, 4));
+    CHECK_EQ(counts(scene)->restarts, 0);
+    scene_close(scene);
+}
+
+TEST(an_engine_that_has_said_nothing_stays_silent)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    replay_ends(scene);
+    CHECK(!wants(scene));
+    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    CHECK_EQ(state(scene), KV_SILENT);
+    CHECK_EQ(counts(scene)->replays_failed, 0);
+    live(scene, 0);
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(number_0_before_the_replay_makes_it_needless)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    live(scene, 0);
+    CHECK_EQ(state(scene), KV_LIVE);
+    pass(scene, kv_settle_ms);
+    CHECK(!wants(scene));
+    scene_close(scene);
+}
+
+TEST(a_reconnect_forgets_and_asks_for_all)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    live(scene, 0);
+    live(scene, 1);
+    kv_follower_disconnected(scene->follower, scene->now_ms);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(holds_only(scene, 0, 1));
+    kv_follower_connected(scene->follower, scene->now_ms);
+    CHECK(holds_only(scene, 1, 0));
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    replayed(scene, 0, 2);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 2));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->restarts, 1);
+    scene_close(scene);
+}
+
+TEST(the_first_connection_may_be_told_after_its_messages)
+{
+    struct scene *scene = scene_open(false);
+    live(scene, 0);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(holds_only(scene, 0, 0));
+    scene_close(scene);
+}
+
+TEST(the_first_connection_is_not_asked_for_what_is_known)
+{
+    struct scene *scene = scene_open(true);
+    live(scene, 0);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    CHECK_EQ(state(scene), KV_LIVE);
+    pass(scene, kv_settle_ms);
+    CHECK(!wants(scene));
+    scene_close(scene);
+}
+
+TEST(a_reconnect_without_a_replay_is_learnt_from_what_follows)
+{
+    struct scene *scene = scene_open(false);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    live(scene, 0);
+    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    live(scene, 1);
+    CHECK(holds_only(scene, 1, 1));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
+TEST(a_lost_connection_takes_its_replay_with_it)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    pass(scene, kv_settle_ms);
+    CHECK(wants(scene));
+    replayed(scene, 0, 1);
+    kv_follower_disconnected(scene->follower, scene->now_ms);
+    CHECK(!wants(scene));
+    CHECK(scene->wish.drops_replay);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    pass(scene, 100ULL * kv_replay_pause_max_ms);
+    CHECK(!wants(scene));
+    scene_close(scene);
+}
+
+TEST(nobody_is_asked_while_there_is_no_connection)
+{
+    struct scene *scene = scene_at(true, 3);
+    kv_follower_disconnected(scene->follower, scene->now_ms);
+    pass(scene, 10ULL * kv_quiet_ms);
+    CHECK(!wants(scene));
+    kv_follower_restarted(scene->follower, scene->now_ms);
+    CHECK(holds_only(scene, 1, 0));
+    CHECK(!wants(scene));
+    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    scene_close(scene);
+}
+
+TEST(a_restart_that_others_saw_forgets_and_asks_for_all)
+{
+    struct scene *scene = scene_at(true, 3);
+    kv_follower_restarted(scene->follower, scene->now_ms);
+    CHECK(holds_only(scene, 1, 0));
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    replayed(scene, 0, 1);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 1));
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(a_replay_that_leaves_some_out_is_asked_again_from_there)
+{
+    struct scene *scene = scene_at(true, 0);
+    live(scene, 9);
+    CHECK(wants(scene));
+    replayed(scene, 1, 4);
+    replayed(scene, 6, 9);
+    CHECK(!wants(scene));
+    CHECK(scene->wish.drops_replay);
+    CHECK(holds_only(scene, 0, 4));
+    replay_ends(scene); // of the one that was dropped
+    CHECK(holds_only(scene, 0, 4));
+    pass(scene, kv_replay_pause_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 5);
+    replayed(scene, 5, 9);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 9));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->replays_failed, 0);
+    scene_close(scene);
+}
+
+// Lets a replay that is wanted be silent.  How long until the next; UINT64_MAX: there is none.
+static uint64_t stay_silent(struct scene *scene)
+{
+    uint64_t asked_ms = scene->now_ms;
+    ASSERT(scene->wish.wants_replay && scene->wish.until_ms == asked_ms + kv_replay_idle_ms);
+    pass(scene, kv_replay_idle_ms - 1);
+    ASSERT(!wants(scene) && !scene->wish.drops_replay);
+    pass(scene, 1);
+    bool is_wanted = wants(scene);
+    ASSERT(scene->wish.drops_replay);
+    if (!is_wanted && scene->wish.until_ms != UINT64_MAX) {
+        pass(scene, scene->wish.until_ms - scene->now_ms);
+        is_wanted = wants(scene);
+    }
+    return is_wanted ? scene->now_ms - asked_ms : UINT64_MAX;
+}
+
+TEST(silent_replays_are_asked_again_less_and_less_often_and_then_given_up)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 6);
+    live(scene, 7);
+    CHECK(wants(scene));
+    CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 2);
+    CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 4);
+    CHECK(holds_only(scene, 0, 3));
+    pass(scene, kv_replay_idle_ms);
+    CHECK(!wants(scene));
+    CHECK(holds_only(scene, 6, 7));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK_EQ(counts(scene)->replays, kv_replay_attempts);
+    CHECK_EQ(counts(scene)->replays_failed, kv_replay_attempts);
+    live(scene, 8);
+    CHECK(holds_only(scene, 6, 8));
+    // It rests: the next gap is not asked for.
+    live(scene, 10);
+    CHECK(!wants(scene));
+    CHECK(holds_only(scene, 10, 10));
+    pass(scene, kv_replay_pause_max_ms);
+    live(scene, 12);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 11);
+    scene_close(scene);
+}
+
+TEST(attempts_with_progress_in_between_are_not_given_up)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 20);
+    CHECK(wants(scene));
+    CHECK(stay_silent(scene) != UINT64_MAX);
+    CHECK(stay_silent(scene) != UINT64_MAX);
+    replayed(scene, 4, 4);
+    CHECK_EQ(stay_silent(scene), kv_replay_idle_ms);
+    CHECK_EQ(scene->wish.from, 5);
+    CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 2);
+    CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 4);
+    CHECK(holds_only(scene, 0, 4));
+    scene_close(scene);
+}
+
+TEST(who_was_given_up_is_asked_again_when_it_is_another_process)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 6);
+    CHECK(wants(scene));
+    CHECK(stay_silent(scene) != UINT64_MAX);
+    CHECK(stay_silent(scene) != UINT64_MAX);
+    pass(scene, kv_replay_idle_ms);
+    CHECK(!wants(scene));
+    // Nor after a silence, as long as it rests.
+    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_replay_pause_max_ms);
+    pass(scene, kv_replay_pause_ms);
+    live(scene, 4);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    scene_close(scene);
+}
+
+TEST(a_replay_that_moves_has_as_long_as_the_whole_may_take)
+{
+    struct scene *scene = scene_at(true, 0);
+    live(scene, 5000);
+    CHECK(wants(scene));
+    uint64_t number = 1;
+    for (uint64_t ms = 1000; ms < kv_replay_whole_ms; ms += 1000) {
+        pass(scene, 1000);
+        replayed(scene, number, number);
+        number++;
+        CHECK(!wants(scene) && !scene->wish.drops_replay);
+    }
+    pass(scene, 1000);
+    CHECK(wants(scene) && scene->wish.drops_replay);
+    CHECK_EQ(scene->wish.from, number);
+    scene_close(scene);
+}
+
+TEST(what_overflows_the_queue_is_asked_for_again)
+{
+    struct scene *scene = scene_at(true, 0);
+    uint64_t last = kv_waiting_max + 10;
+    for (uint64_t i = 2; i <= last; i++) {
+        live(scene, i);
+    }
+    CHECK_EQ(counts(scene)->overflows, 1);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 1);
+    replayed(scene, 1, 20);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 20));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    pass(scene, kv_replay_pause_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 21);
+    replayed(scene, 21, last);
+    replay_ends(scene);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->purges, 0);
+    CHECK(holds_only(scene, 0, 49));
+    scene_close(scene);
+}
+
+TEST(a_queue_that_overflowed_when_all_is_given_up_goes_on_behind_it)
+{
+    struct scene *scene = scene_at(true, 0);
+    for (uint64_t i = 2; i <= kv_waiting_max + 2; i++) {
+        live(scene, i);
+    }
+    CHECK_EQ(counts(scene)->overflows, 1);
+    CHECK(wants(scene));
+    CHECK(stay_silent(scene) != UINT64_MAX);
+    CHECK(stay_silent(scene) != UINT64_MAX);
+    pass(scene, kv_replay_idle_ms);
+    CHECK(!wants(scene));
+    CHECK_EQ(kv_follower_next(scene->follower), kv_waiting_max + 3);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(holds_only(scene, 1, 0));
+    scene_close(scene);
+}
+
+TEST(after_a_silence_it_asks_once_whether_there_was_more)
+{
+    struct scene *scene = scene_at(true, 3);
+    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_quiet_ms);
+    pass(scene, kv_quiet_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 4);
+    CHECK_EQ(state(scene), KV_LIVE);
+    replayed(scene, 4, 5);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 5));
+    CHECK_EQ(state(scene), KV_LIVE);
+    pass(scene, 100ULL * kv_quiet_ms);
+    CHECK(!wants(scene));
+    CHECK_EQ(scene->wish.until_ms, UINT64_MAX);
+    live(scene, 6);
+    pass(scene, kv_quiet_ms);
+    CHECK(wants(scene));
+    live(scene, 7); // is not held up
+    CHECK(holds_only(scene, 0, 7));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->purges, 0);
+    scene_close(scene);
+}
+
+TEST(a_question_after_a_silence_that_nobody_answers_changes_nothing)
+{
+    struct scene *scene = scene_at(true, 3);
+    pass(scene, kv_quiet_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(stay_silent(scene), UINT64_MAX);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(holds_only(scene, 0, 3));
+    live(scene, 4);
+    CHECK(holds_only(scene, 0, 4));
+    scene_close(scene);
+}
+
+TEST(a_gap_that_shows_during_such_a_question_is_filled_by_its_answer)
+{
+    struct scene *scene = scene_at(true, 3);
+    pass(scene, kv_quiet_ms);
+    CHECK(wants(scene));
+    live(scene, 6);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    replayed(scene, 4, 5);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 6));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->replays, 1);
+    scene_close(scene);
+}
+
+TEST(who_is_distrusted_is_forgotten_and_learnt_anew)
+{
+    struct scene *scene = scene_at(true, 3);
+    kv_follower_distrust(scene->follower, scene->now_ms);
+    CHECK(holds_only(scene, 1, 0));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    live(scene, 4);
+    replayed(scene, 0, 4);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 4));
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK_EQ(counts(scene)->restarts, 0);
+    // Again: what it tells of the past is not worth asking for.
+    pass(scene, kv_distrust_again_ms - 1);
+    live(scene, 5);
+    kv_follower_distrust(scene->follower, scene->now_ms);
+    CHECK(!wants(scene));
+    live(scene, 6);
+    CHECK(holds_only(scene, 6, 6));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
+TEST(distrust_does_not_disturb_who_is_being_learnt_anew)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, 6);
+    CHECK(wants(scene));
+    kv_follower_distrust(scene->follower, scene->now_ms);
+    CHECK(!wants(scene) && !scene->wish.drops_replay);
+    replayed(scene, 4, 5);
+    replay_ends(scene);
+    CHECK(holds_only(scene, 0, 6));
+    scene_close(scene);
+}
+
+TEST(another_process_is_trusted_again)
+{
+    struct scene *scene = scene_at(true, 3);
+    kv_follower_distrust(scene->follower, scene->now_ms);
+    CHECK(wants(scene));
+    live(scene, 0);
+    CHECK_EQ(state(scene), KV_LIVE);
+    pass(scene, kv_replay_pause_ms);
+    kv_follower_distrust(scene->follower, scene->now_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(scene->wish.from, 0);
+    scene_close(scene);
+}
+
+TEST(a_message_that_is_no_batch_ends_what_was_known)
+{
+    struct scene *scene = scene_at(true, 3);
+    kv_follower_live(scene->follower, &(struct kv_numbered){4, slice_str("\xc1")}, scene->now_ms);
+    CHECK_EQ(counts(scene)->malformed, 1);
+    CHECK(holds_only(scene, 1, 0));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(!wants(scene));
+    live(scene, 5);
+    CHECK(holds_only(scene, 5, 5));
+    CHECK_EQ(kv_follower_since(scene->follower), 5);
+    scene_close(scene);
+}
+
+TEST(the_number_that_ends_replays_is_no_number)
+{
+    struct scene *scene = scene_at(true, 3);
+    live(scene, UINT64_MAX);
+    CHECK_EQ(counts(scene)->malformed, 1);
+    CHECK_EQ(state(scene), KV_LIVE);
+    live(scene, 4);
+    CHECK(holds_only(scene, 0, 4));
+    scene_close(scene);
+}
+
+TEST(learning_ends_when_the_engine_has_stored_as_much_as_it_holds)
+{
+    struct scene *scene = scene_open(false);
+    kv_follower_set_capacity(scene->follower, 3ULL * batch_block_tokens);
+    live(scene, 7);
+    live(scene, 8);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    live(scene, 9);
+    CHECK_EQ(state(scene), KV_LIVE);
+    live(scene, 11);
+    CHECK_EQ(state(scene), KV_LEARNING); // the count began again
+    kv_follower_set_capacity(scene->follower, batch_block_tokens);
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+TEST(notices_without_messages_are_applied_and_never_all)
+{
+    struct scene *scene = scene_open(false);
+    struct batch batch;
+    struct kv_notice notice;
+    struct slice payload = batch_write(&batch, KV_EVENT_STORED, 1, 0);
+    CHECK_EQ(kv_reader_begin(scene->reader, payload), STATUS_OK);
+    CHECK_EQ(kv_reader_next(scene->reader, &notice), STATUS_OK);
+    kv_follower_note(scene->follower, &notice, scene->now_ms);
+    CHECK(holds_only(scene, 0, 0));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    // As engines that are polled say: these are the first, and nothing is missing behind them.
+    kv_follower_span(scene->follower, 0, 4);
+    CHECK_EQ(state(scene), KV_LIVE);
+    kv_follower_span(scene->follower, 5, 5);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(holds_only(scene, 0, 0));
+    kv_follower_span(scene->follower, 8, 9);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK(holds_only(scene, 1, 0));
+    CHECK_EQ(counts(scene)->lost, 2);
+    scene_close(scene);
+}
