@@ -231,7 +231,7 @@ TEST(backends_are_listed_with_all_that_is_known)
 
     CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200); // alone it looks the same
     CHECK_STR(text_at(answer.json, "url"), "https://[2001:db8::1]");
-    CHECK_EQ(cJSON_GetArraySize(answer.json), 12);
+    CHECK_EQ(cJSON_GetArraySize(answer.json), 13);
     backend_end(second, on_trial);
     close_all(&scene);
 }
