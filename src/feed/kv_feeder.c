@@ -159,11 +159,16 @@ static void close_those_who_left(struct kv_feeder *feeder)
     feeder->entry_count = kept;
 }
 
+static bool publishes(const struct backend *backend)
+{
+    return backend->events != NULL && !backend_is_polled(backend);
+}
+
 static void open_those_who_came(struct kv_feeder *feeder)
 {
     for (uint32_t i = 0; i < feeder->view->member_count; i++) {
         struct backend *backend = feeder->view->members[i].backend;
-        if (backend->events != NULL && entry_of(feeder, backend->id) == NULL &&
+        if (publishes(backend) && entry_of(feeder, backend->id) == NULL &&
             entry_open(feeder, backend, NULL) == NULL) {
             log_error("backend %s: no memory to follow its KV events", backend->url);
         }

@@ -100,11 +100,13 @@ struct kv_source *kv_source_open(const struct kv_source_options *options)
         free(source);
         return NULL;
     }
+    bool has_own =
+        options->shared_address == NULL && backend->events != NULL && !backend_is_polled(backend);
     const char *address = options->shared_address != NULL ? options->shared_address
-                          : backend->events != NULL       ? backend->events
-                                                          : "the API";
+                          : has_own                       ? backend->events
+                                                          : "what was pushed or polled";
     (void)snprintf(source->address, sizeof(source->address), "%s", address);
-    if (options->shared_address == NULL && backend->events != NULL) {
+    if (has_own) {
         subscribe(source);
     }
     return source;

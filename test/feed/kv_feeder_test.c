@@ -65,21 +65,32 @@ static void publish_fleet(struct scene *scene)
     kv_feeder_wake(scene->feeder);
 }
 
-static struct backend *add(struct scene *scene, uint16_t port, const struct engine_peer *engine,
-                           const char *topic)
+static struct backend *add_at(struct scene *scene, uint16_t port, const struct fleet_spec *events)
 {
     char url[64];
-    char host[] = "127.0.0.1";
-    struct fleet_spec spec = {.url = url, .host = host, .port = port, .weight = 1};
+    struct fleet_spec spec = *events;
 
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
-    spec.events = engine != NULL ? engine->live.address : NULL;
-    spec.events_replay = engine != NULL ? engine->replay.address : NULL;
-    spec.events_topic = topic;
+    spec.url = url;
+    spec.host = "127.0.0.1";
+    spec.port = port;
+    spec.weight = 1;
     struct backend *backend = fleet_add(scene->fleet, &spec);
     ASSERT(backend != NULL);
     publish_fleet(scene);
     return backend;
+}
+
+// One that publishes, or that connects to us with such a topic.
+static struct backend *add(struct scene *scene, uint16_t port, const struct engine_peer *engine,
+                           const char *topic)
+{
+    return add_at(scene, port,
+                  &(struct fleet_spec){
+                      .events = engine != NULL ? engine->live.address : NULL,
+                      .events_replay = engine != NULL ? engine->replay.address : NULL,
+                      .events_topic = topic,
+                  });
 }
 
 // Lets the engines answer; false when ten seconds are over.
@@ -291,6 +302,26 @@ TEST(pushed_events_are_applied)
     CHECK_EQ(kv_feeder_push(scene->feeder, backend->id, document), STATUS_OK);
     CHECK(comes_to_hold(scene, backend->slot, 0, true));
     CHECK(becomes(scene, backend, BACKEND_EVENTS_LEARNING));
+    scene_close(scene);
+}
+
+TEST(who_is_polled_is_not_subscribed_to)
+{
+    struct scene *scene = scene_open(NULL);
+    struct kv_feed_status status = {0};
+    struct backend *backend = add_at(scene, 8000, &(struct fleet_spec){.events = "poll"});
+    struct slice document =
+        slice_str("[{\"event_id\":0,\"data\":{\"type\":\"stored\",\"parent_hash\":null,\"blocks\":"
+                  "[{\"type\":\"stored_block\",\"block_hash\":1,\"tokens\":[{\"token_id\":4},"
+                  "{\"token_id\":5},{\"token_id\":6},{\"token_id\":7}],\"cache_level\":0}]}}]");
+    CHECK_EQ(kv_feeder_push(scene->feeder, backend->id, document), STATUS_OK);
+    CHECK(comes_to_hold(scene, backend->slot, 0, true));
+    CHECK(becomes(scene, backend, BACKEND_EVENTS_LIVE)); // the first event was among them
+    uint64_t since_ns = clock_monotonic_ns();
+    while (!kv_feeder_status(scene->feeder, backend->id, &status) || status.next_number != 1) {
+        CHECK(waits(scene, since_ns));
+    }
+    CHECK(!status.is_connected);
     scene_close(scene);
 }
 
