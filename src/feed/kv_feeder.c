@@ -226,6 +226,37 @@ static struct backend *backend_of(const struct fleet_view *view, struct slice to
     return best;
 }
 
+// The rank that a batch names; negative: none.
+static int64_t rank_of(struct kv_reader *reader, struct slice payload)
+{
+    struct kv_notice notice;
+    enum status status = kv_reader_begin(reader, payload);
+
+    while (status == STATUS_OK) {
+        status = kv_reader_next(reader, &notice);
+    }
+    return status == STATUS_CLOSED ? kv_reader_rank(reader) : -1;
+}
+
+// The ranks of a server share its topic and its address, so their batches have to be read to tell them apart.
+static struct backend *addressee(struct kv_feeder *feeder, const struct kv_frames *message)
+{
+    const struct fleet_view *view = feeder->view;
+    struct backend *found = backend_of(view, message->frames[0]);
+
+    if (found == NULL || found->rank_count <= 1 || message->count != 3) {
+        return found;
+    }
+    int64_t rank = rank_of(feeder->reader, message->frames[2]);
+    for (uint32_t i = 0; i < view->member_count; i++) {
+        struct backend *backend = view->members[i].backend;
+        if (backend->server == found->server && backend->rank == rank) {
+            return backend;
+        }
+    }
+    return NULL;
+}
+
 static void note_stray(struct kv_feeder *feeder, const struct hall *hall, struct slice topic)
 {
     atomic_fetch_add_explicit(&feeder->shared.stray_count, 1, memory_order_relaxed);
@@ -239,12 +270,11 @@ static void note_stray(struct kv_feeder *feeder, const struct hall *hall, struct
 static void deliver(struct hall *hall, const struct kv_frames *message, uint64_t now_ms)
 {
     struct kv_feeder *feeder = hall->feeder;
-    struct slice topic = message->frames[0];
-    struct backend *backend = backend_of(feeder->view, topic);
+    struct backend *backend = addressee(feeder, message);
     struct entry *entry = backend != NULL ? entry_of(feeder, backend->id) : NULL;
 
     if (backend == NULL) {
-        note_stray(feeder, hall, topic);
+        note_stray(feeder, hall, message->frames[0]);
         return;
     }
     entry = entry != NULL ? entry : entry_open(feeder, backend, hall->address);

@@ -12,7 +12,8 @@
 // connects again by itself, and the follower knows what to forget.
 //
 // Engines that connect to us share a socket.  A message there belongs to the backend whose topic its own
-// begins with, the longest one; or, where topics are kv@HOST:PORT@MODEL, to the one at that address.
+// begins with, the longest one; or, where topics are kv@HOST:PORT@MODEL, to the one at that address.  Of
+// several ranks it is the one that the batch names.
 //
 // Nothing waits without bound: each socket holds a bounded number of messages, of bounded size, and
 // what is lost because of that is a gap like any other.

@@ -283,6 +283,48 @@ TEST(engines_that_connect_to_us_are_told_apart_by_their_topics)
     scene_close(scene);
 }
 
+static void send_as_rank(struct zmq_peer *peer, int32_t rank, uint64_t name)
+{
+    struct batch batch;
+    const uint64_t number = 0;
+
+    batch_begin(&batch);
+    batch.rank = rank;
+    batch_add(&batch, KV_EVENT_STORED, name, 0);
+    const struct slice frames[] = {slice_str("kv"), slice_of(&number, sizeof(number)),
+                                   batch_end(&batch)};
+    peer_send(peer, frames, 3);
+}
+
+TEST(ranks_that_share_a_topic_are_told_apart_by_their_batches)
+{
+    struct scene *scene = scene_open("tcp://127.0.0.1:*");
+    struct backend *ranks[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        struct fleet_spec spec = {.events_topic = "kv", .rank = i, .rank_count = 3};
+        spec.server = i > 0 ? ranks[0]->id : 0;
+        ranks[i] = add_at(scene, 8000, &spec);
+    }
+    struct backend *other = add(scene, 8001, NULL, "k");
+    engine_connect(scene, &scene->engines[0], "kv");
+    CHECK(is_subscribed(scene, &scene->engines[0]));
+    for (int32_t i = 2; i >= 0; i--) {
+        send_as_rank(&scene->engines[0].live, i, (uint64_t)i + 1);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK(comes_to_hold(scene, ranks[i]->slot, i, true));
+        CHECK(becomes(scene, ranks[i], BACKEND_EVENTS_LIVE));
+        CHECK(!holds(scene, ranks[i]->slot, (i + 1) % 3));
+    }
+    send_as_rank(&scene->engines[0].live, 3, 9); // it has no such rank
+    uint64_t since_ns = clock_monotonic_ns();
+    while (kv_feeder_stray_count(scene->feeder) < 1) {
+        CHECK(waits(scene, since_ns));
+    }
+    CHECK_EQ(events_of(other), BACKEND_EVENTS_NONE);
+    scene_close(scene);
+}
+
 TEST(an_address_that_cannot_be_bound_is_an_error_with_a_reason)
 {
     struct scene *scene = scene_open("tcp://127.0.0.1:nonsense");

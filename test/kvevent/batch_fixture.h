@@ -21,6 +21,7 @@ struct batch {
     uint8_t event_bytes[batch_size_max];
     struct text events;
     uint32_t event_count;
+    int32_t rank;
 };
 
 static inline void batch_tokens(uint64_t name, uint32_t tokens[batch_block_tokens])
@@ -34,6 +35,7 @@ static inline void batch_begin(struct batch *batch)
 {
     batch->events = text_over(batch->event_bytes, sizeof(batch->event_bytes));
     batch->event_count = 0;
+    batch->rank = 0;
 }
 
 // Block `name` behind block `parent`; 0: behind none.
@@ -61,10 +63,11 @@ static inline struct slice batch_end(struct batch *batch)
 {
     struct text text = text_over(batch->bytes, sizeof(batch->bytes));
 
-    kv_batch_write(
-        kv_event_format_find("vllm-0.24"),
-        &(struct kv_batch){.events = text_slice(&batch->events), .event_count = batch->event_count},
-        &text);
+    kv_batch_write(kv_event_format_find("vllm-0.24"),
+                   &(struct kv_batch){.events = text_slice(&batch->events),
+                                      .event_count = batch->event_count,
+                                      .rank = batch->rank},
+                   &text);
     ASSERT(!text.overflow && !batch->events.overflow);
     return text_slice(&text);
 }
