@@ -15,6 +15,8 @@ enum {
     number_size = 8,
     // Losses and restarts that follow each other are one story.
     story_ms = 60000,
+    // Engines take minutes to start, but a wrong port should not take longer to find.
+    absent_ms = 10000,
 };
 
 // Of a replay, before the number: an empty frame, and the topic of newer engines.
@@ -41,6 +43,8 @@ struct kv_source {
     uint64_t said_restart_ms;
     uint64_t said_lost;
     uint64_t said_restarts;
+    uint64_t looked_ms; // at first; 0: not yet
+    bool said_absent;
     bool said_malformed;
     bool said_refused;
     bool said_live; // and nothing worse since
@@ -218,6 +222,7 @@ static void hear_news(struct kv_source *source, uint64_t now_ms)
         case KV_SOCKET_CONNECTED:
             source->is_connected = true;
             source->is_fresh = true;
+            source->said_absent = true; // from now on a lost connection is told at once
             kv_follower_connected(source->follower, now_ms);
             break;
         case KV_SOCKET_DISCONNECTED:
@@ -345,6 +350,17 @@ bool kv_source_work(struct kv_source *source, uint64_t now_ms)
     return has_more;
 }
 
+static void tell_absence(struct kv_source *source, uint64_t now_ms)
+{
+    source->looked_ms = source->looked_ms == 0 ? now_ms : source->looked_ms;
+    if (source->live == NULL || source->said_absent || now_ms - source->looked_ms < absent_ms) {
+        return;
+    }
+    log_warn("backend %s: nobody publishes KV events at %s yet", source->backend->url,
+             source->address);
+    source->said_absent = true;
+}
+
 void kv_source_look(struct kv_source *source, uint64_t now_ms)
 {
     struct backend *backend = source->backend;
@@ -372,6 +388,7 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms)
         kv_follower_distrust(source->follower, now_ms);
     }
     obey(source, now_ms);
+    tell_absence(source, now_ms);
     tell_faults(source, now_ms);
     tell_state(source);
 }
