@@ -335,7 +335,9 @@ static void world_make(uint64_t blocks)
         &(struct prefix_ledger_limits){.block = world.ledger_block,
                                        .memory = world.ledger_size,
                                        .backend_count_max = world.backend_count});
-    world.budget.limit = blocks * 40 + (16 << 20);
+    world.budget.limit = blocks * 24 + (16 << 20);
+    world.budget.block = pages_reserve_huge(world.budget.limit);
+    ASSERT(world.budget.block != NULL);
     world.reader = kv_reader_create();
     ASSERT(world.ledger != NULL && world.reader != NULL);
     for (uint32_t i = 0; i < world.backend_count; i++) {
@@ -353,6 +355,7 @@ static void world_unmake(void)
     kv_reader_destroy(&world.reader);
     prefix_ledger_destroy(&world.ledger);
     pages_release(&world.ledger_block, world.ledger_size);
+    pages_release(&world.budget.block, world.budget.limit);
 }
 
 int main(int argc, char **argv)

@@ -15,8 +15,10 @@ enum {
     line_names = 5,
     copies_max = UINT16_MAX,
     line_count_first = 8,
-    line_count_doubled = 512, // up to here a table doubles: 32 KiB
-    reach_max = 32,           // lines between the two of a name: mostly one page
+    slab_bits = 10, // lines of a slab: 64 KiB; a table up to that size doubles
+    slab_lines = 1 << slab_bits,
+    slab_size = slab_lines * 64,
+    reach_max = 32, // lines between the two of a name: mostly one page
 };
 
 // What is kept of a name.
@@ -35,8 +37,12 @@ struct line {
 };
 _Static_assert(sizeof(struct line) == 64, "a cache line");
 
-struct table {
+struct slab {
     struct line *lines;
+};
+
+struct table {
+    struct slab *slabs; // or one piece, as long as it is smaller than a slab
     uint32_t line_count;
     uint32_t reach;    // a power of two
     uint32_t name_max; // that it takes before it grows
@@ -54,6 +60,11 @@ static struct name name_of(uint64_t hash)
     return (struct name){.tag = (uint32_t)(mixed >> 32), .more = (uint16_t)(mixed >> 16)};
 }
 
+static inline struct line *line_at(const struct table *table, uint32_t at)
+{
+    return &table->slabs[at >> slab_bits].lines[at % slab_lines];
+}
+
 // The two lines where a name can be.
 struct pair {
     struct line *near;
@@ -65,12 +76,85 @@ static inline struct pair pair_of(const struct table *table, struct name name)
     uint32_t near = (uint32_t)(((uint64_t)name.tag * table->line_count) >> 32);
     uint32_t far = near + 1 + (name.more & (table->reach - 1));
     far -= far >= table->line_count ? table->line_count : 0;
-    return (struct pair){.near = &table->lines[near], .far = &table->lines[far]};
+    return (struct pair){.near = line_at(table, near), .far = line_at(table, far)};
 }
 
 static size_t size_of(uint32_t line_count)
 {
     return line_count * sizeof(struct line);
+}
+
+static uint32_t slab_count(uint32_t line_count)
+{
+    return (line_count + slab_lines - 1) / slab_lines;
+}
+
+// NULL when the block, or memory, is spent.
+static void *take_slab(struct kv_names_budget *budget)
+{
+    if (budget->block == NULL) {
+        return aligned_alloc(64, slab_size);
+    }
+    void *slab = budget->free;
+    if (slab != NULL) {
+        memcpy(&budget->free, slab, sizeof(budget->free));
+    } else if (budget->limit - budget->fresh >= slab_size) {
+        slab = (char *)budget->block + budget->fresh;
+        budget->fresh += slab_size;
+    }
+    return slab;
+}
+
+static void give_slab(struct kv_names_budget *budget, void *slab)
+{
+    if (budget->block == NULL) {
+        free(slab);
+    } else if (slab != NULL) {
+        memcpy(slab, &budget->free, sizeof(budget->free));
+        budget->free = slab;
+    }
+}
+
+static void free_lines(struct table *table, struct kv_names_budget *budget)
+{
+    if (table->slabs != NULL && table->line_count < slab_lines) {
+        free(table->slabs[0].lines);
+    } else if (table->slabs != NULL) {
+        for (uint32_t i = 0; i < slab_count(table->line_count); i++) {
+            give_slab(budget, table->slabs[i].lines);
+        }
+    }
+    free(table->slabs);
+    budget->used -= size_of(table->line_count);
+    *table = (struct table){0};
+}
+
+// Lines for a table that has none.  False, with none, when the budget, or memory, is spent.
+static bool take_lines(struct table *table, uint64_t line_count, struct kv_names_budget *budget)
+{
+    if (line_count > UINT32_MAX / line_names || budget->used > budget->limit ||
+        line_count * sizeof(struct line) > budget->limit - budget->used) {
+        return false;
+    }
+    table->line_count = (uint32_t)line_count;
+    table->reach = line_count < reach_max ? line_count_first : reach_max;
+    table->name_max = (uint32_t)(line_count * line_names * 7 / 9);
+    table->slabs = calloc(slab_count(table->line_count), sizeof(struct slab));
+    budget->used += size_of(table->line_count);
+    bool is_whole = table->slabs != NULL;
+    for (uint32_t i = 0; is_whole && i < slab_count(table->line_count); i++) {
+        size_t size = line_count < slab_lines ? size_of(table->line_count) : slab_size;
+        void *lines = line_count < slab_lines ? aligned_alloc(64, size) : take_slab(budget);
+        table->slabs[i].lines = lines;
+        is_whole = lines != NULL;
+        if (is_whole) {
+            memset(lines, 0, size);
+        }
+    }
+    if (!is_whole) {
+        free_lines(table, budget);
+    }
+    return is_whole;
 }
 
 struct kv_names *kv_names_create(struct kv_names_budget *budget)
@@ -228,6 +312,7 @@ static inline struct spot room_for(const struct table *table, struct pair pair)
 {
     static const uint8_t counts[1 << line_names] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
                                                     1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4, 3, 4, 4, 5};
+    ASSERT(pair.near != NULL && pair.far != NULL); // who asks has lines
     uint32_t near = free_slots(pair.near);
     uint32_t far = free_slots(pair.far);
     bool is_near = counts[near] >= counts[far];
@@ -240,7 +325,7 @@ static inline struct spot room_for(const struct table *table, struct pair pair)
 static bool sweep(const struct table *from, const struct table *to)
 {
     for (uint32_t at = 0; at < from->line_count; at++) {
-        struct line *line = &from->lines[at];
+        struct line *line = line_at(from, at);
         for (uint32_t i = 0; i < line_names; i++) {
             if (line->places[i] == 0) {
                 continue;
@@ -257,40 +342,27 @@ static bool sweep(const struct table *from, const struct table *to)
 
 static uint64_t larger_line_count(uint64_t line_count)
 {
-    if (line_count == 0) {
-        return line_count_first;
+    if (line_count < slab_lines) {
+        return line_count == 0 ? line_count_first : line_count * 2;
     }
-    return line_count < line_count_doubled ? line_count * 2 : line_count * 9 / 8;
+    uint64_t slabs = line_count / slab_lines;
+    return (slabs + (slabs < 8 ? 1 : slabs / 8)) * slab_lines;
 }
 
 // False when the budget, or memory, is spent.
 static bool grow(struct table *table, struct kv_names_budget *budget)
 {
-    struct table larger = {.line_count = table->line_count};
+    struct table larger = {0};
+    uint64_t line_count = table->line_count;
     do {
-        uint64_t line_count = larger_line_count(larger.line_count);
-        size_t size = line_count * sizeof(struct line);
-        free(larger.lines);
-        larger.lines = NULL;
-        if (line_count > UINT32_MAX / line_names || budget->used > budget->limit ||
-            size > budget->limit - budget->used) {
+        free_lines(&larger, budget);
+        line_count = larger_line_count(line_count);
+        if (!take_lines(&larger, line_count, budget)) {
             return false;
         }
-        larger = (struct table){
-            .lines = aligned_alloc(64, size),
-            .line_count = (uint32_t)line_count,
-            .reach = line_count < reach_max ? line_count_first : reach_max,
-            .name_max = (uint32_t)(line_count * line_names * 7 / 9),
-            .name_count = table->name_count,
-        };
-        if (larger.lines == NULL) {
-            return false;
-        }
-        memset(larger.lines, 0, size);
     } while (!sweep(table, &larger));
-    budget->used += size_of(larger.line_count);
-    budget->used -= size_of(table->line_count);
-    free(table->lines);
+    larger.name_count = table->name_count;
+    free_lines(table, budget);
     *table = larger;
     return true;
 }
@@ -407,8 +479,8 @@ void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
     const struct table *table = &names->tables[tier];
     for (uint32_t at = 0; at < table->line_count; at++) {
         for (uint32_t i = 0; i < line_names; i++) {
-            if (table->lines[at].places[i] != 0) {
-                visit(owner, table->lines[at].places[i]);
+            if (line_at(table, at)->places[i] != 0) {
+                visit(owner, line_at(table, at)->places[i]);
             }
         }
     }
@@ -416,8 +488,5 @@ void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
 
 void kv_names_clear(struct kv_names *names, enum prefix_tier tier)
 {
-    struct table *table = &names->tables[tier];
-    names->budget->used -= size_of(table->line_count);
-    free(table->lines);
-    *table = (struct table){0};
+    free_lines(&names->tables[tier], names->budget);
 }

@@ -28,10 +28,17 @@
 
 #include <stdbool.h>
 
-// What all tables of a thread may take together.
+// What all tables of a thread may take together.  Large ones are made of slabs, which any other can use
+// after them.  A name is anywhere: most of the time goes to finding which page of memory that is, unless
+// pages are large.
 struct kv_names_budget {
     size_t limit; // bytes
     size_t used;
+    void *block; // of `limit` bytes, in cache lines, for slabs; the caller's; NULL: from the heap
+
+    // The tables' own.
+    void *free;
+    size_t fresh; // bytes of the block that were ever taken
 };
 
 struct kv_names;
