@@ -11,6 +11,7 @@
 #include "kvevent/kv_json.h"
 #include "sys/log.h"
 #include "sys/loop.h"
+#include "sys/pages.h"
 #include "sys/thread.h"
 
 #include <stdio.h>
@@ -453,6 +454,7 @@ static void release(struct kv_feeder **feeder_ptr)
     kv_json_destroy(&feeder->json);
     kv_board_destroy(&feeder->board);
     kv_inbox_destroy(&feeder->inbox);
+    pages_release(&feeder->budget.block, feeder->budget.limit);
     free(feeder->entries);
     free(feeder);
 }
@@ -469,7 +471,8 @@ enum status kv_feeder_start(const struct kv_feeder_options *options, struct kv_f
     }
     *feeder = (struct kv_feeder){
         .options = *options,
-        .budget = {.limit = options->names_memory},
+        .budget = {.limit = options->names_memory,
+                   .block = pages_reserve_huge(options->names_memory)},
         .timer.fire = look,
         .reader = kv_reader_create(),
         .board = kv_board_create(),
