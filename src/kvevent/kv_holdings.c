@@ -196,6 +196,14 @@ void kv_holdings_settle(struct kv_holdings *holdings)
     removals->count = 0;
 }
 
+static void expect_names(const struct kv_holdings *holdings, const struct kv_notice *notice,
+                         uint32_t first)
+{
+    uint32_t left = notice->hash_count - first;
+    kv_names_expect(holdings->names, notice->hashes + first, left < portion ? left : portion,
+                    notice->tier);
+}
+
 static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *notice)
 {
     struct removals *removals = &holdings->removals;
@@ -205,8 +213,10 @@ static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *
     }
     holdings->counts.removed += notice->hash_count;
     for (uint32_t i = 0; i < notice->hash_count; i++) {
+        if (i % portion == 0) {
+            expect_names(holdings, notice, i);
+        }
         uint32_t told = notice->copies_left != NULL ? notice->copies_left[i] : UINT32_MAX;
-        kv_names_expect(holdings->names, notice->hashes[i], notice->tier);
         removals->hashes[removals->count] = notice->hashes[i];
         removals->copies_left[removals->count] =
             told != UINT32_MAX ? (int64_t)told : kv_names_one_less;
@@ -271,7 +281,6 @@ static uint32_t make_keys(struct kv_holdings *holdings, struct batch *batch, uin
         }
         batch->keys[i] = key;
         prefix_ledger_expect(holdings->ledger, key);
-        kv_names_expect_room(holdings->names, notice->hashes[batch->first + i], notice->tier);
     }
     return batch->count;
 }
@@ -326,15 +335,6 @@ static uint32_t name_blocks(struct kv_holdings *holdings, const struct batch *ba
     return named;
 }
 
-static void expect_names(const struct kv_holdings *holdings, const struct kv_notice *notice,
-                         uint32_t first)
-{
-    uint32_t end = notice->hash_count - first < portion ? notice->hash_count : first + portion;
-    for (uint32_t i = first; i < end; i++) {
-        kv_names_expect(holdings->names, notice->hashes[i], notice->tier);
-    }
-}
-
 // Enters the blocks of a notice behind another.  Returns how many found memory.
 static uint32_t store_blocks(struct kv_holdings *holdings, const struct kv_notice *notice,
                              struct tail tail)
@@ -347,6 +347,8 @@ static uint32_t store_blocks(struct kv_holdings *holdings, const struct kv_notic
         expect_names(holdings, notice, batch.first);
         batch.count = make_keys(holdings, &batch, tail.key);
         batch.before = 0;
+        kv_names_expect_room(holdings->names, notice->hashes + batch.first, batch.count,
+                             notice->tier);
         batch.count = prefix_ledger_enter(holdings->ledger,
                                           &(struct prefix_entry){.keys = batch.keys,
                                                                  .key_count = batch.count,
@@ -471,7 +473,7 @@ static void apply_stored(struct kv_holdings *holdings, const struct kv_notice *n
 {
     expect_names(holdings, notice, 0);
     if (notice->has_parent) {
-        kv_names_expect(holdings->names, notice->parent, notice->tier);
+        kv_names_expect(holdings->names, &notice->parent, 1, notice->tier);
     }
     kv_holdings_settle(holdings);
     if (notice->block_tokens == 0 || notice->token_count == 0) {

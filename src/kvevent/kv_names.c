@@ -3,7 +3,6 @@
 #include "kvevent/kv_names.h"
 
 #include "base/base.h"
-#include "base/rng.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,9 @@ struct kv_names {
 
 static struct name name_of(uint64_t hash)
 {
-    uint64_t mixed = rng_mix(hash);
+    // Most engines' hashes are good, but some count.
+    uint64_t mixed = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15;
+    mixed ^= mixed >> 29;
     return (struct name){.tag = (uint32_t)(mixed >> 32), .more = (uint16_t)(mixed >> 16)};
 }
 
@@ -449,27 +450,29 @@ struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum
     return (struct kv_names_gone){.place = place, .is_last = true};
 }
 
-void kv_names_expect(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
+void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                     enum prefix_tier tier)
 {
-    const struct table *table = &names->tables[tier];
-    if (table->line_count != 0) {
-        struct pair pair = pair_of(table, name_of(hash));
+    // A copy, which nothing else can change: its fields stay in registers.
+    struct table table = names->tables[tier];
+    for (uint32_t i = 0; i < count && table.line_count != 0; i++) {
+        struct pair pair = pair_of(&table, name_of(hashes[i]));
         __builtin_prefetch(pair.near, 1);
         __builtin_prefetch(pair.far, 1);
     }
 }
 
-void kv_names_expect_room(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
+void kv_names_expect_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                          enum prefix_tier tier)
 {
-    const struct table *table = &names->tables[tier];
-    if (table->line_count == 0) {
-        return;
-    }
-    struct pair pair = pair_of(table, name_of(hash));
-    if ((free_slots(pair.near) | free_slots(pair.far)) == 0) {
-        // make_room mostly finds it in one of the first two.
-        __builtin_prefetch(other_line(table, pair.near, 0), 1);
-        __builtin_prefetch(other_line(table, pair.near, 1), 1);
+    struct table table = names->tables[tier];
+    for (uint32_t i = 0; i < count && table.line_count != 0; i++) {
+        struct pair pair = pair_of(&table, name_of(hashes[i]));
+        if ((free_slots(pair.near) | free_slots(pair.far)) == 0) {
+            // make_room mostly finds it in one of the first two.
+            __builtin_prefetch(other_line(&table, pair.near, 0), 1);
+            __builtin_prefetch(other_line(&table, pair.near, 1), 1);
+        }
     }
 }
 

@@ -75,11 +75,13 @@ struct kv_names_gone {
 struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum prefix_tier tier,
                                      int64_t copies_left);
 
-// Fetches the memory of a name that is asked for soon.
-void kv_names_expect(const struct kv_names *names, uint64_t hash, enum prefix_tier tier);
+// Fetches the memory of names that are asked for soon.
+void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                     enum prefix_tier tier);
 
-// The same for one that will be added, when that memory has come: if its lines are full, others are needed.
-void kv_names_expect_room(const struct kv_names *names, uint64_t hash, enum prefix_tier tier);
+// The same for names that will be added, when that memory has come: if its lines are full, others are needed.
+void kv_names_expect_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                          enum prefix_tier tier);
 
 // Calls `visit` with the place of every name of a tier, in no order.
 void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
