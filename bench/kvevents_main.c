@@ -8,9 +8,13 @@
 //
 // Each engine computes prompts in steps of 64 blocks of 16 tokens, one BlockStored each, in msgpack as
 // vLLM writes it now.  A prompt goes on for four steps on average; one in eight begins with one of 32 steps
-// that all engines come to hold.  When an engine is full, a batch first has a BlockRemoved for each block of
+// that all engines come to hold.  When an engine is full, there is a BlockRemoved for each block of
 // its oldest step, the last block first: one hash each, as vLLM tells it.  Ids are spread evenly over
 // the logarithm, up to 150,000: small ones, which are short on the wire, are as frequent as in text.
+//
+//     apply       blocks stored a second, by events of 64, into a ledger that holds all but what made room
+//     remove      blocks removed a second, by events of one
+//     turnover    blocks stored a second, each with the removal that makes room for it
 //
 // Measured is the time from the first byte that is read until everything is in the ledger, in CPU time
 // of the thread; making the bytes is not.
@@ -72,7 +76,8 @@ struct batch {
 };
 
 static struct world world;
-static struct batch batches[batch_max];
+static struct batch removals[batch_max];
+static struct batch stores[batch_max];
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -202,16 +207,15 @@ static void write_stored(struct text *out, uint32_t backend, uint32_t *count)
                 count);
 }
 
-static void make_batch(struct batch *batch, uint32_t backend)
+typedef void write_fn(struct text *out, uint32_t backend, uint32_t *count);
+
+static void make_batch(struct batch *batch, uint32_t backend, write_fn *write)
 {
     static uint8_t events[batch_bytes];
     struct text inner = text_over(events, sizeof(events));
     struct text outer = text_over(batch->bytes, sizeof(batch->bytes));
     uint32_t count = 0;
-    if (world.done[backend] - world.gone[backend] >= world.step_max) {
-        write_removed(&inner, backend, &count);
-    }
-    write_stored(&inner, backend, &count);
+    write(&inner, backend, &count);
     kv_batch_write(kv_event_format_at(0),
                    &(struct kv_batch){
                        .seconds = 1755907200.5, .events = text_slice(&inner), .event_count = count},
@@ -234,27 +238,38 @@ static void apply_batch(const struct batch *batch)
     kv_holdings_settle(holdings);
 }
 
-// Returns blocks stored a second.
-static double apply_round(void)
+// Returns the seconds that it took.
+static double apply_all(const struct batch *batches)
 {
-    for (uint32_t i = 0; i < batch_max; i++) {
-        make_batch(&batches[i], rng_below(&world.rng, world.backend_count));
-    }
     uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     for (uint32_t i = 0; i < batch_max; i++) {
         apply_batch(&batches[i]);
     }
-    uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-    return (double)batch_max * step_blocks / ((double)ns / 1e9);
+    return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) / 1e9;
 }
 
-static void apply_rounds(const char *name)
+static void apply_rounds(const char *suffix)
 {
-    double rates[4 * round_max];
+    static const char *const names[] = {"apply", "remove", "turnover"};
+    double rates[ARRAY_COUNT(names)][4 * round_max];
+    const double blocks = (double)batch_max * step_blocks;
     for (uint32_t i = 0; i < 4 * world.rounds; i++) {
-        rates[i] = apply_round();
+        for (uint32_t k = 0; k < batch_max; k++) {
+            uint32_t backend = rng_below(&world.rng, world.backend_count);
+            make_batch(&removals[k], backend, write_removed);
+            make_batch(&stores[k], backend, write_stored);
+        }
+        double removing = apply_all(removals);
+        double storing = apply_all(stores);
+        rates[0][i] = blocks / storing;
+        rates[1][i] = blocks / removing;
+        rates[2][i] = blocks / (storing + removing);
     }
-    say(name, "blocks_per_s", median(rates, 4 * world.rounds), "1/s");
+    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s%s", names[i], suffix);
+        say(name, "blocks_per_s", median(rates[i], 4 * world.rounds), "1/s");
+    }
 }
 
 struct reader {
@@ -286,7 +301,7 @@ static void apply_with_readers(void)
         int error = pthread_create(&readers[i].thread, NULL, read_always, &readers[i]);
         ASSERT(error == 0);
     }
-    apply_rounds("apply_readers_2");
+    apply_rounds("_readers_2");
     atomic_store(&is_over, true);
     for (uint32_t i = 0; i < ARRAY_COUNT(readers); i++) {
         pthread_join(readers[i].thread, NULL);
@@ -298,8 +313,8 @@ static void fill(void)
 {
     for (uint64_t step = 0; step < world.step_max; step++) {
         for (uint32_t backend = 0; backend < world.backend_count; backend++) {
-            make_batch(&batches[0], backend);
-            apply_batch(&batches[0]);
+            make_batch(&stores[0], backend, write_stored);
+            apply_batch(&stores[0]);
         }
     }
 }
@@ -380,7 +395,7 @@ int main(int argc, char **argv)
     world_make(blocks);
     fill();
     measure_memory();
-    apply_rounds("apply");
+    apply_rounds("");
     if (readers != 0) {
         apply_with_readers();
     }
