@@ -31,7 +31,6 @@ struct kv_source {
     void (*ready)(void *owner);
     void *owner;
     bool is_connected;
-    bool is_fresh; // the connection is newer than `lives`
     bool has_spoken;
     uint64_t spoke_ms;
     unsigned lives; // as seen last, both
@@ -221,7 +220,6 @@ static void hear_news(struct kv_source *source, uint64_t now_ms)
             return;
         case KV_SOCKET_CONNECTED:
             source->is_connected = true;
-            source->is_fresh = true;
             source->said_absent = true; // from now on a lost connection is told at once
             kv_follower_connected(source->follower, now_ms);
             break;
@@ -316,7 +314,7 @@ static void tell_state(struct kv_source *source)
     uint32_t block_tokens = kv_holdings_block_tokens(kv_follower_holdings(source->follower));
 
     if (block_tokens != 0) {
-        atomic_store_explicit(&backend->load.block_tokens, block_tokens, memory_order_relaxed);
+        atomic_store_explicit(&backend->load.told_block_tokens, block_tokens, memory_order_relaxed);
     }
     if (state == source->state) {
         return;
@@ -371,22 +369,21 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms)
 
     kv_follower_set_capacity(
         source->follower, atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
-    if (lives != source->lives) {
-        // A process that is found to be back after its sockets were is not another one again.
-        if (!source->is_fresh) {
-            kv_follower_restarted(source->follower, now_ms);
-        }
-        source->is_fresh = false;
-        source->lives = lives;
+    // A process takes its connections with it: one that is still there shows that the server was only slow
+    // to answer.  Where there is none to go by, others are believed.
+    if (lives != source->lives && !source->is_connected) {
+        kv_follower_restarted(source->follower, now_ms);
     }
+    source->lives = lives;
+    // What comes to light shortly after was decided before: it is no second proof.
     if (wrong != source->wrong && may_distrust) {
-        source->wrong = wrong;
         source->distrusted_ms = now_ms;
         log_warn("backend %s: answers do not agree with its KV events, learning anew",
                  backend->url);
         source->said_live = false;
         kv_follower_distrust(source->follower, now_ms);
     }
+    source->wrong = wrong;
     obey(source, now_ms);
     tell_absence(source, now_ms);
     tell_faults(source, now_ms);

@@ -76,6 +76,7 @@ void load_init(struct load *load)
     atomic_init(&load->reported_own_tokens, 0);
     atomic_init(&load->cache_tokens, 0);
     atomic_init(&load->block_tokens, 0);
+    atomic_init(&load->told_block_tokens, 0);
     atomic_init(&load->predicted_tokens, 0);
     atomic_init(&load->cached_tokens, 0);
 }
