@@ -98,7 +98,11 @@ static void learn_cached(const struct outcome *outcome, const struct outcome_usa
     truth_note(&outcome->backend->truth, decision->is_exact ? TRUTH_EXACT : TRUTH_BELIEVED,
                decision->expected_tokens, cached, now_us / 1000);
     if (decision->is_exact) {
-        knowledge_audit(outcome->knowledge, outcome->backend, decision->told_tokens, cached);
+        // Of what is told the last block of a prompt is computed again.
+        uint32_t told = decision->told_tokens < decision->expected_tokens
+                            ? decision->told_tokens
+                            : decision->expected_tokens;
+        knowledge_audit(outcome->knowledge, outcome->backend, told, cached);
         return;
     }
     knowledge_learn(outcome->knowledge, outcome->sender, outcome->backend,
@@ -131,6 +135,11 @@ void outcome_end(struct outcome *outcome, const uint64_t *keys)
     bool is_there = outcome->is_settled || (outcome->has_begun && !outcome->decision.is_exact);
     if (outcome->is_predicted && !is_there) {
         outcome->is_predicted = false;
+        if (outcome->decision.is_exact) {
+            // To expect it all again took from what was told that it had been shown.
+            store(outcome, PREFIX_CONFIRMED, keys,
+                  outcome->decision.told_tokens / outcome->block_tokens, outcome->load.sent_us);
+        }
         knowledge_withdraw(outcome->knowledge, outcome->sender, outcome->backend,
                            &(struct prefix_letter){.keys = keys,
                                                    .key_count = outcome->prompt_keys,

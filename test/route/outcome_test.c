@@ -183,6 +183,40 @@ TEST(where_events_tell_an_answer_that_broke_off_leaves_no_prediction)
     tear_down();
 }
 
+static uint32_t pending(uint32_t from)
+{
+    return prefix_index_pending(knowledge_index(knowledge), keys, 24, from, backend.slot, 1);
+}
+
+TEST(where_events_tell_what_broke_off_leaves_nothing_of_what_was_told_on_its_way)
+{
+    set_up_exact();
+    choice.decision.told_tokens = 4 * block_tokens;
+    choice.decision.matched_blocks = 4;
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    CHECK_EQ(pending(2), 22);
+    outcome_end(&outcome, keys);
+    // Were the engine to drop the third and fourth now, nobody would be computing them.
+    CHECK_EQ(pending(2), 0);
+    CHECK_EQ(held().confirmed, 4);
+    tear_down();
+}
+
+TEST(where_events_tell_what_broke_off_leaves_what_another_request_has_on_its_way)
+{
+    set_up_exact();
+    struct outcome first;
+    outcome_begin(&first, knowledge, 0, &request, &choice, 1000000);
+    choice.decision.matched_blocks = 24;
+    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    outcome_end(&outcome, keys);
+    CHECK_EQ(pending(0), 24);
+    outcome_complete(&first, &(struct outcome_usage){0}, keys, 24, 1000000);
+    outcome_end(&first, keys);
+    CHECK_EQ(pending(0), 0);
+    tear_down();
+}
+
 static void answer_cached(uint32_t told, uint64_t cached)
 {
     choice.decision.told_tokens = choice.decision.expected_tokens = told;
@@ -221,5 +255,20 @@ TEST(events_that_are_wrong_again_and_again_are_not_trusted)
     CHECK_EQ(backend.shared.events_wrong, 0);
     answer_cached(640, 0);
     CHECK_EQ(backend.shared.events_wrong, 1);
+    tear_down();
+}
+
+TEST(a_last_block_that_is_computed_again_is_no_lie)
+{
+    set_up_exact();
+    for (int i = 0; i < 6; i++) {
+        choice.decision.told_tokens = block_tokens; // all of the prompt
+        choice.decision.expected_tokens = 0;
+        outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+        outcome_complete(&outcome, &(struct outcome_usage){.has_cached_tokens = true}, keys, 1,
+                         1000000);
+        outcome_end(&outcome, keys);
+    }
+    CHECK_EQ(backend.shared.events_wrong, 0);
     tear_down();
 }
