@@ -141,6 +141,24 @@ static uint32_t expected_tokens(const struct route_request *request, uint32_t to
     return tokens < most ? tokens / block * block : most;
 }
 
+// Tokens of a block there, as far as they matter to the answer.
+static uint32_t block_of(const struct survey_belief *belief, const struct route_request *request,
+                         const struct backend *backend)
+{
+    if (belief->told_block > 0 || !request->is_exact) {
+        return belief->told_block > 0 ? belief->told_block : 1;
+    }
+    uint32_t own = load_block_tokens(&backend->load);
+    return own > 0 ? own : request->block_tokens;
+}
+
+// What tokens in slow tiers are worth less than on the GPU.
+static uint32_t discount_of(const struct survey_belief *belief, const struct survey_task *task)
+{
+    return (uint32_t)((float)belief->host_tokens * (1 - task->host_worth)) +
+           (uint32_t)((float)belief->disk_tokens * (1 - task->disk_worth));
+}
+
 struct route_holding survey_holding(const struct survey *survey, const struct survey_task *task,
                                     const struct backend *backend)
 {
@@ -173,18 +191,14 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
         out.blocks = out.is_exact ? told + coming : out.blocks;
         out.tokens = survey_tokens(request, out.blocks);
     }
+    out.worth_tokens = out.tokens;
     if (events != BACKEND_EVENTS_NONE) {
         out.confirmed = out.is_exact || out.confirmed < told ? told : out.confirmed;
-        out.worth_tokens = out.tokens -
-                           (uint32_t)((float)belief->host_tokens * (1 - task->host_worth)) -
-                           (uint32_t)((float)belief->disk_tokens * (1 - task->disk_worth));
-    } else {
-        out.worth_tokens = out.tokens;
+        uint32_t discount = discount_of(belief, task);
+        // What is told may be less than a block of the request's more than what is believed.
+        out.worth_tokens -= discount < out.tokens ? discount : out.tokens;
     }
-    out.expected_tokens = expected_tokens(request, out.tokens,
-                                          belief->told_block > 0 ? belief->told_block
-                                          : request->is_exact    ? request->block_tokens
-                                                                 : 1);
+    out.expected_tokens = expected_tokens(request, out.tokens, block_of(belief, request, backend));
     return out;
 }
 
@@ -229,6 +243,17 @@ static float capacity_of(const struct survey_task *task, const struct backend *b
     return is_told ? (float)believed : (float)believed / 2;
 }
 
+// Leaves what is told.
+static void forget_belief(struct survey *survey, const struct survey_task *task, uint32_t slot)
+{
+    struct survey_belief *belief = &survey->beliefs[slot];
+
+    belief->believed = 0;
+    belief->confirmed = 0;
+    belief->age = 0;
+    belief->blocks = belief->told_tokens / task->request->block_tokens;
+}
+
 // What the index and the load say of a backend.
 static void fill_in(struct survey *survey, const struct survey_task *task,
                     struct policy_target *target, struct backend *backend)
@@ -247,17 +272,19 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     target->prefill_ms = load.speed_is_learned ? load.prefill_ms : 0; // see lend_speeds
     target->step_ms = load.speed_is_learned ? load.step_ms : 0;
     target->cache_tokens = load.cache_tokens;
-    // A backend that has taken over a slot does not inherit what the last one held.
-    if (!knowledge_owns(task->knowledge, task->sender, backend)) {
-        survey->beliefs[backend->slot] = (struct survey_belief){0};
-        return;
+    // A backend that has taken over a slot does not inherit what the last one was believed to hold.  What
+    // is told of the slot is its own: the last one's was taken out before the slot was free.
+    bool is_own = knowledge_owns(task->knowledge, task->sender, backend);
+    if (is_own) {
+        survey->capacity_sum += capacity_of(task, backend);
+        survey->looked_at++;
+    } else {
+        forget_belief(survey, task, backend->slot);
     }
-    survey->capacity_sum += capacity_of(task, backend);
-    survey->looked_at++;
     struct route_holding holding = survey_holding(survey, task, backend);
     target->matched_blocks = holding.blocks;
     target->matched_tokens = holding.worth_tokens;
-    target->has_session = backend->slot == survey->session_slot;
+    target->has_session = is_own && backend->slot == survey->session_slot;
 }
 
 static void add(struct survey *survey, const struct survey_task *task,
@@ -411,7 +438,7 @@ float survey_reuse(const struct survey *survey, uint32_t pool_size)
         const struct policy_target *target = &survey->targets[i];
         best = target->matched_tokens > best ? target->matched_tokens : best;
     }
-    if (best == 0) {
+    if (best == 0 || survey->looked_at == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < survey->count; i++) {

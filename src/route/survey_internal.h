@@ -55,7 +55,7 @@ struct survey {
     struct survey_belief *beliefs; // by slot; zero but for the hits
     uint32_t session_slot;         // UINT32_MAX: none
     float capacity_sum;            // tokens in the caches of all that were looked at
-    uint32_t looked_at;
+    uint32_t looked_at;            // of which that is the sum
     uint32_t count;
     uint32_t count_max;
     enum backend_tier tier; // of all targets

@@ -546,6 +546,53 @@ TEST(engines_with_blocks_of_another_size_are_asked_by_their_own_keys)
     tear_down();
 }
 
+TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
+{
+    set_up(1);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    atomic_store(&backends[0]->load.told_block_tokens, 32);
+    hold(backends[0], keys, 3);
+    take(&exact_request, false);
+    struct route_holding holding = holding_of(&exact_request, backends[0]);
+    CHECK_EQ(holding.tokens, 48);
+    CHECK_EQ(holding.expected_tokens, 32);
+    tear_down();
+}
+
+TEST(what_is_told_beyond_what_is_believed_makes_nothing_worth_less_than_nothing)
+{
+    set_up(1);
+    static const uint64_t small[] = {601, 602, 603};
+    tell(backends[0], small, 3, 0, PREFIX_HOST);
+    set_events(backends[0], BACKEND_EVENTS_LEARNING);
+    confirm(backends[0], keys, 1);
+    struct route_request mixed = exact_request;
+    mixed.others[0] = (struct route_chain){.keys = small, .key_count = 3, .block_tokens = 8};
+    mixed.other_count = 1;
+    take(&mixed, false);
+    struct survey_task task = {.knowledge = knowledge, .request = &mixed};
+    struct route_holding holding = survey_holding(&survey, &task, backends[0]);
+    CHECK_EQ(holding.tokens, 16);
+    CHECK_EQ(holding.host_tokens, 24);
+    CHECK_EQ(holding.worth_tokens, 0);
+    tear_down();
+}
+
+TEST(a_server_that_others_believe_lost_has_what_its_events_tell)
+{
+    set_up(1);
+    confirm(backends[0], keys, 3);
+    tell(backends[0], keys, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    backend_lost(backends[0]);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    CHECK_EQ(target_of(backends[0])->matched_tokens, 32);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
+    tear_down();
+}
+
 TEST(what_events_told_of_one_request_is_not_left_for_the_next)
 {
     set_up(2);
