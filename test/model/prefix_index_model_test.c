@@ -113,7 +113,7 @@ static bool twin_believes(const struct twin *twin, uint32_t backend, uint32_t fi
            (twin->ttl_s == 0 || now_s - twin->seconds[at] < twin->ttl_s);
 }
 
-static void twin_store(struct twin *twin, uint32_t backend, bool is_confirmed,
+static void twin_store(struct twin *twin, uint32_t backend, enum prefix_residency residency,
                        const uint32_t *blocks, uint32_t count, uint32_t now_s)
 {
     size_t base = (size_t)backend * block_count_max;
@@ -126,7 +126,9 @@ static void twin_store(struct twin *twin, uint32_t backend, bool is_confirmed,
         }
         fresh += !twin->held[at];
         twin->held[at] = true;
-        twin->confirmed[at] |= is_confirmed;
+        if (residency != PREFIX_PREDICTED) {
+            twin->confirmed[at] = residency == PREFIX_CONFIRMED;
+        }
     }
     twin->clock[backend] += fresh;
     for (uint32_t i = 0; i < count; i += unit) {
@@ -167,9 +169,22 @@ static struct prefix_hit twin_match(const struct twin *twin, uint32_t backend,
         }
         uint32_t age = twin->clock[backend] - twin->touch[base + first];
         hit.age = age > hit.age ? age : hit.age;
+        hit.confirmed += hit.confirmed == hit.blocks && twin->confirmed[base + blocks[hit.blocks]];
         hit.blocks++;
     }
     return hit;
+}
+
+static uint32_t twin_pending(const struct twin *twin, uint32_t backend, const uint32_t *blocks,
+                             uint32_t count, uint32_t from, uint32_t now_s)
+{
+    size_t base = (size_t)backend * block_count_max;
+    uint32_t at = from;
+    while (at < count && twin->held[base + blocks[at]] && !twin->confirmed[base + blocks[at]] &&
+           twin_believes(twin, backend, blocks[at - at % unit], now_s)) {
+        at++;
+    }
+    return at - from;
 }
 
 // One index, its twin, and what they are asked.
@@ -180,7 +195,8 @@ struct scene {
     struct rng rng;
     uint32_t step;
     uint32_t now_s;
-    bool is_exact; // the ages as well
+    bool is_exact;        // the ages as well
+    uint64_t pending_sum; // of all answers, so that one sees that there were any
 };
 
 static struct scene scene;
@@ -195,6 +211,7 @@ static void scene_make(uint32_t backend_count, uint32_t chain_count, uint32_t st
     scene.rng = (struct rng){.state = 17 * backend_count + step};
     scene.step = step;
     scene.now_s = 1000;
+    scene.pending_sum = 0;
 }
 
 static void scene_unmake(void)
@@ -216,33 +233,55 @@ static void ask(uint32_t chain, uint32_t count, struct prefix_hit *by_backend)
     }
 }
 
+// Of any backend, also one that is no hit, and from anywhere on.
+static bool same_pending(uint32_t chain, uint32_t count)
+{
+    uint32_t backend = rng_below(&scene.rng, scene.twin.backend_count);
+    uint32_t from = rng_below(&scene.rng, count + 1);
+    uint32_t expected =
+        twin_pending(&scene.twin, backend, scene.forest.blocks[chain], count, from, scene.now_s);
+    uint32_t ours = prefix_index_pending(scene.index, scene.forest.keys[chain], count, from,
+                                         backend, scene.now_s);
+    scene.pending_sum += ours;
+    if (ours != expected) {
+        printf("# backend %u chain %u from %u: %u blocks pending, expected %u\n", backend, chain,
+               from, ours, expected);
+    }
+    return ours == expected;
+}
+
 static bool same_answer(uint32_t chain)
 {
     struct prefix_hit ours[256];
     uint32_t count = 1 + rng_below(&scene.rng, scene.forest.lengths[chain]);
     ask(chain, count, ours);
+    if (!same_pending(chain, count)) {
+        return false;
+    }
     for (uint32_t i = 0; i < scene.twin.backend_count; i++) {
         struct prefix_hit hit =
             twin_match(&scene.twin, i, scene.forest.blocks[chain], count, scene.now_s);
-        if (hit.blocks != ours[i].blocks || (scene.is_exact && hit.age != ours[i].age)) {
-            printf("# backend %u chain %u: %u blocks of age %u, expected %u of age %u\n", i, chain,
-                   ours[i].blocks, ours[i].age, hit.blocks, hit.age);
+        if (hit.blocks != ours[i].blocks || hit.confirmed != ours[i].confirmed ||
+            (scene.is_exact && hit.age != ours[i].age)) {
+            printf("# backend %u chain %u: %u blocks, %u confirmed, of age %u, expected %u, %u, of "
+                   "age %u\n",
+                   i, chain, ours[i].blocks, ours[i].confirmed, ours[i].age, hit.blocks,
+                   hit.confirmed, hit.age);
             return false;
         }
     }
     return true;
 }
 
-static void store_some(uint32_t backend, uint32_t chain, uint32_t count, bool is_confirmed)
+static void store_some(uint32_t backend, uint32_t chain, uint32_t count,
+                       enum prefix_residency residency)
 {
-    prefix_index_store(
-        scene.index,
-        &(struct prefix_span){.keys = scene.forest.keys[chain],
-                              .key_count = count,
-                              .backend = backend,
-                              .now_s = scene.now_s,
-                              .residency = is_confirmed ? PREFIX_CONFIRMED : PREFIX_PREDICTED});
-    twin_store(&scene.twin, backend, is_confirmed, scene.forest.blocks[chain], count, scene.now_s);
+    prefix_index_store(scene.index, &(struct prefix_span){.keys = scene.forest.keys[chain],
+                                                          .key_count = count,
+                                                          .backend = backend,
+                                                          .now_s = scene.now_s,
+                                                          .residency = residency});
+    twin_store(&scene.twin, backend, residency, scene.forest.blocks[chain], count, scene.now_s);
 }
 
 static void drop_some(uint32_t backend, uint32_t chain, bool also_confirmed)
@@ -263,7 +302,10 @@ static uint32_t play(void)
     bool coin = dice % 2 == 0;
     if (dice < 500) {
         uint32_t most = scene.forest.lengths[chain] / scene.step;
-        store_some(backend, chain, scene.step * (1 + rng_below(&scene.rng, most)), coin);
+        static const enum prefix_residency residencies[] = {PREFIX_PREDICTED, PREFIX_CONFIRMED,
+                                                            PREFIX_EXPECTED};
+        store_some(backend, chain, scene.step * (1 + rng_below(&scene.rng, most)),
+                   residencies[dice % 3]);
     } else if (dice < 995) {
         drop_some(backend, chain, coin);
     } else {
@@ -290,6 +332,7 @@ TEST(with_few_backends_the_index_says_what_its_twin_says)
 {
     scene_make(6, 300, 1, 16 << 20, 0);
     CHECK(play_many(22500 * scale));
+    CHECK(scene.pending_sum > 22500);
     scene_unmake();
 }
 
@@ -297,6 +340,7 @@ TEST(with_many_backends_the_index_says_what_its_twin_says)
 {
     scene_make(250, 40, 1, 64 << 20, 0);
     CHECK(play_many(700 * scale));
+    CHECK(scene.pending_sum > 700);
     scene_unmake();
 }
 
@@ -304,6 +348,7 @@ TEST(with_one_hot_chain_the_index_says_what_its_twin_says)
 {
     scene_make(250, 2, 1, 64 << 20, 0);
     CHECK(play_many(700 * scale));
+    CHECK(scene.pending_sum > 700);
     scene_unmake();
 }
 
@@ -392,7 +437,7 @@ static bool play_full(uint32_t count)
         if (is_stored_by_all) {
             recent = chain;
             for (uint32_t b = 0; b < scene.twin.backend_count; b++) {
-                store_some(b, chain, scene.forest.lengths[chain], true);
+                store_some(b, chain, scene.forest.lengths[chain], PREFIX_CONFIRMED);
             }
         }
         // What all held whole a few operations ago may have been dropped or forgotten since, which the
