@@ -184,13 +184,13 @@ static void warn_of_restart(const struct config *old, const struct config *new)
                 old->record.block_tokens == new->record.block_tokens &&
                 old->events.memory == new->events.memory &&
                 old->events.copies ==
-                    new->events.copies &&lists_equal(&old->events.bind, &new->events.bind);
+                    new->events.copies &&lists_equal(&old->events.bind, &new->events.bind) &&
+                config_hears_events(old) == config_hears_events(new);
     if (!same) {
         log_warn("listen, workers, admin.listen, dns.servers, tokenizers, tokens.memo, "
                  "tokens.prompt_size, prefix.memory, prefix.ttl, events.memory, events.copies, "
-                 "events.bind, record.file, record.block_tokens and limits of sizes and counts "
-                 "take effect at "
-                 "the next start");
+                 "events.bind, record.file, record.block_tokens, limits of sizes and counts, and "
+                 "whether KV events are heard at all take effect at the next start");
     }
 }
 

@@ -378,6 +378,7 @@ TEST(what_waits_for_a_restart_is_said)
         {2, 8, ""},
         {1, 8, "dns: {servers: [10.0.0.1]}\n"},
         {1, 8, "admin: {listen: '127.0.0.1:1', token: t}\n"},
+        {1, 8, "events: {endpoint: 'tcp://127.0.0.1:1'}\n"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(changes); i++) {
         struct scene scene;
@@ -458,5 +459,50 @@ TEST(a_backend_that_answers_is_known_before_the_first_client_comes)
     const char *up = strstr(text, "is up");
     CHECK(up != NULL && up < strstr(text, "listening on"));
     tcp_close(&probe);
+    scene_close(&scene);
+}
+
+// Of ZeroMQ there is no more here than its greeting, which both sides send first.
+TEST(with_events_it_starts_listens_and_stops)
+{
+    struct scene scene;
+    struct endpoint engine;
+    struct endpoint bound;
+    char more[256];
+    endpoint_open(&engine);
+    endpoint_open(&bound);
+    tcp_close(&bound.fd); // as the router's
+    snprintf(more, sizeof(more), "events: {endpoint: 'tcp://%s', bind: ['tcp://%s']}\n%s",
+             engine.text, bound.text, quiet);
+    scene_open(&scene, more);
+    CHECK(comes_up(&scene));
+    int fd = endpoint_accept(&engine);
+    CHECK(await(fd, POLLIN));
+    int other = try_connect(&bound);
+    CHECK(other != -1 && await(other, POLLIN));
+    CHECK(serves(&scene));
+    CHECK_EQ(kill(scene.child.pid, SIGHUP), 0);
+    CHECK(child_says(&scene.child, "configuration reloaded"));
+    CHECK(strstr(child_text(scene.child.err), "take effect at the next start") == NULL);
+    CHECK(serves(&scene));
+    CHECK_EQ(kill(scene.child.pid, SIGTERM), 0);
+    CHECK_EQ(child_finish(&scene.child), CLI_OK);
+    tcp_close(&fd);
+    tcp_close(&other);
+    tcp_close(&engine.fd);
+    scene_close(&scene);
+}
+
+TEST(an_address_for_engines_that_is_taken_is_a_failure)
+{
+    struct scene scene;
+    struct endpoint engine;
+    char more[256];
+    endpoint_open(&engine);
+    snprintf(more, sizeof(more), "events: {bind: ['tcp://%s']}\n%s", engine.text, quiet);
+    scene_open(&scene, more);
+    CHECK_EQ(child_finish(&scene.child), CLI_FAILED);
+    CHECK(strstr(child_text(scene.child.err), engine.text) != NULL);
+    tcp_close(&engine.fd);
     scene_close(&scene);
 }
