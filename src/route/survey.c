@@ -179,7 +179,7 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
     out.is_exact = events == BACKEND_EVENTS_LIVE;
     // What was there once and is no longer told of is gone; what was never there is on its way.
     uint32_t coming = 0;
-    if (out.is_exact && belief->believed > told) {
+    if (out.is_exact && belief->believed > told && belief->confirmed <= told) {
         coming =
             prefix_index_pending(knowledge_index(task->knowledge), request->keys,
                                  request->key_count, told, backend->slot, seconds_of(task->now_us));
