@@ -300,11 +300,33 @@ static bool models_equal(const struct fleet_entry *entry, const struct fleet_mod
     return equal;
 }
 
+// Which of the operator's models are adapters only the server can say.  True when that is news.
+static bool learn_adapters(struct fleet_entry *entry, const struct fleet_model *models,
+                           uint32_t count)
+{
+    bool is_news = false;
+
+    for (uint32_t i = 0; i < entry->model_count; i++) {
+        struct fleet_model *own = &entry->models[i];
+        bool is_adapter = false;
+        for (uint32_t k = 0; k < count; k++) {
+            is_adapter |= models[k].is_adapter && strcmp(models[k].name, own->name) == 0;
+        }
+        is_news |= own->is_adapter != is_adapter;
+        own->is_adapter = is_adapter;
+    }
+    return is_news;
+}
+
 void fleet_set_models(struct fleet *fleet, struct backend *backend,
                       const struct fleet_model *models, uint32_t model_count)
 {
     struct fleet_entry *entry = entry_of(fleet, backend);
-    if (entry->models_fixed || models_equal(entry, models, model_count)) {
+    if (entry->models_fixed) {
+        fleet->changed |= learn_adapters(entry, models, model_count);
+        return;
+    }
+    if (models_equal(entry, models, model_count)) {
         return;
     }
     struct fleet_model *copy = calloc(model_count + 1, sizeof(*copy));

@@ -109,7 +109,8 @@ void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool drain
 void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const *names,
                            uint32_t count);
 
-// What the backend answered when asked.  Ignored when the operator named its models.
+// What the backend answered when asked.  Where the operator named its models only which of them are adapters
+// is taken from it.
 void fleet_set_models(struct fleet *fleet, struct backend *backend,
                       const struct fleet_model *models, uint32_t model_count);
 

@@ -344,3 +344,46 @@ TEST(a_process_that_is_gone_takes_all_of_its_ranks_with_it)
     CHECK_EQ(atomic_load(&ranks[0]->shared.lives), 1);
     fleet_destroy(&fleet);
 }
+
+static bool is_adapter(const char *model)
+{
+    ASSERT(fleet_publish(fleet));
+    const struct fleet_view_model *found = fleet_view_model(fleet_view(fleet), slice_str(model));
+    ASSERT(found != NULL);
+    return found->is_adapter;
+}
+
+static const struct fleet_model base_and_sql[] = {
+    {.name = "base", .document = "{}"}, {.name = "sql", .document = "{}", .is_adapter = true}};
+
+TEST(a_model_is_an_adapter_when_a_backend_says_so)
+{
+    set_up();
+    serve(0, "base", "sql");
+    CHECK(!is_adapter("sql"));
+    fleet_set_models(fleet, backends[1], base_and_sql, 2);
+    CHECK(is_adapter("sql"));
+    CHECK(!is_adapter("base"));
+    serve(1, "base", NULL); // and no longer when nobody does
+    CHECK(!is_adapter("sql"));
+    fleet_destroy(&fleet);
+}
+
+TEST(of_models_that_the_operator_names_the_backend_says_which_are_adapters)
+{
+    static const char *const names[] = {"base", "sql"};
+    set_up();
+    struct backend *backend = fleet_add(
+        fleet, &(struct fleet_spec){
+                   .url = "http://d", .host = "h", .weight = 1, .models = names, .model_count = 2});
+    CHECK(!is_adapter("sql"));
+    fleet_set_models(fleet, backend, base_and_sql, 2);
+    CHECK(is_adapter("sql"));
+    CHECK(!is_adapter("base"));
+    uint64_t generation = fleet_view(fleet)->generation;
+    fleet_set_models(fleet, backend, base_and_sql, 2);
+    CHECK(is_adapter("sql"));
+    CHECK_EQ(fleet_view(fleet)->generation, generation); // it was no news
+    CHECK_STR(who("sql"), "abd");
+    fleet_destroy(&fleet);
+}

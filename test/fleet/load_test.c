@@ -562,3 +562,15 @@ TEST(the_curve_is_within_a_quarter_of_what_was_measured)
     }
     CHECK(prefill_curve_ms(1, 5, 100, 0) == 0);
 }
+
+TEST(the_size_of_blocks_is_what_events_tell_or_else_what_is_reported)
+{
+    struct load load;
+    load_init(&load);
+    CHECK_EQ(load_block_tokens(&load), 0);
+    load_report(&load, &(struct load_report){.block_tokens = 16}, 1);
+    CHECK_EQ(load_block_tokens(&load), 16);
+    atomic_store(&load.told_block_tokens, 64);
+    load_report(&load, &(struct load_report){.block_tokens = 32}, 2);
+    CHECK_EQ(load_block_tokens(&load), 64);
+}

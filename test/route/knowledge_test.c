@@ -189,3 +189,45 @@ TEST(the_size_that_an_engine_reports_bounds_what_it_is_believed_to_hold)
     CHECK_EQ(matched(), 0);
     tear_down();
 }
+
+// Answers whose engine had told of `told` tokens.
+static unsigned wrong_after(uint32_t told, uint32_t cached, int answers)
+{
+    for (int i = 0; i < answers; i++) {
+        knowledge_audit(knowledge, &backend, told, cached);
+    }
+    return backend.shared.events_wrong;
+}
+
+TEST(events_are_wrong_when_three_answers_in_a_row_had_less_than_half)
+{
+    set_up();
+    CHECK_EQ(wrong_after(1000, 499, 2), 0);
+    CHECK_EQ(wrong_after(1000, 500, 1), 0); // half of it may be evicted on the way
+    CHECK_EQ(wrong_after(1000, 499, 2), 0);
+    CHECK_EQ(wrong_after(1000, 499, 1), 1);
+    CHECK_EQ(wrong_after(1000, 0, 2), 1); // counted anew
+    CHECK_EQ(wrong_after(1000, 0, 1), 2);
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+TEST(events_that_tell_of_little_or_too_little_are_not_wrong)
+{
+    set_up();
+    CHECK_EQ(wrong_after(63, 0, 10), 0);
+    CHECK_EQ(wrong_after(0, 5000, 10), 0);
+    CHECK_EQ(wrong_after(64, 0, 3), 1);
+    CHECK_EQ(backend.load.predicted_tokens, 63 * 10 + 64 * 3);
+    CHECK_EQ(backend.load.cached_tokens, 50000);
+    tear_down();
+}
+
+TEST(events_that_are_wrong_say_nothing_of_what_is_believed)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    CHECK_EQ(wrong_after(1000, 0, 3), 1);
+    CHECK_EQ(matched(), 8);
+    tear_down();
+}
