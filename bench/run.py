@@ -16,6 +16,7 @@ import sys
 
 import agree
 import decision
+import exactness
 import index
 import json_bench
 import kvevents
@@ -26,7 +27,8 @@ from report import CannotMeasure, Report
 
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
-           "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree}
+           "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree,
+           "exactness": exactness}
 
 
 def print_markdown(path):

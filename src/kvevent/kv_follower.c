@@ -240,14 +240,18 @@ static void give_up(struct kv_follower *follower, uint64_t now_ms)
     }
 }
 
-// A replay is over and has not brought all that was missing.
-static void ask_again(struct kv_follower *follower, uint64_t now_ms)
+// A replay is over and has not brought all that was missing.  If it has brought some, the next is
+// `pause_ms` behind it.
+static void ask_again(struct kv_follower *follower, uint64_t pause_ms, uint64_t now_ms)
 {
     bool has_progress = follower->next > follower->asked_from;
 
+    if (!has_progress && follower->pause_ms < kv_replay_pause_ms) {
+        follower->pause_ms = kv_replay_pause_ms;
+    }
     follower->counts.replays_failed += !has_progress;
     follower->attempts = has_progress ? 0 : follower->attempts + 1;
-    follower->pause_ms = has_progress ? kv_replay_pause_ms : follower->pause_ms * 2;
+    follower->pause_ms = has_progress ? pause_ms : follower->pause_ms * 2;
     if (follower->pause_ms > kv_replay_pause_max_ms) {
         follower->pause_ms = kv_replay_pause_max_ms;
     }
@@ -271,14 +275,25 @@ static void fail_replay(struct kv_follower *follower, uint64_t now_ms)
     stop_replay(follower);
     follower->drained_until_ms = now_ms + kv_drained_ms;
     if (follower->is_behind) {
-        ask_again(follower, now_ms);
+        ask_again(follower, kv_replay_pause_ms, now_ms);
     } else {
         follower->counts.replays_failed++;
     }
 }
 
+// Where messages get lost again and again, how long it is wrong is how soon it may ask again.  Whoever answers at
+// once is little troubled by that.
+static uint64_t pause_after_answer_ms(const struct kv_follower *follower, uint64_t now_ms)
+{
+    uint64_t pause_ms = 4 * (now_ms - follower->asked_ms);
+    pause_ms = pause_ms > kv_replay_pause_min_ms ? pause_ms : kv_replay_pause_min_ms;
+    return pause_ms < kv_replay_pause_ms ? pause_ms : kv_replay_pause_ms;
+}
+
 void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms)
 {
+    uint64_t pause_ms = pause_after_answer_ms(follower, now_ms);
+
     if (follower->phase != PHASE_REPLAYING) {
         return;
     }
@@ -287,8 +302,9 @@ void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms)
     drain(follower, false, now_ms);
     if (has_caught_up(follower)) {
         settle(follower);
+        follower->pause_ms = pause_ms;
     } else {
-        ask_again(follower, now_ms);
+        ask_again(follower, pause_ms, now_ms);
     }
 }
 

@@ -17,7 +17,8 @@
 //                         skips some, stops, is silent  asked again, later and later; then given up
 //
 // Messages that come during a replay wait, in a bounded queue; what overflows is a gap.  Replays cost the
-// engine time: they are spaced, twice as long after each that brought nothing.
+// engine time: they are spaced, by four times as long as the last took when it brought what was asked for, twice as
+// long as before after each that brought nothing.
 //
 // A last message that is lost leaves no gap.  So after a silence a follower asks once whether there was
 // more; the answer is empty as a rule.
@@ -36,7 +37,8 @@ enum {
     kv_waiting_bytes_max = 32 << 20, // of all of them
     kv_replay_idle_ms = 2000,        // a replay that is silent for so long has failed
     kv_replay_whole_ms = 120000,     // or that takes so long in all
-    kv_replay_pause_ms = 1000, // between two of one publisher; twice as long after each that failed
+    kv_replay_pause_min_ms = 50, // between two of one publisher, when the first was answered at once
+    kv_replay_pause_ms = 1000,   // otherwise; twice as long after each that failed
     kv_replay_pause_max_ms = 30000,
     kv_replay_attempts = 3,        // in a row without progress, then it goes on without
     kv_settle_ms = 100,            // a subscription takes effect a moment after the connection

@@ -255,14 +255,63 @@ TEST(a_gap_among_those_that_wait_is_asked_for_next)
     CHECK(holds_only(scene, 0, 2));
     CHECK_EQ(state(scene), KV_LEARNING);
     CHECK(!wants(scene));
-    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_replay_pause_ms);
-    pass(scene, kv_replay_pause_ms);
+    CHECK_EQ(scene->wish.until_ms, scene->now_ms + kv_replay_pause_min_ms);
+    pass(scene, kv_replay_pause_min_ms);
     CHECK(wants(scene));
     CHECK_EQ(scene->wish.from, 3);
     replayed(scene, 3, 4);
     replay_ends(scene);
     CHECK(holds_only(scene, 0, 4));
     CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
+// Lets a replay that is wanted be silent.  How long until the next; UINT64_MAX: there is none.
+static uint64_t stay_silent(struct scene *scene)
+{
+    uint64_t asked_ms = scene->now_ms;
+    ASSERT(scene->wish.wants_replay && scene->wish.until_ms == asked_ms + kv_replay_idle_ms);
+    pass(scene, kv_replay_idle_ms - 1);
+    ASSERT(!wants(scene) && !scene->wish.drops_replay);
+    pass(scene, 1);
+    bool is_wanted = wants(scene);
+    ASSERT(scene->wish.drops_replay);
+    if (!is_wanted && scene->wish.until_ms != UINT64_MAX) {
+        pass(scene, scene->wish.until_ms - scene->now_ms);
+        is_wanted = wants(scene);
+    }
+    return is_wanted ? scene->now_ms - asked_ms : UINT64_MAX;
+}
+
+// How long after a replay that took `took_ms` the next is asked for, when something is missing again at once.
+static uint64_t pause_after_ms(struct scene *scene, uint64_t first, uint64_t took_ms)
+{
+    uint64_t asked_ms = scene->now_ms;
+
+    live(scene, first + 1);
+    ASSERT(wants(scene));
+    pass(scene, took_ms);
+    replayed(scene, first, first + 1);
+    replay_ends(scene);
+    live(scene, first + 3);
+    ASSERT(!wants(scene));
+    pass(scene, scene->wish.until_ms - scene->now_ms);
+    ASSERT(wants(scene));
+    return scene->now_ms - asked_ms;
+}
+
+TEST(the_longer_an_answer_took_the_later_is_the_next_question)
+{
+    struct scene *scene = scene_at(true, 0);
+    CHECK_EQ(pause_after_ms(scene, 1, 0), kv_replay_pause_min_ms);
+    scene_close(scene);
+    scene = scene_at(true, 0);
+    CHECK_EQ(pause_after_ms(scene, 1, 100), 400);
+    scene_close(scene);
+    scene = scene_at(true, 0);
+    CHECK_EQ(pause_after_ms(scene, 1, 900), kv_replay_pause_ms);
+    // Once no answer comes, it is as if there had never been a quick one.
+    CHECK_EQ(stay_silent(scene), kv_replay_pause_ms * 2);
     scene_close(scene);
 }
 
@@ -562,23 +611,6 @@ TEST(a_replay_that_leaves_some_out_is_asked_again_from_there)
     CHECK_EQ(state(scene), KV_LIVE);
     CHECK_EQ(counts(scene)->replays_failed, 0);
     scene_close(scene);
-}
-
-// Lets a replay that is wanted be silent.  How long until the next; UINT64_MAX: there is none.
-static uint64_t stay_silent(struct scene *scene)
-{
-    uint64_t asked_ms = scene->now_ms;
-    ASSERT(scene->wish.wants_replay && scene->wish.until_ms == asked_ms + kv_replay_idle_ms);
-    pass(scene, kv_replay_idle_ms - 1);
-    ASSERT(!wants(scene) && !scene->wish.drops_replay);
-    pass(scene, 1);
-    bool is_wanted = wants(scene);
-    ASSERT(scene->wish.drops_replay);
-    if (!is_wanted && scene->wish.until_ms != UINT64_MAX) {
-        pass(scene, scene->wish.until_ms - scene->now_ms);
-        is_wanted = wants(scene);
-    }
-    return is_wanted ? scene->now_ms - asked_ms : UINT64_MAX;
 }
 
 TEST(silent_replays_are_asked_again_less_and_less_often_and_then_given_up)

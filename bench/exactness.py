@@ -1,0 +1,320 @@
+"""exactness -- does the router know what engines have cached?  docs/benchmarks.md.
+
+Simulated engines that publish KV events, in real time over sockets, at 70% of what saturates them and with
+caches so full that they evict all the time.  For each request: how many tokens the router expected to be cached
+where it sent it, against how many the engine found.  An engine is killed and comes back; events get lost; and the
+same load without events shows what belief alone is worth.
+"""
+import bisect
+import contextlib
+import dataclasses
+import json
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from agree import TOKEN, Program, fetch, finish
+from proxy import machine, number
+from report import CannotMeasure
+from servers import free_ports
+
+MODEL = "codellama-13b"
+LOAD = 0.7
+NEEDED_SHARE = 0.99
+NEEDED_ERROR = 0.01
+NEEDED_BACK_S = 5
+LOSS = 0.05
+DOWN_S = 3
+# Is the router right again?  Of so many requests that follow each other, and of all that come later.
+BACK_WINDOW = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How long things take, in seconds of the run, and how many times faster than life engines are."""
+    speed: float
+    warm_up: float  # until all caches are full
+    steady: float
+    loss: float
+    after: float  # a fault
+
+    def faults_begin(self):
+        return self.warm_up + self.steady
+
+
+FULL = Plan(speed=2, warm_up=25, steady=60, loss=30, after=30)
+QUICK = Plan(speed=4, warm_up=8, steady=6, loss=4, after=7)
+
+
+def saturating_rate(binary, directory):
+    """Requests per second at 70% of what saturates the fleet, at the speed of life, as the lab finds it."""
+    path = f"{directory}/sim.json"
+    finish(binary, "sim", "--workload", "chat", "--policy", "warm", "--backends", "4", "--model", MODEL,
+           "--load", str(LOAD), "--json", path, seconds=120)
+    with open(path) as file:
+        return json.load(file)["points"][0]["rate_per_s"]
+
+
+class Engines:
+    """Processes of their own, so that one can be killed."""
+
+    def __init__(self, binary, directory, ports, plan, count, ranks=1):
+        self.binary, self.directory, self.plan, self.ranks = binary, directory, plan, ranks
+        self.ports = [next(ports) for _ in range(count)]
+        self.events = [self.in_a_row(ports) for _ in range(count)]
+        self.replays = [self.in_a_row(ports) for _ in range(count)]
+        self.programs = [None] * count
+        self.stack = contextlib.ExitStack()
+
+    def in_a_row(self, ports):
+        """The first of as many as there are ranks."""
+        row = []
+        while len(row) < self.ranks:
+            port = next(ports)
+            row = row + [port] if row and port == row[-1] + 1 else [port]
+        return row[0]
+
+    def url(self, index):
+        return f"http://127.0.0.1:{self.ports[index]}"
+
+    def start(self, index):
+        program = self.programs[index] = Program(
+            self.directory, self.binary, "engine", "--port", str(self.ports[index]), "--model", MODEL, "--speed",
+            f"{self.plan.speed:g}", "--ranks", str(self.ranks), "--kv-events-port", str(self.events[index]),
+            "--kv-replay-port", str(self.replays[index]), "--seed", str(index))
+        program.wait_for(lambda: self.url(index) in program.said(), "listening")
+
+    def kill(self, index):
+        self.programs[index].process.kill()
+        self.programs[index].process.wait()
+
+    def lose(self, share):
+        for index in range(len(self.ports)):
+            body = json.dumps({"events_loss": share}).encode()
+            with urllib.request.urlopen(urllib.request.Request(self.url(index) + "/sim/faults", body), timeout=10):
+                pass
+
+    def rows(self, with_events):
+        for index, url in enumerate(map(self.url, range(len(self.ports)))):
+            yield f"  - url: {url}"
+            if self.ranks > 1:
+                yield f"    ranks: {self.ranks}"
+            if with_events:
+                yield f"    events: tcp://127.0.0.1:{self.events[index]}"
+                yield f"    events_replay: tcp://127.0.0.1:{self.replays[index]}"
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            for index in range(len(self.ports)):
+                self.start(index)
+                stack.callback(self.end, index)
+            self.stack = stack.pop_all()
+        return self
+
+    def end(self, index):
+        self.programs[index].__exit__(None)
+
+    def __exit__(self, *problem):
+        self.stack.__exit__(*problem)
+
+
+class Site:
+    """Engines, a router in front of them, and one run of load whose time counts from its first request."""
+
+    def __init__(self, binary, directory, ports, engines, with_events):
+        self.binary, self.directory, self.engines = binary, directory, engines
+        self.address, self.admin = (f"127.0.0.1:{next(ports)}" for _ in range(2))
+        config = f"{directory}/router-{time.monotonic_ns()}.yaml"
+        with open(config, "w") as file:
+            file.write("\n".join(["backends:", *engines.rows(with_events)]) + "\n")
+        self.router = Program(directory, binary, "serve", "--config", config, "--workers", "1", "--policy", "warm",
+                              "--log-level", "warn", "--listen", self.address, "--admin-listen", self.admin,
+                              "--admin-token", TOKEN)
+
+    def __enter__(self):
+        self.router.wait_for(self.is_ready, "ready")
+        return self
+
+    def __exit__(self, *problem):
+        self.router.__exit__(*problem)
+
+    def backends(self):
+        return json.loads(fetch(f"http://{self.admin}/backends"))["backends"]
+
+    def is_ready(self):
+        try:
+            return all(backend["state"] == "up" and backend["load"]["cache_tokens"] for backend in self.backends())
+        except OSError:
+            return False
+
+    def told(self, what):
+        return sum(backend["events"].get("told", {}).get(what, 0) for backend in self.backends())
+
+    def run(self, rate, seconds, script):
+        """Load for so long; `script` is a list of (second, name, what to do).  Returns the Run."""
+        self.log = f"{self.directory}/load-{time.monotonic_ns()}.jsonl"
+        words = ["load", "--url", f"http://{self.address}", "--model", MODEL, "--workload", "chat", "--api", "ids",
+                 "--rate", f"{rate:g}", "--duration", f"{seconds:g}s", "--seed", "1", "--quiet", "--json", "-",
+                 "--log", self.log]
+        # Time is taken by the calendar, which the load names when it begins.
+        done = {}
+        with subprocess.Popen([str(self.binary), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              text=True) as load:
+            began = time.time()
+            try:
+                for second, name, act in script:
+                    time.sleep(max(0, began + second - time.time()))
+                    act()
+                    done[name] = time.time()
+                text, _ = load.communicate(timeout=seconds + 60)
+            finally:
+                load.kill()
+        if load.returncode != 0:
+            raise CannotMeasure(f"load ended with {load.returncode}")
+        summary = json.loads(text)
+        with open(self.log) as lines:
+            requests = [Request(json.loads(line)) for line in lines]
+        return Run(requests, {name: at - summary["started_at_ms"] / 1000 for name, at in done.items()}, summary)
+
+
+class Request:
+    def __init__(self, line):
+        self.line = line
+        self.failed = line["error"] is not None
+        self.sent_s = (line["sent_ms"] or 0) / 1000
+        self.backend = line["backend"]
+        # word=value; word=value
+        decision = dict(word.split("=", 1) for word in (line["decision"] or "").split("; ") if "=" in word)
+        self.expected = int(decision["expected_tokens"]) if "expected_tokens" in decision else None
+        self.found = line["cached_tokens"]
+        self.prompt = line["prompt_tokens"]
+
+    def is_told(self):
+        return not self.failed and self.expected is not None and self.found is not None
+
+    def is_equal(self):
+        return self.expected == self.found
+
+
+class Sample:
+    """Some of a run's requests."""
+
+    def __init__(self, requests):
+        self.requests = requests
+        if not requests:
+            raise CannotMeasure("nobody asked anything")
+
+    def equal_share(self):
+        return sum(map(Request.is_equal, self.requests)) / len(self.requests)
+
+    def error(self):
+        """Tokens that were wrong, over those found: per request in the mean of either."""
+        return self.sum(lambda request: abs(request.expected - request.found)) / self.sum(lambda request: request.found)
+
+    def over(self):
+        return self.sum(lambda r: max(0, r.expected - r.found)) / self.sum(lambda r: r.found)
+
+    def under(self):
+        return self.sum(lambda r: max(0, r.found - r.expected)) / self.sum(lambda r: r.found)
+
+    def hit_rate(self):
+        return self.sum(lambda r: r.found) / self.sum(lambda r: r.prompt)
+
+    def sum(self, value):
+        return sum(map(value, self.requests))
+
+
+class Run:
+    def __init__(self, requests, times, summary):
+        self.times, self.summary = times, summary
+        self.failed = sum(request.failed for request in requests)
+        self.requests = sorted(filter(Request.is_told, requests), key=lambda request: request.sent_s)
+        self.sent = [request.sent_s for request in self.requests]
+
+    def between(self, begin_s, end_s=float("inf"), backend=None):
+        first, last = bisect.bisect_left(self.sent, begin_s), bisect.bisect_left(self.sent, end_s)
+        return Sample([request for request in self.requests[first:last] if backend in (None, request.backend)])
+
+    def back_s(self, since_s, until_s=float("inf")):
+        """How long after a moment it is right again: the first time from which on the next hundred, and all that
+        come later, are equal often enough."""
+        first, last = bisect.bisect_left(self.sent, since_s), bisect.bisect_left(self.sent, until_s)
+        wrong, back = 0, None
+        flags = [not request.is_equal() for request in self.requests[first:last]]
+        for at in range(len(flags) - 1, -1, -1):
+            wrong += flags[at]
+            window = flags[at:at + BACK_WINDOW]
+            if wrong <= (1 - NEEDED_SHARE) * (len(flags) - at) and sum(window) <= (1 - NEEDED_SHARE) * len(window):
+                back = at
+        if back is None:
+            return self.sent[last - 1] - since_s  # not yet
+        return 0.0 if back == 0 else self.sent[first + back] - since_s
+
+
+def tell(report, case, sample):
+    """The figures of some requests."""
+    report.figure(case, "equal_share", sample.equal_share(), "", requests=len(sample.requests))
+    report.figure(case, "error", sample.error(), "")
+    report.figure(case, "over", sample.over(), "")
+    report.figure(case, "under", sample.under(), "")
+    report.figure(case, "hit_rate", sample.hit_rate(), "")
+    report.say(f"{case}: {len(sample.requests)} requests, equal {sample.equal_share():.2%}; of the tokens found "
+               f"{sample.over():.3%} too many were expected, {sample.under():.3%} too few; hits {sample.hit_rate():.1%}")
+
+
+def measure_steady(report, case, plan, rate, site):
+    """No faults."""
+    end = plan.warm_up + plan.steady
+    removed = []
+    watch = [(second, str(second), lambda: removed.append(site.told("removed")))
+             for second in (plan.warm_up, end)]
+    run = site.run(rate * plan.speed, end, watch)
+    if run.failed:
+        raise CannotMeasure(f"{case}: {run.failed} requests failed")
+    tell(report, case, run.between(plan.warm_up))
+    if removed[1]:
+        report.figure(case, "evicted_per_s", (removed[1] - removed[0]) / plan.steady, "blocks/s")
+
+
+def measure_faults(report, plan, rate, site, engines):
+    """Calm first, then events get lost for a while, then an engine dies and another is started in its place."""
+    calm_s = plan.warm_up + plan.steady
+    kill_s = calm_s + plan.loss + plan.after
+    removed = []
+    script = [
+        (plan.warm_up, "warm", lambda: removed.append(site.told("removed"))),
+        (calm_s, "loss", lambda: (removed.append(site.told("removed")), engines.lose(LOSS))),
+        (calm_s + plan.loss, "no loss", lambda: engines.lose(0)),
+        (kill_s, "dead", lambda: engines.kill(0)),
+        (kill_s + DOWN_S, "alive", lambda: engines.start(0)),
+    ]
+    run = site.run(rate * plan.speed, kill_s + DOWN_S + plan.after, script)
+    at = run.times
+    tell(report, "steady", run.between(plan.warm_up, at["loss"]))
+    report.figure("steady", "evicted_per_s", (removed[1] - removed[0]) / (at["loss"] - at["warm"]), "blocks/s")
+    tell(report, "drop", run.between(at["loss"], at["no loss"]))
+    report.figure("drop", "back_s", run.back_s(at["no loss"], at["dead"]), "s")
+    tell(report, "drop_after_5s", run.between(at["no loss"] + NEEDED_BACK_S, at["dead"]))
+    tell(report, "restart", run.between(at["dead"], at["alive"] + NEEDED_BACK_S))
+    report.figure("restart", "back_s", run.back_s(at["alive"]), "s")
+    tell(report, "restart_after_5s", run.between(at["alive"] + NEEDED_BACK_S))
+    tell(report, "restarted_engine_after_5s", run.between(at["alive"] + NEEDED_BACK_S, backend=engines.url(0)))
+    report.figure("restart", "failed", run.failed, "requests")
+
+
+def run(report, build, quick):
+    binary, plan, ports = build / "warmpath", QUICK if quick else FULL, free_ports()
+    report.figure("setup", "machine", machine(), "", date=time.strftime("%Y-%m-%d"), quick=quick, speed=plan.speed)
+    with tempfile.TemporaryDirectory() as directory:
+        rate = saturating_rate(binary, directory)
+        report.figure("setup", "rate", rate * plan.speed, "1/s")
+        with Engines(binary, directory, ports, plan, 4) as engines, \
+                Site(binary, directory, ports, engines, True) as site:
+            measure_faults(report, plan, rate, site, engines)
+        with Engines(binary, directory, ports, plan, 4) as engines, \
+                Site(binary, directory, ports, engines, False) as site:
+            measure_steady(report, "no_events", plan, rate, site)
+        with Engines(binary, directory, ports, plan, 2, ranks=2) as engines, \
+                Site(binary, directory, ports, engines, True) as site:
+            measure_steady(report, "ranks", plan, rate, site)
