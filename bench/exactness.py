@@ -25,7 +25,7 @@ NEEDED_SHARE = 0.99
 NEEDED_ERROR = 0.01
 NEEDED_BACK_S = 5
 LOSS = 0.05
-DOWN_S = 3
+DOWN_S = 2
 # Is the router right again?  Of so many requests that follow each other, and of all that come later.
 BACK_WINDOW = 100
 
@@ -44,7 +44,7 @@ class Plan:
 
 
 FULL = Plan(speed=2, warm_up=25, steady=60, loss=30, after=30)
-QUICK = Plan(speed=4, warm_up=8, steady=6, loss=4, after=7)
+QUICK = Plan(speed=6, warm_up=9, steady=5, loss=4, after=7)
 
 
 def saturating_rate(binary, directory):

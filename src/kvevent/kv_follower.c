@@ -50,9 +50,11 @@ struct kv_follower {
     // The replay.
     enum phase phase;
     bool is_behind; // something is missing; otherwise the replay only makes sure
+    bool is_late;   // if is_behind: for too long
     bool is_begun;  // its first message has come
     bool drops;     // the caller has to be told
     uint32_t attempts;
+    uint64_t behind_ms; // since when, if is_behind
     uint64_t replay_next;
     uint64_t asked_from;
     uint64_t asked_ms; // when the last was asked for; spaced from there
@@ -355,6 +357,7 @@ static void ask_from_start(struct kv_follower *follower, uint64_t soonest_ms)
 {
     if (follower->has_replay) {
         follower->is_behind = true;
+        follower->is_late = true; // from the beginning on
         plan_replay(follower, soonest_ms);
     }
 }
@@ -409,6 +412,10 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
     }
     if (follower->phase == PHASE_FOLLOWING) {
         plan_replay(follower, now_ms);
+    }
+    if (!follower->is_behind) {
+        follower->is_late = false;
+        follower->behind_ms = now_ms;
     }
     follower->is_behind = true;
     push_waiting(follower, message);
@@ -537,6 +544,7 @@ struct kv_follower_wish kv_follower_wish(struct kv_follower *follower, uint64_t 
         wish.wants_replay = true;
         wish.from = follower->next;
     }
+    follower->is_late |= follower->is_behind && now_ms - follower->behind_ms >= kv_late_ms;
     wish.drops_replay = follower->drops;
     follower->drops = false;
     switch (follower->phase) {
@@ -559,9 +567,9 @@ enum kv_follower_state kv_follower_state(const struct kv_follower *follower)
         return KV_SILENT;
     }
     bool is_refused = kv_holdings_counts(follower->holdings)->refused > follower->refused_base;
+    bool is_late = follower->is_behind && follower->is_late;
     bool knows_all = follower->is_complete || follower->is_full;
-    return knows_all && !follower->is_behind && !follower->is_cut && !is_refused ? KV_LIVE
-                                                                                 : KV_LEARNING;
+    return knows_all && !is_late && !follower->is_cut && !is_refused ? KV_LIVE : KV_LEARNING;
 }
 
 void kv_follower_set_capacity(struct kv_follower *follower, uint64_t tokens)

@@ -24,7 +24,8 @@
 // more; the answer is empty as a rule.
 //
 // A follower is live when it knows all that the engine holds, and learning as long as there may be more:
-// until it has seen number 0, or the engine has stored as much as it can hold since.
+// until it has seen number 0, or the engine has stored as much as it can hold since.  While something is missing
+// it stays live for a moment: what was true just now is nearer to the truth than any belief.
 //
 // Pure: the caller receives messages, says what time it is, and does what is asked of it.  Threads: the
 // ledger's writer.  Memory: the queue's, as messages wait.
@@ -41,6 +42,7 @@ enum {
     kv_replay_pause_ms = 1000,   // otherwise; twice as long after each that failed
     kv_replay_pause_max_ms = 30000,
     kv_replay_attempts = 3,        // in a row without progress, then it goes on without
+    kv_late_ms = 500,              // so long it stays live while something is missing
     kv_settle_ms = 100,            // a subscription takes effect a moment after the connection
     kv_drained_ms = 2000,          // so long after a replay its messages may still come live
     kv_quiet_ms = 2000,            // a silence after which it asks whether something was lost
