@@ -24,9 +24,9 @@ const char *__tsan_default_suppressions(void)
 
 enum {
     socket_count_max = 16384, // four for each backend with events
-    // A restarted engine is found again within two seconds of listening.
+    // A restarted engine is found again within a second of listening.
     reconnect_ms = 100,
-    reconnect_max_ms = 2000,
+    reconnect_max_ms = 1000,
     connect_timeout_ms = 5000,
     // Publishers are silent when nothing happens, so somebody has to ask.
     heartbeat_ms = 10000,
