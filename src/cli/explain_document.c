@@ -12,8 +12,8 @@ enum { digits_size = 64 };
 
 const struct explain_field explain_candidate_fields[explain_candidate_numbers] = {
     {NULL, "matched_tokens", "cached", EXPLAIN_COUNT},
-    {NULL, "host_tokens", "host", EXPLAIN_COUNT},
-    {NULL, "disk_tokens", "disk", EXPLAIN_COUNT},
+    {NULL, "host_tokens", "host", EXPLAIN_SOME},
+    {NULL, "disk_tokens", "disk", EXPLAIN_SOME},
     {NULL, "queued_tokens", "queued", EXPLAIN_COUNT},
     {NULL, "running_requests", "running", EXPLAIN_COUNT},
     {NULL, "wait_ms", "wait", EXPLAIN_MS},

@@ -27,6 +27,7 @@ static struct cell cell_of(double number, enum explain_unit unit)
         return cell;
     }
     switch (unit) {
+    case EXPLAIN_SOME:
     case EXPLAIN_COUNT:
         snprintf(cell.text, cell_size, "%.0f", number);
         break;
@@ -83,7 +84,8 @@ static void measure(struct grid *grid)
         grid->word_width = wider(grid->word_width, line.word.size);
         for (uint32_t i = 0; i < grid->field_count; i++) {
             struct cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
-            if (isfinite(line.numbers[i])) {
+            bool is_shown = grid->fields[i].unit != EXPLAIN_SOME || line.numbers[i] != 0;
+            if (isfinite(line.numbers[i]) && is_shown) {
                 grid->widths[i] = wider(grid->widths[i], strlen(cell.text));
             }
         }

@@ -64,8 +64,9 @@ def rows(table):
 def candidates(page):
     """Whether each backend is chosen, its cached tokens and its cost."""
     head, found = rows(page[page.index("  backend"):])
-    assert head.split()[1] == "cached" and head.split()[-1] == "cost", head
-    return {url: (cells[0], int(cells[1]), float(cells[-1])) for url, cells in found.items()}
+    assert head.split()[1:3] == ["events", "cached"] and head.split()[-1] == "cost", head
+    assert all(cells[1] == "none" for cells in found.values()), page
+    return {url: (cells[0], int(cells[2]), float(cells[-1])) for url, cells in found.items()}
 
 
 def test_the_candidate_that_has_the_prompt_is_marked_with_what_it_holds(simulated, warmpath, explain):
