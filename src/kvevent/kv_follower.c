@@ -34,6 +34,8 @@ struct kv_follower {
     bool is_heard;         // something was applied, ever
     bool is_complete;      // since the engine's first message
     bool is_full;          // since so long that nothing older is left in its cache
+    uint64_t full_from;    // tokens that had been stored when it last showed something older
+    uint64_t orphans;      // events without a known parent until then
 
     // The live socket.
     uint64_t live_next; // behind the last that came; if has_live
@@ -151,13 +153,25 @@ static void forget(struct kv_follower *follower, uint64_t next)
     follower->refused_base = kv_holdings_counts(follower->holdings)->refused;
     follower->is_complete = false;
     follower->is_full = false;
+    follower->full_from = 0;
 }
 
+// What is used again and again stays, however much is stored since.  But what is then put behind it has a
+// parent that was never told.
 static void note_fullness(struct kv_follower *follower)
 {
-    uint64_t capacity_tokens = follower->capacity_tokens;
+    uint64_t stored = kv_holdings_tokens_stored(follower->holdings);
+    uint64_t orphans = kv_holdings_counts(follower->holdings)->orphans;
+
+    if (orphans != follower->orphans) {
+        follower->orphans = orphans;
+        follower->full_from = stored;
+        follower->is_full = false;
+    }
+    // It may have been counted from the beginning meanwhile.
+    follower->full_from = follower->full_from < stored ? follower->full_from : stored;
     follower->is_full |=
-        capacity_tokens > 0 && kv_holdings_tokens_stored(follower->holdings) >= capacity_tokens;
+        follower->capacity_tokens > 0 && stored - follower->full_from >= follower->capacity_tokens;
 }
 
 static void apply(struct kv_follower *follower, const struct kv_numbered *message, uint64_t now_ms)

@@ -24,8 +24,9 @@
 // more; the answer is empty as a rule.
 //
 // A follower is live when it knows all that the engine holds, and learning as long as there may be more:
-// until it has seen number 0, or the engine has stored as much as it can hold since.  While something is missing
-// it stays live for a moment: what was true just now is nearer to the truth than any belief.
+// until it has seen number 0, or the engine has stored as much as it can hold since, and in all that time
+// nothing behind a block that was never told.  While something is missing it stays live for a moment: what was
+// true just now is nearer to the truth than any belief.
 //
 // Pure: the caller receives messages, says what time it is, and does what is asked of it.  Threads: the
 // ledger's writer.  Memory: the queue's, as messages wait.

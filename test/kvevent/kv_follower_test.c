@@ -901,6 +901,40 @@ TEST(learning_ends_when_the_engine_has_stored_as_much_as_it_holds)
     scene_close(scene);
 }
 
+static void live_behind(struct scene *scene, uint64_t number, uint64_t parent)
+{
+    struct batch batch;
+    struct slice payload = batch_write(&batch, KV_EVENT_STORED, number + 1, parent);
+    kv_follower_live(scene->follower, &(struct kv_numbered){number, payload}, scene->now_ms);
+}
+
+TEST(learning_goes_on_while_something_older_is_in_use)
+{
+    struct scene *scene = scene_open(false);
+    kv_follower_set_capacity(scene->follower, 3ULL * batch_block_tokens);
+    live(scene, 7);
+    live(scene, 8);
+    live_behind(scene, 9, 999); // behind what was there before us
+    CHECK_EQ(state(scene), KV_LEARNING);
+    live(scene, 10);
+    live(scene, 11);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    live(scene, 12);
+    CHECK_EQ(state(scene), KV_LIVE); // three since
+    live_behind(scene, 13, 999);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
+TEST(who_told_all_is_live_whatever_it_puts_behind_what)
+{
+    struct scene *scene = scene_at(false, 3);
+    CHECK_EQ(state(scene), KV_LIVE);
+    live_behind(scene, 4, 999);
+    CHECK_EQ(state(scene), KV_LIVE);
+    scene_close(scene);
+}
+
 TEST(notices_without_messages_are_applied_and_never_all)
 {
     struct scene *scene = scene_open(false);
