@@ -359,6 +359,12 @@ static void tell_absence(struct kv_source *source, uint64_t now_ms)
     source->said_absent = true;
 }
 
+static bool knows_something(const struct kv_source *source)
+{
+    return kv_follower_next(source->follower) > 0 ||
+           kv_holdings_block_count(kv_follower_holdings(source->follower)) > 0;
+}
+
 void kv_source_look(struct kv_source *source, uint64_t now_ms)
 {
     struct backend *backend = source->backend;
@@ -371,7 +377,7 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms)
         source->follower, atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
     // A process takes its connections with it: one that is still there shows that the server was only slow
     // to answer.  Where there is none to go by, others are believed.
-    if (lives != source->lives && !source->is_connected) {
+    if (lives != source->lives && !source->is_connected && knows_something(source)) {
         kv_follower_restarted(source->follower, now_ms);
     }
     source->lives = lives;

@@ -380,10 +380,16 @@ TEST(a_restart_seen_by_others_counts_where_there_is_no_connection_to_go_by)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, false, false);
+    atomic_fetch_add(&scene->backend.shared.lives, 1);
+    turn(scene);
+    CHECK_EQ(counts(scene)->restarts, 0); // there is nothing to forget
     feed(scene, 0);
     turn(scene);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LIVE);
     atomic_fetch_add(&scene->backend.shared.lives, 1);
+    turn(scene);
+    CHECK_EQ(counts(scene)->restarts, 1);
+    atomic_fetch_add(&scene->backend.shared.lives, 1); // each refused connection is one
     turn(scene);
     CHECK_EQ(counts(scene)->restarts, 1);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LEARNING);
