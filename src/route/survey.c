@@ -141,6 +141,19 @@ static uint32_t expected_tokens(const struct route_request *request, uint32_t to
     return tokens < most ? tokens / block * block : most;
 }
 
+// Whether the ledger was asked with blocks of the backend's size: of more sizes than a request has chains for,
+// or of one that has just become known, nothing can have been found.
+static bool is_asked_for(const struct route_request *request, const struct backend *backend)
+{
+    uint32_t own = load_block_tokens(&backend->load);
+    bool is_asked = own == 0 || own == request->block_tokens;
+
+    for (uint32_t i = 0; !is_asked && i < request->other_count; i++) {
+        is_asked = own == request->others[i].block_tokens;
+    }
+    return is_asked;
+}
+
 // Tokens of a block there, as far as they matter to the answer.
 static uint32_t block_of(const struct survey_belief *belief, const struct route_request *request,
                          const struct backend *backend)
@@ -173,7 +186,7 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
         atomic_load_explicit(&backend->shared.events, memory_order_relaxed);
     uint32_t told = belief->told_tokens / request->block_tokens;
 
-    if (!request->is_exact) {
+    if (!request->is_exact || (told == 0 && !is_asked_for(request, backend))) {
         events = BACKEND_EVENTS_NONE;
     }
     out.is_exact = events == BACKEND_EVENTS_LIVE;

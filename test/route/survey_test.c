@@ -552,10 +552,27 @@ TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
     set_events(backends[0], BACKEND_EVENTS_LIVE);
     atomic_store(&backends[0]->load.told_block_tokens, 32);
     hold(backends[0], keys, 3);
-    take(&exact_request, false);
-    struct route_holding holding = holding_of(&exact_request, backends[0]);
+    static const uint64_t large[] = {501, 502};
+    struct route_request mixed = exact_request;
+    mixed.others[0] = (struct route_chain){.keys = large, .key_count = 2, .block_tokens = 32};
+    mixed.other_count = 1;
+    take(&mixed, false);
+    struct route_holding holding = holding_of(&mixed, backends[0]);
+    CHECK(holding.is_exact);
     CHECK_EQ(holding.tokens, 48);
     CHECK_EQ(holding.expected_tokens, 32);
+    tear_down();
+}
+
+TEST(blocks_of_a_size_that_was_not_asked_for_are_not_known)
+{
+    set_up(1);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    confirm(backends[0], keys, 3);
+    atomic_store(&backends[0]->load.told_block_tokens, 64);
+    take(&exact_request, false);
+    CHECK_EQ(target_of(backends[0])->matched_blocks, 3);
+    CHECK(!holding_of(&exact_request, backends[0]).is_exact);
     tear_down();
 }
 
