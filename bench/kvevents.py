@@ -1,23 +1,26 @@
 """kvevents -- exact cache state: how fast engines' events become known, and what knowing them costs.
 
 bench_kvevents does the work, in one process: it fills the ledger to 10 million blocks of 64 engines, then
-keeps it there.
+keeps it there.  bench_kvlatency publishes to the feeder over sockets and looks when it has arrived.
 """
 import datetime
 import json
 import os
 import platform
+import pathlib
 import subprocess
 
 from report import CannotMeasure
 
 BLOCKS = 10_000_000
 BACKENDS = 64
+BATCHES_PER_S = 50  # of each
 # (case, metric) -> what is needed of it.
 NEEDED = {
     ("apply", "blocks_per_s"): ("≥", 8e6),
     ("apply_readers_2", "blocks_per_s"): ("≥", 5e6),
     ("memory", "bytes_per_holder_block"): ("≤", 32),
+    ("latency", "p99_ms"): ("≤", 2),
 }
 
 
@@ -27,11 +30,29 @@ def run(report, build, quick):
                   machine=f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} "
                           f"{platform.release()}", load=os.getloadavg()[0], quick=quick)
     report.say(f"{BLOCKS // 1000000} million blocks, {BACKENDS} backends")
-    done = subprocess.run([build / "bench_kvevents", "--blocks", str(BLOCKS), "--backends",
-                           str(BACKENDS), "--rounds", str(rounds)],
-                          stdout=subprocess.PIPE, text=True)
+    tell(report, build / "bench_kvevents", "--blocks", BLOCKS, "--backends", BACKENDS, "--rounds", rounds)
+    report.say(f"{BACKENDS} publishers, {BATCHES_PER_S} batches/s each")
+    tell(report, build / "bench_kvlatency", "--publishers", BACKENDS, "--rate", BATCHES_PER_S, "--seconds",
+         5 if quick else 20, before=run_first)
+
+
+def run_first():
+    """In a new process: ahead of whatever else the machine does, where that is allowed.  Its threads sleep when
+    they have nothing to do, so nothing starves."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+        pathlib.Path("/proc/self/autogroup").write_text("-20")
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        pass
+
+
+def tell(report, program, *words, before=None):
+    """The figures that a program prints."""
+    done = subprocess.run([program, *map(str, words)], stdout=subprocess.PIPE, text=True, preexec_fn=before,
+                          start_new_session=True)
     if done.returncode != 0:
-        raise CannotMeasure(f"bench_kvevents ended with {done.returncode}")
+        raise CannotMeasure(f"{program.name} ended with {done.returncode}")
     for line in done.stdout.splitlines():
         figure = json.loads(line)
         report.figure(figure["case"], figure["metric"], figure["value"], figure["unit"])
