@@ -24,9 +24,12 @@ LOAD = 0.7
 NEEDED_SHARE = 0.99
 NEEDED_ERROR = 0.01
 NEEDED_BACK_S = 5
+# Metric -> what is needed of it; while faults last nothing is.
+NEEDED = {"equal_share": ("≥", NEEDED_SHARE), "error": ("≤", NEEDED_ERROR), "back_s": ("≤", NEEDED_BACK_S)}
+FAULTY = ("drop", "restart", "no_events")
 LOSS = 0.05
 DOWN_S = 2
-# Is the router right again?  Of so many requests that follow each other, and of all that come later.
+# Whether the router is right again is seen of so many requests that follow each other, and of all that come later.
 BACK_WINDOW = 100
 
 
@@ -36,15 +39,13 @@ class Plan:
     speed: float
     warm_up: float  # until all caches are full
     steady: float
+    compared: float  # the same, where there are no faults
     loss: float
     after: float  # a fault
 
-    def faults_begin(self):
-        return self.warm_up + self.steady
 
-
-FULL = Plan(speed=2, warm_up=25, steady=60, loss=30, after=30)
-QUICK = Plan(speed=6, warm_up=9, steady=5, loss=4, after=7)
+FULL = Plan(speed=2, warm_up=25, steady=60, compared=40, loss=30, after=30)
+QUICK = Plan(speed=6, warm_up=7, steady=4, compared=3, loss=3, after=6.5)
 
 
 def saturating_rate(binary, directory):
@@ -187,6 +188,7 @@ class Request:
         # word=value; word=value
         decision = dict(word.split("=", 1) for word in (line["decision"] or "").split("; ") if "=" in word)
         self.expected = int(decision["expected_tokens"]) if "expected_tokens" in decision else None
+        self.is_by_events = decision.get("exact") == "yes"
         self.found = line["cached_tokens"]
         self.prompt = line["prompt_tokens"]
 
@@ -217,6 +219,10 @@ class Sample:
 
     def under(self):
         return self.sum(lambda r: max(0, r.found - r.expected)) / self.sum(lambda r: r.found)
+
+    def events_share(self):
+        """Of the requests whose backend's events were live."""
+        return self.sum(lambda r: r.is_by_events) / len(self.requests)
 
     def hit_rate(self):
         return self.sum(lambda r: r.found) / self.sum(lambda r: r.prompt)
@@ -252,55 +258,67 @@ class Run:
         return 0.0 if back == 0 else self.sent[first + back] - since_s
 
 
+METRICS = ("equal_share", "error", "over", "under", "hit_rate", "events_share")
+
+
 def tell(report, case, sample):
     """The figures of some requests."""
-    report.figure(case, "equal_share", sample.equal_share(), "", requests=len(sample.requests))
-    report.figure(case, "error", sample.error(), "")
-    report.figure(case, "over", sample.over(), "")
-    report.figure(case, "under", sample.under(), "")
-    report.figure(case, "hit_rate", sample.hit_rate(), "")
+    for metric in METRICS:
+        report.figure(case, metric, float(getattr(sample, metric)()), "", requests=len(sample.requests))
     report.say(f"{case}: {len(sample.requests)} requests, equal {sample.equal_share():.2%}; of the tokens found "
                f"{sample.over():.3%} too many were expected, {sample.under():.3%} too few; hits {sample.hit_rate():.1%}")
 
 
-def measure_steady(report, case, plan, rate, site):
-    """No faults."""
-    end = plan.warm_up + plan.steady
-    removed = []
-    watch = [(second, str(second), lambda: removed.append(site.told("removed")))
-             for second in (plan.warm_up, end)]
-    run = site.run(rate * plan.speed, end, watch)
+class Evictions:
+    """Blocks that engines said were removed, between two moments of a run."""
+
+    def __init__(self, site):
+        self.site, self.seen = site, []
+
+    def look(self):
+        self.seen.append((time.monotonic(), self.site.told("removed")))
+
+    def per_s(self):
+        (begin, before), (end, after) = self.seen
+        return (after - before) / (end - begin)
+
+
+def measure_compared(report, case, plan, rate, site):
+    """The same without faults."""
+    end = plan.warm_up + plan.compared
+    evictions = Evictions(site)
+    run = site.run(rate * plan.speed, end, [(plan.warm_up, "warm", evictions.look), (end, "end", evictions.look)])
     if run.failed:
         raise CannotMeasure(f"{case}: {run.failed} requests failed")
     tell(report, case, run.between(plan.warm_up))
-    if removed[1]:
-        report.figure(case, "evicted_per_s", (removed[1] - removed[0]) / plan.steady, "blocks/s")
+    if evictions.per_s():
+        report.figure(case, "evicted_per_s", evictions.per_s(), "blocks/s")
 
 
 def measure_faults(report, plan, rate, site, engines):
     """Calm first, then events get lost for a while, then an engine dies and another is started in its place."""
     calm_s = plan.warm_up + plan.steady
     kill_s = calm_s + plan.loss + plan.after
-    removed = []
-    script = [
-        (plan.warm_up, "warm", lambda: removed.append(site.told("removed"))),
-        (calm_s, "loss", lambda: (removed.append(site.told("removed")), engines.lose(LOSS))),
+    evictions = Evictions(site)
+    run = site.run(rate * plan.speed, kill_s + DOWN_S + plan.after, [
+        (plan.warm_up, "warm", evictions.look),
+        (calm_s, "calm", evictions.look),
+        (calm_s, "loss", lambda: engines.lose(LOSS)),
         (calm_s + plan.loss, "no loss", lambda: engines.lose(0)),
         (kill_s, "dead", lambda: engines.kill(0)),
         (kill_s + DOWN_S, "alive", lambda: engines.start(0)),
-    ]
-    run = site.run(rate * plan.speed, kill_s + DOWN_S + plan.after, script)
+    ])
     at = run.times
-    tell(report, "steady", run.between(plan.warm_up, at["loss"]))
-    report.figure("steady", "evicted_per_s", (removed[1] - removed[0]) / (at["loss"] - at["warm"]), "blocks/s")
+    tell(report, "steady", run.between(plan.warm_up, at["calm"]))
+    report.figure("steady", "evicted_per_s", evictions.per_s(), "blocks/s")
     tell(report, "drop", run.between(at["loss"], at["no loss"]))
     report.figure("drop", "back_s", run.back_s(at["no loss"], at["dead"]), "s")
     tell(report, "drop_after_5s", run.between(at["no loss"] + NEEDED_BACK_S, at["dead"]))
     tell(report, "restart", run.between(at["dead"], at["alive"] + NEEDED_BACK_S))
     report.figure("restart", "back_s", run.back_s(at["alive"]), "s")
-    tell(report, "restart_after_5s", run.between(at["alive"] + NEEDED_BACK_S))
-    tell(report, "restarted_engine_after_5s", run.between(at["alive"] + NEEDED_BACK_S, backend=engines.url(0)))
     report.figure("restart", "failed", run.failed, "requests")
+    tell(report, "restart_after_5s", run.between(at["alive"] + NEEDED_BACK_S))
+    tell(report, "restarted_one_after_5s", run.between(at["alive"] + NEEDED_BACK_S, backend=engines.url(0)))
 
 
 def run(report, build, quick):
@@ -314,7 +332,37 @@ def run(report, build, quick):
             measure_faults(report, plan, rate, site, engines)
         with Engines(binary, directory, ports, plan, 4) as engines, \
                 Site(binary, directory, ports, engines, False) as site:
-            measure_steady(report, "no_events", plan, rate, site)
+            measure_compared(report, "no_events", plan, rate, site)
         with Engines(binary, directory, ports, plan, 2, ranks=2) as engines, \
                 Site(binary, directory, ports, engines, True) as site:
-            measure_steady(report, "ranks", plan, rate, site)
+            measure_compared(report, "ranks", plan, rate, site)
+
+
+COLUMNS = {"equal_share": "equal", "error": "error", "over": "too many", "under": "too few", "hit_rate": "hits",
+           "events_share": "by events", "back_s": "back after", "evicted_per_s": "evicted/s"}
+
+
+def cell(case, metric, figure):
+    if figure is None:
+        return ""
+    value = figure["value"]
+    text = {"back_s": f"{value:.1f} s", "evicted_per_s": number(value)}.get(metric, f"{value:.2%}")
+    sign, bound = NEEDED.get(metric, ("", 0))
+    if not sign or (case in FAULTY and metric != "back_s"):
+        return text
+    met = value >= bound if sign == "≥" else value <= bound
+    return f"{text} ({sign} {bound:g}: {'met' if met else '**missed**'})"
+
+
+def markdown(figures):
+    """The table of docs/benchmarks.md, losses included."""
+    setup = {figure["metric"]: figure for figure in figures if figure["case"] == "setup"}
+    where = setup["machine"]
+    lines = [f"{where['date']}, {where['value']}; engines at {where['speed']:g} times their speed, "
+             f"{number(setup['rate']['value'])} requests/s{' (quick run)' if where['quick'] else ''}.", "",
+             "| case | requests | " + " | ".join(COLUMNS.values()) + " |", "|---|---:|" + "---:|" * len(COLUMNS)]
+    found = {(figure["case"], figure["metric"]): figure for figure in figures}
+    for case in dict.fromkeys(figure["case"] for figure in figures if figure["case"] != "setup"):
+        cells = [cell(case, metric, found.get((case, metric))) for metric in COLUMNS]
+        lines.append(f"| {case} | {found[case, 'equal_share']['requests']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
