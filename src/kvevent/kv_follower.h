@@ -39,8 +39,9 @@ enum {
     kv_waiting_bytes_max = 32 << 20, // of all of them
     kv_replay_idle_ms = 2000,        // a replay that is silent for so long has failed
     kv_replay_whole_ms = 120000,     // or that takes so long in all
-    kv_replay_pause_min_ms = 50, // between two of one publisher, when the first was answered at once
-    kv_replay_pause_ms = 1000,   // otherwise; twice as long after each that failed
+    kv_replay_pause_min_ms =
+        50,                    // between two of one publisher, when the first was answered at once
+    kv_replay_pause_ms = 1000, // otherwise; twice as long after each that failed
     kv_replay_pause_max_ms = 30000,
     kv_replay_attempts = 3,        // in a row without progress, then it goes on without
     kv_late_ms = 500,              // so long it stays live while something is missing

@@ -1,4 +1,4 @@
-"""What engines publish is what they find: a plain reader of their events knows each hit to the token."""
+"""What engines publish is what they find: a plain reader of their events knows each hit, and so does the router."""
 import random
 
 import client
@@ -143,3 +143,54 @@ def test_a_run_tells_what_was_predicted_and_what_was_found(binary, tmp_path):
         assert 0.2 < report.exact < 1, report
         assert report.under > report.over, report
         assert {line["backend"] for line in report.answers} == {site.fleet.url(0), site.fleet.url(1)}
+
+
+# Two caches of 2,000 blocks, filled and emptied every few seconds.
+SMALL = {"count": 2, "speed": 4, "kv_tokens": 32000}
+LOAD = {"workload": "chat", "rate": 20}
+
+
+def told(site, what):
+    return sum(backend["events"]["told"][what] for backend in site.router.backends().values())
+
+
+def test_the_router_knows_what_is_cached_while_blocks_come_and_go(binary, tmp_path):
+    with exactness.Site(binary, tmp_path, **SMALL) as site:
+        report = site.measure(**LOAD, duration="12s", warm_up="4s")
+        assert not report.failures, report
+        assert told(site, "removed") > 2000
+        assert report.hit_rate > 0.1, report
+        assert report.exact >= 0.98, report
+        assert report.over + report.under < 0.01, report
+
+
+def test_a_rank_is_known_apart_from_its_neighbour(binary, tmp_path):
+    with exactness.Site(binary, tmp_path, ranks=2, **{**SMALL, "count": 1}) as site:
+        report = site.measure(**LOAD, duration="10s", warm_up="4s")
+        assert not report.failures, report
+        assert {line["backend"] for line in report.answers} == {f"{site.fleet.url(0)}#rank={rank}" for rank in (0, 1)}
+        assert report.exact >= 0.98, report
+
+
+def test_events_that_get_lost_are_asked_for_again(binary, tmp_path):
+    with exactness.Site(binary, tmp_path, **SMALL) as site:
+        assert site.fleet.post("/sim/faults/all", {"events_loss": 0.05}).status == 200
+        during = site.measure(**LOAD, duration="10s", warm_up="4s")
+        assert sum(backend["events"]["stream"]["gaps"] for backend in site.router.backends().values()) > 10
+        assert during.exact >= 0.95, during
+        assert site.fleet.post("/sim/faults/all", {"events_loss": 0}).status == 200
+        after = site.measure(**LOAD, seed=2, duration="9s", warm_up="5s")
+        assert after.exact >= 0.98, after
+        assert not during.failures and not after.failures
+
+
+def test_a_restarted_engine_is_known_again_within_seconds(binary, tmp_path):
+    with exactness.Site(binary, tmp_path, **SMALL) as site:
+        site.measure(**LOAD, duration="5s")
+        assert site.fleet.post("/sim/faults", {"crash_s": 1}).status == 200
+        # The answers that count were asked for five seconds after the crash or later.
+        after = site.measure(**LOAD, seed=2, duration="10s", warm_up="5s")
+        assert {line["backend"] for line in after.answers} == {site.fleet.url(0), site.fleet.url(1)}
+        assert after.exact >= 0.98, after
+        assert all(backend["events"]["state"] == "live" for backend in site.router.backends().values())
+        assert [backend["events"]["stream"]["restarts"] for backend in site.router.backends().values()] == [1, 0]
