@@ -145,9 +145,9 @@ def test_a_run_tells_what_was_predicted_and_what_was_found(binary, tmp_path):
         assert {line["backend"] for line in report.answers} == {site.fleet.url(0), site.fleet.url(1)}
 
 
-# Two caches of 2,000 blocks, filled and emptied every few seconds.
-SMALL = {"count": 2, "speed": 4, "kv_tokens": 32000}
-LOAD = {"workload": "chat", "rate": 20}
+# Two caches of 3,000 blocks, filled and emptied every few seconds.
+SMALL = {"count": 2, "speed": 4, "kv_tokens": 48000}
+LOAD = {"workload": "chat", "rate": 30}
 
 
 def told(site, what):
@@ -179,7 +179,7 @@ def test_events_that_get_lost_are_asked_for_again(binary, tmp_path):
         assert sum(backend["events"]["stream"]["gaps"] for backend in site.router.backends().values()) > 10
         assert during.exact >= 0.95, during
         assert site.fleet.post("/sim/faults/all", {"events_loss": 0}).status == 200
-        after = site.measure(**LOAD, seed=2, duration="9s", warm_up="5s")
+        after = site.measure(**LOAD, seed=2, duration="11s", warm_up="5s")
         assert after.exact >= 0.98, after
         assert not during.failures and not after.failures
 
@@ -189,8 +189,9 @@ def test_a_restarted_engine_is_known_again_within_seconds(binary, tmp_path):
         site.measure(**LOAD, duration="5s")
         assert site.fleet.post("/sim/faults", {"crash_s": 1}).status == 200
         # The answers that count were asked for five seconds after the crash or later.
-        after = site.measure(**LOAD, seed=2, duration="10s", warm_up="5s")
+        after = site.measure(**LOAD, seed=2, duration="11s", warm_up="5s")
         assert {line["backend"] for line in after.answers} == {site.fleet.url(0), site.fleet.url(1)}
         assert after.exact >= 0.98, after
         assert all(backend["events"]["state"] == "live" for backend in site.router.backends().values())
-        assert [backend["events"]["stream"]["restarts"] for backend in site.router.backends().values()] == [1, 0]
+        restarts = [backend["events"]["stream"]["restarts"] for backend in site.router.backends().values()]
+        assert restarts[0] >= 1 and restarts[1] == 0
