@@ -62,23 +62,23 @@ struct flying {
 };
 
 struct world {
-    uint32_t publisher_count;
-    struct publisher publishers[publisher_max];
-    void *context;
     struct reclaim reclaim;
+    void *context;
     struct fleet *fleet;
     struct prefix_ledger *ledger;
     struct kv_feeder *feeder;
     struct rng rng;
-    struct flying flying[flying_max];
-    uint32_t flying_count;
-    bool counts; // what is found now; before, connections are made
     uint64_t lost;
+    double *found_ms;
+    double *late_ms; // how long after its time each was sent
+    struct publisher publishers[publisher_max];
+    struct flying flying[flying_max];
+    uint32_t publisher_count;
+    uint32_t flying_count;
     uint32_t found_count;
     uint32_t sent_count;
     uint32_t sample_max;
-    double *found_ms;
-    double *late_ms; // how long after its time each was sent
+    bool counts; // what is found now; before, connections are made
 };
 
 static struct world world;
