@@ -44,7 +44,7 @@ class Plan:
     after: float  # a fault
 
 
-FULL = Plan(speed=2, warm_up=25, steady=60, compared=60, loss=30, after=30)
+FULL = Plan(speed=2, warm_up=25, steady=40, compared=40, loss=20, after=20)
 QUICK = Plan(speed=6, warm_up=7, steady=4, compared=3, loss=3, after=6.5)
 
 
