@@ -320,10 +320,10 @@ class Publisher:
                  first=0):
         self.port, self.replay_port, self.topic, self.connect = port, replay_port, topic, connect
         self.topic_in_replay = topic_in_replay
-        self.first = first  # the number of the first message
+        self.first = self.number = first  # of the first message, and of the next
         self.drop = 0  # so many of the next messages are numbered, remembered and not sent
         self.repeat = 0  # so many of the next ones are sent twice
-        self.replay_fault = None  # "silent": no answer; "holes": every second; "endless": without an end
+        self.replay_fault = None  # "silent": no answer; "holes": every second is left out; "endless": no end
         self.replays = []  # what was asked for
         self.buffer = collections.deque(maxlen=buffer_steps)
         self.lock = threading.Lock()
@@ -411,9 +411,9 @@ class Publisher:
             return
         topic = [self.topic] if self.topic_in_replay else []
         with self.lock:  # nothing is published meanwhile
-            for number, payload in list(self.buffer):
-                if number >= first and not (self.replay_fault == "holes" and number % 2):
-                    router.send_multipart([frames[0], b"", *topic, number.to_bytes(8, "big"), payload])
+            step = 2 if self.replay_fault == "holes" else 1
+            for number, payload in [row for row in self.buffer if row[0] >= first][::step]:
+                router.send_multipart([frames[0], b"", *topic, number.to_bytes(8, "big"), payload])
             if self.replay_fault != "endless":
                 router.send_multipart([frames[0], b"", *([b""] if topic else []), END, b""])
 
@@ -549,7 +549,7 @@ class KvEngine:
         self.adapters = set(adapters)
         self.gate = None  # answers wait for it, and events too
         self.port = port or free_ports(ranks)
-        self.replay_port = free_ports(ranks) if replay else None
+        self.replay_port = free_ports(ranks) if replay and not polled else None
         self.ranks = [Rank(self, number, Publisher(
             self.port + number, self.replay_port and self.replay_port + number, topic.encode(), buffer_steps,
             self.form.topic_in_replay, connect, first)) for number in range(ranks)]
@@ -647,7 +647,7 @@ class KvEngine:
     def metrics(self):
         return "".join(
             f'vllm:cache_config_info{{block_size="{self.block_tokens}",engine="{rank.number}",'
-            f'num_gpu_blocks="{self.blocks}"}} 1.0\n' for rank in self.ranks).encode()
+            f'num_gpu_blocks="{self.blocks + 1}"}} 1.0\n' for rank in self.ranks).encode()  # one is never used
 
     # For configurations.
 
