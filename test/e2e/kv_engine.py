@@ -364,15 +364,15 @@ class Publisher:
         self.stop()
         self.start()
 
-    def subscribers(self):
-        """How many listen now."""
+    def subscriptions(self):
+        """How many there were since it has started, whoever has left."""
         with self.lock:
             while self.live and self.live.poll(0, zmq.POLLIN):
-                self.subscribed += 1 if self.live.recv()[:1] == b"\1" else -1
+                self.subscribed += self.live.recv()[:1] == b"\1"
             return self.subscribed
 
-    def await_subscriber(self):
-        harness.eventually(lambda: self.subscribers() > 0, "somebody subscribes", 10)
+    def await_subscriber(self, before=0):
+        harness.eventually(lambda: self.subscriptions() > before, "somebody subscribes", 10)
 
     def send(self, payload):
         """One message with the next number."""
@@ -610,9 +610,13 @@ class KvEngine:
             rank.cache.clear(silently)
             rank.publish()
 
-    def await_subscribers(self):
-        for rank in self.ranks:
-            rank.publisher.await_subscriber()
+    def subscriptions(self):
+        return [rank.publisher.subscriptions() for rank in self.ranks]
+
+    def await_subscribers(self, before=None):
+        """To each rank, one more than there were."""
+        for rank, count in zip(self.ranks, before or [0] * len(self.ranks)):
+            rank.publisher.await_subscriber(count)
 
     # The HTTP side.
 

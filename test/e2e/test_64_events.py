@@ -12,8 +12,8 @@ import threading
 
 import msgpack
 import pytest
-from harness import Router, eventually, within
-from kv_engine import FORMS, KvEngine, Publisher, Rank
+from harness import eventually, within
+from kv_engine import FORMS, KvEngine, Publisher, free_ports
 from standin import Gate
 
 PATH = "/v1/completions"
@@ -37,9 +37,8 @@ def kv(standin):
         engine.stop()
 
 
-def rows_of(engines, **more):
-    return [engine.row(**more) if isinstance(engine, KvEngine) else json.dumps({"url": engine.url})
-            for engine in engines]
+def rows_of(engines):
+    return [engine.row() for engine in engines]
 
 
 def config(*rows, more=QUIET, policy="warm"):
@@ -51,10 +50,11 @@ def fleet(warmpath):
     """A router for these engines, which has subscribed to all that publish."""
 
     def make(*engines, more=QUIET, rows=None, **keys):
+        before = [engine.subscriptions() for engine in engines]
         router = warmpath(config=config(*(rows or rows_of(engines)), more=more), **keys)
-        for engine in engines:
-            if isinstance(engine, KvEngine) and not engine.is_polled and engine.publisher.live:
-                engine.await_subscribers()
+        for engine, count in zip(engines, before):
+            if engine.publisher.live:
+                engine.await_subscribers(count)
         return router
 
     return make
@@ -549,7 +549,7 @@ ORDERS = list(itertools.permutations(("engine", "publisher", "router"))) + [
 
 @pytest.mark.parametrize("replay", [True, False])
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
-def test_after_restarts_in_any_order_it_heals_by_itself(kv, fleet, warmpath, order, replay):
+def test_after_restarts_in_any_order_it_heals_by_itself(kv, fleet, order, replay):
     engine = kv(blocks=20, replay=replay)
     router = begin(fleet, engine)
     for turn, who in enumerate(order):
@@ -561,7 +561,8 @@ def test_after_restarts_in_any_order_it_heals_by_itself(kv, fleet, warmpath, ord
             engine.restart(http=False)
         if "router" in who:
             router = fleet(engine)
-        engine.await_subscribers()
+        else:
+            engine.await_subscribers()
         prompts = [*PROMPTS[:2], prompt_of(turn, 50)]
         for prompt in prompts:
             send(router, prompt)
@@ -608,8 +609,7 @@ def test_a_cache_that_was_emptied_silently_is_noticed_by_answers(kv, fleet):
 
 
 @pytest.mark.parametrize("convention", [True, False])
-def test_engines_that_connect_are_told_apart_by_their_topics(kv, warmpath, standin, convention):
-    from kv_engine import free_ports
+def test_engines_that_connect_are_told_apart_by_their_topics(kv, warmpath, convention):
     address = f"tcp://127.0.0.1:{free_ports(1)}"
     engines = []
     for name in ("a", "b"):
@@ -653,40 +653,40 @@ def test_a_topic_of_its_own_keeps_others_out(kv, fleet):
 
 
 def test_each_rank_has_its_stream_and_requests_go_to_the_rank_that_has_the_prefix(kv, fleet):
-    engine = kv(ranks=3)
+    engine = kv(ranks=3, blocks=300)
     router = fleet(engine)
     for rank, name in zip(engine.ranks, "xyz"):
-        rank.serve(prompt_of(name))
+        rank.serve(prompt_of(name, 3000))
         rank.publish()
     settle(router, engine)
     for number, name in enumerate("xyz"):
-        agree(router, [engine], [prompt_of(name)])
+        agree(router, [engine], [prompt_of(name, 3000)])
         for _ in range(3):
-            answer = send(router, prompt_of(name))
-            assert answer.backend == name_of(engine, number) and answer.cached == answer.expected == 96
+            answer = send(router, prompt_of(name, 3000))
+            assert answer.backend == name_of(engine, number) and answer.cached == answer.expected == 2992
     assert [request.header("x-data-parallel-rank") for request in engine.http.requests] == list("000111222")
     engine.ranks[1].publisher.restart()
     engine.ranks[1].empty()
-    engine.ranks[1].serve(prompt_of("new"))
+    engine.ranks[1].serve(prompt_of("new", 3000))
     engine.ranks[1].publisher.await_subscriber()
     engine.ranks[1].publish()
     settle(router, engine)
-    agree(router, [engine], [prompt_of(name) for name in (*"xyz", "new")])
+    agree(router, [engine], [prompt_of(name, 3000) for name in (*"xyz", "new")])
 
 
-def test_a_fleet_of_which_one_tells_and_one_does_not(kv, fleet, standin):
-    telling = kv("a")
-    silent = kv("b", start=False)
+def test_a_fleet_of_which_one_tells_and_one_does_not(kv, fleet):
+    telling = kv("a", blocks=2000)
+    silent = kv("b", start=False, blocks=2000)
     router = fleet(telling, silent, rows=[telling.row(), json.dumps({"url": silent.url})])
     homes = {}
     for name in range(6):
-        homes[name] = send(router, prompt_of(name, 200)).backend
+        homes[name] = send(router, prompt_of(name, 3000)).backend
     settle(router, telling)
     assert set(homes.values()) == {telling.url, silent.url}, "both are used"
     for name, home in homes.items():
-        answer = send(router, prompt_of(name, 200))
+        answer = send(router, prompt_of(name, 3000))
         assert answer.backend == home
-        assert answer.expected == answer.cached == 192
+        assert answer.expected == answer.cached == 2992
         assert answer.exact == (home == telling.url)
     backends = router.backends()
     assert backends[telling.url]["events"]["state"] == "live"
