@@ -115,9 +115,7 @@ void survey_match(struct survey *survey, const struct survey_task *task)
     if (request->session_key != 0) {
         survey->session_slot = find_session(survey, task);
     }
-    if (request->key_count == 0) {
-        return;
-    }
+    // A prompt that is shorter than a block may have smaller ones.
     survey->hit_count =
         prefix_index_match(knowledge_index(task->knowledge), request->keys, request->key_count,
                            seconds_of(task->now_us), survey->hits, survey->count_max);

@@ -546,6 +546,25 @@ TEST(engines_with_blocks_of_another_size_are_asked_by_their_own_keys)
     tear_down();
 }
 
+TEST(a_prompt_that_is_shorter_than_one_engines_block_may_be_held_by_another)
+{
+    set_up(2);
+    static const uint64_t small[] = {501, 502};
+    tell(backends[1], small, 2, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    set_events(backends[1], BACKEND_EVENTS_LIVE);
+    struct route_request brief = exact_request;
+    brief.key_count = 0;
+    brief.prompt_tokens = 10;
+    brief.others[0] = (struct route_chain){.keys = small, .key_count = 2, .block_tokens = 4};
+    brief.other_count = 1;
+    take(&brief, false);
+    CHECK_EQ(target_of(backends[0])->matched_tokens, 0);
+    CHECK_EQ(target_of(backends[1])->matched_tokens, 8);
+    CHECK_EQ(holding_of(&brief, backends[1]).expected_tokens, 8);
+    tear_down();
+}
+
 TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
 {
     set_up(1);
