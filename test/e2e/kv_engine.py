@@ -290,7 +290,7 @@ class Cache:
         """The first blocks are in host memory too."""
         blocks = [block for block in self.chain(prompt)[:count] if block.digest not in self.host]
         self.host.update((block.digest, block) for block in blocks)
-        self.news.append(("placeholder" if placeholder else "host", blocks))
+        self.news += [("placeholder" if placeholder else "host", blocks)] if blocks else []
 
     def drop_host(self, prompt, index):
         block = self.chain(prompt)[index]
@@ -542,7 +542,7 @@ class KvEngine:
                  buffer_steps=10000, connect=None, first=0, start=True, adapters=(), medium="GPU", full_group=0,
                  window_group=None, partials=False, polled=False, tells_size=False):
         self.http = http
-        self.form = FORMS[form]
+        self.form_name, self.form = form, FORMS[form]
         self.block_tokens, self.blocks, self.medium = block_tokens, blocks, medium
         self.full_group, self.window_group, self.partials = full_group, window_group, partials
         self.is_polled = polled

@@ -3,6 +3,8 @@
 The engines are those of kv_engine.py, whose caches are asked directly.  The router is asked by /explain, by the header of
 a decision and by /backends.
 """
+import asyncio
+import contextlib
 import itertools
 import json
 import random
@@ -14,7 +16,7 @@ import msgpack
 import pytest
 from harness import eventually, within
 from kv_engine import FORMS, KvEngine, Publisher, free_ports
-from standin import Gate
+from standin import Gate, on_loop
 
 PATH = "/v1/completions"
 MODEL = "test-model"
@@ -35,6 +37,58 @@ def kv(standin):
     yield make
     for engine in made:
         engine.stop()
+
+
+class Relay:
+    """A port behind which another one is, until it is cut."""
+
+    def __init__(self, target):
+        self.target, self.port = target, free_ports(1)
+        self.endpoint = f"tcp://127.0.0.1:{self.port}"
+        self.open = set()
+
+    def start(self):
+        async def begin():
+            self.server = await asyncio.start_server(self.join, "127.0.0.1", self.port)
+        on_loop(begin())
+        return self
+
+    async def join(self, reader, writer):
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            return writer.close()
+        ends = {writer, far_writer}
+        self.open |= ends
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+        self.open -= ends
+
+    def stop(self):
+        async def end():
+            self.server.close()
+            for writer in self.open:
+                writer.transport.abort()
+        on_loop(end())
+
+
+async def pump(reader, writer):
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
+
+
+@pytest.fixture
+def relay():
+    made = []
+
+    def make(port):
+        made.append(Relay(port).start())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
 
 
 def rows_of(engines):
@@ -307,6 +361,45 @@ def test_what_is_in_host_memory_stays_when_the_gpu_is_cleared(kv, fleet, placeho
     settle(router, engine)
     assert engine.cache.hit(prompt) == 32
     agree(router, [engine])
+
+
+@pytest.mark.parametrize("medium, tier", [("CPU", "host"), ("cpu", "host"), ("CPU_PINNED", "host"), ("STORAGE", "disk"),
+                                          ("DISK", "disk"), ("EXTERNAL", "disk"), ("whatever", "disk")])
+def test_each_medium_has_its_tier(kv, fleet, medium, tier):
+    engine = kv(form="sglang", medium=medium)
+    router = begin(fleet, engine)
+    row = router.admin("POST", f"/explain?path={PATH}", body_of(PROMPTS[0])).json()["backends"][0]
+    told = {"host": row["host_tokens"], "disk": row["disk_tokens"]}
+    assert row["matched_tokens"] == 96 and told == {"host": 0, "disk": 0, tier: 96}, row
+
+
+def test_what_another_machine_holds_does_not_count(kv, fleet):
+    engine = kv()
+    router = begin(fleet, engine)
+    rank = engine.ranks[0]
+    remote = prompt_of("remote")
+    rank.say(rank.stored(engine.cache.chain(remote), locality="REMOTE"))
+    settle(router, engine)
+    agree(router, [engine], [*PROMPTS, remote])
+
+
+def test_an_image_makes_a_block_another_one(kv, fleet):
+    engine = kv()
+    router = begin(fleet, engine)
+    rank = engine.ranks[0]
+    prompt = prompt_of("image")
+    chain = engine.cache.chain(prompt)
+    rank.say(rank.stored(chain, extra_keys=[None, None, [["image", -3]], [["image", -19]], None, None]))
+    settle(router, engine)
+    assert explained(router, prompt)[engine.url] == (32, True), "up to the image"
+
+
+def test_ids_of_tokens_have_32_bits(kv, fleet):
+    engine = kv()
+    router = fleet(engine)
+    prompt = [2**32 - 1 - number for number in range(50)] + [0] * 50
+    serve(router, engine, prompt)
+    agree(router, [engine], [prompt])
 
 
 @pytest.mark.parametrize("medium", ["gpu", None, ""])
@@ -603,6 +696,157 @@ def test_a_cache_that_was_emptied_silently_is_noticed_by_answers(kv, fleet):
         send(router, prompt_of(number, 80))
     settle(router, engine)
     agree(router, [engine], [*prompts, *(prompt_of(number, 80) for number in range(20, 30))])
+
+
+def test_a_connection_that_is_cut_is_made_good_by_a_replay(kv, fleet, relay):
+    engine = kv(blocks=16)
+    link = relay(engine.port)
+    router = fleet(engine, rows=[engine.row(events=link.endpoint)])
+    serve(router, engine, *PROMPTS[:3])
+    agree(router, [engine])
+    link.stop()
+    for number in range(4):
+        send(router, prompt_of(number, 50))
+    eventually(lambda: events_of(router, engine)["connected"] is False, "it is cut")
+    assert explained(router, prompt_of(3, 50))[engine.url][1] is False, "nobody knows what is missed now"
+    link.start()
+    settle(router, engine)
+    agree(router, [engine], [*PROMPTS, *(prompt_of(number, 50) for number in range(4))])
+    assert events_of(router, engine)["stream"]["restarts"] == 1
+
+
+@pytest.mark.parametrize("form", ["vllm-0.26", "sglang"])
+def test_a_new_process_whose_numbers_are_beyond_those_of_the_old_one(kv, fleet, relay, form):
+    engine = kv(blocks=16, form=form)
+    link = relay(engine.port)
+    router = fleet(engine, rows=[engine.row(events=link.endpoint)])
+    serve(router, engine, *PROMPTS[:3])
+    link.stop()
+    engine.restart()
+    for number in range(6):
+        engine.ranks[0].serve(prompt_of(number, 50))
+        engine.ranks[0].publish()
+    link.start()
+    settle(router, engine)
+    agree(router, [engine], [*PROMPTS, *(prompt_of(number, 50) for number in range(6))])
+
+
+def test_a_server_that_was_away_while_its_publisher_was_not(kv, fleet):
+    engine = kv()
+    router = begin(fleet, engine, more="health: {interval: 100ms}\nmodels: {learn: false}\nload: {scrape: false}\n")
+    engine.http.stop()
+    router.wait_state(engine.http, "down", "ejected")
+    engine.http.start()
+    router.wait_state(engine.http, "up")
+    settle(router, engine)
+    agree(router, [engine])
+
+
+def test_a_router_that_was_killed(kv, fleet, warmpath):
+    engine = kv()
+    router = begin(fleet, engine)
+    router.kill()
+    router.finished = True
+    before = engine.subscriptions()
+    router = fleet(engine)
+    settle(router, engine)
+    agree(router, [engine])
+    assert engine.subscriptions() > before
+
+
+def test_two_routers_know_the_same(kv, fleet):
+    engines = [kv("a"), kv("b", form="sglang")]
+    first, second = fleet(*engines), fleet(*engines)
+    prompts = [prompt_of(number, 70) for number in range(6)]
+    for prompt in prompts:
+        send(first, prompt)
+    for router in (first, second):
+        settle(router, *[engine for engine in engines if engine.publisher.number])
+    told = [engine for engine in engines if engine.publisher.number]
+    for router in (first, second):
+        for prompt in prompts:
+            for engine in told:
+                eventually(lambda: explained(router, prompt)[engine.url] == (engine.cache.hit(prompt), True),
+                           lambda: str(explained(router, prompt)))
+
+
+class Story:
+    """Things that happen to an engine, at random."""
+
+    def __init__(self, kv, fleet, seed):
+        self.dice = random.Random(seed)
+        self.kv, self.fleet = kv, fleet
+        self.engines = [kv(name, form=self.dice.choice(list(FORMS)), blocks=self.dice.choice((12, 40)),
+                           block_tokens=self.dice.choice((4, 16, 32))) for name in "ab"]
+        self.router = fleet(*self.engines)
+        self.prompts = []
+        self.told = []
+
+    def prompt(self):
+        if self.prompts and self.dice.random() < 0.7:
+            base = self.dice.choice(self.prompts)
+            return base[: self.dice.randrange(1, len(base) + 1)] + prompt_of(self.dice.random(), self.dice.randrange(60))
+        return prompt_of(self.dice.random(), self.dice.randrange(1, 200))
+
+    def act(self, engine):
+        rank, cache, dice = engine.ranks[0], engine.cache, self.dice
+        kind = dice.choices(("serve", "drop", "evict", "copy", "clear", "offload", "restart", "publisher", "router",
+                             "repeat", "nonsense", "frames"), (30, 6, 8, 3, 2, 3, 2, 1, 1, 1, 2, 2))[0]
+        prompt = self.prompt()
+        self.told.append((kind, engine.http.name, len(prompt)))
+        if kind == "serve":
+            rank.serve(prompt)
+            self.prompts = [*self.prompts[-7:], prompt]
+        elif kind == "drop":
+            engine.publisher.drop = dice.randrange(1, 3)
+        elif kind == "evict" and cache.physical:
+            cache.evict(dice.choice(list(cache.physical)))
+        elif kind == "copy" and cache.copies and cache.physical:
+            block = cache.physical[dice.choice(list(cache.physical))]
+            cache.add(block)
+            cache.news.append(("stored", [block]))
+        elif kind == "clear":
+            cache.clear()
+        elif kind == "offload" and not engine.form_name.startswith("vllm-0.9") and self.prompts:
+            known = [one for one in self.prompts if cache.chain(one) and cache.by_digest.get(cache.chain(one)[0].digest)]
+            if known:
+                cache.offload(known[0], 1, placeholder=True)
+        elif kind == "restart":
+            engine.restart()
+        elif kind == "publisher":
+            engine.restart(http=False)
+        elif kind == "router":
+            self.router.check_and_stop()
+            self.router = self.fleet(*self.engines)
+        elif kind == "repeat":
+            engine.publisher.repeat = 1
+        elif kind == "nonsense":
+            rank.say({"type": "Whatever"}, ["BlockStored", 5], {"type": "BlockRemoved", "block_hashes": [dice.getrandbits(64)]})
+        elif kind == "frames":
+            engine.publisher.send_frames(*[dice.randbytes(dice.randrange(12)) for _ in range(dice.choice((1, 2, 4, 5)))])
+        rank.publish()
+
+    def check(self):
+        """Whatever was lost is asked for when something comes; an engine that has said nothing is not known."""
+        for engine in self.engines:
+            engine.publisher.drop = 0
+            engine.ranks[0].serve(self.prompt() + prompt_of(self.dice.random(), 40))
+            engine.await_subscribers()
+            engine.ranks[0].publish()
+        settle(self.router, *self.engines, seconds=10)
+        agree(self.router, self.engines, self.prompts)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_in_whatever_order(kv, fleet, seed):
+    story = Story(kv, fleet, seed)
+    try:
+        for _ in range(6):
+            for _ in range(story.dice.randrange(1, 12)):
+                story.act(story.dice.choice(story.engines))
+            story.check()
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {story.told}") from error
 
 
 # Who publishes where.
