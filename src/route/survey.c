@@ -75,6 +75,8 @@ static void note_told(struct survey *survey, const struct route_request *request
     }
     belief->told_block = chain->block_tokens;
     belief->told_tokens = tokens;
+    belief->is_cut = hit->blocks == chain->key_count &&
+                     chain->key_count < request->prompt_tokens / chain->block_tokens;
     belief->host_tokens = hit->host * chain->block_tokens;
     belief->disk_tokens = hit->disk * chain->block_tokens;
     uint32_t blocks = tokens / request->block_tokens;
@@ -186,6 +188,8 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
 
     if (!request->is_exact || (told == 0 && !is_asked_for(request, backend))) {
         events = BACKEND_EVENTS_NONE;
+    } else if (events == BACKEND_EVENTS_LIVE && belief->is_cut) {
+        events = BACKEND_EVENTS_LEARNING; // there may be more
     }
     out.is_exact = events == BACKEND_EVENTS_LIVE;
     // What was there once and is no longer told of is gone; what was never there is on its way.

@@ -41,6 +41,7 @@ struct survey_belief {
     uint32_t host_tokens; // of them, not on the GPU
     uint32_t disk_tokens; // and neither in host memory
     uint32_t told_block;  // tokens of a block there; 0: nothing is told
+    bool is_cut;          // all that was asked for is there, and the prompt is longer
     // At most this can be there, by either.
     uint32_t blocks;
 };

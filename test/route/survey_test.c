@@ -565,6 +565,23 @@ TEST(a_prompt_that_is_shorter_than_one_engines_block_may_be_held_by_another)
     tear_down();
 }
 
+TEST(of_a_prompt_with_more_blocks_than_are_asked_for_there_may_be_more)
+{
+    set_up(1);
+    tell(backends[0], keys, 3, 0, PREFIX_GPU);
+    set_events(backends[0], BACKEND_EVENTS_LIVE);
+    struct route_request lengthy = exact_request;
+    lengthy.prompt_tokens = 1000;
+    take(&lengthy, false);
+    CHECK(holding_of(&lengthy, backends[0]).is_exact); // it ends before
+    lengthy.key_count = 3;
+    take(&lengthy, false);
+    struct route_holding holding = holding_of(&lengthy, backends[0]);
+    CHECK(!holding.is_exact);
+    CHECK_EQ(holding.expected_tokens, 48);
+    tear_down();
+}
+
 TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
 {
     set_up(1);
