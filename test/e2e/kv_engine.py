@@ -423,7 +423,7 @@ def bind(sock, port):
     deadline = time.monotonic() + 10
     while True:
         try:
-            return sock.bind(f"tcp://127.0.0.1:{port}")
+            return sock.bind(port if isinstance(port, str) else f"tcp://127.0.0.1:{port}")
         except zmq.ZMQError as error:
             if error.errno != zmq.EADDRINUSE or time.monotonic() > deadline:
                 raise

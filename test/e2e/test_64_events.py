@@ -11,6 +11,7 @@ import random
 import re
 import signal
 import threading
+import time
 
 import msgpack
 import pytest
@@ -239,6 +240,17 @@ def test_blocks_of_any_size_are_matched(kv, fleet, size):
     engine.ranks[0].publish()
     settle(router, engine)
     agree(router, [engine], prompts)
+
+
+def test_what_is_longer_than_what_is_asked_for_is_not_called_exact(kv, fleet):
+    """A prompt is looked up by its first 8,192 blocks; an engine may have blocks of one token."""
+    engine = kv(form="sglang", block_tokens=1, blocks=20_000)
+    router = fleet(engine)
+    prompts = [prompt_of("long", 9000), prompt_of("short", 8100)]
+    serve(router, engine, *prompts)
+    eventually(lambda: explained(router, prompts[0])[engine.url] == (8192, False),
+               lambda: str(explained(router, prompts[0])))
+    agree(router, [engine], prompts[1:])
 
 
 def test_engines_of_different_kinds_and_sizes_are_compared_by_content(kv, fleet):
@@ -624,6 +636,13 @@ def test_a_publisher_that_counts_from_one(kv, fleet):
     agree(router, [engine])
 
 
+def test_without_a_replay_there_is_no_telling_whether_it_counts_from_one(kv, fleet):
+    engine = kv(first=1, replay=False)
+    router = fleet(engine)
+    serve(router, engine, PROMPTS[0], states=("learning",))
+    assert explained(router, PROMPTS[0])[engine.url] == (96, False)
+
+
 def test_an_engine_that_comes_late(kv, fleet):
     engine = kv(start=False)
     router = fleet(engine)
@@ -770,6 +789,34 @@ def test_two_routers_know_the_same(kv, fleet):
                            lambda: str(explained(router, prompt)))
 
 
+def test_many_at_once_are_known_when_all_is_told(kv, fleet):
+    engines = [kv(name, blocks=60, form=form) for name, form in (("a", "vllm-0.26"), ("b", "vllm-0.22"), ("c", "sglang"))]
+    router = fleet(*engines)
+    for engine in engines:
+        engine.ranks[0].serve(prompt_of("first", 20))
+        engine.ranks[0].publish()
+    settle(router, *engines)
+    failures = []
+
+    def ask(seed):
+        dice = random.Random(seed)
+        for _ in range(15):
+            root = prompt_of(f"root {dice.randrange(4)}", 400)
+            answer = send(router, root[: dice.randrange(20, 400)] + prompt_of(dice.random(), dice.randrange(1, 50)))
+            failures.extend([] if answer.exact else [answer.said])
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    settle(router, *engines)
+    agree(router, engines, [prompt_of(f"root {number}", 400) for number in range(4)])
+    truths = [backend["truth"]["exact"]["all"] for backend in router.backends().values()]
+    assert sum(truth["count"] for truth in truths) == 120
+
+
 class Story:
     """Things that happen to an engine, at random."""
 
@@ -883,6 +930,73 @@ def test_engines_that_connect_are_told_apart_by_their_topics(kv, warmpath, conve
     agree(router, engines)
     stranger.stop()
     assert "belongs to no backend" in router.stderr()
+
+
+def test_engines_that_connect_can_be_asked_for_what_was_missed(kv, warmpath):
+    address = f"tcp://127.0.0.1:{free_ports(1)}"
+    engine = kv(connect=address, topic="kv-a", blocks=16)
+    for prompt in PROMPTS:
+        engine.ranks[0].serve(prompt)
+        engine.ranks[0].publish()
+    router = warmpath(config=config(engine.row(events=None, events_topic="kv-a"),
+                                    more=QUIET + f"events: {{bind: ['{address}']}}\n"))
+    engine.await_subscribers()
+    engine.publisher.drop = 1
+    for number in range(3):
+        send(router, prompt_of(number, 50))
+    settle(router, engine, seconds=8)
+    agree(router, [engine], [*PROMPTS, *(prompt_of(number, 50) for number in range(3))])
+
+
+def test_ranks_that_connect_share_their_topic(kv, warmpath):
+    address = f"tcp://127.0.0.1:{free_ports(1)}"
+    engine = kv(connect=address, topic="kv-a", ranks=3, replay=False, start=False)
+    router = warmpath(config=config(engine.row(events=None, events_replay=None, events_topic="kv-a"),
+                                    more=QUIET + f"events: {{bind: ['{address}']}}\n"))
+    engine.start()
+    engine.await_subscribers()
+    for rank, tokens in zip(engine.ranks, (100, 70, 40)):
+        rank.serve(PROMPTS[0][:tokens])
+        rank.publish()
+    settle(router, engine)
+    agree(router, [engine])
+
+
+def test_sockets_of_the_same_machine(kv, fleet, tmp_path):
+    engine = kv()
+    live, replay = (f"ipc://{tmp_path}/{name}" for name in ("live", "replay"))
+    engine.publisher.stop()
+    engine.publisher.port, engine.publisher.replay_port = live, replay
+    engine.publisher.start()
+    router = fleet(engine, rows=[engine.row(events=live, events_replay=replay)])
+    serve(router, engine, *PROMPTS[:2])
+    engine.publisher.drop = 1
+    send(router, PROMPTS[2])
+    serve(router, engine, PROMPTS[3])
+    agree(router, [engine])
+    engine.restart()
+    engine.await_subscribers()
+    serve(router, engine, PROMPTS[3])
+    agree(router, [engine])
+
+
+def test_an_address_that_changes_while_it_runs(kv, fleet):
+    engine, other = kv("a"), kv("b")
+    router = begin(fleet, engine)
+    other.ranks[0].serve(PROMPTS[3])
+    other.ranks[0].publish()
+    router.write_config(config(engine.row(events=other.endpoint, events_replay=other.replay)))
+    router.signal(signal.SIGHUP)
+    other.await_subscribers()
+
+    def follows_the_other():
+        return [explained(router, prompt)[engine.url] for prompt in PROMPTS] == [
+            (other.cache.hit(prompt), True) for prompt in PROMPTS]
+
+    eventually(follows_the_other, lambda: str(router.backends()))
+    router.write_config(config(json.dumps({"url": engine.url, "events": "none"}), more=QUIET))
+    router.signal(signal.SIGHUP)
+    eventually(lambda: events_of(router, engine)["state"] == "none", lambda: str(router.backends()))
 
 
 def test_a_topic_of_its_own_keeps_others_out(kv, fleet):
@@ -1048,6 +1162,19 @@ def test_an_engine_that_keeps_its_events_is_asked_for_them(kv, fleet):
     eventually(lambda: explained(router, prompt_of("seen"))[engine.url] == (96, False), "learning")
 
 
+def test_a_polled_engine_that_restarts(kv, fleet):
+    engine = kv(form="trtllm", polled=True)
+    router = fleet(engine)
+    send(router, PROMPTS[0])
+    eventually(lambda: explained(router, PROMPTS[0])[engine.url] == (96, True), lambda: str(router.backends()))
+    rank = engine.ranks[0]
+    rank.empty()
+    rank.event_id, rank.polled = 0, []
+    send(router, PROMPTS[2])
+    eventually(lambda: explained(router, PROMPTS[2])[engine.url] == (48, True), lambda: str(router.backends()))
+    agree(router, [engine])
+
+
 # Nonsense.
 
 
@@ -1113,6 +1240,37 @@ def test_a_batch_that_is_broken_makes_it_learn_anew_at_worst(kv, fleet, case):
     if "a deep nest in" in case:
         return  # its cache was cleared, as the events say, and in truth not
     agree(router, [engine], [*PROMPTS, *prompts])
+
+
+def test_a_flood_starves_nobody(kv, fleet):
+    flooding, well = kv("a", form="vllm-0.10.2", replay=False), kv("b", blocks=400)
+    router = fleet(flooding, well)
+    block = [["BlockStored", [number], None, [number] * 16, 16, None, "GPU"] for number in range(200)]
+    payload = msgpack.packb([0.0, block, 0])
+    stop = threading.Event()
+
+    def flood():
+        while not stop.is_set():
+            for _ in range(50):
+                flooding.publisher.send(payload)
+            stop.wait(0.001)
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        eventually(lambda: events_of(router, flooding)["state"] != "none", "it is heard")
+        slowest = 0
+        for number in range(20):
+            well.ranks[0].serve(prompt_of(number, 90))
+            well.ranks[0].publish()
+            began = time.monotonic()
+            eventually(lambda number=number: explained(router, prompt_of(number, 90))[well.url] == (80, True),
+                       lambda: str(router.backends()))
+            slowest = max(slowest, time.monotonic() - began)
+        assert slowest < within(1)
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_a_publisher_without_measure_leaves_the_router_well(kv, fleet):
