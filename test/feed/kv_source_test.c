@@ -13,13 +13,13 @@ enum { patience = 2000 }; // turns of 5 ms
 
 // One engine, and one backend that listens to it; time can be made to jump.
 struct scene {
+    struct backend backend; // the widest first: it is aligned to cache lines
     struct loop *loop;
     struct kv_sockets *sockets;
     struct prefix_ledger *ledger;
     struct kv_names_budget budget;
     struct kv_reader *reader;
     struct kv_source *source;
-    struct backend backend;
     struct engine_peer engine;
     uint64_t skew_ms;
     bool is_ready;

@@ -294,9 +294,9 @@ static void write_kinds(uint32_t number)
 
 // The usage of an answer is compared with ours.
 static const char usage_answer[] =
-    ANSWER "content-type: application/json\r\ncontent-length: 82\r\n\r\n"
+    ANSWER "content-type: application/json\r\ncontent-length: 126\r\n\r\n"
            "{\"choices\":[{\"index\":0,\"message\":{\"content\":\"Yes.\"}}],"
-           "\"usage\":{\"prompt_tokens\":3}}";
+           "\"usage\":{\"prompt_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":0}}}";
 
 static bool serve_exact(uint32_t count)
 {
@@ -342,10 +342,14 @@ TEST(ids_of_a_dialect_cost_no_allocation)
     tiny_set_open(&tiny,
                   tiny_dialect((struct dialect_options){.is_trusted = true, .forwards_ids = true}));
     const struct dialect *dialect = tiny.set.dialects[0];
+    // With a ledger, and one backend that tells: what is on its way is asked for, and answers are audited.
     CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\n"
+                                                          "events: {endpoint: poll, memory: 4m}\n"
                                                           "timeouts: {backend_keepalive: 1h}",
                                                 .backend_count = 2,
                                                 .exact = &tiny.set}));
+    struct backend *telling = fleet_at(rig.fleet, 0);
+    atomic_store(&telling->shared.events, BACKEND_EVENTS_LIVE);
     CHECK(serve_exact(warm_up_count));
     uint64_t before = atomic_load(&worker_calls);
     CHECK(serve_exact(exact_exchange_count));
@@ -360,6 +364,9 @@ TEST(ids_of_a_dialect_cost_no_allocation)
     CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), served / 5);
     CHECK_EQ(atomic_load(&dialect->shared.drift_count), 0);
     CHECK_EQ(rig_totals(&rig).problem_count, 0);
+    struct truth_view truth;
+    truth_read(&telling->truth, TRUTH_EXACT, 0, &truth);
+    CHECK(truth.all.count > 0);
     CHECK(rig_stop(&rig));
     tiny_set_close(&tiny);
 }
