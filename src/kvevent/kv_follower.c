@@ -317,6 +317,8 @@ void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms)
     follower->phase = PHASE_FOLLOWING;
     drain(follower, false, now_ms);
     if (has_caught_up(follower)) {
+        // Who has nothing to repeat from the beginning on, and has said nothing, holds nothing.
+        follower->is_complete |= follower->next == 0 && !follower->has_live;
         settle(follower);
         follower->pause_ms = pause_ms;
     } else {

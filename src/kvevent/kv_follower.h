@@ -24,9 +24,9 @@
 // more; the answer is empty as a rule.
 //
 // A follower is live when it knows all that the engine holds, and learning as long as there may be more:
-// until it has seen number 0, or the engine has stored as much as it can hold since, and in all that time
-// nothing behind a block that was never told.  While something is missing it stays live for a moment: what was
-// true just now is nearer to the truth than any belief.
+// until it has seen number 0, or that there is none yet; or the engine has stored as much as it can hold since, and
+// in all that time nothing behind a block that was never told.  While something is missing it stays live for a
+// moment: what was true just now is nearer to the truth than any belief.
 //
 // Pure: the caller receives messages, says what time it is, and does what is asked of it.  Threads: the
 // ledger's writer.  Memory: the queue's, as messages wait.
@@ -39,9 +39,8 @@ enum {
     kv_waiting_bytes_max = 32 << 20, // of all of them
     kv_replay_idle_ms = 2000,        // a replay that is silent for so long has failed
     kv_replay_whole_ms = 120000,     // or that takes so long in all
-    kv_replay_pause_min_ms =
-        50,                    // between two of one publisher, when the first was answered at once
-    kv_replay_pause_ms = 1000, // otherwise; twice as long after each that failed
+    kv_replay_pause_min_ms = 50, // between two of one publisher, if the first was answered at once
+    kv_replay_pause_ms = 1000,   // otherwise; twice as long after each that failed
     kv_replay_pause_max_ms = 30000,
     kv_replay_attempts = 3,        // in a row without progress, then it goes on without
     kv_late_ms = 500,              // so long it stays live while something is missing

@@ -935,6 +935,28 @@ TEST(who_told_all_is_live_whatever_it_puts_behind_what)
     scene_close(scene);
 }
 
+TEST(another_process_that_has_nothing_to_repeat_is_known_to_hold_nothing)
+{
+    struct scene *scene = scene_open(true);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    live(scene, 0);
+    CHECK_EQ(state(scene), KV_LIVE);
+    kv_follower_disconnected(scene->follower, scene->now_ms);
+    kv_follower_connected(scene->follower, scene->now_ms);
+    CHECK_EQ(state(scene), KV_LEARNING);
+    pass(scene, kv_replay_pause_ms);
+    CHECK(wants(scene));
+    replay_ends(scene);
+    CHECK_EQ(state(scene), KV_LIVE);
+    CHECK(holds_only(scene, 1, 0));
+    live(scene, 3); // it had said something after all
+    CHECK_EQ(kv_follower_next(scene->follower), 0);
+    pass(scene, kv_replay_pause_ms);
+    CHECK(wants(scene));
+    CHECK_EQ(state(scene), KV_LEARNING);
+    scene_close(scene);
+}
+
 TEST(notices_without_messages_are_applied_and_never_all)
 {
     struct scene *scene = scene_open(false);
