@@ -16,7 +16,7 @@
 
 enum explain_unit {
     EXPLAIN_COUNT,
-    EXPLAIN_SOME, // a count, and no column where all are 0
+    EXPLAIN_SOME,       // a count, and no column where all are 0
     EXPLAIN_DIFFERENCE, // with a sign
     EXPLAIN_MS,
     EXPLAIN_SHARE,   // 0..1
