@@ -5,6 +5,9 @@
 #include "base/base.h"
 #include "kvevent/msgpack_vector_internal.h"
 
+#include <endian.h>
+#include <string.h>
+
 // What the bytes from 0xc0 to 0xdf begin.
 struct head {
     enum msgpack_kind kind;
@@ -195,33 +198,40 @@ uint32_t msgpack_nils(struct msgpack *cursor, uint32_t count)
     return done;
 }
 
-// Whether the next 9 bytes are an integer of 64 bits.
-static bool is_wide(const struct msgpack *cursor)
+// Integers of 64 bits.  Returns how many there were.
+static uint32_t read_wide(struct msgpack *cursor, uint64_t *out, uint32_t count)
 {
-    // One branch for both: signed hashes of either sign come in no order.
-    return left(cursor) >= 9 && ((*cursor->at == 0xcf) | (*cursor->at == 0xd3)) != 0;
+    enum { size = 9 };
+    const uint8_t *at = cursor->at;
+    uint32_t done = 0;
+    // One branch for both tags: signed hashes of either sign come in no order.
+    while (done < count && cursor->end - at >= size && ((*at == 0xcf) | (*at == 0xd3)) != 0) {
+        uint64_t number;
+        memcpy(&number, at + 1, sizeof(number));
+        out[done++] = be64toh(number);
+        at += size;
+    }
+    cursor->at = at;
+    return done;
 }
 
 uint32_t msgpack_integers(struct msgpack *cursor, uint64_t *out, uint32_t count)
 {
-    for (uint32_t done = 0; done < count; done++) {
+    uint32_t done = 0;
+    while (done < count) {
+        done += read_wide(cursor, out + done, count - done);
         struct msgpack before = *cursor;
         struct msgpack_value value;
-        if (is_wide(cursor)) {
-            out[done] = read_number(cursor->at + 1, 8);
-            cursor->at += 9;
-            continue;
-        }
-        if (!msgpack_next(cursor, &value)) {
-            return done;
+        if (done == count || !msgpack_next(cursor, &value)) {
+            break;
         }
         if (value.kind != MSGPACK_UNSIGNED && value.kind != MSGPACK_NEGATIVE) {
             *cursor = before;
-            return done;
+            break;
         }
-        out[done] = value.number;
+        out[done++] = value.number;
     }
-    return count;
+    return done;
 }
 
 void msgpack_scalar_ids(struct msgpack_id_run *run)

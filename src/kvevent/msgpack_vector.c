@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For each of 16 bytes: if an id began here, where would the next one begin?  Shuffling that answer by
-// itself tells where the second one begins, and doing it again the fourth; the last of four begins within
-// 15 bytes of the first.  An id that is none is followed by itself, so that one question at the end tells
-// whether all four were.
+// For each byte: if an id began here, where would the next one begin?  Shuffling that answer by itself tells
+// where the second one begins.  Neither waits for anything, so both are asked of a whole stretch of bytes
+// first; then a walk goes from every second id to the next, and waits for no more than one byte each time.
+//
+// An id that is none is followed by itself, so that one question tells whether both were ids.
 
 #include "base/base.h"
 #include "kvevent/msgpack_vector_internal.h"
@@ -15,12 +16,28 @@
 
 #define SSSE3 __attribute__((target("ssse3")))
 
-enum { step = 4, window = step * msgpack_id_size };
+enum {
+    step = 2, // ids
+    window = 16,
+    sure = window - msgpack_id_size, // of its bytes: the next id begins in the window too
+    stretch_max = 32 * sure,
+    beyond = step * msgpack_id_size - 1, // bytes that ids can go on behind a stretch
+};
+
+// For each byte of a stretch: how far it is to the first and to the second id behind one that begins here.
+struct leaps {
+    uint8_t one[stretch_max + window];
+    uint8_t two[stretch_max + window];
+};
+
+SSSE3 static inline __m128i places(void)
+{
+    return _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
 
 // From each byte to the id after the one that begins there; to itself where none does.
 SSSE3 static inline __m128i next_of(__m128i bytes)
 {
-    const __m128i places = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     // By the low half of the tags 0xcc, 0xcd and 0xce: that byte and 1, 2 or 4 more.
     const __m128i sizes = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 3, 5, 0);
 
@@ -28,12 +45,22 @@ SSSE3 static inline __m128i next_of(__m128i bytes)
     // Bytes from 0xc0 to 0xcf become 0x70 to 0x7f; all others get their top bit, for which a shuffle has 0.
     __m128i tags =
         _mm_adds_epu8(_mm_xor_si128(bytes, _mm_set1_epi8((char)0xc0)), _mm_set1_epi8(0x70));
-    return _mm_add_epi8(_mm_sub_epi8(places, is_fixint), _mm_shuffle_epi8(sizes, tags));
+    return _mm_add_epi8(_mm_sub_epi8(places(), is_fixint), _mm_shuffle_epi8(sizes, tags));
 }
 
-SSSE3 static inline uint32_t first_of(__m128i bytes)
+SSSE3 static inline void put_leaps(uint8_t *out, __m128i next)
 {
-    return (uint8_t)_mm_cvtsi128_si32(bytes);
+    _mm_storeu_si128((__m128i *)(void *)out, _mm_sub_epi8(next, places()));
+}
+
+// What is not sure at the end of a window is written over by the next one.
+SSSE3 static inline void look_ahead(const uint8_t *at, uint32_t size, struct leaps *leaps)
+{
+    for (uint32_t i = 0; i < size; i += sure) {
+        __m128i one = next_of(_mm_loadu_si128((const __m128i *)(const void *)(at + i)));
+        put_leaps(leaps->one + i, one);
+        put_leaps(leaps->two + i, _mm_shuffle_epi8(one, one));
+    }
 }
 
 static inline uint32_t value_of(const uint8_t *end, uint32_t size)
@@ -43,33 +70,51 @@ static inline uint32_t value_of(const uint8_t *end, uint32_t size)
     return __builtin_bswap32(word) & msgpack_id_masks[size];
 }
 
-SSSE3 void msgpack_vector_ids(struct msgpack_id_run *run)
+// False: it came to something that is no id.
+static inline bool walk(struct msgpack_id_run *run, uint32_t size, const struct leaps *leaps)
 {
-    const uint8_t *at = run->at;
+    const uint8_t *begin = run->at;
     uint32_t *out = run->out;
     uint32_t *last = out + run->count;
+    uint32_t at = 0;
+    bool is_id = true;
 
-    while (last - out >= step && run->end - at >= window) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-        __m128i one = next_of(bytes);
-        __m128i two = _mm_shuffle_epi8(one, one);
-        uint32_t fourth = first_of(_mm_shuffle_epi8(two, two));
-        uint32_t third = first_of(_mm_shuffle_epi8(two, one));
-        uint32_t second = first_of(two);
-        uint32_t first = first_of(one);
-        if (third == fourth) {
+    while (at < size && last - out >= step) {
+        uint32_t one = leaps->one[at];
+        uint32_t two = leaps->two[at];
+        is_id = one != two;
+        if (!is_id) {
             break;
         }
-        out[0] = value_of(at + first, first);
-        out[1] = value_of(at + second, second - first);
-        out[2] = value_of(at + third, third - second);
-        out[3] = value_of(at + fourth, fourth - third);
+        out[0] = value_of(begin + at + one, one);
+        out[1] = value_of(begin + at + two, two - one);
         out += step;
-        at += fourth;
+        at += two;
     }
-    run->at = at;
+    run->at = begin + at;
     run->out = out;
     run->count = (uint32_t)(last - out);
+    return is_id;
+}
+
+// How many bytes the next stretch has; 0: there are too few left.
+static inline uint32_t stretch_of(const struct msgpack_id_run *run)
+{
+    size_t left = (size_t)(run->end - run->at);
+    size_t readable = left > beyond ? (left - beyond) / sure : 0;
+    size_t wanted = (size_t)run->count / step; // an id is shorter than half of what is sure
+    size_t windows = readable < wanted ? readable : wanted;
+    return windows * sure < stretch_max ? (uint32_t)windows * sure : stretch_max;
+}
+
+SSSE3 void msgpack_vector_ids(struct msgpack_id_run *run)
+{
+    struct leaps leaps;
+    uint32_t size;
+    do {
+        size = stretch_of(run);
+        look_ahead(run->at, size, &leaps);
+    } while (walk(run, size, &leaps) && size > 0);
 }
 
 #else

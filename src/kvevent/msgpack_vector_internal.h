@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// msgpack_vector_internal.h -- the inner loop over token ids, four at a time.
+// msgpack_vector_internal.h -- the inner loop over token ids, two at a time.
 //
 // Ids of a vocabulary take one, two, three or five bytes, in no order that a processor could foresee, and
 // where one begins is known only when the one before is.  So no branch asks how long they are.
