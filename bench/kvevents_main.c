@@ -230,6 +230,7 @@ static void apply_batch(const struct batch *batch)
     struct kv_holdings *holdings = world.holdings[batch->backend];
     enum status status = kv_reader_begin(world.reader, slice_of(batch->bytes, batch->size));
     ASSERT(status == STATUS_OK);
+    kv_reader_foresee(world.reader, kv_holdings_foresee, holdings);
     struct kv_notice notice;
     while ((status = kv_reader_next(world.reader, &notice)) == STATUS_OK) {
         kv_holdings_apply(holdings, &notice, 0);

@@ -66,11 +66,18 @@ static void check_notice(const struct kv_notice *notice, struct tally *tally)
     check_extras(notice, tally);
 }
 
+static void mix_foreseen(void *owner, const uint64_t *hashes, uint32_t count)
+{
+    ASSERT(count > 0 && count <= kv_hash_max);
+    mix(owner, hashes, count * sizeof(*hashes));
+}
+
 static struct tally read_all(struct kv_reader *reader, struct slice payload)
 {
     struct tally tally = {.status = kv_reader_begin(reader, payload)};
     struct kv_notice notice;
 
+    kv_reader_foresee(reader, mix_foreseen, &tally);
     while (tally.status == STATUS_OK) {
         tally.status = kv_reader_next(reader, &notice);
         if (tally.status == STATUS_OK) {

@@ -179,6 +179,7 @@ static void apply(struct kv_follower *follower, const struct kv_numbered *messag
     ASSERT(message->number == follower->next);
     struct kv_notice notice;
     enum status status = kv_reader_begin(follower->reader, message->payload);
+    kv_reader_foresee(follower->reader, kv_holdings_foresee, follower->holdings);
 
     follower->next++;
     follower->is_heard = true;

@@ -468,10 +468,15 @@ static bool is_of_group(const struct kv_holdings *holdings, const struct kv_noti
     return !notice->has_group || !holdings->has_group || notice->group == holdings->group;
 }
 
+// Which tier it is is told behind the tokens; mostly it is this one.
+void kv_holdings_foresee(void *holdings, const uint64_t *hashes, uint32_t count)
+{
+    kv_names_expect(((struct kv_holdings *)holdings)->names, hashes, count, PREFIX_GPU);
+}
+
 static void apply_stored(struct kv_holdings *holdings, const struct kv_notice *notice,
                          uint64_t now_ms)
 {
-    expect_names(holdings, notice, 0);
     if (notice->has_parent) {
         kv_names_expect(holdings->names, &notice->parent, 1, notice->tier);
     }

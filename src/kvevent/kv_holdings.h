@@ -70,6 +70,9 @@ void kv_holdings_apply(struct kv_holdings *holdings, const struct kv_notice *not
                        uint64_t now_ms);
 void kv_holdings_settle(struct kv_holdings *holdings);
 
+// A kv_foresee_fn, whose owner is a struct kv_holdings: fetches what storing these blocks will need.
+void kv_holdings_foresee(void *holdings, const uint64_t *hashes, uint32_t count);
+
 // Nothing is held: the ledger no longer speaks of this backend, and orphans, group and size are forgotten.
 void kv_holdings_purge(struct kv_holdings *holdings);
 

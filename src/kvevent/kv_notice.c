@@ -17,6 +17,8 @@ enum {
     no_field = UINT32_MAX,
     hash_size = 9,  // of a hash as an integer of 64 bits
     echo_max = 120, // bytes
+    stretch_ids = 96,
+    stretch_hashes = stretch_ids / 16, // which is what most blocks have
 };
 
 // A removal of one block, as it was written.  vLLM tells each block that goes by an event of its own, and
@@ -30,6 +32,8 @@ struct echo {
 
 struct kv_reader {
     // The batch.
+    kv_foresee_fn foresee; // or NULL
+    void *foresee_owner;
     struct msgpack cursor;
     enum status status; // OK: its events are being read
     uint64_t events_left;
@@ -189,6 +193,36 @@ static bool read_parent(struct kv_reader *reader, const struct msgpack_value *va
     return !notice->has_parent || read_hash(value, &notice->parent);
 }
 
+// Tells the next hashes, of which so many are told.  Returns how many are then.
+static uint32_t foretell(const struct kv_reader *reader, const struct kv_notice *notice,
+                         uint32_t told)
+{
+    uint32_t left = notice->hash_count - told;
+    uint32_t count = left < stretch_hashes ? left : stretch_hashes;
+    if (reader->foresee == NULL || count == 0) {
+        return told;
+    }
+    reader->foresee(reader->foresee_owner, notice->hashes + told, count);
+    return told + count;
+}
+
+// Ids up to the first that is none.  The hashes are foretold bit by bit: memory that is fetched for all at
+// once makes who asks for it wait.
+static uint32_t read_ids(struct kv_reader *reader, const struct kv_notice *notice, uint32_t count)
+{
+    uint32_t told = 0;
+    uint32_t done = 0;
+    uint32_t read;
+    do {
+        uint32_t left = count - done;
+        told = foretell(reader, notice, told);
+        read = msgpack_ids(&reader->cursor, reader->tokens + done,
+                           left < stretch_ids ? left : stretch_ids);
+        done += read;
+    } while (read == stretch_ids);
+    return done;
+}
+
 // Pairs of ids and digests of images stand there for tokens too.
 static bool read_tokens(struct kv_reader *reader, const struct msgpack_value *value,
                         struct kv_notice *notice)
@@ -198,7 +232,7 @@ static bool read_tokens(struct kv_reader *reader, const struct msgpack_value *va
         return false;
     }
     uint32_t count = is_list ? (uint32_t)value->number : 0;
-    uint32_t done = msgpack_ids(&reader->cursor, reader->tokens, count);
+    uint32_t done = read_ids(reader, notice, count);
     notice->is_plain = done == count;
     notice->tokens = reader->tokens;
     notice->token_count = notice->is_plain ? count : 0;
@@ -614,6 +648,7 @@ static void close_batch(struct kv_reader *reader)
 enum status kv_reader_begin(struct kv_reader *reader, struct slice payload)
 {
     reader->rank = -1;
+    reader->foresee = NULL;
     if (payload.size > kv_payload_max) {
         return reader->status = STATUS_TOO_LARGE;
     }
@@ -644,6 +679,12 @@ enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out)
     remember(reader, begin, &notice);
     *out = notice;
     return STATUS_OK;
+}
+
+void kv_reader_foresee(struct kv_reader *reader, kv_foresee_fn foresee, void *owner)
+{
+    reader->foresee = foresee;
+    reader->foresee_owner = owner;
 }
 
 int64_t kv_reader_rank(const struct kv_reader *reader)

@@ -102,7 +102,8 @@ static inline uint32_t stretch_of(const struct msgpack_id_run *run)
 {
     size_t left = (size_t)(run->end - run->at);
     size_t readable = left > beyond ? (left - beyond) / sure : 0;
-    size_t wanted = (size_t)run->count / step; // an id is shorter than half of what is sure
+    // Ids have hardly three bytes each; if these have more, another stretch follows.
+    size_t wanted = run->count < step ? 0 : (size_t)run->count / 4 + 1;
     size_t windows = readable < wanted ? readable : wanted;
     return windows * sure < stretch_max ? (uint32_t)windows * sure : stretch_max;
 }

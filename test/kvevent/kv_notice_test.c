@@ -526,6 +526,69 @@ static const char *notices_of_size(uint32_t hashes, uint32_t tokens)
     return summary;
 }
 
+enum { foreseen_blocks = 40, foreseen_tokens = foreseen_blocks * 16 };
+
+// Hashes that were told before their notice.
+struct foreseen {
+    uint32_t count;
+    uint64_t hashes[foreseen_blocks];
+};
+
+static void keep_foreseen(void *owner, const uint64_t *hashes, uint32_t count)
+{
+    struct foreseen *foreseen = owner;
+    ASSERT(foreseen->count + count <= foreseen_blocks);
+    memcpy(foreseen->hashes + foreseen->count, hashes, count * sizeof(*hashes));
+    foreseen->count += count;
+}
+
+// A batch of one event, in space that the next call uses again.
+static struct slice batch_of(const struct kv_event *event)
+{
+    static uint8_t inner_space[1 << 13];
+    static uint8_t outer_space[1 << 13];
+    struct text inner = text_over(inner_space, sizeof(inner_space));
+    struct text outer = text_over(outer_space, sizeof(outer_space));
+    struct kv_hash_form form = {.format = kv_event_format_at(0)};
+    kv_event_write(form, event, &inner);
+    kv_batch_write(form.format, &(struct kv_batch){.events = text_slice(&inner), .event_count = 1},
+                   &outer);
+    ASSERT(!inner.overflow && !outer.overflow);
+    return text_slice(&outer);
+}
+
+TEST(hashes_of_a_store_are_foreseen_in_their_order_in_the_batch_that_asks_for_it)
+{
+    struct kv_reader *reader = shared_reader();
+    struct kv_notice notice;
+    uint64_t hashes[foreseen_blocks];
+    uint32_t tokens[foreseen_tokens];
+    for (uint32_t i = 0; i < foreseen_blocks; i++) {
+        hashes[i] = rng_mix(i);
+    }
+    for (uint32_t i = 0; i < foreseen_tokens; i++) {
+        tokens[i] = i * 37;
+    }
+    struct kv_event event = {.kind = KV_EVENT_STORED,
+                             .hashes = hashes,
+                             .hash_count = foreseen_blocks,
+                             .tokens = tokens,
+                             .token_count = foreseen_tokens,
+                             .block_tokens = 16};
+    for (uint32_t batch = 0; batch < 2; batch++) {
+        struct foreseen foreseen = {0};
+        CHECK_EQ(kv_reader_begin(reader, batch_of(&event)), STATUS_OK);
+        if (batch == 0) {
+            kv_reader_foresee(reader, keep_foreseen, &foreseen);
+        }
+        CHECK_EQ(kv_reader_next(reader, &notice), STATUS_OK);
+        CHECK_EQ(notice.token_count, foreseen_tokens);
+        CHECK(memcmp(notice.tokens, tokens, sizeof(tokens)) == 0);
+        CHECK_EQ(foreseen.count, batch == 0 ? foreseen_blocks : 0);
+        CHECK(memcmp(foreseen.hashes, hashes, foreseen.count * sizeof(hashes[0])) == 0);
+    }
+}
+
 TEST(an_event_beyond_the_limits_is_malformed_and_costs_no_other)
 {
     CHECK_STR(notices_of_size(kv_hash_max, kv_token_max), "0 65536 1048576; 2 0 0; ");
