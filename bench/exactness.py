@@ -346,12 +346,13 @@ def cell(case, metric, figure):
     if figure is None:
         return ""
     value = figure["value"]
-    text = {"back_s": f"{value:.1f} s", "evicted_per_s": number(value)}.get(metric, f"{value:.2%}")
     sign, bound = NEEDED.get(metric, ("", 0))
+    text, needed = {"back_s": (f"{value:.1f} s", f"{bound:g} s"), "evicted_per_s": (number(value), "")}.get(
+        metric, (f"{value:.2%}", f"{bound:.0%}"))
     if not sign or (case in FAULTY and metric != "back_s"):
         return text
     met = value >= bound if sign == "≥" else value <= bound
-    return f"{text} ({sign} {bound:g}: {'met' if met else '**missed**'})"
+    return f"{text} ({sign} {needed}: {'met' if met else '**missed**'})"
 
 
 def markdown(figures):
