@@ -24,6 +24,7 @@ MODEL = "test-model"
 QUIET = "health: {interval: 0}\nmodels: {learn: false}\nload: {scrape: false}\n"
 SIZED = "health: {interval: 0}\nmodels: {learn: false}\nload: {interval: 100ms}\n"  # the size of caches is asked for
 LIVE = ("live",)
+SALTY = ["vllm-0.17", "vllm-0.22", "vllm-0.26", "sglang", "sglang-maps"]  # forms that name salts
 
 
 @pytest.fixture
@@ -175,11 +176,14 @@ def held(engines, prompt, adapter=None, salt=None):
             for engine in engines for rank in engine.ranks}
 
 
-def agree(router, engines, prompts=PROMPTS, seconds=3.0):
+def agree(router, engines, prompts=PROMPTS, seconds=3.0, salt=None):
     """What the router says of these prompts is what the caches say."""
+    more = {"cache_salt": salt} if salt else {}
     for prompt in prompts:
-        eventually(lambda prompt=prompt: explained(router, prompt) == held(engines, prompt),
-                   lambda prompt=prompt: f"{explained(router, prompt)} is {held(engines, prompt)}: "
+        def said(prompt=prompt):
+            return explained(router, prompt, **more)
+        eventually(lambda said=said, prompt=prompt: said() == held(engines, prompt, salt=salt),
+                   lambda said=said, prompt=prompt: f"{said()} is {held(engines, prompt, salt=salt)}: "
                    f"{json.dumps(router.backends(), indent=1)}", seconds)
 
 
@@ -435,9 +439,6 @@ def test_adapters_are_told_apart(kv, fleet, form):
         assert engine.cache.hit(prompt, adapter) == tokens
         eventually(lambda: explained(router, prompt, model=model)[engine.url] == (tokens, True),
                    lambda: f"{model}: {explained(router, prompt, model=model)} is {tokens}")
-
-
-SALTY = ["vllm-0.17", "vllm-0.22", "vllm-0.26", "sglang", "sglang-maps"]
 
 
 @pytest.mark.parametrize("form", SALTY)
@@ -822,12 +823,19 @@ class Story:
 
     def __init__(self, kv, fleet, seed):
         self.dice = random.Random(seed)
-        self.kv, self.fleet = kv, fleet
-        self.engines = [kv(name, form=self.dice.choice(list(FORMS)), blocks=self.dice.choice((12, 40)),
-                           block_tokens=self.dice.choice((4, 16, 32))) for name in "ab"]
+        self.fleet = fleet
+        self.engines = [self.engine(kv, name) for name in "ab"]
         self.router = fleet(*self.engines)
+        self.salts = [None, "s", "t"] if all(engine.form_name in SALTY for engine in self.engines) else [None]
         self.prompts = []
         self.told = []
+
+    def engine(self, kv, name):
+        form = self.dice.choice(list(FORMS) + SALTY)
+        has_kinds = form in ("vllm-0.22", "vllm-0.24") or form.startswith("vllm-0.26")
+        return kv(name, form=form, blocks=self.dice.choice((12, 40)), block_tokens=self.dice.choice((4, 16, 32)),
+                  window_group=self.dice.choice((None, 1)) if has_kinds else None,
+                  partials=self.dice.random() < 0.2)
 
     def prompt(self):
         if self.prompts and self.dice.random() < 0.7:
@@ -842,7 +850,7 @@ class Story:
         prompt = self.prompt()
         self.told.append((kind, engine.http.name, len(prompt)))
         if kind == "serve":
-            rank.serve(prompt)
+            rank.serve(prompt, salt=dice.choice(self.salts))
             self.prompts = [*self.prompts[-7:], prompt]
         elif kind == "drop":
             engine.publisher.drop = dice.randrange(1, 3)
@@ -881,7 +889,8 @@ class Story:
             engine.await_subscribers()
             engine.ranks[0].publish()
         settle(self.router, *self.engines, seconds=10)
-        agree(self.router, self.engines, self.prompts)
+        for salt in self.salts:
+            agree(self.router, self.engines, self.prompts, salt=salt)
 
 
 @pytest.mark.parametrize("seed", range(6))
