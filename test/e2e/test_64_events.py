@@ -341,9 +341,13 @@ def test_a_sliding_window_beside_full_attention_is_not_looked_at(kv, fleet, form
         pytest.skip("before 0.22 nothing says which group has full attention")
     engine = kv(form=form, full_group=groups[0], window_group=groups[1], blocks=24)
     router = fleet(engine)
-    for prompt in [*PROMPTS, *(prompt_of(number, 90) for number in range(3))]:
-        serve(router, engine, prompt)
-    agree(router, [engine], [*PROMPTS, *(prompt_of(number, 90) for number in range(3))])
+    prompts = [*PROMPTS, *(prompt_of(number, 90) for number in range(3))]
+    serve(router, engine, *prompts)
+    agree(router, [engine], prompts)
+    rank = engine.ranks[0]
+    rank.say(rank.removed(engine.cache.chain(prompts[-1]), groups[1]))  # it has left the window
+    settle(router, engine)
+    agree(router, [engine], prompts)
 
 
 def test_blocks_that_are_not_full_are_not_counted(kv, fleet):
