@@ -8,8 +8,8 @@ msgpack), so that it cannot share a misreading with the router.
     engine.publisher.drop = 1               # the next message gets its number and is lost
     engine.restart(); engine.reset_silently()
 
-A prompt is a list of token ids.  Blocks are cached whole, behind their beginnings; what was used longest ago goes first,
-and of a prompt its end.
+A prompt is a list of token ids.  Blocks are cached whole, behind their beginnings; what was used longest ago goes
+first, and of a prompt its end.
 """
 import collections
 import hashlib
