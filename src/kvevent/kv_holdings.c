@@ -83,13 +83,23 @@ void kv_holdings_destroy(struct kv_holdings **holdings)
     free(old);
 }
 
-// One of the names of a place is gone.
+// One of the names of each place is gone.  Uses `places` up.
+static void release_all(struct kv_holdings *holdings, uint32_t *places, uint32_t count,
+                        enum prefix_tier tier)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kv_names_gone share =
+            kv_names_remove(holdings->shares, places[i], tier, kv_names_one_less);
+        places[left] = places[i];
+        left += share.place == 0;
+    }
+    prefix_ledger_leave_all(holdings->ledger, places, left, holdings->backend, tier);
+}
+
 static void release(struct kv_holdings *holdings, uint32_t place, enum prefix_tier tier)
 {
-    struct kv_names_gone share = kv_names_remove(holdings->shares, place, tier, kv_names_one_less);
-    if (share.place == 0) {
-        prefix_ledger_leave(holdings->ledger, place, holdings->backend, tier);
-    }
+    release_all(holdings, &place, 1, tier);
 }
 
 // The place of a block in any tier, the given one first.  0: it is not known.
@@ -184,14 +194,9 @@ void kv_holdings_settle(struct kv_holdings *holdings)
             places[place_count++] = place;
         }
     }
-    for (uint32_t i = 0; i < place_count; i++) {
-        // Of neighbours one is enough.
-        if (i == 0 || places[i] + 1 != places[i - 1]) {
-            prefix_ledger_expect_end(holdings->ledger, places[i]);
-        }
-    }
-    for (uint32_t i = 0; i < place_count; i++) {
-        release(holdings, places[i], removals->tier);
+    if (place_count > 0) {
+        prefix_ledger_expect_ends(holdings->ledger, places, place_count);
+        release_all(holdings, places, place_count, removals->tier);
     }
     removals->count = 0;
 }

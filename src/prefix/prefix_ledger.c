@@ -319,26 +319,21 @@ bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t b
     return false;
 }
 
-void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
+// The backend no longer holds these blocks of a run, which somebody holds, in that tier.
+static void leave_blocks(struct prefix_runs *runs, uint32_t id, uint32_t blocks, uint32_t backend,
                          enum prefix_tier tier)
 {
-    struct prefix_runs *runs = &ledger->runs;
-    if (!is_place(runs, place)) {
-        return;
-    }
-    struct granule *run = granule_at(runs, run_of(place));
+    struct granule *run = granule_at(runs, id);
     _Atomic uint64_t *holder = find_holder(runs, run, backend);
     if (holder == NULL) {
         return;
     }
     uint64_t who = OWN(&holder[0]);
     uint64_t where = OWN(&holder[1]);
-    uint32_t block = 1U << key_of(place);
-    uint64_t who_left = who & ~(uint64_t)(tier == PREFIX_GPU ? block : 0);
-    uint64_t where_left = where & ~where_of(tier, block);
-    if (((on_gpu_of(who_left) | in_host_of(where_left) | on_disk_of(where_left)) & block) == 0) {
-        who_left &= ~((uint64_t)block << 16);
-    }
+    uint64_t who_left = who & ~(uint64_t)(tier == PREFIX_GPU ? blocks : 0);
+    uint64_t where_left = where & ~where_of(tier, blocks);
+    uint32_t kept = on_gpu_of(who_left) | in_host_of(where_left) | on_disk_of(where_left);
+    who_left &= ~((uint64_t)(blocks & ~kept) << 16);
     if (who_left != who) {
         PUT(&holder[0], who_left);
     }
@@ -346,7 +341,30 @@ void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t 
         PUT(&holder[1], where_left);
     }
     if (held_of(who_left) == 0 && --run->holder_count == 0) {
-        prefix_runs_free(runs, run_of(place));
+        prefix_runs_free(runs, id);
+    }
+}
+
+void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
+                         enum prefix_tier tier)
+{
+    prefix_ledger_leave_all(ledger, &place, 1, backend, tier);
+}
+
+void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *places, uint32_t count,
+                             uint32_t backend, enum prefix_tier tier)
+{
+    struct prefix_runs *runs = &ledger->runs;
+    uint32_t i = 0;
+    while (i < count) {
+        uint32_t id = run_of(places[i]);
+        uint32_t blocks = 0;
+        for (; i < count && run_of(places[i]) == id; i++) {
+            blocks |= (uint32_t)is_place(runs, places[i]) << key_of(places[i]);
+        }
+        if (blocks != 0) {
+            leave_blocks(runs, id, blocks, backend, tier);
+        }
     }
 }
 
@@ -367,10 +385,15 @@ void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t pla
     }
 }
 
-void prefix_ledger_expect_end(const struct prefix_ledger *ledger, uint32_t place)
+void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_t *places,
+                               uint32_t count)
 {
-    if (is_place(&ledger->runs, place)) {
-        prefetch_bucket(&ledger->runs, key_at(granule_at(&ledger->runs, run_of(place)), 0));
+    const struct prefix_runs *runs = &ledger->runs;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_new = i == 0 || run_of(places[i]) != run_of(places[i - 1]);
+        if (is_new && is_place(runs, places[i])) {
+            prefetch_bucket(runs, key_at(granule_at(runs, run_of(places[i])), 0));
+        }
     }
 }
 

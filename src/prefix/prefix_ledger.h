@@ -64,6 +64,10 @@ bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t b
 void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
                          enum prefix_tier tier);
 
+// The same for many places: faster where neighbours are next to each other, in whatever order.
+void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *places, uint32_t count,
+                             uint32_t backend, enum prefix_tier tier);
+
 // Writer only.  The key of a block that somebody holds.
 uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place);
 
@@ -78,8 +82,9 @@ void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
 // Writer only.  The block at this place will be left or entered behind soon.
 void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
 
-// Writer only.  The same, when that memory has come: the block may be the last of its run that is left.
-void prefix_ledger_expect_end(const struct prefix_ledger *ledger, uint32_t place);
+// Writer only.  The same, when that memory has come: these may be the last blocks of their runs that are left.
+void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_t *places,
+                               uint32_t count);
 
 struct prefix_ledger_usage {
     size_t memory; // what runs and holders take now

@@ -96,15 +96,41 @@ static void note_entered(uint32_t block, uint32_t backend, enum prefix_tier tier
     *is_held = true;
 }
 
-static void leave(uint32_t block, uint32_t backend, enum prefix_tier tier)
+// Returns whether it was held.
+static bool note_left(uint32_t block, uint32_t backend, enum prefix_tier tier)
 {
     bool *is_held = &scene.is_held[backend][tier][block];
-    if (*is_held) {
-        prefix_ledger_leave(scene.ledger, scene.places[block], backend, tier);
-        *is_held = false;
-        scene.copies[block]--;
-        scene.held_blocks -= scene.copies[block] == 0;
+    if (!*is_held) {
+        return false;
     }
+    *is_held = false;
+    scene.copies[block]--;
+    scene.held_blocks -= scene.copies[block] == 0;
+    return true;
+}
+
+static void leave(uint32_t block, uint32_t backend, enum prefix_tier tier)
+{
+    if (note_left(block, backend, tier)) {
+        prefix_ledger_leave(scene.ledger, scene.places[block], backend, tier);
+    }
+}
+
+// The same at once, from the first on or from the last.
+static void leave_together(const uint32_t *blocks, uint32_t count, uint32_t backend,
+                           enum prefix_tier tier)
+{
+    uint32_t places[length_max] = {0};
+    uint32_t place_count = 0;
+    bool is_backward = rng_below(&scene.rng, 2) == 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t block = blocks[is_backward ? count - 1 - i : i];
+        if (note_left(block, backend, tier)) {
+            places[place_count++] = scene.places[block];
+        }
+    }
+    prefix_ledger_expect_ends(scene.ledger, places, place_count);
+    prefix_ledger_leave_all(scene.ledger, places, place_count, backend, tier);
 }
 
 // Some blocks of a chain, behind one that somebody holds.
@@ -150,11 +176,9 @@ static void leave_some(void)
     uint32_t count = 1 + rng_below(&scene.rng, forest->lengths[chain] - from);
     uint32_t backend = rng_below(&scene.rng, scene.backend_count);
     uint32_t tier = rng_below(&scene.rng, prefix_tier_count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t t = 0; t < prefix_tier_count; t++) {
-            if (tier == t || tier == prefix_tier_count) {
-                leave(forest->blocks[chain][from + i], backend, t);
-            }
+    for (uint32_t t = 0; t < prefix_tier_count; t++) {
+        if (tier == t || tier == prefix_tier_count) {
+            leave_together(forest->blocks[chain] + from, count, backend, t);
         }
     }
 }

@@ -194,6 +194,27 @@ TEST(a_hole_ends_the_match_until_the_block_comes_back)
     prefix_ledger_destroy(&ledger);
 }
 
+TEST(blocks_that_are_left_together_may_be_of_many_runs_twice_there_and_none_at_all)
+{
+    struct prefix_ledger *ledger = make(plenty);
+    struct chain a = chain_make(NULL, 0, 1, 48);
+    struct spots spots;
+    enter(ledger, 0, &a, (struct span){0, 48}, &spots);
+    enter_in(ledger, 0, PREFIX_HOST, &a, (struct span){40, 44}, &spots);
+    uint32_t places[48 + 4] = {spots.of[20], 0, UINT32_MAX, spots.of[20]};
+    for (uint32_t i = 0; i < 28; i++) {
+        places[4 + i] = spots.of[47 - i];
+    }
+    prefix_ledger_leave_all(ledger, places, 4 + 28, 0, PREFIX_GPU);
+    CHECK_EQ(blocks_of(ledger, 0, &a), 20);
+    CHECK_EQ(usage_of(ledger).run_count, 3); // the host has some of the last
+    prefix_ledger_leave_all(ledger, spots.of + 40, 4, 0, PREFIX_HOST);
+    CHECK_EQ(usage_of(ledger).run_count, 2);
+    prefix_ledger_leave_all(ledger, spots.of, 48, 0, PREFIX_GPU);
+    CHECK_EQ(usage_of(ledger).run_count, 0);
+    prefix_ledger_destroy(&ledger);
+}
+
 TEST(a_run_goes_when_nobody_holds_any_of_its_blocks)
 {
     struct prefix_ledger *ledger = make(plenty);
