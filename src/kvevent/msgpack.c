@@ -5,7 +5,6 @@
 #include "base/base.h"
 #include "kvevent/msgpack_vector_internal.h"
 
-#include <endian.h>
 #include <string.h>
 
 // What the bytes from 0xc0 to 0xdf begin.
@@ -208,7 +207,7 @@ static uint32_t read_wide(struct msgpack *cursor, uint64_t *out, uint32_t count)
     while (done < count && cursor->end - at >= size && ((*at == 0xcf) | (*at == 0xd3)) != 0) {
         uint64_t number;
         memcpy(&number, at + 1, sizeof(number));
-        out[done++] = be64toh(number);
+        out[done++] = __builtin_bswap64(number);
         at += size;
     }
     cursor->at = at;
