@@ -4,20 +4,7 @@
 
 #include "base/base.h"
 #include "kvevent/kv_json_internal.h"
-
-static enum prefix_tier tier_of_medium(struct slice medium)
-{
-    static const char *const host[] = {"CPU", "CPU_PINNED", "HOST"};
-    if (medium.size == 0 || slice_is_nocase(medium, "GPU")) {
-        return PREFIX_GPU;
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(host); i++) {
-        if (slice_is_nocase(medium, host[i])) {
-            return PREFIX_HOST;
-        }
-    }
-    return PREFIX_DISK; // or whatever it may be: slow
-}
+#include "kvevent/kv_words.h"
 
 // Elements that are no numbers (pairs of ids, digests of images) are no ids, but no mistake either.
 static const char *read_tokens(struct kv_json *reader, const struct json_value *list,
@@ -84,8 +71,7 @@ static bool has_extra_keys(const struct json_value *list, const struct kv_notice
 
 static bool decides(const struct json_value *kind)
 {
-    return kv_json_is_none(kind) || kv_json_is_word(kind, "full_attention") ||
-           kv_json_is_word(kind, "mla_attention") || kv_json_is_word(kind, "sink_full_attention");
+    return kind->kind == JSON_STRING ? kv_attention_decides(kind->raw) : kv_json_is_none(kind);
 }
 
 // What stores and removals have in common.
@@ -99,7 +85,7 @@ static const char *read_place(struct kv_json *reader, const struct kv_json_membe
     if (!kv_json_name(&event->of[KV_JSON_medium], reader->names_ahead.salt, &medium)) {
         return "medium is not a name";
     }
-    out->tier = tier_of_medium(medium);
+    out->tier = kv_tier_of(medium);
     out->is_remote = locality->kind == JSON_STRING && slice_is_nocase(locality->raw, "REMOTE");
     out->decides = decides(&event->of[KV_JSON_kv_cache_spec_kind]);
     out->has_group = !kv_json_is_none(group);

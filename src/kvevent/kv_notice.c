@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "kvevent/kv_extra_internal.h"
+#include "kvevent/kv_words.h"
 #include "kvevent/msgpack.h"
 
 #include <stdlib.h>
@@ -259,29 +260,13 @@ static bool read_lora_id(struct kv_reader *reader, const struct msgpack_value *v
     return value->kind == MSGPACK_UNSIGNED || value->kind == MSGPACK_NIL;
 }
 
-static const struct {
-    const char *name; // in any case
-    enum prefix_tier tier;
-} media[] = {
-    {"", PREFIX_GPU},
-    {"GPU", PREFIX_GPU},
-    {"CPU", PREFIX_HOST},
-    {"CPU_PINNED", PREFIX_HOST},
-};
-
 static bool read_medium(struct kv_reader *reader, const struct msgpack_value *value,
                         struct kv_notice *notice)
 {
     (void)reader;
     struct slice name;
     bool is_text = read_text(value, &name);
-    notice->tier = PREFIX_DISK; // whatever it is, it is not faster
-    for (size_t i = 0; i < ARRAY_COUNT(media); i++) {
-        if (slice_is_nocase(name, media[i].name)) {
-            notice->tier = media[i].tier;
-            break;
-        }
-    }
+    notice->tier = kv_tier_of(name);
     return is_text;
 }
 
@@ -314,24 +299,13 @@ static bool read_group(struct kv_reader *reader, const struct msgpack_value *val
     return !notice->has_group || read_u32(value, &notice->group);
 }
 
-// The kinds of attention that keep every block of a prefix, so that their blocks tell what is a hit.
-static const char *const deciding[] = {
-    "",
-    "full_attention",
-    "mla_attention",
-    "sink_full_attention",
-};
-
 static bool read_spec_kind(struct kv_reader *reader, const struct msgpack_value *value,
                            struct kv_notice *notice)
 {
     (void)reader;
     struct slice name;
     bool is_text = read_text(value, &name);
-    notice->decides = false;
-    for (size_t i = 0; i < ARRAY_COUNT(deciding); i++) {
-        notice->decides |= slice_is(name, deciding[i]);
-    }
+    notice->decides = kv_attention_decides(name);
     return is_text;
 }
 

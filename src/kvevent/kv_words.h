@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kv_words.h -- words that engines use in their events, whatever the events are written in.
+#pragma once
+
+#include "base/slice.h"
+#include "prefix/prefix_ledger.h"
+
+// Where a block is, by what events call its medium, in any case; none is the GPU.  What is not known is slow.
+enum prefix_tier kv_tier_of(struct slice medium);
+
+// Whether groups of this kind of attention keep every block of a prefix, so that their blocks tell what
+// is a hit.  Engines that name no kind have one group, which does.
+bool kv_attention_decides(struct slice kind);
