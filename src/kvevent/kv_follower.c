@@ -65,7 +65,6 @@ struct kv_follower {
     uint64_t pause_ms;
     uint64_t rests_until_ms; // given up until then
     uint64_t drained_until_ms;
-    uint64_t distrusted_ms; // 0: never
 };
 
 struct kv_follower *kv_follower_create(const struct kv_follower_options *options)
@@ -366,7 +365,6 @@ static void begin_anew(struct kv_follower *follower)
     settle(follower);
     follower->has_live = false;
     follower->rests_until_ms = 0;
-    follower->distrusted_ms = 0;
 }
 
 // All that the engine remembers, before it says anything.
@@ -499,20 +497,13 @@ void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms)
 
 void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms)
 {
-    bool is_again =
-        follower->distrusted_ms != 0 && now_ms - follower->distrusted_ms < kv_distrust_again_ms;
-
+    (void)now_ms;
     if (follower->is_behind) {
         return; // it is being learnt anew
     }
+    // A replay would tell the same once more: an engine that was emptied in silence repeats what it stored.
     stop_replay(follower);
-    follower->distrusted_ms = now_ms == 0 ? 1 : now_ms;
-    if (is_again || !may_replay(follower, now_ms)) {
-        forget(follower, follower->next);
-        return;
-    }
-    forget(follower, 0);
-    ask_from_start(follower, now_ms);
+    forget(follower, follower->next);
 }
 
 // When the silence is long enough to ask; UINT64_MAX: it need not be.

@@ -47,7 +47,6 @@ enum {
     kv_settle_ms = 100,            // a subscription takes effect a moment after the connection
     kv_drained_ms = 2000,          // so long after a replay its messages may still come live
     kv_quiet_ms = 2000,            // a silence after which it asks whether something was lost
-    kv_distrust_again_ms = 600000, // distrusted twice within: replays tell the same wrong things
 };
 
 enum kv_follower_state {
@@ -119,8 +118,8 @@ void kv_follower_disconnected(struct kv_follower *follower, uint64_t now_ms);
 // Another process is there, as others have seen: forgets all, then as first contact.
 void kv_follower_restarted(struct kv_follower *follower, uint64_t now_ms);
 
-// The engine has shown again and again that it does not hold what it tells: forgets all, and learns it
-// anew.
+// The engine has shown again and again that it does not hold what it tells: forgets all, and learns from
+// what it tells from now on.
 void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms);
 
 // What the caller has to do now; asked after each of the calls above, and when `until_ms` has come.

@@ -248,8 +248,8 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
     }
 }
 
-void knowledge_audit(struct knowledge *knowledge, struct backend *backend, uint32_t told_tokens,
-                     uint32_t cached_tokens)
+void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
+                     uint32_t told_tokens, uint32_t cached_tokens)
 {
     struct slot *slot = slot_of(knowledge, backend);
 
@@ -263,6 +263,7 @@ void knowledge_audit(struct knowledge *knowledge, struct backend *backend, uint3
         cached_tokens >= told_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
     if (is_emptied(slot, verdict)) {
         atomic_fetch_add_explicit(&backend->shared.events_wrong, 1, memory_order_relaxed);
+        forget(knowledge, sender, backend);
     }
 }
 

@@ -72,9 +72,10 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
                      const struct knowledge_truth *truth);
 
 // The engine's events had told of so many tokens of a prompt, and it said how many were cached: when that
-// is far less again and again, whoever listens to the events is told to begin anew.
-void knowledge_audit(struct knowledge *knowledge, struct backend *backend, uint32_t told_tokens,
-                     uint32_t cached_tokens);
+// is far less again and again, its cache was emptied and it did not say so.  What is believed is forgotten,
+// and whoever listens to the events is told to begin anew.
+void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
+                     uint32_t told_tokens, uint32_t cached_tokens);
 
 struct knowledge_status {
     struct prefix_usage index;

@@ -102,7 +102,7 @@ static void learn_cached(const struct outcome *outcome, const struct outcome_usa
         uint32_t told = decision->told_tokens < decision->expected_tokens
                             ? decision->told_tokens
                             : decision->expected_tokens;
-        knowledge_audit(outcome->knowledge, outcome->backend, told, cached);
+        knowledge_audit(outcome->knowledge, outcome->sender, outcome->backend, told, cached);
         return;
     }
     knowledge_learn(outcome->knowledge, outcome->sender, outcome->backend,

@@ -407,8 +407,7 @@ TEST(who_is_wrong_is_learnt_anew_but_not_again_and_again)
     atomic_fetch_add(&scene->backend.shared.events_wrong, 1);
     turn(scene);
     CHECK_EQ(counts(scene)->purges, 1);
-    pass(scene, kv_replay_pause_ms);
-    CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
+    CHECK_EQ(events_of(scene), BACKEND_EVENTS_LEARNING);
     atomic_fetch_add(&scene->backend.shared.events_wrong, 1);
     pass(scene, kv_source_distrust_ms / 2);
     CHECK_EQ(counts(scene)->purges, 1);

@@ -808,28 +808,19 @@ TEST(a_gap_that_shows_during_such_a_question_is_filled_by_its_answer)
     scene_close(scene);
 }
 
-TEST(who_is_distrusted_is_forgotten_and_learnt_anew)
+TEST(who_is_distrusted_is_forgotten_and_what_it_told_is_not_asked_for_again)
 {
     struct scene *scene = scene_at(true, 3);
     kv_follower_distrust(scene->follower, scene->now_ms);
     CHECK(holds_only(scene, 1, 0));
     CHECK_EQ(state(scene), KV_LEARNING);
-    CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
-    live(scene, 4);
-    replayed(scene, 0, 4);
-    replay_ends(scene);
-    CHECK(holds_only(scene, 0, 4));
-    CHECK_EQ(state(scene), KV_LIVE);
-    CHECK_EQ(counts(scene)->restarts, 0);
-    // Again: what it tells of the past is not worth asking for.
-    pass(scene, kv_distrust_again_ms - 1);
-    live(scene, 5);
-    kv_follower_distrust(scene->follower, scene->now_ms);
     CHECK(!wants(scene));
-    live(scene, 6);
-    CHECK(holds_only(scene, 6, 6));
+    live(scene, 4);
+    live(scene, 5);
+    CHECK(holds_only(scene, 4, 5));
     CHECK_EQ(state(scene), KV_LEARNING);
+    CHECK_EQ(counts(scene)->restarts, 0);
+    CHECK_EQ(counts(scene)->purges, 1);
     scene_close(scene);
 }
 
@@ -850,13 +841,8 @@ TEST(another_process_is_trusted_again)
 {
     struct scene *scene = scene_at(true, 3);
     kv_follower_distrust(scene->follower, scene->now_ms);
-    CHECK(wants(scene));
     live(scene, 0);
     CHECK_EQ(state(scene), KV_LIVE);
-    pass(scene, kv_replay_pause_ms);
-    kv_follower_distrust(scene->follower, scene->now_ms);
-    CHECK(wants(scene));
-    CHECK_EQ(scene->wish.from, 0);
     scene_close(scene);
 }
 
