@@ -523,7 +523,8 @@ void kv_holdings_apply(struct kv_holdings *holdings, const struct kv_notice *not
                        uint64_t now_ms)
 {
     struct kv_holdings_counts *counts = &holdings->counts;
-    if (kv_orphans_count(holdings->orphans) > 0) {
+    if (kv_orphans_are_due(holdings->orphans, now_ms)) {
+        kv_holdings_settle(holdings); // a removal is of the orphan that was there then
         counts->orphans_lost += kv_orphans_expire(holdings->orphans, now_ms);
     }
     switch (notice->kind) {

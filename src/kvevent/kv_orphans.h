@@ -60,7 +60,10 @@ void kv_orphan_free(struct kv_orphan *orphan);
 bool kv_orphans_remove(struct kv_orphans *orphans, uint64_t hash, enum prefix_tier tier,
                        bool all_copies);
 
-// Forgets those that wait for too long, and returns how many.
+// Whether some wait for too long.
+bool kv_orphans_are_due(const struct kv_orphans *orphans, uint64_t now_ms);
+
+// Forgets those that do, and returns how many.
 uint32_t kv_orphans_expire(struct kv_orphans *orphans, uint64_t now_ms);
 
 // Forgets all of a tier, or all of them: prefix_tier_count.

@@ -351,6 +351,21 @@ TEST(an_orphan_that_waits_too_long_is_lost)
     rig_end(&rig);
 }
 
+TEST(a_removal_is_of_the_orphan_that_was_there_then)
+{
+    struct rig rig;
+    rig_begin(&rig, false);
+    store(&rig, 5, 5);
+    rig.now_ms = 1000;
+    store(&rig, 5, 5); // again: another copy
+    uint64_t hash = 107;
+    apply(&rig, (struct kv_notice){.kind = KV_NOTICE_REMOVED, .hashes = &hash, .hash_count = 1});
+    rig.now_ms = kv_orphan_age_ms; // the first of the two has waited too long
+    store(&rig, 0, 5);
+    CHECK_EQ(held(&rig), 10);
+    rig_end(&rig);
+}
+
 TEST(only_the_first_deciding_group_is_looked_at)
 {
     struct rig rig;
