@@ -218,16 +218,25 @@ bool kv_orphans_remove(struct kv_orphans *orphans, uint64_t hash, enum prefix_ti
     return found != NULL;
 }
 
+static bool is_due(const struct kv_orphan *orphan, uint64_t now_ms)
+{
+    return orphan != NULL && now_ms >= orphan->told_ms + kv_orphan_age_ms;
+}
+
 bool kv_orphans_are_due(const struct kv_orphans *orphans, uint64_t now_ms)
 {
-    return orphans->oldest != NULL && now_ms >= orphans->oldest->told_ms + kv_orphan_age_ms;
+    return is_due(orphans->oldest, now_ms);
 }
 
 uint32_t kv_orphans_expire(struct kv_orphans *orphans, uint64_t now_ms)
 {
     uint32_t lost = 0;
-    for (; kv_orphans_are_due(orphans, now_ms); lost++) {
-        drop(orphans, orphans->oldest);
+    struct kv_orphan *orphan = orphans->oldest;
+    while (is_due(orphan, now_ms)) {
+        struct kv_orphan *newer = orphan->newer;
+        drop(orphans, orphan);
+        orphan = newer;
+        lost++;
     }
     return lost;
 }

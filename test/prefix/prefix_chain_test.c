@@ -193,7 +193,8 @@ TEST(keys_beyond_the_room_are_counted_in_size_only)
     }
     CHECK_EQ(small.key_count, 3);
     CHECK_EQ(few[3], 99);
-    CHECK(memcmp(copy, bytes, 3 * 16) == 0 && copy[3 * 16] == 0);
+    const size_t whole = (size_t)3 * 16;
+    CHECK(memcmp(copy, bytes, whole) == 0 && copy[whole] == 0);
     CHECK_EQ(small.size, large.size);
     CHECK(memcmp(few, all, 3 * sizeof(few[0])) == 0);
 
