@@ -42,11 +42,11 @@ enum {
     kv_replay_pause_min_ms = 50, // between two of one publisher, if the first was answered at once
     kv_replay_pause_ms = 1000,   // otherwise; twice as long after each that failed
     kv_replay_pause_max_ms = 30000,
-    kv_replay_attempts = 3,        // in a row without progress, then it goes on without
-    kv_late_ms = 500,              // so long it stays live while something is missing
-    kv_settle_ms = 100,            // a subscription takes effect a moment after the connection
-    kv_drained_ms = 2000,          // so long after a replay its messages may still come live
-    kv_quiet_ms = 2000,            // a silence after which it asks whether something was lost
+    kv_replay_attempts = 3, // in a row without progress, then it goes on without
+    kv_late_ms = 500,       // so long it stays live while something is missing
+    kv_settle_ms = 100,     // a subscription takes effect a moment after the connection
+    kv_drained_ms = 2000,   // so long after a replay its messages may still come live
+    kv_quiet_ms = 2000,     // a silence after which it asks whether something was lost
 };
 
 enum kv_follower_state {
