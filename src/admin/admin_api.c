@@ -225,6 +225,25 @@ static void add_dialects(const struct exact_set *set, struct text *json)
     text_add_str(json, "]");
 }
 
+// What engines have told, all of them together, and what nobody sent.
+static void add_ledger(const struct call *call, struct text *json)
+{
+    const struct prefix_ledger *ledger = knowledge_ledger(proxy_knowledge(*call->options->proxy));
+    struct kv_feeder *feeder = call->options->feeder != NULL ? *call->options->feeder : NULL;
+    struct prefix_ledger_usage usage;
+
+    if (ledger == NULL) {
+        return;
+    }
+    prefix_ledger_usage(ledger, &usage);
+    text_add_format(json,
+                    ",\"events\":{\"memory\":%lu,\"memory_max\":%lu,\"runs\":%lu,"
+                    "\"refused\":%lu,\"strays\":%lu}",
+                    (unsigned long)usage.memory, (unsigned long)usage.limit,
+                    (unsigned long)usage.run_count, (unsigned long)usage.refused,
+                    (unsigned long)(feeder != NULL ? kv_feeder_stray_count(feeder) : 0));
+}
+
 static void write_status(const struct call *call, struct text *json)
 {
     struct proxy_totals totals = {0};
@@ -260,6 +279,7 @@ static void write_status(const struct call *call, struct text *json)
                         (unsigned long)recorded->recorded, (unsigned long)recorded->dropped);
     }
     if (*call->options->proxy != NULL) {
+        add_ledger(call, json);
         add_dialects(proxy_exact(*call->options->proxy), json);
     }
     text_add_str(json, "}");

@@ -563,3 +563,12 @@ def test_a_publisher_without_measure_leaves_the_router_well(kv, fleet):
     assert told["malformed"] >= 1 and told["orphans_lost"] >= 1, told
     assert router.memory() - before < 200 << 20
     assert explained(router, prompt)[well.url] == (5984, True)
+
+
+def test_the_status_tells_what_all_of_it_takes(kv, fleet):
+    engine = kv()
+    router = fleet(engine)
+    serve(router, engine, PROMPTS[0])
+    told = router.admin("GET", "/status").json()["events"]
+    assert told["runs"] > 0 and 0 < told["memory"] < told["memory_max"], told
+    assert told["refused"] == 0 and told["strays"] == 0, told
