@@ -24,6 +24,12 @@ enum config_authorization {
     CONFIG_AUTHORIZATION_STRIP,   // the backend sees none
 };
 
+enum config_access_format {
+    CONFIG_ACCESS_AUTO,
+    CONFIG_ACCESS_JSON,
+    CONFIG_ACCESS_TEXT,
+};
+
 enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
 
 // Whether an engine that holds a block twice says so twice.
@@ -218,6 +224,36 @@ struct config {
         uint32_t block_tokens;
         uint64_t size_max;
     } record;
+
+    struct {
+        bool enabled;
+        const char *listen; // NULL: on the admin listener alone
+    } metrics;
+
+    struct {
+        const char *file; // NULL: no log
+        enum config_access_format format;
+        uint32_t every;
+        const char *slow_file;
+        uint32_t slow_first;
+        uint32_t slow_total;
+    } access_log;
+
+    struct {
+        uint32_t keep;
+    } decisions;
+
+    struct {
+        const char *endpoint; // NULL: no spans
+        uint32_t every;
+        const char *service;
+    } tracing;
+
+    struct {
+        uint32_t gpu_hour_cents;
+        uint32_t gpus;
+        const char *currency;
+    } savings;
 
     enum config_log_level log_level;
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// chronicle.h -- what the last requests were like: for people who watch.
+//
+// Made of receipts alone, and bounded: the last decisions (decision_ring.h), a line of time (timeline.h), the
+// hottest prefixes (hot_prefixes.h), how each backend did lately, and what round-robin would have done
+// with the same requests (shadow.h).  All of it is an account for people; nothing is decided by it.
+//
+// Threads: one at a time; the scribe has a lock for it.  Memory: taken by _create.
+#pragma once
+
+#include "metrics/receipt.h"
+
+struct chronicle;
+
+// A backend as the keeper knows it, told when something changed and every second.
+struct chronicle_member {
+    uint64_t id;
+    uint32_t pool;
+    bool is_usable;        // a rotation would include it
+    uint64_t cache_tokens; // 0: not known
+    float token_ms;        // that one uncached token takes
+};
+
+struct chronicle_options {
+    uint32_t decision_max; // 0: none are kept
+    uint32_t member_max;
+    uint32_t hot_max; // prefixes that are counted; a tenth of them is worth showing
+};
+
+// NULL when memory is short.
+struct chronicle *chronicle_create(const struct chronicle_options *options);
+void chronicle_destroy(struct chronicle **chronicle);
+
+void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_member *members,
+                           uint32_t count);
+
+// A request ended, or was sent (RECEIPT_RUNNING): then only the list of decisions takes note.
+void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt);
+
+// Time passes: closes what is over.  Wall time, and may jump.
+void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms);
+
+// What a stretch of time came to.  Negative: nothing to tell it by.
+struct chronicle_figures {
+    uint64_t requests;
+    uint64_t failures; // of them: busy, failed, broken, refused
+    uint64_t prompt_tokens;
+    uint64_t output_tokens;
+    // Of requests whose engine told: tokens of prompts, those that were cached, and those that would have
+    // been under round-robin, by the shadow.
+    uint64_t told_prompt_tokens;
+    uint64_t cached_tokens;
+    double shadow_cached_tokens;
+    double ttft_ms[3]; // the 50th, 95th and 99th percentile
+    double shadow_ttft_ms[3];
+    double saved_s;        // prefill that caches saved
+    double shadow_saved_s; // that they would have saved under round-robin
+};
+
+// A point of the line of time.
+struct chronicle_point {
+    uint64_t wall_ms; // its beginning
+    struct chronicle_figures figures;
+};
+
+enum { chronicle_step_ms = 5000, chronicle_point_max = 720 }; // an hour
+
+// Points that are over and began after `since_ms`, oldest first.
+uint32_t chronicle_points(const struct chronicle *chronicle, uint64_t since_ms,
+                          struct chronicle_point *out, uint32_t out_max);
+
+// The last minute, about; and since the beginning (no percentiles there: negative).
+void chronicle_recent(const struct chronicle *chronicle, struct chronicle_figures *out);
+void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures *out);
+
+// The last minute of one backend; false: nothing is known of it.
+bool chronicle_backend(const struct chronicle *chronicle, uint64_t id,
+                       struct chronicle_figures *out);
+
+struct chronicle_prefix {
+    uint64_t key;    // of its last block
+    uint32_t tokens; // from the beginning of the prompt
+    double requests; // lately, fading by half every five minutes
+    double share;    // of all requests, likewise
+    uint32_t holder_count;
+    uint64_t holders[16]; // ids of backends, as far as decisions have shown them
+};
+
+// The hottest first.  A beginning of another one that has nearly all of its requests is left out.
+uint32_t chronicle_prefixes(const struct chronicle *chronicle, struct chronicle_prefix *out,
+                            uint32_t out_max);
+
+// A decision that is kept.  `serial` grows with each change of the list.
+struct chronicle_decision {
+    uint64_t serial;
+    const struct receipt *receipt; // until the next chronicle_note
+    // What round-robin would have done with it, by the shadow.
+    uint64_t shadow_backend; // 0: not known
+    uint32_t shadow_cached_tokens;
+    float shadow_ttft_ms; // negative: not known
+};
+
+// By request id: the latest of that id.
+bool chronicle_find(const struct chronicle *chronicle, struct slice id,
+                    struct chronicle_decision *out);
+
+// Newest first, those with a serial above `since`.
+uint32_t chronicle_decisions(const struct chronicle *chronicle, uint64_t since,
+                             struct chronicle_decision *out, uint32_t out_max);

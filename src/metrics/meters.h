@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// meters.h -- what one worker has counted of requests that are over.
+//
+// Each worker has meters of its own and is their only writer, so a count is a load and a store.  Whoever
+// shows them (GET /metrics) reads the meters of all workers and adds up; nobody waits for anybody.
+//
+//     slots   by the backend's slot: tokens, times, and requests by model, policy and outcome
+//     models  by name: how long clients waited, as histograms
+//     stages  what routing itself took
+//
+// A slot that another backend takes over begins at zero: `backend` says whose counts they are.  Names of
+// models come from requests, so only those that a backend serves are kept (`is_served`), at most
+// meters_model_max; the rest counts as model "other".
+//
+// Threads: one writer, any readers.  Memory: one block, the caller's, touched where it is used.
+#pragma once
+
+#include "metrics/receipt.h"
+
+#include <stdatomic.h>
+
+enum {
+    meters_model_max = 64,
+    meters_model_size = receipt_text_max,
+    // Of a backend: models under policies, and one more for all others.
+    meters_kind_max = 8,
+};
+
+// Buckets of durations: bound i is first_us * 2^((i + 1) / per_octave).  The last one has no bound.
+struct meter_scale {
+    uint64_t first_us;
+    uint32_t per_octave;
+    uint32_t count; // of bounds
+};
+
+enum { meter_bucket_max = 128 };
+
+// 1 ms to about 18 minutes, six to an octave: a quantile that is interpolated in a bucket is off by 2% or
+// less where requests are many.
+extern const struct meter_scale meter_scale_request;
+// 0.1 ms to 13 s, four to an octave.
+extern const struct meter_scale meter_scale_token;
+// 0.25 µs to 4 s, two to an octave.
+extern const struct meter_scale meter_scale_stage;
+
+// The bound of a bucket in seconds.
+double meter_scale_bound(const struct meter_scale *scale, uint32_t bucket);
+
+struct meter_histogram {
+    atomic_uint_fast64_t sum_ns;
+    atomic_uint_fast64_t buckets[meter_bucket_max + 1]; // not cumulative
+};
+
+struct meter_model {
+    char name[meters_model_size];
+    struct meter_histogram ttft;
+    struct meter_histogram tpot;
+    struct meter_histogram total;
+};
+
+struct meter_kind {
+    atomic_uint model; // its number, from 1; 0: nothing is here; UINT32_MAX: the others
+    _Atomic(const char *) policy;
+    atomic_uint_fast64_t outcomes[RECEIPT_OUTCOME_COUNT];
+};
+
+struct meter_slot {
+    _Alignas(64) atomic_uint_fast64_t backend; // the id; 0: nobody's yet
+    atomic_uint_fast64_t prompt_tokens;
+    atomic_uint_fast64_t output_tokens;
+    atomic_uint_fast64_t expected_tokens; // of requests whose engine told what was cached
+    atomic_uint_fast64_t cached_tokens;   // of the same requests
+    atomic_uint_fast64_t wrong_tokens;    // the difference of the two, whatever its sign
+    atomic_uint_fast64_t told_count;      // of the same requests
+    atomic_uint_fast64_t told_prompt_tokens;
+    atomic_uint_fast64_t saved_us;
+    atomic_uint_fast64_t ttft_us;
+    atomic_uint_fast64_t ttft_count;
+    struct meter_kind kinds[meters_kind_max + 1];
+};
+
+struct meters {
+    uint32_t slot_count;
+    atomic_uint model_count; // raised when the name is whole
+    // Requests that came to no backend.
+    atomic_uint_fast64_t homeless[RECEIPT_OUTCOME_COUNT];
+    struct meter_histogram stages[RECEIPT_STAGE_COUNT];
+    struct meter_model models[meters_model_max + 1]; // the last: all others
+    struct meter_slot slots[];
+};
+
+size_t meters_size(uint32_t slot_count);
+// Over a zeroed block of that many bytes, aligned to a cache line.
+struct meters *meters_over(void *block, uint32_t slot_count);
+
+// Counts it.  `slot` is the backend's and of no account where it came to none; `is_served`: its model is
+// one that some backend serves.
+void meters_note(struct meters *meters, const struct receipt *receipt,
+                 const struct receipt_parts *parts, uint32_t slot, bool is_served);

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "metrics/receipt.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(struct receipt) % sizeof(uint64_t) == 0, "what follows is aligned");
+_Static_assert(sizeof(struct receipt_rival) % sizeof(uint64_t) == 0, "likewise");
+_Static_assert(receipt_size_max % sizeof(uint64_t) == 0, "whole words");
+
+static const char *const outcome_names[] = {
+#define OUTCOME(id, name, help) name,
+#include "metrics/outcomes.def"
+#undef OUTCOME
+};
+
+static const char *const stage_names[] = {
+#define STAGE(id, name, help) name,
+#include "metrics/stages.def"
+#undef STAGE
+};
+
+const char *receipt_outcome_name(enum receipt_outcome outcome)
+{
+    ASSERT((size_t)outcome < ARRAY_COUNT(outcome_names));
+    return outcome_names[outcome];
+}
+
+const char *receipt_stage_name(enum receipt_stage stage)
+{
+    ASSERT((size_t)stage < ARRAY_COUNT(stage_names));
+    return stage_names[stage];
+}
+
+static size_t text_size(const struct receipt *receipt)
+{
+    return (size_t)receipt->id_size + receipt->model_size + receipt->url_size + receipt->path_size;
+}
+
+size_t receipt_size(const struct receipt *receipt)
+{
+    size_t size = sizeof(*receipt) + receipt->rival_count * sizeof(struct receipt_rival) +
+                  ((size_t)receipt->sampled_count + receipt->depth_count) * sizeof(uint64_t) +
+                  text_size(receipt);
+    return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+void receipt_parts(const struct receipt *receipt, struct receipt_parts *out)
+{
+    const struct receipt_rival *rivals = (const struct receipt_rival *)(receipt + 1);
+    const uint64_t *sampled = (const uint64_t *)(rivals + receipt->rival_count);
+    const uint64_t *depths = sampled + receipt->sampled_count;
+    const uint8_t *text = (const uint8_t *)(depths + receipt->depth_count);
+
+    *out = (struct receipt_parts){
+        .rivals = rivals,
+        .sampled = sampled,
+        .depths = depths,
+        .id = slice_of(text, receipt->id_size),
+        .model = slice_of(text + receipt->id_size, receipt->model_size),
+        .url = slice_of(text + receipt->id_size + receipt->model_size, receipt->url_size),
+        .path = slice_of(text + receipt->id_size + receipt->model_size + receipt->url_size,
+                         receipt->path_size),
+    };
+}
+
+static uint8_t *put(uint8_t *to, const void *from, size_t size)
+{
+    if (size > 0) {
+        memcpy(to, from, size);
+    }
+    return to + size;
+}
+
+void receipt_write(const struct receipt *receipt, const struct receipt_parts *parts, void *to)
+{
+    ASSERT(receipt->rival_count <= receipt_rival_max);
+    ASSERT(receipt->sampled_count <= receipt_sampled_max);
+    ASSERT(receipt->depth_count <= receipt_depth_max);
+
+    uint8_t *at = put(to, receipt, sizeof(*receipt));
+    at = put(at, parts->rivals, receipt->rival_count * sizeof(struct receipt_rival));
+    at = put(at, parts->sampled, receipt->sampled_count * sizeof(uint64_t));
+    at = put(at, parts->depths, receipt->depth_count * sizeof(uint64_t));
+    at = put(at, parts->id.bytes, receipt->id_size);
+    at = put(at, parts->model.bytes, receipt->model_size);
+    at = put(at, parts->url.bytes, receipt->url_size);
+    at = put(at, parts->path.bytes, receipt->path_size);
+    while ((uintptr_t)at % sizeof(uint64_t) != 0) {
+        *at++ = 0;
+    }
+}
+
+double receipt_ttft_ms(const struct receipt *receipt)
+{
+    return receipt->first_us > 0 ? (double)receipt->first_us / 1000 : -1;
+}
+
+double receipt_tpot_ms(const struct receipt *receipt)
+{
+    if (receipt->first_us == 0 || receipt->output_tokens < 2 ||
+        receipt->last_us <= receipt->first_us) {
+        return -1;
+    }
+    return (double)(receipt->last_us - receipt->first_us) / 1000 /
+           (double)(receipt->output_tokens - 1);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "metrics/receipt.h"
+
+#include "base/base.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+TEST(a_receipt_comes_back_with_all_that_lies_behind_it)
+{
+    struct receipt_rival rivals[2] = {{.backend = 7, .expected_tokens = 11}, {.backend = 8}};
+    uint64_t sampled[3] = {16, 32, 48};
+    uint64_t depths[2] = {1, 2};
+    struct receipt_parts parts = {.rivals = rivals,
+                                  .sampled = sampled,
+                                  .depths = depths,
+                                  .id = slice_str("an id"),
+                                  .model = slice_str("a model"),
+                                  .url = slice_str("http://a"),
+                                  .path = slice_str("/v1/chat/completions")};
+    struct receipt receipt = {.rival_count = 2,
+                              .sampled_count = 3,
+                              .depth_count = 2,
+                              .number = 42,
+                              .id_size = (uint16_t)parts.id.size,
+                              .model_size = (uint16_t)parts.model.size,
+                              .url_size = (uint16_t)parts.url.size,
+                              .path_size = (uint16_t)parts.path.size};
+    size_t size = receipt_size(&receipt);
+    CHECK(size % 8 == 0 && size <= receipt_size_max);
+    void *memory = malloc(size);
+    receipt_write(&receipt, &parts, memory);
+
+    const struct receipt *copy = memory;
+    struct receipt_parts found;
+    receipt_parts(copy, &found);
+    CHECK_EQ(copy->number, 42);
+    CHECK_EQ(found.rivals[0].backend, 7);
+    CHECK_EQ(found.rivals[0].expected_tokens, 11);
+    CHECK_EQ(found.rivals[1].backend, 8);
+    CHECK_EQ(found.sampled[2], 48);
+    CHECK_EQ(found.depths[1], 2);
+    CHECK(slice_is(found.id, "an id"));
+    CHECK(slice_is(found.model, "a model"));
+    CHECK(slice_is(found.url, "http://a"));
+    CHECK(slice_is(found.path, "/v1/chat/completions"));
+    free(memory);
+}
+
+TEST(a_receipt_without_parts_is_the_struct_alone)
+{
+    struct receipt receipt = {.number = 1};
+    struct receipt_parts parts = {0};
+    uint64_t memory[sizeof(struct receipt) / 8];
+    CHECK_EQ(receipt_size(&receipt), sizeof(memory));
+    receipt_write(&receipt, &parts, memory);
+    CHECK_EQ(((const struct receipt *)memory)->number, 1);
+}
+
+TEST(the_time_to_the_first_token_is_known_of_streams_only)
+{
+    struct receipt receipt = {.first_us = 1500, .last_us = 11500, .output_tokens = 11};
+    CHECK(receipt_ttft_ms(&receipt) == 1.5);
+    CHECK(receipt_tpot_ms(&receipt) == 1.0);
+    receipt.output_tokens = 1;
+    CHECK(receipt_tpot_ms(&receipt) < 0);
+    receipt.first_us = 0;
+    CHECK(receipt_ttft_ms(&receipt) < 0);
+    CHECK(receipt_tpot_ms(&receipt) < 0);
+}
+
+TEST(every_outcome_and_every_stage_has_a_name)
+{
+    CHECK_STR(receipt_outcome_name(RECEIPT_OK), "ok");
+    CHECK_STR(receipt_outcome_name(RECEIPT_GONE), "gone");
+    CHECK_STR(receipt_stage_name(RECEIPT_STAGE_PARSE), "parse");
+    CHECK_STR(receipt_stage_name(RECEIPT_STAGE_QUEUE), "queue");
+}
