@@ -295,14 +295,21 @@ static void read_report(const struct load *load, uint64_t now_ms, struct load_vi
 }
 
 // Of two speeds of which one is learned the other follows from it.
-static void read_speeds(const struct load *load, struct load_view *out)
+float load_prefill_ms(const struct load *load)
 {
     float prefill_ms = LOAD(&load->prefill_ms);
     float step_ms = LOAD(&load->step_ms);
 
-    out->prefill_ms = prefill_ms > 0 ? prefill_ms
-                      : step_ms > 0  ? step_ms / PREFILL_STEP_TOKENS
-                                     : PREFILL_SHIPPED_TOKEN_MS;
+    return prefill_ms > 0 ? prefill_ms
+           : step_ms > 0  ? step_ms / PREFILL_STEP_TOKENS
+                          : PREFILL_SHIPPED_TOKEN_MS;
+}
+
+static void read_speeds(const struct load *load, struct load_view *out)
+{
+    float step_ms = LOAD(&load->step_ms);
+
+    out->prefill_ms = load_prefill_ms(load);
     out->step_ms = step_ms > 0 ? step_ms : out->prefill_ms * PREFILL_STEP_TOKENS;
 }
 

@@ -124,4 +124,7 @@ void load_report(struct load *load, const struct load_report *report, uint64_t n
 // Tokens of one of the engine's blocks; 0: not known.
 uint32_t load_block_tokens(const struct load *load);
 
+// Milliseconds for one uncached token, as learned or as shipped; never 0.
+float load_prefill_ms(const struct load *load);
+
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out);

@@ -13,6 +13,7 @@ enum http_problem {
 #define PROBLEM(id, status, type, code, message) HTTP_PROBLEM_##id,
 #include "http/problems.def"
 #undef PROBLEM
+    HTTP_PROBLEM_COUNT
 };
 
 struct http_problem_answer {

@@ -9,9 +9,10 @@
 //     models  by name: how long clients waited, as histograms
 //     stages  what routing itself took
 //
-// A slot that another backend takes over begins at zero: `backend` says whose counts they are.  Names of
-// models come from requests, so only those that a backend serves are kept (`is_served`), at most
-// meters_model_max; the rest counts as model "other".
+// A slot that another backend takes over begins at zero: `backend` says whose counts they are.  A slot is not
+// taken over while its backend is in the fleet, so whoever reads it for one that is finds that one's counts or
+// nobody's.  Names of models come from requests, so only those that a backend serves are kept
+// (`is_served`), at most meters_model_max; the rest counts as model "other".
 //
 // Threads: one writer, any readers.  Memory: one block, the caller's, touched where it is used.
 #pragma once
@@ -25,13 +26,16 @@ enum {
     meters_model_size = receipt_text_max,
     // Of a backend: models under policies, and one more for all others.
     meters_kind_max = 8,
+    meters_other = UINT16_MAX, // the number of all other models
 };
 
-// Buckets of durations: bound i is first_us * 2^((i + 1) / per_octave).  The last one has no bound.
+// Buckets of durations.  Bound i is steps[i % per_octave] << (i / per_octave), in nanoseconds: whole numbers, so
+// that what is counted and what is shown agree to the last digit.  A duration is in the first bucket whose
+// bound it does not exceed; the last bucket has no bound.
 struct meter_scale {
-    uint64_t first_us;
     uint32_t per_octave;
-    uint32_t count; // of bounds
+    uint32_t count;    // of bounds
+    uint64_t steps[6]; // ascending, below twice the first
 };
 
 enum { meter_bucket_max = 128 };
@@ -44,8 +48,13 @@ extern const struct meter_scale meter_scale_token;
 // 0.25 µs to 4 s, two to an octave.
 extern const struct meter_scale meter_scale_stage;
 
-// The bound of a bucket in seconds.
-double meter_scale_bound(const struct meter_scale *scale, uint32_t bucket);
+static inline uint64_t meter_scale_bound_ns(const struct meter_scale *scale, uint32_t bucket)
+{
+    return scale->steps[bucket % scale->per_octave] << (bucket / scale->per_octave);
+}
+
+// The bucket of a duration; scale->count: it is beyond all bounds.
+uint32_t meter_scale_bucket(const struct meter_scale *scale, uint64_t duration_ns);
 
 struct meter_histogram {
     atomic_uint_fast64_t sum_ns;
@@ -53,14 +62,15 @@ struct meter_histogram {
 };
 
 struct meter_model {
+    uint32_t name_size;
     char name[meters_model_size];
-    struct meter_histogram ttft;
-    struct meter_histogram tpot;
-    struct meter_histogram total;
+    struct meter_histogram ttft;  // of streams: until the first token
+    struct meter_histogram tpot;  // of streams: between the tokens after it
+    struct meter_histogram total; // of requests that went well: until the end
 };
 
 struct meter_kind {
-    atomic_uint model; // its number, from 1; 0: nothing is here; UINT32_MAX: the others
+    atomic_uint model; // its number, from 1; 0: nothing is here; or meters_other
     _Atomic(const char *) policy;
     atomic_uint_fast64_t outcomes[RECEIPT_OUTCOME_COUNT];
 };
@@ -82,11 +92,12 @@ struct meter_slot {
 
 struct meters {
     uint32_t slot_count;
-    atomic_uint model_count; // raised when the name is whole
+    atomic_uint model_count;                 // raised when the name is whole
+    uint64_t model_hashes[meters_model_max]; // the writer's own: finds names without visiting them
     // Requests that came to no backend.
     atomic_uint_fast64_t homeless[RECEIPT_OUTCOME_COUNT];
-    struct meter_histogram stages[RECEIPT_STAGE_COUNT];
-    struct meter_model models[meters_model_max + 1]; // the last: all others
+    struct meter_histogram stages[RECEIPT_STAGE_COUNT]; // of requests that had them
+    struct meter_model models[meters_model_max + 1];    // the last: all others
     struct meter_slot slots[];
 };
 
@@ -98,3 +109,6 @@ struct meters *meters_over(void *block, uint32_t slot_count);
 // one that some backend serves.
 void meters_note(struct meters *meters, const struct receipt *receipt,
                  const struct receipt_parts *parts, uint32_t slot, bool is_served);
+
+// Any thread.  The name of a model by its number as in a kind; "other" for all others.
+struct slice meters_model_name(const struct meters *meters, uint32_t number);

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "http/forward.h"
+#include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
@@ -74,6 +75,7 @@ void attempt_end(struct exchange *x, bool keep)
             upstream_close(&x->upstream);
         }
     }
+    account_learn(x);
     trail_end(&x->trail);
     if (x->backend != NULL) {
         backend_end(x->backend, x->on_trial);
@@ -162,6 +164,7 @@ static void clear_attempt(struct exchange *x)
 const struct step *attempt_again(struct exchange *x)
 {
     clear_attempt(x);
+    account_wait(x);
     return back_off(x);
 }
 
@@ -198,8 +201,8 @@ const struct step *attempt_reset(struct exchange *x)
 // Without a trail nobody would look at what comes back, nor hide it from the client.
 static void ask_for_usage(struct exchange *x, const struct prompt *prompt)
 {
-    bool asks = x->trail != NULL && x->worker->config->ask_usage && prompt->usage_text != NULL &&
-                prompt->form != PROMPT_NOTHING;
+    bool asks = x->trail != NULL && x->trail->is_named && x->worker->config->ask_usage &&
+                prompt->usage_text != NULL && prompt->form != PROMPT_NOTHING;
 
     x->insertion = asks ? prompt->usage_text : NULL;
     x->insertion_at = prompt->usage_at;
@@ -236,7 +239,11 @@ const struct step *route_run(struct exchange *x)
     x->backend = choice.backend;
     x->on_trial = choice.on_trial;
     x->decision = choice.decision;
-    x->trail = request.chain != NULL ? trail_begin(worker, &request, &choice, x->arrived_us) : NULL;
+    account_route(x, &request, &choice);
+    // Who looks at no prompt may still want to know what became of it.
+    x->trail = request.chain != NULL || x->account != NULL
+                   ? trail_begin(worker, &request, &choice, x->arrived_us)
+                   : NULL;
     if (forward_ids(x, &request) && worker->config->ask_usage) {
         input = attempt_input(x); // places in the old body mean nothing in the new one
         route_read_model(worker->route, &input, &request);
@@ -398,6 +405,9 @@ const struct step *send_request_run(struct exchange *x)
         x->sent += moved;
     }
     x->request_is_sent = true;
+    if (x->account != NULL) {
+        x->account->receipt.sent_us = account_moment(x->account, loop_now_us(x->worker->loop));
+    }
     buffer_put(x->worker, &x->sending);
     return &step_await_head;
 }

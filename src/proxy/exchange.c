@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 
 // More than all steps times all attempts: a longer walk without parking is a cycle.
@@ -36,6 +37,7 @@ bool exchange_start(struct client *client)
         .worker = worker,
         .client = client,
         .head = head,
+        .account = account_open(worker),
         .request_deadline_ms = UINT64_MAX,
     };
     http_head_start(head, HTTP_KIND_REQUEST,
@@ -210,6 +212,7 @@ static void release(struct exchange *x)
     struct worker *worker = x->worker;
 
     attempt_end(x, false);
+    account_close(x, false);
     tokenize_release(x);
     exchange_drop_request(x);
     exchange_drop_answer(x);
@@ -272,7 +275,11 @@ const struct step *exchange_refuse(struct exchange *x, enum http_problem problem
         &out);
     ASSERT(!out.overflow);
     x->out_head.end += (uint32_t)out.size;
-    worker_count(&worker->shared.problem_count);
+    worker_count(&worker->shared.problems[problem]);
+    if (x->account != NULL) {
+        x->account->receipt.problem = http_problem_code(problem);
+        x->account->receipt.status = status;
+    }
     return &step_answer;
 }
 
@@ -280,6 +287,7 @@ const struct step *answer_run(struct exchange *x)
 {
     x->has_begun = true;
     x->answer_is_done = true;
+    account_close(x, true); // whoever has read the last byte finds it counted
     switch (exchange_flush(x)) {
     case STATUS_OK:
         return &step_finish;
@@ -341,6 +349,9 @@ enum status exchange_flush(struct exchange *x)
             return status;
         }
         x->awaited = PHASE_HEADER; // something moved
+        if (x->account != NULL) {
+            x->account->receipt.answer_bytes += moved;
+        }
         x->out_head.begin += (uint32_t)take_from(&moved, parts[0].size);
         x->out.begin += (uint32_t)take_from(&moved, parts[1].size);
         size_t sent = take_from(&moved, parts[2].size);

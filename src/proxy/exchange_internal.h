@@ -19,6 +19,7 @@
 #include "proxy/worker_internal.h"
 #include "route/route.h"
 
+struct account;
 struct trail;
 struct upstream;
 
@@ -65,6 +66,7 @@ struct exchange {
     struct worker *worker;
     struct client *client;
     enum phase phase;
+    struct account *account; // NULL: nobody counts
     enum phase awaited; // what no byte of the answer has moved for since; PHASE_HEADER: nothing
     uint64_t request_deadline_ms; // UINT64_MAX: none
 

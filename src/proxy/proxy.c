@@ -23,6 +23,8 @@ struct proxy {
     struct reclaim *reclaim;
     struct knowledge *knowledge;
     struct recorder *recorder;
+    struct receipt_ring *(*ring_of)(void *owner, uint32_t worker);
+    void *owner;
     const struct exact_set *exact;
     void *index_memory;
     size_t index_memory_size;
@@ -153,6 +155,7 @@ static enum status start_workers(struct proxy *proxy, const struct config *confi
                 .reclaim = proxy->reclaim,
                 .knowledge = proxy->knowledge,
                 .recorder = proxy->recorder,
+                .ring = proxy->ring_of != NULL ? proxy->ring_of(proxy->owner, i) : NULL,
                 .exact = proxy->exact,
                 .exact_text_max = config->tokens.prompt_size,
                 .listener_fds = fds,
@@ -234,6 +237,11 @@ uint32_t proxy_worker_count(const struct proxy *proxy)
     return proxy->worker_count;
 }
 
+const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker)
+{
+    return proxy->workers[worker]->meters;
+}
+
 const struct exact_set *proxy_exact(const struct proxy *proxy)
 {
     return proxy->exact;
@@ -248,6 +256,8 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
         .fleet = options->fleet,
         .reclaim = options->reclaim,
         .recorder = options->recorder,
+        .ring_of = options->ring_of,
+        .owner = options->owner,
         .exact = options->exact,
         .worker_count = options->worker_count,
     };
@@ -362,8 +372,18 @@ void proxy_totals(const struct proxy *proxy, struct proxy_totals *out)
         out->request_count +=
             atomic_load_explicit(&worker->shared.request_count, memory_order_relaxed);
         out->retry_count += atomic_load_explicit(&worker->shared.retry_count, memory_order_relaxed);
-        out->problem_count +=
-            atomic_load_explicit(&worker->shared.problem_count, memory_order_relaxed);
+        for (uint32_t k = 0; k < HTTP_PROBLEM_COUNT; k++) {
+            uint64_t count =
+                atomic_load_explicit(&worker->shared.problems[k], memory_order_relaxed);
+            out->problems[k] += count;
+            out->problem_count += count;
+        }
+        out->upstream_opened +=
+            atomic_load_explicit(&worker->shared.upstream_opened, memory_order_relaxed);
+        out->upstream_reused +=
+            atomic_load_explicit(&worker->shared.upstream_reused, memory_order_relaxed);
+        out->upstream_idle +=
+            atomic_load_explicit(&worker->shared.upstream_idle, memory_order_relaxed);
         out->buffers_in_use +=
             atomic_load_explicit(&worker->shared.buffer_count, memory_order_relaxed);
     }

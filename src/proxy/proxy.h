@@ -14,12 +14,15 @@
 #include "base/reclaim.h"
 #include "base/slice.h"
 #include "base/status.h"
+#include "http/problem.h"
 
 struct config;
 struct exact_set;
 struct fleet;
 struct knowledge;
+struct meters;
 struct proxy;
+struct receipt_ring;
 struct recorder;
 
 enum { proxy_error_size = 512 };
@@ -27,8 +30,11 @@ enum { proxy_error_size = 512 };
 struct proxy_options {
     const struct config *config; // kept until the next plan has taken its place
     struct fleet *fleet;
-    struct reclaim *reclaim;       // its readers are the workers, by index
-    struct recorder *recorder;     // what requests were like goes there, too; NULL: nowhere.  Kept
+    struct reclaim *reclaim;   // its readers are the workers, by index
+    struct recorder *recorder; // what requests were like goes there, too; NULL: nowhere.  Kept
+    // Where receipts go, by worker; NULL: nobody reads them.
+    struct receipt_ring *(*ring_of)(void *owner, uint32_t worker);
+    void *owner;
     const struct exact_set *exact; // tokenizers of models; NULL: there are none.  Kept
     uint32_t worker_count;
     uint64_t descriptor_count_max; // what the system allows the process
@@ -38,6 +44,10 @@ struct proxy_totals {
     uint64_t request_count;
     uint64_t retry_count;
     uint64_t problem_count; // answers that were the router's own
+    uint64_t problems[HTTP_PROBLEM_COUNT];
+    uint64_t upstream_opened; // connections to backends, ever
+    uint64_t upstream_reused; // requests that found one kept
+    uint32_t upstream_idle;   // kept now
     uint32_t in_flight;
     uint32_t connection_count;
     uint64_t body_memory;
@@ -68,6 +78,9 @@ void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
 // What the workers know together.  The keeper's number as a sender of mail is the number of workers.
 struct knowledge *proxy_knowledge(const struct proxy *proxy);
 uint32_t proxy_worker_count(const struct proxy *proxy);
+
+// What that worker has counted; NULL: nothing is (metrics.enabled).
+const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker);
 const struct exact_set *proxy_exact(const struct proxy *proxy);
 
 // Makes every worker take a turn soon, so that a new view is seen.

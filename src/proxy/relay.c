@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "http/forward.h"
+#include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
@@ -282,6 +283,10 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
         return NULL;
     }
     x->answer_is_fault = is_fault_status(head->status);
+    if (x->account != NULL) {
+        x->account->receipt.status = head->status;
+        x->account->receipt.head_us = account_moment(x->account, loop_now_us(worker->loop));
+    }
     attempt_judge(x, x->answer_is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
     http_head_answer_framing(head, x->is_head_request);
     x->framing = head->framing;
@@ -516,6 +521,7 @@ const struct step *relay_run(struct exchange *x)
             // The backend has done its part, however long the client takes for the rest; and whoever
             // has read the last byte finds the request counted out.
             end_attempt(x);
+            account_close(x, true);
         }
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
@@ -599,6 +605,9 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
                   http_problem_code(problem));
     }
     attempt_end(x, false);
+    if (x->account != NULL) {
+        x->account->receipt.problem = http_problem_code(problem);
+    }
     x->awaited = PHASE_HEADER;
     x->is_truncated = true;
     x->answer_is_done = true;

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "fleet/fleet.h"
 #include "http/path.h"
+#include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 
 static const char models_path[] = "/v1/models";
@@ -68,6 +69,9 @@ static const struct step *answer_document(struct exchange *x, struct slice docum
     text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
     x->out_head.end = (uint32_t)out.size;
+    if (x->account != NULL) {
+        x->account->receipt.status = 200;
+    }
     if (!x->is_head_request) {
         memcpy(x->block.bytes, document.bytes, document.size);
         x->document = slice_of(x->block.bytes, document.size);
@@ -150,6 +154,7 @@ static const struct step *head_complete(struct exchange *x)
         x->request_deadline_ms = loop_now_ms(x->worker->loop) + config->timeouts.request;
     }
     name_request(x);
+    account_request(x);
     if (!admit(x)) {
         return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
     }
@@ -279,6 +284,7 @@ static const struct step *body_failed(struct exchange *x, enum status status)
 static const struct step *body_complete(struct exchange *x)
 {
     x->is_complete = true;
+    account_wait(x);
     return tokenize_is_needed(x) ? &step_tokenize : &step_route;
 }
 

@@ -6,6 +6,7 @@
 // gives way and looks again next turn; short prompts never come here.
 
 #include "base/base.h"
+#include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 #include "route/exact.h"
 #include "sys/clock.h"
@@ -60,16 +61,22 @@ static enum status begin(struct exchange *x, struct lane *lane)
                        portion_size, &lane->result);
 }
 
+static enum status go_on(struct exchange *x, struct lane *lane)
+{
+    if (lane->owner == x) {
+        return exact_continue(lane->reader, portion_size, &lane->result);
+    }
+    return lane->owner == NULL || !x->awaits_lane ? begin(x, lane) : STATUS_AGAIN;
+}
+
 // Without ids, whatever the reason, the request is routed by its text.
 const struct step *tokenize_run(struct exchange *x)
 {
-    struct lane *lane = &x->worker->lane;
-    enum status status = STATUS_AGAIN;
+    uint64_t begin_ns = x->account != NULL ? clock_monotonic_ns() : 0;
+    enum status status = go_on(x, &x->worker->lane);
 
-    if (lane->owner == x) {
-        status = exact_continue(lane->reader, portion_size, &lane->result);
-    } else if (lane->owner == NULL || !x->awaits_lane) {
-        status = begin(x, lane);
+    if (x->account != NULL) {
+        account_add(x->account, RECEIPT_STAGE_TOKENIZE, clock_monotonic_ns() - begin_ns);
     }
     if (status == STATUS_AGAIN) {
         worker_again(x->worker, x->client);

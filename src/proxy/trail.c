@@ -113,17 +113,22 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     trail->turn = request->prompt->turns;
     trail->dialect = request->dialect;
     trail->shape = request->shape;
-    trail->is_extended = request->dialect != NULL;
+    trail->is_extended = request->dialect != NULL && request->chain != NULL;
     trail->api = request->prompt->api;
     trail->form = request->prompt->form;
     trail->is_streamed = request->prompt->stream;
-    prefix_chain_copy(request->chain, trail->keys, class_keys[class_index], &trail->chain);
-    if (is_text && is_chat(trail->api)) {
+    trail->is_named = request->chain != NULL;
+    if (trail->is_named) {
+        prefix_chain_copy(request->chain, trail->keys, class_keys[class_index], &trail->chain);
+    } else {
+        trail->chain.key_count = 0;
+    }
+    if (trail->is_named && is_text && is_chat(trail->api)) {
         prompt_begin_answer(&trail->chain);
     }
     outcome_begin(&trail->outcome, worker->knowledge, worker->index, request, choice,
                   now_us(trail));
-    if (!trail->is_streamed) {
+    if (trail->is_named && !trail->is_streamed) {
         await_prefill(trail);
     }
     return trail;
@@ -189,6 +194,8 @@ static void note(struct trail *trail, const struct answer_event *event)
             outcome_confirm(&trail->outcome, trail->keys, now_us(trail));
         }
         if (trail->is_streamed && trail->watch == TRAIL_EVENTS) {
+            trail->last_us = now_us(trail);
+            trail->first_us = trail->first_us != 0 ? trail->first_us : trail->last_us;
             load_output(load_of(trail), &trail->outcome.load, 1, now_us(trail));
         }
     }
@@ -209,7 +216,7 @@ static void note(struct trail *trail, const struct answer_event *event)
 // The text of the answer continues the prompt only where the prompt is text too.
 static struct prefix_chain *chain_of(struct trail *trail)
 {
-    return trail->text_size > 0 ? &trail->chain : NULL;
+    return trail->is_named && trail->text_size > 0 ? &trail->chain : NULL;
 }
 
 static size_t see_events(struct trail *trail, uint8_t *bytes, size_t size, bool is_end)
@@ -319,7 +326,7 @@ static void record(const struct trail *trail, const struct traffic *traffic)
     const struct outcome *outcome = &trail->outcome;
     const struct answer_usage *usage = &trail->usage;
 
-    if (recorder == NULL || trail->form == PROMPT_NOTHING) {
+    if (recorder == NULL || !trail->is_named || trail->form == PROMPT_NOTHING) {
         return;
     }
     uint32_t stride = recorder_stride(recorder, trail->chain.block_size);

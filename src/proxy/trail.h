@@ -8,8 +8,8 @@
 //     end            usage says what was cached and how long the prompt was; all of it is learned, and
 //                    goes to the recorder if there is one
 //
-// A trail belongs to one attempt, and only in pools whose policy looks at prompts, unless all requests are
-// recorded.  When none is free the request goes its way without one, and nothing is learned from it.
+// A trail belongs to one attempt.  In pools whose policy looks at no prompt, unless all requests are recorded, it
+// has no keys and only watches, for the meters.  When none is free the request goes its way without one, and nothing is learned from it.
 //
 // Answers are watched as they pass.  Of an event stream only whole events go on, since one that we
 // asked for may have to be left out; what is not whole waits here, in a buffer, for its rest.
@@ -48,6 +48,8 @@ struct trail {
     struct answer_usage usage;
     uint64_t text_size; // of the prompt; 0: it came as ids
     uint64_t arrived_us;
+    uint64_t first_us; // when the first token of a stream came, and the last so far; 0: none
+    uint64_t last_us;
     struct dialect *dialect; // whose ids the prompt has; NULL: the engine's number of them is news
     uint32_t shape;
     uint32_t turn; // answers that were in the prompt
@@ -55,6 +57,7 @@ struct trail {
     enum prompt_api api;
     enum prompt_form form;
     enum trail_watch watch;
+    bool is_named;             // the prompt has keys, and what they tell is learned
     bool is_extended;          // ids of the answer go behind those of the prompt
     bool is_streamed;          // as the client asked
     bool hides_usage;          // we asked for it

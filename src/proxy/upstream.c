@@ -96,6 +96,7 @@ static struct upstream *take_idle(struct worker *worker, const struct backend *b
         if (upstream->backend == backend && is_silent(upstream)) {
             leave_idle(upstream);
             upstream->reused = true;
+            worker_count(&worker->shared.upstream_reused);
             return upstream;
         }
         upstream_close(&upstream);
@@ -139,6 +140,7 @@ enum status upstream_open(struct worker *worker, struct backend *backend, bool f
         pool_put(&worker->upstreams, &upstream);
         return status;
     }
+    worker_count(&worker->shared.upstream_opened);
     *out = upstream;
     return STATUS_OK;
 }

@@ -6,7 +6,9 @@
 #include "config/option_kind.h"
 #include "fleet/fleet.h"
 #include "http/head.h"
+#include "metrics/meters.h"
 #include "policy/policy.h"
+#include "proxy/account.h"
 #include "proxy/client.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
@@ -178,6 +180,7 @@ static bool take_policies(struct worker *worker, const struct config *config)
         .knowledge = worker->knowledge,
         .sender = worker->index,
         .seed = rng_next(&worker->rng),
+        .clock_ns = worker->meters != NULL ? clock_monotonic_ns : NULL,
     });
     if (route == NULL) {
         return false;
@@ -225,6 +228,7 @@ static void end_turn(void *owner)
     }
     atomic_store_explicit(&worker->shared.buffer_count, pool_in_use(&worker->buffers),
                           memory_order_relaxed);
+    atomic_store_explicit(&worker->shared.upstream_idle, worker->idle_count, memory_order_relaxed);
 }
 
 static void begin_turn(void *owner)
@@ -241,7 +245,7 @@ struct pool_need {
     uint32_t count;
 };
 
-enum { pool_kind_count = 5 + trail_class_count };
+enum { pool_kind_count = 6 + trail_class_count };
 
 static bool reserve(struct worker *worker, uint64_t body_memory)
 {
@@ -258,6 +262,7 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
         {&worker->clients, sizeof(struct client), connections},
         {&worker->exchanges, sizeof(struct exchange), connections},
         {&worker->heads, sizeof(struct http_head), connections + requests},
+        {&worker->accounts, sizeof(struct account), worker->meters != NULL ? requests : 1},
         // One for each request, one that it gave up this turn, and those that wait for work.
         {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->idle_count_max},
     };
@@ -353,6 +358,7 @@ static void worker_free(struct worker **worker_ptr)
         pool_fini(&worker->clients);
         pool_fini(&worker->exchanges);
         pool_fini(&worker->heads);
+        pool_fini(&worker->accounts);
         pool_fini(&worker->upstreams);
         for (uint32_t i = 0; i < trail_class_count; i++) {
             pool_fini(&worker->trails[i]);
@@ -360,6 +366,7 @@ static void worker_free(struct worker **worker_ptr)
         pages_release(&worker->memory, worker->memory_size);
     }
     body_store_fini(&worker->bodies);
+    pages_release(&worker->meters, meters_size(worker->backend_count_max));
     route_destroy(&worker->route);
     exact_reader_destroy(&worker->lane.reader);
     exact_thread_destroy(&worker->exact);
@@ -369,6 +376,16 @@ static void worker_free(struct worker **worker_ptr)
     free(worker->event_space);
     free(worker->idle);
     free(worker);
+}
+
+static bool learn_to_count(struct worker *worker, const struct config *config)
+{
+    if (!config->metrics.enabled) {
+        return true;
+    }
+    void *block = pages_reserve(meters_size(worker->backend_count_max));
+    worker->meters = block != NULL ? meters_over(block, worker->backend_count_max) : NULL;
+    return worker->meters != NULL;
 }
 
 static bool learn_to_read(struct worker *worker, const struct worker_options *options)
@@ -394,6 +411,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
         .reclaim = options->reclaim,
         .knowledge = options->knowledge,
         .recorder = options->recorder,
+        .ring = options->ring,
         .index = options->index,
         .rng.state = clock_entropy(),
         .housekeeping.fire = keep_house,
@@ -404,7 +422,8 @@ enum status worker_start(const struct worker_options *options, struct worker **o
     if (loop_create(&worker->loop) != STATUS_OK || listen_to_all(worker) != STATUS_OK) {
         goto out;
     }
-    if (!reserve(worker, plan->config->limits.body_memory) || !learn_to_read(worker, options)) {
+    if (!learn_to_count(worker, plan->config) ||
+        !reserve(worker, plan->config->limits.body_memory) || !learn_to_read(worker, options)) {
         goto out;
     }
     take_news(worker);

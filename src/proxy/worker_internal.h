@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "http/problem.h"
 #include "proxy/body_store.h"
 #include "proxy/proxy.h"
 #include "proxy/retry_budget.h"
@@ -24,6 +25,8 @@ struct client;
 struct exchange;
 struct fleet_view;
 struct knowledge;
+struct meters;
+struct receipt_ring;
 struct recorder;
 struct route;
 struct thread;
@@ -77,7 +80,10 @@ struct worker {
     struct fleet *fleet;
     struct reclaim *reclaim;
     struct knowledge *knowledge;
-    struct recorder *recorder;  // NULL: nothing is recorded
+    struct recorder *recorder; // NULL: nothing is recorded
+    struct meters *meters;     // NULL: nothing is counted
+    struct receipt_ring *ring; // NULL: nobody reads receipts
+    uint64_t receipt_number;
     struct exact_thread *exact; // NULL: no model has a tokenizer
     struct loop *loop;
     struct thread *thread;
@@ -110,6 +116,7 @@ struct worker {
     struct pool upstreams;
     struct pool heads;
     struct pool buffers;
+    struct pool accounts;
     struct pool trails[trail_class_count]; // by the number of keys
     struct body_store bodies;
     void *memory; // of the pools
@@ -130,7 +137,10 @@ struct worker {
     struct {
         _Alignas(64) atomic_uint_fast64_t request_count;
         atomic_uint_fast64_t retry_count;
-        atomic_uint_fast64_t problem_count;
+        atomic_uint_fast64_t problems[HTTP_PROBLEM_COUNT];
+        atomic_uint_fast64_t upstream_opened;
+        atomic_uint_fast64_t upstream_reused;
+        atomic_uint upstream_idle;
         atomic_uint client_count;
         atomic_uint buffer_count;
         atomic_bool drained;
@@ -144,6 +154,7 @@ struct worker_options {
     struct reclaim *reclaim;
     struct knowledge *knowledge;
     struct recorder *recorder;
+    struct receipt_ring *ring;
     const struct exact_set *exact;
     size_t exact_text_max;
     const int *listener_fds; // taken over

@@ -53,8 +53,12 @@ void outcome_begin(struct outcome *outcome, struct knowledge *knowledge, uint32_
         .sender = sender,
         .prompt_keys = request->key_count,
         .block_tokens = request->block_tokens,
+        .is_named = request->chain != NULL || request->key_count > 0,
     };
     load_begin(&outcome->backend->load, &outcome->load, now_us);
+    if (!outcome->is_named) {
+        return;
+    }
     // A few new blocks are this request's own end: nobody else asks for them before it is answered, and
     // then they are stored anyway.  Where we claim to know all we predict all.
     outcome->is_predicted =
@@ -92,7 +96,7 @@ static void learn_cached(const struct outcome *outcome, const struct outcome_usa
     // Our blocks are not the engine's, and the number of tokens is an estimate.
     uint32_t slack = 2 * outcome->block_tokens + decision->confirmed_tokens / 8;
 
-    if (!usage->has_cached_tokens) {
+    if (!usage->has_cached_tokens || !outcome->is_named) {
         return;
     }
     truth_note(&outcome->backend->truth, decision->is_exact ? TRUTH_EXACT : TRUTH_BELIEVED,

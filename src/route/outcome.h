@@ -29,6 +29,7 @@ struct outcome {
     uint32_t sender;
     uint32_t prompt_keys;
     uint32_t block_tokens;
+    bool is_named;     // the prompt has keys: there is something to learn
     bool is_predicted; // the index was told that the prompt will be there
     bool has_begun;    // some output was seen
     bool is_settled;   // what was predicted is there, or is told of

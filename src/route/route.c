@@ -41,6 +41,8 @@ struct route {
     uint32_t block_tokens;
     bool names_all;
     uint32_t sender;
+    uint64_t (*clock_ns)(void);
+    uint64_t lap_ns; // when the clock was last looked at
     struct knowledge *knowledge;
     struct policy_knobs knobs;
     struct rng rng;
@@ -87,6 +89,7 @@ struct route *route_create(const struct route_options *options)
     route->block_tokens = options->block_tokens;
     route->names_all = options->names_all;
     route->sender = options->sender;
+    route->clock_ns = options->clock_ns;
     route->knowledge = options->knowledge;
     route->knobs = options->knobs;
     route->rng.state = options->seed;
@@ -131,6 +134,22 @@ void route_destroy(struct route **route_ptr)
     free(route->predicted_ms);
     free(route->holdings);
     free(route);
+}
+
+static uint32_t at_most_u32(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+// Nanoseconds since the last lap.
+static uint32_t lap(struct route *route)
+{
+    if (route->clock_ns == NULL) {
+        return 0;
+    }
+    uint64_t before = route->lap_ns;
+    route->lap_ns = route->clock_ns();
+    return at_most_u32(route->lap_ns - before);
 }
 
 // Zero means no session, so a session's key is never zero.
@@ -188,11 +207,6 @@ static const struct block_sizes *sizes_of(struct route *route, const struct flee
         sizes->tokens[sizes->count++] = route->block_tokens;
     }
     return sizes;
-}
-
-static uint32_t at_most_u32(uint64_t value)
-{
-    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
 // Our own ids of a prompt that came as text, if its engine's can be known.
@@ -330,7 +344,9 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
 {
     struct prompt *prompt = &route->prompt;
 
+    lap(route);
     route_read_model(route, input, out);
+    out->parse_ns = lap(route);
     if (route->exact != NULL && route_wants_ids(route, view, out)) {
         read_ids(route, input, out);
     }
@@ -343,6 +359,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
         prompt->text_size = input->body.size;
     }
     hash_prompt(route, view, group, input->wall_s, out);
+    out->name_ns = lap(route);
 }
 
 void route_try_gone(struct route_tried *tried, const struct backend *backend)
@@ -566,6 +583,7 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
 {
     struct question question;
 
+    lap(route);
     if (!begin(route, view, request, tried, now_us, &question)) {
         return ROUTE_NO_SUCH_MODEL;
     }
@@ -573,14 +591,83 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     // then the next tier counts.
     for (int look = 0; look < 2; look++) {
         collect(route, &question);
+        out->match_ns = lap(route);
         if (choose_among(route, &question, out)) {
             if (question.task.reads_prompt) {
                 note_traffic(route, &question, out);
             }
+            out->decide_ns = lap(route);
             return ROUTE_CHOSEN;
         }
     }
     return ROUTE_NO_BACKEND;
+}
+
+// How good a rival is; less is better.
+static double rank_of(const struct route *route, uint32_t target, bool reads_prompt)
+{
+    double cost = reads_prompt ? route->survey.costs[target] : NAN;
+    return isnan(cost) ? route->survey.targets[target].running_requests : cost;
+}
+
+static void describe_rival(const struct route *route, const struct survey_task *task, uint32_t i,
+                           struct receipt_rival *out)
+{
+    const struct policy_target *target = &route->survey.targets[i];
+    float wait_ms = NAN;
+    float prefill_ms = NAN;
+
+    *out = (struct receipt_rival){
+        .backend = route->survey.backends[i]->id,
+        .running_requests = target->running_requests,
+        .queued_tokens = target->queued_tokens,
+    };
+    if (task->reads_prompt) {
+        struct route_holding holding =
+            survey_holding(&route->survey, task, route->survey.backends[i]);
+        out->expected_tokens = holding.expected_tokens;
+        predict(target, task->request->prompt_tokens, &wait_ms, &prefill_ms);
+    }
+    out->predicted_ms = wait_ms + prefill_ms;
+    out->cost = task->reads_prompt ? (float)route->survey.costs[i] : NAN;
+}
+
+uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
+                      const struct route_request *request, const struct backend *chosen,
+                      uint64_t now_us, struct receipt_rival out[receipt_rival_max])
+{
+    const struct fleet_group *group = group_of(view, request);
+    const struct policy *policy = route->policies[pool_of(route, group)];
+    struct survey_task task = {.knowledge = route->knowledge,
+                               .view = view,
+                               .group = group,
+                               .request = request,
+                               .now_us = now_us,
+                               .host_worth = route->host_worth,
+                               .disk_worth = route->disk_worth,
+                               .reads_prompt = policy->reads_prompt && request->chain != NULL};
+    uint32_t best[receipt_rival_max];
+    double ranks[receipt_rival_max];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < route->survey.count; i++) {
+        double rank = rank_of(route, i, task.reads_prompt);
+        bool is_full = count == receipt_rival_max;
+        if (route->survey.backends[i] == chosen || (is_full && rank >= ranks[count - 1])) {
+            continue;
+        }
+        uint32_t at = is_full ? count - 1 : count++;
+        for (; at > 0 && ranks[at - 1] > rank; at--) {
+            ranks[at] = ranks[at - 1];
+            best[at] = best[at - 1];
+        }
+        ranks[at] = rank;
+        best[at] = i;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        describe_rival(route, &task, best[i], &out[i]);
+    }
+    return count;
 }
 
 enum route_verdict route_explain(struct route *route, const struct fleet_view *view,

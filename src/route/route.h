@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "base/slice.h"
 #include "fleet/fleet.h"
+#include "metrics/receipt.h"
 #include "policy/policy.h"
 #include "route/prompt.h"
 
@@ -66,6 +67,8 @@ struct route_request {
     bool is_exact;          // the keys are those of token ids
     struct route_chain others[route_size_max - 1];
     uint32_t other_count;
+    uint32_t parse_ns; // that it took to read the body, by the clock that was handed in
+    uint32_t name_ns;  // and to name its blocks, ids included
 };
 
 struct route_tried {
@@ -120,6 +123,8 @@ struct route_choice {
     struct backend *backend; // counted in by backend_begin; the caller owes backend_end
     bool on_trial;
     struct route_decision decision;
+    uint32_t match_ns; // that it took to find out who holds what and has to do what
+    uint32_t decide_ns;
 };
 
 struct route_options {
@@ -137,6 +142,7 @@ struct route_options {
     struct knowledge *knowledge;
     uint32_t sender; // our number for the mail
     uint64_t seed;
+    uint64_t (*clock_ns)(void); // to tell what routing itself takes; NULL: nobody asks
 };
 
 struct route;
@@ -161,6 +167,12 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_us,
                                 struct route_choice *out);
+
+// The best of the others as they looked to the last route_choose, which was for this request and has chosen
+// `chosen`; best first, by the policy's own measure, or by what they have to do where it has none.
+uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
+                      const struct route_request *request, const struct backend *chosen,
+                      uint64_t now_us, struct receipt_rival out[receipt_rival_max]);
 
 // Every candidate as the policy saw it, and whom it would choose; nobody is counted in.  Good until
 // the next call.

@@ -29,6 +29,11 @@ uint64_t clock_wall_ms(void)
     return read_ns(CLOCK_REALTIME) / 1000000;
 }
 
+uint64_t clock_wall_us(void)
+{
+    return read_ns(CLOCK_REALTIME) / 1000;
+}
+
 uint64_t clock_entropy(void)
 {
     uint64_t word = 0;

@@ -13,6 +13,7 @@ uint64_t clock_cpu_ns(void);
 
 // Since 1970, for humans to read; may jump.
 uint64_t clock_wall_ms(void);
+uint64_t clock_wall_us(void);
 
 // Bytes nobody can guess: seeds for generators and hashes.
 uint64_t clock_entropy(void);

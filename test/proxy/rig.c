@@ -146,6 +146,12 @@ static void join_fleet(struct rig *rig, uint32_t index)
 }
 
 // Finds a port and starts there.
+static struct receipt_ring *ring_of(void *owner, uint32_t worker)
+{
+    (void)worker;
+    return owner;
+}
+
 static bool start_proxy(struct rig *rig, const struct rig_options *options, uint32_t worker_count)
 {
     char error[proxy_error_size] = "";
@@ -161,6 +167,8 @@ static bool start_proxy(struct rig *rig, const struct rig_options *options, uint
                                                 .fleet = rig->fleet,
                                                 .reclaim = &rig->reclaim,
                                                 .recorder = options->recorder,
+                                                .ring_of = options->ring != NULL ? ring_of : NULL,
+                                                .owner = options->ring,
                                                 .exact = options->exact,
                                                 .worker_count = worker_count},
                         &rig->proxy, error) == STATUS_OK) {

@@ -27,6 +27,7 @@ enum {
     rig_url_size = 64
 };
 
+struct receipt_ring;
 struct rig;
 
 // One end of a connection.
@@ -61,6 +62,7 @@ struct rig_options {
     uint32_t worker_count;         // 0: one
     struct recorder *recorder;     // the test's; NULL: nothing is recorded
     const struct exact_set *exact; // the test's; NULL: no model has a tokenizer
+    struct receipt_ring *ring;     // the test's, for one worker; NULL: nobody reads receipts
 };
 
 // The request and the answer that most tests use; both pass through the proxy unchanged.
