@@ -26,6 +26,12 @@ static bool request_drops(const struct http_head *head, const struct http_field 
     if (field->name == HTTP_NAME_DATA_PARALLEL_RANK && how->rank.size > 0) {
         return true;
     }
+    if (field->name == HTTP_NAME_TRACEPARENT && how->traceparent.size > 0) {
+        return true;
+    }
+    if (field->name == HTTP_NAME_TRACESTATE && how->begins_trace) {
+        return true;
+    }
     return http_field_is_hop_by_hop(head, field);
 }
 
@@ -80,6 +86,9 @@ void http_forward_request(const struct http_head *head, const struct http_forwar
     }
     if (how->rank.size > 0) {
         add_field(out, slice_str("X-data-parallel-rank"), how->rank);
+    }
+    if (how->traceparent.size > 0) {
+        add_field(out, slice_str("traceparent"), how->traceparent);
     }
     if (how->forwarded_for.size > 0) {
         add_forwarded_for(head, how->forwarded_for, out);

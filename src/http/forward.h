@@ -17,8 +17,11 @@ struct http_forward_request {
     struct slice authorization; // the value to send; empty: none
     bool keep_authorization;    // the client's own field passes and the one above is not sent
     struct slice forwarded_for; // the client's address, to be appended; empty: leave as it is
-    struct slice rank;       // data-parallel, in place of the client's; empty: as the client said
-    uint64_t content_length; // where the body was changed; 0: as the client said
+    struct slice rank;        // data-parallel, in place of the client's; empty: as the client said
+    uint64_t content_length;  // where the body was changed; 0: as the client said
+    struct slice traceparent; // in place of the client's; empty: as the client said
+    // The traceparent above is no child of the client's, whose tracestate is not passed on then.
+    bool begins_trace;
 };
 
 struct http_forward_answer {

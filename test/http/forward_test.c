@@ -86,6 +86,23 @@ TEST(a_rank_that_is_chosen_takes_the_place_of_the_clients_own)
                                    "X-data-parallel-rank: 3\r\n\r\n");
 }
 
+TEST(a_trace_passes_as_it_is_or_with_us_as_its_parent)
+{
+    struct http_forward_request how = {.request_id = slice_str("id"), .keep_authorization = true};
+    const char *text = "GET / HTTP/1.1\r\nHost: h\r\nTraceParent: not even one\r\n"
+                       "tracestate: a=1\r\nX-A: 1\r\nTracestate: b=2\r\n\r\n";
+    CHECK_STR(request(text, &how),
+              "GET / HTTP/1.1\r\nHost: h\r\nTraceParent: not even one\r\ntracestate: a=1\r\n"
+              "X-A: 1\r\nTracestate: b=2\r\nx-request-id: id\r\n\r\n");
+    how.traceparent = slice_str("00-7-8-01");
+    CHECK_STR(request(text, &how),
+              "GET / HTTP/1.1\r\nHost: h\r\ntracestate: a=1\r\nX-A: 1\r\nTracestate: b=2\r\n"
+              "x-request-id: id\r\ntraceparent: 00-7-8-01\r\n\r\n");
+    how.begins_trace = true;
+    CHECK_STR(request(text, &how), "GET / HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-request-id: id\r\n"
+                                   "traceparent: 00-7-8-01\r\n\r\n");
+}
+
 TEST(an_answer_keeps_status_reason_and_repeated_fields)
 {
     struct http_forward_answer how = {
