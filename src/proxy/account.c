@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "config/config.h"
+#include "http/traceparent.h"
 #include "metrics/meters.h"
 #include "metrics/receipt_ring.h"
 #include "proxy/exchange_internal.h"
@@ -34,6 +36,44 @@ static uint16_t keep_text(char *to, struct slice text)
     return (uint16_t)size;
 }
 
+// Joins the client's trace, or begins one where the operator wants it.
+static void join_trace(struct exchange *x, struct receipt *receipt)
+{
+    struct worker *worker = x->worker;
+    const struct config *config = worker->config;
+    struct traceparent caller;
+
+    if (config->tracing.endpoint == NULL) {
+        return;
+    }
+    if (traceparent_find(x->head, &caller)) {
+        receipt->trace[0] = caller.trace[0];
+        receipt->trace[1] = caller.trace[1];
+        receipt->parent = caller.parent;
+        receipt->is_sampled = (caller.flags & TRACEPARENT_SAMPLED) != 0;
+    } else if (rng_below(&worker->rng, config->tracing.every) == 0) {
+        receipt->trace[0] = rng_next(&worker->rng);
+        receipt->trace[1] = rng_next(&worker->rng) | 1;
+        receipt->is_sampled = true;
+    } else {
+        return;
+    }
+    receipt->span = rng_next(&worker->rng) | 1;
+}
+
+struct slice account_traceparent(const struct account *account, struct text *space)
+{
+    if (account == NULL || account->receipt.span == 0) {
+        return (struct slice){0};
+    }
+    const struct receipt *receipt = &account->receipt;
+    traceparent_write(&(struct traceparent){.trace = {receipt->trace[0], receipt->trace[1]},
+                                            .parent = receipt->span,
+                                            .flags = receipt->is_sampled ? TRACEPARENT_SAMPLED : 0},
+                      space);
+    return text_slice(space);
+}
+
 void account_request(struct exchange *x)
 {
     struct account *account = x->account;
@@ -45,6 +85,7 @@ void account_request(struct exchange *x)
     receipt->id_hash = hash_bytes(x->request_id_text, 0);
     receipt->id_size = keep_text(account->id, x->request_id_text);
     receipt->path_size = keep_text(account->path, http_head_path(x->head));
+    join_trace(x, receipt);
 }
 
 void account_wait(struct exchange *x)

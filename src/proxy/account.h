@@ -19,6 +19,7 @@
 
 struct route_choice;
 struct route_request;
+struct text;
 struct trail;
 
 struct account {
@@ -44,6 +45,9 @@ void account_wait(struct exchange *x);
 void account_route(struct exchange *x, const struct route_request *request,
                    const struct route_choice *choice);
 void account_learn(struct exchange *x);
+
+// The traceparent that the backend gets; empty: as the client said.
+struct slice account_traceparent(const struct account *account, struct text *space);
 
 // Time spent on one of the stages.
 void account_add(struct account *account, enum receipt_stage stage, uint64_t ns);

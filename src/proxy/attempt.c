@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "http/forward.h"
+#include "http/traceparent.h"
 #include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
@@ -262,6 +263,8 @@ static void write_head(struct exchange *x)
     struct text address = text_over(address_space, sizeof(address_space));
     uint8_t rank_space[24];
     struct text rank = text_over(rank_space, sizeof(rank_space));
+    uint8_t trace_space[traceparent_size];
+    struct text trace = text_over(trace_space, sizeof(trace_space));
     struct http_forward_request how = {
         .host = slice_str(backend->authority),
         .request_id = x->request_id_text,
@@ -279,6 +282,8 @@ static void write_head(struct exchange *x)
         text_add_u64(&rank, backend->rank);
         how.rank = text_slice(&rank);
     }
+    how.traceparent = account_traceparent(x->account, &trace);
+    how.begins_trace = how.traceparent.size > 0 && x->account->receipt.parent == 0;
     size_t body_size = x->body_size;
     if (x->is_rewritten) {
         how.content_length = body_size;

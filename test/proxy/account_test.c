@@ -238,6 +238,67 @@ TEST(a_second_attempt_is_counted_and_its_backend_is_the_one_that_is_named)
     CHECK(stop());
 }
 
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+#define CALLER "00f067aa0ba902b7"
+
+// What the backend gets of a request with these fields.
+static bool head_of(const char *fields, char *head, size_t capacity)
+{
+    char answer[4096];
+    snprintf(scratch, sizeof(scratch), "GET /a HTTP/1.1\r\nhost: h\r\n%s\r\n", fields);
+    struct peer *client = rig_connect(&rig);
+    struct peer *backend = peer_send(client, scratch) ? rig_accept(&rig, 0) : NULL;
+    bool good = peer_read_head(backend, head, capacity) && peer_send(backend, RIG_OK) &&
+                peer_read_head(client, answer, sizeof(answer)) && peer_expect(client, "ok");
+    peer_close(backend);
+    return good;
+}
+
+TEST(a_trace_goes_on_with_our_span_as_the_parent)
+{
+    struct receipt_parts parts;
+    char head[4096];
+    CHECK(start("tracing: {endpoint: 'http://127.0.0.1:1'}\n", 1, 0));
+    CHECK(head_of("traceparent: 00-" TRACE "-" CALLER "-01\r\ntracestate: a=b\r\n", head,
+                  sizeof(head)));
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL && receipt->is_sampled);
+    CHECK_EQ(receipt->parent, 0x00f067aa0ba902b7);
+    CHECK_EQ(receipt->trace[0], 0x4bf92f3577b34da6);
+    char wanted[128];
+    snprintf(wanted, sizeof(wanted), "traceparent: 00-" TRACE "-%016lx-01\r\n",
+             (unsigned long)receipt->span);
+    CHECK(strstr(head, wanted) != NULL);
+    CHECK(strstr(head, "tracestate: a=b\r\n") != NULL);
+    CHECK(stop());
+}
+
+TEST(a_trace_that_nobody_records_goes_on_unrecorded)
+{
+    struct receipt_parts parts;
+    char head[4096];
+    CHECK(start("tracing: {endpoint: 'http://127.0.0.1:1'}\n", 1, 0));
+    CHECK(head_of("traceparent: 00-" TRACE "-" CALLER "-00\r\n", head, sizeof(head)));
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL && !receipt->is_sampled && receipt->span != 0);
+    CHECK(strstr(head, "-00\r\n") != NULL);
+    CHECK(stop());
+}
+
+TEST(without_a_collector_a_trace_passes_as_it_is_and_none_is_begun)
+{
+    struct receipt_parts parts;
+    char head[4096];
+    CHECK(start("", 1, 0));
+    CHECK(head_of("traceparent: 00-" TRACE "-" CALLER "-01\r\ntracestate: a=b\r\n", head,
+                  sizeof(head)));
+    CHECK(strstr(head, "traceparent: 00-" TRACE "-" CALLER "-01\r\ntracestate: a=b\r\n") != NULL);
+    CHECK(taken(&parts)->span == 0);
+    CHECK(head_of("", head, sizeof(head)));
+    CHECK(strstr(head, "traceparent") == NULL);
+    CHECK(stop());
+}
+
 TEST(connections_that_carry_no_request_leave_nothing)
 {
     struct receipt_parts parts;
