@@ -113,10 +113,25 @@ def warmpath_command(_directory, port, origins, build, policy="round_robin"):
             "--timeouts-keepalive", "300s", "--log-level", "error"]
 
 
+def watched_command(directory, *rest, **how):
+    """All that tells of requests: meters, the list of decisions, a log of every request on the disk."""
+    return [*warmpath_command(directory, *rest, **how), "--metrics-enabled", "true",
+            "--decisions-keep", "1000", "--access-log-file", f"{directory}/access.log"]
+
+
+def unwatched_command(directory, *rest, **how):
+    return [*warmpath_command(directory, *rest, **how), "--metrics-enabled", "false",
+            "--decisions-keep", "0"]
+
+
 COMMANDS = {"warmpath": warmpath_command, "nginx": nginx_command, "haproxy": haproxy_command,
             # warmpath against itself.
             "round_robin": warmpath_command,
-            "warm": functools.partial(warmpath_command, policy="warm")}
+            "warm": functools.partial(warmpath_command, policy="warm"),
+            "all_on": functools.partial(watched_command, policy="warm"),
+            "all_off": functools.partial(unwatched_command, policy="warm"),
+            "plain_all_on": watched_command,
+            "plain_all_off": unwatched_command}
 
 
 def version(name, build):

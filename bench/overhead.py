@@ -1,0 +1,46 @@
+"""What it costs to be seen: requests/s with all that tells of requests, over those without any of it.
+
+Two servers by turns on one core, round after round: one counts, keeps decisions and writes a log of every
+request to the disk, the other does nothing of that.  The thread that writes shares the core of the worker,
+so all of its work is in the figure.
+"""
+import statistics
+
+from decision import CHATS, ORIGINS, Windows, cores, cpu_of, rate_of
+from proxy import median, spread
+from servers import Load, Proxy, free_ports
+
+# Case -> who is compared, first over second.  The default policy; and one that looks at no prompt, to which a
+# body is otherwise only a model.
+CASES = {"all_on": ("all_on", "all_off"), "plain_all_on": ("plain_all_on", "plain_all_off")}
+NEEDED = {("all_on", "rps_ratio"): ("≥", 0.95)}
+
+
+def overhead(report, build, quick, directory, case):
+    load_core, server_core = cores()
+    ports = free_ports()
+    load = Load(build, load_core, [next(ports) for _ in range(ORIGINS)])
+    servers = []
+    try:
+        for name in CASES[case]:
+            servers.append(Proxy(name, build, server_core, directory, next(ports), load.origins))
+        windows = Windows(load, quick)
+        found = windows.all(servers)
+    finally:
+        for process in (*servers, load):
+            process.stop()
+    on, off = (found[name] for name in CASES[case])
+    for name, mine in found.items():
+        report.figure(case, "rps", median(mine, rate_of), "1/s", server=name,
+                      spread=spread(mine, rate_of))
+        report.figure(case, "cpu_us_per_request", median(mine, cpu_of), "us", server=name,
+                      spread=spread(mine, cpu_of))
+    for metric, of in (("rps_ratio", rate_of), ("cpu_ratio", cpu_of)):
+        # Round by round, since both drift together.
+        ratios = [of(ours) / of(theirs) for ours, theirs in zip(on, off)]
+        report.figure(case, metric, statistics.median(ratios), "x",
+                      spread=spread(ratios, lambda ratio: ratio))
+    report.figure(case, "disturbed_windows", windows.disturbed, "1")
+    report.say(f"{case}: {median(on, rate_of):.0f} against {median(off, rate_of):.0f} requests/s, "
+               f"{median(on, cpu_of):.2f} against {median(off, cpu_of):.2f} us of CPU each; "
+               f"{CHATS} conversations")
