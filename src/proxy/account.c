@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <string.h>
 
+// What ends sooner is not worth a word before.
+enum { announce_us = 1000000 };
+
 struct account *account_open(struct worker *worker)
 {
     struct account *account = worker->meters != NULL ? pool_take(&worker->accounts) : NULL;
@@ -23,6 +26,8 @@ struct account *account_open(struct worker *worker)
         // What lies behind is said by the counts in the receipt.
         memset(account, 0, offsetof(struct account, rivals));
         account->began_us = loop_now_us(worker->loop);
+        account->receipt.number = worker->receipt_number++;
+        account->receipt.worker = worker->index;
     }
     return account;
 }
@@ -248,6 +253,35 @@ static enum receipt_outcome outcome_of(const struct exchange *x, bool is_finishe
     return status < 400 ? RECEIPT_OK : status < 500 ? RECEIPT_REJECTED : RECEIPT_FAILED;
 }
 
+static struct receipt_parts parts_of(const struct account *account)
+{
+    const struct receipt *receipt = &account->receipt;
+    return (struct receipt_parts){
+        .rivals = account->rivals,
+        .sampled = account->sampled,
+        .depths = account->depths,
+        .id = slice_of(account->id, receipt->id_size),
+        .model = slice_of(account->model, receipt->model_size),
+        .url = slice_of(account->url, receipt->url_size),
+        .path = slice_of(account->path, receipt->path_size),
+    };
+}
+
+bool account_announce(struct exchange *x)
+{
+    struct account *account = x->account;
+    struct worker *worker = x->worker;
+
+    if (account == NULL || account->is_announced || account->receipt.policy == NULL ||
+        worker->ring == NULL || loop_now_us(worker->loop) - account->began_us < announce_us) {
+        return false;
+    }
+    struct receipt_parts parts = parts_of(account);
+    account->is_announced = true;
+    account->receipt.outcome = RECEIPT_RUNNING;
+    return receipt_ring_put(worker->ring, &account->receipt, &parts);
+}
+
 void account_close(struct exchange *x, bool is_finished)
 {
     struct account *account = x->account;
@@ -260,22 +294,12 @@ void account_close(struct exchange *x, bool is_finished)
         pool_put(&worker->accounts, &x->account); // a connection that was no request
         return;
     }
-    receipt->number = worker->receipt_number++;
-    receipt->worker = worker->index;
     receipt->outcome = outcome_of(x, is_finished);
     receipt->request_bytes = x->body_size;
     receipt->answer_bytes +=
         buffer_slice(&x->out_head).size + buffer_slice(&x->out).size + x->document.size;
     receipt->end_us = account_moment(account, loop_now_us(worker->loop));
-    struct receipt_parts parts = {
-        .rivals = account->rivals,
-        .sampled = account->sampled,
-        .depths = account->depths,
-        .id = slice_of(account->id, receipt->id_size),
-        .model = slice_of(account->model, receipt->model_size),
-        .url = slice_of(account->url, receipt->url_size),
-        .path = slice_of(account->path, receipt->path_size),
-    };
+    struct receipt_parts parts = parts_of(account);
     meters_note(worker->meters, receipt, &parts, account->slot, account->is_served);
     if (worker->ring != NULL) {
         receipt_ring_put(worker->ring, receipt, &parts);

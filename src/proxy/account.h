@@ -7,6 +7,7 @@
 //     account_wait      it waits for its turn, or for another attempt
 //     account_route     a backend was chosen: what was known of it and of its rivals
 //     account_learn     an attempt ends: what its answer has told
+//     account_announce  it runs for long: whoever looks for it should find it before it ends
 //     account_close     it is over: counted in the worker's meters, and put in its ring
 //
 // An exchange has none when nothing is counted (metrics.enabled), or when none is free; every call takes that.
@@ -28,7 +29,8 @@ struct account {
     uint64_t waiting_us;       // since when; 0: it does not wait
     uint32_t waiting_token_ns; // of the stage `tokenize` at that time
     uint32_t slot;             // of the last backend
-    bool is_served;            // its model is one that somebody serves
+    bool is_announced;
+    bool is_served; // its model is one that somebody serves
     struct receipt_rival rivals[receipt_rival_max];
     uint64_t sampled[receipt_sampled_max];
     uint64_t depths[receipt_depth_max];
@@ -51,6 +53,9 @@ struct slice account_traceparent(const struct account *account, struct text *spa
 
 // Time spent on one of the stages.
 void account_add(struct account *account, enum receipt_stage stage, uint64_t ns);
+
+// True: its receipt so far went to the ring, where a later one takes its place.
+bool account_announce(struct exchange *x);
 
 // Idempotent.  `is_finished`: all that there is to say is on its way to the client.
 void account_close(struct exchange *x, bool is_finished);

@@ -28,6 +28,7 @@
 enum {
     housekeeping_ms = 1000,
     accepts_per_turn = 64,
+    announced_per_second = 256,
     // What one read takes at least, so that a long answer does not cost a call per kilobyte.
     read_size_min = 16384,
     // Room for the fields that we add to a head: a key, ids, the backend's name.
@@ -142,6 +143,18 @@ static void close_listeners(struct worker *worker)
     worker->listener_count = 0;
 }
 
+// Requests that run for long, some of them each second.
+static void announce(struct worker *worker)
+{
+    struct list_node *node = worker->ring != NULL ? worker->all_clients : NULL;
+    uint32_t left = announced_per_second;
+
+    for (; node != NULL && left > 0; node = node->next) {
+        const struct client *client = CONTAINER_OF(node, struct client, all);
+        left -= client->exchange != NULL && account_announce(client->exchange);
+    }
+}
+
 static void keep_house(struct timer *timer)
 {
     struct worker *worker = CONTAINER_OF(timer, struct worker, housekeeping);
@@ -153,6 +166,7 @@ static void keep_house(struct timer *timer)
         }
     }
     accept_pending(worker);
+    announce(worker);
     loop_arm(worker->loop, timer, housekeeping_ms);
 }
 

@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,33 @@ TEST(without_a_collector_a_trace_passes_as_it_is_and_none_is_begun)
     CHECK(taken(&parts)->span == 0);
     CHECK(head_of("", head, sizeof(head)));
     CHECK(strstr(head, "traceparent") == NULL);
+    CHECK(stop());
+}
+
+TEST(a_request_that_runs_for_long_is_known_before_it_ends)
+{
+    struct receipt_parts parts;
+    struct rig_pair pair;
+    char head[4096];
+    CHECK(start("", 1, 0));
+    CHECK(rig_ask(&rig, RIG_GET, &pair));
+    for (uint32_t waited_ms = 0; taken(&parts) == NULL && waited_ms < rig_patience_ms;
+         waited_ms += 10) {
+        poll(NULL, 0, 10);
+    }
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL);
+    CHECK_EQ(receipt->outcome, RECEIPT_RUNNING);
+    CHECK(slice_is(parts.id, "r") && receipt->backend != 0);
+    uint64_t number = receipt->number;
+    receipt_ring_drop(ring);
+    CHECK(peer_send(pair.backend, RIG_OK));
+    CHECK(peer_read_head(pair.client, head, sizeof(head)));
+    CHECK(peer_expect(pair.client, "ok"));
+    receipt = taken(&parts);
+    CHECK(receipt != NULL);
+    CHECK_EQ(receipt->outcome, RECEIPT_OK);
+    CHECK_EQ(receipt->number, number);
     CHECK(stop());
 }
 
