@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "metrics/metric_manual.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "metrics/metric_table.h"
+#include "metrics/receipt.h"
+
+static const char preface[] =
+    "# Metrics\n"
+    "\n"
+    "`GET /metrics` of the admin API, with its token, or of `metrics.listen`, which takes no token "
+    "and answers nothing else. The "
+    "format is Prometheus's text, 0.0.4. Each worker counts for itself, and whoever asks adds up: "
+    "a scrape stops no request. "
+    "Counters begin at zero with the process, and those of a backend when it joins.\n"
+    "\n"
+    "```yaml\n"
+    "scrape_configs:\n"
+    "  - job_name: warmpath\n"
+    "    authorization: {credentials_file: /etc/prometheus/warmpath.token}   # not with "
+    "metrics.listen\n"
+    "    static_configs: [{targets: ['router:9090']}]\n"
+    "```\n"
+    "\n"
+    "Time is in seconds and sizes are in bytes. Histograms have many buckets, so that quantiles "
+    "are good to a few percent: six to a "
+    "factor of two from 1 ms to 17 minutes for requests, four from 0.1 ms to 13 s for tokens, two "
+    "from 0.25 µs to 4 s for stages. They "
+    "are by model and never by backend, which would be too many series for a thousand of them.\n"
+    "\n"
+    "## Queries\n"
+    "\n";
+
+static const struct {
+    const char *question;
+    const char *query;
+} queries[] = {
+    {"Requests per second, by outcome", "sum by (outcome) (rate(warmpath_requests_total[1m]))"},
+    {"Share of requests that failed",
+     "sum(rate(warmpath_requests_total{outcome=~\"busy|failed|broken|refused\"}[5m]))\n"
+     "  / sum(rate(warmpath_requests_total[5m]))"},
+    {"95th percentile of the time to the first token, by model",
+     "histogram_quantile(0.95,\n"
+     "  sum by (model, le) (rate(warmpath_time_to_first_token_seconds_bucket[5m])))"},
+    {"Mean time to the first token, by backend",
+     "rate(warmpath_backend_time_to_first_token_seconds_sum[5m])\n"
+     "  / rate(warmpath_backend_time_to_first_token_seconds_count[5m])"},
+    {"Hit rate: the share of prompt tokens that engines had cached",
+     "sum(rate(warmpath_cached_tokens_total[5m]))\n"
+     "  / sum(rate(warmpath_cache_reported_prompt_tokens_total[5m]))"},
+    {"How far off predictions are, as a share of what was cached",
+     "sum(rate(warmpath_prediction_error_tokens_total[5m]))\n"
+     "  / sum(rate(warmpath_cached_tokens_total[5m]))"},
+    {"Accelerators that caches spare, on average",
+     "sum(rate(warmpath_saved_prefill_seconds_total[5m]))"},
+    {"99th percentile of what routing takes, by stage",
+     "histogram_quantile(0.99,\n"
+     "  sum by (stage, le) (rate(warmpath_routing_stage_seconds_bucket[5m])))"},
+    {"Seconds of prefill that wait at each backend",
+     "warmpath_backend_queued_tokens / warmpath_backend_prefill_tokens_per_second"},
+    {"Backends that get no requests", "warmpath_backend_up == 0 or warmpath_backend_draining == 1"},
+    {"Backends of each pool that are up",
+     "sum by (pool) (warmpath_backend_up * on (backend) group_left (pool) warmpath_backend_info)"},
+    {"Events that do not arrive whole", "rate(warmpath_events_gaps_total[10m]) > 0"},
+    {"Share of attempts that found an open connection",
+     "rate(warmpath_upstream_connections_reused_total[5m])\n"
+     "  / (rate(warmpath_upstream_connections_reused_total[5m])\n"
+     "     + rate(warmpath_upstream_connections_opened_total[5m]))"},
+};
+
+static const struct {
+    const char *name;
+    const char *help;
+} outcomes[] = {
+#define OUTCOME(id, name, help) [RECEIPT_##id] = {name, help},
+#include "metrics/outcomes.def"
+#undef OUTCOME
+};
+
+static const struct {
+    const char *name;
+    const char *help;
+} stages[] = {
+#define STAGE(id, name, help) [RECEIPT_STAGE_##id] = {name, help},
+#include "metrics/stages.def"
+#undef STAGE
+};
+
+static void add_queries(struct text *out)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(queries); i++) {
+        text_add_str(out, queries[i].question);
+        text_add_str(out, ":\n\n```promql\n");
+        text_add_str(out, queries[i].query);
+        text_add_str(out, "\n```\n\n");
+    }
+}
+
+static void add_cells(struct text *out, const char *name, const char *help)
+{
+    text_add_str(out, "| `");
+    text_add_str(out, name);
+    text_add_str(out, "` | ");
+    text_add_str(out, help);
+    text_add_str(out, " |\n");
+}
+
+static void add_values(struct text *out)
+{
+    text_add_str(out, "## Values of labels\n\n`backend` is the url as the admin API shows it. "
+                      "`code` is the `code` of an "
+                      "error of the router's own; [operations.md](operations.md) explains each.\n\n"
+                      "| `outcome` | |\n|---|---|\n");
+    for (size_t i = RECEIPT_RUNNING + 1; i < ARRAY_COUNT(outcomes); i++) {
+        add_cells(out, outcomes[i].name, outcomes[i].help);
+    }
+    text_add_str(out, "\n| `stage` | |\n|---|---|\n");
+    for (size_t i = 0; i < ARRAY_COUNT(stages); i++) {
+        add_cells(out, stages[i].name, stages[i].help);
+    }
+}
+
+static void add_row(struct text *out, const struct metric_row *row)
+{
+    text_add_str(out, "| `");
+    text_add_str(out, row->name);
+    text_add_str(out, "` | ");
+    text_add_str(out, metric_type_name(row->type));
+    text_add_str(out, " | ");
+    text_add_str(out, row->labels);
+    text_add_str(out, " | ");
+    text_add_str(out, row->help);
+    text_add_str(out, " |\n");
+}
+
+void metric_manual_write(struct text *out)
+{
+    const struct metric_line *line;
+
+    text_add_str(out, preface);
+    add_queries(out);
+    add_values(out);
+    for (uint32_t i = 0; (line = metric_line(i)) != NULL; i++) {
+        if (line->title == NULL) {
+            add_row(out, metric_row(line->metric));
+            continue;
+        }
+        text_add_str(out, "\n## ");
+        text_add_str(out, line->title);
+        text_add_str(out, "\n\n");
+        text_add_str(out, line->text);
+        text_add_str(out, "\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n");
+    }
+}
