@@ -2,6 +2,8 @@
 
 #include "base/text.h"
 
+#include "base/base.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,6 +17,24 @@ void text_add_u64(struct text *text, uint64_t number)
     uint8_t digits[digits_max];
     size_t at = sizeof(digits);
 
+    do {
+        digits[--at] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    text_add(text, slice_of(digits + at, sizeof(digits) - at));
+}
+
+void text_add_fixed(struct text *text, uint64_t number, unsigned places)
+{
+    uint8_t digits[digits_max + 1];
+    size_t at = sizeof(digits);
+
+    ASSERT(places > 0 && places < digits_max);
+    for (unsigned i = 0; i < places; i++) {
+        digits[--at] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    }
+    digits[--at] = '.';
     do {
         digits[--at] = (uint8_t)('0' + number % 10);
         number /= 10;

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "metrics/access_line.h"
+
+#include "base/rng.h"
+#include "json/json.h"
+#include "metrics/receipt.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+// SOURCE_ROOT comes from meson.build.
+static const char docs_path[] = SOURCE_ROOT "/docs/logs.md";
+
+static _Alignas(8) uint8_t memory[receipt_size_max];
+static char space[access_line_size_max + 1];
+
+static const struct receipt *written(struct receipt receipt, struct slice id, struct slice model,
+                                     struct slice path)
+{
+    struct receipt_parts parts = {
+        .id = id, .model = model, .url = slice_str("http://10.0.0.7:8000"), .path = path};
+    receipt.id_size = (uint16_t)id.size;
+    receipt.model_size = (uint16_t)model.size;
+    receipt.url_size = receipt.backend != 0 ? (uint16_t)parts.url.size : 0;
+    receipt.path_size = (uint16_t)path.size;
+    receipt_write(&receipt, &parts, memory);
+    return (const struct receipt *)memory;
+}
+
+static const char *line(void (*write)(const struct receipt *, enum access_slow, struct text *),
+                        const struct receipt *receipt, enum access_slow slow)
+{
+    struct text text = text_over(space, access_line_size_max);
+    write(receipt, slow, &text);
+    ASSERT(!text.overflow);
+    space[text.size] = '\0';
+    return space;
+}
+
+static const struct receipt usual = {
+    .wall_us = 1772366400250999,
+    .trace = {0x0af7651916cd43dd, 0x8448eb211c80319c},
+    .backend = 3,
+    .outcome = RECEIPT_OK,
+    .status = 200,
+    .policy = "warm",
+    .attempts = 1,
+    .request_bytes = 5120,
+    .answer_bytes = 20480,
+    .is_streamed = true,
+    .first_us = 43210,
+    .last_us = 725290,
+    .end_us = 725300,
+    .stage_ns = {3100, 40200, 1900, 400, 0},
+    .prompt_tokens = 1200,
+    .expected_tokens = 1000,
+    .cached_tokens = 1024,
+    .output_tokens = 85,
+    .is_told = true,
+    .saved_us = 96000,
+    .candidate_count = 4,
+    .running_requests = 2,
+    .queued_tokens = 310,
+    .wait_ms = 1.5F,
+    .prefill_ms = 40,
+    .cost = 1,
+};
+
+static const struct receipt *usual_one(void)
+{
+    return written(usual, slice_str("6f1c2a"), slice_str("llama"),
+                   slice_str("/v1/chat/completions"));
+}
+
+TEST(a_line_of_json_has_all_there_is_to_know)
+{
+    CHECK_STR(line(access_line_json, usual_one(), ACCESS_NOT_SLOW),
+              "{\"time\":\"2026-03-01T12:00:00.250Z\",\"id\":\"6f1c2a\","
+              "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"model\":\"llama\","
+              "\"path\":\"/v1/chat/completions\",\"policy\":\"warm\","
+              "\"backend\":{\"id\":3,\"url\":\"http://10.0.0.7:8000\"},\"outcome\":\"ok\","
+              "\"status\":200,\"problem\":null,\"attempts\":1,\"streamed\":true,"
+              "\"prompt_tokens\":1200,\"expected_tokens\":1000,\"cached_tokens\":1024,"
+              "\"output_tokens\":85,\"exact\":false,\"candidates\":4,\"running_requests\":2,"
+              "\"queued_tokens\":310,\"predicted_ms\":41.500,\"ttft_ms\":43.210,"
+              "\"tpot_ms\":8.120,\"total_ms\":725.300,\"saved_ms\":96.000,"
+              "\"stages_us\":{\"parse\":3.100,\"tokenize\":40.200,\"match\":1.900,"
+              "\"decide\":0.400,\"queue\":0.000},\"request_bytes\":5120,\"answer_bytes\":20480}\n");
+}
+
+TEST(a_line_of_text_has_what_people_ask_for)
+{
+    CHECK_STR(line(access_line_text, usual_one(), ACCESS_SLOW_TOTAL),
+              "2026-03-01T12:00:00.250Z 200 ok http://10.0.0.7:8000 llama /v1/chat/completions "
+              "prompt=1200 expected=1000 cached=1024 output=85 predicted=41.500ms ttft=43.210ms "
+              "tpot=8.120ms total=725.300ms slow=total id=6f1c2a\n");
+}
+
+TEST(what_is_not_known_is_null)
+{
+    struct receipt receipt = {.outcome = RECEIPT_REFUSED, .problem = "no_backend", .wait_ms = NAN};
+    const struct receipt *refused =
+        written(receipt, slice_str("x"), slice_str(""), slice_str("/v1/completions"));
+
+    line(access_line_json, refused, ACCESS_NOT_SLOW);
+    static const char *const nulls[] = {"trace_id", "policy",  "backend", "status",  "cached_tokens",
+                                        "ttft_ms",  "tpot_ms", "total_ms", "predicted_ms"};
+    for (size_t i = 0; i < ARRAY_COUNT(nulls); i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "\"%s\":null,", nulls[i]);
+        CHECK(strstr(space, key) != NULL);
+    }
+    CHECK(strstr(space, "\"problem\":\"no_backend\"") != NULL);
+    line(access_line_text, refused, ACCESS_NOT_SLOW);
+    CHECK(strstr(space, "Z --- refused (no_backend) - - /v1/completions prompt=0 ") != NULL);
+}
+
+TEST(a_prediction_that_is_no_number_is_null)
+{
+    static const float values[] = {NAN, INFINITY, -INFINITY, -1, 1e30F};
+    for (size_t i = 0; i < ARRAY_COUNT(values); i++) {
+        struct receipt receipt = usual;
+        receipt.prefill_ms = values[i];
+        receipt.wait_ms = 0;
+        line(access_line_json, written(receipt, slice_str("x"), slice_str("m"), slice_str("/")),
+             ACCESS_NOT_SLOW);
+        CHECK(strstr(space, "\"predicted_ms\":null,") != NULL);
+    }
+}
+
+TEST(only_slow_lines_say_slow)
+{
+    line(access_line_json, usual_one(), ACCESS_SLOW_FIRST);
+    CHECK(strstr(space, ",\"slow\":\"first\"}\n") != NULL);
+    line(access_line_json, usual_one(), ACCESS_NOT_SLOW);
+    CHECK(strstr(space, "slow") == NULL);
+}
+
+// The year by counting days, as the C library does.
+TEST(times_are_those_of_the_c_library)
+{
+    struct rng rng = {11};
+    for (uint32_t i = 0; i < 20000; i++) {
+        struct receipt receipt = {.outcome = RECEIPT_OK,
+                                  .wall_us = ((uint64_t)rng_below(&rng, 4000000000U) * 1000 * 60 +
+                                              rng_below(&rng, 60000)) *
+                                             1000};
+        if (receipt.wall_us > 253402300799999999) {
+            continue;
+        }
+        char expected[64];
+        struct tm parts;
+        time_t seconds = (time_t)(receipt.wall_us / 1000000);
+        gmtime_r(&seconds, &parts);
+        size_t size = strftime(expected, sizeof(expected), "%Y-%m-%dT%H:%M:%S", &parts);
+        snprintf(expected + size, sizeof(expected) - size, ".%03uZ ",
+                 (unsigned)(receipt.wall_us / 1000 % 1000));
+        line(access_line_text, written(receipt, slice_str("x"), slice_str("m"), slice_str("/")),
+             ACCESS_NOT_SLOW);
+        expected[25] = '\0';
+        space[25] = '\0';
+        CHECK_STR(space, expected);
+    }
+}
+
+static void count_ends(const char *text, uint32_t *ends, uint32_t *odd)
+{
+    *ends = 0;
+    *odd = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        *ends += *at == '\n';
+        *odd += (unsigned char)*at < ' ' && *at != '\n';
+    }
+}
+
+// Whatever bytes a peer sends: one line, valid, with the fields that follow.
+TEST(text_from_outside_ends_no_line_and_no_string)
+{
+    struct rng rng = {5};
+    uint8_t bytes[receipt_text_max];
+    for (uint32_t i = 0; i < 20000; i++) {
+        size_t size = rng_below(&rng, receipt_text_max + 1);
+        for (size_t j = 0; j < size; j++) {
+            static const uint8_t likely[] = "\n\"\\\r\x1b\x85\xc2\xe2\x80\xa8 a";
+            bytes[j] = rng_below(&rng, 2) == 0 ? likely[rng_below(&rng, sizeof(likely))]
+                                               : (uint8_t)rng_below(&rng, 256);
+        }
+        struct slice foreign = slice_of(bytes, size);
+        const struct receipt *receipt = written(usual, foreign, foreign, foreign);
+        uint32_t ends;
+        uint32_t odd;
+        line(access_line_text, receipt, ACCESS_NOT_SLOW);
+        count_ends(space, &ends, &odd);
+        CHECK_EQ(ends, 1);
+        CHECK_EQ(odd, 0);
+        CHECK(strstr(space, "\xc2\x85") == NULL && strstr(space, "\xe2\x80\xa8") == NULL);
+        line(access_line_json, receipt, ACCESS_NOT_SLOW);
+        count_ends(space, &ends, &odd);
+        CHECK_EQ(ends, 1);
+        CHECK_EQ(odd, 0);
+        struct json json = json_open(slice_str(space));
+        CHECK_EQ(json_close(&json), STATUS_OK);
+    }
+}
+
+TEST(a_name_in_another_script_stays_readable_where_it_was_cut)
+{
+    struct slice cut = slice_of("\xe6\xa8\xa1\xe5\x9e", 5);
+    line(access_line_text, written(usual, slice_str("x"), cut, slice_str("/")), ACCESS_NOT_SLOW);
+    CHECK(strstr(space, " \xe6\xa8\xa1?? / ") != NULL);
+}
+
+static char *read_docs(void)
+{
+    char *page = NULL;
+    size_t capacity = 0;
+    FILE *in = fopen(docs_path, "r");
+    ASSERT(in != NULL);
+    ssize_t size = getdelim(&page, &capacity, '\0', in);
+    ASSERT(size > 0);
+    fclose(in);
+    return page;
+}
+
+static void write_docs(const char *before, const char *table, const char *after)
+{
+    FILE *out = fopen(docs_path, "w");
+    ASSERT(out != NULL);
+    fprintf(out, "%s%s%s", before, table, after);
+    fclose(out);
+}
+
+static char *table_of_fields(void)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&bytes, &size);
+    const struct access_field *field;
+    ASSERT(out != NULL);
+    fputs("| name | example | |\n|---|---|---|\n", out);
+    for (uint32_t i = 0; (field = access_field_at(i)) != NULL; i++) {
+        fprintf(out, "| `%s` | `%s` | %s |\n", field->name, field->example, field->help);
+    }
+    fputs("\nOutcomes:\n\n| outcome | |\n|---|---|\n", out);
+#define OUTCOME(id, name, help)                                                                    \
+    if (RECEIPT_##id != RECEIPT_RUNNING) {                                                         \
+        fputs("| `" name "` | " help " |\n", out);                                                 \
+    }
+#include "metrics/outcomes.def"
+#undef OUTCOME
+    fputs("\nStages:\n\n| stage | |\n|---|---|\n", out);
+#define STAGE(id, name, help) fputs("| `" name "` | " help " |\n", out);
+#include "metrics/stages.def"
+#undef STAGE
+    fclose(out);
+    return bytes;
+}
+
+TEST(docs_logs_md_lists_the_fields_of_today)
+{
+    static const char begin_mark[] = "<!-- fields: written by access_line_test -->\n";
+    static const char end_mark[] = "<!-- end of fields -->\n";
+    char *table = table_of_fields();
+    char *page = read_docs();
+    char *begin = strstr(page, begin_mark);
+    char *end = strstr(page, end_mark);
+    bool has_marks = begin != NULL && end != NULL && end > begin;
+    bool is_same = false;
+    if (has_marks) {
+        begin += strlen(begin_mark);
+        is_same = strlen(table) == (size_t)(end - begin) &&
+                  memcmp(table, begin, (size_t)(end - begin)) == 0;
+    }
+    if (has_marks && !is_same && secure_getenv("WRITE_DOCS") != NULL) {
+        char *after = strdup(end);
+        *begin = '\0';
+        write_docs(page, table, after);
+        free(after);
+        is_same = true;
+    }
+    free(page);
+    free(table);
+    CHECK(has_marks);
+    if (!is_same) {
+        test_fail(__FILE__, __LINE__,
+                  "docs/logs.md is out of date; write it anew with: "
+                  "WRITE_DOCS=1 build/debug/access_line_test");
+    }
+}
