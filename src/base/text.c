@@ -12,34 +12,58 @@ enum { digits_max = 20 };
 
 static const char hex_digits[] = "0123456789abcdef";
 
+// Room for so many bytes, to be filled at once; NULL: there is none.
+static uint8_t *claim(struct text *text, size_t size)
+{
+    if (text->overflow || size > text->capacity - text->size) {
+        text->overflow = true;
+        return NULL;
+    }
+    uint8_t *room = text->bytes + text->size;
+    text->size += size;
+    return room;
+}
+
+static unsigned digit_count(uint64_t number)
+{
+    unsigned count = 1;
+    for (; number >= 10000; number /= 10000) {
+        count += 4;
+    }
+    return count + (number >= 10) + (number >= 100) + (number >= 1000);
+}
+
+// The last so many digits.
+static uint64_t put_digits(uint8_t *room, unsigned count, uint64_t number)
+{
+    while (count > 0) {
+        room[--count] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    }
+    return number;
+}
+
 void text_add_u64(struct text *text, uint64_t number)
 {
-    uint8_t digits[digits_max];
-    size_t at = sizeof(digits);
-
-    do {
-        digits[--at] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    text_add(text, slice_of(digits + at, sizeof(digits) - at));
+    unsigned count = digit_count(number);
+    uint8_t *room = claim(text, count);
+    if (room != NULL) {
+        put_digits(room, count, number);
+    }
 }
 
 void text_add_fixed(struct text *text, uint64_t number, unsigned places)
 {
-    uint8_t digits[digits_max + 1];
-    size_t at = sizeof(digits);
+    unsigned count = digit_count(number);
+    unsigned whole = count > places ? count - places : 1;
+    uint8_t *room = claim(text, whole + 1 + places);
 
-    ASSERT(places > 0 && places < digits_max);
-    for (unsigned i = 0; i < places; i++) {
-        digits[--at] = (uint8_t)('0' + number % 10);
-        number /= 10;
+    ASSERT(places < digits_max);
+    if (room != NULL) {
+        number = put_digits(room + whole + 1, places, number);
+        room[whole] = '.';
+        put_digits(room, whole, number);
     }
-    digits[--at] = '.';
-    do {
-        digits[--at] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    text_add(text, slice_of(digits + at, sizeof(digits) - at));
 }
 
 void text_add_hex(struct text *text, uint64_t number)

@@ -4,6 +4,7 @@
 // backends how they are, hears signals and answers operators; workers do the work.
 //
 //     SIGHUP           read the configuration again; on an error the old one stays.  Open the recording again
+//     SIGUSR1          open the logs of requests again: somebody has moved them
 //     SIGTERM, SIGINT  stop accepting, finish what runs, exit; a second one exits at once
 
 #include "admin/admin.h"
@@ -25,6 +26,7 @@
 #include "fleet/fleet.h"
 #include "proxy/proxy.h"
 #include "route/knowledge.h"
+#include "scribe/scribe.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/loop.h"
@@ -59,6 +61,7 @@ struct keeper {
     struct proxy *proxy;
     struct kv_feeder *feeder; // NULL: nobody tells what they hold
     struct admin *admin;
+    struct scribe *scribe; // NULL: nothing is kept of single requests
     struct signals *signals;
     struct timer tick;
     uint64_t descriptor_count_max;
@@ -85,7 +88,7 @@ static void log_config_error(const struct config_error *error)
     log_error("%.*s; the old configuration stays in force", (int)text.size, line);
 }
 
-static void set_log_level(const struct config *config)
+static void set_log(const struct config *config)
 {
     static const enum log_level levels[] = {
         [CONFIG_LOG_ERROR] = LOG_LEVEL_ERROR,
@@ -94,6 +97,7 @@ static void set_log_level(const struct config *config)
         [CONFIG_LOG_DEBUG] = LOG_LEVEL_DEBUG,
     };
     log_set_level(levels[config->log_level]);
+    log_set_format(config->log_format == CONFIG_LOG_JSON ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT);
 }
 
 // CLOSED: nobody listens to engines.
@@ -224,7 +228,7 @@ static void reload(struct keeper *keeper)
     warn_of_restart(keeper->config, config);
     keeper->old_config = keeper->config; // freed when no worker sees it; see tick
     keeper->config = config;
-    set_log_level(config);
+    set_log(config);
     prober_set_config(keeper->prober, config);
     scraper_set_config(keeper->scraper, config);
     kv_poller_set_config(keeper->poller, config);
@@ -274,6 +278,13 @@ static void heard(void *owner, enum signal_kind kind)
             recording_drain(keeper->recording, loop_now_ms(keeper->loop)); // into the old file
             recording_reopen(keeper->recording, keeper->config->record.size_max);
         }
+        return;
+    }
+    if (kind == SIGNAL_REOPEN) {
+        if (keeper->scribe != NULL) {
+            scribe_reopen(keeper->scribe);
+        }
+        log_info("files reopened");
         return;
     }
     if (keeper->draining) {
@@ -510,7 +521,7 @@ int cli_serve(int word_count, char **words)
         config_load(&keeper.source, &keeper.config, &error) != STATUS_OK) {
         print_error(&error);
     } else {
-        set_log_level(keeper.config);
+        set_log(keeper.config);
         keeper.descriptor_count_max = tcp_limit_raise();
         result = run(&keeper);
     }

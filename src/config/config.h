@@ -31,6 +31,7 @@ enum config_access_format {
 };
 
 enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
+enum config_log_format { CONFIG_LOG_TEXT, CONFIG_LOG_JSON };
 
 // Whether an engine that holds a block twice says so twice.
 enum config_copies { CONFIG_COPIES_COUNT, CONFIG_COPIES_SET };
@@ -256,6 +257,7 @@ struct config {
     } savings;
 
     enum config_log_level log_level;
+    enum config_log_format log_format;
 
     void *memory; // what config_destroy frees
 };

@@ -6,10 +6,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { owner_only = 0600 };
+enum {
+    owner_only = 0600,
+    // A pipe that says it has room takes as much without a wait.
+    piece_size = 4096,
+};
+
+static bool is_file(int fd)
+{
+    struct stat facts;
+    return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode);
+}
 
 enum status append_file_open(const char *path, struct append_file *out)
 {
@@ -17,8 +29,45 @@ enum status append_file_open(const char *path, struct append_file *out)
     if (fd == -1) {
         return STATUS_IO;
     }
-    *out = (struct append_file){.fd = fd};
+    *out = (struct append_file){.fd = fd, .is_stream = !is_file(fd)};
     return STATUS_OK;
+}
+
+// The flags of a descriptor belong to all who share it, our parent included.  So a stream is opened once more, where
+// that is possible (a socket cannot be), and only that one does not wait.
+enum status append_file_open_output(struct append_file *out)
+{
+    if (is_file(STDOUT_FILENO)) {
+        int flags = fcntl(STDOUT_FILENO, F_GETFL);
+        int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+        if (fd == -1 || flags == -1 || fcntl(fd, F_SETFL, flags | O_APPEND) == -1) {
+            return STATUS_IO;
+        }
+        *out = (struct append_file){.fd = fd};
+        return STATUS_OK;
+    }
+    bool is_shared = false;
+    int fd = open("/proc/self/fd/1", O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd == -1) {
+        fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+        is_shared = true;
+    }
+    if (fd == -1) {
+        return STATUS_IO;
+    }
+    *out = (struct append_file){.fd = fd, .is_stream = true, .is_shared = is_shared};
+    return STATUS_OK;
+}
+
+bool append_file_is_terminal(const struct append_file *file)
+{
+    return file->fd != -1 && isatty(file->fd) == 1;
+}
+
+bool append_file_is_gone(const struct append_file *file)
+{
+    struct stat facts;
+    return !file->is_stream && fstat(file->fd, &facts) == 0 && facts.st_nlink == 0;
 }
 
 void append_file_close(struct append_file *file)
@@ -86,4 +135,43 @@ enum status append_file_add(struct append_file *file, struct slice portion, uint
         errno = saved_errno;
     }
     return status;
+}
+
+static bool has_room(const struct append_file *file)
+{
+    struct pollfd asked = {.fd = file->fd, .events = POLLOUT};
+    return !file->is_shared || (poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0);
+}
+
+// Never a wait: where the descriptor is shared and may be told to wait, a socket is told otherwise for this
+// once, and a pipe gets no more than it has room for.
+static ssize_t write_piece(const struct append_file *file, const uint8_t *bytes, size_t size)
+{
+    size = size < piece_size ? size : piece_size;
+    if (!file->is_shared) {
+        return write(file->fd, bytes, size);
+    }
+    ssize_t sent = send(file->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return sent == -1 && errno == ENOTSOCK ? write(file->fd, bytes, size) : sent;
+}
+
+enum status append_file_feed(struct append_file *file, struct slice bytes, size_t *taken)
+{
+    ASSERT(file->fd != -1 && file->is_stream);
+
+    *taken = 0;
+    while (*taken < bytes.size) {
+        if (!has_room(file)) {
+            return STATUS_AGAIN;
+        }
+        ssize_t size = write_piece(file, bytes.bytes + *taken, bytes.size - *taken);
+        if (size == -1 && errno != EINTR) {
+            return errno == EAGAIN ? STATUS_AGAIN : STATUS_IO;
+        }
+        if (size == 0) {
+            return STATUS_AGAIN;
+        }
+        *taken += size > 0 ? (size_t)size : 0;
+    }
+    return STATUS_OK;
 }

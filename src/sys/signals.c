@@ -21,8 +21,21 @@ static void heard_set(sigset_t *set)
 {
     sigemptyset(set);
     sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
+}
+
+static enum signal_kind kind_of(uint32_t number)
+{
+    switch (number) {
+    case SIGHUP:
+        return SIGNAL_RELOAD;
+    case SIGUSR1:
+        return SIGNAL_REOPEN;
+    default:
+        return SIGNAL_STOP;
+    }
 }
 
 static void ready(struct loop_source *source, uint32_t events)
@@ -32,7 +45,7 @@ static void ready(struct loop_source *source, uint32_t events)
 
     (void)events;
     while (read(source->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        signals->heard(signals->owner, info.ssi_signo == SIGHUP ? SIGNAL_RELOAD : SIGNAL_STOP);
+        signals->heard(signals->owner, kind_of(info.ssi_signo));
     }
 }
 

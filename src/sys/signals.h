@@ -12,6 +12,7 @@ struct signals;
 
 enum signal_kind {
     SIGNAL_RELOAD, // SIGHUP
+    SIGNAL_REOPEN, // SIGUSR1
     SIGNAL_STOP,   // SIGTERM, SIGINT
 };
 

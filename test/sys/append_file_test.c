@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,4 +151,115 @@ TEST(what_is_no_file_says_why_it_takes_nothing)
     CHECK(mkfifo(path, 0600) == 0);
     CHECK_EQ(append_file_open(path, &file), STATUS_IO); // nobody reads it
     CHECK_EQ(errno, ENXIO);
+}
+
+TEST(a_file_that_was_deleted_is_gone)
+{
+    struct append_file file;
+    make_place();
+    CHECK_EQ(append_file_open(path, &file), STATUS_OK);
+    CHECK(!append_file_is_gone(&file) && !file.is_stream && !append_file_is_terminal(&file));
+    unlink(path);
+    CHECK(append_file_is_gone(&file));
+    append_file_close(&file);
+}
+
+// Standard output is `fd` until the returned one is put back.
+static int divert(int fd)
+{
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    ASSERT(saved != -1 && dup2(fd, STDOUT_FILENO) != -1);
+    return saved;
+}
+
+static void undivert(int saved)
+{
+    ASSERT(dup2(saved, STDOUT_FILENO) != -1);
+    close(saved);
+}
+
+// What is fed comes out, piece by piece, without waiting for a reader that sleeps.
+static bool feeds(int in, int out, bool is_shared)
+{
+    static uint8_t bytes[1 << 20];
+    static uint8_t got[sizeof(bytes)];
+    struct append_file file;
+    size_t fed = 0;
+    size_t read_size = 0;
+    int saved = divert(in);
+    enum status opened = append_file_open_output(&file);
+    undivert(saved);
+
+    if (opened != STATUS_OK || !file.is_stream || file.is_shared != is_shared) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    while (read_size < sizeof(got)) {
+        size_t taken;
+        enum status status =
+            append_file_feed(&file, slice_of(bytes + fed, sizeof(bytes) - fed), &taken);
+        fed += taken;
+        if (status != (fed < sizeof(bytes) ? STATUS_AGAIN : STATUS_OK)) {
+            return false;
+        }
+        ssize_t size = read(out, got + read_size, sizeof(got) - read_size);
+        read_size += size > 0 ? (size_t)size : 0;
+    }
+    append_file_close(&file);
+    return memcmp(got, bytes, sizeof(bytes)) == 0 && (fcntl(in, F_GETFL) & O_NONBLOCK) == 0;
+}
+
+TEST(a_pipe_and_a_socket_take_what_they_can_and_nobody_waits)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    CHECK(feeds(ends[1], ends[0], false));
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    CHECK(feeds(ends[1], ends[0], true));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(a_reader_that_left_is_an_error)
+{
+    int ends[2];
+    size_t taken = 1;
+    struct append_file file;
+    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    CHECK(pipe(ends) == 0);
+    int saved = divert(ends[1]);
+    enum status opened = append_file_open_output(&file);
+    undivert(saved);
+    CHECK_EQ(opened, STATUS_OK);
+    close(ends[0]);
+    CHECK_EQ(append_file_feed(&file, slice_str("x\n"), &taken), STATUS_IO);
+    CHECK_EQ(errno, EPIPE);
+    CHECK_EQ(taken, 0);
+    append_file_close(&file);
+    close(ends[1]);
+}
+
+// As `> file 2>&1` does it: one place to write, shared.
+TEST(output_to_a_file_is_appended_beside_what_others_write)
+{
+    struct append_file file;
+    make_place();
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd != -1);
+    int saved = divert(fd);
+    enum status opened = append_file_open_output(&file);
+    undivert(saved);
+    CHECK_EQ(opened, STATUS_OK);
+    CHECK(!file.is_stream);
+    CHECK_EQ(append_file_add(&file, slice_str("one\n"), no_limit), STATUS_OK);
+    CHECK_EQ(write(fd, "two\n", 4), 4);
+    CHECK_EQ(append_file_add(&file, slice_str("three\n"), no_limit), STATUS_OK);
+    CHECK_STR(content_of(path), "one\ntwo\nthree\n");
+    append_file_close(&file);
+    close(fd);
 }

@@ -2,6 +2,7 @@
 
 #include "sys/log.h"
 
+#include "json/json.h"
 #include "test.h"
 
 #include <errno.h>
@@ -57,6 +58,52 @@ TEST(lines_above_the_level_are_dropped)
     log_set_level(LOG_LEVEL_INFO);
 }
 
+static void json_lines(void)
+{
+    log_set_format(LOG_FORMAT_JSON);
+    log_warn("it said \"%s\"", "x\r\n\xff");
+    log_error("%s\"%02000d", "\xc3\xa9", 0);
+    log_set_format(LOG_FORMAT_TEXT);
+}
+
+TEST(as_json_a_line_is_one_object)
+{
+    capture(json_lines);
+    CHECK(strstr(captured,
+                 "Z\",\"level\":\"warn\",\"message\":\"it said \\\"x???\\\"\"}\n") != NULL);
+    char *at = captured;
+    for (int i = 0; i < 2; i++) {
+        size_t size = strcspn(at, "\n");
+        struct json json = json_open(slice_of(at, size));
+        CHECK_EQ(json_close(&json), STATUS_OK);
+        CHECK(strncmp(at, "{\"time\":\"20", 11) == 0);
+        at += size + 1;
+    }
+    CHECK_EQ(*at, '\0');
+}
+
+static void many_lines(void)
+{
+    for (int i = 0; i < 100; i++) {
+        log_warn_seldom(7, "backend %s: garbage %d", "a", i);
+        log_warn_seldom(8, "backend %s: garbage %d", "b", i);
+    }
+    log_warn_seldom(7, "backend %s: something else", "a");
+}
+
+TEST(of_equal_lines_about_one_thing_the_first_is_written)
+{
+    capture(many_lines);
+    CHECK(strstr(captured, "warn backend a: garbage 0\n") != NULL);
+    CHECK(strstr(captured, "warn backend b: garbage 0\n") != NULL);
+    CHECK(strstr(captured, "warn backend a: something else\n") != NULL);
+    int lines = 0;
+    for (const char *at = captured; *at != '\0'; at++) {
+        lines += *at == '\n';
+    }
+    CHECK_EQ(lines, 3);
+}
+
 static void long_line(void)
 {
     log_error("%02000d", 0);
@@ -88,6 +135,6 @@ TEST(a_reader_that_does_not_read_stops_nobody)
     close(ends[1]);
     CHECK(size > 0 && more > 0);
     captured[more] = '\0';
-    CHECK(strstr(captured, "lines were dropped here)\n") != NULL);
+    CHECK(strstr(captured, "lines were dropped here\n") != NULL);
     CHECK(strstr(captured, "error after\n") != NULL);
 }

@@ -59,6 +59,9 @@ TEST(each_signal_arrives_as_what_it_asks_for)
     send(&ear, SIGTERM);
     CHECK_EQ(ear.count, 4);
     CHECK_EQ(ear.kinds[3], SIGNAL_STOP);
+    send(&ear, SIGUSR1);
+    CHECK_EQ(ear.count, 5);
+    CHECK_EQ(ear.kinds[4], SIGNAL_REOPEN);
     ear_close(&ear);
 }
 
