@@ -180,6 +180,7 @@ static const struct sample {
     {"record.block_tokens", "512", NULL, 512, ""},
     {"record.size_max", "2g", NULL, 2147483648, ""},
     {"log.level", "debug", NULL, CONFIG_LOG_DEBUG, ""},
+    {"log.format", "json", NULL, CONFIG_LOG_JSON, ""},
 };
 
 // Writes "group:\n  key: value\n" or "key: value\n"; without a value when `with_value` is false.
