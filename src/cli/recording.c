@@ -118,7 +118,7 @@ const struct recorder_totals *recording_totals(const struct recording *recording
 static void fail(struct recording *recording, const char *why, uint64_t now_ms)
 {
     if (!recording->is_failing) {
-        log_warn("recording to %s: %s; what comes is dropped until there is room", recording->path,
+        log_warn_seldom(0, "recording to %s: %s; what comes is dropped until there is room", recording->path,
                  why);
     }
     recording->is_failing = true;
@@ -128,7 +128,7 @@ static void fail(struct recording *recording, const char *why, uint64_t now_ms)
 static void succeed(struct recording *recording)
 {
     if (recording->is_failing) {
-        log_info("recording to %s again; %lu requests were dropped", recording->path,
+        log_info_seldom(0, "recording to %s again; %lu requests were dropped", recording->path,
                  (unsigned long)recording->unwritten);
     }
     recording->is_failing = false;

@@ -160,7 +160,8 @@ static void complain(struct certifier *certifier, const struct backend *backend,
                      struct record *record, const char *why)
 {
     if (!record->has_complained) {
-        log_warn(
+        log_warn_seldom(
+            backend->id,
             "tokenizer %s: backend %s cannot be asked for its tokens (%s); until some backend can, "
             "its models are routed by text",
             dialect_now(certifier)->name, backend->url, why);
@@ -200,15 +201,17 @@ static void conclude(struct certifier *certifier, const struct backend *backend)
     uint32_t after = certify_by_all(certifier, certifier->dialect);
     dialect_add_shapes(after, &names);
     if (certify->differed_count > 0) {
-        log_warn(
+        log_warn_seldom(
+            backend->id,
             "tokenizer %s: backend %s computes other tokens in %u of %u cases (%s); exact for: "
             "%.*s; everything else is routed by text",
             dialect->name, backend->url, certify->differed_count,
             certify->differed_count + certify->agreed_count, certify->why,
             after == 0 ? 7 : (int)names.size, after == 0 ? "nothing" : space);
     } else {
-        log_info("tokenizer %s: backend %s agrees in %u cases; exact for: %.*s", dialect->name,
-                 backend->url, certify->agreed_count, (int)names.size, space);
+        log_info_seldom(backend->id,
+                        "tokenizer %s: backend %s agrees in %u cases; exact for: %.*s",
+                        dialect->name, backend->url, certify->agreed_count, (int)names.size, space);
     }
 }
 

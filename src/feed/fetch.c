@@ -287,7 +287,7 @@ struct tls_context *fetch_tls(const struct backend *backend, const struct config
         struct tls_client_options options = {.ca = config->backend_tls.ca,
                                              .verify = config->backend_tls.verify};
         if (tls_client_create(&options, kept, error) != STATUS_OK && says_why) {
-            log_error("TLS to backends: %s", error);
+            log_error_seldom(0, "TLS to backends: %s", error);
         }
     }
     return *kept;

@@ -171,7 +171,8 @@ static void open_those_who_came(struct kv_feeder *feeder)
         struct backend *backend = feeder->view->members[i].backend;
         if (publishes(backend) && entry_of(feeder, backend->id) == NULL &&
             entry_open(feeder, backend, NULL) == NULL) {
-            log_error("backend %s: no memory to follow its KV events", backend->url);
+            log_error_seldom(backend->id, "backend %s: no memory to follow its KV events",
+                             backend->url);
         }
     }
 }

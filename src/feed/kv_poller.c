@@ -9,6 +9,7 @@
 #include "fleet/backend.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "sys/log_state.h"
 #include "sys/loop.h"
 #include "sys/tls.h"
 
@@ -35,9 +36,8 @@ struct watch {
     unsigned probe;   // what its probes said when we looked last
     uint32_t wait_ms; // longer than the interval after failures
     uint64_t due_ms;  // for the next question
-    bool said_some;   // in the log, once for each
-    bool said_none;
-    bool said_failed; // once until it succeeds
+    bool said_none; // in the log, once
+    struct log_state told;
 };
 
 struct kv_poller {
@@ -104,12 +104,19 @@ static void plan(struct watch *watch)
     arm(watch);
 }
 
+enum said { SAID_NOTHING, SAID_SOME, SAID_FAILED };
+
+static bool is_news(struct watch *watch, enum said said)
+{
+    uint32_t skipped; // of no interest here
+    return log_state_tells(&watch->told, said, loop_now_ms(watch->poller->options.loop), &skipped);
+}
+
 static void note_failure(struct watch *watch, const char *why)
 {
-    if (!watch->said_failed) {
+    if (is_news(watch, SAID_FAILED)) {
         log_info("backend %s: its KV events cannot be had: %s", watch->backend->url, why);
     }
-    watch->said_failed = true;
     watch->wait_ms = watch->wait_ms == 0 ? interval_ms : watch->wait_ms * 2;
     watch->wait_ms = watch->wait_ms < rest_ms ? watch->wait_ms : rest_ms;
 }
@@ -125,11 +132,9 @@ static void note_none(struct watch *watch)
 
 static void note_success(struct watch *watch)
 {
-    if (!watch->said_some || watch->said_failed) {
+    if (is_news(watch, SAID_SOME)) {
         log_info("backend %s says its KV events when it is asked", watch->backend->url);
     }
-    watch->said_some = true;
-    watch->said_failed = false;
     watch->wait_ms = 0;
 }
 

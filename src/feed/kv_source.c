@@ -70,7 +70,8 @@ static void subscribe(struct kv_source *source)
         .owner = source->owner,
     };
     if (kv_socket_subscribe(source->sockets, &options, &source->live, error) != STATUS_OK) {
-        log_error("backend %s: cannot subscribe to KV events: %s", source->backend->url, error);
+        log_error_seldom(source->backend->id, "backend %s: cannot subscribe to KV events: %s",
+                         source->backend->url, error);
     }
 }
 
@@ -227,8 +228,9 @@ static void hear_news(struct kv_source *source, uint64_t now_ms)
             // What the old process said is still there, and belongs before its end.
             (void)take_live(source, kv_socket_waiting_max, now_ms);
             if (source->is_connected) {
-                log_info("backend %s: KV events: no connection to %s", source->backend->url,
-                         source->address);
+                log_info_seldom(source->backend->id,
+                                "backend %s: KV events: no connection to %s",
+                                source->backend->url, source->address);
                 source->said_live = false;
             }
             source->is_connected = false;
@@ -249,7 +251,8 @@ static void ask(struct kv_source *source, uint64_t from)
     kv_socket_close(&source->replay);
     if (kv_socket_ask(source->sockets, &options, from, &source->replay, error) != STATUS_OK) {
         // The follower will find it silent.
-        log_error("backend %s: cannot ask for KV events: %s", source->backend->url, error);
+        log_error_seldom(source->backend->id, "backend %s: cannot ask for KV events: %s",
+                         source->backend->url, error);
     }
 }
 
@@ -322,11 +325,13 @@ static void tell_state(struct kv_source *source)
     // Whoever sees the word sees what is in the ledger behind it.
     atomic_store_explicit(&backend->shared.events, words[state], memory_order_release);
     if (state == KV_LIVE && !source->said_live) {
-        log_info("backend %s: KV events from %s are live", backend->url, source->address);
+        log_info_seldom(backend->id, "backend %s: KV events from %s are live", backend->url,
+                        source->address);
         source->said_live = true;
     } else if (source->state == KV_SILENT && state == KV_LEARNING) {
-        log_info("backend %s: KV events from %s have come, learning what it holds", backend->url,
-                 source->address);
+        log_info_seldom(backend->id,
+                        "backend %s: KV events from %s have come, learning what it holds",
+                        backend->url, source->address);
     }
     source->state = state;
 }
@@ -384,8 +389,9 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms)
     // What comes to light shortly after was decided before: it is no second proof.
     if (wrong != source->wrong && may_distrust) {
         source->distrusted_ms = now_ms;
-        log_warn("backend %s: answers do not agree with its KV events, learning anew",
-                 backend->url);
+        log_warn_seldom(backend->id,
+                        "backend %s: answers do not agree with its KV events, learning anew",
+                        backend->url);
         source->said_live = false;
         kv_follower_distrust(source->follower, now_ms);
     }

@@ -10,9 +10,11 @@
 #include "fleet/fleet.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "sys/log_state.h"
 #include "sys/loop.h"
 #include "sys/tls.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { models_timeout_ms = 10000 };
@@ -30,6 +32,7 @@ struct watch {
     bool asked_health;  // at least once, with an outcome
     bool asked_models;
     bool models_failed; // said so in the log
+    struct log_state told;
 };
 
 struct prober {
@@ -150,6 +153,26 @@ static struct watch *next_rank(const struct watch *asked, uint32_t *slot)
     return NULL;
 }
 
+// One that comes and goes does not flood the log.
+static void tell_health(struct watch *watch, enum backend_probe probe, const char *why)
+{
+    uint32_t skipped = 0;
+    char note[64] = "";
+
+    if (!log_state_tells(&watch->told, 1 + (uint32_t)probe, loop_now_ms(watch->prober->loop),
+                         &skipped)) {
+        return;
+    }
+    if (skipped > 0) {
+        snprintf(note, sizeof(note), " (after %u changes that are not told here)", skipped);
+    }
+    if (probe == BACKEND_PROBE_UP) {
+        log_info("backend %s is up%s", watch->backend->url, note);
+    } else if (probe == BACKEND_PROBE_DOWN) {
+        log_warn("backend %s is down: %s%s", watch->backend->url, why, note);
+    }
+}
+
 // True when that is news.
 static bool set_health_of_one(struct watch *watch, enum backend_probe probe, const char *why)
 {
@@ -158,17 +181,13 @@ static bool set_health_of_one(struct watch *watch, enum backend_probe probe, con
 
     // Said again even if nothing changed: a sign of life shortens an ejection.
     backend_set_probe(backend, probe, loop_now_ms(watch->prober->loop));
+    tell_health(watch, probe, why);
     if (before == probe) {
         return false;
     }
-    if (probe == BACKEND_PROBE_UP) {
-        log_info("backend %s is up", backend->url);
-        if (before == BACKEND_PROBE_DOWN && is_asked(watch)) {
-            fetch_cancel(&watch->models); // it may have come back with others
-            ask_models(&watch->models_timer);
-        }
-    } else if (probe == BACKEND_PROBE_DOWN) {
-        log_warn("backend %s is down: %s", backend->url, why);
+    if (probe == BACKEND_PROBE_UP && before == BACKEND_PROBE_DOWN && is_asked(watch)) {
+        fetch_cancel(&watch->models); // it may have come back with others
+        ask_models(&watch->models_timer);
     }
     return true;
 }
@@ -217,8 +236,10 @@ static void models_done(void *owner, const struct fetch_result *result)
     watch->asked_models = true;
     if (result->status != 200 || models_list_read(result->body, &list) != STATUS_OK) {
         if (result->status != 0 && !watch->models_failed) {
-            log_info("backend %s does not list its models (status %u): it gets requests for any",
-                     watch->backend->url, result->status);
+            log_info_seldom(
+                watch->backend->id,
+                "backend %s does not list its models (status %u): it gets requests for any",
+                watch->backend->url, result->status);
             watch->models_failed = true;
         }
         return;

@@ -322,8 +322,8 @@ static void resolved(void *owner, const struct dns_answer *answer)
         }
     } else if (!origin->has_failed) {
         origin->has_failed = true;
-        log_warn("%s does not resolve: %s; %u known addresses stay", origin->host, answer->why,
-                 origin->backend_count);
+        log_warn_seldom((uintptr_t)origin, "%s does not resolve: %s; %u known addresses stay",
+                        origin->host, answer->why, origin->backend_count);
     }
     loop_arm(origin->roster->loop, &origin->timer, wait_ms);
 }
@@ -346,7 +346,7 @@ static void resolve(struct origin *origin)
     struct dns_options options = {.servers = servers_of(roster->config, servers, sizeof(servers))};
 
     if (roster->dns == NULL && dns_create(roster->loop, &options, &roster->dns) != STATUS_OK) {
-        log_error("DNS cannot be set up, %s waits", origin->host);
+        log_error_seldom((uintptr_t)origin, "DNS cannot be set up, %s waits", origin->host);
         loop_arm(roster->loop, &origin->timer, retry_ms);
         return;
     }

@@ -63,7 +63,8 @@ void attempt_judge(struct exchange *x, enum backend_outcome outcome)
 
     backend_judge(x->backend, outcome, x->on_trial, now_ms, &rules);
     if (outcome == BACKEND_FAULT && !was_out && backend_tier(x->backend, now_ms) == BACKEND_DOWN) {
-        log_warn("backend %s ejected after repeated failures", x->backend->url);
+        log_warn_seldom(x->backend->id, "backend %s ejected after repeated failures",
+                        x->backend->url);
     }
 }
 

@@ -336,13 +336,10 @@ static enum status feed_head(struct exchange *x, struct http_head **head)
     return http_head_feed(x->answer_head, buffer_slice(&x->receiving));
 }
 
-// Said for the first failure in a row: a broken backend does not flood the log.
 static void note_garbage(const struct exchange *x, const struct http_head *head)
 {
-    if (atomic_load_explicit(&x->backend->shared.failures, memory_order_relaxed) == 0) {
-        log_warn("backend %s: its answer is no HTTP: %s", x->backend->url,
-                 head->why != NULL ? head->why : "the head is too large");
-    }
+    log_warn_seldom(x->backend->id, "backend %s: its answer is no HTTP: %s", x->backend->url,
+                    head->why != NULL ? head->why : "the head is too large");
 }
 
 // One or more heads may have come: interim ones, then the answer's.  With *wait more must come.

@@ -365,7 +365,8 @@ static void check_dialect(const struct trail *trail)
         return;
     }
     dialect_add_shapes(revoked, &names);
-    log_warn(
+    log_warn_seldom(
+        trail->outcome.backend->id,
         "tokenizer %s: backend %s counted %lu tokens in a prompt where we counted %u; requests "
         "with these features are routed by their text from now on: %.*s",
         trail->dialect->name, trail->outcome.backend->url,

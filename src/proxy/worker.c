@@ -64,7 +64,7 @@ struct tls_context *worker_client_tls(struct worker *worker)
         struct tls_client_options options = {.ca = worker->config->backend_tls.ca,
                                              .verify = worker->config->backend_tls.verify};
         if (tls_client_create(&options, &worker->client_tls, error) != STATUS_OK) {
-            log_error("TLS to backends: %s", error);
+            log_error_seldom(0, "TLS to backends: %s", error);
         }
     }
     return worker->client_tls;

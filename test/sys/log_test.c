@@ -3,6 +3,7 @@
 #include "sys/log.h"
 
 #include "json/json.h"
+#include "sys/log_state.h"
 #include "test.h"
 
 #include <errno.h>
@@ -137,4 +138,25 @@ TEST(a_reader_that_does_not_read_stops_nobody)
     captured[more] = '\0';
     CHECK(strstr(captured, "lines were dropped here\n") != NULL);
     CHECK(strstr(captured, "error after\n") != NULL);
+}
+
+TEST(one_that_flaps_is_told_a_few_times_and_in_the_end_what_it_is)
+{
+    struct log_state state = {0};
+    uint32_t skipped = 0;
+    uint32_t told = 0;
+    uint64_t now_ms = 1000;
+    for (uint32_t i = 0; i < 101; i++, now_ms += 100) {
+        told += log_state_tells(&state, 1 + i % 2, now_ms, &skipped);
+        CHECK(!log_state_tells(&state, 1 + i % 2, now_ms, &skipped));
+        CHECK_EQ(skipped, 0);
+    }
+    CHECK_EQ(told, log_state_told_max);
+    CHECK_EQ(state.said, 2); // and it is 1
+    CHECK(!log_state_tells(&state, 1, 1000 + log_state_window_ms - 1, &skipped));
+    CHECK(log_state_tells(&state, 1, 1000 + log_state_window_ms, &skipped));
+    CHECK_EQ(skipped, 101 - log_state_told_max - 1);
+    CHECK(!log_state_tells(&state, 1, 999999, &skipped));
+    CHECK(log_state_tells(&state, 2, 999999, &skipped));
+    CHECK_EQ(skipped, 0);
 }
