@@ -190,7 +190,8 @@ static const char *check_host(struct slice url, struct slice host)
     return NULL;
 }
 
-const char *config_url_split(struct slice url, struct config_endpoint *out)
+// A scheme, a host and perhaps a port; *path is what follows, from its slash.
+static const char *split_url(struct slice url, struct config_endpoint *out, struct slice *path)
 {
     struct config_endpoint parts = {0};
 
@@ -206,12 +207,10 @@ const char *config_url_split(struct slice url, struct config_endpoint *out)
         return "a user or password has no place in the URL; see api_key";
     }
     if (find(url, '?') < url.size || find(url, '#') < url.size) {
-        return "a query has no place in the URL of a backend";
+        return "a query has no place in the URL";
     }
     size_t slash = find(url, '/');
-    if (slash + 1 < url.size) {
-        return "a path has no place in the URL of a backend: requests bring their own";
-    }
+    struct slice rest = slice_from(url, slash);
     url.size = slash;
     if (url.size == 0) {
         return "the host is missing";
@@ -224,8 +223,35 @@ const char *config_url_split(struct slice url, struct config_endpoint *out)
     if (parts.port == 0) {
         parts.port = parts.tls ? 443 : 80;
     }
+    *path = rest;
     *out = parts;
     return NULL;
+}
+
+const char *config_url_split(struct slice url, struct config_endpoint *out)
+{
+    struct config_endpoint parts;
+    struct slice path;
+    const char *why = split_url(url, &parts, &path);
+
+    if (why == NULL && path.size > 1) {
+        why = "a path has no place in the URL of a backend: requests bring their own";
+    }
+    if (why == NULL) {
+        *out = parts;
+    }
+    return why;
+}
+
+const char *config_collector_split(struct slice url, struct config_endpoint *out,
+                                   struct slice *path)
+{
+    for (size_t i = 0; i < url.size; i++) {
+        if (url.bytes[i] <= ' ' || url.bytes[i] > '~') {
+            return "a URL is made of visible ASCII characters";
+        }
+    }
+    return split_url(url, out, path);
 }
 
 const char *config_address_split(struct slice address, struct config_endpoint *out)

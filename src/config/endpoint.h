@@ -20,6 +20,10 @@ struct config_endpoint {
 // success, else what is wrong, and `*out` is untouched.
 const char *config_url_split(struct slice url, struct config_endpoint *out);
 
+// Whom we report to: as above, and it may have a path, which is part of the text: empty, or it begins with "/".
+const char *config_collector_split(struct slice url, struct config_endpoint *out,
+                                   struct slice *path);
+
 // To listen on: `ip:port`, `[v6]:port`, `:port` or `*:port`.  NULL on success.
 const char *config_address_split(struct slice address, struct config_endpoint *out);
 

@@ -278,6 +278,15 @@ static bool read_url(const struct config_option *option, const char *text, void 
            read_endpoint(text, config_url_split(slice_str(text), &parts), field, why);
 }
 
+static bool read_collector(const struct config_option *option, const char *text, void *field,
+                           struct text *why)
+{
+    struct config_endpoint parts;
+    struct slice path;
+    return read_string(option, text, field, why) &&
+           read_endpoint(text, config_collector_split(slice_str(text), &parts, &path), field, why);
+}
+
 static bool read_address(const struct config_option *option, const char *text, void *field,
                          struct text *why)
 {
@@ -400,6 +409,8 @@ KIND(offset, "time zone", "OFFSET", read_offset, "hours and minutes east of UTC 
 KIND(choice, "choice", "WORD", read_choice, "one of the words listed with the option");
 KIND(policy, "policy", "POLICY", read_policy, "the name of a policy");
 KIND(url, "URL", "URL", read_url, "`http://host:port` or `https://host:port`");
+KIND(collector, "URL with a path", "URL", read_collector,
+     "a URL as above, perhaps with a path behind it");
 KIND(address, "address", "ADDRESS", read_address,
      "`ip:port`, `[ipv6]:port`, or `:port` or `*:port` for every address of the machine");
 KIND(server, "name server", "ADDRESS", read_server, "an address, with or without a port");

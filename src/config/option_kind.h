@@ -32,6 +32,7 @@ struct config_kind {
     X(choice)   /* an enum: the index of the word */                                               \
     X(policy)   /* the rest: const char * */                                                       \
     X(url)                                                                                         \
+    X(collector)                                                                                   \
     X(address)                                                                                     \
     X(server)                                                                                      \
     X(endpoint)                                                                                    \

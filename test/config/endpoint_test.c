@@ -100,6 +100,36 @@ TEST(a_url_with_anything_else_is_refused)
     }
 }
 
+// "host port path".
+static const char *collector(const char *text)
+{
+    static char out[512];
+    struct slice path = {0};
+    const char *why = config_collector_split(slice_str(text), &parts, &path);
+
+    if (why != NULL) {
+        snprintf(out, sizeof(out), "(%s)", why);
+    } else {
+        snprintf(out, sizeof(out), "%.*s %u %.*s", (int)parts.host.size,
+                 (const char *)parts.host.bytes, parts.port, (int)path.size,
+                 (const char *)path.bytes);
+    }
+    return out;
+}
+
+TEST(a_collector_may_have_a_path)
+{
+    CHECK_STR(collector("http://a:4318"), "a 4318 ");
+    CHECK_STR(collector("http://a:4318/"), "a 4318 /");
+    CHECK_STR(collector("https://[::1]/otlp/v1/traces"), "::1 443 /otlp/v1/traces");
+    CHECK_STR(collector("http://a/b?c"), "(a query has no place in the URL)");
+    CHECK_STR(collector("http://a/b#c"), "(a query has no place in the URL)");
+    CHECK_STR(collector("http://a/b c"), "(a URL is made of visible ASCII characters)");
+    CHECK_STR(collector("http://a/\r\nx: y"), "(a URL is made of visible ASCII characters)");
+    CHECK_STR(collector("http:///b"), "(the host is missing)");
+    CHECK_STR(collector("a:4318"), "(a URL starts with http:// or https://)");
+}
+
 TEST(says_which_part_of_a_url_is_wrong)
 {
     CHECK_STR(url("a:80"), "(a URL starts with http:// or https://)");
