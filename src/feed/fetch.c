@@ -293,19 +293,32 @@ struct tls_context *fetch_tls(const struct backend *backend, const struct config
     return *kept;
 }
 
-static void write_request(struct fetch *fetch, const struct fetch_options *options)
+static struct fetch_peer peer_of(const struct fetch_options *options)
 {
     const struct backend *backend = options->backend;
+    ASSERT((backend != NULL) != (options->peer != NULL));
+    if (backend == NULL) {
+        return *options->peer;
+    }
+    return (struct fetch_peer){.address = backend->address,
+                               .host = backend->host,
+                               .authority = backend->authority,
+                               .authorization = backend->authorization,
+                               .tls = backend->tls};
+}
+
+static void write_request(struct fetch *fetch, const struct fetch_peer *peer, const char *path)
+{
     struct text out = text_over(fetch->request, sizeof(fetch->request));
 
     text_add_format(&out, "%s %s HTTP/1.1\r\nhost: %s\r\n", fetch->body != NULL ? "POST" : "GET",
-                    options->path, backend->authority);
+                    path, peer->authority);
     if (fetch->body != NULL) {
         text_add_format(&out, "content-type: application/json\r\ncontent-length: %zu\r\n",
                         fetch->body_size);
     }
-    if (backend->authorization != NULL) {
-        text_add_format(&out, "authorization: %s\r\n", backend->authorization);
+    if (peer->authorization != NULL) {
+        text_add_format(&out, "authorization: %s\r\n", peer->authorization);
     }
     text_add_str(&out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
@@ -313,19 +326,19 @@ static void write_request(struct fetch *fetch, const struct fetch_options *optio
 }
 
 // EXHAUSTED: it could not even be tried.  Otherwise fetch->why says what is known to have failed.
-static enum status start_connecting(struct fetch *fetch, const struct fetch_options *options)
+static enum status start_connecting(struct fetch *fetch, const struct fetch_peer *peer,
+                                    struct tls_context *tls)
 {
-    const struct backend *backend = options->backend;
     int fd = -1;
 
-    if (backend->tls && options->tls == NULL) {
+    if (peer->tls && tls == NULL) {
         fetch->why = "TLS could not be set up";
         return STATUS_IO;
     }
-    enum status status = tcp_connect(&backend->address, &fd);
+    enum status status = tcp_connect(&peer->address, &fd);
     if (status == STATUS_OK) {
-        status = transport_open(&fetch->transport, options->loop, fd,
-                                backend->tls ? options->tls : NULL, backend->host);
+        status =
+            transport_open(&fetch->transport, fetch->loop, fd, peer->tls ? tls : NULL, peer->host);
     }
     if (status != STATUS_OK) {
         fetch->why = status == STATUS_IO ? strerrordesc_np(errno) : status_text(status);
@@ -361,11 +374,12 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->owner = options->owner;
     fetch->answer = answer;
     fetch->answer_size_max = answer_size_max;
-    write_request(fetch, options);
+    struct fetch_peer peer = peer_of(options);
+    write_request(fetch, &peer, options->path);
     http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
                     (struct http_limits){head_size_max, head_size_max});
 
-    if (start_connecting(fetch, options) == STATUS_EXHAUSTED) {
+    if (start_connecting(fetch, &peer, options->tls) == STATUS_EXHAUSTED) {
         recycle(&fetch->recycle);
         return NULL;
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fetch.h -- asks a backend one small question: GET a path, or POST a JSON text to it, and take the whole
+// fetch.h -- asks a server one small question: GET a path, or POST a JSON text to it, and take the whole
 // answer.
 //
-// For health probes, model lists and metrics, on the keeper's loop; never for clients' requests.  Each fetch
-// has its own connection, one deadline for all of it, and a bound on the answer.
+// For health probes, model lists and metrics of backends, and for what we tell others; never for clients'
+// requests.  Each fetch has its own connection, one deadline for all of it, and a bound on the answer.
 //
 // Threads: belongs to the thread of its loop.  Memory: a fetch owns itself until it is done.
 #pragma once
 
-#include "base/slice.h"
+#include "base/address.h"
 
 struct backend;
 struct config;
@@ -26,10 +26,21 @@ struct fetch_result {
 
 typedef void fetch_done_fn(void *owner, const struct fetch_result *result);
 
+// A server that is no backend.
+struct fetch_peer {
+    struct address address;
+    const char *host;          // the name that its certificate must have
+    const char *authority;     // host and port, as a Host field has them
+    const char *authorization; // NULL: none
+    bool tls;
+};
+
 struct fetch_options {
     struct loop *loop;
-    const struct backend *backend; // looked at only before fetch_start returns
-    struct tls_context *tls;       // for backends that want it
+    // One of them; looked at only before fetch_start returns.
+    const struct backend *backend;
+    const struct fetch_peer *peer;
+    struct tls_context *tls; // for those that want it
     const char *path;
     struct slice body; // JSON to be posted, copied; empty: GET
     uint32_t timeout_ms;
