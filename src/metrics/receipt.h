@@ -138,7 +138,7 @@ void receipt_write(const struct receipt *receipt, const struct receipt_parts *pa
 enum {
     receipt_size_max = sizeof(struct receipt) + receipt_rival_max * sizeof(struct receipt_rival) +
                        (receipt_sampled_max + receipt_depth_max) * sizeof(uint64_t) +
-                       4 * receipt_text_max,
+                       (size_t)4 * receipt_text_max,
 };
 
 // Milliseconds until the first token, and between the tokens after it; negative: not known.

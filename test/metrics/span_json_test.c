@@ -106,60 +106,56 @@ static bool says(const char *body, const char *part)
     "\",\"attributes\":[{\"key\":\"warmpath.duration_ns\",\"value\":{\"intValue\":\"" duration     \
     "\"}}]}"
 
-TEST(a_span_is_written_to_the_byte)
-{
-    struct example e = example();
-    CHECK_STR(body_of(&e),
-              "{\"resourceSpans\":[{\"resource\":{\"attributes\":[" ATTRIBUTE(
-                  "service.name", "stringValue", "\"router\"") "," ATTRIBUTE("service.version",
-                                                                             "stringValue",
-                                                                             "\"1.2\"") "]},"
-                                                                                        "\"scopeSpa"
-                                                                                        "ns\":[{"
-                                                                                        "\"scope\":"
-                                                                                        "{\"name\":"
-                                                                                        "\"warmpath"
-                                                                                        "\","
-                                                                                        "\"version"
-                                                                                        "\":\"1."
-                                                                                        "2\"},"
-                                                                                        "\"spans\":"
-                                                                                        "["
-                                                                                        "{\"traceId"
-                                                                                        "\":"
-                                                                                        "\"4bf92f35"
-                                                                                        "77b34da600"
-                                                                                        "0000000000"
-                                                                                        "00ff\","
-                                                                                        "\"spanId\""
-                                                                                        ":\"0000000"
-                                                                                        "000000001"
-                                                                                        "\","
-                                                                                        "\"parentSp"
-                                                                                        "anId\":"
-                                                                                        "\"00f067aa"
-                                                                                        "0ba902b7\""
-                                                                                        ",\"name\":"
-                                                                                        "\"chat\","
-                                                                                        "\"flags\":"
-                                                                                        "769,"
-                                                                                        "\"kind\":"
-                                                                                        "2,"
-                                                                                        "\"startTim"
-                                                                                        "eUnixNano"
-                                                                                        "\":"
-                                                                                        "\"17000000"
-                                                                                        "0000000000"
-                                                                                        "0\","
-                                                                                        "\"endTimeU"
-                                                                                        "nixNano\":"
-                                                                                        "\"17000000"
-                                                                                        "0001650000"
-                                                                                        "0\","
-                                                                                        "\"attribut"
-                                                                                        "es\":"
-                                                                                        "[" ATTRIBUTE(
-                                                                                            "warmpa"
+static const char span_of_the_example[] =
+
+    "{\"resourceSpans\":[{\"resource\":{\"attributes\":[" ATTRIBUTE(
+        "service.name", "stringValue", "\"router\"") "," ATTRIBUTE("service.version", "stringValue",
+                                                                   "\"1.2\"") "]},"
+                                                                              "\"scopeSpa"
+                                                                              "ns\":[{"
+                                                                              "\"scope\":"
+                                                                              "{\"name\":"
+                                                                              "\"warmpath"
+                                                                              "\","
+                                                                              "\"version"
+                                                                              "\":\"1."
+                                                                              "2\"},"
+                                                                              "\"spans\":"
+                                                                              "["
+                                                                              "{\"traceId"
+                                                                              "\":"
+                                                                              "\"4bf92f35"
+                                                                              "77b34da600"
+                                                                              "0000000000"
+                                                                              "00ff\","
+                                                                              "\"spanId\""
+                                                                              ":\"0000000"
+                                                                              "000000001"
+                                                                              "\","
+                                                                              "\"parentSp"
+                                                                              "anId\":"
+                                                                              "\"00f067aa"
+                                                                              "0ba902b7\""
+                                                                              ",\"name\":"
+                                                                              "\"chat\","
+                                                                              "\"flags\":"
+                                                                              "769,"
+                                                                              "\"kind\":"
+                                                                              "2,"
+                                                                              "\"startTim"
+                                                                              "eUnixNano"
+                                                                              "\":"
+                                                                              "\"17000000"
+                                                                              "0000000000"
+                                                                              "0\","
+                                                                              "\"endTimeU"
+                                                                              "nixNano\":"
+                                                                              "\"17000000"
+                                                                              "0001650000"
+                                                                              "0\","
+                                                                              "\"attribut"
+                                                                              "es\":"
+                                                                              "[" ATTRIBUTE("warmpa"
                                                                                             "th."
                                                                                             "outcom"
                                                                                             "e",
@@ -189,7 +185,12 @@ TEST(a_span_is_written_to_the_byte)
                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               "1500") "," STAGE_EVENT("1700000000000166700", "decide", "700") "," EVENT("1700000000000200000", "sent") "," EVENT("1700000000005000000",
                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                  "answer_head") "," EVENT("1700000000006000000",
                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                           "first_token") "," EVENT("1700000000016500000",
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "end") "],\"status\":{}}]}]}]}");
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                   "end") "],\"status\":{}}]}]}]}";
+
+TEST(a_span_is_written_to_the_byte)
+{
+    struct example e = example();
+    CHECK_STR(body_of(&e), span_of_the_example);
 }
 
 TEST(what_is_not_known_is_left_out)
