@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "scribe/span_exporter.h"
+
+#include "base/base.h"
+#include "config/config.h"
+#include "config/endpoint.h"
+#include "feed/fetch.h"
+#include "metrics/receipt.h"
+#include "metrics/span_json.h"
+#include "sys/clock.h"
+#include "sys/dns.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+#include "sys/tls.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    batch_span_max = 512,
+    // A span with all there is to tell takes some 3 KB.
+    batch_size = 2 << 20,
+    batch_age_ms = 1000,
+    post_timeout_ms = 10000,
+    retry_ms = 1000,
+    try_max = 2,
+    answer_size_max = 65536,
+    finish_turn_ms = 10,
+};
+
+enum phase {
+    PHASE_IDLE,
+    PHASE_RESOLVING,
+    PHASE_POSTING,
+    PHASE_WAITING, // to try once more
+};
+
+struct span_exporter {
+    struct loop *loop;
+    struct dns *dns;
+    struct tls_context *tls;
+    struct fetch *fetch;
+    struct timer retry;
+    char *url; // as it was given, for the log
+    char *host;
+    char *authority;
+    char *path;
+    char *service;
+    uint16_t port;
+    bool is_tls;
+
+    struct span_json filling;
+    uint64_t filling_since_ms; // when its first span came
+    uint8_t *spaces[2];
+    unsigned fill; // which of them
+
+    enum phase phase;
+    struct slice leaving;
+    uint32_t leaving_count;
+    uint32_t tries;
+    uint64_t posted_ms;
+    bool is_refused; // and that has been said
+
+    struct dns_answer where;
+    uint32_t where_index; // which address is next
+    uint64_t where_until_ms;
+
+    // Written here, once a batch; read by anybody.
+    struct {
+        atomic_uint_fast64_t sent;
+        atomic_uint_fast64_t dropped;
+    } shared;
+};
+
+static void post(struct span_exporter *exporter);
+
+static void count(atomic_uint_fast64_t *counter, uint64_t more)
+{
+    atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+static void begin_filling(struct span_exporter *exporter)
+{
+    span_json_begin(&exporter->filling, exporter->spaces[exporter->fill], batch_size,
+                    exporter->service, WARMPATH_VERSION);
+}
+
+static void leave_behind(struct span_exporter *exporter, const char *why)
+{
+    count(&exporter->shared.dropped, exporter->leaving_count);
+    exporter->leaving_count = 0;
+    exporter->phase = PHASE_IDLE;
+    if (!exporter->is_refused) {
+        exporter->is_refused = true;
+        log_warn("tracing: the collector %s does not take spans, which are dropped: %s",
+                 exporter->url, why);
+    }
+}
+
+static void arrive(struct span_exporter *exporter)
+{
+    count(&exporter->shared.sent, exporter->leaving_count);
+    exporter->leaving_count = 0;
+    exporter->phase = PHASE_IDLE;
+    if (exporter->is_refused) {
+        exporter->is_refused = false;
+        log_info("tracing: the collector %s takes spans again", exporter->url);
+    }
+}
+
+static void try_again(struct span_exporter *exporter, const char *why)
+{
+    if (exporter->tries == try_max) {
+        leave_behind(exporter, why);
+        return;
+    }
+    exporter->phase = PHASE_WAITING;
+    loop_arm(exporter->loop, &exporter->retry, retry_ms);
+}
+
+static bool is_worth_another_try(const struct span_exporter *exporter, uint16_t status)
+{
+    if (status == 0) {
+        // Not after the deadline: the collector may be slow and have it already.
+        return loop_now_ms(exporter->loop) - exporter->posted_ms < post_timeout_ms;
+    }
+    return status == 429 || (status >= 502 && status <= 504);
+}
+
+static void posted(void *owner, const struct fetch_result *result)
+{
+    struct span_exporter *exporter = owner;
+    char why[64];
+
+    exporter->fetch = NULL;
+    if (result->status >= 200 && result->status < 300) {
+        arrive(exporter);
+        return;
+    }
+    if (result->status != 0) {
+        snprintf(why, sizeof(why), "it answers %u", result->status);
+    } else {
+        snprintf(why, sizeof(why), "%s", result->why);
+        exporter->where_index++; // a name may have another address that is well
+    }
+    if (is_worth_another_try(exporter, result->status)) {
+        try_again(exporter, why);
+    } else {
+        leave_behind(exporter, why);
+    }
+}
+
+static void resolved(void *owner, const struct dns_answer *answer)
+{
+    struct span_exporter *exporter = owner;
+    uint64_t now_ms = loop_now_ms(exporter->loop);
+
+    if (answer->status == STATUS_OK) {
+        exporter->where = *answer;
+        exporter->where_until_ms = now_ms + answer->ttl_ms;
+    }
+    // What was known is better than nothing.
+    if (exporter->where.address_count == 0) {
+        try_again(exporter, answer->why);
+        return;
+    }
+    post(exporter);
+}
+
+static void post(struct span_exporter *exporter)
+{
+    const struct dns_answer *where = &exporter->where;
+    exporter->phase = PHASE_POSTING;
+    exporter->posted_ms = loop_now_ms(exporter->loop);
+    exporter->fetch = fetch_start(&(struct fetch_options){
+        .loop = exporter->loop,
+        .peer =
+            &(struct fetch_peer){
+                .address = where->addresses[exporter->where_index % where->address_count],
+                .host = exporter->host,
+                .authority = exporter->authority,
+                .tls = exporter->is_tls,
+            },
+        .tls = exporter->tls,
+        .path = exporter->path,
+        .body = exporter->leaving,
+        .timeout_ms = post_timeout_ms,
+        .answer_size_max = answer_size_max,
+        .takes_part = true,
+        .done = posted,
+        .owner = exporter,
+    });
+    if (exporter->fetch == NULL) {
+        try_again(exporter, "no memory or no descriptors");
+    }
+}
+
+static void depart(struct span_exporter *exporter)
+{
+    exporter->tries++;
+    if (exporter->where.address_count > 0 &&
+        loop_now_ms(exporter->loop) < exporter->where_until_ms) {
+        post(exporter);
+        return;
+    }
+    exporter->phase = PHASE_RESOLVING;
+    dns_resolve(exporter->dns, exporter->host, exporter->port, resolved, exporter);
+}
+
+static void retry(struct timer *timer)
+{
+    depart(CONTAINER_OF(timer, struct span_exporter, retry));
+}
+
+// The batch that fills becomes the one that leaves.
+static void send_batch(struct span_exporter *exporter)
+{
+    ASSERT(exporter->phase == PHASE_IDLE && exporter->filling.span_count > 0);
+    exporter->leaving_count = exporter->filling.span_count;
+    exporter->leaving = span_json_end(&exporter->filling);
+    exporter->tries = 0;
+    exporter->fill = 1 - exporter->fill;
+    begin_filling(exporter);
+    depart(exporter);
+}
+
+void span_exporter_note(struct span_exporter *exporter, const struct receipt *receipt)
+{
+    struct span_json *filling = &exporter->filling;
+    if (!receipt->is_sampled || receipt->outcome == RECEIPT_RUNNING ||
+        (receipt->trace[0] | receipt->trace[1]) == 0) {
+        return;
+    }
+    bool fits = filling->span_count < batch_span_max && span_json_add(filling, receipt);
+    if (!fits && exporter->phase == PHASE_IDLE) {
+        send_batch(exporter);
+        fits = span_json_add(filling, receipt);
+    }
+    if (!fits) {
+        count(&exporter->shared.dropped, 1);
+        return;
+    }
+    if (filling->span_count == 1) {
+        exporter->filling_since_ms = loop_now_ms(exporter->loop);
+    }
+}
+
+void span_exporter_flush(struct span_exporter *exporter)
+{
+    uint32_t span_count = exporter->filling.span_count;
+    uint64_t age_ms = loop_now_ms(exporter->loop) - exporter->filling_since_ms;
+    if (exporter->phase == PHASE_IDLE && span_count > 0 &&
+        (span_count == batch_span_max || age_ms >= batch_age_ms)) {
+        send_batch(exporter);
+    }
+}
+
+void span_exporter_finish(struct span_exporter *exporter, uint64_t wait_ms)
+{
+    uint64_t until_ns = clock_monotonic_ns() + wait_ms * 1000000;
+    while (clock_monotonic_ns() < until_ns) {
+        if (exporter->phase == PHASE_IDLE && exporter->filling.span_count == 0) {
+            return;
+        }
+        if (exporter->phase == PHASE_IDLE) {
+            send_batch(exporter);
+        }
+        loop_turn(exporter->loop, finish_turn_ms);
+    }
+}
+
+static char *copy_slice(struct slice text)
+{
+    return strndup((const char *)text.bytes, text.size);
+}
+
+// The names of the collector; false: no memory.
+static bool take_names(struct span_exporter *exporter, const struct span_exporter_options *options,
+                       const struct config_endpoint *endpoint, struct slice path)
+{
+    // The authority is what lies between the scheme and the path.
+    struct slice url = slice_str(options->endpoint);
+    size_t scheme_size = endpoint->tls ? strlen("https://") : strlen("http://");
+    struct slice authority = slice_of(url.bytes + scheme_size, url.size - scheme_size - path.size);
+
+    exporter->port = endpoint->port;
+    exporter->is_tls = endpoint->tls;
+    exporter->url = strdup(options->endpoint);
+    exporter->host = copy_slice(endpoint->host);
+    exporter->authority = copy_slice(authority);
+    exporter->path = path.size > 1 ? copy_slice(path) : strdup("/v1/traces");
+    exporter->service = strdup(options->service);
+    return exporter->url != NULL && exporter->host != NULL && exporter->authority != NULL &&
+           exporter->path != NULL && exporter->service != NULL;
+}
+
+static enum status open_tls(struct span_exporter *exporter, const struct config *config)
+{
+    char error[tls_error_size];
+    struct tls_client_options options = {.verify = true};
+    if (!exporter->is_tls) {
+        return STATUS_OK;
+    }
+    if (config != NULL) {
+        options.ca = config->backend_tls.ca;
+        options.verify = config->backend_tls.verify;
+    }
+    enum status status = tls_client_create(&options, &exporter->tls, error);
+    if (status != STATUS_OK) {
+        log_error("tracing: TLS to the collector: %s", error);
+        return STATUS_MALFORMED;
+    }
+    return STATUS_OK;
+}
+
+static enum status open_dns(struct span_exporter *exporter, const struct config *config)
+{
+    char servers[1024];
+    struct text text = text_over(servers, sizeof(servers) - 1);
+    for (uint32_t i = 0; config != NULL && i < config->dns.servers.count; i++) {
+        text_add_str(&text, i > 0 ? "," : "");
+        text_add_str(&text, config->dns.servers.items[i]);
+    }
+    servers[text.size] = '\0';
+    struct dns_options options = {.servers = text.size > 0 ? servers : NULL};
+    return dns_create(exporter->loop, &options, &exporter->dns);
+}
+
+enum status span_exporter_create(const struct span_exporter_options *options,
+                                 struct span_exporter **out)
+{
+    struct config_endpoint endpoint;
+    struct slice path;
+    enum status status = STATUS_EXHAUSTED;
+
+    if (config_collector_split(slice_str(options->endpoint), &endpoint, &path) != NULL) {
+        return STATUS_MALFORMED;
+    }
+    struct span_exporter *exporter = calloc(1, sizeof(*exporter));
+    if (exporter == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    exporter->loop = options->loop;
+    exporter->retry.fire = retry;
+    exporter->spaces[0] = malloc(batch_size);
+    exporter->spaces[1] = malloc(batch_size);
+    if (exporter->spaces[0] == NULL || exporter->spaces[1] == NULL ||
+        !take_names(exporter, options, &endpoint, path)) {
+        goto out;
+    }
+    status = open_tls(exporter, options->config);
+    if (status != STATUS_OK) {
+        goto out;
+    }
+    status = open_dns(exporter, options->config);
+    if (status != STATUS_OK) {
+        goto out;
+    }
+    begin_filling(exporter);
+    *out = exporter;
+    exporter = NULL; // now the caller's
+
+out:
+    span_exporter_destroy(&exporter);
+    return status;
+}
+
+void span_exporter_destroy(struct span_exporter **exporter_ptr)
+{
+    struct span_exporter *exporter = *exporter_ptr;
+    *exporter_ptr = NULL;
+    if (exporter == NULL) {
+        return;
+    }
+    loop_disarm(exporter->loop, &exporter->retry);
+    if (exporter->fetch != NULL) {
+        fetch_cancel(&exporter->fetch);
+        loop_turn(exporter->loop, 0); // its memory is given back at the end of a turn
+    }
+    dns_destroy(&exporter->dns);
+    tls_context_destroy(&exporter->tls);
+    free(exporter->url);
+    free(exporter->host);
+    free(exporter->authority);
+    free(exporter->path);
+    free(exporter->service);
+    free(exporter->spaces[0]);
+    free(exporter->spaces[1]);
+    free(exporter);
+}
+
+uint64_t span_exporter_sent(const struct span_exporter *exporter)
+{
+    return atomic_load_explicit(&exporter->shared.sent, memory_order_relaxed);
+}
+
+uint64_t span_exporter_dropped(const struct span_exporter *exporter)
+{
+    return atomic_load_explicit(&exporter->shared.dropped, memory_order_relaxed);
+}
