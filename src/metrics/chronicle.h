@@ -26,6 +26,7 @@ struct chronicle_options {
     uint32_t decision_max; // 0: none are kept
     uint32_t member_max;
     uint32_t hot_max; // prefixes that are counted; a tenth of them is worth showing
+    uint64_t seed;    // that clients do not know: their request ids are hashed with it
 };
 
 // NULL when memory is short.
@@ -41,8 +42,11 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt);
 // Time passes: closes what is over.  Wall time, and may jump.
 void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms);
 
+enum { chronicle_percentile_count = 3 };
+
 // What a stretch of time came to.  Negative: nothing to tell it by.
 struct chronicle_figures {
+    double span_s; // how long it was: what counts are divided by for a rate
     uint64_t requests;
     uint64_t failures; // of them: busy, failed, broken, refused
     uint64_t prompt_tokens;
@@ -52,8 +56,8 @@ struct chronicle_figures {
     uint64_t told_prompt_tokens;
     uint64_t cached_tokens;
     double shadow_cached_tokens;
-    double ttft_ms[3]; // the 50th, 95th and 99th percentile
-    double shadow_ttft_ms[3];
+    double ttft_ms[chronicle_percentile_count]; // the 50th, 95th and 99th percentile
+    double shadow_ttft_ms[chronicle_percentile_count];
     double saved_s;        // prefill that caches saved
     double shadow_saved_s; // that they would have saved under round-robin
 };
@@ -78,13 +82,15 @@ void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures
 bool chronicle_backend(const struct chronicle *chronicle, uint64_t id,
                        struct chronicle_figures *out);
 
+enum { chronicle_holder_max = 16 };
+
 struct chronicle_prefix {
     uint64_t key;    // of its last block
     uint32_t tokens; // from the beginning of the prompt
     double requests; // lately, fading by half every five minutes
     double share;    // of all requests, likewise
     uint32_t holder_count;
-    uint64_t holders[16]; // ids of backends, as far as decisions have shown them
+    uint64_t holders[chronicle_holder_max]; // ids of the first, as far as decisions have shown them
 };
 
 // The hottest first.  A beginning of another one that has nearly all of its requests is left out.

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "metrics/shadow.h"
+
+#include "base/base.h"
+#include "base/prefill_curve.h"
+#include "metrics/member_table.h"
+#include "metrics/shadow_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Both fleets have the same members.
+enum fleet { REAL, ROTATION, FLEET_COUNT };
+
+struct queue {
+    double backlog_ms;
+    uint64_t at_us;
+};
+
+struct member {
+    uint64_t id; // 0: nobody
+    double token_ms;
+    struct queue queues[FLEET_COUNT];
+};
+
+// The members of one pool that a rotation would include: a stretch of `order`.
+struct rotation {
+    uint32_t first;
+    uint32_t count;
+    uint32_t next;
+};
+
+struct shadow {
+    uint32_t member_max;
+    struct member *members; // by number
+    uint32_t *order;        // numbers, pool by pool
+    struct rotation pools[shadow_pool_max];
+    struct shadow_cache *caches; // two for each number
+};
+
+struct shadow *shadow_create(uint32_t member_max)
+{
+    struct shadow *shadow = calloc(1, sizeof(*shadow));
+    if (shadow == NULL) {
+        return NULL;
+    }
+    shadow->member_max = member_max;
+    shadow->members = calloc(member_max + 1, sizeof(*shadow->members));
+    shadow->order = calloc(member_max + 1, sizeof(*shadow->order));
+    shadow->caches = shadow_cache_create(member_max * FLEET_COUNT);
+    if (shadow->members == NULL || shadow->order == NULL || shadow->caches == NULL) {
+        shadow_destroy(&shadow);
+    }
+    return shadow;
+}
+
+void shadow_destroy(struct shadow **shadow)
+{
+    if (*shadow != NULL) {
+        shadow_cache_destroy(&(*shadow)->caches);
+        free((*shadow)->members);
+        free((*shadow)->order);
+        free(*shadow);
+        *shadow = NULL;
+    }
+}
+
+static uint32_t cache_of(uint32_t number, enum fleet fleet)
+{
+    return number * FLEET_COUNT + fleet;
+}
+
+void shadow_forget(struct shadow *shadow, uint32_t number)
+{
+    ASSERT(number < shadow->member_max);
+    shadow->members[number] = (struct member){0};
+    shadow_cache_clear(shadow->caches, cache_of(number, REAL));
+    shadow_cache_clear(shadow->caches, cache_of(number, ROTATION));
+}
+
+static void set_member(struct shadow *shadow, const struct chronicle_member *told, uint32_t number)
+{
+    ASSERT(number < shadow->member_max);
+    struct member *member = &shadow->members[number];
+    uint64_t tokens = told->cache_tokens > 0 ? told->cache_tokens : shadow_cache_tokens;
+
+    member->id = told->id;
+    member->token_ms = told->token_ms > 0 ? told->token_ms : PREFILL_SHIPPED_TOKEN_MS;
+    shadow_cache_set_size(shadow->caches, cache_of(number, REAL), tokens);
+    shadow_cache_set_size(shadow->caches, cache_of(number, ROTATION), tokens);
+}
+
+static bool has_turn(const struct chronicle_member *member)
+{
+    return member->is_usable && member->pool < shadow_pool_max;
+}
+
+void shadow_set_members(struct shadow *shadow, const struct chronicle_member *members,
+                        const uint32_t *numbers, uint32_t count)
+{
+    ASSERT(count <= shadow->member_max);
+    for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
+        shadow->pools[pool].count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        set_member(shadow, &members[i], numbers[i]);
+        if (has_turn(&members[i])) {
+            shadow->pools[members[i].pool].count++;
+        }
+    }
+    uint32_t first = 0;
+    for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
+        shadow->pools[pool].first = first;
+        first += shadow->pools[pool].count;
+        shadow->pools[pool].count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (has_turn(&members[i])) {
+            struct rotation *pool = &shadow->pools[members[i].pool];
+            shadow->order[pool->first + pool->count++] = numbers[i];
+        }
+    }
+}
+
+// Whose turn it is; member_none: nobody's.
+static uint32_t take_turn(struct shadow *shadow, uint32_t pool)
+{
+    if (pool >= shadow_pool_max || shadow->pools[pool].count == 0) {
+        return member_none;
+    }
+    struct rotation *rotation = &shadow->pools[pool];
+    // Members come and go between turns, hence the remainder here and not when it is stored.
+    return shadow->order[rotation->first + rotation->next++ % rotation->count];
+}
+
+// Returns how long after its arrival the first token is there.
+static double queue_up(struct queue *queue, uint64_t now_us, double work_ms)
+{
+    // The wall clock may jump: backward no work is done, and far forward all of it.
+    if (now_us > queue->at_us) {
+        queue->backlog_ms -= (double)(now_us - queue->at_us) / 1000;
+        queue->backlog_ms = queue->backlog_ms > 0 ? queue->backlog_ms : 0;
+    }
+    queue->at_us = now_us;
+    double wait_ms = queue->backlog_ms + work_ms;
+    queue->backlog_ms = wait_ms < shadow_queue_ms ? wait_ms : shadow_queue_ms;
+    return wait_ms;
+}
+
+// Cached tokens as measured, moved from a share that the model found to another.
+static double moved(double measured, double prompt, double from, double to)
+{
+    if (to < from) {
+        return measured * to / from;
+    }
+    if (to > from) {
+        return measured + (prompt - measured) * (to - from) / (1 - from);
+    }
+    return measured;
+}
+
+static struct shadow_prompt prompt_of(const struct receipt *receipt)
+{
+    struct receipt_parts parts;
+    receipt_parts(receipt, &parts);
+    uint32_t block_tokens = receipt->block_tokens > 0 ? receipt->block_tokens : 1;
+    uint32_t block_count = receipt->prompt_tokens / block_tokens;
+
+    return (struct shadow_prompt){
+        .sampled = parts.sampled,
+        .sampled_count = receipt->sampled_count,
+        .depths = parts.depths,
+        .depth_count = receipt->depth_count,
+        .block_count = block_count,
+        .block_tokens = block_tokens,
+        .other_tokens =
+            receipt->prompt_tokens - block_count * block_tokens + receipt->output_tokens,
+    };
+}
+
+// Cached, of the tokens of the prompt: as told, or else as expected.
+static double measured_tokens(const struct receipt *receipt)
+{
+    uint32_t tokens = receipt->is_told ? receipt->cached_tokens : receipt->expected_tokens;
+    return tokens < receipt->prompt_tokens ? tokens : receipt->prompt_tokens;
+}
+
+void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+                 struct shadow_estimate *out)
+{
+    double measured = measured_tokens(receipt);
+    double ttft_ms = receipt_ttft_ms(receipt);
+    uint32_t turn = take_turn(shadow, receipt->pool);
+
+    *out = (struct shadow_estimate){.cached_tokens = measured,
+                                    .saved_s = (double)receipt->saved_us / 1e6,
+                                    .ttft_ms = ttft_ms,
+                                    .model_ms = -1,
+                                    .shadow_model_ms = -1};
+    if (turn == member_none || number == member_none) {
+        return;
+    }
+    struct shadow_prompt prompt = prompt_of(receipt);
+    double from = shadow_cache_use(shadow->caches, cache_of(number, REAL), &prompt);
+    double to = shadow_cache_use(shadow->caches, cache_of(turn, ROTATION), &prompt);
+    struct member *real = &shadow->members[number];
+    struct member *other = &shadow->members[turn];
+    double size = receipt->prompt_tokens;
+    double cached = moved(measured, size, from, to);
+    uint64_t now_us = receipt->wall_us + receipt->end_us;
+
+    out->backend = other->id;
+    out->cached_tokens = cached;
+    out->model_ms = queue_up(&real->queues[REAL], now_us, (size - measured) * real->token_ms);
+    out->shadow_model_ms =
+        queue_up(&other->queues[ROTATION], now_us, (size - cached) * other->token_ms);
+    out->saved_s = measured > 0
+                       ? out->saved_s * cached * other->token_ms / (measured * real->token_ms)
+                       : cached * other->token_ms / 1000;
+    if (ttft_ms >= 0) {
+        ttft_ms += out->shadow_model_ms - out->model_ms;
+        out->ttft_ms = ttft_ms > 0 ? ttft_ms : 0;
+    }
+}

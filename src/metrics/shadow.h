@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// shadow.h -- what round-robin would have done with the same requests.
+//
+// Every request that was computed is done twice more, in small: by a fleet that works in rotation, and
+// by one that does what was really done.  Both have a cache (shadow_cache.h) and a queue for each backend.  Only
+// the difference of the two counts: whatever the model leaves out, it leaves out in both.
+//
+//     receipt --+--> next in the pool's rotation:  found r,  queue R        estimate for round-robin
+//               +--> the backend that did it:      found q,  queue Q        = measured, moved from q to r, Q to R
+//
+//     cached tokens   r = q: as measured.  r < q: what was cached, times r/q.  r > q: of what was not cached,
+//                     the part (r-q)/(1-q) is added.  Where the engine did not tell, what was expected of it stands
+//                     for what was measured.
+//     first token     as measured, plus R - Q, and not below 0
+//     saved time      as saved, times the time that the cached tokens of each would have taken
+//
+// With one backend, and wherever both did the same, the estimate is what was measured, exactly.
+//
+// A queue is fluid: a request adds its uncached tokens times the backend's time for one, which time works
+// off; the first token comes when all before it and itself are done.  It holds two minutes at most: clients do not
+// wait longer.
+//
+// Time and order.  Receipts come when requests end, so caches and queues see requests in the order of their
+// ends, and at that time.  For caches this is seconds against the minutes that blocks stay.  For queues it
+// moves each request by its own duration; arrivals that were independent are so afterwards, and the load is the
+// same, but a burst that is shorter than durations differ is spread out, and the skill of a policy that
+// looks at queues is lost while the rotation stays regular.  So what is wrong, is wrong in favour of
+// round-robin.
+//
+// Left out: retries and failures (only requests that were computed are followed), ranks' own schedulers,
+// and weights: the rotation gives each usable member of the pool its turn.
+//
+// Threads: one at a time.  Memory: taken by _create.
+#pragma once
+
+#include "metrics/chronicle.h"
+
+struct shadow;
+
+enum {
+    shadow_pool_max = 64,
+    // What a cache is taken to hold when nobody knows: a model of 8B on one GPU of 80 GB, about.
+    shadow_cache_tokens = 500000,
+    shadow_queue_ms = 120000,
+};
+
+// NULL when memory is short.
+struct shadow *shadow_create(uint32_t member_max);
+void shadow_destroy(struct shadow **shadow);
+
+// Who is there, each with its number (member_table.h); at most member_max.
+void shadow_set_members(struct shadow *shadow, const struct chronicle_member *members,
+                        const uint32_t *numbers, uint32_t count);
+
+// That number has nobody any more.
+void shadow_forget(struct shadow *shadow, uint32_t number);
+
+struct shadow_estimate {
+    uint64_t backend; // that had the turn; 0: not known, and all below is as measured
+    double cached_tokens;
+    double saved_s;
+    double ttft_ms; // negative: not known
+    // Q and R; negative: not known.
+    double model_ms;
+    double shadow_model_ms;
+};
+
+// A request that was computed, by the backend of that number or member_none.
+void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+                 struct shadow_estimate *out);

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "metrics/shadow.h"
+
+#include "test.h"
