@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// members.h -- tells the chronicle who is in the fleet: it knows backends by their receipts alone.
+// members.h -- the fleet as the chronicle needs it: that knows backends by their receipts alone.
 #pragma once
 
-#include <stdint.h>
+#include "metrics/chronicle.h"
 
 struct fleet;
-struct scribe;
 
-void members_tell(const struct fleet *fleet, uint64_t now_ms, struct scribe *scribe);
+// Those that fit into `out`.
+uint32_t members_of(const struct fleet *fleet, uint64_t now_ms, struct chronicle_member *out,
+                    uint32_t out_max);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/dialects.h"
+#include "cli/members.h"
 #include "cli/recording.h"
 #include "config/backend_events.h"
 #include "config/command_line.h"
@@ -42,6 +43,8 @@ enum {
     // Listening waits this long at most for the first word of every backend.
     first_round_ms = 1000,
     tick_ms = 100,
+    members_ms = 1000,
+    member_max = 4096, // as many as limits.backends allows
 };
 
 struct keeper {
@@ -60,8 +63,9 @@ struct keeper {
     struct certifier *certifier; // likewise
     struct proxy *proxy;
     struct kv_feeder *feeder; // NULL: nobody tells what they hold
+    struct scribe *scribe;    // NULL: nobody wants to know of single requests
+    uint64_t members_told_ms;
     struct admin *admin;
-    struct scribe *scribe; // NULL: nothing is kept of single requests
     struct signals *signals;
     struct timer tick;
     uint64_t descriptor_count_max;
@@ -171,6 +175,17 @@ static bool tokenizers_equal(const struct config *a, const struct config *b)
     return equal;
 }
 
+static bool watching_equal(const struct config *a, const struct config *b)
+{
+    return a->metrics.enabled == b->metrics.enabled &&
+           texts_equal(a->metrics.listen, b->metrics.listen) &&
+           a->decisions.keep == b->decisions.keep &&
+           texts_equal(a->access_log.file, b->access_log.file) &&
+           texts_equal(a->access_log.slow_file, b->access_log.slow_file) &&
+           texts_equal(a->tracing.endpoint, b->tracing.endpoint) &&
+           texts_equal(a->tracing.service, b->tracing.service);
+}
+
 static void warn_of_restart(const struct config *old, const struct config *new)
 {
     bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
@@ -189,12 +204,14 @@ static void warn_of_restart(const struct config *old, const struct config *new)
                 old->events.memory == new->events.memory &&
                 old->events.copies ==
                     new->events.copies &&lists_equal(&old->events.bind, &new->events.bind) &&
-                config_hears_events(old) == config_hears_events(new);
+                config_hears_events(old) == config_hears_events(new) && watching_equal(old, new);
     if (!same) {
-        log_warn("listen, workers, admin.listen, dns.servers, tokenizers, tokens.memo, "
-                 "tokens.prompt_size, prefix.memory, prefix.ttl, events.memory, events.copies, "
-                 "events.bind, record.file, record.block_tokens, limits of sizes and counts, and "
-                 "whether KV events are heard at all take effect at the next start");
+        log_warn(
+            "listen, workers, admin.listen, metrics, decisions, files of logs, tracing.endpoint, "
+            "tracing.service, dns.servers, tokenizers, tokens.memo, "
+            "tokens.prompt_size, prefix.memory, prefix.ttl, events.memory, events.copies, "
+            "events.bind, record.file, record.block_tokens, limits of sizes and counts, and "
+            "whether KV events are heard at all take effect at the next start");
     }
 }
 
@@ -236,7 +253,20 @@ static void reload(struct keeper *keeper)
     if (keeper->certifier != NULL) {
         certifier_set_config(keeper->certifier, config);
     }
+    if (keeper->scribe != NULL) {
+        scribe_set_config(keeper->scribe, config);
+    }
     log_info("configuration reloaded");
+}
+
+// Who is there, for the chronicle.
+static void tell_members(struct keeper *keeper)
+{
+    static struct chronicle_member members[member_max]; // too many for the stack
+    uint32_t count = members_of(keeper->fleet, loop_now_ms(keeper->loop), members, member_max);
+
+    chronicle_set_members(scribe_lock(keeper->scribe), members, count);
+    scribe_unlock(keeper->scribe);
 }
 
 static void tick(struct timer *timer)
@@ -253,6 +283,11 @@ static void tick(struct timer *timer)
     }
     if (keeper->recording != NULL) {
         recording_drain(keeper->recording, loop_now_ms(keeper->loop));
+    }
+    if (keeper->scribe != NULL &&
+        loop_now_ms(keeper->loop) >= keeper->members_told_ms + members_ms) {
+        keeper->members_told_ms = loop_now_ms(keeper->loop);
+        tell_members(keeper);
     }
     if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
         log_warn("requests that have not ended in time are cut");
@@ -388,6 +423,28 @@ static bool open_recording(struct keeper *keeper, uint32_t worker_count)
     return false;
 }
 
+// Receipts are read for a log, for traces, or for whoever can ask.
+static bool open_scribe(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+    char error[scribe_error_size];
+    bool is_wanted = config->access_log.file != NULL || config->access_log.slow_file != NULL ||
+                     config->tracing.endpoint != NULL || config->admin.listen != NULL;
+
+    if (!config->metrics.enabled || !is_wanted ||
+        scribe_start(&(struct scribe_options){.config = config, .worker_count = worker_count},
+                     &keeper->scribe, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
+static struct receipt_ring *ring_of(void *owner, uint32_t worker)
+{
+    return scribe_ring(owner, worker);
+}
+
 static bool open_admin(struct keeper *keeper)
 {
     struct admin_options options = {
@@ -453,7 +510,7 @@ static int run(struct keeper *keeper)
         return CLI_FAILED;
     }
     if (!open_dialects(keeper, worker_count) || !open_recording(keeper, worker_count) ||
-        !open_admin(keeper)) {
+        !open_scribe(keeper, worker_count) || !open_admin(keeper)) {
         return CLI_FAILED;
     }
     first_round(keeper);
@@ -463,6 +520,8 @@ static int run(struct keeper *keeper)
                                             .recorder = keeper->recording != NULL
                                                             ? recording_recorder(keeper->recording)
                                                             : NULL,
+                                            .ring_of = keeper->scribe != NULL ? ring_of : NULL,
+                                            .owner = keeper->scribe,
                                             .exact = keeper->exact,
                                             .worker_count = worker_count,
                                             .descriptor_count_max = keeper->descriptor_count_max},
@@ -492,6 +551,7 @@ static void tear_down(struct keeper *keeper)
     admin_close(&keeper->admin);
     kv_feeder_stop(&keeper->feeder); // it writes to what the proxy has
     proxy_stop(&keeper->proxy);
+    scribe_stop(&keeper->scribe); // what the workers have left is written
     certifier_destroy(&keeper->certifier);
     dialects_close(&keeper->exact);
     recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);

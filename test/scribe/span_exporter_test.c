@@ -120,9 +120,9 @@ TEST(a_batch_leaves_when_it_is_a_second_old_and_not_before)
     begin(&scene);
     turn(&scene);
     note(&scene, 3);
-    push(&scene, 900);
+    push(&scene, 200);
     CHECK_EQ(scene.server.accepted_count, 0);
-    push(&scene, 100);
+    push(&scene, 800);
     CHECK(becomes(&scene, span_exporter_sent, 3));
     CHECK_EQ(scene.server.routes[0].count, 1);
     CHECK_EQ(spans_in(scene.server.request), 3);

@@ -41,6 +41,11 @@ uint64_t clock_wall_ms(void)
     return clock_read_ns(CLOCK_REALTIME) / 1000000;
 }
 
+uint64_t clock_wall_us(void)
+{
+    return clock_read_ns(CLOCK_REALTIME) / 1000;
+}
+
 uint64_t clock_entropy(void)
 {
     uint64_t bytes;
