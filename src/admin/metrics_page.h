@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// metrics_page.h -- the answer to GET /metrics: every row of the table with what is known of it.
+//
+// All is read while workers go on: a page is a picture of one moment only as far as each number is.  A
+// metric whose source is not there has its help and no values.
+//
+// Threads: the keeper's.
+#pragma once
+
+#include "base/slice.h"
+#include "sys/process.h"
+
+struct config;
+struct exact_set;
+struct fleet;
+struct knowledge_status;
+struct kv_feed_status;
+struct meters;
+struct prefix_ledger_usage;
+struct proxy_totals;
+struct recorder_totals;
+struct scribe_totals;
+struct text;
+
+// Where the numbers come from; all but the fleet may be missing.
+struct metrics_page_input {
+    const struct fleet *fleet;
+    const struct config *config; // for names of pools
+    uint64_t now_ms;             // the loop's
+    const struct proxy_totals *totals;
+    const struct meters *const *meters; // by worker; each may be NULL
+    uint32_t worker_count;
+    const struct knowledge_status *known;
+    const struct prefix_ledger_usage *ledger;
+    uint64_t stray_count;
+    bool (*events)(void *owner, uint64_t backend_id, struct kv_feed_status *out);
+    void *events_owner;
+    const struct exact_set *exact;
+    const struct scribe_totals *scribe;
+    const struct recorder_totals *recorded;
+    const struct process_figures *process;
+};
+
+// A page of so many backends fits, if their names are not extraordinary.
+size_t metrics_page_size_max(uint32_t backend_count);
+
+// False when memory is short, or the text.
+bool metrics_page_write(const struct metrics_page_input *input, struct text *out);
