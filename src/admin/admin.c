@@ -3,6 +3,7 @@
 #include "admin/admin.h"
 
 #include "admin/admin_api.h"
+#include "admin/metrics_answer.h"
 #include "base/base.h"
 #include "base/list.h"
 #include "base/text.h"
@@ -27,7 +28,8 @@ enum {
 struct connection {
     struct transport transport; // first: `ready` finds us from here
     struct admin *admin;
-    struct list_node all; // in admin->connections
+    struct listener *listener; // where it came from
+    struct list_node all;      // in admin->connections
     struct timer timer;
     struct loop_deferred recycle;
     struct http_head head;
@@ -38,11 +40,17 @@ struct connection {
     size_t sent;
 };
 
+struct listener {
+    struct loop_source source; // first: `ready` finds us from here; no descriptor: it is not open
+    struct admin *admin;
+    uint32_t connection_count;
+};
+
 struct admin {
-    struct loop_source source; // first: the listener's `ready` finds us from here
+    struct listener api;
+    struct listener metrics; // GET /metrics and nothing else, without a token
     struct admin_options options;
     struct list_node *connections;
-    uint32_t connection_count;
     uint64_t start_ms;
 };
 
@@ -58,7 +66,7 @@ static void drop(struct connection *c)
 {
     struct loop *loop = c->admin->options.loop;
     list_remove(&c->all);
-    c->admin->connection_count--;
+    c->listener->connection_count--;
     loop_disarm(loop, &c->timer);
     transport_close(&c->transport, loop, TRANSPORT_ORDERLY);
     loop_defer(loop, &c->recycle);
@@ -104,18 +112,32 @@ static enum http_problem what_is_too_large(const struct connection *c)
     return c->head.size == 0 ? HTTP_PROBLEM_LARGE_HEAD : HTTP_PROBLEM_LARGE_BODY;
 }
 
+static bool asks_for_metrics(const struct connection *c)
+{
+    return slice_is(http_head_path(&c->head), "/metrics") &&
+           slice_is(http_head_method(&c->head), "GET");
+}
+
 static void make_answer(struct connection *c, enum status status)
 {
     struct admin *admin = c->admin;
     uint64_t now_ms = loop_now_ms(admin->options.loop);
+    bool is_scrape = status == STATUS_OK && asks_for_metrics(c);
+    size_t size_max = is_scrape ? metrics_answer_size_max(&admin->options) : answer_size_max;
 
-    c->out = malloc(answer_size_max);
+    c->out = malloc(size_max);
     ASSERT(c->out != NULL);
-    struct text out = text_over(c->out, answer_size_max);
+    struct text out = text_over(c->out, size_max);
     if (status == STATUS_MALFORMED) {
         refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
     } else if (status == STATUS_TOO_LARGE) {
         refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
+    } else if (c->listener == &admin->metrics) {
+        if (is_scrape) {
+            metrics_answer(&admin->options, now_ms, &out);
+        } else {
+            refuse(&out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
+        }
     } else if (!slice_is(http_head_path(&c->head), "/health") && !token_is_good(c)) {
         refuse(&out, HTTP_PROBLEM_UNAUTHORIZED, "");
     } else {
@@ -208,13 +230,14 @@ static void connection_expire(struct timer *timer)
     drop(CONTAINER_OF(timer, struct connection, timer));
 }
 
-static void take(struct admin *admin, int fd)
+static void take(struct listener *listener, int fd)
 {
+    struct admin *admin = listener->admin;
     struct connection *c = calloc(1, sizeof(*c));
     if (c != NULL) {
         c->in = malloc(request_size_max);
     }
-    if (c == NULL || c->in == NULL || admin->connection_count == connection_count_max) {
+    if (c == NULL || c->in == NULL || listener->connection_count == connection_count_max) {
         if (c != NULL) {
             free(c->in);
         }
@@ -224,6 +247,7 @@ static void take(struct admin *admin, int fd)
     }
     c->transport.source.ready = connection_ready;
     c->admin = admin;
+    c->listener = listener;
     c->timer.fire = connection_expire;
     c->recycle.run = recycle;
     http_head_start(&c->head, HTTP_KIND_REQUEST,
@@ -234,19 +258,48 @@ static void take(struct admin *admin, int fd)
         return;
     }
     list_push(&admin->connections, &c->all);
-    admin->connection_count++;
+    listener->connection_count++;
     loop_arm(admin->options.loop, &c->timer, time_ms_max);
 }
 
 static void listener_ready(struct loop_source *source, uint32_t events)
 {
-    struct admin *admin = (struct admin *)source;
+    struct listener *listener = (struct listener *)source;
     struct address peer;
     int fd = -1;
 
     (void)events;
     while (tcp_accept(source->fd, &fd, &peer) == STATUS_OK) {
-        take(admin, fd);
+        take(listener, fd);
+    }
+}
+
+static void listener_init(struct listener *listener, struct admin *admin)
+{
+    *listener = (struct listener){.source = {.fd = -1, .ready = listener_ready}, .admin = admin};
+}
+
+static enum status listener_open(struct listener *listener, const char *where, const char *what,
+                                 char error[admin_error_size])
+{
+    struct address address;
+
+    if (where == NULL ||
+        (address_parse(where, &address) == STATUS_OK && tcp_probe_bind(&address) == STATUS_OK &&
+         tcp_listen(&address, &listener->source.fd) == STATUS_OK &&
+         loop_add(listener->admin->options.loop, &listener->source) == STATUS_OK)) {
+        return STATUS_OK;
+    }
+    snprintf(error, admin_error_size, "cannot listen on %s for %s: %s", where, what,
+             strerrordesc_np(errno));
+    return STATUS_IO;
+}
+
+static void listener_close(struct listener *listener)
+{
+    if (listener->source.fd != -1) {
+        loop_remove(listener->admin->options.loop, &listener->source);
+        tcp_close(&listener->source.fd);
     }
 }
 
@@ -254,18 +307,14 @@ enum status admin_open(const struct admin_options *options, struct admin **out,
                        char error[admin_error_size])
 {
     struct admin *admin = calloc(1, sizeof(*admin));
-    struct address address;
 
     ASSERT(admin != NULL);
     admin->options = *options;
     admin->start_ms = loop_now_ms(options->loop);
-    admin->source = (struct loop_source){.fd = -1, .ready = listener_ready};
-    if (address_parse(options->listen, &address) != STATUS_OK ||
-        tcp_probe_bind(&address) != STATUS_OK ||
-        tcp_listen(&address, &admin->source.fd) != STATUS_OK ||
-        loop_add(options->loop, &admin->source) != STATUS_OK) {
-        snprintf(error, admin_error_size, "cannot listen on %s for the admin API: %s",
-                 options->listen, strerrordesc_np(errno));
+    listener_init(&admin->api, admin);
+    listener_init(&admin->metrics, admin);
+    if (listener_open(&admin->api, options->listen, "the admin API", error) != STATUS_OK ||
+        listener_open(&admin->metrics, options->metrics_listen, "metrics", error) != STATUS_OK) {
         admin_close(&admin);
         return STATUS_IO;
     }
@@ -284,7 +333,7 @@ void admin_close(struct admin **admin_ptr)
     while (admin->connections != NULL) {
         drop(CONTAINER_OF(admin->connections, struct connection, all));
     }
-    loop_remove(admin->options.loop, &admin->source);
-    tcp_close(&admin->source.fd);
+    listener_close(&admin->api);
+    listener_close(&admin->metrics);
     free(admin);
 }

@@ -12,7 +12,10 @@
 //     POST   /backends/ID/drain      nothing new goes there
 //     POST   /backends/ID/ready      the opposite
 //     POST   /v1/cache/events        KV events, for engines that do not publish them (pushed_events.h)
+//     GET    /metrics                all that is counted, for Prometheus (metrics_page.h)
 //     GET    /health                 200, without a token: the process answers
+//
+// A second listener answers GET /metrics alone, to anybody.  There may be only one of the two.
 //
 // Each connection carries one request.  All limits are small and fixed: this is not a data plane.
 //
@@ -30,12 +33,14 @@ struct loop;
 struct proxy;
 struct recorder_totals;
 struct roster;
+struct scribe;
 
 enum { admin_error_size = 512 };
 
 struct admin_options {
     struct loop *loop;
-    const char *listen;
+    const char *listen;         // NULL: there is no API
+    const char *metrics_listen; // NULL: metrics are a part of the API alone
     struct fleet *fleet;
     struct roster *roster;
     struct config *const *config;           // the one in force
@@ -46,6 +51,9 @@ struct admin_options {
     // does.
     enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
     struct kv_feeder *const *feeder; // who listens to KV events; may be NULL, as what it points to
+    // Who keeps decisions and the line of time; may be NULL, as what it points to: then there are none.
+    struct scribe *const *scribe;
+    uint64_t process_start_ms; // when the process began, since 1970
     void *owner;
 };
 

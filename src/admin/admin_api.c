@@ -5,6 +5,7 @@
 #include "admin/admin.h"
 #include "admin/events_json.h"
 #include "admin/explain.h"
+#include "admin/metrics_answer.h"
 #include "admin/pushed_events.h"
 #include "admin/truth_json.h"
 #include "base/base.h"
@@ -512,6 +513,11 @@ static void show_health(const struct call *call)
     send_written(call, 200, write_ok);
 }
 
+static void show_metrics(const struct call *call)
+{
+    metrics_answer(call->options, call->now_ms, call->out);
+}
+
 static void show_backend(const struct call *call)
 {
     send_written(call, 200, write_one);
@@ -664,6 +670,7 @@ static const struct {
 } routes[] = {
     {"GET", "/health", show_health},
     {"GET", "/status", show_status},
+    {"GET", "/metrics", show_metrics},
     {"GET", "/backends", list_backends},
     {"POST", "/backends", add_one},
     {"DELETE", "/backends", remove_url},

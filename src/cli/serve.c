@@ -31,6 +31,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/loop.h"
+#include "sys/process.h"
 #include "sys/signals.h"
 #include "sys/tcp.h"
 #include "sys/thread.h"
@@ -191,6 +192,7 @@ static void warn_of_restart(const struct config *old, const struct config *new)
     bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
                 lists_equal(&old->dns.servers, &new->dns.servers) &&
                 texts_equal(old->admin.listen, new->admin.listen) &&
+                texts_equal(old->metrics.listen, new->metrics.listen) &&
                 texts_equal(old->record.file, new->record.file) &&
                 old->limits.header_size == new->limits.header_size &&
                 old->limits.body_size == new->limits.body_size &&
@@ -450,6 +452,7 @@ static bool open_admin(struct keeper *keeper)
     struct admin_options options = {
         .loop = keeper->loop,
         .listen = keeper->config->admin.listen,
+        .metrics_listen = keeper->config->metrics.listen,
         .fleet = keeper->fleet,
         .roster = keeper->roster,
         .config = &keeper->config,
@@ -458,10 +461,13 @@ static bool open_admin(struct keeper *keeper)
         .changed = publish,
         .push_events = push_events,
         .feeder = &keeper->feeder,
+        .scribe = &keeper->scribe,
+        .process_start_ms = process_start_ms(),
         .owner = keeper,
     };
     char error[admin_error_size];
-    if (options.listen == NULL || admin_open(&options, &keeper->admin, error) == STATUS_OK) {
+    bool is_wanted = options.listen != NULL || options.metrics_listen != NULL;
+    if (!is_wanted || admin_open(&options, &keeper->admin, error) == STATUS_OK) {
         return true;
     }
     fprintf(stderr, "warmpath: %s\n", error);

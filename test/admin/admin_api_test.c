@@ -302,7 +302,7 @@ TEST(what_is_not_there_is_404)
                                         "/backends/1//drain",
                                         "/backends/drain",
                                         "/backends//drain",
-                                        "/metrics",
+                                        "/metrics/",
                                         "*",
                                         ""};
     static const char *const ids[] = {"/backends/0",  "/backends/999",

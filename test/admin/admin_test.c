@@ -29,7 +29,7 @@ struct client {
     size_t in_size;
     int fd;
     bool closed;
-    char in[16384];
+    char in[262144];
 };
 
 // A port that was free a moment ago.
@@ -490,5 +490,70 @@ TEST(an_address_that_is_taken_is_said)
     CHECK_STR(error, expected);
     CHECK(second == NULL);
     CHECK_EQ(ask(&door, "GET /health HTTP/1.1\r\nhost: x\r\n\r\n"), 200);
+    door_close(&door);
+}
+
+// Opens both, or the one for metrics alone.
+static void metrics_door_open(struct door *door, struct door *api)
+{
+    char error[admin_error_size];
+    enum status status = STATUS_IO;
+    scene_open(&door->scene, "'http://10.0.0.1'");
+    for (int i = 0; status != STATUS_OK && i < 10; i++) {
+        free_port(door);
+        door->scene.options.metrics_listen = door->listen;
+        if (api != NULL) {
+            free_port(api);
+            door->scene.options.listen = api->listen;
+        }
+        status = admin_open(&door->scene.options, &door->admin, error);
+    }
+    ASSERT(status == STATUS_OK);
+}
+
+TEST(metrics_need_the_token_on_the_api)
+{
+    struct door door;
+    door_open(&door);
+    CHECK_EQ(ask(&door, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"), 401);
+    CHECK_EQ(ask(&door, "GET /metrics HTTP/1.1\r\n" AUTHORIZED "\r\n"), 200);
+    CHECK(strstr(last.in, "# TYPE warmpath_requests_total counter\n") != NULL);
+    CHECK_EQ(ask(&door, "POST /metrics HTTP/1.1\r\n" AUTHORIZED "\r\n"), 405);
+    door_close(&door);
+}
+
+TEST(the_listener_for_metrics_has_them_for_anybody_and_nothing_else)
+{
+    struct door door;
+    metrics_door_open(&door, NULL);
+    CHECK_EQ(ask(&door, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"), 200);
+    CHECK(strstr(last.in, "# TYPE warmpath_requests_total counter\n") != NULL);
+    CHECK_EQ(ask(&door, "GET /metrics?x HTTP/1.1\r\n" AUTHORIZED "\r\n"), 200);
+    CHECK_EQ(ask(&door, "POST /metrics HTTP/1.1\r\n" AUTHORIZED "\r\n"), 404);
+    CHECK_EQ(ask(&door, "GET /status HTTP/1.1\r\n" AUTHORIZED "\r\n"), 404);
+    CHECK_EQ(ask(&door, "GET /health HTTP/1.1\r\nhost: x\r\n\r\n"), 404);
+    CHECK_EQ(ask(&door, "POST /backends HTTP/1.1\r\n" AUTHORIZED "content-length: 2\r\n\r\n{}"),
+             404);
+    CHECK_EQ(ask(&door, "nonsense\r\n\r\n"), 400);
+    door_close(&door);
+}
+
+TEST(strangers_at_the_listener_for_metrics_take_no_place_from_operators)
+{
+    static struct client strangers[connection_count_max + 1];
+    struct door door;
+    struct door api;
+    metrics_door_open(&door, &api);
+    for (size_t i = 0; i < ARRAY_COUNT(strangers); i++) {
+        client_open(&door, &strangers[i]);
+        turn_often(&door);
+    }
+    CHECK_EQ(client_finish(&door, &strangers[connection_count_max]), 0);
+    client_open(&api, &last);
+    client_send(&door, &last, slice_str("GET /status HTTP/1.1\r\n" AUTHORIZED "\r\n"));
+    CHECK_EQ(client_finish(&door, &last), 200);
+    for (size_t i = 0; i < connection_count_max; i++) {
+        tcp_close(&strangers[i].fd);
+    }
     door_close(&door);
 }
