@@ -192,7 +192,6 @@ static void warn_of_restart(const struct config *old, const struct config *new)
     bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
                 lists_equal(&old->dns.servers, &new->dns.servers) &&
                 texts_equal(old->admin.listen, new->admin.listen) &&
-                texts_equal(old->metrics.listen, new->metrics.listen) &&
                 texts_equal(old->record.file, new->record.file) &&
                 old->limits.header_size == new->limits.header_size &&
                 old->limits.body_size == new->limits.body_size &&
