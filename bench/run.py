@@ -20,6 +20,7 @@ import exactness
 import index
 import json_bench
 import kvevents
+import observe
 import proxy
 import sim
 import tokenizer
@@ -28,7 +29,7 @@ from report import CannotMeasure, Report
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
            "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree,
-           "exactness": exactness}
+           "exactness": exactness, "observe": observe}
 
 
 def print_markdown(path):

@@ -53,7 +53,7 @@ static void take_counts(struct metrics_row *row, const struct meters_sum *sum)
 
 #define SHARED(word) atomic_load_explicit(&backend->shared.word, memory_order_relaxed)
 
-static void take_state(struct metrics_row *row, const struct fleet *fleet, uint64_t now_ms)
+static void take_state(struct metrics_row *row, const struct fleet_member *member, uint64_t now_ms)
 {
     const struct backend *backend = row->backend;
     uint64_t ejected_until_ms = SHARED(ejected_until_ms);
@@ -66,8 +66,8 @@ static void take_state(struct metrics_row *row, const struct fleet *fleet, uint6
     row->values[METRIC_BACKEND_EJECTED] = ejected_until_ms != 0 && now_ms < ejected_until_ms;
     row->values[METRIC_BACKEND_HALF_OPEN] = ejected_until_ms != 0 && now_ms >= ejected_until_ms;
     row->values[METRIC_BACKEND_BUSY] = now_ms < SHARED(busy_until_ms);
-    row->values[METRIC_BACKEND_DRAINING] = fleet_is_draining(fleet, backend);
-    row->values[METRIC_BACKEND_WEIGHT] = fleet_weight(fleet, backend);
+    row->values[METRIC_BACKEND_DRAINING] = member->draining;
+    row->values[METRIC_BACKEND_WEIGHT] = member->weight;
     row->values[METRIC_BACKEND_IN_FLIGHT] = SHARED(in_flight);
     row->values[METRIC_BACKEND_ATTEMPTS] = SHARED(request_count);
     row->values[METRIC_BACKEND_FAULTS] = SHARED(failure_count);
@@ -284,10 +284,11 @@ bool metrics_samples_take(const struct metrics_page_input *input, const struct m
     struct metrics_row *row = out->rows;
     take_router(row->values, input);
     row++;
-    for (uint32_t i = 0; i < out->backend_count; i++, row++) {
-        row->backend = fleet_at(input->fleet, i);
+    struct fleet_member member;
+    for (uint32_t i = 0; fleet_member_at(input->fleet, i, &member); i++, row++) {
+        row->backend = member.backend;
         name_row(row, "backend", row->backend->url, &label_at);
-        take_state(row, input->fleet, input->now_ms);
+        take_state(row, &member, input->now_ms);
         take_load(row, input->now_ms);
         if (meters_sum_worker_count(sum) > 0) {
             take_counts(row, sum);

@@ -414,6 +414,19 @@ struct backend *fleet_at(const struct fleet *fleet, uint32_t position)
     return position < fleet->entry_count ? fleet->entries[position].backend : NULL;
 }
 
+bool fleet_member_at(const struct fleet *fleet, uint32_t position, struct fleet_member *out)
+{
+    if (position >= fleet->entry_count) {
+        return false;
+    }
+    const struct fleet_entry *entry = &fleet->entries[position];
+    *out = (struct fleet_member){.backend = entry->backend,
+                                 .slot = entry->backend->slot,
+                                 .weight = entry->weight,
+                                 .draining = entry->draining};
+    return true;
+}
+
 struct backend *fleet_find(const struct fleet *fleet, uint64_t id)
 {
     for (uint32_t i = 0; i < fleet->entry_count; i++) {

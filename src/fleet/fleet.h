@@ -127,6 +127,8 @@ void fleet_reclaim(struct fleet *fleet);
 // Keeper.  What it knows, for listings: by position, NULL past the last.
 struct backend *fleet_at(const struct fleet *fleet, uint32_t position);
 struct backend *fleet_find(const struct fleet *fleet, uint64_t id);
+// The same with its weight and whether it drains, for who walks over all: the calls below search for it.
+bool fleet_member_at(const struct fleet *fleet, uint32_t position, struct fleet_member *out);
 uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend);
 bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend);
 const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,

@@ -7,7 +7,7 @@
 static const struct metric_row rows[] = {
 #define GROUP(title, text)
 #define METRIC(id, type, name, labels, help)                                                       \
-    [METRIC_##id] = {name, METRIC_TYPE_##type, labels, help},
+    [METRIC_##id] = {name, sizeof(name) - 1, METRIC_TYPE_##type, labels, help},
 #include "metrics/metrics.def"
 #undef METRIC
 #undef GROUP

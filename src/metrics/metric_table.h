@@ -25,6 +25,7 @@ enum metric_type {
 
 struct metric_row {
     const char *name;
+    uint32_t name_size; // a page says it thousands of times
     enum metric_type type;
     const char *labels; // "backend, model"; "": it has none
     const char *help;

@@ -33,13 +33,16 @@ void metric_label(struct text *labels, const char *name, struct slice value)
     text_add_str(labels, labels->size > 0 ? "," : "");
     text_add_str(labels, name);
     text_add_str(labels, "=\"");
+    size_t begin = 0;
     for (size_t i = 0; i < value.size; i++) {
         uint8_t byte = value.bytes[i];
-        if (byte == '\\' || byte == '"') {
-            text_add_str(labels, "\\");
+        if (byte == '\\' || byte == '"' || byte == '\n') {
+            text_add(labels, slice_of(value.bytes + begin, i - begin));
+            text_add_str(labels, byte == '\n' ? "\\n" : byte == '"' ? "\\\"" : "\\\\");
+            begin = i + 1;
         }
-        text_add(labels, byte == '\n' ? slice_str("\\n") : slice_of(&byte, 1));
     }
+    text_add(labels, slice_of(value.bytes + begin, value.size - begin));
     text_add_str(labels, "\"");
 }
 
@@ -111,7 +114,7 @@ static uint8_t *put(uint8_t *at, const void *bytes, size_t size)
 // The part of a line in front of its value.
 struct head {
     struct slice name;
-    const char *suffix; // of the name: "_sum"
+    struct slice suffix; // of the name: "_sum"
     struct slice labels;
     struct slice more; // labels behind the others: le="0.1"
 };
@@ -122,8 +125,7 @@ static void add_line(struct text *out, const struct head *head, uint64_t value, 
     char space[number_size_max];
     char *end = space + sizeof(space);
     char *number = number_before(end, value, decimals);
-    size_t suffix_size = strlen(head->suffix);
-    size_t size_max = head->name.size + suffix_size + head->labels.size + head->more.size +
+    size_t size_max = head->name.size + head->suffix.size + head->labels.size + head->more.size +
                       sizeof("{,} \n") + number_size_max;
 
     if (out->overflow || size_max > out->capacity - out->size) {
@@ -131,7 +133,7 @@ static void add_line(struct text *out, const struct head *head, uint64_t value, 
         return;
     }
     uint8_t *at = put(out->bytes + out->size, head->name.bytes, head->name.size);
-    at = put(at, head->suffix, suffix_size);
+    at = put(at, head->suffix.bytes, head->suffix.size);
     if (head->labels.size + head->more.size > 0) {
         *at++ = '{';
         at = put(at, head->labels.bytes, head->labels.size);
@@ -149,8 +151,9 @@ static void add_line(struct text *out, const struct head *head, uint64_t value, 
 
 static struct head head_of(enum metric metric, const char *suffix, struct slice labels)
 {
-    return (struct head){.name = slice_str(metric_row(metric)->name),
-                         .suffix = suffix,
+    const struct metric_row *row = metric_row(metric);
+    return (struct head){.name = slice_of(row->name, row->name_size),
+                         .suffix = slice_str(suffix),
                          .labels = labels,
                          .more = slice_str("")};
 }

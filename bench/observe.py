@@ -1,0 +1,51 @@
+"""observe -- what it costs to be seen: counting a request, and a page of metrics.
+
+bench_metrics measures both, in a fresh process for each size of fleet.
+"""
+import json
+import os
+import subprocess
+import time
+
+from proxy import machine, number
+from report import CannotMeasure
+
+SIZES = [1000, 4096]
+# (case, metric) -> what is needed of it.
+NEEDED = {("scrape_1000", "p50_ms"): ("≤", 5.0), ("note", "p50_ns"): ("≤", 150.0)}
+
+
+def scrape(report, build, backends, rounds):
+    core = max(os.sched_getaffinity(0))
+    command = ["taskset", "-c", str(core), str(build / "bench_metrics"), "--backends", str(backends),
+               "--workers", "2", "--rounds", str(rounds)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as why:
+        raise CannotMeasure(why) from why
+    for line in done.stdout.splitlines():
+        figure = json.loads(line)
+        report.figure(figure["case"], figure["metric"], figure["value"], figure["unit"])
+        report.say(f"{figure['case']}: {figure['metric']} {figure['value']:.4g} {figure['unit']}")
+
+
+def run(report, build, quick):
+    rounds = 15 if quick else 101
+    report.figure("setup", "rounds", rounds, "1", quick=quick, date=time.strftime("%Y-%m-%d"),
+                  machine=machine())
+    for backends in SIZES:
+        scrape(report, build, backends, rounds)
+
+
+def markdown(figures):
+    """The table of docs/benchmarks.md."""
+    setup = next(figure for figure in figures if figure["case"] == "setup")
+    lines = [f"{setup['date']}, {setup['machine']}; medians of {setup['value']} rounds"
+             f"{' (quick run)' if setup['quick'] else ''}.", "",
+             "| case | metric | value | needed |", "|---|---|---:|---|"]
+    for figure in figures:
+        if figure["case"] != "setup":
+            sign, limit = NEEDED.get((figure["case"], figure["metric"]), ("", None))
+            lines.append(f"| {figure['case']} | {figure['metric']} | {number(figure['value'])} {figure['unit']} | "
+                         f"{sign} {number(limit) if limit else ''} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,176 @@
+"""The page for Prometheus."""
+import re
+import subprocess
+
+import pytest
+from client import Client, chat, request
+from harness import eventually, free_port, within
+from standin import plain_answer
+
+QUIET = {"health_interval": 0, "models_learn": False, "policy": "round_robin"}
+SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? ([0-9.]+)$")
+LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
+
+
+def parse(page):
+    """(name, labels) -> value; every line must be understood, and no series come twice."""
+    found = {}
+    for line in page.decode().splitlines():
+        if line.startswith("#"):
+            continue
+        name, labels, value = SAMPLE.match(line).groups()
+        key = name, frozenset(LABEL.findall(labels or ""))
+        assert key not in found, line
+        found[key] = float(value)
+    return found
+
+
+def metrics_of(router):
+    response = router.admin("GET", "/metrics")
+    assert response.status == 200, response
+    return parse(response.body)
+
+
+def value(found, name, **labels):
+    """The sum over all series that have these labels."""
+    wanted = set(labels.items())
+    return sum(number for (key, has), number in found.items() if key == name and wanted <= has)
+
+
+def get(port, target):
+    with Client(("127.0.0.1", port), within(5)) as connection:
+        connection.send(request("GET", target, "Connection: close"))
+        return connection.read_response("GET")
+
+
+def promtool(page):
+    done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=within(20))
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+def test_promtool_accepts_the_page_of_a_router_at_work(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    router = warmpath(a, b)
+    for number in range(6):
+        assert router.post("/v1/chat/completions", chat(stream=number % 2 == 0)).status == 200
+    assert router.post("/v1/chat/completions", chat(model='no "such" model')).status == 404
+    response = router.admin("GET", "/metrics")
+    assert response.header("content-type") == "text/plain; version=0.0.4; charset=utf-8"
+    assert promtool(response.body) == (0, "")
+    assert promtool(b"warmpath_x_total{a=} 1\n")[0] != 0  # it does look
+
+
+def test_requests_are_counted_exactly_once(standin, warmpath):
+    a, b = standin("a"), standin("b")
+    b.answer("/bad", plain_answer(500, b"no"))
+    a.answer("/bad", plain_answer(500, b"no"))
+    router = warmpath(a, b, policy="round_robin", retry_attempts=1)
+    for _ in range(10):
+        router.post("/v1/chat/completions", chat(stream=True, events=4))
+    for _ in range(3):
+        router.post("/v1/chat/completions", chat())
+    router.post("/bad", chat())
+    router.post("/v1/chat/completions", chat(model="unheard-of"))
+    found = eventually(lambda: (now := metrics_of(router)) and value(now, "warmpath_requests_total") == 15 and now,
+                       lambda: metrics_of(router))
+    labels = {"model": "test-model", "policy": "round_robin"}
+    assert value(found, "warmpath_requests_total", outcome="ok", **labels) == 13
+    assert value(found, "warmpath_requests_total", outcome="failed", **labels) == 1
+    assert value(found, "warmpath_requests_total", outcome="refused", backend="none") == 1
+    for engine in (a, b):
+        assert value(found, "warmpath_requests_total", backend=engine.url) == len(engine.requests) > 0
+    assert value(found, "warmpath_requests_received_total") == 15
+    assert value(found, "warmpath_problems_total") == value(found, "warmpath_problems_total",
+                                                            code="model_not_found") == 1
+    # Only streams have a first token that can be seen; what went wrong has no duration.
+    assert value(found, "warmpath_time_to_first_token_seconds_count", model="test-model") == 10
+    assert value(found, "warmpath_time_to_first_token_seconds_bucket", model="test-model", le="+Inf") == 10
+    assert value(found, "warmpath_backend_time_to_first_token_seconds_count") == 10
+    assert value(found, "warmpath_request_duration_seconds_count", model="test-model") == 13
+    assert value(found, "warmpath_output_tokens_total") >= 10 * 4
+    assert value(found, "warmpath_routing_stage_seconds_count", stage="decide") >= 14
+    assert value(found, "warmpath_upstream_connections_opened_total") >= 2
+    assert value(found, "warmpath_upstream_connections_reused_total") >= 1
+
+
+def test_buckets_never_fall(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine)
+    for _ in range(5):
+        router.post("/v1/chat/completions", chat(stream=True))
+    page = router.admin("GET", "/metrics").body.decode()
+    series = {}
+    for name, labels, count in re.findall(r"^(\w+_bucket)\{(.*)\} (\d+)$", page, re.MULTILINE):
+        *others, bound = LABEL.findall(labels)
+        series.setdefault((name, *others), []).append((float(bound[1]), int(count)))
+    assert len(series) >= 5
+    for rows in series.values():
+        assert rows == sorted(rows) and [count for _, count in rows] == sorted(count for _, count in rows)
+
+
+def test_backends_and_the_process_are_told(standin, warmpath):
+    a, b = standin("a"), standin("b", start=False)
+    router = warmpath(a, b, health_interval="100ms")
+    router.wait_state(b, "down")
+    router.admin("POST", f"/backends/{router.backend(a)['id']}/drain")
+    found = metrics_of(router)
+    assert value(found, "warmpath_backend_up", backend=a.url) == 1
+    assert value(found, "warmpath_backend_up", backend=b.url) == 0
+    assert value(found, "warmpath_backend_probe_up", backend=b.url) == 0
+    assert value(found, "warmpath_backend_draining", backend=a.url) == 1
+    assert value(found, "warmpath_backend_info", backend=a.url, pool="default") == 1
+    assert value(found, "warmpath_workers") == 2
+    assert value(found, "process_open_fds") == pytest.approx(router.descriptors(), abs=3)
+    assert value(found, "process_resident_memory_bytes") == pytest.approx(router.memory(), rel=0.5)
+
+
+def test_the_api_wants_its_token(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, **QUIET)
+    assert router.admin("GET", "/metrics", token=None).status == 401
+    assert router.admin("GET", "/metrics", token="wrong").status == 401
+
+
+def test_a_listener_of_its_own_wants_none_and_has_nothing_else(standin, warmpath):
+    engine = standin()
+    port = free_port()
+    router = warmpath(engine, metrics_listen=f"127.0.0.1:{port}", **QUIET)
+    router.get("/x")
+    response = get(port, "/metrics")
+    assert response.status == 200 and value(parse(response.body), "warmpath_workers") == 2
+    for target in ("/status", "/backends", "/health", "/", "/metrics/x"):
+        assert get(port, target).status == 404
+    assert promtool(response.body) == (0, "")
+
+
+def test_metrics_need_no_admin_api(standin, binary, tmp_path):
+    engine = standin()
+    port, metrics_port = free_port(), free_port()
+    with open(tmp_path / "stderr", "wb") as stderr:
+        process = subprocess.Popen([binary, "serve", "--listen", f"127.0.0.1:{port}", "--backend", engine.url,
+                                    "--metrics-listen", f"127.0.0.1:{metrics_port}"], stderr=stderr)
+    try:
+        page = eventually(lambda: answer_of(metrics_port), "it answers", 10)
+        assert value(parse(page), "warmpath_backend_info", backend=engine.url) == 1
+    finally:
+        process.terminate()
+        assert process.wait(within(10)) == 0
+
+
+def answer_of(port):
+    try:
+        return get(port, "/metrics").body
+    except ConnectionRefusedError:
+        return None
+
+
+def test_nothing_is_counted_when_told_so(standin, warmpath):
+    engine = standin()
+    router = warmpath(engine, metrics_enabled=False, **QUIET)
+    assert router.post("/v1/chat/completions", chat(stream=True)).status == 200
+    response = router.admin("GET", "/metrics")
+    found = parse(response.body)
+    assert not any(name.startswith(("warmpath_requests_total", "warmpath_time_", "warmpath_cached"))
+                   for name, _ in found)
+    assert value(found, "warmpath_requests_received_total") == 1
+    assert promtool(response.body) == (0, "")
