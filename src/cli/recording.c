@@ -118,8 +118,8 @@ const struct recorder_totals *recording_totals(const struct recording *recording
 static void fail(struct recording *recording, const char *why, uint64_t now_ms)
 {
     if (!recording->is_failing) {
-        log_warn_seldom(0, "recording to %s: %s; what comes is dropped until there is room", recording->path,
-                 why);
+        log_warn_seldom(0, "recording to %s: %s; what comes is dropped until there is room",
+                        recording->path, why);
     }
     recording->is_failing = true;
     recording->again_at_ms = now_ms + again_ms;
@@ -129,7 +129,7 @@ static void succeed(struct recording *recording)
 {
     if (recording->is_failing) {
         log_info_seldom(0, "recording to %s again; %lu requests were dropped", recording->path,
-                 (unsigned long)recording->unwritten);
+                        (unsigned long)recording->unwritten);
     }
     recording->is_failing = false;
     recording->is_full = false;

@@ -209,8 +209,7 @@ static void conclude(struct certifier *certifier, const struct backend *backend)
             certify->differed_count + certify->agreed_count, certify->why,
             after == 0 ? 7 : (int)names.size, after == 0 ? "nothing" : space);
     } else {
-        log_info_seldom(backend->id,
-                        "tokenizer %s: backend %s agrees in %u cases; exact for: %.*s",
+        log_info_seldom(backend->id, "tokenizer %s: backend %s agrees in %u cases; exact for: %.*s",
                         dialect->name, backend->url, certify->agreed_count, (int)names.size, space);
     }
 }

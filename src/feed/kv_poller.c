@@ -36,7 +36,7 @@ struct watch {
     unsigned probe;   // what its probes said when we looked last
     uint32_t wait_ms; // longer than the interval after failures
     uint64_t due_ms;  // for the next question
-    bool said_none; // in the log, once
+    bool said_none;   // in the log, once
     struct log_state told;
 };
 

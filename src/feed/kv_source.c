@@ -228,8 +228,7 @@ static void hear_news(struct kv_source *source, uint64_t now_ms)
             // What the old process said is still there, and belongs before its end.
             (void)take_live(source, kv_socket_waiting_max, now_ms);
             if (source->is_connected) {
-                log_info_seldom(source->backend->id,
-                                "backend %s: KV events: no connection to %s",
+                log_info_seldom(source->backend->id, "backend %s: KV events: no connection to %s",
                                 source->backend->url, source->address);
                 source->said_live = false;
             }

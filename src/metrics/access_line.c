@@ -146,8 +146,7 @@ static struct slice tamed(struct slice text, bool (*is_bad)(uint32_t code_point)
     ASSERT(text.size <= receipt_text_max);
     for (size_t i = 0; i < text.size;) {
         unsigned length = utf8_size_of_lead(text.bytes[i]);
-        bool is_whole = length <= text.size - i &&
-                        utf8_is_valid(slice_of(text.bytes + i, length));
+        bool is_whole = length <= text.size - i && utf8_is_valid(slice_of(text.bytes + i, length));
         if (is_whole && !is_bad(utf8_read(text.bytes + i, &length))) {
             memcpy(space + size, text.bytes + i, length);
             size += length;
@@ -418,7 +417,8 @@ static const struct field fields[] = {
           "The request id: `x-request-id` of the client, or the one that it was given."),
     FIELD("trace_id", write_trace, "\"0af7651916cd43dd8448eb211c80319c\"",
           "The W3C trace that it belongs to; null: none."),
-    FIELD("model", write_model, "\"llama\"", "The model that was asked for; empty: none was named."),
+    FIELD("model", write_model, "\"llama\"",
+          "The model that was asked for; empty: none was named."),
     FIELD("path", write_path, "\"/v1/chat/completions\"", "The path of the request."),
     FIELD("policy", write_policy, "\"warm\"", "Who decided; null: nothing was decided."),
     FIELD("backend", write_backend, "{\"id\":3,\"url\":\"http://10.0.0.7:8000\"}",
@@ -445,8 +445,9 @@ static const struct field fields[] = {
           "Tokens of prompts that waited there at that moment."),
     FIELD("predicted_ms", write_predicted, "41.500",
           "Until the first token, as the policy saw it; null: it does not look."),
-    FIELD("ttft_ms", write_ttft, "43.210",
-          "From the first byte of the request to the first token; null: not streamed, or none came."),
+    FIELD(
+        "ttft_ms", write_ttft, "43.210",
+        "From the first byte of the request to the first token; null: not streamed, or none came."),
     FIELD("tpot_ms", write_tpot, "8.120",
           "Between two tokens after the first; null: fewer than two came."),
     FIELD("total_ms", write_total, "725.300", "From its first byte to its end."),
@@ -459,7 +460,8 @@ static const struct field fields[] = {
     FIELD("answer_bytes", write_answer_bytes, "20480", "That went to the client, heads included."),
     // Last: only slow ones have it.
     FIELD("slow", write_slow, "\"first\"",
-          "Only where a request was slow: `first`, its first token was (`access_log.slow_first`), or `total`, "
+          "Only where a request was slow: `first`, its first token was (`access_log.slow_first`), "
+          "or `total`, "
           "all of it was (`access_log.slow_total`)."),
 };
 

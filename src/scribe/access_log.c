@@ -8,7 +8,6 @@
 #include "sys/clock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,25 +84,27 @@ static void channel_write(struct channel *channel, uint64_t now_ms)
     }
 }
 
-static bool channel_waits(const struct channel *channel)
+// For a reader that is slow.
+static void channel_finish(struct channel *channel, uint64_t now_ms, uint32_t patience_ms)
 {
-    return channel->is_open && line_file_waits(&channel->file);
+    uint64_t until_ns = clock_monotonic_ns() + (uint64_t)patience_ms * 1000000;
+
+    channel_write(channel, now_ms);
+    while (channel->is_open && line_file_waits(&channel->file) && clock_monotonic_ns() < until_ns) {
+        append_file_wait(&channel->file.file, patience_ms);
+        channel_write(channel, now_ms);
+    }
 }
 
 void access_log_close(struct access_log **log_ptr, uint64_t now_ms, uint32_t patience_ms)
 {
     struct access_log *log = *log_ptr;
-    uint64_t until_ns = clock_monotonic_ns() + (uint64_t)patience_ms * 1000000;
 
     if (log == NULL) {
         return;
     }
-    access_log_write(log, now_ms);
-    while ((channel_waits(&log->all) || channel_waits(&log->slow)) &&
-           clock_monotonic_ns() < until_ns) {
-        (void)poll(NULL, 0, 5);
-        access_log_write(log, now_ms);
-    }
+    channel_finish(&log->all, now_ms, patience_ms);
+    channel_finish(&log->slow, now_ms, patience_ms);
     destroy(log_ptr);
 }
 
@@ -161,8 +162,8 @@ static void channel_note(const struct access_log *log, struct channel *channel,
 void access_log_note(struct access_log *log, const struct receipt *receipt, uint64_t now_ms)
 {
     enum access_slow slow = slowness(&log->rules, receipt);
-    bool is_chosen = slow != ACCESS_NOT_SLOW || receipt->id_hash % log->rules.every == 0 ||
-                     has_failed(receipt);
+    bool is_chosen =
+        slow != ACCESS_NOT_SLOW || receipt->id_hash % log->rules.every == 0 || has_failed(receipt);
 
     if (log->all.is_open && is_chosen) {
         channel_note(log, &log->all, receipt, slow, now_ms);

@@ -27,7 +27,7 @@ struct line_file {
     struct text batch;
     uint64_t line_count; // in the batch
     bool is_terminal;
-    bool is_begun;       // a part of the first line is with the stream already
+    bool is_begun; // a part of the first line is with the stream already
     bool is_failing;
     uint64_t again_at_ms;
     uint64_t missed; // since it fails

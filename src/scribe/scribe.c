@@ -9,10 +9,10 @@
 #include "scribe/span_exporter.h"
 #include "sys/clock.h"
 #include "sys/loop.h"
+#include "sys/mutex.h"
 #include "sys/pages.h"
 #include "sys/thread.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ struct scribe {
     uint64_t ticked_ms;             // wall time
 
     // Under the lock: the scribe's thread and the keeper.
-    pthread_mutex_t lock;
+    struct mutex *lock;
     struct chronicle *chronicle;
     struct orders orders;
 
@@ -99,7 +99,7 @@ static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
     if (receipt_ring_peek(ring) == NULL) {
         return 0;
     }
-    pthread_mutex_lock(&scribe->lock);
+    mutex_lock(scribe->lock);
     while (count < batch_max && (receipt = receipt_ring_peek(ring)) != NULL) {
         note(scribe, receipt);
         receipt_ring_drop(ring);
@@ -108,7 +108,7 @@ static uint32_t take_batch(struct scribe *scribe, struct receipt_ring *ring)
             break; // a disk may be slow: not under the lock
         }
     }
-    pthread_mutex_unlock(&scribe->lock);
+    mutex_unlock(scribe->lock);
     if (access_log_is_full(scribe->log)) {
         access_log_write(scribe->log, loop_now_ms(scribe->loop));
     }
@@ -152,10 +152,10 @@ static bool drain(struct scribe *scribe, uint32_t count_max)
 
 static void obey(struct scribe *scribe)
 {
-    pthread_mutex_lock(&scribe->lock);
+    mutex_lock(scribe->lock);
     struct orders orders = scribe->orders;
     scribe->orders = (struct orders){0};
-    pthread_mutex_unlock(&scribe->lock);
+    mutex_unlock(scribe->lock);
     if (orders.has_rules) {
         access_log_set_rules(scribe->log, &orders.rules);
     }
@@ -173,9 +173,9 @@ static void pass_time(struct scribe *scribe)
         return;
     }
     scribe->ticked_ms = wall_ms;
-    pthread_mutex_lock(&scribe->lock);
+    mutex_lock(scribe->lock);
     chronicle_tick(scribe->chronicle, wall_ms);
-    pthread_mutex_unlock(&scribe->lock);
+    mutex_unlock(scribe->lock);
 }
 
 static void look(struct timer *timer)
@@ -225,7 +225,7 @@ static void release(struct scribe **scribe_ptr)
         pages_release(&scribe->rings[i], receipt_ring_block_size());
     }
     free(scribe->rings);
-    pthread_mutex_destroy(&scribe->lock);
+    mutex_destroy(&scribe->lock);
     free(scribe);
 }
 
@@ -270,7 +270,8 @@ static enum status prepare(struct scribe *scribe, const struct config *config,
         .member_max = config->limits.backends,
         .hot_max = hot_prefix_max,
     });
-    if (scribe->chronicle == NULL || !make_rings(scribe) ||
+    scribe->lock = mutex_create();
+    if (scribe->chronicle == NULL || scribe->lock == NULL || !make_rings(scribe) ||
         loop_create(&scribe->loop) != STATUS_OK) {
         snprintf(error, scribe_error_size, "no memory to keep what becomes of requests");
         return STATUS_IO;
@@ -295,7 +296,6 @@ enum status scribe_start(const struct scribe_options *options, struct scribe **o
     ASSERT(scribe != NULL && options->worker_count > 0);
     memset(scribe, 0, sizeof(*scribe));
     scribe->worker_count = options->worker_count;
-    ASSERT(pthread_mutex_init(&scribe->lock, NULL) == 0);
     if (prepare(scribe, options->config, error) != STATUS_OK) {
         release(&scribe);
         return STATUS_IO;
@@ -327,30 +327,30 @@ struct receipt_ring *scribe_ring(const struct scribe *scribe, uint32_t worker)
 
 void scribe_reopen(struct scribe *scribe)
 {
-    pthread_mutex_lock(&scribe->lock);
+    mutex_lock(scribe->lock);
     scribe->orders.reopens = true;
-    pthread_mutex_unlock(&scribe->lock);
+    mutex_unlock(scribe->lock);
     loop_wake(scribe->loop);
 }
 
 void scribe_set_config(struct scribe *scribe, const struct config *config)
 {
-    pthread_mutex_lock(&scribe->lock);
+    mutex_lock(scribe->lock);
     scribe->orders.has_rules = true;
     scribe->orders.rules = rules_of(config);
-    pthread_mutex_unlock(&scribe->lock);
+    mutex_unlock(scribe->lock);
     loop_wake(scribe->loop);
 }
 
 struct chronicle *scribe_lock(struct scribe *scribe)
 {
-    pthread_mutex_lock(&scribe->lock);
+    mutex_lock(scribe->lock);
     return scribe->chronicle;
 }
 
 void scribe_unlock(struct scribe *scribe)
 {
-    pthread_mutex_unlock(&scribe->lock);
+    mutex_unlock(scribe->lock);
 }
 
 void scribe_totals(const struct scribe *scribe, struct scribe_totals *out)

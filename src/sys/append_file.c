@@ -175,3 +175,9 @@ enum status append_file_feed(struct append_file *file, struct slice bytes, size_
     }
     return STATUS_OK;
 }
+
+void append_file_wait(const struct append_file *file, uint32_t wait_ms)
+{
+    struct pollfd asked = {.fd = file->fd, .events = POLLOUT};
+    (void)poll(&asked, 1, (int)wait_ms);
+}

@@ -18,7 +18,7 @@
 #include "base/status.h"
 
 struct append_file {
-    int fd; // -1: closed
+    int fd;         // -1: closed
     bool is_stream; // no file
     bool is_shared; // a stream that others write to and may have to wait for: it is asked before
     bool is_torn;
@@ -45,3 +45,6 @@ enum status append_file_add(struct append_file *file, struct slice portion, uint
 // Streams only: hands over what is taken at once.  AGAIN: not all was.  IO: errno says why.  *taken is set in
 // any case.
 enum status append_file_feed(struct append_file *file, struct slice bytes, size_t *taken);
+
+// Streams only: until there is room, or so long.
+void append_file_wait(const struct append_file *file, uint32_t wait_ms);

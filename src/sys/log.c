@@ -161,8 +161,8 @@ void log_line_seldom(enum log_level level, uint64_t about, const char *format, .
     uint64_t hash = hash_pair((uintptr_t)format, about);
     uint64_t key = hash != 0 ? hash : 1;
 
-    if (!is_wanted(level) || !log_limit_pass(&limit, key, clock_monotonic_ns() / 1000000,
-                                             log_pause_ms, &held)) {
+    if (!is_wanted(level) ||
+        !log_limit_pass(&limit, key, clock_monotonic_ns() / 1000000, log_pause_ms, &held)) {
         return;
     }
     int saved_errno = errno;

@@ -48,9 +48,9 @@ bool log_limit_pass(struct log_limit *limit, uint64_t key, uint64_t now_ms, uint
     struct log_limit_slot *slot = slot_of(limit, key, now_ms);
     uint_fast64_t until = atomic_load_explicit(&slot->quiet_until_ms, memory_order_relaxed);
 
-    if (now_ms < until || !atomic_compare_exchange_strong_explicit(
-                              &slot->quiet_until_ms, &until, now_ms + pause_ms,
-                              memory_order_relaxed, memory_order_relaxed)) {
+    if (now_ms < until ||
+        !atomic_compare_exchange_strong_explicit(&slot->quiet_until_ms, &until, now_ms + pause_ms,
+                                                 memory_order_relaxed, memory_order_relaxed)) {
         atomic_fetch_add_explicit(&slot->held, 1, memory_order_relaxed);
         return false;
     }

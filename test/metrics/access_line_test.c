@@ -106,8 +106,9 @@ TEST(what_is_not_known_is_null)
         written(receipt, slice_str("x"), slice_str(""), slice_str("/v1/completions"));
 
     line(access_line_json, refused, ACCESS_NOT_SLOW);
-    static const char *const nulls[] = {"trace_id", "policy",  "backend", "status",  "cached_tokens",
-                                        "ttft_ms",  "tpot_ms", "total_ms", "predicted_ms"};
+    static const char *const nulls[] = {"trace_id", "policy",        "backend",
+                                        "status",   "cached_tokens", "ttft_ms",
+                                        "tpot_ms",  "total_ms",      "predicted_ms"};
     for (size_t i = 0; i < ARRAY_COUNT(nulls); i++) {
         char key[64];
         snprintf(key, sizeof(key), "\"%s\":null,", nulls[i]);

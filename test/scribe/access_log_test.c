@@ -5,7 +5,9 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static char directory[] = "/tmp/access_log_test_XXXXXX";
@@ -144,4 +146,49 @@ TEST(without_files_nothing_is_written)
     CHECK_EQ(access_log_totals(the_log).written, 0);
     access_log_close(&the_log, 0, 1000);
     access_log_close(&the_log, 0, 1000);
+}
+
+static void *read_late(void *argument)
+{
+    int fd = *(int *)argument;
+    struct timespec pause = {.tv_nsec = 30000000};
+    static char bytes[1 << 20];
+    size_t size = 0;
+    ssize_t more;
+    nanosleep(&pause, NULL);
+    while ((more = read(fd, bytes + size, sizeof(bytes) - size)) > 0) {
+        size += (size_t)more;
+    }
+    uintptr_t count = 0;
+    for (size_t i = 0; i < size; i++) {
+        count += bytes[i] == '\n';
+    }
+    return (void *)count; // NOLINT: a number
+}
+
+TEST(a_reader_that_is_slow_gets_the_last_lines_too)
+{
+    char error[access_log_error_size];
+    char name[64];
+    int ends[2];
+    pthread_t thread;
+    void *count = NULL;
+    CHECK(pipe(ends) == 0);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", ends[1]);
+    CHECK_EQ(access_log_open(&(struct access_log_options){.path = name, .rules.every = 1}, &the_log,
+                             error),
+             STATUS_OK);
+    close(ends[1]);
+    for (int i = 0; i < 150; i++) { // more than a pipe holds
+        note((struct receipt){.outcome = RECEIPT_OK});
+        if (access_log_is_full(the_log)) {
+            access_log_write(the_log, 0);
+        }
+    }
+    CHECK_EQ(access_log_totals(the_log).dropped, 0);
+    CHECK(pthread_create(&thread, NULL, read_late, &ends[0]) == 0);
+    access_log_close(&the_log, 0, 10000);
+    pthread_join(thread, &count);
+    close(ends[0]);
+    CHECK_EQ((uintptr_t)count, 150);
 }

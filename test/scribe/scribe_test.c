@@ -74,7 +74,8 @@ static bool put(struct receipt_ring *ring, uint32_t worker, uint64_t number)
                               .worker = worker,
                               .outcome = number % 5 == 4 ? RECEIPT_RUNNING : RECEIPT_OK,
                               .id_size = (uint16_t)size};
-    return receipt_ring_put(ring, &receipt, &(struct receipt_parts){.id = slice_of(id, (size_t)size)});
+    return receipt_ring_put(ring, &receipt,
+                            &(struct receipt_parts){.id = slice_of(id, (size_t)size)});
 }
 
 struct worker {

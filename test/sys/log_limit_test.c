@@ -38,7 +38,7 @@ TEST(more_keys_than_there_is_room_for_make_no_flood)
     for (uint64_t key = 1; key <= 100000; key++) {
         passed += log_limit_pass(&limit, key, 1000, 100, &held);
     }
-    CHECK_EQ(passed, log_limit_slots + 1); // and one of all others
+    CHECK_EQ(passed, log_limit_slots + 1);                    // and one of all others
     CHECK(log_limit_pass(&limit, 7000000, 2000, 100, &held)); // there is room again
 }
 

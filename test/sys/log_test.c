@@ -70,8 +70,8 @@ static void json_lines(void)
 TEST(as_json_a_line_is_one_object)
 {
     capture(json_lines);
-    CHECK(strstr(captured,
-                 "Z\",\"level\":\"warn\",\"message\":\"it said \\\"x???\\\"\"}\n") != NULL);
+    CHECK(strstr(captured, "Z\",\"level\":\"warn\",\"message\":\"it said \\\"x???\\\"\"}\n") !=
+          NULL);
     char *at = captured;
     for (int i = 0; i < 2; i++) {
         size_t size = strcspn(at, "\n");
