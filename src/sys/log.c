@@ -86,7 +86,9 @@ static void add_message(struct text *line, char *message, size_t size)
 {
     if (!utf8_is_valid(slice_of(message, size))) {
         for (size_t i = 0; i < size; i++) {
-            message[i] = (unsigned char)message[i] >= 0x80 ? '?' : message[i];
+            if ((unsigned char)message[i] >= 0x80) {
+                message[i] = '?';
+            }
         }
     }
     text_add_json(line, slice_of(message, size));

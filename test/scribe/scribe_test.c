@@ -128,12 +128,11 @@ static bool mark_lines(const char *name)
         return true;
     }
     while ((size = getline(&line, &capacity, in)) > 0) {
-        unsigned worker = worker_max;
-        unsigned long number = receipt_max;
-        const char *id = strstr(line, "\"id\":\"w");
+        char *at = strstr(line, "\"id\":\"w");
+        unsigned long worker = at != NULL ? strtoul(at + 7, &at, 10) : worker_max;
+        unsigned long number = at != NULL && *at == '-' ? strtoul(at + 1, &at, 10) : receipt_max;
         bool is_whole = line[0] == '{' && size > 2 && strcmp(line + size - 2, "}\n") == 0 &&
-                        id != NULL && sscanf(id, "\"id\":\"w%u-%lu\"", &worker, &number) == 2 &&
-                        worker < worker_max && number < receipt_max;
+                        worker < worker_max && number < receipt_max && *at == '"';
         is_good = is_good && is_whole;
         if (is_whole) {
             seen[worker][number]++;
