@@ -188,13 +188,19 @@ def test_a_span_tells_the_stages_in_order_and_what_was_decided(standin, warmpath
 
 
 def test_a_request_that_was_sent_twice_is_one_span(standin, warmpath, collector):
-    broken, traces = standin("broken"), collector()
-    broken.answer_once(PATH, RESET)
-    router = warmpath(broken, tracing_endpoint=traces.url, retry_attempts=2, **QUIET)
-    ask(router, f"traceparent: 00-{TRACE}-{PARENT}-01")
-    span, = spans_of(traces, 1)
-    assert span.attributes["warmpath.attempts"] == 2
-    assert [request.header("traceparent") for request in broken.requests] == [f"00-{TRACE}-{span.id}-01"] * 2
+    bad, good, traces = standin("bad"), standin("good"), collector()
+    bad.answer(PATH, RESET)
+    router = warmpath(bad, good, tracing_endpoint=traces.url, policy="round_robin", workers=1, **QUIET)
+    for number in range(2):  # one of them, or each, comes to the bad one first
+        ask(router, f"traceparent: 00-{TRACE}-{PARENT}-01", f"x-request-id: r{number}")
+    spans = {span.attributes["warmpath.request_id"]: span for span in spans_of(traces, 2)}
+    asked_of = {engine: {request.header("x-request-id"): request.header("traceparent") for request in engine.requests}
+                for engine in (bad, good)}
+    assert asked_of[bad] and asked_of[good].keys() == spans.keys()
+    for name, span in spans.items():
+        assert span.attributes["warmpath.attempts"] == (2 if name in asked_of[bad] else 1)
+        assert span.attributes["warmpath.backend"] == good.url and not span.is_error
+        assert asked_of[good][name] == asked_of[bad].get(name, asked_of[good][name]) == f"00-{TRACE}-{span.id}-01"
 
 
 def test_failures_are_errors_and_refusals_of_requests_are_not(standin, warmpath, collector):
