@@ -21,3 +21,4 @@ int cli_load(int word_count, char **words);
 int cli_tokenize(int word_count, char **words);
 int cli_certify(int word_count, char **words);
 int cli_explain(int word_count, char **words);
+int cli_top(int word_count, char **words);

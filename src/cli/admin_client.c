@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/admin_client.h"
+
+#include "base/base.h"
+#include "cli/top_document.h"
+#include "config/config_file.h"
+#include "fleet/backend.h"
+#include "json/json.h"
+#include "sys/tls.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static bool say(const struct admin_client *client, const char *what, const char *why)
+{
+    fprintf(stderr, "warmpath %s: %s: %s\n", client->command, what, why);
+    return false;
+}
+
+static bool is_text(const char *word)
+{
+    for (; *word != '\0'; word++) {
+        if (*word <= ' ' || *word > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool admin_client_check(struct admin_client *client, const char *command,
+                        const struct admin_options *options)
+{
+    *client = (struct admin_client){.command = command, .options = options};
+    if (options->url == NULL) {
+        return say(client, "--admin", "say where the router's admin API is");
+    }
+    const char *wrong = drive_endpoint_parse(options->url, &client->endpoint);
+    if (wrong != NULL) {
+        return say(client, "--admin", wrong);
+    }
+    if (options->token != NULL && options->token_file != NULL) {
+        return say(client, "--token", "goes without --token-file");
+    }
+    if (options->timeout_s < 0.001 || options->timeout_s > 3600) {
+        return say(client, "--timeout", "is from 1ms to 1h");
+    }
+    return true;
+}
+
+static bool read_token_file(const struct admin_client *client, char *token, size_t capacity)
+{
+    const char *path = client->options->token_file;
+    const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    size_t size = 0;
+    enum status status = config_file_read(name, token, capacity - 1, &size);
+
+    if (status != STATUS_OK) {
+        return say(client, path,
+                   status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+    }
+    token[size] = '\0';
+    token[strcspn(token, "\r\n")] = '\0';
+    return true;
+}
+
+static bool read_token(struct admin_client *client)
+{
+    char token[admin_token_size_max + 2] = "";
+
+    if (client->options->token_file != NULL) {
+        if (!read_token_file(client, token, sizeof(token))) {
+            return false;
+        }
+    } else if (client->options->token != NULL) {
+        snprintf(token, sizeof(token), "%s", client->options->token);
+    }
+    if (strlen(token) > admin_token_size_max || !is_text(token)) {
+        return say(client, "the token", "is at most 4096 printable characters without blanks");
+    }
+    if (token[0] != '\0') {
+        snprintf(client->authorization, sizeof(client->authorization), "Bearer %s", token);
+    }
+    explicit_bzero(token, sizeof(token));
+    return true;
+}
+
+bool admin_client_open(struct admin_client *client, struct loop *loop)
+{
+    char tls_error[tls_error_size];
+    char error[drive_error_size];
+    struct tls_client_options options = {.ca = client->options->ca,
+                                         .verify = !client->options->insecure};
+
+    client->loop = loop;
+    if (!read_token(client)) {
+        return false;
+    }
+    if (client->endpoint.tls && tls_client_create(&options, &client->tls, tls_error) != STATUS_OK) {
+        return say(client, "TLS", tls_error);
+    }
+    return drive_endpoint_resolve(&client->endpoint, loop, error) || say(client, "--admin", error);
+}
+
+void admin_client_close(struct admin_client *client)
+{
+    tls_context_destroy(&client->tls);
+    explicit_bzero(client->authorization, sizeof(client->authorization));
+}
+
+struct fetch *admin_client_ask(struct admin_client *client, const char *path,
+                               size_t answer_size_max, fetch_done_fn *done, void *owner)
+{
+    struct drive_endpoint *endpoint = &client->endpoint;
+    char target[drive_text_max + admin_path_size_max];
+
+    ASSERT(strlen(path) < admin_path_size_max);
+    snprintf(target, sizeof(target), "%s%s", endpoint->base, path);
+    // fetch.h asks backends, so this is one for a moment.
+    const struct backend backend = {
+        .host = endpoint->host,
+        .authority = endpoint->authority,
+        .authorization = client->authorization[0] != '\0' ? client->authorization : NULL,
+        .port = endpoint->port,
+        .tls = endpoint->tls,
+        .address = endpoint->addresses[client->address],
+    };
+    return fetch_start(&(struct fetch_options){
+        .loop = client->loop,
+        .backend = &backend,
+        .tls = client->tls,
+        .path = target,
+        .timeout_ms = (uint32_t)(client->options->timeout_s * 1000),
+        .answer_size_max = answer_size_max,
+        .done = done,
+        .owner = owner,
+    });
+}
+
+void admin_client_turn(struct admin_client *client)
+{
+    client->address = (client->address + 1) % client->endpoint.address_count;
+}
+
+void admin_client_why(const struct fetch_result *result, char out[admin_why_size])
+{
+    const char *names[] = {"error", "message"};
+    struct json_value error = {0};
+    struct json_value message = {0};
+
+    if (result->status == 0) {
+        snprintf(out, admin_why_size, "%s", result->why);
+    } else if (json_find(result->body, &names[0], 1, &error) == STATUS_OK &&
+               error.kind == JSON_OBJECT &&
+               json_find(error.raw, &names[1], 1, &message) == STATUS_OK &&
+               message.kind == JSON_STRING) {
+        int size = snprintf(out, admin_why_size, "the router answers %u: ", result->status);
+        top_text_copy(message.raw, out + size, admin_why_size - (size_t)size);
+    } else {
+        snprintf(out, admin_why_size, "the router answers %u", result->status);
+    }
+}
