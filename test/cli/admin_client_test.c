@@ -1,10 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/admin_client.h"
+
+#include "feed/stub_server.h"
 #include "test.h"
 
-#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-TEST(x)
+static struct admin_client client;
+static struct admin_options options;
+static struct loop *loop;
+static struct stub_server server;
+static char url[64];
+static char why[admin_why_size];
+static uint16_t answer_status;
+static bool is_answered;
+
+static bool check(struct admin_options given)
 {
-    CHECK(true);
+    options = given;
+    return admin_client_check(&client, "test", &options);
+}
+
+TEST(options_that_make_no_sense_are_refused)
+{
+    CHECK(!check((struct admin_options){.timeout_s = 1}));
+    CHECK(!check((struct admin_options){.url = "127.0.0.1:1", .timeout_s = 1}));
+    CHECK(!check((struct admin_options){.url = "http://h:1", .timeout_s = 0}));
+    CHECK(!check((struct admin_options){.url = "http://h:1", .timeout_s = 4000}));
+    CHECK(!check((struct admin_options){
+        .url = "http://h:1", .timeout_s = 1, .token = "t", .token_file = "f"}));
+    CHECK(check((struct admin_options){.url = "http://h:1/base", .timeout_s = 1, .token = "t"}));
+}
+
+static void answered(void *owner, const struct fetch_result *result)
+{
+    CHECK(owner == &client);
+    is_answered = true;
+    answer_status = result->status;
+    if (result->status != 200) {
+        admin_client_why(result, why);
+    }
+}
+
+static void set_up(struct admin_options given, const char *path, const char *answer)
+{
+    ASSERT(loop_create(&loop) == STATUS_OK);
+    stub_start(&server, loop);
+    server.routes[0] = (struct stub_route){.path = path, .answer = slice_str(answer)};
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
+    given.url = url;
+    given.timeout_s = 5;
+    ASSERT(check(given));
+}
+
+static void tear_down(void)
+{
+    admin_client_close(&client);
+    stub_stop(&server);
+    loop_destroy(&loop);
+}
+
+static void ask(const char *path)
+{
+    is_answered = false;
+    ASSERT(admin_client_ask(&client, path, 0, answered, &client) != NULL);
+    while (!is_answered) {
+        loop_turn(loop, 100);
+    }
+    loop_turn(loop, 0);
+}
+
+TEST(a_question_carries_the_token)
+{
+    set_up((struct admin_options){.token = "secret"}, "/overview?since=5",
+           "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    CHECK(admin_client_open(&client, loop));
+    ask("/overview?since=5");
+    CHECK_EQ(answer_status, 200);
+    CHECK(strstr(server.request, "GET /overview?since=5 HTTP/1.1\r\n") == server.request);
+    CHECK(strstr(server.request, "\r\nauthorization: Bearer secret\r\n") != NULL);
+    admin_client_turn(&client);
+    CHECK_EQ(client.address, 0);
+    tear_down();
+    CHECK_EQ(client.authorization[0], '\0');
+}
+
+TEST(a_token_is_the_first_line_of_its_file)
+{
+    char path[64];
+    int fd = memfd_create("token", MFD_CLOEXEC);
+    CHECK(fd != -1);
+    CHECK_EQ(write(fd, "from-file\nrest", 14), 14);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    set_up((struct admin_options){.token_file = path}, "/x", "");
+    CHECK(admin_client_open(&client, loop));
+    CHECK_STR(client.authorization, "Bearer from-file");
+    tear_down();
+    close(fd);
+    set_up((struct admin_options){.token_file = "/nowhere/at/all"}, "/x", "");
+    CHECK(!admin_client_open(&client, loop));
+    tear_down();
+    set_up((struct admin_options){.token = "a\r\nb"}, "/x", "");
+    CHECK(!admin_client_open(&client, loop));
+    tear_down();
+}
+
+TEST(why_there_is_no_document_is_said_in_the_routers_words)
+{
+    set_up(
+        (struct admin_options){0}, "/x",
+        "HTTP/1.1 401 X\r\ncontent-length: 37\r\n\r\n{\"error\":{\"message\":\"no such token\"}}");
+    CHECK(admin_client_open(&client, loop));
+    ask("/x");
+    CHECK_STR(why, "the router answers 401: no such token");
+    CHECK(strstr(server.request, "authorization") == NULL);
+    server.routes[0].answer = slice_str("HTTP/1.1 502 X\r\ncontent-length: 5\r\n\r\nsorry");
+    ask("/x");
+    CHECK_STR(why, "the router answers 502");
+    server.slams = true;
+    ask("/x");
+    CHECK_EQ(answer_status, 0);
+    CHECK(strlen(why) > 0);
+    tear_down();
 }

@@ -140,6 +140,7 @@ static void start(uint16_t width, uint16_t height)
     ASSERT(child != -1);
     if (child == 0) {
         ASSERT(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+        close(master); // or it would never be gone
         ASSERT(setsid() != -1 && ioctl(slave, TIOCSCTTY, 0) == 0);
         ASSERT(dup2(slave, STDOUT_FILENO) != -1);
         _exit(use_terminal());
