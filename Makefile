@@ -48,6 +48,7 @@ $(OUT)/build.ninja: | deps
 
 deps:
 	@tools/install.sh build $(DEPS.$(BUILD))
+	@tools/web.py fetch
 DEPS.clang := check
 DEPS.fuzz  := fuzz
 
@@ -55,6 +56,14 @@ $(VENV)/.ready: test/e2e/requirements.txt
 	@tools/install.sh test
 	/usr/bin/python3 -m venv $(VENV)
 	$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r $<
+	@touch $@
+
+# What drives Chromium in the tests of the dashboard.
+build/browser/.ready: test/browser/package-lock.json test/browser/package.json
+	@tools/install.sh browser
+	@mkdir -p build/browser
+	@cp $^ build/browser
+	npm ci --prefix build/browser --no-audit --no-fund --loglevel=error
 	@touch $@
 
 run:
@@ -69,7 +78,7 @@ unit: all
 	@meson test -C $(OUT) --no-rebuild --print-errorlogs; tools/tally.py $(OUT)
 
 # Without vocabularies, the tests that need them are skipped, and say so.
-e2e: all $(VENV)/.ready
+e2e: all $(VENV)/.ready build/browser/.ready
 	@$(VENV)/bin/python tools/vocabularies.py || true
 	@$(VENV)/bin/pytest -q test/e2e --warmpath $(OUT)/warmpath $(ARGS)
 

@@ -4,6 +4,7 @@
 
 #include "admin/admin_api.h"
 #include "admin/metrics_answer.h"
+#include "admin/web.h"
 #include "base/base.h"
 #include "base/list.h"
 #include "base/text.h"
@@ -138,6 +139,8 @@ static void make_answer(struct connection *c, enum status status)
         } else {
             refuse(&out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
         }
+    } else if (web_answer(http_head_method(&c->head), http_head_path(&c->head), &out)) {
+        // The page is for everybody: what it shows needs the token.
     } else if (!slice_is(http_head_path(&c->head), "/health") && !token_is_good(c)) {
         refuse(&out, HTTP_PROBLEM_UNAUTHORIZED, "");
     } else {
