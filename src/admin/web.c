@@ -24,11 +24,6 @@ static const struct web_asset *find(struct slice path)
     return NULL;
 }
 
-static bool is_ours(struct slice path)
-{
-    return slice_is(path, "/") || slice_is(path, PAGE) || slice_starts_with(path, PAGE "/");
-}
-
 static void redirect(struct text *out)
 {
     text_add_str(out, "HTTP/1.1 302 Found\r\n"
@@ -56,11 +51,12 @@ static void serve(const struct web_asset *asset, bool with_body, struct text *ou
 
 bool web_answer(struct slice method, struct slice path, struct text *out)
 {
-    if (!is_ours(path)) {
+    const struct web_asset *asset = find(slice_is(path, PAGE "/") ? slice_str(PAGE) : path);
+    bool is_head = slice_is(method, "HEAD");
+
+    if (asset == NULL && !slice_is(path, "/") && !slice_starts_with(path, PAGE "/")) {
         return false;
     }
-    bool is_head = slice_is(method, "HEAD");
-    const struct web_asset *asset = find(slice_is(path, PAGE "/") ? slice_str(PAGE) : path);
     if (!is_head && !slice_is(method, "GET")) {
         http_problem_answer(
             &(struct http_problem_answer){.problem = HTTP_PROBLEM_NO_SUCH_METHOD, .close = true},

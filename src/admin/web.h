@@ -9,6 +9,7 @@
 //     GET /                     to /dashboard
 //     GET /dashboard            the page
 //     GET /dashboard/FILE       what it consists of
+//     GET /favicon.ico          what browsers ask for by themselves
 //
 // Each answer forbids the browser to load anything from another host, or to show the page inside another one.
 #pragma once

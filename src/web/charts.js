@@ -52,8 +52,8 @@ const CHARTS = {
     tick: (value) => words.percent(value),
     range: () => [0, 1],
     lines: [
-      line("round-robin (estimate)", "round_robin_hit_rate", { stroke: "--theirs", width: 2, dash: [5, 4] }),
       line("warmpath", "hit_rate", { stroke: "--ours", width: 2.5, fill: "--ours-soft" }),
+      line("round-robin (estimate)", "round_robin_hit_rate", { stroke: "--theirs", width: 2, dash: [5, 4] }),
     ],
   },
   ttft: {
@@ -61,10 +61,10 @@ const CHARTS = {
     tick: (value) => (value === 0 ? "0" : words.ms(value).replace(/\.0+ /, " ")),
     range: (chart, low, high) => [0, (high > 0 ? high : 100) * 1.08],
     lines: [
-      line("round-robin p95 (estimate)", "round_robin_ttft_p95_ms", { stroke: "--theirs", width: 2, dash: [5, 4] }),
-      line("round-robin p50 (estimate)", "round_robin_ttft_p50_ms", { stroke: "--theirs", width: 1, dash: [5, 4] }),
       line("warmpath p95", "ttft_p95_ms", { stroke: "--ours", width: 2.5 }),
       line("warmpath p50", "ttft_p50_ms", { stroke: "--ours", width: 1 }),
+      line("round-robin p95 (estimate)", "round_robin_ttft_p95_ms", { stroke: "--theirs", width: 2, dash: [5, 4] }),
+      line("round-robin p50 (estimate)", "round_robin_ttft_p50_ms", { stroke: "--theirs", width: 1, dash: [5, 4] }),
     ],
   },
 };
@@ -90,7 +90,7 @@ class Chart {
     this.#plot.setData(data);
     this.note.hidden = data.slice(1).some((values) => values.some((value) => value !== null));
     const last = this.kind.lines.map(({ label, of }) => `${label} ${this.kind.say(series[of].at(-1) ?? null)}`);
-    this.place.setAttribute("aria-label", `${this.caption}, latest: ${last.reverse().join(", ")}`);
+    this.place.setAttribute("aria-label", `${this.caption}, latest: ${last.join(", ")}`);
   }
 
   redraw() {
@@ -148,7 +148,7 @@ class Chart {
       row.append(make("b", {}, this.kind.say(plot.data[at + 1][idx])));
       return row;
     });
-    this.tip.replaceChildren(make("time", {}, words.clock(plot.data[0][idx] * 1000)), ...rows.reverse());
+    this.tip.replaceChildren(make("time", {}, words.clock(plot.data[0][idx] * 1000)), ...rows);
     const width = plot.over.clientWidth;
     const isRight = left > width / 2;
     this.tip.style.left = isRight ? "auto" : `${left + 12}px`;

@@ -23,7 +23,7 @@ const meter = () => make("span.meter", {}, make("span.track", {}, make("i", {}))
 function showMeter(cell, share) {
   stretch(find("i", cell), share);
   write(find("b", cell), words.percent(share));
-  cell.firstChild.dataset.kind = share > 0.9 ? "full" : "";
+  mark(cell.firstChild, "data-kind", share > 0.9 ? "full" : "");
 }
 
 const text = (say) => (cell, backend) => write(cell, say(backend));
@@ -45,7 +45,7 @@ const COLUMNS = [
     begin: () => [make("span.sign", { "aria-hidden": "true" }), make("span", {})],
     show(cell, backend) {
       const { sign, word, kind } = stateOf(backend);
-      cell.dataset.kind = kind;
+      mark(cell, "data-kind", kind);
       write(cell.firstChild, sign);
       write(cell.lastChild, word);
     },
@@ -64,7 +64,7 @@ const COLUMNS = [
   { id: "failures", name: "Failures", isNumber: true, of: (b) => b.failures,
     show(cell, { failures }) {
       write(cell, words.count(failures));
-      cell.dataset.kind = failures > 0 ? "bad" : "";
+      mark(cell, "data-kind", failures > 0 ? "bad" : "");
     } },
   { id: "events", name: "Events", of: (b) => b.events, show: text((b) => (b.events === "none" ? words.NOTHING : b.events)) },
   { id: "weight", name: "Weight", isNumber: true, of: (b) => b.weight, begin: () => [make("button.quiet", { type: "button" })],
@@ -105,12 +105,15 @@ class Row {
   }
 }
 
+// 10.0.0.9 before 10.0.0.10.  One for all: localeCompare would make one for each pair.
+const collator = new Intl.Collator("en", { numeric: true });
+
 // What is not known comes last, in either direction.
 function byColumn({ of }, direction) {
   return (a, b) => {
     const [x, y] = [of(a) ?? null, of(b) ?? null];
     if (x === null || y === null) return (x === null) - (y === null) || a.id - b.id;
-    const order = typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y;
+    const order = typeof x === "string" ? collator.compare(x, y) : x - y;
     return order * direction || a.id - b.id;
   };
 }
