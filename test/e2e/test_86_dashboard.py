@@ -1,0 +1,185 @@
+"""The dashboard in a real browser.  What is claimed is in test/browser/dashboard.mjs; here is what it is claimed of."""
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import urllib.request
+
+import harness
+import pytest
+from drive import drive
+from harness import TOKEN, eventually, free_port, within
+from workloads import groups
+
+BROWSER = pathlib.Path(__file__).resolve().parent.parent / "browser"
+# Where its pictures go, for docs/images; none are taken without.
+SCREENSHOTS = os.environ.get("SCREENSHOTS")
+
+pytestmark = pytest.mark.timeout(120 if not SCREENSHOTS else 600)
+
+
+def claim(name, url, token=TOKEN, **deeds):
+    """Runs one claim.  What it asks for by a line `> word` is done by that name."""
+    command = ["node", str(BROWSER / "dashboard.mjs"), name, url, token]
+    environment = {**os.environ, "SLOW_FACTOR": str(harness.slow_factor)}
+    said = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=environment) as process:
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("> "):
+                    deeds[line[2:].strip()]()
+                    process.stdin.write("done\n")
+                    process.stdin.flush()
+            status = process.wait(within(20))
+        finally:
+            process.kill()
+    print("".join(said))
+    assert status == 0, "".join(said)
+
+
+class Site:
+    """A router in front of engines that cache, and the address of its dashboard."""
+
+    def __init__(self, router):
+        self.router = router
+        self.url = f"http://127.0.0.1:{router.admin_port}"
+
+    def send(self, requests, seed):
+        results = drive(self.router.url, groups(seed, count=4, requests=requests, shared=600, own=60, stream=True), lanes=2)
+        assert all(result.is_good for result in results), results
+
+    def overview(self):
+        return self.router.admin("GET", "/overview").json()
+
+    def claim(self, name, **deeds):
+        claim(name, self.url, **deeds)
+
+
+@pytest.fixture
+def busy(caching, warmpath):
+    """Three engines that have answered."""
+    site = Site(warmpath(*caching(3), policy="warm", savings_gpu_hour_cents=250))
+    site.send(24, seed=1)
+    eventually(lambda: site.overview()["totals"]["requests"] == 24, "all are counted")
+    return site
+
+
+@pytest.fixture
+def mock():
+    """Makes listeners with made-up figures, for what is hard to bring about: mock("--backends", 1000)."""
+    with contextlib.ExitStack() as stack:
+        def make(*words):
+            port = free_port()
+            command = [sys.executable, str(BROWSER / "mock_admin.py"), "--port", str(port), "--token", TOKEN, *map(str, words)]
+            process = stack.enter_context(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE))
+            stack.callback(process.kill)
+            assert process.stdout.readline().startswith(b"ready")
+            return f"http://127.0.0.1:{port}"
+
+        yield make
+
+
+@pytest.mark.parametrize("name", [
+    "figures_are_those_of_the_router",
+    "hottest_prefixes_are_shown_by_hash",
+    "without_a_stream_it_asks_again_and_again",
+    "a_backend_is_drained_and_made_ready",
+    "a_weight_is_changed",
+    "a_refused_action_says_why",
+    "the_token_is_asked_for_and_stays_in_the_tab",
+    "a_link_brings_the_token_and_does_not_show_it",
+    "nothing_comes_from_another_host",
+    "it_fits_a_phone_and_a_desk_in_dark_and_light",
+    "fingers_can_hit_what_they_should_on_a_phone",
+    "text_is_easy_to_read_in_dark_and_light",
+    "colours_follow_the_system_or_the_reader",
+    "nothing_moves_for_those_who_asked_for_that",
+    "it_is_used_with_the_keyboard_alone",
+    "what_is_awaited_is_drawn_as_such",
+    "a_decision_tells_why",
+    "a_decision_is_found_by_its_request_id",
+    "lines_are_drawn_and_tell_their_figures",
+])
+def test_on_a_router_that_has_answered(busy, name):
+    busy.claim(name)
+
+
+@pytest.mark.parametrize("name", ["figures_move_by_the_stream_alone", "decisions_are_filtered_and_held"])
+def test_on_a_router_that_goes_on_answering(busy, name):
+    busy.claim(name, request=lambda: busy.send(3, seed=2))
+
+
+def test_a_router_that_is_gone_is_missed_and_found_again(busy):
+    router = busy.router
+
+    def start():
+        router.finished = False
+        router.start(admin_token=TOKEN, policy="warm")
+
+    def stop():
+        router.kill()
+        router.finished = True
+
+    busy.claim("a_router_that_is_gone_is_missed_and_found_again", stop=stop, start=start)
+
+
+def test_without_requests_it_says_so(standin, warmpath):
+    Site(warmpath(standin())).claim("without_requests_it_says_so")
+
+
+def test_a_fleet_of_nobody_says_how_to_begin(warmpath):
+    Site(warmpath()).claim("a_fleet_of_nobody_says_how_to_begin")
+
+
+def test_a_thousand_backends_are_shown_without_delay(mock):
+    claim("a_thousand_backends_are_shown_without_delay", mock("--backends", 1000))
+
+
+def test_made_up_figures_have_the_shape_of_real_ones(mock, busy):
+    """Or else claims about a thousand backends would be claims about nothing."""
+    def ask(url, target):
+        request = urllib.request.Request(url + target, headers={"authorization": f"Bearer {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=within(5)) as answer:
+            return json.load(answer)
+
+    def shape(value):
+        """Names within names; of a list its first item."""
+        if isinstance(value, dict):
+            return {key: shape(one) for key, one in sorted(value.items())}
+        return [shape(value[0])] if isinstance(value, list) and value else None
+
+    eventually(lambda: busy.overview()["hottest"] and busy.overview()["series"]["time_ms"], "all of it is there", 15)
+    made_up = mock()
+    for target in ("/overview", "/decisions?limit=1"):
+        eventually(lambda target=target: ask(made_up, "/decisions")["decisions"], "there are some")
+        assert shape(ask(made_up, target)) == shape(ask(busy.url, target))
+
+
+@pytest.mark.skipif(not SCREENSHOTS, reason="pictures are taken when SCREENSHOTS names a folder")
+def test_pictures_under_load(binary, warmpath):
+    """Eight simulated engines, and users who ask about documents, for some minutes."""
+    model = "codellama-13b"
+    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with contextlib.ExitStack() as stack:
+        def start(*words, **more):
+            process = stack.enter_context(subprocess.Popen([binary, *map(str, words)], **quiet, **more))
+            stack.callback(process.kill)
+            return process
+
+        first = free_port()
+        engines = start("engine", "--count", 8, "--port", first, "--model", model, "--speed", 2, stdout=subprocess.PIPE)
+        assert engines.stdout.readline(), "eight ports in a row were not free: try again"
+        router = warmpath(*(f"http://127.0.0.1:{first + number}" for number in range(8)), workers=1, policy="warm",
+                          savings_gpu_hour_cents=250)
+        load = start("load", "--url", router.url, "--model", model, "--workload", "rag", "--users", 200,
+                     "--requests", 100000, "--warm-up", 0, stdout=subprocess.DEVNULL)
+        time.sleep(float(os.environ.get("SCREENSHOTS_AFTER", 180)))
+        Site(router).claim("screenshots")
+        load.kill()
+        load.wait()
+        eventually(router.is_idle, "clients are gone")
