@@ -1,18 +1,22 @@
-"""observe -- what it costs to be seen: counting a request, and a page of metrics.
+"""observe -- what it costs to be seen: docs/benchmarks.md.
 
-bench_metrics measures both, in a fresh process for each size of fleet.
+Counting a request, and a page of metrics: bench_metrics measures both, in a fresh process for each size of
+fleet.  Then the whole server with all that tells of requests, against one without any of it (overhead.py).
 """
 import json
 import os
 import subprocess
+import tempfile
 import time
 
+import overhead
 from proxy import machine, number
 from report import CannotMeasure
 
 SIZES = [1000, 4096]
 # (case, metric) -> what is needed of it.
-NEEDED = {("scrape_1000", "p50_ms"): ("≤", 5.0), ("note", "p50_ns"): ("≤", 150.0)}
+NEEDED = {("scrape_1000", "p50_ms"): ("≤", 5.0), ("note", "p50_ns"): ("≤", 150.0),
+          **overhead.NEEDED}
 
 
 def scrape(report, build, backends, rounds):
@@ -35,6 +39,9 @@ def run(report, build, quick):
                   machine=machine())
     for backends in SIZES:
         scrape(report, build, backends, rounds)
+    with tempfile.TemporaryDirectory() as directory:
+        for case in overhead.CASES:
+            overhead.overhead(report, build, quick, directory, case)
 
 
 def markdown(figures):
@@ -46,6 +53,6 @@ def markdown(figures):
     for figure in figures:
         if figure["case"] != "setup":
             sign, limit = NEEDED.get((figure["case"], figure["metric"]), ("", None))
-            lines.append(f"| {figure['case']} | {figure['metric']} | {number(figure['value'])} {figure['unit']} | "
+            lines.append(f"| {figure['case']} | {figure['metric']} {figure.get('server', '')} | {number(figure['value'])} {figure['unit']} | "
                          f"{sign} {number(limit) if limit else ''} |")
     return "\n".join(lines) + "\n"
