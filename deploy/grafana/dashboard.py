@@ -395,7 +395,7 @@ def lines_shape(panel):
 
 def heat_shape(panel):
     options = {"calculate": False, "cellGap": 0, "color": {"mode": "scheme", "scheme": "Blues", "steps": 64, "reverse": False},
-               "yAxis": {"unit": panel["unit"], "axisPlacement": "left", "decimals": 2}, "rowsFrame": {"layout": "le"},
+               "yAxis": {"unit": panel["unit"], "axisPlacement": "left", "decimals": 2}, "rowsFrame": {"layout": "auto"},
                "filterValues": {"le": 1e-9},
                "tooltip": {"mode": "single", "yHistogram": True}, "legend": {"show": False}}
     return {}, [], options
@@ -522,7 +522,7 @@ def dashboard():
         "__requires": [{"type": "grafana", "id": "grafana", "name": "Grafana", "version": "10.0.0"},
                        {"type": "datasource", "id": "prometheus", "name": "Prometheus", "version": "1.0.0"},
                        *({"type": "panel", "id": plugin, "name": plugin, "version": ""} for plugin in plugins)],
-        "id": None, "uid": "warmpath", "title": "warmpath", "tags": ["warmpath", "llm", "inference"], "schemaVersion": 39,
+        "id": None, "uid": "warmpath", "title": "warmpath", "tags": ["warmpath", "llm", "inference"], "schemaVersion": 38,
         "version": 1,
         "description": "Requests, caches, backends and routers of warmpath. Made by deploy/grafana/dashboard.py.",
         "editable": True, "graphTooltip": 1, "refresh": "30s", "time": {"from": "now-1h", "to": "now"}, "timezone": "",
