@@ -267,7 +267,8 @@ def check_dashboard(prometheus, dashboard, moment):
 def scene(binary, directory):
     """A router before four engines that tell of their caches, and a Prometheus that scrapes it in both ways."""
     port = harness.free_port()
-    keys = {"metrics_listen": f"127.0.0.1:{port}", "access_log_file": directory / "access.log", "record": directory / "record.jsonl"}
+    keys = {"metrics_listen": f"127.0.0.1:{port}", "access_log_file": directory / "access.log",
+            "record": directory / "record.jsonl"}
     with exactness.Site(binary, directory, ENGINES, model=MODEL, speed=0.5, router_keys=keys) as site:
         with Prometheus(directory, prometheus_config(site, port, directory)) as prometheus:
             harness.eventually(lambda: len(prometheus.query("up == 1")) == 2, lambda: prometheus.query("up"), 10)
