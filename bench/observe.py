@@ -53,6 +53,7 @@ def markdown(figures):
     for figure in figures:
         if figure["case"] != "setup":
             sign, limit = NEEDED.get((figure["case"], figure["metric"]), ("", None))
-            lines.append(f"| {figure['case']} | {figure['metric']} {figure.get('server', '')} | {number(figure['value'])} {figure['unit']} | "
+            name = f"{figure['metric']} {figure.get('server', '')}".strip()
+            lines.append(f"| {figure['case']} | {name} | {number(figure['value'])} {figure['unit']} | "
                          f"{sign} {number(limit) if limit else ''} |")
     return "\n".join(lines) + "\n"
