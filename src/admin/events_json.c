@@ -36,6 +36,11 @@ static void add_status(const struct kv_feed_status *status, struct text *json)
     } else {
         add_count("silent_ms", status->last_ms, json);
     }
+    if (status->lag_ms == UINT64_MAX) {
+        text_add_str(json, ",\"lag_ms\":null");
+    } else {
+        add_count("lag_ms", status->lag_ms, json);
+    }
     add_counts(status, json);
 }
 

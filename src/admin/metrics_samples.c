@@ -21,7 +21,7 @@ uint32_t metrics_decimals(enum metric metric)
     static const uint8_t decimals[METRIC_COUNT] = {
         [METRIC_SAVED] = 6,        [METRIC_BACKEND_FOREIGN] = 3,  [METRIC_BACKEND_PREFILL_RATE] = 3,
         [METRIC_BACKEND_STEP] = 6, [METRIC_BACKEND_KV_USAGE] = 4, [METRIC_EVENTS_SILENCE] = 3,
-        [METRIC_PROCESS_CPU] = 6,  [METRIC_PROCESS_START] = 3,
+        [METRIC_EVENTS_LAG] = 3,   [METRIC_PROCESS_CPU] = 6,      [METRIC_PROCESS_START] = 3,
     };
     return decimals[metric];
 }
@@ -113,6 +113,7 @@ static void take_events(struct metrics_row *row, const struct metrics_page_input
         {METRIC_EVENTS_LIVE, heard.state == KV_LIVE},
         {METRIC_EVENTS_CONNECTED, heard.is_connected},
         {METRIC_EVENTS_SILENCE, heard.last_ms}, // UINT64_MAX is no value there, too
+        {METRIC_EVENTS_LAG, heard.lag_ms},
         {METRIC_EVENTS_BLOCKS, heard.block_count},
         {METRIC_EVENTS_ORPHANS_WAITING, heard.orphan_count},
         {METRIC_EVENTS_MESSAGES, heard.follower.messages},

@@ -386,6 +386,7 @@ static void show(struct kv_feeder *feeder, uint64_t now_ms)
                          .block_tokens = kv_holdings_block_tokens(holdings),
                          .orphan_count = kv_holdings_orphan_count(holdings),
                          .last_ms = kv_source_silence_ms(source, now_ms),
+                         .lag_ms = kv_source_lag_ms(source),
                          .follower = *kv_follower_counts(follower),
                          .holdings = *kv_holdings_counts(holdings),
                      });

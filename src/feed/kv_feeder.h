@@ -73,6 +73,7 @@ struct kv_feed_status {
     uint32_t block_tokens;
     uint32_t orphan_count;
     uint64_t last_ms; // since the last message; UINT64_MAX: there was none
+    uint64_t lag_ms;  // of the last one, from its making to its coming; UINT64_MAX: not known
     struct kv_follower_counts follower;
     struct kv_holdings_counts holdings;
 };

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "fleet/backend.h"
 #include "kvevent/kv_json.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 
 #include <inttypes.h>
@@ -33,7 +34,8 @@ struct kv_source {
     bool is_connected;
     bool has_spoken;
     uint64_t spoke_ms;
-    unsigned lives; // as seen last, both
+    uint64_t lag_ms; // UINT64_MAX: not known
+    unsigned lives;  // as seen last, both
     unsigned wrong;
     uint64_t distrusted_ms;       // UINT64_MAX: never
     enum kv_follower_state state; // as the backend shows it
@@ -97,6 +99,7 @@ struct kv_source *kv_source_open(const struct kv_source_options *options)
         .lives = lives_of(backend),
         .wrong = wrong_of(backend),
         .distrusted_ms = UINT64_MAX,
+        .lag_ms = UINT64_MAX,
         .said_gap_ms = UINT64_MAX,
         .said_restart_ms = UINT64_MAX,
     };
@@ -148,6 +151,20 @@ static bool read_number(struct slice frame, uint64_t *out)
     return true;
 }
 
+// How old the last batch was when it was known here, by the two clocks; they may differ, and a batch from the
+// future is as good as new.
+static void note_lag(struct kv_source *source)
+{
+    double lag_ms = (double)clock_wall_ms() - kv_follower_seconds(source->follower) * 1000;
+    bool is_told = lag_ms < (double)UINT32_MAX; // and no NAN
+    source->lag_ms = !is_told ? UINT64_MAX : lag_ms > 0 ? (uint64_t)lag_ms : 0;
+}
+
+uint64_t kv_source_lag_ms(const struct kv_source *source)
+{
+    return source->lag_ms;
+}
+
 void kv_source_take(struct kv_source *source, const struct kv_frames *message, uint64_t now_ms)
 {
     struct kv_numbered numbered;
@@ -160,6 +177,7 @@ void kv_source_take(struct kv_source *source, const struct kv_frames *message, u
     }
     numbered.payload = message->frames[2];
     kv_follower_live(source->follower, &numbered, now_ms);
+    note_lag(source);
 }
 
 // False: it was the end.

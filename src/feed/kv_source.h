@@ -64,5 +64,8 @@ const struct kv_follower *kv_source_follower(const struct kv_source *source);
 
 bool kv_source_is_connected(const struct kv_source *source);
 
+// From the making of the last message, as it says, to its coming; UINT64_MAX: not known.
+uint64_t kv_source_lag_ms(const struct kv_source *source);
+
 // Since the last message; UINT64_MAX: there was none.
 uint64_t kv_source_silence_ms(const struct kv_source *source, uint64_t now_ms);

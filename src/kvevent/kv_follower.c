@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 // A live message behind a replay.
@@ -23,6 +24,7 @@ enum phase {
 struct kv_follower {
     struct kv_holdings *holdings;
     struct kv_reader *reader;
+    double seconds; // when the engine made the last batch; NAN: not told
     struct kv_follower_counts counts;
     bool has_replay;
     uint64_t capacity_tokens; // 0: not known
@@ -74,6 +76,7 @@ struct kv_follower *kv_follower_create(const struct kv_follower_options *options
         return NULL;
     }
     follower->reader = options->reader;
+    follower->seconds = NAN;
     follower->has_replay = options->has_replay;
     follower->last = &follower->first;
     follower->pause_ms = kv_replay_pause_ms;
@@ -179,6 +182,7 @@ static void apply(struct kv_follower *follower, const struct kv_numbered *messag
     struct kv_notice notice;
     enum status status = kv_reader_begin(follower->reader, message->payload);
     kv_reader_foresee(follower->reader, kv_holdings_foresee, follower->holdings);
+    follower->seconds = status == STATUS_OK ? kv_reader_seconds(follower->reader) : NAN;
 
     follower->next++;
     follower->is_heard = true;
@@ -589,6 +593,11 @@ void kv_follower_set_capacity(struct kv_follower *follower, uint64_t tokens)
 struct kv_holdings *kv_follower_holdings(const struct kv_follower *follower)
 {
     return follower->holdings;
+}
+
+double kv_follower_seconds(const struct kv_follower *follower)
+{
+    return follower->seconds;
 }
 
 uint64_t kv_follower_next(const struct kv_follower *follower)

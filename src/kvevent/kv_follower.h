@@ -137,6 +137,8 @@ enum kv_follower_state kv_follower_state(const struct kv_follower *follower);
 void kv_follower_set_capacity(struct kv_follower *follower, uint64_t tokens);
 
 struct kv_holdings *kv_follower_holdings(const struct kv_follower *follower);
+double
+kv_follower_seconds(const struct kv_follower *follower); // as kv_reader_seconds, of the last batch
 uint64_t kv_follower_next(const struct kv_follower *follower); // the number that is expected
 
 // From which number on everything was told; 0: from the beginning.

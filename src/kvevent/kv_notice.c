@@ -12,7 +12,9 @@
 #include "kvevent/kv_words.h"
 #include "kvevent/msgpack.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     no_field = UINT32_MAX,
@@ -33,6 +35,7 @@ struct echo {
 
 struct kv_reader {
     // The batch.
+    double seconds;
     kv_foresee_fn foresee; // or NULL
     void *foresee_owner;
     struct msgpack cursor;
@@ -550,6 +553,21 @@ static void read_rank(struct kv_reader *reader)
     }
 }
 
+// When the engine made the batch, if that is a float of full width, as engines write it.
+static bool read_seconds(struct kv_reader *reader)
+{
+    struct msgpack_value value;
+    const uint8_t *at = reader->cursor.at;
+
+    if (!msgpack_next(&reader->cursor, &value) || !msgpack_leave(&reader->cursor, &value)) {
+        return false;
+    }
+    if (value.kind == MSGPACK_FLOAT && reader->cursor.at - at == 1 + sizeof(double)) {
+        memcpy(&reader->seconds, &value.number, sizeof(double));
+    }
+    return true;
+}
+
 static bool is_rank(const struct msgpack_value *name)
 {
     return name->kind == MSGPACK_STRING &&
@@ -571,6 +589,8 @@ static bool read_members(struct kv_reader *reader)
         }
         if (is_rank(&name)) {
             read_rank(reader);
+        } else if (name.kind == MSGPACK_STRING && slice_is(name.bytes, "ts")) {
+            read_seconds(reader);
         } else if (!msgpack_skip(&reader->cursor, 1)) {
             return false;
         }
@@ -594,7 +614,7 @@ static bool open_batch(struct kv_reader *reader)
             return false;
         }
     } else {
-        if (value.kind != MSGPACK_ARRAY || value.number < 2 || !msgpack_skip(cursor, 1)) {
+        if (value.kind != MSGPACK_ARRAY || value.number < 2 || !read_seconds(reader)) {
             return false;
         }
         reader->members_left -= 2;
@@ -622,6 +642,7 @@ static void close_batch(struct kv_reader *reader)
 enum status kv_reader_begin(struct kv_reader *reader, struct slice payload)
 {
     reader->rank = -1;
+    reader->seconds = NAN;
     reader->foresee = NULL;
     if (payload.size > kv_payload_max) {
         return reader->status = STATUS_TOO_LARGE;
@@ -659,6 +680,11 @@ void kv_reader_foresee(struct kv_reader *reader, kv_foresee_fn foresee, void *ow
 {
     reader->foresee = foresee;
     reader->foresee_owner = owner;
+}
+
+double kv_reader_seconds(const struct kv_reader *reader)
+{
+    return reader->seconds;
 }
 
 int64_t kv_reader_rank(const struct kv_reader *reader)

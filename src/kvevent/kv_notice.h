@@ -85,5 +85,8 @@ enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out);
 typedef void (*kv_foresee_fn)(void *owner, const uint64_t *hashes, uint32_t count);
 void kv_reader_foresee(struct kv_reader *reader, kv_foresee_fn foresee, void *owner);
 
+// When the engine made the batch that was begun, in seconds since 1970; NAN: not told.
+double kv_reader_seconds(const struct kv_reader *reader);
+
 // After CLOSED: the data-parallel rank of the batch; -1: not told.
 int64_t kv_reader_rank(const struct kv_reader *reader);

@@ -33,14 +33,15 @@ TEST(what_is_heard_is_told_with_every_count)
                                     .next_number = 7,
                                     .block_count = 30,
                                     .block_tokens = 16,
-                                    .last_ms = 9};
+                                    .last_ms = 9,
+                                    .lag_ms = 3};
     atomic_store(&backend.shared.events, BACKEND_EVENTS_LIVE);
     status.follower.gaps = 3;
     status.holdings.orphans = 4;
     const char *json = write(&backend, &status);
     CHECK(strstr(json, "{\"state\":\"live\",\"endpoint\":\"tcp://10.0.0.7:5558\",\"rank\":1,"
                        "\"ranks\":2,\"connected\":true,\"block_tokens\":16,") == json);
-    CHECK(strstr(json, "\"silent_ms\":9,\"stream\":{\"number\":7,") != NULL);
+    CHECK(strstr(json, "\"silent_ms\":9,\"lag_ms\":3,\"stream\":{\"number\":7,") != NULL);
     CHECK(strstr(json, ",\"gaps\":3,") != NULL);
     CHECK(strstr(json, "},\"told\":{\"blocks\":30,") != NULL);
     CHECK(strstr(json, ",\"orphans\":4,") != NULL);

@@ -184,6 +184,7 @@ TEST(backends_are_told_with_their_pool_and_their_events)
               "warmpath_events_live" FIRST "} 1\n"
               "warmpath_events_connected" FIRST "} 1\n"
               "warmpath_events_silence_seconds" FIRST "} 1.234\n"
+              "warmpath_events_lag_seconds" FIRST "} 0.056\n"
               "warmpath_events_blocks" FIRST "} 501\n"
               "warmpath_events_orphans_waiting" FIRST "} 502\n"
               "warmpath_events_messages_total" FIRST "} 503\n"

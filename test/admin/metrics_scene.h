@@ -52,6 +52,7 @@ static inline bool scene_events(void *owner, uint64_t backend_id, struct kv_feed
         .block_count = 501,
         .orphan_count = 502,
         .last_ms = 1234,
+        .lag_ms = 56,
         .follower = {.messages = 503,
                      .gaps = 504,
                      .lost = 505,

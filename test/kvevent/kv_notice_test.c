@@ -13,6 +13,7 @@
 #include "sim/kv_event_writer.h"
 #include "test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -178,6 +179,26 @@ static bool begins_alike(struct slice whole, size_t size, const char *notices)
     const char *end = strstr(found, status_text(STATUS_MALFORMED));
     free(part);
     return end != NULL && strncmp(found, notices, (size_t)(end - found)) == 0;
+}
+
+TEST(a_batch_tells_when_it_was_made_where_engines_write_it)
+{
+    struct kv_reader *reader = shared_reader();
+    static const struct {
+        const char *batch;
+        double seconds;
+    } cases[] = {
+        {"[1755907200.5,[],0]", 1755907200.5},
+        {"{\"ts\":1755907200.5,\"events\":[]}", 1755907200.5},
+        {"[17,[],0]", NAN},
+        {"[null,[]]", NAN},
+        {"{\"events\":[]}", NAN},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        CHECK_EQ(kv_reader_begin(reader, pack_json(cases[i].batch)), STATUS_OK);
+        double seconds = kv_reader_seconds(reader);
+        CHECK(isnan(cases[i].seconds) ? isnan(seconds) : seconds == cases[i].seconds);
+    }
 }
 
 TEST(a_batch_that_is_cut_off_keeps_the_notices_before)
