@@ -238,6 +238,8 @@ ROWS = [
         lines("Silence", "Time since the last message of each backend. An idle engine says nothing; a busy one that is silent "
               "has stopped to tell.",
               [("max by (backend) (warmpath_events_silence_seconds{@backend})", "{{backend}}")], "s", size=(12, 8)),
+        lines("Lag", "How old the last message of each backend was when it came, by the engine's clock and ours.",
+              [("max by (backend) (warmpath_events_lag_seconds{@backend})", "{{backend}}")], "s"),
         lines("Messages", "Messages a second. Strays came on a shared socket and belong to no backend.",
               [(rate("warmpath_events_messages_total{@backend}", "backend"), "{{backend}}"),
                (rate("warmpath_events_stray_messages_total{@router}") + " > 0", "strays")], "cps"),
