@@ -14,12 +14,16 @@ enum { numbers_of_worker = meters_model_max + 1 };
 // not be others' now and its own later, since a counter does not go back.
 #define NO_PLACE UINT32_MAX
 
+struct worker {
+    const struct meters *meters;
+    uint32_t places[numbers_of_worker]; // by the number that the worker gave
+};
+
 struct meters_sum {
-    const struct meters **meters; // none is NULL
+    struct worker *workers; // those that count
     uint32_t count;
     struct slice *names;
     uint32_t name_count;
-    uint32_t *places; // by worker and number
     struct meters_kind_sum *kinds;
 };
 
@@ -42,14 +46,14 @@ static uint32_t place_of_name(struct meters_sum *sum, struct slice name)
 static void add_worker(struct meters_sum *sum, const struct meters *meters)
 {
     uint32_t model_count = atomic_load_explicit(&meters->model_count, memory_order_acquire);
-    uint32_t *places = sum->places + (size_t)sum->count * numbers_of_worker;
+    struct worker *worker = &sum->workers[sum->count++];
 
     for (uint32_t number = 0; number < numbers_of_worker; number++) {
         bool is_known = number > 0 && number <= model_count;
-        places[number] =
+        worker->places[number] =
             is_known ? place_of_name(sum, meters_model_name(meters, number)) : NO_PLACE;
     }
-    sum->meters[sum->count++] = meters;
+    worker->meters = meters;
 }
 
 struct meters_sum *meters_sum_open(const struct meters *const *meters, uint32_t count)
@@ -58,11 +62,10 @@ struct meters_sum *meters_sum_open(const struct meters *const *meters, uint32_t 
     if (sum == NULL) {
         return NULL;
     }
-    sum->meters = calloc(count + 1, sizeof(*sum->meters));
+    sum->workers = calloc((size_t)count + 1, sizeof(*sum->workers));
     sum->names = calloc((size_t)count * meters_model_max + 1, sizeof(*sum->names));
-    sum->places = calloc((size_t)(count + 1) * numbers_of_worker, sizeof(*sum->places));
     sum->kinds = calloc((size_t)(count + 1) * (meters_kind_max + 1), sizeof(*sum->kinds));
-    if (sum->meters == NULL || sum->names == NULL || sum->places == NULL || sum->kinds == NULL) {
+    if (sum->workers == NULL || sum->names == NULL || sum->kinds == NULL) {
         meters_sum_close(&sum);
         return NULL;
     }
@@ -81,9 +84,8 @@ void meters_sum_close(struct meters_sum **sum_ptr)
     *sum_ptr = NULL;
 
     if (sum != NULL) {
-        free(sum->meters);
+        free(sum->workers);
         free(sum->names);
-        free(sum->places);
         free(sum->kinds);
         free(sum);
     }
@@ -131,13 +133,12 @@ void meters_sum_duration(const struct meters_sum *sum, uint32_t place,
 {
     *out = (struct meter_counts){0};
     for (uint32_t i = 0; i < sum->count; i++) {
-        const struct meters *meters = sum->meters[i];
-        const uint32_t *places = sum->places + (size_t)i * numbers_of_worker;
+        const struct meters *meters = sum->workers[i].meters;
         if (place == 0) {
             add_histogram(duration_of(&meters->models[meters_model_max], duration), out);
         }
         for (uint32_t number = 1; number < numbers_of_worker; number++) {
-            if (places[number] == place) {
+            if (sum->workers[i].places[number] == place) {
                 add_histogram(duration_of(&meters->models[number - 1], duration), out);
             }
         }
@@ -149,7 +150,7 @@ void meters_sum_stage(const struct meters_sum *sum, enum receipt_stage stage,
 {
     *out = (struct meter_counts){0};
     for (uint32_t i = 0; i < sum->count; i++) {
-        add_histogram(&sum->meters[i]->stages[stage], out);
+        add_histogram(&sum->workers[i].meters->stages[stage], out);
     }
 }
 
@@ -157,7 +158,7 @@ uint64_t meters_sum_homeless(const struct meters_sum *sum, enum receipt_outcome 
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < sum->count; i++) {
-        count += read(&sum->meters[i]->homeless[outcome]);
+        count += read(&sum->workers[i].meters->homeless[outcome]);
     }
     return count;
 }
@@ -179,7 +180,7 @@ void meters_sum_slot(const struct meters_sum *sum, uint32_t slot, uint64_t backe
 {
     *out = (struct meters_slot_sum){0};
     for (uint32_t i = 0; i < sum->count; i++) {
-        const struct meter_slot *found = slot_of(sum->meters[i], slot, backend);
+        const struct meter_slot *found = slot_of(sum->workers[i].meters, slot, backend);
         if (found == NULL) {
             continue;
         }
@@ -210,15 +211,13 @@ static struct meters_kind_sum *kind_at(struct meters_sum *sum, uint32_t *count, 
     return kind;
 }
 
-static void add_kinds(struct meters_sum *sum, uint32_t worker, const struct meter_slot *slot,
-                      uint32_t *count)
+static void add_kinds(struct meters_sum *sum, const struct worker *worker,
+                      const struct meter_slot *slot, uint32_t *count)
 {
-    const uint32_t *places = sum->places + (size_t)worker * numbers_of_worker;
-
     for (uint32_t i = 0; i <= meters_kind_max; i++) {
         const struct meter_kind *kind = &slot->kinds[i];
         uint32_t number = atomic_load_explicit(&kind->model, memory_order_acquire);
-        uint32_t place = number == meters_other ? 0 : places[number];
+        uint32_t place = number == meters_other ? 0 : worker->places[number];
         if (place == NO_PLACE) {
             continue;
         }
@@ -235,9 +234,9 @@ uint32_t meters_sum_kinds(struct meters_sum *sum, uint32_t slot, uint64_t backen
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sum->count; i++) {
-        const struct meter_slot *found = slot_of(sum->meters[i], slot, backend);
+        const struct meter_slot *found = slot_of(sum->workers[i].meters, slot, backend);
         if (found != NULL) {
-            add_kinds(sum, i, found, &count);
+            add_kinds(sum, &sum->workers[i], found, &count);
         }
     }
     *out = sum->kinds;

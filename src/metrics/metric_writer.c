@@ -177,10 +177,11 @@ void metric_add_summary(struct text *out, enum metric metric, struct slice label
 // le="0.001122462", in `space`.
 static struct slice bound_label(char space[number_size_max + 8], uint64_t bound_ns)
 {
+    static const char before[] = {'l', 'e', '=', '"'};
     char *end = space + number_size_max + 8;
     *--end = '"';
-    char *at = number_before(end, bound_ns, 9) - 4;
-    memcpy(at, "le=\"", 4);
+    char *at = number_before(end, bound_ns, 9) - sizeof(before);
+    memcpy(at, before, sizeof(before));
     return slice_of(at, (size_t)(end + 1 - at));
 }
 

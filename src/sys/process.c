@@ -49,25 +49,35 @@ static bool read_stat(uint64_t fields[stat_count])
     return true;
 }
 
+// Entries of /proc/self/fd, less those of the directory itself: `.`, `..` and its descriptor.
+uint64_t process_listed_fds(void)
+{
+    _Alignas(8) char space[16384];
+    uint64_t count = 0;
+    ssize_t size = 0;
+    int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd == -1) {
+        return 0;
+    }
+    while ((size = getdents64(fd, space, sizeof(space))) > 0) {
+        for (ssize_t at = 0; at < size; at += ((const struct dirent64 *)(space + at))->d_reclen) {
+            count++;
+        }
+    }
+    close(fd);
+    return count > 3 ? count - 3 : 0;
+}
+
 static uint64_t open_fd_count(void)
 {
     struct stat status;
-    uint64_t count = 0;
 
-    // Kernels since 6.2 tell the number as a size; counting ten thousand takes milliseconds.
+    // Kernels since 6.2 tell the number as a size.
     if (stat("/proc/self/fd", &status) == 0 && status.st_size > 0) {
         return (uint64_t)status.st_size;
     }
-    DIR *directory = opendir("/proc/self/fd");
-    if (directory == NULL) {
-        return 0;
-    }
-    const struct dirent *entry;
-    while ((entry = readdir(directory)) != NULL) {
-        count += entry->d_name[0] != '.';
-    }
-    closedir(directory);
-    return count - 1; // the directory's own
+    return process_listed_fds();
 }
 
 void process_figures(struct process_figures *out)

@@ -22,9 +22,11 @@ TEST(descriptors_are_counted)
         fds[i] = open("/dev/null", O_RDONLY);
     }
     process_figures(&after);
+    uint64_t listed = process_listed_fds();
     for (size_t i = 0; i < ARRAY_COUNT(fds); i++) {
         close(fds[i]);
     }
+    CHECK_EQ(listed, after.open_fds);
     CHECK_EQ(after.open_fds, before.open_fds + 3);
     CHECK(before.open_fds >= 3);
     CHECK(before.max_fds >= before.open_fds);
