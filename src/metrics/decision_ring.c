@@ -14,7 +14,9 @@ enum index { BY_ID, BY_REQUEST, INDEX_COUNT };
 // Apart from the receipts: walking chains should not walk those.
 struct place {
     uint64_t hashes[INDEX_COUNT];
-    uint32_t next[INDEX_COUNT]; // of the chain
+    uint32_t next[INDEX_COUNT]; // of the chain, which begins with the latest
+    uint32_t
+        previous[INDEX_COUNT]; // so that a client who gives one id to all does not make it slow
     uint32_t newer;
     uint32_t older;
     struct chronicle_decision decision;
@@ -85,20 +87,34 @@ static struct receipt *receipt_at(const struct decision_ring *ring, uint32_t pla
     return (struct receipt *)(ring->receipts + (size_t)place * receipt_size_max);
 }
 
+static uint32_t *head_of(const struct decision_ring *ring, enum index index, uint64_t hash)
+{
+    return &ring->heads[index][hash & ring->mask];
+}
+
 static void chain_in(struct decision_ring *ring, enum index index, uint32_t place)
 {
-    uint32_t *head = &ring->heads[index][ring->places[place].hashes[index] & ring->mask];
-    ring->places[place].next[index] = *head;
+    struct place *own = &ring->places[place];
+    uint32_t *head = head_of(ring, index, own->hashes[index]);
+
+    own->next[index] = *head;
+    own->previous[index] = none;
+    if (*head != none) {
+        ring->places[*head].previous[index] = place;
+    }
     *head = place;
 }
 
 static void chain_out(struct decision_ring *ring, enum index index, uint32_t place)
 {
-    uint32_t *link = &ring->heads[index][ring->places[place].hashes[index] & ring->mask];
-    while (*link != place) {
-        link = &ring->places[*link].next[index];
+    const struct place *own = &ring->places[place];
+    uint32_t previous = own->previous[index];
+
+    *(previous == none ? head_of(ring, index, own->hashes[index])
+                       : &ring->places[previous].next[index]) = own->next[index];
+    if (own->next[index] != none) {
+        ring->places[own->next[index]].previous[index] = previous;
     }
-    *link = ring->places[place].next[index];
 }
 
 static void order_in(struct decision_ring *ring, uint32_t place)
@@ -119,7 +135,7 @@ static void order_out(struct decision_ring *ring, uint32_t place)
 static uint32_t find_request(const struct decision_ring *ring, const struct receipt *receipt,
                              uint64_t hash)
 {
-    uint32_t place = ring->heads[BY_REQUEST][hash & ring->mask];
+    uint32_t place = *head_of(ring, BY_REQUEST, hash);
     while (place != none) {
         const struct receipt *other = receipt_at(ring, place);
         if (ring->places[place].hashes[BY_REQUEST] == hash && other->worker == receipt->worker &&
@@ -179,22 +195,19 @@ bool decision_ring_find(const struct decision_ring *ring, struct slice id,
 {
     struct slice kept = slice_of(id.bytes, id.size < receipt_text_max ? id.size : receipt_text_max);
     uint64_t hash = hash_bytes(kept, ring->seed);
-    const struct chronicle_decision *latest = NULL;
+    uint32_t place = *head_of(ring, BY_ID, hash);
 
-    for (uint32_t place = ring->heads[BY_ID][hash & ring->mask]; place != none;
-         place = ring->places[place].next[BY_ID]) {
+    while (place != none) {
         const struct place *own = &ring->places[place];
         struct receipt_parts parts;
         receipt_parts(own->decision.receipt, &parts);
-        if (own->hashes[BY_ID] == hash && slice_equal(parts.id, kept) &&
-            (latest == NULL || latest->serial < own->decision.serial)) {
-            latest = &own->decision;
+        if (own->hashes[BY_ID] == hash && slice_equal(parts.id, kept)) {
+            *out = own->decision;
+            return true;
         }
+        place = own->next[BY_ID];
     }
-    if (latest != NULL) {
-        *out = *latest;
-    }
-    return latest != NULL;
+    return false;
 }
 
 uint32_t decision_ring_list(const struct decision_ring *ring, uint64_t since,

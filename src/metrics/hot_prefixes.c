@@ -197,8 +197,9 @@ static void mark_covered(const struct hot_prefixes *self)
     for (uint32_t i = 0; i < self->prefix_count; i++) {
         const struct prefix *prefix = &self->prefixes[i];
         uint32_t parent = prefix->parent == 0 ? self->prefix_count : find(self, prefix->parent);
-        if (parent != self->prefix_count &&
-            certain(prefix) >= nearly_all * certain(&self->prefixes[parent])) {
+        // It was let in one request later than its parent.
+        if (parent != self->prefix_count && certain(prefix) > self->unit &&
+            certain(prefix) + self->unit >= nearly_all * certain(&self->prefixes[parent])) {
             self->is_covered[parent] = true;
         }
     }

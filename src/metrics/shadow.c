@@ -191,6 +191,7 @@ void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t 
 {
     double measured = measured_tokens(receipt);
     double ttft_ms = receipt_ttft_ms(receipt);
+    uint64_t now_us = receipt->wall_us + receipt->end_us;
     uint32_t turn = take_turn(shadow, receipt->pool);
 
     *out = (struct shadow_estimate){.cached_tokens = measured,
@@ -208,7 +209,6 @@ void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t 
     struct member *other = &shadow->members[turn];
     double size = receipt->prompt_tokens;
     double cached = moved(measured, size, from, to);
-    uint64_t now_us = receipt->wall_us + receipt->end_us;
 
     out->backend = other->id;
     out->cached_tokens = cached;

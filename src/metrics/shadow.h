@@ -23,10 +23,11 @@
 //
 // Time and order.  Receipts come when requests end, so caches and queues see requests in the order of their
 // ends, and at that time.  For caches this is seconds against the minutes that blocks stay.  For queues it
-// moves each request by its own duration; arrivals that were independent are so afterwards, and the load is the
-// same, but a burst that is shorter than durations differ is spread out, and the skill of a policy that
-// looks at queues is lost while the rotation stays regular.  So what is wrong, is wrong in favour of
-// round-robin.
+// moves each request by the length of its answer.  Arrivals that were independent are so afterwards, and the
+// load is the same; but bursts that are shorter than answers differ are spread out, and what a policy gains by
+// looking at queues is lost on the way, while the rotation stays as regular as it is.  (Shuffling the
+// rotation likewise was tried: it then queues a fifth more than it would have.)  So what is wrong, is wrong in favour
+// of round-robin.  docs/internals/chronicle.md has figures.
 //
 // Left out: retries and failures (only requests that were computed are followed), ranks' own schedulers,
 // and weights: the rotation gives each usable member of the pool its turn.
@@ -40,8 +41,9 @@ struct shadow;
 
 enum {
     shadow_pool_max = 64,
-    // What a cache is taken to hold when nobody knows: a model of 8B on one GPU of 80 GB, about.
-    shadow_cache_tokens = 500000,
+    // What a cache is taken to hold when nobody knows: more than most do, so that the error is in favour of
+    // round-robin.
+    shadow_cache_tokens = 2000000,
     shadow_queue_ms = 120000,
 };
 

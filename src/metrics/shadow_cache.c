@@ -12,8 +12,8 @@ enum {
     generation_max = 64,        // kept apart; older ones are one
     generations_per_cache = 32, // so that the size is kept to 3%
     weight_tokens = 16,         // what 1 in `weights` stands for
-    cache_entries = 4096,
-    entries_least = 1 << 16,
+    cache_entries = 16384,
+    entries_least = 1 << 18,
     entries_most = 1 << 21,
     key_max = receipt_sampled_max + receipt_depth_max,
     // The first depth behind all samples, when there is no room for more of those: log2(64 * 16).
