@@ -4,6 +4,7 @@
 
 #include "admin/admin_api.h"
 #include "admin/metrics_answer.h"
+#include "admin/stream.h"
 #include "admin/web.h"
 #include "base/base.h"
 #include "base/list.h"
@@ -39,6 +40,8 @@ struct connection {
     uint8_t *out; // NULL until there is an answer
     size_t out_size;
     size_t sent;
+    struct stream stream; // instead of an answer
+    bool is_stream;
 };
 
 struct listener {
@@ -53,6 +56,7 @@ struct admin {
     struct admin_options options;
     struct list_node *connections;
     uint64_t start_ms;
+    struct streams streams;
 };
 
 static void recycle(struct loop_deferred *deferred)
@@ -66,6 +70,7 @@ static void recycle(struct loop_deferred *deferred)
 static void drop(struct connection *c)
 {
     struct loop *loop = c->admin->options.loop;
+    stream_close(&c->stream);
     list_remove(&c->all);
     c->listener->connection_count--;
     loop_disarm(loop, &c->timer);
@@ -113,19 +118,67 @@ static enum http_problem what_is_too_large(const struct connection *c)
     return c->head.size == 0 ? HTTP_PROBLEM_LARGE_HEAD : HTTP_PROBLEM_LARGE_BODY;
 }
 
-static bool asks_for_metrics(const struct connection *c)
+static void stream_ended(struct stream *stream)
 {
-    return slice_is(http_head_path(&c->head), "/metrics") &&
-           slice_is(http_head_method(&c->head), "GET");
+    drop(CONTAINER_OF(stream, struct connection, stream));
+}
+
+// False: there is no room for one more.
+static bool begin_stream(struct connection *c)
+{
+    c->is_stream = stream_open(&c->admin->streams, &c->stream, &c->transport, stream_ended);
+    if (c->is_stream) {
+        loop_disarm(c->admin->options.loop, &c->timer); // it has limits of its own
+    }
+    return c->is_stream;
+}
+
+static struct admin_request request_of(const struct connection *c)
+{
+    size_t here = c->in_size - c->head.size;
+    size_t wanted = c->head.content_length;
+    return (struct admin_request){
+        .method = http_head_method(&c->head),
+        .path = http_head_path(&c->head),
+        .target = http_head_target(&c->head),
+        .body = slice_of(c->in + c->head.size, here < wanted ? here : wanted),
+    };
+}
+
+static bool asks_for_metrics(const struct admin_request *request)
+{
+    return slice_is(request->path, "/metrics") && slice_is(request->method, "GET");
+}
+
+// What one who need not say who he is may ask for.
+static void answer_stranger(struct connection *c, const struct admin_request *request,
+                            struct text *out)
+{
+    struct admin *admin = c->admin;
+
+    if (c->listener != &admin->metrics) {
+        refuse(out, HTTP_PROBLEM_UNAUTHORIZED, "");
+    } else if (asks_for_metrics(request)) {
+        metrics_answer(&admin->options, loop_now_ms(admin->options.loop), out);
+    } else {
+        refuse(out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
+    }
 }
 
 static void make_answer(struct connection *c, enum status status)
 {
     struct admin *admin = c->admin;
     uint64_t now_ms = loop_now_ms(admin->options.loop);
-    bool is_scrape = status == STATUS_OK && asks_for_metrics(c);
-    size_t size_max = is_scrape ? metrics_answer_size_max(&admin->options) : answer_size_max;
+    struct admin_request request = status == STATUS_OK ? request_of(c) : (struct admin_request){0};
+    bool is_stranger =
+        status == STATUS_OK && (c->listener == &admin->metrics ||
+                                (!slice_is(request.path, "/health") && !token_is_good(c)));
+    size_t size_max =
+        asks_for_metrics(&request) ? metrics_answer_size_max(&admin->options) : answer_size_max;
 
+    if (admin_api_is_stream(&request) && !is_stranger && begin_stream(c)) {
+        return;
+    }
     c->out = malloc(size_max);
     ASSERT(c->out != NULL);
     struct text out = text_over(c->out, size_max);
@@ -133,25 +186,11 @@ static void make_answer(struct connection *c, enum status status)
         refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
     } else if (status == STATUS_TOO_LARGE) {
         refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
-    } else if (c->listener == &admin->metrics) {
-        if (is_scrape) {
-            metrics_answer(&admin->options, now_ms, &out);
-        } else {
-            refuse(&out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
-        }
-    } else if (web_answer(http_head_method(&c->head), http_head_path(&c->head), &out)) {
+    } else if (c->listener == &admin->api && web_answer(request.method, request.path, &out)) {
         // The page is for everybody: what it shows needs the token.
-    } else if (!slice_is(http_head_path(&c->head), "/health") && !token_is_good(c)) {
-        refuse(&out, HTTP_PROBLEM_UNAUTHORIZED, "");
+    } else if (is_stranger) {
+        answer_stranger(c, &request, &out);
     } else {
-        size_t here = c->in_size - c->head.size;
-        size_t wanted = c->head.content_length;
-        struct admin_request request = {
-            .method = http_head_method(&c->head),
-            .path = http_head_path(&c->head),
-            .target = http_head_target(&c->head),
-            .body = slice_of(c->in + c->head.size, here < wanted ? here : wanted),
-        };
         admin_api_answer(&admin->options, &request, now_ms, now_ms - admin->start_ms, &out);
     }
     c->out_size = out.size;
@@ -181,7 +220,7 @@ static enum status scan(struct connection *c)
 
 static enum status read_request(struct connection *c)
 {
-    while (c->out == NULL) {
+    while (c->out == NULL && !c->is_stream) {
         size_t size = 0;
         if (c->in_size == request_size_max) {
             make_answer(c, STATUS_TOO_LARGE);
@@ -215,13 +254,26 @@ static enum status write_answer(struct connection *c)
     return STATUS_CLOSED; // said all
 }
 
+// AGAIN as long as it goes on.
+static enum status tend_stream(struct connection *c)
+{
+    uint8_t byte;
+    size_t size = 0;
+    // It has said all that it may: more words are an end, as its end is.
+    if (transport_read(&c->transport, &byte, 1, &size) != STATUS_AGAIN) {
+        return STATUS_CLOSED;
+    }
+    enum status status = stream_write(&c->stream);
+    return status == STATUS_OK ? STATUS_AGAIN : status;
+}
+
 static void connection_ready(struct loop_source *source, uint32_t events)
 {
     struct connection *c = (struct connection *)source;
     transport_note(&c->transport, events);
     enum status status = read_request(c);
     if (status == STATUS_OK) {
-        status = write_answer(c);
+        status = c->is_stream ? tend_stream(c) : write_answer(c);
     }
     if (status != STATUS_AGAIN) {
         drop(c);
@@ -314,6 +366,7 @@ enum status admin_open(const struct admin_options *options, struct admin **out,
     ASSERT(admin != NULL);
     admin->options = *options;
     admin->start_ms = loop_now_ms(options->loop);
+    streams_init(&admin->streams, &admin->options, admin->start_ms);
     listener_init(&admin->api, admin);
     listener_init(&admin->metrics, admin);
     if (listener_open(&admin->api, options->listen, "the admin API", error) != STATUS_OK ||
@@ -336,6 +389,7 @@ void admin_close(struct admin **admin_ptr)
     while (admin->connections != NULL) {
         drop(CONTAINER_OF(admin->connections, struct connection, all));
     }
+    streams_fini(&admin->streams);
     listener_close(&admin->api);
     listener_close(&admin->metrics);
     free(admin);

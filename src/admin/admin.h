@@ -2,22 +2,12 @@
 //
 // admin.h -- the operator's API: JSON over HTTP, on its own listener, behind a bearer token.
 //
-//     GET    /status                 the router at a glance
-//     GET    /backends               all backends with state, load and models
-//     POST   /backends               add one: {"url": …, "weight": 1, "pool": …, "models": […]}
-//     DELETE /backends               {"url": …}: remove it, or a DNS name with all its addresses
-//     GET    /backends/ID            one of them
-//     PATCH  /backends/ID            {"weight": n}
-//     DELETE /backends/ID            remove it; what runs on it goes on
-//     POST   /backends/ID/drain      nothing new goes there
-//     POST   /backends/ID/ready      the opposite
-//     POST   /v1/cache/events        KV events, for engines that do not publish them (pushed_events.h)
-//     GET    /metrics                all that is counted, for Prometheus (metrics_page.h)
-//     GET    /health                 200, without a token: the process answers
+//     GET /health, /status, /metrics, /overview, /backends …      paths.def has them all
+//     GET /stream                                                 the overview once a second (stream.h)
 //
 // A second listener answers GET /metrics alone, to anybody.  There may be only one of the two.
 //
-// Each connection carries one request.  All limits are small and fixed: this is not a data plane.
+// Each connection carries one request, or is a stream until it ends.  All limits are small and fixed: this is not a data plane.
 //
 // Threads: the keeper's.
 #pragma once

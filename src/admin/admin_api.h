@@ -5,6 +5,7 @@
 
 #include "base/slice.h"
 
+struct admin_call;
 struct admin_options;
 struct text;
 
@@ -19,3 +20,17 @@ struct admin_request {
 // process runs, `now_ms` the loop's time.
 void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
                       uint64_t now_ms, uint64_t uptime_ms, struct text *out);
+
+// Whether it asks for what has no end: then the listener sends it (stream.h), and admin_api_answer says why
+// it cannot.
+bool admin_api_is_stream(const struct admin_request *request);
+
+// Every path there is; the last has none.
+struct admin_path {
+    const char *method;
+    const char *path; // `#` stands for a backend's id, `*` for another name
+    void (*run)(const struct admin_call *call);
+    const char *help;
+};
+
+extern const struct admin_path admin_paths[];

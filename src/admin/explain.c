@@ -2,13 +2,14 @@
 
 #include "admin/explain.h"
 
-#include "admin/admin.h"
+#include "admin/admin_call.h"
 #include "admin/truth_json.h"
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
 #include "config/knobs.h"
 #include "fleet/fleet.h"
+#include "metrics/reason.h"
 #include "policy/policy.h"
 #include "proxy/proxy.h"
 #include "route/exact.h"
@@ -17,6 +18,9 @@
 #include "sys/clock.h"
 
 #include <math.h>
+
+// Urls of two backends and what is said of them.
+enum { summary_size_max = 4096 };
 
 static struct route *make_route(const struct config *config, const struct proxy *proxy,
                                 struct exact_thread *exact)
@@ -44,16 +48,6 @@ static struct route *make_route(const struct config *config, const struct proxy 
     });
 }
 
-// JSON has no word for what is not a number, or has no end.
-static void add_number(struct text *json, double number)
-{
-    if (isfinite(number)) {
-        text_add_format(json, "%.6g", number);
-    } else {
-        text_add_str(json, "null");
-    }
-}
-
 static void add_target(const struct route_explanation *why, uint32_t i, uint64_t now_ms,
                        struct text *json)
 {
@@ -78,34 +72,45 @@ static void add_target(const struct route_explanation *why, uint32_t i, uint64_t
                     (double)target->foreign_requests, target->has_session ? "true" : "false",
                     (unsigned long)target->cache_tokens, (double)target->prefill_ms,
                     (double)target->step_ms);
-    add_number(json, (double)why->predicted_ms[i]);
+    admin_add_number(json, (double)why->predicted_ms[i]);
     text_add_str(json, ",\"cost\":");
-    add_number(json, why->costs[i]);
+    admin_add_number(json, why->costs[i]);
     text_add_str(json, ",\"truth\":");
     truth_json_add_brief(&why->backends[i]->truth, now_ms, json);
     text_add_str(json, "}");
+}
+
+static struct reason_party party_of(const struct route_explanation *why, uint32_t i)
+{
+    return (struct reason_party){.url = slice_str(why->backends[i]->url),
+                                 .expected_tokens = why->holdings[i].expected_tokens,
+                                 .running_requests = why->targets[i].running_requests,
+                                 .queued_tokens = why->targets[i].queued_tokens,
+                                 .predicted_ms = (double)why->predicted_ms[i],
+                                 .cost = why->costs[i]};
 }
 
 // One sentence for people.
 static void add_summary(const struct route_explanation *why, struct text *json)
 {
     const struct route_decision *decision = &why->decision;
-    const char *url = why->backends[why->chosen]->url;
-    char line[512];
+    struct reason reason = {.policy = decision->policy->name,
+                            .reads_prompt = decision->policy->reads_prompt,
+                            .is_exact = decision->is_exact,
+                            .prompt_tokens = decision->prompt_tokens,
+                            .candidate_count = decision->target_count,
+                            .attempts = 1,
+                            .chosen = party_of(why, why->chosen)};
+    char line[summary_size_max];
     struct text text = text_over(line, sizeof(line));
 
-    if (!decision->policy->reads_prompt) {
-        text_add_format(&text, "%s chooses %s, which runs %u requests.", decision->policy->name,
-                        url, decision->running_requests);
-    } else {
-        text_add_format(&text,
-                        "%s chooses %s, %s to hold %u of %u prompt tokens, with %lu tokens "
-                        "queued before it: first token in about %.0f ms.",
-                        decision->policy->name, url, decision->is_exact ? "known" : "believed",
-                        decision->matched_tokens, decision->prompt_tokens,
-                        (unsigned long)decision->queued_tokens,
-                        (double)(decision->wait_ms + decision->prefill_ms));
+    for (uint32_t i = 0; i < decision->target_count; i++) {
+        if (i != why->chosen) {
+            struct reason_party rival = party_of(why, i);
+            reason_add_rival(&reason, &rival);
+        }
     }
+    reason_write(&reason, &text);
     text_add_str(json, "\"summary\":");
     text_add_json(json, text_slice(&text));
 }
@@ -125,9 +130,11 @@ static void add_document(const struct route_request *request, const struct route
                     decision->prompt_tokens, decision->prompt_blocks, request->block_tokens,
                     request->prompt->form == PROMPT_TOKENS ? "true" : "false");
     text_add_str(json, "\"wait_ms\":");
-    add_number(json, decision->policy->reads_prompt ? (double)decision->wait_ms : (double)NAN);
+    admin_add_number(json,
+                     decision->policy->reads_prompt ? (double)decision->wait_ms : (double)NAN);
     text_add_str(json, ",\"prefill_ms\":");
-    add_number(json, decision->policy->reads_prompt ? (double)decision->prefill_ms : (double)NAN);
+    admin_add_number(json,
+                     decision->policy->reads_prompt ? (double)decision->prefill_ms : (double)NAN);
     text_add_str(json, ",");
     add_summary(why, json);
     text_add_str(json, ",\"backends\":[");

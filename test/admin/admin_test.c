@@ -5,6 +5,8 @@
 #include "admin/admin.h"
 
 #include "admin/keeper_scene.h"
+#include "admin/stream.h"
+#include "admin/told_scribe.h"
 #include "base/text.h"
 #include "sys/pushed_clock.h"
 #include "sys/tcp.h"
@@ -474,6 +476,98 @@ TEST(the_end_closes_what_is_open)
         CHECK_EQ(tcp_error(fd), ECONNREFUSED);
         tcp_close(&fd);
     }
+    door_close(&door);
+}
+
+// That have come since it was last asked.
+static uint32_t rounds_of(struct client *client)
+{
+    uint32_t count = 0;
+    client->in_size = 0;
+    client_read(client);
+    for (const char *at = client->in; (at = strstr(at, "event: overview\n")) != NULL; at++) {
+        count++;
+    }
+    return count;
+}
+
+static void ask_for_stream(struct door *door, struct client *client)
+{
+    client_open(door, client);
+    struct slice request = slice_str("GET /stream HTTP/1.1\r\n" AUTHORIZED "\r\n");
+    ASSERT(tcp_write(client->fd, &request, 1, &(size_t){0}) == STATUS_OK);
+    turn_often(door);
+}
+
+TEST(a_stream_goes_on_beyond_the_time_of_an_answer)
+{
+    struct door door;
+    struct client client;
+    door_open(&door);
+    ask_for_stream(&door, &client);
+    CHECK_EQ(rounds_of(&client), 1);
+    CHECK(strstr(client.in, "\r\ncontent-type: text/event-stream\r\n") != NULL);
+    CHECK(strstr(client.in, "access-control") == NULL);
+    for (uint32_t i = 0; i < 12; i++) {
+        clock_push_ms(stream_step_ms);
+        turn_often(&door);
+        CHECK_EQ(rounds_of(&client), 1);
+    }
+    CHECK(!client.closed);
+    tcp_close(&client.fd);
+    turn_often(&door);
+    door_close(&door);
+}
+
+TEST(a_stream_needs_the_token)
+{
+    struct door door;
+    door_open(&door);
+    CHECK_EQ(ask(&door, "GET /stream HTTP/1.1\r\nhost: x\r\n\r\n"), 401);
+    CHECK_EQ(ask(&door, "GET /stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer x\r\n\r\n"), 401);
+    CHECK_EQ(ask(&door, "POST /stream HTTP/1.1\r\n" AUTHORIZED "\r\n"), 405);
+    door_close(&door);
+}
+
+TEST(of_too_many_streams_the_last_is_refused_until_one_has_gone)
+{
+    static struct client clients[stream_count_max];
+    struct door door;
+    door_open(&door);
+    for (size_t i = 0; i < ARRAY_COUNT(clients); i++) {
+        ask_for_stream(&door, &clients[i]);
+        CHECK_EQ(rounds_of(&clients[i]), 1);
+    }
+    CHECK_EQ(ask(&door, "GET /stream HTTP/1.1\r\n" AUTHORIZED "\r\n"), 503);
+    CHECK(strstr(last.in, "too many streams are open") != NULL);
+    CHECK_EQ(ask(&door, "GET /status HTTP/1.1\r\n" AUTHORIZED "\r\n"), 200);
+    tcp_close(&clients[5].fd);
+    turn_often(&door);
+    ask_for_stream(&door, &clients[5]);
+    CHECK_EQ(rounds_of(&clients[5]), 1);
+    // The end of all ends these.
+    admin_close(&door.admin);
+    turn_often(&door);
+    for (size_t i = 0; i < ARRAY_COUNT(clients); i++) {
+        client_read(&clients[i]);
+        CHECK(clients[i].closed);
+        tcp_close(&clients[i].fd);
+    }
+    door_close(&door);
+}
+
+TEST(a_stream_is_not_spoken_to)
+{
+    struct door door;
+    struct client client;
+    door_open(&door);
+    ask_for_stream(&door, &client);
+    client_send(&door, &client, slice_str("GET /status HTTP/1.1\r\n" AUTHORIZED "\r\n"));
+    turn_often(&door);
+    client_read(&client);
+    CHECK(client.closed);
+    CHECK(strstr(client.in + 1, "HTTP/1.1 ") == NULL);
+    tcp_close(&client.fd);
     door_close(&door);
 }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/admin_call.h"
+
+#include "base/base.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+void admin_call_problem(const struct admin_call *call, enum http_problem which, const char *detail)
+{
+    http_problem_answer(
+        &(struct http_problem_answer){.problem = which, .detail = slice_str(detail), .close = true},
+        call->out);
+}
+
+void admin_call_document(const struct admin_call *call, uint16_t status, struct slice json)
+{
+    struct text *out = call->out;
+    text_add_format(out,
+                    "HTTP/1.1 %u %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n"
+                    "cache-control: no-store\r\nconnection: close\r\n\r\n",
+                    status, http_reason(status), json.size);
+    text_add(out, json);
+}
+
+void admin_call_written(const struct admin_call *call, uint16_t status, admin_write_fn *write)
+{
+    size_t capacity = call->out->capacity - admin_answer_head_size;
+    uint8_t *space = malloc(capacity);
+    ASSERT(space != NULL);
+    struct text json = text_over(space, capacity);
+    write(call, &json);
+    if (json.overflow) {
+        admin_call_problem(call, HTTP_PROBLEM_INTERNAL, "the list is too long for one answer");
+    } else {
+        admin_call_document(call, status, text_slice(&json));
+    }
+    free(space);
+}
+
+void admin_add_number(struct text *json, double number)
+{
+    if (isfinite(number)) {
+        text_add_format(json, "%.6g", number);
+    } else {
+        text_add_str(json, "null");
+    }
+}

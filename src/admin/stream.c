@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/stream.h"
+
+#include "admin/admin.h"
+#include "admin/decision_list.h"
+#include "admin/overview_json.h"
+#include "base/base.h"
+#include "base/text.h"
+#include "sys/clock.h"
+#include "sys/loop.h"
+#include "sys/transport.h"
+
+#include <stdlib.h>
+
+enum { round_size_max = 8 << 20 }; // thousands of backends with their models
+
+// What some streams are sent together; goes with the last of them.
+struct stream_round {
+    uint32_t reader_count;
+    // Whom it is for, and what they have had afterwards.
+    uint64_t point_ms;
+    uint64_t serial;
+    uint64_t next_point_ms;
+    uint64_t next_serial;
+    size_t size;
+    uint8_t bytes[];
+};
+
+static void add_head(struct text *out)
+{
+    text_add_str(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                      "cache-control: no-store\r\nconnection: close\r\n\r\n: ping\n\n");
+}
+
+static void add_overview(struct streams *streams, struct stream_round *round, struct text *out)
+{
+    uint64_t now_ms = loop_now_ms(streams->options->loop);
+    struct overview_request request = {.now_ms = now_ms,
+                                       .uptime_ms = now_ms - streams->start_ms,
+                                       .wall_ms = clock_wall_ms(),
+                                       .since_ms = round->point_ms};
+
+    text_add_str(out, "event: overview\ndata: ");
+    round->next_point_ms = overview_json_add(streams->options, &request, out);
+    text_add_str(out, "\n\n");
+}
+
+static void add_decisions(struct streams *streams, struct stream_round *round, struct text *out)
+{
+    struct decision_query query = {.since = round->serial, .limit = stream_decisions_max};
+    size_t before = out->size;
+
+    text_add_str(out, "event: decisions\ndata: ");
+    if (decision_list_add(streams->options, &query, &round->next_serial, out) > 0) {
+        text_add_str(out, "\n\n");
+    } else {
+        out->size = before;
+    }
+}
+
+// For streams like this one.
+static struct stream_round *build(struct streams *streams, const struct stream *stream,
+                                  bool is_first)
+{
+    struct stream_round *round = malloc(sizeof(*round) + round_size_max);
+    ASSERT(round != NULL);
+    *round = (struct stream_round){.point_ms = stream->point_ms, .serial = stream->serial};
+    struct text out = text_over(round->bytes, round_size_max);
+
+    if (is_first) {
+        add_head(&out);
+    }
+    size_t head_size = out.size;
+    add_overview(streams, round, &out);
+    add_decisions(streams, round, &out);
+    if (out.overflow) {
+        // A fleet that fits no round: they learn at least that we are there.
+        out = text_over(round->bytes, round_size_max);
+        out.size = head_size;
+        text_add_str(&out, ": ping\n\n");
+        round->next_point_ms = round->point_ms;
+        round->next_serial = round->serial;
+    }
+    round->size = out.size;
+    struct stream_round *fitted = realloc(round, sizeof(*round) + round->size);
+    return fitted != NULL ? fitted : round;
+}
+
+static void release(struct stream *stream)
+{
+    struct stream_round *round = stream->round;
+    stream->round = NULL;
+    if (round != NULL && --round->reader_count == 0) {
+        free(round);
+    }
+}
+
+static void hand(struct stream *stream, struct stream_round *round)
+{
+    round->reader_count++;
+    stream->round = round;
+    stream->sent = 0;
+    stream->point_ms = round->next_point_ms;
+    stream->serial = round->next_serial;
+}
+
+// A round of this tick that is for streams like this one; NULL: none was built yet.
+static struct stream_round *find_like(const struct stream *stream,
+                                      struct stream_round *const rounds[stream_count_max])
+{
+    for (int i = 0; i < stream_count_max && rounds[i] != NULL; i++) {
+        if (rounds[i]->point_ms == stream->point_ms && rounds[i]->serial == stream->serial) {
+            return rounds[i];
+        }
+    }
+    return NULL;
+}
+
+// Gives every stream that waits its round, and calls those that are stuck.
+static void hand_all(struct streams *streams, uint64_t now_ms)
+{
+    struct stream_round *rounds[stream_count_max] = {0};
+    int round_count = 0;
+    struct list_node *next;
+
+    for (struct list_node *node = streams->open; node != NULL; node = next) {
+        struct stream *stream = CONTAINER_OF(node, struct stream, all);
+        next = node->next;
+        if (stream->round != NULL) {
+            if (now_ms - stream->progress_ms >= stream_stuck_ms) {
+                stream->ended(stream);
+            }
+            continue;
+        }
+        struct stream_round *round = find_like(stream, rounds);
+        if (round == NULL) {
+            round = build(streams, stream, false);
+            rounds[round_count++] = round;
+        }
+        stream->progress_ms = now_ms;
+        hand(stream, round);
+    }
+}
+
+// Those that have a round and have taken nothing of it; what was written to sooner might end a round that
+// others of its kind have yet to be handed.
+static void write_all(struct streams *streams)
+{
+    struct list_node *next;
+
+    for (struct list_node *node = streams->open; node != NULL; node = next) {
+        struct stream *stream = CONTAINER_OF(node, struct stream, all);
+        next = node->next;
+        enum status status = stream->round != NULL ? stream_write(stream) : STATUS_OK;
+        if (status != STATUS_OK && status != STATUS_AGAIN) {
+            stream->ended(stream);
+        }
+    }
+}
+
+static void tick(struct timer *timer)
+{
+    struct streams *streams = CONTAINER_OF(timer, struct streams, timer);
+    struct loop *loop = streams->options->loop;
+
+    hand_all(streams, loop_now_ms(loop));
+    write_all(streams);
+    if (streams->count > 0) {
+        loop_arm(loop, timer, stream_step_ms);
+    }
+}
+
+void streams_init(struct streams *streams, const struct admin_options *options, uint64_t start_ms)
+{
+    *streams = (struct streams){.options = options, .start_ms = start_ms, .timer.fire = tick};
+}
+
+void streams_fini(struct streams *streams)
+{
+    ASSERT(streams->count == 0);
+    loop_disarm(streams->options->loop, &streams->timer);
+}
+
+bool stream_open(struct streams *streams, struct stream *stream, struct transport *transport,
+                 void (*ended)(struct stream *stream))
+{
+    struct loop *loop = streams->options->loop;
+
+    if (streams->count == stream_count_max) {
+        return false;
+    }
+    if (streams->count == 0) {
+        loop_arm(loop, &streams->timer, stream_step_ms);
+    }
+    *stream = (struct stream){.streams = streams,
+                              .transport = transport,
+                              .progress_ms = loop_now_ms(loop),
+                              .ended = ended};
+    list_push(&streams->open, &stream->all);
+    streams->count++;
+    hand(stream, build(streams, stream, true));
+    return true;
+}
+
+enum status stream_write(struct stream *stream)
+{
+    while (stream->round != NULL) {
+        struct slice rest =
+            slice_of(stream->round->bytes + stream->sent, stream->round->size - stream->sent);
+        size_t size = 0;
+        enum status status = transport_write(stream->transport, &rest, 1, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        stream->sent += size;
+        stream->progress_ms = loop_now_ms(stream->streams->options->loop);
+        if (stream->sent == stream->round->size) {
+            release(stream);
+        }
+    }
+    return STATUS_OK;
+}
+
+void stream_close(struct stream *stream)
+{
+    if (!list_has(&stream->all)) {
+        return;
+    }
+    release(stream);
+    list_remove(&stream->all);
+    stream->streams->count--;
+}

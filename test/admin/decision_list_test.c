@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "admin/decision_list.h"
+
+#include "admin/keeper_scene.h"
+#include "admin/told_scribe.h"
+#include "base/text.h"
+#include "test.h"
+
+static struct scene scene;
+static struct scribe scribe;
+static struct scribe *there;
+static char bytes[65536];
+static uint64_t serial;
+
+static void set_up(void)
+{
+    scene_open(&scene, "'http://10.0.0.1'");
+    scribe = (struct scribe){0};
+    there = &scribe;
+    scene.options.scribe = &there;
+}
+
+static uint32_t list(uint64_t since, uint32_t limit)
+{
+    struct text text = text_over(bytes, sizeof(bytes) - 1);
+    struct decision_query query = {.since = since, .limit = limit};
+    uint32_t count = decision_list_add(&scene.options, &query, &serial, &text);
+    bytes[text.size] = '\0';
+    ASSERT(!scribe.is_locked);
+    return count;
+}
+
+TEST(decisions_come_newest_first_up_to_the_limit)
+{
+    set_up();
+    told_add_named(&scribe.chronicle, "one");
+    told_add_named(&scribe.chronicle, "two");
+    told_add_named(&scribe.chronicle, "three");
+    CHECK_EQ(list(0, 100), 3);
+    CHECK_EQ(serial, 3);
+    CHECK_EQ(strncmp(bytes, "{\"serial\":3,\"decisions\":[{\"serial\":3,\"id\":\"three\"", 48), 0);
+    CHECK(strstr(bytes, "\"two\"") < strstr(bytes, "\"one\""));
+    CHECK_EQ(list(0, 2), 2);
+    CHECK(strstr(bytes, "\"one\"") == NULL);
+    CHECK_EQ(list(2, 100), 1);
+    CHECK(strstr(bytes, "\"two\"") == NULL && strstr(bytes, "\"three\"") != NULL);
+    scene_close(&scene);
+}
+
+TEST(where_there_is_nothing_new_the_newest_serial_is_said)
+{
+    set_up();
+    CHECK_EQ(list(0, 100), 0);
+    CHECK_STR(bytes, "{\"serial\":0,\"decisions\":[]}");
+    told_add_named(&scribe.chronicle, "one");
+    CHECK_EQ(list(1, 100), 0);
+    CHECK_STR(bytes, "{\"serial\":1,\"decisions\":[]}");
+    CHECK_EQ(list(4711, 100), 0); // of a life before this one
+    CHECK_STR(bytes, "{\"serial\":1,\"decisions\":[]}");
+    scene_close(&scene);
+}
+
+TEST(one_is_found_by_its_id)
+{
+    set_up();
+    told_add_named(&scribe.chronicle, "one");
+    told_add_named(&scribe.chronicle, "two");
+    struct text text = text_over(bytes, sizeof(bytes) - 1);
+    CHECK(decision_list_find(&scene.options, slice_str("one"), &text));
+    bytes[text.size] = '\0';
+    CHECK_EQ(strncmp(bytes, "{\"serial\":1,\"id\":\"one\"", 22), 0);
+    text = text_over(bytes, sizeof(bytes) - 1);
+    CHECK(!decision_list_find(&scene.options, slice_str("three"), &text));
+    CHECK_EQ(text.size, 0);
+    CHECK(!scribe.is_locked);
+    scene_close(&scene);
+}
+
+TEST(without_a_scribe_there_are_none)
+{
+    set_up();
+    struct text text = text_over(bytes, sizeof(bytes) - 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(list(0, 100), 0);
+        CHECK_STR(bytes, "{\"serial\":0,\"decisions\":[]}");
+        CHECK(!decision_list_find(&scene.options, slice_str("one"), &text));
+        there = NULL;
+        scene.options.scribe = i == 0 ? &there : NULL;
+    }
+    scene_close(&scene);
+}
