@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a document is read exactly when it is an object with an array of `backends`; there is
-// one candidate for each object in that; strings are parts of the input without control characters; and what
+// Whatever the bytes: a document is read exactly when it is an object with an array of `backends`, or one of
+// `rivals`; it is a decision that was made if it has only those, and then nothing is said of predictions; strings are parts of the input without control characters; and what
 // was read can be shown.
 
 #include "base/base.h"
@@ -12,9 +12,9 @@
 
 #include <stdlib.h>
 
-static bool has_backends(struct slice body)
+static bool has_list(struct slice body, const char *name)
 {
-    static const char *const names[] = {"backends"};
+    const char *const names[] = {name};
     struct json_value value[1] = {0};
     return json_find(body, names, 1, value) == STATUS_OK && value[0].kind == JSON_ARRAY;
 }
@@ -40,7 +40,7 @@ static void check_shown(const struct explain_document *document)
     for (size_t i = 0; i < size; i++) {
         lines += page[i] == '\n';
     }
-    ASSERT(lines >= document->candidate_count + document->record_count + 3);
+    ASSERT(lines >= document->candidate_count + document->record_count + 1);
     free(page);
 }
 
@@ -55,9 +55,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     struct slice body = slice_of(copy, size);
     enum status status = explain_document_read(body, &document);
 
-    ASSERT(status == (has_backends(body) ? STATUS_OK : STATUS_MALFORMED));
+    bool is_explanation = has_list(body, "backends");
+    bool is_decision = !is_explanation && has_list(body, "rivals");
+    ASSERT(status == (is_explanation || is_decision ? STATUS_OK : STATUS_MALFORMED));
+    ASSERT(document.is_kept == is_decision);
+    ASSERT(!is_decision || document.record_count == 0);
     ASSERT(document.record_count <= 2 * document.candidate_count);
     check_part(body, document.summary);
+    check_part(body, document.ending.outcome);
+    check_part(body, document.ending.other_url);
     for (uint32_t i = 0; i < document.candidate_count; i++) {
         check_part(body, document.candidates[i].url);
         check_part(body, document.candidates[i].events);

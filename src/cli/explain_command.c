@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // explain -- asks a running router where a request would go, and why; and how well it has predicted what its
-// backends have cached.
+// backends have cached.  Or where one went, and what came of it.
 //
-//     body of a request --> POST /explain of the admin API --> tables, or the document as it is
+//     body of a request --> POST /explain of the admin API       --> tables, or the document as it is
+//     request id        --> GET /explain?id= of the admin API    --> the same
 
 #include "base/base.h"
 #include "base/text.h"
@@ -28,6 +29,7 @@ enum {
     body_size_max = (8 << 20) - 65536,
     token_size_max = 4096,
     path_size_max = 1024,
+    id_size_max = 1024,
     turn_ms = 50,
 };
 
@@ -37,6 +39,7 @@ struct options {
     const char *token_file;
     const char *body;
     const char *prompt;
+    const char *id;
     const char *model;
     const char *path;
     const char *ca;
@@ -51,7 +54,8 @@ struct command {
     struct loop *loop;
     struct tls_context *tls;
     char authorization[token_size_max + 16];
-    char target[drive_text_max + path_size_max + 32];
+    // Each byte of an id may be spelt with three.
+    char target[drive_text_max + 3 * id_size_max + path_size_max + 32];
     uint8_t *body;
     size_t body_size;
     bool is_done;
@@ -66,8 +70,11 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
         {"token-file", FLAG_TEXT, &options->token_file, "FILE", "A file that holds its token."},
         {"token", FLAG_TEXT, &options->token, "TOKEN",
          "The token itself, for anyone to see who may list processes."},
-        {"body", FLAG_TEXT, &options->body, "FILE", "The body of a request; -: standard input."},
+        {"", FLAG_TEXT, &options->body, "FILE", "The body of a request; -: standard input."},
+        {"body", FLAG_TEXT, &options->body, "FILE", "The same."},
         {"prompt", FLAG_TEXT, &options->prompt, "TEXT", "Or what a user says in one."},
+        {"id", FLAG_TEXT, &options->id, "REQUEST-ID",
+         "Or where that request went: its x-request-id, if the router still keeps it."},
         {"model", FLAG_TEXT, &options->model, "NAME", "With --prompt: for which model."},
         {"path", FLAG_TEXT, &options->path, "PATH",
          "Where it would be sent; /v1/chat/completions."},
@@ -106,8 +113,12 @@ static bool is_good(struct command *command)
     if (wrong != NULL) {
         return say("--admin", wrong);
     }
-    if ((options->body == NULL) == (options->prompt == NULL)) {
-        return say("--body", "give either this or --prompt");
+    int given = (options->body != NULL) + (options->prompt != NULL) + (options->id != NULL);
+    if (given != 1) {
+        return say("--body", "give either this or --prompt or --id");
+    }
+    if (options->id != NULL && (options->id[0] == '\0' || strlen(options->id) > id_size_max)) {
+        return say("--id", "is from 1 to 1024 characters");
     }
     if (options->model != NULL && options->prompt == NULL) {
         return say("--model", "goes with --prompt; a body names its own");
@@ -177,6 +188,9 @@ static bool read_body(struct command *command)
 {
     const struct options *options = &command->options;
 
+    if (options->id != NULL) {
+        return true; // nothing is posted
+    }
     command->body = malloc(body_size_max);
     if (command->body == NULL) {
         return say("--body", "memory is short");
@@ -248,6 +262,27 @@ static bool set_up_tls(struct command *command)
            tls_client_create(&options, &command->tls, error) == STATUS_OK || say("TLS", error);
 }
 
+// The id with all that could mean something else as %XX.
+static void write_target(struct command *command)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    const struct options *options = &command->options;
+    struct text target = text_over(command->target, sizeof(command->target) - 1);
+
+    text_add_str(&target, command->endpoint.base);
+    if (options->id == NULL) {
+        text_add_format(&target, "/explain?path=%s", options->path);
+    } else {
+        text_add_str(&target, "/explain?id=");
+    }
+    for (const char *at = options->id; at != NULL && *at != '\0'; at++) {
+        text_add_format(&target, strchr(plain, *at) != NULL ? "%c" : "%%%02X", (uint8_t)*at);
+    }
+    ASSERT(!target.overflow);
+    command->target[target.size] = '\0';
+}
+
 static bool ask(struct command *command)
 {
     struct drive_endpoint *endpoint = &command->endpoint;
@@ -259,8 +294,7 @@ static bool ask(struct command *command)
     if (!drive_endpoint_resolve(endpoint, command->loop, error)) {
         return say("--admin", error);
     }
-    snprintf(command->target, sizeof(command->target), "%s/explain?path=%s", endpoint->base,
-             command->options.path);
+    write_target(command);
     // fetch.h asks backends, so this is one for a moment.
     const struct backend backend = {
         .host = endpoint->host,

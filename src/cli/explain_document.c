@@ -11,28 +11,28 @@
 enum { digits_size = 64 };
 
 const struct explain_field explain_candidate_fields[explain_candidate_numbers] = {
-    {NULL, "matched_tokens", "cached", EXPLAIN_COUNT},
-    {NULL, "host_tokens", "host", EXPLAIN_SOME},
-    {NULL, "disk_tokens", "disk", EXPLAIN_SOME},
-    {NULL, "queued_tokens", "queued", EXPLAIN_COUNT},
-    {NULL, "running_requests", "running", EXPLAIN_COUNT},
-    {NULL, "wait_ms", "wait", EXPLAIN_MS},
-    {NULL, "prefill_ms", "prefill", EXPLAIN_MS},
-    {NULL, "predicted_ms", "first token", EXPLAIN_MS},
-    {NULL, "cost", "cost", EXPLAIN_COST},
+    {NULL, "matched_tokens", "cached", EXPLAIN_COUNT, "expected_tokens"},
+    {NULL, "host_tokens", "host", EXPLAIN_SOME, NULL},
+    {NULL, "disk_tokens", "disk", EXPLAIN_SOME, NULL},
+    {NULL, "queued_tokens", "queued", EXPLAIN_COUNT, "queued_tokens"},
+    {NULL, "running_requests", "running", EXPLAIN_COUNT, "running_requests"},
+    {NULL, "wait_ms", "wait", EXPLAIN_MS, NULL},
+    {NULL, "prefill_ms", "prefill", EXPLAIN_MS, NULL},
+    {NULL, "predicted_ms", "first token", EXPLAIN_MS, "predicted_ms"},
+    {NULL, "cost", "cost", EXPLAIN_COST, "cost"},
 };
 
 const struct explain_field explain_record_fields[explain_record_numbers] = {
-    {"all", "count", "answers", EXPLAIN_COUNT},
-    {"all", "equal_share", "equal", EXPLAIN_SHARE},
-    {"all", "wrong_percent", "off by", EXPLAIN_PERCENT},
-    {"all", "p1", "p1", EXPLAIN_DIFFERENCE},
-    {"all", "p99", "p99", EXPLAIN_DIFFERENCE},
-    {"recent", "count", "lately", EXPLAIN_COUNT},
-    {"recent", "equal_share", "equal", EXPLAIN_SHARE},
-    {"recent", "p99", "p99", EXPLAIN_DIFFERENCE},
-    {"last", "predicted", "predicted", EXPLAIN_COUNT},
-    {"last", "actual", "actual", EXPLAIN_COUNT},
+    {"all", "count", "answers", EXPLAIN_COUNT, NULL},
+    {"all", "equal_share", "equal", EXPLAIN_SHARE, NULL},
+    {"all", "wrong_percent", "off by", EXPLAIN_PERCENT, NULL},
+    {"all", "p1", "p1", EXPLAIN_DIFFERENCE, NULL},
+    {"all", "p99", "p99", EXPLAIN_DIFFERENCE, NULL},
+    {"recent", "count", "lately", EXPLAIN_COUNT, NULL},
+    {"recent", "equal_share", "equal", EXPLAIN_SHARE, NULL},
+    {"recent", "p99", "p99", EXPLAIN_DIFFERENCE, NULL},
+    {"last", "predicted", "predicted", EXPLAIN_COUNT, NULL},
+    {"last", "actual", "actual", EXPLAIN_COUNT, NULL},
 };
 
 // The grammar was checked by json.h; what is longer than any number that is meant is none.
@@ -103,6 +103,23 @@ static void read_records(const struct json_value *row, struct explain_document *
     }
 }
 
+// One that a decision knew: the chosen one, which the decision itself describes, or a rival.
+static void read_kept(const struct json_value *row, struct slice url, struct explain_candidate *out)
+{
+    out->url = url;
+    for (uint32_t i = 0; i < explain_candidate_numbers; i++) {
+        const char *name = explain_candidate_fields[i].kept_name;
+        struct json_value value = name != NULL ? member(row, name) : (struct json_value){0};
+        out->numbers[i] = number_of(&value);
+    }
+}
+
+static struct slice url_in(const struct json_value *row)
+{
+    struct json_value url = member(row, "url");
+    return text_of(&url);
+}
+
 // Enters the array and counts its objects; with `out`, reads them.
 static uint32_t walk(struct slice array, struct explain_document *out)
 {
@@ -118,7 +135,10 @@ static uint32_t walk(struct slice array, struct explain_document *out)
         if (item.value.kind != JSON_OBJECT || !json_skip(&json, &item.value)) {
             continue;
         }
-        if (out != NULL) {
+        if (out != NULL && out->is_kept) {
+            // Behind the chosen one.
+            read_kept(&item.value, url_in(&item.value), &out->candidates[count + 1]);
+        } else if (out != NULL) {
             read_candidate(&item.value, &out->candidates[count]);
             read_records(&item.value, out);
         }
@@ -143,19 +163,94 @@ static bool reserve(struct explain_document *document, uint32_t count)
     return true;
 }
 
+static double number_in(const struct json_value *row, const char *name)
+{
+    struct json_value value = member(row, name);
+    return number_of(&value);
+}
+
+static void read_ending(const struct json_value *decision, struct explain_ending *out)
+{
+    struct json_value outcome = member(decision, "outcome");
+    struct json_value other = member(decision, "round_robin");
+    struct json_value other_backend = member(&other, "backend");
+
+    *out = (struct explain_ending){
+        .outcome = text_of(&outcome),
+        .status = number_in(decision, "status"),
+        .attempts = number_in(decision, "attempts"),
+        .cached_tokens = number_in(decision, "cached_tokens"),
+        .output_tokens = number_in(decision, "output_tokens"),
+        .ttft_ms = number_in(decision, "ttft_ms"),
+        .total_ms = number_in(decision, "total_ms"),
+        .other_url = url_in(&other_backend),
+        .other_cached_tokens = number_in(&other, "cached_tokens"),
+        .other_ttft_ms = number_in(&other, "ttft_ms"),
+    };
+}
+
+// The rows of one that would be sent, and of one that was.
+static enum status read_rows(const struct json_value *list, struct explain_document *out)
+{
+    uint32_t count = walk(list->raw, NULL);
+
+    if (!reserve(out, count)) {
+        return STATUS_EXHAUSTED;
+    }
+    walk(list->raw, out);
+    return STATUS_OK;
+}
+
+static enum status read_decision(struct slice text, const struct json_value *rivals,
+                                 struct explain_document *out)
+{
+    struct json_value decision = {.kind = JSON_OBJECT, .raw = text};
+    struct json_value backend = member(&decision, "backend");
+    bool is_chosen = backend.kind == JSON_OBJECT;
+
+    out->is_kept = true;
+    if (!reserve(out, walk(rivals->raw, NULL) + 1)) {
+        return STATUS_EXHAUSTED;
+    }
+    read_ending(&decision, &out->ending);
+    read_kept(&decision, url_in(&backend), &out->candidates[0]);
+    out->candidates[0].is_chosen = is_chosen;
+    walk(rivals->raw, out);
+    if (!is_chosen) {
+        // Nobody was: what stands first describes no backend.
+        out->candidates++;
+        out->candidate_count--;
+    }
+    return STATUS_OK;
+}
+
 enum status explain_document_read(struct slice text, struct explain_document *out)
 {
-    enum { SUMMARY, POLICY, MODEL, PROMPT, WAIT, PREFILL, EXACT, BACKENDS, NAME_COUNT };
-    static const char *const names[NAME_COUNT] = {"summary", "policy",     "model", "prompt_tokens",
-                                                  "wait_ms", "prefill_ms", "exact", "backends"};
+    enum {
+        SUMMARY,
+        WHY,
+        POLICY,
+        MODEL,
+        PROMPT,
+        WAIT,
+        PREFILL,
+        EXACT,
+        BACKENDS,
+        RIVALS,
+        NAME_COUNT
+    };
+    static const char *const names[NAME_COUNT] = {"summary",       "why",     "policy",     "model",
+                                                  "prompt_tokens", "wait_ms", "prefill_ms", "exact",
+                                                  "backends",      "rivals"};
     struct json_value values[NAME_COUNT] = {0};
 
     if (json_find(text, names, NAME_COUNT, values) != STATUS_OK ||
-        values[BACKENDS].kind != JSON_ARRAY) {
+        (values[BACKENDS].kind != JSON_ARRAY && values[RIVALS].kind != JSON_ARRAY)) {
         return STATUS_MALFORMED;
     }
+    bool is_kept = values[BACKENDS].kind != JSON_ARRAY;
     struct explain_document document = {
-        .summary = text_of(&values[SUMMARY]),
+        .summary = text_of(&values[is_kept ? WHY : SUMMARY]),
         .policy = text_of(&values[POLICY]),
         .model = text_of(&values[MODEL]),
         .prompt_tokens = number_of(&values[PROMPT]),
@@ -163,12 +258,12 @@ enum status explain_document_read(struct slice text, struct explain_document *ou
         .prefill_ms = number_of(&values[PREFILL]),
         .is_counted = json_is_true(&values[EXACT]),
     };
-    if (!reserve(&document, walk(values[BACKENDS].raw, NULL))) {
-        return STATUS_EXHAUSTED;
+    enum status status = is_kept ? read_decision(text, &values[RIVALS], &document)
+                                 : read_rows(&values[BACKENDS], &document);
+    if (status == STATUS_OK) {
+        *out = document;
     }
-    walk(values[BACKENDS].raw, &document);
-    *out = document;
-    return STATUS_OK;
+    return status;
 }
 
 void explain_document_free(struct explain_document *document)

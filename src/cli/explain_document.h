@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// explain_document.h -- what POST /explain answers, read for people: candidates, and how well each was
-// predicted.
+// explain_document.h -- what /explain answers, read for people.
+//
+//     POST /explain           where a request would go: candidates, and how well each was predicted
+//     GET  /explain?id=ID     where one went, of those that are kept: the chosen one and its rivals, and what
+//                             became of it
 //
 // One list says which numbers are read and under which title they are shown.  A number that the
 // document does not have is NAN, and a column that no row has a number for is not shown: a router that
@@ -29,6 +32,7 @@ struct explain_field {
     const char *name;
     const char *title;
     enum explain_unit unit;
+    const char *kept_name; // in a decision that is kept; NULL: it has no such number
 };
 
 enum { explain_candidate_numbers = 9, explain_record_numbers = 10 };
@@ -50,6 +54,20 @@ struct explain_record {
     double numbers[explain_record_numbers];
 };
 
+// What became of a request.
+struct explain_ending {
+    struct slice outcome; // ok, failed …; empty: not said
+    double status;        // NAN: not said, as for all of these
+    double attempts;
+    double cached_tokens;
+    double output_tokens;
+    double ttft_ms;
+    double total_ms;
+    struct slice other_url; // where round-robin would have sent it; empty: not known
+    double other_cached_tokens;
+    double other_ttft_ms;
+};
+
 struct explain_document {
     struct slice summary;
     struct slice policy;
@@ -58,6 +76,8 @@ struct explain_document {
     double wait_ms; // of the chosen one, predicted, before its prompt is begun; NAN: not said
     double prefill_ms;
     bool is_counted; // the prompt's tokens, rather than guessed from its size
+    bool is_kept;    // it is of a decision that was made
+    struct explain_ending ending;
     uint32_t candidate_count;
     struct explain_candidate *candidates;
     uint32_t record_count;

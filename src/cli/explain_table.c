@@ -169,6 +169,52 @@ static void write_opening(const struct explain_document *document, FILE *out)
     fprintf(out, "\n");
 }
 
+static void write_ending(const struct explain_document *document, FILE *out)
+{
+    const struct explain_ending *ending = &document->ending;
+
+    fprintf(out, "It ended as %.*s", (int)ending->outcome.size,
+            (const char *)ending->outcome.bytes);
+    if (isfinite(ending->status)) {
+        fprintf(out, " (%.0f)", ending->status);
+    }
+    if (isfinite(ending->cached_tokens) && isfinite(document->prompt_tokens)) {
+        fprintf(out, ", with %.0f of %.0f prompt tokens cached", ending->cached_tokens,
+                document->prompt_tokens);
+    }
+    if (isfinite(ending->ttft_ms)) {
+        fprintf(out, ", its first token after %.1f ms", ending->ttft_ms);
+    }
+    if (isfinite(ending->total_ms)) {
+        fprintf(out, ", and was over after %.1f ms", ending->total_ms);
+    }
+    fprintf(out, ".\n");
+    if (ending->other_url.size > 0 && isfinite(ending->other_cached_tokens)) {
+        fprintf(out, "Round-robin would have sent it to %.*s, with %.0f tokens cached",
+                (int)ending->other_url.size, (const char *)ending->other_url.bytes,
+                ending->other_cached_tokens);
+        if (isfinite(ending->other_ttft_ms)) {
+            fprintf(out, " and its first token after about %.1f ms", ending->other_ttft_ms);
+        }
+        fprintf(out, ".\n");
+    }
+}
+
+// One that was sent.
+static void write_kept(const struct explain_document *document, struct grid *candidates, FILE *out)
+{
+    fprintf(out, "%.*s\n", (int)document->summary.size, (const char *)document->summary.bytes);
+    if (slice_is(document->ending.outcome, "running")) {
+        fprintf(out, "It is still running.\n");
+    } else if (document->ending.outcome.size > 0) {
+        write_ending(document, out);
+    }
+    if (document->candidate_count > 0) {
+        fprintf(out, "\n");
+        write_grid(candidates, out);
+    }
+}
+
 void explain_table_write(const struct explain_document *document, FILE *out)
 {
     struct grid candidates = {.document = document,
@@ -184,6 +230,10 @@ void explain_table_write(const struct explain_document *document, FILE *out)
                            .fields = explain_record_fields,
                            .field_count = explain_record_numbers};
 
+    if (document->is_kept) {
+        write_kept(document, &candidates, out);
+        return;
+    }
     write_opening(document, out);
     write_grid(&candidates, out);
     if (document->record_count == 0) {

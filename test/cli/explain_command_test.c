@@ -95,6 +95,35 @@ TEST(a_body_and_a_token_come_from_files_and_the_document_goes_out_as_it_is)
     tear_down();
 }
 
+static const char decision[] = "{\"why\":\"warm chose b.\",\"outcome\":\"ok\",\"status\":200,"
+                               "\"backend\":{\"id\":2,\"url\":\"b\"},\"expected_tokens\":16,"
+                               "\"rivals\":[{\"id\":1,\"url\":\"a\",\"expected_tokens\":0}]}";
+
+TEST(a_request_that_was_is_asked_about_by_its_id)
+{
+    set_up("/explain?id=a%2Fb%20%25-1.~_", 200, decision);
+    CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--id", "a/b %-1.~_")), CLI_OK);
+    CHECK(strstr(server.request, "GET /explain?id=a%2Fb%20%25-1.~_ HTTP/1.1\r\n") != NULL);
+    CHECK(strstr(server.request, "authorization: Bearer secret\r\n") != NULL);
+    CHECK_STR(child_text(child.out), "warm chose b.\nIt ended as ok (200).\n\n"
+                                     "  backend  cached\n> b            16\n  a             0\n");
+    tear_down();
+    set_up("/explain?id=x", 404, "{\"error\":{\"message\":\"it is not kept\"}}");
+    CHECK_EQ(explain(WORDS("--admin", url, "--id", "x")), CLI_FAILED);
+    CHECK_STR(child_text(child.err), "warmpath explain: the router answers 404: it is not kept\n");
+    tear_down();
+}
+
+TEST(a_file_needs_no_flag)
+{
+    struct file body = file_of("{\"prompt\":[1,2]}");
+    set_up(CHAT_PATH, 200, document);
+    CHECK_EQ(explain(WORDS(body.path, "--admin", url)), CLI_OK);
+    CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":[1,2]}") != NULL);
+    close(body.fd);
+    tear_down();
+}
+
 TEST(a_prompt_for_completions_is_one)
 {
     set_up("/explain?path=/v1/completions", 200, document);
@@ -149,6 +178,8 @@ TEST(a_command_line_that_makes_no_sense_is_refused)
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1")), CLI_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--body", "-")), CLI_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "-", "--model", "m")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--id", "x", "--prompt", "hi")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--id", "")), CLI_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "x")), CLI_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "/a b")), CLI_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--timeout", "0")), CLI_USAGE);

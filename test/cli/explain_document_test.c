@@ -70,3 +70,31 @@ TEST(what_has_no_backends_is_no_explanation)
         CHECK_EQ(read_text(texts[i]), STATUS_MALFORMED);
     }
 }
+
+TEST(a_decision_is_read_with_the_chosen_one_before_its_rivals)
+{
+    CHECK_EQ(read_text("{\"why\":\"w\",\"outcome\":\"ok\",\"attempts\":2,\"status\":null,"
+                       "\"backend\":{\"url\":\"a\"},\"expected_tokens\":960,\"cost\":2,"
+                       "\"rivals\":[1,{\"url\":\"b\",\"expected_tokens\":5},{\"url\":null}]}"),
+             STATUS_OK);
+    CHECK(document.is_kept);
+    CHECK(slice_is(document.summary, "w"));
+    CHECK(slice_is(document.ending.outcome, "ok"));
+    CHECK(document.ending.attempts == 2);
+    CHECK(isnan(document.ending.status));
+    CHECK_EQ(document.ending.other_url.size, 0);
+    CHECK_EQ(document.candidate_count, 3);
+    CHECK(document.candidates[0].is_chosen && !document.candidates[1].is_chosen);
+    CHECK(slice_is(document.candidates[0].url, "a"));
+    CHECK(document.candidates[0].numbers[0] == 960);
+    CHECK(document.candidates[0].numbers[explain_candidate_numbers - 1] == 2);
+    CHECK(slice_is(document.candidates[1].url, "b"));
+    CHECK(document.candidates[1].numbers[0] == 5);
+    CHECK_EQ(document.candidates[2].url.size, 0);
+    CHECK_EQ(document.record_count, 0);
+    explain_document_free(&document);
+    CHECK_EQ(read_text("{\"backend\":null,\"rivals\":[{\"url\":\"b\"}]}"), STATUS_OK);
+    CHECK_EQ(document.candidate_count, 1);
+    CHECK(slice_is(document.candidates[0].url, "b") && !document.candidates[0].is_chosen);
+    explain_document_free(&document);
+}

@@ -66,3 +66,35 @@ TEST(each_backend_has_its_record_of_predictions)
                  "  u        believed      200  98.00%   1.50%  -64  +16      10  100.00%    0  "
                  "      960     944\n") != NULL);
 }
+
+TEST(a_decision_that_was_made_has_its_rivals_and_its_end)
+{
+    CHECK_STR(table_of("{\"why\":\"It went there.\",\"outcome\":\"ok\",\"status\":200,"
+                       "\"prompt_tokens\":978,\"cached_tokens\":944,\"ttft_ms\":12.34,"
+                       "\"total_ms\":99,\"backend\":{\"id\":1,\"url\":\"http://a:1\"},"
+                       "\"expected_tokens\":960,\"queued_tokens\":7,\"predicted_ms\":4,"
+                       "\"cost\":6.25,\"round_robin\":{\"backend\":{\"id\":2,"
+                       "\"url\":\"http://b:2\"},\"cached_tokens\":16,\"ttft_ms\":40},"
+                       "\"rivals\":[{\"id\":2,\"url\":\"http://b:2\",\"expected_tokens\":16,"
+                       "\"queued_tokens\":0,\"predicted_ms\":30,\"cost\":null},"
+                       "{\"id\":3,\"url\":null,\"expected_tokens\":0}]}"),
+              "It went there.\n"
+              "It ended as ok (200), with 944 of 978 prompt tokens cached, its first token after "
+              "12.3 ms, and was over after 99.0 ms.\n"
+              "Round-robin would have sent it to http://b:2, with 16 tokens cached and its first "
+              "token after about 40.0 ms.\n\n"
+              "  backend     cached  queued  first token  cost\n"
+              "> http://a:1     960       7       4.0 ms  6.25\n"
+              "  http://b:2      16       0      30.0 ms     -\n"
+              "                   0       -            -     -\n");
+}
+
+TEST(a_decision_that_chose_nobody_has_no_table)
+{
+    CHECK_STR(table_of("{\"why\":\"Nobody.\",\"outcome\":\"refused\",\"status\":404,"
+                       "\"backend\":null,\"rivals\":[]}"),
+              "Nobody.\nIt ended as refused (404).\n");
+    CHECK_STR(table_of("{\"why\":\"There.\",\"outcome\":\"running\",\"backend\":{\"id\":1,"
+                       "\"url\":\"u\"},\"expected_tokens\":1,\"rivals\":[]}"),
+              "There.\nIt is still running.\n\n  backend  cached\n> u             1\n");
+}
