@@ -303,6 +303,7 @@ def say_what_to_try(fleet):
     user = """{"role":"user","content":"'"$1"'"}"""
     print(f"""\
 warmpath goes on serving: {fleet.url}, engines on ports {fleet.engine_ports[0]} to {fleet.engine_ports[-1]}.
+What it does is shown at {fleet.admin_url}/dashboard#token={TOKEN}
 In another terminal, where the numbers to 1000 stand for a long system prompt:
 
     body() {{ echo '{{{options},"messages":[{system},{user}]}}'; }}

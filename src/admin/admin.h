@@ -4,6 +4,7 @@
 //
 //     GET /health, /status, /metrics, /overview, /backends …      paths.def has them all
 //     GET /stream                                                 the overview once a second (stream.h)
+//     GET /dashboard                                              the page, without a token (web.h); / leads there
 //
 // A second listener answers GET /metrics alone, to anybody.  There may be only one of the two.
 //

@@ -28,7 +28,14 @@ export class Series {
   }
 }
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// A colour of the sheet as a canvas takes it: without the choice between light and dark.
+const probe = make("i", { hidden: "" });
+document.body.append(probe);
+
+function colour(name) {
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
+}
 
 // A point without neighbours is no line, and would not be seen.
 function lonely(chart, at) {
@@ -149,10 +156,10 @@ class Chart {
       return row;
     });
     this.tip.replaceChildren(make("time", {}, words.clock(plot.data[0][idx] * 1000)), ...rows);
-    const width = plot.over.clientWidth;
-    const isRight = left > width / 2;
-    this.tip.style.left = isRight ? "auto" : `${left + 12}px`;
-    this.tip.style.right = isRight ? `${width - left + 12}px` : "auto";
+    // Beside the cursor, where there is more room; never outside.
+    const [room, width] = [plot.over.clientWidth, this.tip.offsetWidth];
+    const beside = left > room / 2 ? left - width - 12 : left + 12;
+    this.tip.style.left = `${Math.max(0, Math.min(beside, room - width))}px`;
   }
 }
 

@@ -242,14 +242,14 @@ export function makeFleet(router) {
     note.hidden = matching > 0;
     find("#fleet .scroll").hidden = matching === 0;
     write(note, backends.length > 0 ? "No backend matches the filter."
-      : "No backend yet: name one in `backends` of the configuration, start with --backend URL, or POST /backends {\"url\": …} to this listener.");
+      : "No backend yet: name some under backends: in the configuration, start with --backend URL, or POST /backends {\"url\": …} here.");
   }
 
   function show() {
-    const words_ = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = filter.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     showChips();
     const matching = backends.filter((backend) => (only === "" || backend.state === only)
-      && (words_.length === 0 || words_.every((word) => describe(backend).includes(word))));
+      && (wanted.length === 0 || wanted.every((word) => describe(backend).includes(word))));
     showEmpty(matching.length);
     showPages(matching.length);
     matching.sort(byColumn(sort.column, sort.direction));

@@ -58,16 +58,15 @@ export function makeTiles() {
 
   function showSaved(totals, price) {
     // A second of prefill is one on each GPU of the backend.
-    const [ours, theirs] = [totals.saved_s * price.gpus, totals.round_robin_saved_s * price.gpus];
-    const more = ours - theirs;
+    const [ours, theirs] = [totals.saved_s, totals.round_robin_saved_s].map((s) => (s === null ? null : s * price.gpus));
     const isPriced = price.gpu_hour !== null;
+    const more = isPriced ? totals.over_round_robin_money : ours - theirs;
+    const say = isPriced ? (sum) => words.money(sum, price.currency) : words.duration;
     put(saved, {
-      value: isPriced ? words.money(totals.saved_money, price.currency) : words.duration(ours),
-      verdict: ours === 0 ? "nothing to compare yet"
-        : isPriced ? `${words.money(Math.abs(totals.over_round_robin_money), price.currency)} ${more < 0 ? "less" : "more"} than round-robin`
-          : `${words.duration(Math.abs(more))} ${more < 0 ? "less" : "more"} than round-robin`,
+      value: say(isPriced ? totals.saved_money : ours),
+      verdict: ours ? `${say(Math.abs(more))} ${more < 0 ? "less" : "more"} than round-robin` : "nothing to compare yet",
       note: isPriced
-        ? `for GPU time that caches made needless, at ${words.money(price.gpu_hour, price.currency)} per GPU hour`
+        ? `for GPU time that caches made needless, at ${say(price.gpu_hour)} per GPU hour`
         : "of GPU time that caches made needless; set savings.gpu_hour_cents to see money",
     });
     pairs.get(saved)([ours, theirs], Math.max(ours, theirs), words.duration);

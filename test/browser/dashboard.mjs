@@ -286,6 +286,10 @@ const claims = {
       await page.locator("#decision-list button").first().click();
       await page.locator("#decision-list .why").waitFor();
       assert.ok(await page.evaluate(overflow) <= 0, `${where}: nothing is wider than the window`);
+      for (const x of [5, 120, 200]) {
+        await page.locator("#chart-ttft .u-over").hover({ position: { x, y: 60 } });
+        assert.ok(await page.evaluate(overflow) <= 0, `${where}: nor what a chart tells`);
+      }
       await page.locator("#backends [data-column=action] button").first().click();
       assert.ok(await page.evaluate(overflow) <= 0, `${where}: nor a question`);
       await page.keyboard.press("Escape");
@@ -476,9 +480,11 @@ const claims = {
   async lines_are_drawn_and_tell_their_figures() {
     const page = await browser.dashboard();
     const hasInk = (name) => page.evaluate((name) => {
-      const root = document.documentElement;
+      const swatch = document.body.appendChild(document.createElement("i"));
+      swatch.style.color = `var(${name})`;
       const probe = document.createElement("canvas").getContext("2d");
-      probe.fillStyle = getComputedStyle(root).getPropertyValue(name);
+      probe.fillStyle = getComputedStyle(swatch).color;
+      swatch.remove();
       probe.fillRect(0, 0, 1, 1);
       const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
       return [...document.querySelectorAll(".plot canvas")].map((canvas) => {

@@ -14,7 +14,8 @@ from drive import drive
 from harness import TOKEN, eventually, free_port, within
 from workloads import groups
 
-BROWSER = pathlib.Path(__file__).resolve().parent.parent / "browser"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BROWSER = ROOT / "test/browser"
 # Where its pictures go, for docs/images; none are taken without.
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 
@@ -82,6 +83,17 @@ def mock():
             return f"http://127.0.0.1:{port}"
 
         yield make
+
+
+def test_the_modules_of_the_page():
+    done = subprocess.run(["node", "--test", str(BROWSER / "modules.mjs")], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=within(30))
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_page_is_small():
+    """Its own files; the charts' come beside them."""
+    assert sum(path.stat().st_size for path in (ROOT / "src/web").iterdir()) < 90_000
 
 
 @pytest.mark.parametrize("name", [
@@ -171,11 +183,9 @@ def test_pictures_under_load(binary, warmpath):
             stack.callback(process.kill)
             return process
 
-        first = free_port()
-        engines = start("engine", "--count", 8, "--port", first, "--model", model, "--speed", 2, stdout=subprocess.PIPE)
-        assert engines.stdout.readline(), "eight ports in a row were not free: try again"
-        router = warmpath(*(f"http://127.0.0.1:{first + number}" for number in range(8)), workers=1, policy="warm",
-                          savings_gpu_hour_cents=250)
+        engines = start("engine", "--count", 8, "--port", 0, "--model", model, "--speed", 2, stdout=subprocess.PIPE, text=True)
+        urls = [engines.stdout.readline().partition(": ")[0] for _ in range(8)]
+        router = warmpath(*urls, workers=1, policy="warm", savings_gpu_hour_cents=250)
         load = start("load", "--url", router.url, "--model", model, "--workload", "rag", "--users", 200,
                      "--requests", 100000, "--warm-up", 0, stdout=subprocess.DEVNULL)
         time.sleep(float(os.environ.get("SCREENSHOTS_AFTER", 180)))
