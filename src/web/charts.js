@@ -7,6 +7,7 @@ import * as words from "./words.js";
 
 const POINTS_MAX = 720;
 const HEIGHT = 210;
+const SPAN_MS_MIN = 120000;
 
 const COLUMNS = ["time_ms", "requests_per_s", "failures_per_s", "hit_rate", "round_robin_hit_rate", "ttft_p50_ms",
   "ttft_p95_ms", "round_robin_ttft_p50_ms", "round_robin_ttft_p95_ms", "saved_s", "round_robin_saved_s"];
@@ -117,8 +118,8 @@ class Chart {
       cursor: { drag: { x: false, y: false }, sync: { key: "time" }, y: false, points: { size: 7 } },
       scales: { x: { range: () => this.span() }, y: { range: this.kind.range } },
       axes: [
-        { ...axis(26), values: (chart, times) => times.map((time) => words.clock(time * 1000).slice(0, 5)), space: 70,
-          incrs: [60, 120, 300, 600, 900] },
+        { ...axis(26), space: 76, incrs: [15, 30, 60, 120, 300, 600, 900],
+          values: (chart, times, at, space, step) => times.map((time) => words.clock(time * 1000).slice(0, step < 60 ? 8 : 5)) },
         { ...axis(52), values: (chart, values) => values.map(this.kind.tick), space: 38 },
       ],
       series: [{}, ...this.kind.lines],
@@ -166,9 +167,14 @@ class Chart {
 export function makeCharts() {
   let minutes = 15;
   let nowMs = Date.now();
-  const span = () => [nowMs / 1000 - minutes * 60, nowMs / 1000];
-  const charts = Object.keys(CHARTS).map((name) => new Chart(name, span));
   let shown = new Series();
+  // A router that has only just begun gets its lines as wide as they can be.
+  const span = () => {
+    const firstMs = shown.time_ms[shown.requests_per_s.findIndex((rate) => rate > 0)] ?? 0;
+    const fromMs = Math.max(nowMs - minutes * 60000, Math.min(firstMs - 5000, nowMs - SPAN_MS_MIN));
+    return [fromMs / 1000, nowMs / 1000];
+  };
+  const charts = Object.keys(CHARTS).map((name) => new Chart(name, span));
   const buttons = [...find("#range").children];
   const choose = (button) => {
     minutes = Number(button.dataset.minutes);

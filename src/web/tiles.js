@@ -45,7 +45,8 @@ export function makeTiles() {
   function showHits(recent) {
     put(hits, {
       value: words.percent(recent.hit_rate, 1),
-      verdict: against(words.comparedShare(recent.hit_rate, recent.round_robin_hit_rate)),
+      verdict: recent.hit_rate === null && recent.requests_per_s > 0 ? "engines do not say what was cached"
+        : against(words.comparedShare(recent.hit_rate, recent.round_robin_hit_rate)),
     });
     pairs.get(hits)([recent.hit_rate, recent.round_robin_hit_rate], 1, (share) => words.percent(share));
   }
