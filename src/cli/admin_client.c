@@ -5,7 +5,6 @@
 #include "base/base.h"
 #include "cli/top_document.h"
 #include "config/config_file.h"
-#include "fleet/backend.h"
 #include "json/json.h"
 #include "sys/tls.h"
 
@@ -108,26 +107,24 @@ void admin_client_close(struct admin_client *client)
     explicit_bzero(client->authorization, sizeof(client->authorization));
 }
 
-struct fetch *admin_client_ask(struct admin_client *client, const char *path,
+struct fetch *admin_client_ask(const struct admin_client *client, const char *path,
                                size_t answer_size_max, fetch_done_fn *done, void *owner)
 {
-    struct drive_endpoint *endpoint = &client->endpoint;
+    const struct drive_endpoint *endpoint = &client->endpoint;
     char target[drive_text_max + admin_path_size_max];
 
     ASSERT(strlen(path) < admin_path_size_max);
     snprintf(target, sizeof(target), "%s%s", endpoint->base, path);
-    // fetch.h asks backends, so this is one for a moment.
-    const struct backend backend = {
+    const struct fetch_peer peer = {
+        .address = endpoint->addresses[client->address],
         .host = endpoint->host,
         .authority = endpoint->authority,
         .authorization = client->authorization[0] != '\0' ? client->authorization : NULL,
-        .port = endpoint->port,
         .tls = endpoint->tls,
-        .address = endpoint->addresses[client->address],
     };
     return fetch_start(&(struct fetch_options){
         .loop = client->loop,
-        .backend = &backend,
+        .peer = &peer,
         .tls = client->tls,
         .path = target,
         .timeout_ms = (uint32_t)(client->options->timeout_s * 1000),

@@ -59,7 +59,7 @@ bool admin_client_open(struct admin_client *client, struct loop *loop);
 void admin_client_close(struct admin_client *client);
 
 // GETs a path, "/overview?since=5".  NULL: memory or descriptors are short.
-struct fetch *admin_client_ask(struct admin_client *client, const char *path,
+struct fetch *admin_client_ask(const struct admin_client *client, const char *path,
                                size_t answer_size_max, fetch_done_fn *done, void *owner);
 
 // The next question goes to the next address of the host, if it has several.

@@ -111,7 +111,7 @@ static uint32_t size_from(const char *name, uint32_t otherwise)
 static void draw(struct command *command, uint32_t width, uint32_t height)
 {
     uint64_t now_ms = loop_now_ms(command->loop);
-    uint64_t silent_ms = now_ms - command->heard_ms;
+    uint64_t silent_s = (now_ms - command->heard_ms) / 1000;
     bool is_slow =
         command->asks_overview != NULL &&
         now_ms - command->asked_ms > (uint64_t)(command->options.interval_s * 1000) + patience_ms;
@@ -119,7 +119,7 @@ static void draw(struct command *command, uint32_t width, uint32_t height)
         .overview = command->has_overview ? &command->overview : NULL,
         .history = &command->history,
         .decisions = &command->decisions,
-        .link = {.silent_s = (double)(silent_ms / 1000),
+        .link = {.silent_s = (double)silent_s,
                  .why = command->is_lost ? command->why : "no answer"},
     };
     if (command->is_lost || is_slow) {

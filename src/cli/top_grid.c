@@ -243,7 +243,7 @@ size_t top_text_break(const char *text, uint32_t width, bool is_ascii)
 
 void top_grid_write_row(const struct top_grid *grid, uint32_t row, struct text *out)
 {
-    const struct top_cell *cells = &grid->cells[row * grid->width];
+    const struct top_cell *cells = &grid->cells[(size_t)row * grid->width];
     uint32_t end = grid->width;
 
     while (end > 0 && cells[end - 1].code == ' ') {

@@ -29,7 +29,9 @@ static void write_count(double value, char out[top_number_size])
         return;
     }
     size_t letter = 0;
-    for (value /= 1000; value >= 999.5 && letter + 1 < ARRAY_COUNT(letters); value /= 1000) {
+    value /= 1000;
+    while (value >= 999.5 && letter + 1 < ARRAY_COUNT(letters)) {
+        value /= 1000;
         letter++;
     }
     snprintf(out, top_number_size, value < 99.95 ? "%.1f%s" : "%.0f%s", value, letters[letter]);

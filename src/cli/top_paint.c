@@ -62,8 +62,8 @@ static void write_span(struct brush *brush, const struct top_cell *cells, uint32
 // screen had a wide one and the new one has not, both its cells differ, hence are written.
 static void paint_row(struct brush *brush, const struct top_grid *next, uint32_t row)
 {
-    const struct top_cell *now = &next->cells[row * next->width];
-    const struct top_cell *old = &brush->paint->shown.cells[row * next->width];
+    const struct top_cell *now = &next->cells[(size_t)row * next->width];
+    const struct top_cell *old = &brush->paint->shown.cells[(size_t)row * next->width];
     uint32_t column = 0;
 
     while (column < next->width) {

@@ -119,11 +119,11 @@ TEST(lists_beyond_their_limits_are_counted_and_left_out)
     CHECK(overview.series.points[top_point_max - 1].time_ms == 1999);
 }
 
-static void add_points(double now_ms, double first, double last)
+static void add_points(double now_ms, uint32_t first, uint32_t last)
 {
     overview.now_ms = now_ms;
     overview.series.count = 0;
-    for (double time = first; time <= last; time++) {
+    for (uint32_t time = first; time <= last; time++) {
         overview.series.points[overview.series.count++] = (struct top_point){.time_ms = time};
     }
     top_history_join(&history, &overview);

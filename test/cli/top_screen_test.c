@@ -125,10 +125,8 @@ TEST(a_low_screen_leaves_panels_out_in_the_order_that_is_promised)
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         top_fixture_draw(&fixture, 80, cases[i].height);
         CHECK(has_text(cases[i].text));
-        if (cases[i].height > 1) {
-            top_fixture_draw(&fixture, 80, cases[i].height - 1);
-            CHECK(!has_text(cases[i].text));
-        }
+        top_fixture_draw(&fixture, 80, cases[i].height - 1);
+        CHECK(!has_text(cases[i].text));
     }
 }
 
@@ -199,6 +197,18 @@ TEST(what_is_not_known_is_a_dash_and_no_money_is_no_money)
     CHECK(has_text("none yet"));
 }
 
+// Right halves of wide characters without a left one.
+static uint32_t stray_halves(void)
+{
+    const struct top_grid *grid = &fixture.grid;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < grid->width * grid->height; i++) {
+        bool is_good = i % grid->width > 0 && grid->cells[i - 1].code > 0x1100;
+        count += grid->cells[i].code == 0 && !is_good;
+    }
+    return count;
+}
+
 TEST(wide_characters_in_names_are_cut_safely)
 {
     top_fixture_fill(&fixture, 3);
@@ -211,22 +221,18 @@ TEST(wide_characters_in_names_are_cut_safely)
     }
     for (uint32_t width = 1; width < 230; width++) {
         top_fixture_draw(&fixture, width, 40);
-        for (uint32_t i = 0; i < fixture.grid.width * fixture.grid.height; i++) {
-            bool is_right_half = fixture.grid.cells[i].code == 0;
-            CHECK(!is_right_half ||
-                  (i % fixture.grid.width > 0 && fixture.grid.cells[i - 1].code > 0x1100));
-        }
+        CHECK_EQ(stray_halves(), 0);
     }
 }
 
 TEST(every_size_can_be_drawn)
 {
     top_fixture_fill(&fixture, 50);
-    for (uint32_t width = 0; width < 130; width++) {
-        for (uint32_t height = 0; height < 50; height++) {
-            fixture.view.focus = width % 2 == 0 ? TOP_FLEET : TOP_DECISIONS;
-            top_fixture_draw(&fixture, width, height);
-            CHECK_EQ(fixture.grid.width * fixture.grid.height, width * height);
-        }
+    for (uint32_t i = 0; i < 130 * 50; i++) {
+        uint32_t width = i / 50;
+        fixture.view.focus = width % 2 == 0 ? TOP_FLEET : TOP_DECISIONS;
+        top_fixture_draw(&fixture, width, i % 50);
+        CHECK_EQ(fixture.grid.width * fixture.grid.height, width * (i % 50));
+        CHECK_EQ(stray_halves(), 0);
     }
 }

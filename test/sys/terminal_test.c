@@ -64,29 +64,32 @@ static void say(struct user *user, const char *text)
     }
 }
 
-static void typed(void *owner, struct slice bytes)
+static void press(struct user *user, char key)
 {
     static uint8_t big[big_size];
-    struct user *user = owner;
     char text[64];
 
+    switch (key) {
+    case 'q':
+        user->is_over = true;
+        break;
+    case 'a':
+        assert_fail("a key", __FILE__, __LINE__, __func__);
+    case 'b': // more than any terminal holds
+        memset(big, 'B', sizeof(big));
+        terminal_write(user->terminal, slice_of(big, sizeof(big)));
+        break;
+    default:
+        snprintf(text, sizeof(text), "<%c>", key);
+        say(user, text);
+        break;
+    }
+}
+
+static void typed(void *owner, struct slice bytes)
+{
     for (size_t i = 0; i < bytes.size; i++) {
-        switch (bytes.bytes[i]) {
-        case 'q':
-            user->is_over = true;
-            break;
-        case 'a':
-            ASSERT(user == NULL);
-            break;
-        case 'b': // more than any terminal holds
-            memset(big, 'B', sizeof(big));
-            terminal_write(user->terminal, slice_of(big, sizeof(big)));
-            break;
-        default:
-            snprintf(text, sizeof(text), "<%c>", bytes.bytes[i]);
-            say(user, text);
-            break;
-        }
+        press(owner, (char)bytes.bytes[i]);
     }
 }
 
