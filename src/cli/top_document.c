@@ -172,7 +172,7 @@ static double number_of(const struct json_value *value)
 static void read_fields(const struct json_value *object, const struct field *fields, uint32_t count,
                         void *out)
 {
-    const char *names[json_find_max];
+    const char *names[json_find_max] = {0};
     struct json_value values[json_find_max] = {0};
 
     ASSERT(count <= json_find_max);
