@@ -21,10 +21,10 @@ enum {
     // Below it the figures stand in one column, and there is one curve.
     wide_width_min = 76,
     full_head_width_min = 110,
-    // From here on a decision and its sentence share a row; below the other, a sentence is broken in
-    // two if one looks at decisions.
+    // From here on a decision and its sentence share a row, unless one looks at decisions: then a
+    // sentence has the rows that it needs.
     shared_width_min = 200,
-    sentence_width_min = 120,
+    sentence_rows_max = 4,
     sentence_indent = 8,
     label_width = 12, // "round-robin "
 };
@@ -61,12 +61,32 @@ static void grow(uint32_t *part, uint32_t wanted, uint32_t at_most, uint32_t *le
     }
 }
 
-static uint32_t rows_of_decision(const struct top_view *view, const struct top_grid *grid)
+// One row for its facts, and those of its sentence.
+static uint32_t rows_of_decision(const struct top_decision *decision, const struct top_view *view,
+                                 const struct top_grid *grid)
 {
-    if (grid->width >= shared_width_min) {
-        return 1;
+    if (view->focus != TOP_DECISIONS) {
+        return grid->width >= shared_width_min ? 1 : 2;
     }
-    return view->focus != TOP_DECISIONS || grid->width >= sentence_width_min ? 2 : 3;
+    uint32_t width = grid->width > sentence_indent ? grid->width - sentence_indent : 1;
+    const char *why = decision->why;
+    uint32_t rows = 1;
+    while (*why != '\0' && rows <= sentence_rows_max) {
+        why += top_text_break(why, width, grid->is_ascii);
+        why += *why == ' ';
+        rows++;
+    }
+    return rows;
+}
+
+static uint32_t rows_of_decisions(const struct top_decisions *decisions,
+                                  const struct top_view *view, const struct top_grid *grid)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < decisions->count; i++) {
+        rows += rows_of_decision(&decisions->rows[i], view, grid);
+    }
+    return rows;
 }
 
 static struct layout lay_out(const struct top_scene *scene, const struct top_view *view,
@@ -76,7 +96,7 @@ static struct layout lay_out(const struct top_scene *scene, const struct top_vie
     uint32_t left = grid->height > head_height ? grid->height - head_height : 0;
     uint32_t fleet = scene->overview != NULL ? scene->overview->backend_count + 2 : 0;
     uint32_t hottest = scene->overview != NULL ? scene->overview->hot_count + 2 : 0;
-    uint32_t decisions = scene->decisions->count * rows_of_decision(view, grid) + 1;
+    uint32_t decisions = rows_of_decisions(scene->decisions, view, grid) + 1;
     bool on_decisions = view->focus == TOP_DECISIONS && !view->hides[TOP_DECISIONS];
     uint32_t *focus = on_decisions ? &layout.decisions : &layout.fleet;
 
@@ -496,27 +516,59 @@ static void draw_sentence(const char *why, uint32_t rows, struct top_pen pen)
     }
 }
 
+// How many fit into the rows, from `first` on; the first does in any case, if only in part.
+static uint32_t count_that_fit(const struct top_decisions *decisions, uint32_t first, uint32_t rows,
+                               const struct top_view *view, const struct top_grid *grid)
+{
+    uint32_t count = 0;
+    while (first + count < decisions->count) {
+        uint32_t needed = rows_of_decision(&decisions->rows[first + count], view, grid);
+        if (needed > rows && count > 0) {
+            break;
+        }
+        rows -= least(needed, rows);
+        count++;
+    }
+    return count;
+}
+
+// The first one shown; not beyond that from which on all fit.
+static uint32_t scroll_decisions(const struct top_decisions *decisions, struct top_view *view,
+                                 uint32_t rows, const struct top_grid *grid)
+{
+    uint32_t first = least(view->scroll[TOP_DECISIONS], decisions->count);
+    while (first > 0 &&
+           first - 1 + count_that_fit(decisions, first - 1, rows, view, grid) >= decisions->count) {
+        first--;
+    }
+    view->scroll[TOP_DECISIONS] = first;
+    view->page[TOP_DECISIONS] = count_that_fit(decisions, first, rows, view, grid);
+    return first;
+}
+
 static void draw_decisions(const struct top_scene *scene, struct top_view *view, uint32_t row,
                            uint32_t height, struct top_grid *grid)
 {
     char range[64];
     char title[160];
     const struct top_decisions *decisions = scene->decisions;
-    uint32_t each = rows_of_decision(view, grid);
-    uint32_t page = (height - 1) / each;
-    uint32_t first = scroll_to(view, TOP_DECISIONS, decisions->count, page);
+    uint32_t first = scroll_decisions(decisions, view, height - 1, grid);
+    uint32_t page = view->page[TOP_DECISIONS];
+    uint32_t end = row + height;
 
     write_range(range, sizeof(range), "DECISIONS", first, page, decisions->count);
     snprintf(title, sizeof(title), "%s: age, outcome, backend, cached/prompt, TTFT, model", range);
-    draw_title(grid, row, view->focus == TOP_DECISIONS, title);
-    for (uint32_t i = 0; i < page && first + i < decisions->count; i++) {
-        const struct top_decision *decision = &decisions->rows[first + i];
-        struct top_pen pen = top_pen_at(grid, row + 1 + i * each);
+    draw_title(grid, row++, view->focus == TOP_DECISIONS, title);
+    for (uint32_t i = first; i < first + page; i++) {
+        const struct top_decision *decision = &decisions->rows[i];
+        uint32_t rows = least(rows_of_decision(decision, view, grid), end - row);
+        struct top_pen pen = top_pen_at(grid, row);
         draw_facts(decision, scene->overview->now_ms, &pen);
-        draw_sentence(decision->why, each - 1, pen);
+        draw_sentence(decision->why, rows - 1, pen);
+        row += rows;
     }
     if (decisions->count == 0) {
-        struct top_pen pen = top_pen_at(grid, row + 1);
+        struct top_pen pen = top_pen_at(grid, row);
         top_pen_put(&pen, TOP_DIM, "none yet");
     }
 }

@@ -182,6 +182,23 @@ TEST(what_was_scrolled_beyond_the_end_comes_back_to_it)
     CHECK_EQ(fixture.view.scroll[TOP_FLEET] + fixture.view.page[TOP_FLEET], 1000);
 }
 
+TEST(a_sentence_that_is_looked_at_is_whole_and_the_last_one_can_be_reached)
+{
+    top_fixture_fill(&fixture, 3);
+    fixture.view.focus = TOP_DECISIONS;
+    snprintf(fixture.decisions.rows[11].why, top_sentence_size,
+             "It holds 1,024 of the prompt's 1,200 tokens, the most of 3 candidates, and its queue "
+             "costs less than computing them again elsewhere. So it went there.");
+    fixture.decisions.rows[10].why[0] = '\0';
+    for (uint32_t height = 14; height < 100; height++) {
+        fixture.view.scroll[TOP_DECISIONS] = 4096;
+        top_fixture_draw(&fixture, 60, height);
+        CHECK(has_text("So it went there.") || height < 30);
+        CHECK_EQ(fixture.view.scroll[TOP_DECISIONS] + fixture.view.page[TOP_DECISIONS], 12);
+    }
+    CHECK_EQ(fixture.view.scroll[TOP_DECISIONS], 0);
+}
+
 TEST(what_is_not_known_is_a_dash_and_no_money_is_no_money)
 {
     top_fixture_fill(&fixture, 0);

@@ -22,6 +22,7 @@ import urllib.parse
 import pyte
 import pytest
 from harness import SANITIZER, TOKEN, eventually, free_port, slow_factor, within
+from test_71_engine import Fleet
 
 CLEAR = b"\x1b[2J"
 ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -469,3 +470,40 @@ def test_what_goes_wrong_is_said(admin, once, terminal):
     assert b"--admin" in once("nowhere", code=2).stderr
     screen = terminal(router, token="wrong")
     assert "the router answers 401: The token is missing or wrong." in screen.finish(1)
+
+
+def test_the_screen_of_a_running_router(binary, tmp_path, warmpath, terminal):
+    fleet = Fleet(binary, tmp_path / "engines.stderr", 2, model="codellama-13b", speed=20)
+    try:
+        router = warmpath(fleet.url(0), fleet.url(1), policy="warm", savings_gpu_hour_cents=250)
+        screen = terminal(f"http://127.0.0.1:{router.admin_port}", 200, 40).sees("live").sees("FLEET 2")
+        for _ in range(5):
+            body = {"model": "codellama-13b", "prompt": "say hello " * 500, "max_tokens": 2}
+            assert router.post("/v1/completions", body).status == 200
+        screen.sees(" 5 requests").sees("DECISIONS 5")
+        document = router.admin("GET", "/overview").json()
+        decisions = router.admin("GET", "/decisions?limit=100").json()["decisions"]
+        hit_rate = document["recent"]["hit_rate"]
+        assert hit_rate > 0.5, document["recent"]
+        screen.sees(f"hit rate   {100 * hit_rate:.1f}%")
+        for row in document["backends"]:
+            cells = screen.row_of(row["url"].removeprefix("http://")).split()
+            assert cells[1] == row["state"] == "up" and cells[8] == str(row["weight"]), (cells, row)
+        seen = [row for row in screen.rows() if "codellama-13b" in row and " ok " in row]
+        assert len(seen) == 5
+        for line, decision_ in zip(seen, decisions, strict=True):
+            facts = line.split()
+            assert facts[2] == decision_["backend"]["url"].removeprefix("http://")
+            assert facts[3] == f"{decision_['cached_tokens']:,}/{decision_['prompt_tokens']:,}"
+        screen.type("d")
+        screen.sees(decisions[0]["why"][:100])
+        screen.type("d")
+        assert router.admin("POST", f"/backends/{document['backends'][1]['id']}/drain").status == 200
+        screen.sees("draining")
+        router.signal(signal.SIGTERM)
+        assert router.wait_exit() == 0
+        screen.sees("router unreachable since")
+        screen.type("q")
+        screen.finish()
+    finally:
+        fleet.stop()
