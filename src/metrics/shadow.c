@@ -79,7 +79,9 @@ void shadow_forget(struct shadow *shadow, uint32_t number)
     shadow_cache_clear(shadow->caches, cache_of(number, ROTATION));
 }
 
-static void set_member(struct shadow *shadow, const struct chronicle_member *told, uint32_t number)
+// Returns the tokens that its cache holds.
+static uint64_t set_member(struct shadow *shadow, const struct chronicle_member *told,
+                           uint32_t number)
 {
     ASSERT(number < shadow->member_max);
     struct member *member = &shadow->members[number];
@@ -89,6 +91,7 @@ static void set_member(struct shadow *shadow, const struct chronicle_member *tol
     member->token_ms = told->token_ms > 0 ? told->token_ms : PREFILL_SHIPPED_TOKEN_MS;
     shadow_cache_set_size(shadow->caches, cache_of(number, REAL), tokens);
     shadow_cache_set_size(shadow->caches, cache_of(number, ROTATION), tokens);
+    return tokens;
 }
 
 static bool has_turn(const struct chronicle_member *member)
@@ -100,15 +103,17 @@ void shadow_set_members(struct shadow *shadow, const struct chronicle_member *me
                         const uint32_t *numbers, uint32_t count)
 {
     ASSERT(count <= shadow->member_max);
+    uint64_t tokens = 0;
     for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
         shadow->pools[pool].count = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        set_member(shadow, &members[i], numbers[i]);
+        tokens += set_member(shadow, &members[i], numbers[i]);
         if (has_turn(&members[i])) {
             shadow->pools[members[i].pool].count++;
         }
     }
+    shadow_cache_expect(shadow->caches, tokens * FLEET_COUNT);
     uint32_t first = 0;
     for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
         shadow->pools[pool].first = first;

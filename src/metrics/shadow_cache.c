@@ -8,13 +8,16 @@
 #include <stdlib.h>
 
 enum {
-    ways = 8,
+    ways = 5,                   // what fits into a line
     generation_max = 64,        // kept apart; older ones are one
     generations_per_cache = 32, // so that the size is kept to 3%
     weight_tokens = 16,         // what 1 in `weights` stands for
-    cache_entries = 16384,
-    entries_least = 1 << 18,
-    entries_most = 1 << 21,
+    // One set of the table is enough for so many tokens of caches: their samples, and three or four depths for
+    // each of those, fill two thirds of it.
+    set_tokens = 400,
+    sets_per_cache = 8192,
+    sets_least = 1 << 14,
+    sets_most = 1 << 19,
     key_max = receipt_sampled_max + receipt_depth_max,
     // The first depth behind all samples, when there is no room for more of those: log2(64 * 16).
     tail_depth = 10,
@@ -22,13 +25,16 @@ enum {
 
 _Static_assert(receipt_sampled_max *receipt_sample == 1 << tail_depth, "samples end there");
 
-// Blocks whose tag falls together.  Looked up by the tags, which are one half of a line.
+// Blocks whose hashes fall together: one line of the processor's caches.
 struct set {
-    _Alignas(32) uint32_t tags[ways]; // 0: empty
+    uint32_t tags[ways]; // 0: empty
     uint32_t generations[ways];
     uint16_t caches[ways];
     uint16_t weights[ways];
+    uint32_t unused;
 };
+
+_Static_assert(sizeof(struct set) == 64, "one line");
 
 // Numbers of generations only grow, and go round after 2^32.
 struct generations {
@@ -42,10 +48,21 @@ struct generations {
 
 struct shadow_cache {
     uint32_t cache_max;
-    uint32_t mask;
+    uint32_t set_max;
+    uint32_t mask; // of sets that are in use
+    void *block;
     struct set *sets;
     struct generations *caches;
 };
+
+static uint32_t power_above(uint64_t wanted)
+{
+    uint32_t count = sets_least;
+    while (count < sets_most && count < wanted) {
+        count *= 2;
+    }
+    return count;
+}
 
 struct shadow_cache *shadow_cache_create(uint32_t cache_max)
 {
@@ -54,17 +71,15 @@ struct shadow_cache *shadow_cache_create(uint32_t cache_max)
     if (self == NULL) {
         return NULL;
     }
-    uint32_t entry_count = entries_least;
-    while (entry_count < entries_most && entry_count < (uint64_t)cache_max * cache_entries) {
-        entry_count *= 2;
-    }
-    size_t size = entry_count / ways * sizeof(struct set);
     self->cache_max = cache_max;
-    self->mask = entry_count / ways - 1;
+    self->set_max = power_above((uint64_t)cache_max * sets_per_cache);
+    self->mask = sets_least - 1;
     // Zeroed pages of the kernel's, which cost nothing until they are used: so no aligned_alloc.
-    self->sets = calloc(1, size);
+    self->block = calloc(self->set_max + 1, sizeof(struct set));
+    // The first whole line.
+    self->sets = (struct set *)(((uintptr_t)self->block + 63) / 64 * 64);
     self->caches = calloc(cache_max + 1, sizeof(*self->caches));
-    if (self->sets == NULL || self->caches == NULL) {
+    if (self->block == NULL || self->caches == NULL) {
         shadow_cache_destroy(&self);
     }
     return self;
@@ -73,11 +88,18 @@ struct shadow_cache *shadow_cache_create(uint32_t cache_max)
 void shadow_cache_destroy(struct shadow_cache **caches)
 {
     if (*caches != NULL) {
-        free((*caches)->sets);
+        free((*caches)->block);
         free((*caches)->caches);
         free(*caches);
         *caches = NULL;
     }
+}
+
+void shadow_cache_expect(struct shadow_cache *caches, uint64_t tokens)
+{
+    uint32_t wanted = power_above(tokens / set_tokens);
+    wanted = wanted < caches->set_max ? wanted : caches->set_max;
+    caches->mask = wanted - 1 > caches->mask ? wanted - 1 : caches->mask;
 }
 
 void shadow_cache_set_size(struct shadow_cache *caches, uint32_t cache, uint64_t tokens)
@@ -191,14 +213,14 @@ static uint32_t make_room(struct shadow_cache *self, struct set *set)
     return victim;
 }
 
-static uint32_t way_of(const struct set *set, uint32_t tag, uint32_t cache)
+// The cache is in the hash: two blocks of one set are taken for each other once in 2^31.
+static uint32_t way_of(const struct set *set, uint32_t tag)
 {
+    uint32_t found = ways;
     for (uint32_t way = 0; way < ways; way++) {
-        if (set->tags[way] == tag && set->caches[way] == cache) {
-            return way;
-        }
+        found = set->tags[way] == tag ? way : found;
     }
-    return ways;
+    return found;
 }
 
 // The block is used: it is the youngest now.  Returns whether it was there.
@@ -206,7 +228,7 @@ static bool touch(struct shadow_cache *self, uint32_t cache, uint64_t hash, uint
 {
     struct generations *own = &self->caches[cache];
     struct set *set = set_of(self, hash);
-    uint32_t way = way_of(set, tag_of(hash), cache);
+    uint32_t way = way_of(set, tag_of(hash));
     bool was_there = way < ways && !is_before(set->generations[way], own->living);
 
     if (was_there) {
@@ -263,9 +285,7 @@ static struct found touch_all(struct shadow_cache *self, uint32_t cache,
                                                  : prompt->depths[i - prompt->sampled_count];
         // A key may be sampled and a depth: two entries, since they weigh differently.
         hashes[i] = hash_of(key + (i < prompt->sampled_count), cache);
-        struct set *set = set_of(self, hashes[i]);
-        __builtin_prefetch(set, 1);
-        __builtin_prefetch((char *)(set + 1) - 1, 1);
+        __builtin_prefetch(set_of(self, hashes[i]), 1);
     }
     uint32_t weight = weight_of((uint64_t)receipt_sample * prompt->block_tokens);
     for (uint32_t i = 0; i < prompt->sampled_count; i++) {

@@ -28,9 +28,9 @@
 // off by all of it.  Beyond the first receipt_sampled_max samples only depths are known, and they weigh what lies
 // behind them.
 //
-// Threads: one at a time.  Memory: one table for all caches, taken by _create and touched where it is used:
-// 12 bytes for each of 8,192 blocks a cache pair, at most 25 MB.  When it is full the block that is oldest by the
-// measure of its own cache makes room; caches are then smaller than they should be.
+// Threads: one at a time.  Memory: one table for all caches, reserved by _create and touched where it is used: 64 bytes
+// for each 400 tokens that caches hold together, at least 1 and at most 34 MB.  Where it is too small the block that
+// is oldest by the measure of its own cache makes room; caches then hold less than they should.
 #pragma once
 
 #include "metrics/receipt.h"
@@ -40,6 +40,10 @@ struct shadow_cache;
 // NULL when memory is short.
 struct shadow_cache *shadow_cache_create(uint32_t cache_max);
 void shadow_cache_destroy(struct shadow_cache **caches);
+
+// All caches together will hold so much: a table that is no larger than needed is faster.  It never gets
+// smaller; when it grows, half of what is held is lost.
+void shadow_cache_expect(struct shadow_cache *caches, uint64_t tokens);
 
 void shadow_cache_set_size(struct shadow_cache *caches, uint32_t cache, uint64_t tokens);
 

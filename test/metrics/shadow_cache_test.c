@@ -47,6 +47,7 @@ TEST(what_is_found_is_within_the_bounds_of_depths_whatever_the_length)
     double off = 0;
     double count = 0;
 
+    shadow_cache_expect(caches, 100000000);
     shadow_cache_set_size(caches, 0, 100000000);
     for (uint32_t shared = 0; shared < 3000; shared += 1 + shared / 20) {
         uint32_t tail = 1 + shared / 4;
@@ -107,6 +108,7 @@ TEST(what_is_used_all_the_time_stays_and_what_was_used_longest_ago_goes)
     double found = 0;
     double exact = 0;
     double blocks = 0;
+    uint32_t lost = 0;
 
     shadow_cache_set_size(caches, 0, 400000);
     twin_init(&twin, 400000, fixture_block_tokens);
@@ -116,7 +118,7 @@ TEST(what_is_used_all_the_time_stays_and_what_was_used_longest_ago_goes)
             rng_below(&rng, 3) > 0 ? rng_below(&rng, 10) : 10 + rng_below(&rng, 300);
         make_prompt(document, document < 10 ? 300 : 500, 0, 0);
         double share = use(caches, 0, 0);
-        CHECK(document >= 10 || i < 200 || share == 1);
+        lost += document < 10 && i > 200 && share < 1;
         if (document >= 10 && i > 1000) {
             found += share * prompt.block_count;
             blocks += prompt.block_count;
@@ -127,6 +129,7 @@ TEST(what_is_used_all_the_time_stays_and_what_was_used_longest_ago_goes)
     }
     printf("# others: found %.3f, exactly %.3f\n", found / blocks, exact / blocks);
     CHECK(fabs(found - exact) / blocks < 0.03);
+    CHECK(lost < 40); // of 4,000: entries that found no room in their set
     twin_fini(&twin);
     shadow_cache_destroy(&caches);
 }
@@ -137,6 +140,7 @@ TEST(a_table_that_is_too_small_finds_less_and_never_more)
     struct shadow_cache *caches = shadow_cache_create(cache_count);
     double found = 0;
 
+    shadow_cache_expect(caches, UINT64_MAX);
     for (uint32_t cache = 0; cache < cache_count; cache++) {
         shadow_cache_set_size(caches, cache, 100000000);
     }
