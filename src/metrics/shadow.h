@@ -24,10 +24,11 @@
 // Time and order.  Receipts come when requests end, so caches and queues see requests in the order of their
 // ends, and at that time.  For caches this is seconds against the minutes that blocks stay.  For queues it
 // moves each request by the length of its answer.  Arrivals that were independent are so afterwards, and the
-// load is the same; but bursts that are shorter than answers differ are spread out, and what a policy gains by
-// looking at queues is lost on the way, while the rotation stays as regular as it is.  (Shuffling the
-// rotation likewise was tried: it then queues a fifth more than it would have.)  So what is wrong, is wrong in favour
-// of round-robin.  docs/internals/chronicle.md has figures.
+// load is the same; but bursts that are shorter than answers differ are spread out, and how evenly a policy
+// deals requests out is lost on the way, while the rotation stays as regular as it is.  So the time is good where
+// policies differ by what they find in caches, and not where they differ by how they look at queues: for a policy
+// that looks at nothing else the sign may be wrong.  (Shuffling the rotation likewise was tried: it was off by a
+// fifth where it had been right.)  docs/internals/chronicle.md has figures.
 //
 // Left out: retries and failures (only requests that were computed are followed), ranks' own schedulers,
 // and weights: the rotation gives each usable member of the pool its turn.

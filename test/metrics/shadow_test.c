@@ -91,7 +91,9 @@ static struct result feed(uint64_t told_cache_tokens)
 static struct result run_told(struct world_options options, uint64_t told_cache_tokens)
 {
     uint32_t fit = run_blocks / workloads[options.work].mean_blocks;
-    options.request_count = fit < run_requests ? fit : run_requests;
+    if (options.request_count == 0) {
+        options.request_count = fit < run_requests ? fit : run_requests;
+    }
     world_run(&options);
     struct result result = feed(told_cache_tokens);
     printf("# %s, %u backends of %llu tokens: hit rate %.3f, round-robin %.3f, estimated %.3f; "
@@ -168,6 +170,7 @@ TEST(receipts_in_the_order_of_ends_are_off_by_eight_points_at_most_in_favour_of_
         struct result result = run((struct world_options){.work = works[i],
                                                           .member_count = 4,
                                                           .cache_tokens = 150000,
+                                                          .request_count = 8000,
                                                           .load = 0.7,
                                                           .answer_s = 10});
         CHECK(result.estimated_rate - result.rotation_rate < 0.08);
