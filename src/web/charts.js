@@ -119,7 +119,9 @@ class Chart {
       scales: { x: { range: () => this.span() }, y: { range: this.kind.range } },
       axes: [
         { ...axis(26), space: 76, incrs: [15, 30, 60, 120, 300, 600, 900],
-          values: (chart, times, at, space, step) => times.map((time) => words.clock(time * 1000).slice(0, step < 60 ? 8 : 5)) },
+          // None where the other axis has its own.
+          values: (chart, times, at, space, step) => times.map((time) => (chart.valToPos(time, "x") < 24 ? ""
+            : words.clock(time * 1000).slice(0, step < 60 ? 8 : 5))) },
         { ...axis(52), values: (chart, values) => values.map(this.kind.tick), space: 38 },
       ],
       series: [{}, ...this.kind.lines],

@@ -162,14 +162,18 @@ export function makeDecisions(router) {
   const filter = find("#decision-filter");
   const outcome = find("#outcome");
   const pause = find("#pause");
+  const list = find("#decision-list");
   let isHeld = false; // by the button
+  let isPointed = false; // a mouse is over the list
   let waiting = new Map(); // what came while the list was held
   let requests = 0;
   let shownMax = SHOWN_STEP;
 
   for (const name of Object.keys(OUTCOMES)) outcome.append(make("option", { value: name }, name));
 
-  const isStill = () => isHeld || [...rows.values()].some((row) => row.isOpen);
+  // Nobody can click what moves, or read it.
+  const isPaused = () => isHeld || [...rows.values()].some((row) => row.isOpen);
+  const isStill = () => isPaused() || isPointed || find(":focus-visible", list) !== null;
 
   function matches(one) {
     if (outcome.value === "!" && lookOf(one.outcome).kind !== "bad") return false;
@@ -179,8 +183,9 @@ export function makeDecisions(router) {
   }
 
   function showPause() {
-    mark(pause, "aria-pressed", String(isStill()));
-    write(pause, isStill() ? `Resume${waiting.size > 0 ? ` (${waiting.size} new)` : ""}` : "Pause");
+    mark(pause, "aria-pressed", String(isPaused()));
+    write(pause, isPaused() ? "Resume" : "Pause");
+    write(find("#held"), isStill() && waiting.size > 0 ? `${words.count(waiting.size)} new, held back while you look` : "");
   }
 
   function showEmpty(number) {
@@ -197,7 +202,7 @@ export function makeDecisions(router) {
     const matching = newest.filter(matches);
     const shown = matching.slice(0, shownMax);
     find("#more").hidden = matching.length <= shownMax;
-    arrange(find("#decision-list"), shown.map((one) => {
+    arrange(list, shown.map((one) => {
       const key = keyOf(one);
       if (!rows.has(key)) rows.set(key, new Row(settle));
       rows.get(key).show(one);
@@ -219,7 +224,7 @@ export function makeDecisions(router) {
   }
 
   function toggle() {
-    const was = isStill();
+    const was = isPaused();
     if (was) for (const row of rows.values()) row.open(false);
     isHeld = !was;
     settle();
@@ -243,6 +248,13 @@ export function makeDecisions(router) {
   }
 
   pause.addEventListener("click", toggle);
+  for (const [name, isOver] of [["pointerenter", true], ["pointerleave", false]]) {
+    list.addEventListener(name, ({ pointerType }) => {
+      isPointed = isOver && pointerType === "mouse";
+      settle();
+    });
+  }
+  list.addEventListener("focusout", () => setTimeout(settle));
   find("#more").addEventListener("click", () => {
     shownMax += SHOWN_STEP;
     show();

@@ -471,10 +471,18 @@ const claims = {
     await page.locator("#pause").click();
     const before = await list();
     await tell("request");
-    await page.locator("#pause").getByText(/Resume \(\d+ new\)/).waitFor();
+    await page.locator("#held").getByText(/\d+ new/).waitFor();
+    assert.equal(await textOf(page, "#pause"), "Resume");
     assert.deepEqual(await list(), before, "the list stands still");
     await page.locator("#pause").click();
     await eventually(async () => assert.notDeepEqual(await list(), before));
+    await page.locator("#decision-list li").nth(2).hover();
+    const pointedAt = await list();
+    await tell("request");
+    await page.locator("#held").getByText(/\d+ new/).waitFor();
+    assert.deepEqual(await list(), pointedAt, "nor does it run away from a mouse");
+    await page.mouse.move(1, 1);
+    await eventually(async () => assert.notDeepEqual(await list(), pointedAt));
   },
 
   async lines_are_drawn_and_tell_their_figures() {
@@ -565,7 +573,8 @@ const claims = {
       await page.locator("#decision-list li").nth(5).waitFor();
       await page.mouse.move(0, 0);
       if (colorScheme === "dark") {
-        await page.locator("#decision-list button:has([data-kind=good])").nth(1).click();
+        await page.locator("#pause").click();
+        await page.locator("#decision-list button:has([data-kind=good])").first().click();
         await page.locator("#fleet").evaluate((node) => scrollTo(0, node.offsetTop - 70));
       }
       await shoot(page, colorScheme);

@@ -188,7 +188,7 @@ if SCREENSHOTS:
             engines = start("engine", "--count", 8, "--port", 0, "--model", model, "--speed", 2, stdout=subprocess.PIPE, text=True)
             urls = [engines.stdout.readline().partition(": ")[0] for _ in range(8)]
             router = warmpath(*urls, workers=1, policy="warm", savings_gpu_hour_cents=250)
-            load = start("load", "--url", router.url, "--model", model, "--workload", "rag", "--users", 200,
+            load = start("load", "--url", router.url, "--model", model, "--workload", "rag", "--users", 280,
                          "--requests", 100000, "--warm-up", 0, stdout=subprocess.DEVNULL)
             time.sleep(float(os.environ.get("SCREENSHOTS_AFTER", 180)))
             Site(router).claim("screenshots")
