@@ -149,6 +149,15 @@ static bool is_served(const struct fleet_view *view, struct slice model)
     return model.size > 0 && fleet_view_model(view, model) != NULL;
 }
 
+void account_model(struct exchange *x, struct slice model)
+{
+    struct account *account = x->account;
+    if (account != NULL) {
+        account->is_served = is_served(x->worker->view, model);
+        account->receipt.model_size = keep_text(account->model, model);
+    }
+}
+
 static void keep_decision(struct account *account, const struct route_request *request,
                           const struct route_choice *choice)
 {
@@ -195,8 +204,6 @@ void account_route(struct exchange *x, const struct route_request *request,
     account_add(account, RECEIPT_STAGE_DECIDE, choice->decide_ns);
     keep_decision(account, request, choice);
     keep_keys(account, request);
-    account->is_served = is_served(worker->view, request->model);
-    account->receipt.model_size = keep_text(account->model, request->model);
     account->receipt.attempts++;
     account->receipt.rival_count = route_rivals(worker->route, worker->view, request,
                                                 choice->backend, now_us, account->rivals);

@@ -5,6 +5,7 @@
 //     account_open      its first bytes are here
 //     account_request   its head is
 //     account_wait      it waits for its turn, or for another attempt
+//     account_model     its body was read
 //     account_route     a backend was chosen: what was known of it and of its rivals
 //     account_learn     an attempt ends: what its answer has told
 //     account_announce  it runs for long: whoever looks for it should find it before it ends
@@ -44,6 +45,7 @@ struct account *account_open(struct worker *worker);
 
 void account_request(struct exchange *x);
 void account_wait(struct exchange *x);
+void account_model(struct exchange *x, struct slice model);
 void account_route(struct exchange *x, const struct route_request *request,
                    const struct route_choice *choice);
 void account_learn(struct exchange *x);

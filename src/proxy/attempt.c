@@ -228,6 +228,7 @@ const struct step *route_run(struct exchange *x)
     input.exact = tokenize_result(x);
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn
+    account_model(x, request.model);
     switch (route_choose(worker->route, worker->view, &request, &x->tried,
                          loop_now_us(worker->loop), &choice)) {
     case ROUTE_CHOSEN:

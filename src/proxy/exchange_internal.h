@@ -65,8 +65,8 @@ struct exchange {
     const struct step *step;
     struct worker *worker;
     struct client *client;
-    enum phase phase;
     struct account *account; // NULL: nobody counts
+    enum phase phase;
     enum phase awaited; // what no byte of the answer has moved for since; PHASE_HEADER: nothing
     uint64_t request_deadline_ms; // UINT64_MAX: none
 

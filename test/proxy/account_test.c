@@ -178,6 +178,25 @@ TEST(what_is_answered_without_a_backend_is_refused_and_says_why)
     CHECK(stop());
 }
 
+TEST(a_model_that_nobody_serves_is_named_all_the_same)
+{
+    struct receipt_parts parts;
+    char answer[4096];
+    CHECK(start("", 1, 0));
+    fleet_set_models(rig.fleet, rig.backends[0].backend,
+                     &(struct fleet_model){.name = "other", .document = "{}"}, 1);
+    CHECK(rig_publish(&rig));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, post(BODY)));
+    CHECK(peer_read_head(client, answer, sizeof(answer)));
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL);
+    CHECK_EQ(receipt->outcome, RECEIPT_REFUSED);
+    CHECK_STR(receipt->problem, "model_not_found");
+    CHECK(slice_is(parts.model, "m"));
+    CHECK(stop());
+}
+
 TEST(a_client_that_leaves_is_gone)
 {
     struct receipt_parts parts;
