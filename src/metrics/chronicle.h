@@ -86,9 +86,9 @@ enum { chronicle_holder_max = 16 };
 
 struct chronicle_prefix {
     uint64_t key;    // of its last block
-    uint32_t tokens; // from the beginning of the prompt
     double requests; // lately, fading by half every five minutes
     double share;    // of all requests, likewise
+    uint32_t tokens; // from the beginning of the prompt
     uint32_t holder_count;
     uint64_t holders[chronicle_holder_max]; // ids of the first, as far as decisions have shown them
 };

@@ -246,8 +246,8 @@ uint32_t hot_prefixes_list(const struct hot_prefixes *prefixes, struct chronicle
             prefixes->order[count++] = place;
         }
     }
-    qsort_r(prefixes->order, count, sizeof(*prefixes->order), by_count,
-            (void *)(uintptr_t)prefixes);
+    struct hot_prefixes owner = *prefixes;
+    qsort_r(prefixes->order, count, sizeof(*prefixes->order), by_count, &owner);
     count = count < out_max ? count : out_max;
     for (uint32_t i = 0; i < count; i++) {
         describe(prefixes, prefixes->order[i], &out[i]);

@@ -77,7 +77,8 @@ struct shadow_cache *shadow_cache_create(uint32_t cache_max)
     // Zeroed pages of the kernel's, which cost nothing until they are used: so no aligned_alloc.
     self->block = calloc(self->set_max + 1, sizeof(struct set));
     // The first whole line.
-    self->sets = (struct set *)(((uintptr_t)self->block + 63) / 64 * 64);
+    size_t skip = -(uintptr_t)self->block % sizeof(struct set);
+    self->sets = (struct set *)((char *)self->block + skip);
     self->caches = calloc(cache_max + 1, sizeof(*self->caches));
     if (self->block == NULL || self->caches == NULL) {
         shadow_cache_destroy(&self);
@@ -275,7 +276,7 @@ static uint32_t depth_weight(const struct shadow_prompt *prompt, uint32_t depth,
 static struct found touch_all(struct shadow_cache *self, uint32_t cache,
                               const struct shadow_prompt *prompt, uint32_t block_count)
 {
-    uint64_t hashes[key_max];
+    uint64_t hashes[key_max] = {0};
     uint32_t count = prompt->sampled_count + prompt->depth_count;
     struct found found = {0};
 

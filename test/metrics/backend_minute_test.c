@@ -14,8 +14,8 @@ enum { member_max = 3, note_max = 40000 };
 
 struct noted {
     uint64_t step;
-    uint32_t number;
     double ttft_ms;
+    uint32_t number;
     uint32_t tokens;
 };
 
@@ -78,9 +78,8 @@ TEST(the_last_minute_of_each_is_that_of_a_list_of_all)
                                                        .cached_tokens = tokens / 2},
                                               .ttft_ms = ttft_ms});
         if (i % 500 == 499) {
-            for (uint32_t number = 0; number < member_max; number++) {
-                CHECK(agrees(minutes, number, step, i + 1));
-            }
+            CHECK(agrees(minutes, 0, step, i + 1) && agrees(minutes, 1, step, i + 1));
+            CHECK(agrees(minutes, 2, step, i + 1));
         }
     }
     backend_minute_forget(minutes, 0);

@@ -11,11 +11,11 @@ enum { place_count = 64, step_count = 20000, list_max = 100 };
 
 struct note {
     uint64_t serial;
-    uint32_t worker;
     uint64_t number;
+    uint32_t worker;
     uint32_t id;
-    bool is_running;
     uint32_t cached; // by the shadow
+    bool is_running;
 };
 
 // In the order of serials, the oldest first.
