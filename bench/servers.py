@@ -116,7 +116,8 @@ def warmpath_command(_directory, port, origins, build, policy="round_robin"):
 def watched_command(directory, *rest, **how):
     """All that tells of requests: meters, the list of decisions, a log of every request on the disk."""
     return [*warmpath_command(directory, *rest, **how), "--metrics-enabled", "true",
-            "--decisions-keep", "1000", "--access-log-file", f"{directory}/access.log"]
+            "--decisions-keep", "1000", "--access-log-file", f"{directory}/access.log",
+            "--admin-listen", "127.0.0.1:0", "--admin-token", "bench"]
 
 
 def unwatched_command(directory, *rest, **how):

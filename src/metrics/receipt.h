@@ -35,7 +35,7 @@ const char *receipt_outcome_name(enum receipt_outcome outcome);
 const char *receipt_stage_name(enum receipt_stage stage);
 
 enum {
-    receipt_rival_max = 8,
+    receipt_rival_max = 4,
     // Every key of a prompt with (key & (receipt_sample - 1)) == 0, as far as there is room.
     receipt_sample = 16,
     receipt_sampled_max = 64,

@@ -86,7 +86,7 @@ void account_request(struct exchange *x)
         return;
     }
     struct receipt *receipt = &account->receipt;
-    receipt->wall_us = clock_wall_us() - (loop_now_us(x->worker->loop) - account->began_us);
+    receipt->wall_us = account->began_us + x->worker->wall_offset_us;
     receipt->id_hash = hash_bytes(x->request_id_text, 0);
     receipt->id_size = keep_text(account->id, x->request_id_text);
     receipt->path_size = keep_text(account->path, http_head_path(x->head));

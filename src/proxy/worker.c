@@ -155,9 +155,15 @@ static void announce(struct worker *worker)
     }
 }
 
+static void set_wall(struct worker *worker)
+{
+    worker->wall_offset_us = clock_wall_us() - loop_now_us(worker->loop);
+}
+
 static void keep_house(struct timer *timer)
 {
     struct worker *worker = CONTAINER_OF(timer, struct worker, housekeeping);
+    set_wall(worker);
     pool_trim(&worker->buffers, pages_discard);
     body_store_trim(&worker->bodies);
     for (uint32_t i = 0; i < trail_class_count; i++) {
@@ -448,6 +454,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
                        &(struct retry_budget_rules){plan->config->retry.budget_percent,
                                                     plan->config->retry.budget_min},
                        loop_now_ms(worker->loop));
+    set_wall(worker);
     loop_arm(worker->loop, &worker->housekeeping, housekeeping_ms);
     if (thread_start("worker", run, worker, &worker->thread) != STATUS_OK) {
         goto out;
