@@ -18,6 +18,7 @@ static struct backend *backends[3];
 static size_t ledger_memory; // 0: engines tell nothing
 static struct tiny_set tiny; // thread NULL: no model has a dialect
 static struct route_tried tried;
+static uint64_t (*route_clock)(void); // NULL: nothing is timed
 static const struct backend_rules rules = {
     .eject_failures = 1, .eject_time_ms = 1000, .eject_time_max_ms = 1000};
 
@@ -56,7 +57,8 @@ static void set_up(const struct policy *policy)
                                                  .exact = tiny.thread,
                                                  .exact_text_max = 4096,
                                                  .knowledge = knowledge,
-                                                 .seed = 1});
+                                                 .seed = 1,
+                                                 .clock_ns = route_clock});
     ASSERT(route != NULL);
     tried = (struct route_tried){0};
 }
@@ -250,6 +252,61 @@ TEST(an_explanation_shows_everyone_and_counts_nobody_in)
     }
     struct route_request unknown = {.model = slice_str("x")};
     CHECK_EQ(route_explain(route, fleet_view(fleet), &unknown, 0, &why), ROUTE_NO_SUCH_MODEL);
+    tear_down();
+}
+
+TEST(rivals_are_those_that_were_not_chosen_the_best_first)
+{
+    struct receipt_rival rivals[receipt_rival_max];
+    struct fleet_model model = {.name = "m", .document = "{}"};
+    struct route_choice choice;
+    set_up(&policy_prefix_cost);
+    for (int i = 0; i < 5; i++) { // more than there is room for
+        char url[] = "http://dN";
+        url[8] = (char)('0' + i);
+        struct backend *more = fleet_add(
+            fleet, &(struct fleet_spec){.url = url, .host = "d", .port = 80, .weight = 1});
+        fleet_set_models(fleet, more, &model, 1);
+    }
+    CHECK(fleet_publish(fleet));
+    struct route_request request = read_chat(long_chat, "");
+    send_to(backends[0], &request);
+    const struct fleet_view *view = fleet_view(fleet);
+    CHECK_EQ(route_choose(route, view, &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK(choice.backend == backends[0]);
+    CHECK_EQ(choice.decision.target_count, 7);
+    uint32_t count = route_rivals(route, view, &request, choice.backend, 0, rivals);
+    CHECK_EQ(count, receipt_rival_max);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(rivals[i].backend != backends[0]->id);
+        CHECK_EQ(rivals[i].expected_tokens, 0);
+        CHECK((double)rivals[i].cost >= choice.decision.cost && rivals[i].predicted_ms > 0);
+        CHECK(i == 0 || rivals[i].cost >= rivals[i - 1].cost);
+    }
+    backend_end(choice.backend, false);
+    tear_down();
+}
+
+static uint64_t fake_ns;
+
+static uint64_t read_fake(void)
+{
+    return fake_ns += 1000;
+}
+
+TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
+{
+    struct route_choice choice;
+    route_clock = read_fake;
+    set_up(&policy_prefix_cost);
+    route_clock = NULL;
+    struct route_request request = read_chat(long_chat, "");
+    CHECK_EQ(request.parse_ns, 1000);
+    CHECK_EQ(request.name_ns, 1000);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK_EQ(choice.match_ns, 1000);
+    CHECK_EQ(choice.decide_ns, 1000);
+    backend_end(choice.backend, false);
     tear_down();
 }
 
