@@ -113,11 +113,11 @@ def warmpath_command(_directory, port, origins, build, policy="round_robin"):
             "--timeouts-keepalive", "300s", "--log-level", "error"]
 
 
-def watched_command(directory, *rest, **how):
+def watched_command(directory, port, *rest, **how):
     """All that tells of requests: meters, the list of decisions, a log of every request on the disk."""
-    return [*warmpath_command(directory, *rest, **how), "--metrics-enabled", "true",
+    return [*warmpath_command(directory, port, *rest, **how), "--metrics-enabled", "true",
             "--decisions-keep", "1000", "--access-log-file", f"{directory}/access.log",
-            "--admin-listen", "127.0.0.1:0", "--admin-token", "bench"]
+            "--admin-listen", f"127.0.0.1:{port + 500}", "--admin-token", "bench"]
 
 
 def unwatched_command(directory, *rest, **how):
