@@ -119,9 +119,7 @@ class Chart {
       scales: { x: { range: () => this.span() }, y: { range: this.kind.range } },
       axes: [
         { ...axis(26), space: 76, incrs: [15, 30, 60, 120, 300, 600, 900],
-          // None where the other axis has its own.
-          values: (chart, times, at, space, step) => times.map((time) => (chart.valToPos(time, "x") < 24 ? ""
-            : words.clock(time * 1000).slice(0, step < 60 ? 8 : 5))) },
+          values: (chart, times, at, space, step) => times.map((time) => this.#sayTime(chart, time, step)) },
         { ...axis(52), values: (chart, values) => values.map(this.kind.tick), space: 38 },
       ],
       series: [{}, ...this.kind.lines],
@@ -130,6 +128,12 @@ class Chart {
     const plot = new uPlot(options, data, this.place);
     plot.over.append(this.tip);
     return plot;
+  }
+
+  // Nothing where the other axis has its figures, nor where it would be cut off.
+  #sayTime(chart, time, step) {
+    const [left, width] = [chart.valToPos(time, "x"), chart.over.clientWidth];
+    return left < 24 || left > width - 20 ? "" : words.clock(time * 1000).slice(0, step < 60 ? 8 : 5);
   }
 
   #resize() {

@@ -567,20 +567,23 @@ const claims = {
 
   // For docs/images: needs SCREENSHOTS.
   async screenshots() {
-    const shoot = (page, name, options) => page.screenshot({ path: join(process.env.SCREENSHOTS, `dashboard-${name}.png`), ...options });
+    const shoot = async (page, name) => {
+      await page.waitForTimeout(1500); // bars have come to rest
+      await page.screenshot({ path: join(process.env.SCREENSHOTS, `dashboard-${name}.png`) });
+    };
     for (const colorScheme of ["light", "dark"]) {
       const page = await browser.dashboard({ viewport: { width: 1440, height: 1180 }, colorScheme });
       await page.locator("#decision-list li").nth(5).waitFor();
       await page.mouse.move(0, 0);
       if (colorScheme === "dark") {
+        await page.locator("#outcome").selectOption("ok");
         await page.locator("#pause").click();
-        await page.locator("#decision-list button:has([data-kind=good])").first().click();
+        await page.locator("#decision-list button").nth(1).click();
         await page.locator("#fleet").evaluate((node) => scrollTo(0, node.offsetTop - 70));
       }
       await shoot(page, colorScheme);
     }
     const page = await browser.dashboard({ viewport: { width: 375, height: 812 }, colorScheme: "dark" });
-    await page.waitForTimeout(1500);
     await shoot(page, "phone");
   },
 };

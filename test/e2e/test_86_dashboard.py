@@ -176,7 +176,7 @@ def test_made_up_figures_have_the_shape_of_real_ones(mock, busy):
 
 if SCREENSHOTS:
     def test_pictures_under_load(binary, warmpath):
-        """Eight simulated engines, and users who ask about documents, for some minutes."""
+        """Eight simulated engines, and agents that call tools, for some minutes."""
         model = "codellama-13b"
         quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with contextlib.ExitStack() as stack:
@@ -185,10 +185,10 @@ if SCREENSHOTS:
                 stack.callback(process.kill)
                 return process
 
-            engines = start("engine", "--count", 8, "--port", 0, "--model", model, "--speed", 2, stdout=subprocess.PIPE, text=True)
+            engines = start("engine", "--count", 8, "--port", 0, "--model", model, stdout=subprocess.PIPE, text=True)
             urls = [engines.stdout.readline().partition(": ")[0] for _ in range(8)]
             router = warmpath(*urls, workers=1, policy="warm", savings_gpu_hour_cents=250)
-            load = start("load", "--url", router.url, "--model", model, "--workload", "rag", "--users", 280,
+            load = start("load", "--url", router.url, "--model", model, "--workload", "agent", "--users", 40,
                          "--requests", 100000, "--warm-up", 0, stdout=subprocess.DEVNULL)
             time.sleep(float(os.environ.get("SCREENSHOTS_AFTER", 180)))
             Site(router).claim("screenshots")
