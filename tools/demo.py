@@ -324,6 +324,7 @@ def demonstrate(children, options, results):
             raise DemoError("the router or the engines did not end well")
         print(policy, flush=True)
         fleet = start_fleet(children, options.warmpath, policy, sizes["speed"])
+        print(f"  watch it at {fleet.admin_url}/dashboard#token={TOKEN}", flush=True)
         results.runs[policy] = measure(children, options.warmpath, fleet, policy, sizes, results.path)
     say_results(results)
     if options.once:
