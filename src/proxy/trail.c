@@ -28,10 +28,15 @@ enum {
     prefill_end_min_ms = 1,
 };
 
-static const uint32_t class_keys[trail_class_count] = {32, 128, 512, 2048, prefix_letter_keys_max};
+// The first class is for those that have no keys.
+static const uint32_t class_keys[trail_class_count] = {0,   32,   128,
+                                                       512, 2048, prefix_letter_keys_max};
 
 size_t trail_slot_size(uint32_t class_index)
 {
+    if (class_index == 0) {
+        return offsetof(struct trail, chain);
+    }
     size_t size = sizeof(struct trail) + class_keys[class_index] * sizeof(uint64_t);
     // Large ones are whole pages, so that they can be given back.
     return size < 16384 ? size : (size + 4095) / 4096 * 4096;
@@ -45,7 +50,7 @@ static uint64_t now_us(const struct trail *trail)
 // The smallest that is free and has room for so many keys.
 static struct trail *take_for(struct worker *worker, uint32_t key_count)
 {
-    for (uint32_t i = 0; i < trail_class_count; i++) {
+    for (uint32_t i = 1; i < trail_class_count; i++) {
         struct trail *trail = class_keys[i] >= key_count ? pool_take(&worker->trails[i]) : NULL;
         if (trail != NULL) {
             trail->class_index = i;
@@ -56,10 +61,19 @@ static struct trail *take_for(struct worker *worker, uint32_t key_count)
 }
 
 // With room for some of the answer, if there is one.
-static struct trail *take(struct worker *worker, uint32_t key_count, bool has_ids)
+static struct trail *take(struct worker *worker, const struct route_request *request)
 {
-    struct trail *trail = take_for(worker, key_count + (has_ids ? answer_id_keys : answer_keys));
-    return trail != NULL ? trail : take_for(worker, key_count);
+    uint32_t more = request->dialect != NULL ? answer_id_keys : answer_keys;
+
+    if (request->chain == NULL) {
+        struct trail *bare = pool_take(&worker->trails[0]);
+        if (bare != NULL) {
+            bare->class_index = 0;
+        }
+        return bare;
+    }
+    struct trail *trail = take_for(worker, request->key_count + more);
+    return trail != NULL ? trail : take_for(worker, request->key_count);
 }
 
 static struct load *load_of(const struct trail *trail)
@@ -98,7 +112,7 @@ static bool is_chat(enum prompt_api api)
 struct trail *trail_begin(struct worker *worker, const struct route_request *request,
                           const struct route_choice *choice, uint64_t arrived_us)
 {
-    struct trail *trail = take(worker, request->key_count, request->dialect != NULL);
+    struct trail *trail = take(worker, request);
     if (trail == NULL) {
         return NULL;
     }
@@ -120,8 +134,6 @@ struct trail *trail_begin(struct worker *worker, const struct route_request *req
     trail->is_named = request->chain != NULL;
     if (trail->is_named) {
         prefix_chain_copy(request->chain, trail->keys, class_keys[class_index], &trail->chain);
-    } else {
-        trail->chain.key_count = 0;
     }
     if (trail->is_named && is_text && is_chat(trail->api)) {
         prompt_begin_answer(&trail->chain);
@@ -219,6 +231,15 @@ static struct prefix_chain *chain_of(struct trail *trail)
     return trail->is_named && trail->text_size > 0 ? &trail->chain : NULL;
 }
 
+// Where nobody learns from what the answer says, an event after the first that tells no counts is one more
+// token, and need not be read for that.
+static bool is_one_more(const struct trail *trail, struct slice data)
+{
+    static const char usage[] = "\"usage\"";
+    return !trail->is_named && trail->first_us != 0 && data.size > 0 && data.bytes[0] == '{' &&
+           memmem(data.bytes, data.size, usage, sizeof(usage) - 1) == NULL;
+}
+
 static size_t see_events(struct trail *trail, uint8_t *bytes, size_t size, bool is_end)
 {
     struct worker *worker = trail->worker;
@@ -231,7 +252,9 @@ static size_t see_events(struct trail *trail, uint8_t *bytes, size_t size, bool 
     sse_begin(&sse, worker->event_space, event_space_size);
     while (sse_next(&sse, &rest, &event)) {
         struct answer_event answer = {0};
-        if (event.data.size > 0) {
+        if (is_one_more(trail, event.data)) {
+            note(trail, &(struct answer_event){.has_output = true});
+        } else if (event.data.size > 0) {
             answer_read_event(trail->api, event.data, chain_of(trail), &answer);
             note(trail, &answer);
         }
@@ -282,7 +305,7 @@ static void read_document(struct trail *trail, struct slice document)
     answer_read_body(trail->api, document, chain_of(trail), &answer);
     note(trail, &answer);
     // What the answer adds is stored when it has gone its way, and is new to the index.
-    if (trail->chain.key_count > trail->outcome.prompt_keys) {
+    if (trail->is_named && trail->chain.key_count > trail->outcome.prompt_keys) {
         prefix_index_expect(knowledge_index(trail->worker->knowledge),
                             trail->keys[trail->outcome.prompt_keys]);
     }
@@ -391,5 +414,5 @@ void trail_complete(struct trail *trail)
                      &(struct outcome_usage){.has_cached_tokens = usage->has_cached_tokens,
                                              .cached_tokens = usage->cached_tokens,
                                              .output_tokens = usage->completion_tokens},
-                     trail->keys, trail->chain.key_count, now_us(trail));
+                     trail->keys, trail->is_named ? trail->chain.key_count : 0, now_us(trail));
 }

@@ -57,13 +57,14 @@ struct trail {
     enum prompt_api api;
     enum prompt_form form;
     enum trail_watch watch;
-    bool is_named;             // the prompt has keys, and what they tell is learned
-    bool is_extended;          // ids of the answer go behind those of the prompt
-    bool is_streamed;          // as the client asked
-    bool hides_usage;          // we asked for it
-    bool is_answered;          // 2xx
-    bool is_too_large;         // a document that we do not keep
-    struct prefix_chain chain; // and what is behind it is not cleared
+    bool is_named;     // the prompt has keys, and what they tell is learned
+    bool is_extended;  // ids of the answer go behind those of the prompt
+    bool is_streamed;  // as the client asked
+    bool hides_usage;  // we asked for it
+    bool is_answered;  // 2xx
+    bool is_too_large; // a document that we do not keep
+    // Only if it is named, all that follows; it is not cleared.
+    struct prefix_chain chain;
     uint64_t keys[];
 };
 

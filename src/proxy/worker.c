@@ -274,6 +274,7 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
     struct pool_need needs[pool_kind_count] = {
         // Whole pages first, so that they stay aligned.
         {&worker->buffers, worker->buffer_size, connections + 2 * requests},
+        {&worker->trails[5], trail_slot_size(5), requests},
         {&worker->trails[4], trail_slot_size(4), requests},
         {&worker->trails[3], trail_slot_size(3), requests},
         {&worker->trails[2], trail_slot_size(2), requests},

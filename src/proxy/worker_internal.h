@@ -33,7 +33,7 @@ struct thread;
 struct tls_context;
 struct upstream;
 
-enum { listener_count_max = 16, trail_class_count = 5, event_space_size = 16384 };
+enum { listener_count_max = 16, trail_class_count = 6, event_space_size = 16384 };
 
 // What the keeper hands to the workers in one piece.
 struct plan {
