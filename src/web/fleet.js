@@ -20,10 +20,10 @@ const stateOf = ({ state }) => STATES[state] ?? { sign: "○", word: state, kind
 
 const meter = () => make("span.meter", {}, make("span.track", {}, make("i", {})), make("b", {}));
 
-function showMeter(cell, share) {
+function showMeter(cell, share, isBad = false) {
   stretch(find("i", cell), share);
   write(find("b", cell), words.percent(share));
-  mark(cell.firstChild, "data-kind", share > 0.9 ? "full" : "");
+  mark(cell.firstChild, "data-kind", isBad ? "full" : "");
 }
 
 const text = (say) => (cell, backend) => write(cell, say(backend));
@@ -54,7 +54,7 @@ const COLUMNS = [
   { id: "queued_tokens", name: "Queued", unit: "tokens", isNumber: true, of: (b) => b.queued_tokens,
     show: text((b) => words.tokens(b.queued_tokens)) },
   { id: "kv_usage", name: "KV memory", of: (b) => b.kv_usage, begin: () => [meter()],
-    show: (cell, b) => showMeter(cell, b.kv_usage) },
+    show: (cell, b) => showMeter(cell, b.kv_usage, b.kv_usage > 0.9) },
   { id: "hit_rate", name: "Cache hits", of: (b) => b.hit_rate, begin: () => [meter()], isOurs: true,
     show: (cell, b) => showMeter(cell, b.hit_rate) },
   { id: "ttft_p50_ms", name: "TTFT p50", isNumber: true, of: (b) => b.ttft_p50_ms, show: text((b) => words.ms(b.ttft_p50_ms)) },

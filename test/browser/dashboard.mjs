@@ -525,6 +525,19 @@ const claims = {
     assert.match(await textOf(page, "#chart-hits .tip"), /warmpath\s*\d/);
   },
 
+  // Full memory is a warning, many hits are none.
+  async only_memory_that_is_full_looks_bad() {
+    const page = await browser.dashboard();
+    await eventually(async () => {
+      const full = page.locator("#backends .meter[data-kind=full]");
+      assert.ok(await full.count() > 0, "there is such a backend");
+      for (const text of await full.allInnerTexts()) assert.ok(Number.parseInt(text, 10) >= 90, text);
+      assert.equal(await page.locator("#backends .ours .meter[data-kind=full]").count(), 0);
+      const hits = (await page.locator("#backends .ours .meter").allInnerTexts()).map((text) => Number.parseInt(text, 10));
+      assert.ok(hits.some((percent) => percent > 90), "many hits somewhere");
+    });
+  },
+
   // The mock's: a router with so many backends would be a test of its own.
   async a_thousand_backends_are_shown_without_delay() {
     const page = await browser.open();

@@ -73,7 +73,7 @@ class Figures:
             row["queued_tokens"] = self.rng.randint(0, 9000)
             row["requests"] += 5
             row["requests_per_s"] = self.rng.uniform(3, 6)
-            row["hit_rate"] = self.rng.uniform(0.6, 0.85)
+            row["hit_rate"] = self.rng.uniform(0.6, 0.99)
             row["ttft_p50_ms"] = self.rng.uniform(150, 220)
             row["ttft_p95_ms"] = row["ttft_p50_ms"] * self.rng.uniform(2, 3)
             row["kv_usage"] = 0.95 if row["id"] % 7 == 0 else self.rng.uniform(0.4, 0.7)

@@ -154,6 +154,10 @@ def test_a_thousand_backends_are_shown_without_delay(mock):
     claim("a_thousand_backends_are_shown_without_delay", mock("--backends", 1000))
 
 
+def test_only_memory_that_is_full_looks_bad(mock):
+    claim("only_memory_that_is_full_looks_bad", mock("--backends", 40))
+
+
 def test_made_up_figures_have_the_shape_of_real_ones(mock, busy):
     """Or else claims about a thousand backends would be claims about nothing."""
     def ask(url, target):
