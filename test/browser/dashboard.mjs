@@ -36,7 +36,7 @@ async function api(path, method = "GET") {
 }
 
 // Until it holds; what it says when it does not is the failure.
-async function eventually(check, seconds = 8) {
+async function eventually(check, seconds = 15) {
   const end = Date.now() + seconds * 1000 * SLOW;
   for (;;) {
     try {
@@ -58,7 +58,7 @@ class Browser {
     this.context = await chromium.launchPersistentContext(mkdtempSync(join(this.folder, "user-")), {
       executablePath: "/usr/bin/chromium", args: ARGUMENTS, viewport, colorScheme, reducedMotion, hasTouch, timeout: 30000 * SLOW,
     });
-    this.context.setDefaultTimeout(8000 * SLOW);
+    this.context.setDefaultTimeout(20000 * SLOW);
     const page = this.context.pages()[0] ?? await this.context.newPage();
     page.on("console", (message) => message.type() === "error" && this.errors.push(message.text()));
     page.on("pageerror", (error) => this.errors.push(String(error)));

@@ -19,7 +19,7 @@ BROWSER = ROOT / "test/browser"
 # Where its pictures go, for docs/images; none are taken without.
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 
-pytestmark = pytest.mark.timeout(120 if not SCREENSHOTS else 600)
+pytestmark = pytest.mark.timeout(within(600 if SCREENSHOTS else 150))
 
 
 def claim(name, url, token=TOKEN, **deeds):
