@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-// What ends sooner is not worth a word before.
+// Where so many requests are announced that not all can be: what ends sooner is not worth a word before.
 enum { announce_us = 1000000 };
 
 struct account *account_open(struct worker *worker)
@@ -207,6 +207,8 @@ void account_route(struct exchange *x, const struct route_request *request,
     account->receipt.attempts++;
     account->receipt.rival_count = route_rivals(worker->route, worker->view, request,
                                                 choice->backend, now_us, account->rivals);
+    account->is_announced = false;
+    account_announce(x);
 }
 
 static uint32_t at_most_u32(uint64_t value)
@@ -280,7 +282,12 @@ bool account_announce(struct exchange *x)
     struct worker *worker = x->worker;
 
     if (account == NULL || account->is_announced || account->receipt.policy == NULL ||
-        worker->ring == NULL || loop_now_us(worker->loop) - account->began_us < announce_us) {
+        worker->ring == NULL) {
+        return false;
+    }
+    if (worker->announce_left > 0) {
+        worker->announce_left--;
+    } else if (loop_now_us(worker->loop) - account->began_us < announce_us) {
         return false;
     }
     struct receipt_parts parts = parts_of(account);

@@ -8,7 +8,7 @@
 //     account_model     its body was read
 //     account_route     a backend was chosen: what was known of it and of its rivals
 //     account_learn     an attempt ends: what its answer has told
-//     account_announce  it runs for long: whoever looks for it should find it before it ends
+//     account_announce  it is on its way: whoever looks for it should find it before it ends
 //     account_close     it is over: counted in the worker's meters, and put in its ring
 //
 // An exchange has none when nothing is counted (metrics.enabled), or when none is free; every call takes that.
@@ -56,7 +56,8 @@ struct slice account_traceparent(const struct account *account, struct text *spa
 // Time spent on one of the stages.
 void account_add(struct account *account, enum receipt_stage stage, uint64_t ns);
 
-// True: its receipt so far went to the ring, where a later one takes its place.
+// Its receipt so far goes to the ring, where a later one takes its place: at once as long as not too many do,
+// else when it has run for a while.  True: it went.
 bool account_announce(struct exchange *x);
 
 // Idempotent.  `is_finished`: all that there is to say is on its way to the client.
