@@ -5,6 +5,7 @@
 #include "admin/admin_call.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "fleet/fleet.h"
 #include "metrics/chronicle.h"
 #include "metrics/reason.h"
@@ -40,6 +41,14 @@ static void add_text(struct text *json, const char *key, struct slice text)
 {
     text_add_format(json, ",\"%s\":", key);
     text_add_json(json, text);
+}
+
+// Of a client: one that is no UTF-8, or was cut within a letter, would make the whole document none.
+static void add_foreign(struct text *json, const char *key, struct slice text)
+{
+    uint8_t space[receipt_text_max];
+    ASSERT(text.size <= sizeof(space));
+    add_text(json, key, utf8_tamed(text, space));
 }
 
 static void add_text_or_null(struct text *json, const char *key, const char *text)
@@ -82,11 +91,11 @@ static void add_request(const struct view *view, struct text *json)
 {
     const struct receipt *receipt = view->receipt;
 
-    text_add_format(json, "{\"serial\":%lu,\"id\":", (unsigned long)view->decision->serial);
-    text_add_json(json, view->parts.id);
+    text_add_format(json, "{\"serial\":%lu", (unsigned long)view->decision->serial);
+    add_foreign(json, "id", view->parts.id);
     text_add_format(json, ",\"time_ms\":%lu", (unsigned long)(receipt->wall_us / 1000));
-    add_text(json, "model", view->parts.model);
-    add_text(json, "path", view->parts.path);
+    add_foreign(json, "model", view->parts.model);
+    add_foreign(json, "path", view->parts.path);
     add_text_or_null(json, "policy", receipt->policy);
     add_backend(json, "backend", receipt->backend, view->parts.url);
     add_text(json, "outcome", slice_str(receipt_outcome_name(receipt->outcome)));

@@ -5,6 +5,7 @@
 #include "admin/metrics_samples.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "config/config.h"
 #include "fleet/backend.h"
 #include "http/problem.h"
@@ -47,6 +48,13 @@ static void add_value(const struct page *page, enum metric metric, const struct 
     }
 }
 
+// A long name was cut somewhere, and one wrong byte would cost the whole scrape.
+static void add_model(const struct page *page, uint32_t place, struct text *labels)
+{
+    uint8_t space[meters_model_size];
+    metric_label(labels, "model", utf8_tamed(meters_sum_model(page->sum, place), space));
+}
+
 static void add_requests_of(const struct page *page, struct slice backend,
                             const struct meters_kind_sum *kind)
 {
@@ -59,7 +67,7 @@ static void add_requests_of(const struct page *page, struct slice backend,
         }
         struct text labels = text_over(space, sizeof(space));
         text_add(&labels, backend);
-        metric_label(&labels, "model", meters_sum_model(page->sum, kind->place));
+        add_model(page, kind->place, &labels);
         metric_label(&labels, "policy", slice_str(kind->policy));
         metric_label(&labels, "outcome", slice_str(receipt_outcome_name(i)));
         page->out->overflow |= labels.overflow;
@@ -122,7 +130,7 @@ static void add_durations(const struct page *page, enum metric metric)
         if (place == 0 && is_empty(&counts)) {
             continue; // usually there are no others
         }
-        metric_label(&labels, "model", meters_sum_model(page->sum, place));
+        add_model(page, place, &labels);
         metric_add_histogram(page->out, metric, text_slice(&labels), scale, counts.buckets,
                              counts.sum_ns);
     }

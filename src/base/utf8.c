@@ -69,3 +69,20 @@ bool utf8_is_valid(struct slice text)
         }
     }
 }
+
+struct slice utf8_tamed(struct slice text, uint8_t *space)
+{
+    if (utf8_is_valid(text)) {
+        return text;
+    }
+    for (size_t i = 0; i < text.size;) {
+        unsigned size = text.bytes[i] < 0x80 ? 1 : valid_size(text.bytes + i, text.size - i);
+        if (size == 0) {
+            space[i++] = '?';
+        } else {
+            memcpy(space + i, text.bytes + i, size);
+            i += size;
+        }
+    }
+    return slice_of(space, text.size);
+}

@@ -2,13 +2,18 @@
 //
 // utf8.h -- code points in bytes that are known to be UTF-8.
 //
-// Who validates does so once, with utf8_is_valid or json.h; here nothing is checked again.
+// Who validates does so once, with utf8_is_valid or json.h; here nothing is checked again.  Who only shows
+// a text of somebody else takes what utf8_tamed makes of it.
 #pragma once
 
 #include "base/slice.h"
 
 // Strictly: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool utf8_is_valid(struct slice text);
+
+// The text itself if it is valid; else a copy in `space`, which has as many bytes, with a `?` for each byte that
+// belongs to no character.
+struct slice utf8_tamed(struct slice text, uint8_t *space);
 
 // Bytes of the character whose first byte this is.
 static inline unsigned utf8_size_of_lead(uint8_t lead)

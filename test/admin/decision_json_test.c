@@ -86,6 +86,13 @@ static struct receipt whole_receipt(void)
     };
 }
 
+static struct receipt whole_receipt_alone(void)
+{
+    struct receipt receipt = whole_receipt();
+    receipt.rival_count = 0;
+    return receipt;
+}
+
 static const struct chronicle_decision *whole_decision(void)
 {
     struct receipt receipt = whole_receipt();
@@ -129,6 +136,19 @@ TEST(a_decision_says_what_was_asked_and_what_became_of_it)
     CHECK(is_number(json, "attempts", 1));
     CHECK(cJSON_IsTrue(at(json, "streamed")));
     CHECK_EQ(cJSON_GetArraySize(json), 30);
+    tear_down();
+}
+
+TEST(texts_of_clients_are_utf8_whatever_they_sent)
+{
+    set_up();
+    write_out(told_add(&chronicle, whole_receipt_alone(),
+                       (struct receipt_parts){.id = slice_str("caf\xe9"),
+                                              .model = slice_str("gr\xc3\xbc\xc3"), // it was cut
+                                              .path = slice_str("/v1/\xff")}));
+    CHECK(is_text(json, "id", "caf?"));
+    CHECK(is_text(json, "model", "gr\xc3\xbc?"));
+    CHECK(is_text(json, "path", "/v1/?"));
     tear_down();
 }
 

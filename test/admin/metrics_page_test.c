@@ -106,6 +106,16 @@ TEST(every_row_of_the_table_is_written_and_nothing_else_is)
 #define FIRST "{backend=\"http://10.0.0.1:8000\""
 #define SECOND "{backend=\"http://10.0.0.2:8000\""
 
+TEST(a_name_that_was_cut_within_a_letter_does_not_cost_the_scrape)
+{
+    metrics_scene_open(&scene);
+    scene_note(scene.meters[0], fleet_at(scene.scene.fleet, 0), "gr\xc3\xbc\xc3", RECEIPT_OK);
+    write_page();
+    CHECK(strstr(page, FIRST ",model=\"gr\xc3\xbc?\",policy=\"warm\",outcome=\"ok\"} 1\n") != NULL);
+    CHECK(strstr(page, "first_token_seconds_count{model=\"gr\xc3\xbc?\"} 1\n") != NULL);
+    metrics_scene_close(&scene);
+}
+
 TEST(requests_are_told_by_backend_model_policy_and_outcome)
 {
     metrics_scene_open(&scene);

@@ -93,3 +93,35 @@ TEST(every_scalar_value_is_written_read_and_valid)
         CHECK(utf8_back(bytes, bytes + written) == bytes);
     }
 }
+
+TEST(what_is_tamed_is_valid_as_long_and_otherwise_the_same)
+{
+    struct rng rng = {.state = 7};
+
+    for (int round = 0; round < 20000; round++) {
+        uint8_t bytes[24];
+        uint8_t space[sizeof(bytes)];
+        size_t size = rng_below(&rng, sizeof(bytes) + 1);
+        // Few kinds of bytes, so that characters come about.
+        static const uint8_t kinds[] = {'a', 0x80, 0xbf, 0xc3, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0xff};
+        for (size_t i = 0; i < size; i++) {
+            bytes[i] = kinds[rng_below(&rng, sizeof(kinds))];
+        }
+        struct slice text = slice_of(bytes, size);
+        struct slice tamed = utf8_tamed(text, space);
+        CHECK(utf8_is_valid(tamed));
+        CHECK_EQ(tamed.size, size);
+        CHECK((tamed.bytes == bytes) == utf8_is_valid(text));
+        for (size_t i = 0; i < size; i++) {
+            CHECK(tamed.bytes[i] == bytes[i] || (tamed.bytes[i] == '?' && bytes[i] >= 0x80));
+        }
+    }
+}
+
+TEST(only_bytes_of_no_character_are_replaced)
+{
+    uint8_t space[16];
+    CHECK(slice_is(utf8_tamed(slice_str("gr\xc3\xbc\xc3"), space), "gr\xc3\xbc?"));
+    CHECK(slice_is(utf8_tamed(slice_str("\xe2\x82\xac\xe2\x82"), space), "\xe2\x82\xac??"));
+    CHECK(slice_is(utf8_tamed(slice_str("caf\xe9 \xff"), space), "caf? ?"));
+}
