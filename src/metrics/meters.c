@@ -210,10 +210,14 @@ void meters_note(struct meters *meters, const struct receipt *receipt,
     struct meter_slot *mine = &meters->slots[slot];
     uint32_t model = is_served ? number_of(meters, parts->model) : meters_other;
 
-    if (atomic_load_explicit(&mine->backend, memory_order_relaxed) != receipt->backend) {
+    note_model(&meters->models[model == meters_other ? meters_model_max : model - 1], receipt);
+    uint64_t owner = atomic_load_explicit(&mine->backend, memory_order_relaxed);
+    if (owner > receipt->backend) {
+        return; // its backend has left, and the slot is another's by now
+    }
+    if (owner != receipt->backend) {
         take_over(mine, receipt->backend);
     }
     note_slot(mine, receipt);
     add(&kind_of(mine, model, receipt->policy)->outcomes[receipt->outcome], 1);
-    note_model(&meters->models[model == meters_other ? meters_model_max : model - 1], receipt);
 }

@@ -11,7 +11,8 @@
 //
 // A slot that another backend takes over begins at zero: `backend` says whose counts they are.  A slot is not
 // taken over while its backend is in the fleet, so whoever reads it for one that is finds that one's counts or
-// nobody's.  Names of models come from requests, so only those that a backend serves are kept
+// nobody's.  Ids of backends only grow: a request that ends after its backend has left and another has the slot
+// counts by model alone.  Names of models come from requests, so only those that a backend serves are kept
 // (`is_served`), at most meters_model_max; the rest counts as model "other".
 //
 // Threads: one writer, any readers.  Memory: one block, the caller's, touched where it is used.

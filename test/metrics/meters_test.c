@@ -198,6 +198,22 @@ TEST(a_slot_that_changes_hands_begins_at_zero)
     free(meters);
 }
 
+TEST(who_ends_after_the_slot_has_changed_hands_takes_nothing_from_the_new_one)
+{
+    struct meters *meters = make();
+    struct receipt receipt = {
+        .backend = 2, .outcome = RECEIPT_OK, .policy = "warm", .prompt_tokens = 10, .end_us = 1};
+    note(meters, &receipt, "m", 1);
+    receipt.backend = 1;
+    note(meters, &receipt, "m", 1);
+    const struct meter_slot *slot = &meters->slots[1];
+    CHECK_EQ(slot->backend, 2);
+    CHECK_EQ(slot->prompt_tokens, 10);
+    CHECK_EQ(slot->kinds[0].outcomes[RECEIPT_OK], 1);
+    CHECK_EQ(meters->models[0].total.sum_ns, 2000); // a client has waited for it all the same
+    free(meters);
+}
+
 TEST(models_beyond_the_limit_and_those_that_nobody_serves_are_others)
 {
     struct meters *meters = make();
