@@ -26,6 +26,7 @@ struct account *account_open(struct worker *worker)
         // What lies behind is said by the counts in the receipt.
         memset(account, 0, offsetof(struct account, rivals));
         account->began_us = loop_now_us(worker->loop);
+        account->receipt.wall_us = account->began_us + worker->wall_offset_us;
         account->receipt.number = worker->receipt_number++;
         account->receipt.worker = worker->index;
     }
@@ -86,7 +87,6 @@ void account_request(struct exchange *x)
         return;
     }
     struct receipt *receipt = &account->receipt;
-    receipt->wall_us = account->began_us + x->worker->wall_offset_us;
     receipt->id_hash = hash_bytes(x->request_id_text, 0);
     receipt->id_size = keep_text(account->id, x->request_id_text);
     receipt->path_size = keep_text(account->path, http_head_path(x->head));

@@ -286,7 +286,9 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
         {&worker->clients, sizeof(struct client), connections},
         {&worker->exchanges, sizeof(struct exchange), connections},
         {&worker->heads, sizeof(struct http_head), connections + requests},
-        {&worker->accounts, sizeof(struct account), worker->meters != NULL ? requests : 1},
+        // One for each connection, not only for each request: who sends the beginnings of many
+        // requests must not make the others uncounted.
+        {&worker->accounts, sizeof(struct account), worker->meters != NULL ? connections : 1},
         // One for each request, one that it gave up this turn, and those that wait for work.
         {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->idle_count_max},
     };

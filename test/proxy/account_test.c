@@ -349,6 +349,41 @@ TEST(a_request_is_known_before_it_ends)
     CHECK(stop());
 }
 
+TEST(what_is_no_http_has_a_time_like_everything_else)
+{
+    struct receipt_parts parts;
+    char head[4096];
+    CHECK(start("", 1, 0));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, "nonsense\r\n\r\n"));
+    CHECK(peer_read_head(client, head, sizeof(head)));
+    const struct receipt *receipt = taken(&parts);
+    CHECK(receipt != NULL);
+    CHECK_EQ(receipt->outcome, RECEIPT_REFUSED);
+    CHECK_EQ(receipt->status, 400);
+    CHECK_EQ(parts.id.size, 0);
+    CHECK(receipt->wall_us > (uint64_t)1700000000 * 1000000); // not 1970
+    CHECK(stop());
+}
+
+TEST(beginnings_of_requests_do_not_keep_others_from_being_counted)
+{
+    struct receipt_parts parts;
+    struct rig_pair pair;
+    char head[4096];
+    CHECK(start("limits: {requests: 2, connections: 64}\n", 1, 0));
+    for (int i = 0; i < 8; i++) {
+        CHECK(peer_send(rig_connect(&rig), "GET /a HT"));
+    }
+    CHECK(rig_turn(&rig));
+    CHECK(rig_ask(&rig, RIG_GET, &pair));
+    CHECK(peer_send(pair.backend, RIG_OK));
+    CHECK(peer_read_head(pair.client, head, sizeof(head)));
+    CHECK(peer_expect(pair.client, "ok"));
+    CHECK(taken(&parts) != NULL);
+    CHECK(stop());
+}
+
 TEST(connections_that_carry_no_request_leave_nothing)
 {
     struct receipt_parts parts;
