@@ -54,7 +54,7 @@ uint32_t decision_list_add(const struct admin_options *options, const struct dec
 
     ASSERT(copies != NULL && query->limit <= decision_list_max);
     *serial = 0;
-    if (scribe != NULL && query->limit > 0) {
+    if (scribe != NULL) {
         count = copy_list(scribe, query, copies, serial);
     }
     text_add_format(json, "{\"serial\":%lu,\"decisions\":[", (unsigned long)*serial);

@@ -2,11 +2,13 @@
 
 #include "admin/decisions_api.h"
 
+#include "admin/admin.h"
 #include "admin/admin_call.h"
 #include "admin/decision_list.h"
 #include "admin/query.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "config/config.h"
 
 enum {
     limit_unsaid = 100,
@@ -50,6 +52,15 @@ void decisions_api_list(const struct admin_call *call)
     }
 }
 
+static const char *why_not_found(const struct admin_options *options)
+{
+    if (options->scribe == NULL || *options->scribe == NULL) {
+        return "none is kept, since requests are not counted (metrics.enabled)";
+    }
+    return (*options->config)->decisions.keep == 0 ? "none is kept (decisions.keep)"
+                                                   : "no decision of that request id is kept";
+}
+
 static void show(const struct admin_call *call, struct slice spelt)
 {
     uint8_t id_space[id_size_max];
@@ -60,7 +71,7 @@ static void show(const struct admin_call *call, struct slice spelt)
     if (!query_decode(spelt, id_space, sizeof(id_space), &id)) {
         admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY, "a % that is not of %XX");
     } else if (!decision_list_find(call->options, id, &json)) {
-        admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "no decision of that request id is kept");
+        admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, why_not_found(call->options));
     } else {
         ASSERT(!json.overflow);
         admin_call_document(call, 200, text_slice(&json));

@@ -429,9 +429,14 @@ static bool open_scribe(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
     char error[scribe_error_size];
-    bool is_wanted = config->access_log.file != NULL || config->access_log.slow_file != NULL ||
-                     config->tracing.endpoint != NULL || config->admin.listen != NULL;
+    bool is_asked_for = config->access_log.file != NULL || config->access_log.slow_file != NULL ||
+                        config->tracing.endpoint != NULL;
+    bool is_wanted = is_asked_for || config->admin.listen != NULL;
 
+    if (!config->metrics.enabled && is_asked_for) {
+        log_warn("metrics.enabled is off: nothing is written to access_log.file and "
+                 "access_log.slow_file, and tracing.endpoint gets no spans");
+    }
     if (!config->metrics.enabled || !is_wanted ||
         scribe_start(&(struct scribe_options){.config = config, .worker_count = worker_count},
                      &keeper->scribe, error) == STATUS_OK) {

@@ -429,6 +429,13 @@ static void draw_hot(const struct top_hot *hot, struct top_pen *pen)
     }
 }
 
+// Said where a list is empty.  A router that counts has failures, if only none.
+static const char *why_none(const struct top_overview *overview)
+{
+    return isnan(overview->totals.failures) ? "requests are not counted: metrics.enabled is off"
+                                            : "none yet";
+}
+
 static void draw_hottest(const struct top_scene *scene, uint32_t row, uint32_t height,
                          struct top_grid *grid)
 {
@@ -453,7 +460,7 @@ static void draw_hottest(const struct top_scene *scene, uint32_t row, uint32_t h
     }
     if (scene->overview->hot_count == 0) {
         pen = top_pen_at(grid, row + 2);
-        top_pen_put(&pen, TOP_DIM, "none yet");
+        top_pen_put(&pen, TOP_DIM, why_none(scene->overview));
     }
 }
 
@@ -569,7 +576,7 @@ static void draw_decisions(const struct top_scene *scene, struct top_view *view,
     }
     if (decisions->count == 0) {
         struct top_pen pen = top_pen_at(grid, row);
-        top_pen_put(&pen, TOP_DIM, "none yet");
+        top_pen_put(&pen, TOP_DIM, why_none(scene->overview));
     }
 }
 

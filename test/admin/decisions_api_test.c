@@ -36,6 +36,7 @@ TEST(the_last_ones_are_listed_by_limit_and_serial)
     CHECK_EQ(count_of("/decisions?limit=1000&since=1"), 2);
     CHECK_EQ(count_of("/decisions?since=3"), 0);
     CHECK_EQ(count_of("/decisions?limit=0"), 0);
+    CHECK_EQ(number_at(answer.json, "serial"), 3); // how far it is, for who wants only what comes
     close_all(&scene);
 }
 
@@ -83,5 +84,19 @@ TEST(one_that_is_not_kept_is_404_and_one_that_is_not_named_400)
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
         CHECK_EQ(serial_of(wrong[i]), -400);
     }
+    close_all(&scene);
+}
+
+TEST(where_none_is_kept_the_answer_says_by_which_option)
+{
+    set_up();
+    CHECK_EQ(serial_of("/explain?id=two"), -404);
+    CHECK(strstr(answer.message, "of that request id") != NULL);
+    scene.config->decisions.keep = 0;
+    CHECK_EQ(serial_of("/explain?id=two"), -404);
+    CHECK(strstr(answer.message, "decisions.keep") != NULL);
+    there = NULL;
+    CHECK_EQ(serial_of("/explain?id=two"), -404);
+    CHECK(strstr(answer.message, "metrics.enabled") != NULL);
     close_all(&scene);
 }

@@ -212,6 +212,10 @@ TEST(what_is_not_known_is_a_dash_and_no_money_is_no_money)
     CHECK(has_text("over round-robin    -3,990 GPU s"));
     CHECK(has_text("no backends"));
     CHECK(has_text("none yet"));
+    fixture.overview.totals.failures = (double)NAN;
+    top_fixture_draw(&fixture, 80, 24);
+    CHECK(!has_text("none yet"));
+    CHECK(has_text("requests are not counted: metrics.enabled is off"));
 }
 
 // Right halves of wide characters without a left one.

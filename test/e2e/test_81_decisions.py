@@ -326,6 +326,20 @@ def test_without_metrics_the_fleet_is_shown_and_nothing_else_is_known(standin, w
     watcher.close()
 
 
+def test_ids_and_names_that_are_no_utf8_leave_documents_that_are(standin, warmpath):
+    router = warmpath(standin(), **QUIET)
+    ids = {"caf\xe9": "caf?", "L" * 300: "L" * 128}
+    for name in ids:
+        head = request("POST", "/v1/chat/completions", "Content-Type: application/json", f"X-Request-Id: {name}",
+                       body=json.dumps({"model": "m" * 127 + "é", "messages": []}, ensure_ascii=False).encode())
+        router.ask(head)
+    page = eventually(lambda: len((page := router.admin("GET", "/decisions").json())["decisions"]) == 2 and page)
+    assert {row["id"] for row in page["decisions"]} == set(ids.values())
+    assert {row["model"] for row in page["decisions"]} == {"m" * 127 + "?"}
+    for spelt in ("caf%e9", "L" * 300):
+        assert router.admin("GET", f"/decisions/{spelt}").json()["path"] == "/v1/chat/completions"
+
+
 def test_pages_of_other_sites_get_no_permission(standin, warmpath):
     router = warmpath(standin(), **QUIET)
     with Client(("127.0.0.1", router.admin_port), within(5)) as connection:

@@ -376,3 +376,21 @@ def test_a_backend_that_comes_and_goes_is_told_a_few_times(standin, warmpath):
         router.wait_state(engine, "down" if number % 2 == 0 else "up")
     lines = [line for line in router.stderr().splitlines() if engine.url in line and " is " in line]
     assert 3 <= len(lines) <= 6, lines
+
+
+def test_a_log_that_stays_empty_because_nothing_is_counted_is_announced(standin, warmpath, tmp_path):
+    path = tmp_path / "access.log"
+    router = warmpath(standin(), access_log_file=path, metrics_enabled=False, **QUIET)
+    assert ask(router).status == 200
+    assert "metrics.enabled is off" in router.stderr()
+    assert lines_of(path) == []
+
+
+def test_what_is_no_http_is_a_line_with_a_time(standin, warmpath, tmp_path):
+    path = tmp_path / "access.log"
+    router = warmpath(standin(), access_log_file=path, **QUIET)
+    assert router.ask(b"nonsense\r\n\r\n").status == 400
+    line = logged(path, 1)[0]
+    assert (line["outcome"], line["status"], line["problem"]) == ("refused", 400, "malformed_request")
+    told = datetime.datetime.fromisoformat(line["time"].replace("Z", "+00:00")).timestamp()
+    assert abs(told - time.time()) < 60
