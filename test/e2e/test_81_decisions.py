@@ -333,7 +333,8 @@ def test_ids_and_names_that_are_no_utf8_leave_documents_that_are(standin, warmpa
         head = request("POST", "/v1/chat/completions", "Content-Type: application/json", f"X-Request-Id: {name}",
                        body=json.dumps({"model": "m" * 127 + "é", "messages": []}, ensure_ascii=False).encode())
         router.ask(head)
-    page = eventually(lambda: len((page := router.admin("GET", "/decisions").json())["decisions"]) == 2 and page)
+    page = eventually(lambda: len((page := router.admin("GET", "/decisions").json())["decisions"]) == 2 and page,
+                      "two decisions")
     assert {row["id"] for row in page["decisions"]} == set(ids.values())
     assert {row["model"] for row in page["decisions"]} == {"m" * 127 + "?"}
     for spelt in ("caf%e9", "L" * 300):
