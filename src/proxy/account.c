@@ -46,10 +46,9 @@ static uint16_t keep_text(char *to, struct slice text)
 static void join_trace(struct exchange *x, struct receipt *receipt)
 {
     struct worker *worker = x->worker;
-    const struct config *config = worker->config;
     struct traceparent caller;
 
-    if (config->tracing.endpoint == NULL) {
+    if (!worker->is_traced) {
         return;
     }
     if (traceparent_find(x->head, &caller)) {
@@ -57,7 +56,7 @@ static void join_trace(struct exchange *x, struct receipt *receipt)
         receipt->trace[1] = caller.trace[1];
         receipt->parent = caller.parent;
         receipt->is_sampled = (caller.flags & TRACEPARENT_SAMPLED) != 0;
-    } else if (rng_below(&worker->rng, config->tracing.every) == 0) {
+    } else if (rng_below(&worker->rng, worker->config->tracing.every) == 0) {
         receipt->trace[0] = rng_next(&worker->rng);
         receipt->trace[1] = rng_next(&worker->rng) | 1;
         receipt->is_sampled = true;

@@ -444,6 +444,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
     };
     const struct plan *plan = atomic_load_explicit(&options->proxy->plan, memory_order_acquire);
     size_up(worker, plan->config);
+    worker->is_traced = plan->config->tracing.endpoint != NULL;
     take_listeners(worker, options->listener_fds, options->listener_count);
     if (loop_create(&worker->loop) != STATUS_OK || listen_to_all(worker) != STATUS_OK) {
         goto out;

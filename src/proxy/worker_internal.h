@@ -84,8 +84,9 @@ struct worker {
     struct meters *meters;     // NULL: nothing is counted
     struct receipt_ring *ring; // NULL: nobody reads receipts
     uint64_t receipt_number;
-    uint32_t announce_left;     // requests that may be announced at once, of this second
-    uint64_t wall_offset_us;    // from the loop's clock to the time of day, as of the last second
+    uint32_t announce_left;  // requests that may be announced at once, of this second
+    uint64_t wall_offset_us; // from the loop's clock to the time of day, as of the last second
+    bool is_traced;          // somebody exports spans; as it was at start, whatever a reload says
     struct exact_thread *exact; // NULL: no model has a tokenizer
     struct loop *loop;
     struct thread *thread;

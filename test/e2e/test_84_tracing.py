@@ -72,6 +72,17 @@ def test_without_a_collector_traces_pass_as_they_are(standin, warmpath, tracepar
     assert asked(engine).all("traceparent") == []
 
 
+def test_a_collector_that_a_reload_names_begins_no_traces_before_the_next_start(standin, warmpath, collector):
+    engine, named = standin("a"), collector()
+    router = warmpath(engine, config="tracing: {every: 1}\n", **QUIET)
+    router.write_config(f"tracing: {{endpoint: 'http://127.0.0.1:{named.port}'}}\n")
+    router.signal(signal.SIGHUP)
+    eventually(lambda: "configuration reloaded" in router.stderr(), router.stderr)
+    assert "take effect at the next start" in router.stderr()
+    ask(router)
+    assert asked(engine).all("traceparent") == []  # its parent would be a span that nobody sends
+
+
 def test_our_span_is_a_child_of_the_client_and_the_engine_gets_it_as_parent(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, tracing_service="front door", **QUIET)
