@@ -109,12 +109,13 @@ class Post:
 
 
 class Collector:
-    """Listens on a port of its own; `status` is what it answers, None: nothing at all."""
+    """Listens on a port of its own; `status` is what it answers, None: nothing at all; `at_first` are answers before that."""
 
-    def __init__(self, port, status=200):
+    def __init__(self, port, status=200, at_first=()):
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.status = status
+        self.at_first = list(at_first)
         self.posts = []  # what it answered well
         self.faults = []
         self.asked = 0
@@ -150,18 +151,19 @@ class Collector:
 
     def take(self, request):
         self.asked += 1
+        status = self.at_first.pop(0) if self.at_first else self.status
         body = request.rfile.read(int(request.headers["content-length"]))
-        if self.status is None:
+        if status is None:
             self.released.wait(60)
             request.close_connection = True
             return
-        if self.status == 200:
+        if status == 200:
             try:
                 self.posts.append(Post(request.path, request.headers, body))
             except Exception as error:  # whatever is wrong with it, the test must hear of it
                 self.faults.append(f"{type(error).__name__}: {error}")
         with contextlib.suppress(OSError):
-            request.send_response(self.status)
+            request.send_response(status)
             request.send_header("Content-Type", "application/json")
             request.send_header("Content-Length", "2")
             request.end_headers()

@@ -48,7 +48,7 @@ def asked(engine):
 def spans_of(collector, count):
     """All of them, once there are that many; one too many is seen as well where there was time for it."""
     eventually(lambda: len(collector.spans) >= count or collector.faults,
-               lambda: f"{count} spans, and not {len(collector.spans)}", 8)
+               lambda: f"{count} spans, and not {len(collector.spans)}", 20)
     assert collector.faults == [] and len(collector.spans) == count
     return collector.spans
 
@@ -292,7 +292,7 @@ def test_a_collector_that_hangs_costs_spans_and_no_request(standin, warmpath, co
             connection.send(json_request(PATH, chat()))
             assert connection.read_response("POST").status == 200
             slowest = max(slowest, time.monotonic() - begin)
-    assert slowest < 1
+    assert slowest < 5, "a post is given up after ten seconds: nobody has waited for one"
     eventually(lambda: metric(router, "warmpath_spans_dropped_total") == 600 - 512, "what found no room is counted")
     assert traces.asked == 1
     # It is given up after ten seconds, and not sent again.
@@ -302,11 +302,9 @@ def test_a_collector_that_hangs_costs_spans_and_no_request(standin, warmpath, co
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_collector_is_asked_once_more(standin, warmpath, collector, status):
-    engine, traces = standin("a"), collector(status=status)
+    engine, traces = standin("a"), collector(at_first=[status])
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     ask(router)
-    eventually(lambda: traces.asked == 1, "the collector has a post")
-    traces.status = 200
     spans_of(traces, 1)
     assert traces.asked == 2 and metric(router, "warmpath_spans_dropped_total") == 0
 

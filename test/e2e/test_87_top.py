@@ -21,7 +21,7 @@ import urllib.parse
 
 import pyte
 import pytest
-from harness import SANITIZER, TOKEN, eventually, free_port, slow_factor, within
+from harness import SANITIZER, TOKEN, eventually, free_port, within
 from test_71_engine import Fleet
 
 CLEAR = b"\x1b[2J"
@@ -358,7 +358,7 @@ def test_keys_answer_at_once_while_the_router_hangs(admin, terminal):
         start = time.monotonic()
         screen.type(key)
         screen.sees(text)
-        assert time.monotonic() - start < 0.5 * slow_factor
+        assert time.monotonic() - start < within(3), "the question is open for five seconds"
     screen.sees("router unreachable since ", 10)
     router.may_answer.set()
     screen.sees("live", 10)

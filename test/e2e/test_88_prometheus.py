@@ -275,11 +275,23 @@ def scene(binary, directory):
             yield site, prometheus
 
 
-@pytest.mark.timeout(harness.within(90))
+@contextlib.contextmanager
+def measured(binary, directory):
+    """A scene and the report of a load on it; another one where the generator itself says that it was too late to tell."""
+    write_trace(directory / "trace.jsonl")
+    for attempt in range(3):
+        place = directory / str(attempt)
+        place.mkdir()
+        with scene(binary, place) as (site, prometheus):
+            report = site.measure(trace=directory / "trace.jsonl", model=MODEL)
+            if not report.summary["generator"]["doubt"] or attempt == 2:
+                yield site, prometheus, report
+                return
+
+
+@pytest.mark.timeout(harness.within(180))
 def test_a_real_prometheus_has_the_figures_of_the_load_generator(binary, tmp_path, dashboard):
-    write_trace(tmp_path / "trace.jsonl")
-    with scene(binary, tmp_path) as (site, prometheus):
-        report = site.measure(trace=tmp_path / "trace.jsonl", model=MODEL)
+    with measured(binary, tmp_path) as (site, prometheus, report):
         moment = time.time()
         check_counts(prometheus, report.summary["requests"])
         check_first_tokens(prometheus, report)
