@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_metrics -- what it costs to count a request, and to show all that was counted; one figure a line.
+// bench_metrics -- what it costs to count a request, to write it down, and to show all that was counted; one
+// figure a line.
 //
 //     $ bench_metrics --backends 1000 --workers 2 --rounds 15
 //     {"case":"scrape_1000","metric":"p50_ms","value":2.1,"unit":"ms"}
@@ -16,6 +17,7 @@
 #include "feed/kv_feeder.h"
 #include "flags.h"
 #include "fleet/fleet.h"
+#include "metrics/access_line.h"
 #include "metrics/meters.h"
 #include "proxy/proxy.h"
 #include "route/knowledge.h"
@@ -220,6 +222,72 @@ static void note(uint32_t backend_count, uint32_t rounds)
     figure("note", "p50_ns", median(times, rounds), "ns");
 }
 
+// A receipt as a worker leaves it, with its texts behind it.
+static void write_receipt(uint32_t number, void *to)
+{
+    static const char id_digits[] = "7c9e6679f4254d0e9b7ae1c2d38f5a60";
+    static const char path[] = "/v1/chat/completions";
+    struct receipt receipt = a_receipt(number % 64 + 1, number * 7919);
+    const char *model = models[number % model_count];
+    char url[64];
+
+    int url_size = snprintf(url, sizeof(url), "http://10.0.%u.%u:8000", number % 4, number % 250);
+    struct receipt_parts parts = {.id = slice_of(id_digits + number % 8, 24),
+                                  .model = slice_str(model),
+                                  .url = slice_of(url, (size_t)url_size),
+                                  .path = slice_str(path)};
+    receipt.wall_us = 1772366400250999 + (uint64_t)number * 22;
+    receipt.status = 200;
+    receipt.attempts = 1;
+    receipt.is_streamed = number % 2 == 0;
+    receipt.request_bytes = 9000 + number * 31;
+    receipt.answer_bytes = 700 + number * 177;
+    receipt.candidate_count = 64;
+    receipt.running_requests = number % 40;
+    receipt.queued_tokens = number * 997 % 30000;
+    receipt.wait_ms = (float)number * 1.7F;
+    receipt.prefill_ms = 17.5F;
+    receipt.id_size = (uint16_t)parts.id.size;
+    receipt.model_size = (uint16_t)parts.model.size;
+    receipt.url_size = (uint16_t)parts.url.size;
+    receipt.path_size = (uint16_t)parts.path.size;
+    receipt_write(&receipt, &parts, to);
+}
+
+enum { line_kinds = 256 };
+
+static void write_lines(uint8_t receipts[line_kinds][receipt_size_max])
+{
+    static uint8_t lines[line_kinds * access_line_size_max];
+    static struct access_second second;
+    struct text text = text_over(lines, sizeof(lines));
+
+    for (uint32_t i = 0; i < line_kinds; i++) {
+        access_line_json((const struct receipt *)receipts[i], ACCESS_NOT_SLOW, &second, &text);
+    }
+    ASSERT(!text.overflow);
+}
+
+// Of the log of requests: to make it, without the disk.
+static void access_line(uint32_t rounds)
+{
+    static _Alignas(8) uint8_t receipts[line_kinds][receipt_size_max];
+    static double times[round_max];
+    uint32_t repeats = note_batch / line_kinds;
+
+    for (uint32_t i = 0; i < line_kinds; i++) {
+        write_receipt(i, receipts[i]);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        uint64_t begin = clock_ns();
+        for (uint32_t j = 0; j < repeats; j++) {
+            write_lines(receipts);
+        }
+        times[i] = (double)(clock_ns() - begin) / (repeats * line_kinds);
+    }
+    figure("access_line", "p50_ns", median(times, rounds), "ns");
+}
+
 int main(int argc, char **argv)
 {
     uint64_t backends = 1000;
@@ -241,6 +309,7 @@ int main(int argc, char **argv)
     scrape((uint32_t)backends, (uint32_t)workers, (uint32_t)rounds);
     if (backends == 1000) {
         note((uint32_t)backends, (uint32_t)rounds);
+        access_line((uint32_t)rounds);
     }
     fleet_destroy(&world.fleet);
     for (uint32_t i = 0; i < workers; i++) {

@@ -3,67 +3,22 @@
 #include "base/text.h"
 
 #include "base/base.h"
+#include "base/decimal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-// Enough for 2^64 - 1 in decimal.
-enum { digits_max = 20 };
-
 static const char hex_digits[] = "0123456789abcdef";
-
-// Room for so many bytes, to be filled at once; NULL: there is none.
-static uint8_t *claim(struct text *text, size_t size)
-{
-    if (text->overflow || size > text->capacity - text->size) {
-        text->overflow = true;
-        return NULL;
-    }
-    uint8_t *room = text->bytes + text->size;
-    text->size += size;
-    return room;
-}
-
-static unsigned digit_count(uint64_t number)
-{
-    unsigned count = 1;
-    for (; number >= 10000; number /= 10000) {
-        count += 4;
-    }
-    return count + (number >= 10) + (number >= 100) + (number >= 1000);
-}
-
-// The last so many digits.
-static uint64_t put_digits(uint8_t *room, unsigned count, uint64_t number)
-{
-    while (count > 0) {
-        room[--count] = (uint8_t)('0' + number % 10);
-        number /= 10;
-    }
-    return number;
-}
 
 void text_add_u64(struct text *text, uint64_t number)
 {
-    unsigned count = digit_count(number);
-    uint8_t *room = claim(text, count);
-    if (room != NULL) {
-        put_digits(room, count, number);
-    }
-}
+    uint8_t digits[decimal_room];
 
-void text_add_fixed(struct text *text, uint64_t number, unsigned places)
-{
-    unsigned count = digit_count(number);
-    unsigned whole = count > places ? count - places : 1;
-    uint8_t *room = claim(text, whole + 1 + places);
-
-    ASSERT(places < digits_max);
-    if (room != NULL) {
-        number = put_digits(room + whole + 1, places, number);
-        room[whole] = '.';
-        put_digits(room, whole, number);
+    if (!text->overflow && text->capacity - text->size >= decimal_room) {
+        text->size = (size_t)(decimal_put(text->bytes + text->size, number) - text->bytes);
+        return;
     }
+    text_add(text, slice_of(digits, (size_t)(decimal_put(digits, number) - digits)));
 }
 
 void text_add_hex(struct text *text, uint64_t number)

@@ -43,9 +43,6 @@ static inline void text_add_str(struct text *text, const char *string)
 }
 
 void text_add_u64(struct text *text, uint64_t number);
-// The number of so many decimal places, of which it counts the last: 12345 with three is 12.345.
-void text_add_fixed(struct text *text, uint64_t number, unsigned places);
-
 void text_add_hex(struct text *text, uint64_t number);
 
 // With the quotes; what JSON forbids inside a string is escaped, bytes above 0x7f pass unchanged.

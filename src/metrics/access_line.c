@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A line is written from its beginning to its end by one pointer.  That there is room for the longest is seen
+// to once, so nobody below looks: each writes from `at` on, where it may spoil some bytes more, and returns the
+// place behind.
 
 #include "metrics/access_line.h"
 
 #include "base/base.h"
+#include "base/decimal.h"
 #include "base/utf8.h"
 #include "metrics/receipt.h"
 
@@ -13,36 +18,54 @@ struct line {
     const struct receipt *receipt;
     struct receipt_parts parts;
     enum access_slow slow;
+    struct access_second *second;
 };
+
+static inline uint8_t *put_bytes(uint8_t *at, const void *bytes, size_t size)
+{
+    memcpy(at, bytes, size);
+    return at + size;
+}
+
+// A literal: its size is known, so it is some moves and no call.
+#define PUT(at, literal) put_bytes(at, literal, sizeof(literal) - 1)
+
+// Short text that a program wrote, and no peer.
+static uint8_t *put_str(uint8_t *at, const char *text)
+{
+    while (*text != '\0') {
+        *at++ = (uint8_t)*text++;
+    }
+    return at;
+}
 
 // Values.  Each is whole JSON.
 
-static void add_null(struct text *out)
+static uint8_t *put_null(uint8_t *at)
 {
-    text_add(out, slice_of("null", 4));
+    return PUT(at, "null");
 }
 
-static void add_bool(struct text *out, bool value)
+static uint8_t *put_bool(uint8_t *at, bool value)
 {
-    text_add(out, value ? slice_of("true", 4) : slice_of("false", 5));
+    return value ? PUT(at, "true") : PUT(at, "false");
 }
 
-// Of text that a program wrote, and no peer.
-static void add_word(struct text *out, const char *word)
+static uint8_t *put_word(uint8_t *at, const char *word)
 {
     if (word == NULL) {
-        add_null(out);
-        return;
+        return put_null(at);
     }
-    text_add(out, slice_of("\"", 1));
-    text_add_str(out, word);
-    text_add(out, slice_of("\"", 1));
+    *at = '"';
+    at = put_str(at + 1, word);
+    *at = '"';
+    return at + 1;
 }
 
-// Milliseconds from microseconds; microseconds from nanoseconds.
-static void add_thousandths(struct text *out, uint64_t count)
+// Milliseconds.
+static uint8_t *put_us(uint8_t *at, uint64_t us)
 {
-    text_add_fixed(out, count, 3);
+    return decimal_put_fixed(at, us, 3);
 }
 
 // Microseconds that milliseconds round to; false: that is no number to write.
@@ -52,24 +75,21 @@ static bool to_us(double ms, uint64_t *out)
     if (!(ms >= 0 && ms < most)) {
         return false;
     }
-    *out = (uint64_t)(ms * 1000 + 0.5);
+    *out = (uint64_t)(int64_t)(ms * 1000 + 0.5);
     return true;
 }
 
-static void add_ms(struct text *out, double ms)
+static uint8_t *put_ms(uint8_t *at, double ms)
 {
     uint64_t us;
-    if (to_us(ms, &us)) {
-        add_thousandths(out, us);
-    } else {
-        add_null(out);
-    }
+    return to_us(ms, &us) ? put_us(at, us) : put_null(at);
 }
 
-static void add_two(uint8_t *at, uint32_t number)
+static uint8_t *put_two(uint8_t *at, uint32_t number)
 {
     at[0] = (uint8_t)('0' + number / 10);
     at[1] = (uint8_t)('0' + number % 10);
+    return at + 2;
 }
 
 struct date {
@@ -95,25 +115,44 @@ static struct date date_of(uint64_t days_since_1970)
     };
 }
 
-// 2026-11-15T19:31:19.123Z
-static void add_time(struct text *out, uint64_t wall_us)
+// 2026-11-15T19:31:19.
+static void write_second(struct access_second *second, uint64_t seconds)
 {
-    uint8_t bytes[] = "0000-00-00T00:00:00.000Z";
-    static const uint64_t last_us = 253402300799999999; // of the year 9999
-    uint64_t ms = (wall_us < last_us ? wall_us : last_us) / 1000;
-    uint32_t in_day = (uint32_t)(ms / 1000 % 86400);
-    struct date date = date_of(ms / 1000 / 86400);
+    uint32_t in_day = (uint32_t)(seconds % 86400);
+    struct date date = date_of(seconds / 86400);
+    uint8_t *at = put_two(second->text, date.year / 100);
 
-    add_two(bytes, date.year / 100);
-    add_two(bytes + 2, date.year % 100);
-    add_two(bytes + 5, date.month);
-    add_two(bytes + 8, date.day);
-    add_two(bytes + 11, in_day / 3600);
-    add_two(bytes + 14, in_day / 60 % 60);
-    add_two(bytes + 17, in_day % 60);
-    bytes[20] = (uint8_t)('0' + ms % 1000 / 100);
-    add_two(bytes + 21, (uint32_t)(ms % 100));
-    text_add(out, slice_of(bytes, sizeof(bytes) - 1));
+    at = put_two(at, date.year % 100);
+    *at++ = '-';
+    at = put_two(at, date.month);
+    *at++ = '-';
+    at = put_two(at, date.day);
+    *at++ = 'T';
+    at = put_two(at, in_day / 3600);
+    *at++ = ':';
+    at = put_two(at, in_day / 60 % 60);
+    *at++ = ':';
+    at = put_two(at, in_day % 60);
+    *at = '.';
+    second->end = seconds + 1;
+}
+
+// 2026-11-15T19:31:19.123Z
+static uint8_t *put_time(uint8_t *at, struct access_second *second, uint64_t wall_us)
+{
+    static const uint64_t last_us = 253402300799999999; // of the year 9999
+    wall_us = wall_us < last_us ? wall_us : last_us;
+    uint64_t seconds = wall_us / 1000000;
+    uint32_t ms = (uint32_t)(wall_us % 1000000) / 1000;
+
+    if (second->end != seconds + 1) {
+        write_second(second, seconds);
+    }
+    at = put_bytes(at, second->text, sizeof(second->text));
+    *at = (uint8_t)('0' + ms / 100);
+    at = put_two(at + 1, ms % 100);
+    *at = 'Z';
+    return at + 1;
 }
 
 // Text from outside.
@@ -126,15 +165,42 @@ static bool is_control(uint32_t code_point)
            (code_point >= 0x2066 && code_point <= 0x2069);
 }
 
-// True: it can be written as it is, in both forms.
-static bool is_plain(struct slice text)
+// 255 where a byte cannot be written as it is, in one form or the other.  As signed numbers all bytes above
+// 0x7f are below those of ASCII.
+#define ODD(signed_bytes)                                                                          \
+    (((signed_bytes) <= ' ') | ((signed_bytes) == 0x7f) | ((signed_bytes) == '"') |                \
+     ((signed_bytes) == '\\'))
+
+// Texts of sixteen bytes and more, sixteen at once; the last ones may be looked at twice.
+static bool copy_long(uint8_t *at, struct slice text)
 {
-    uint8_t odd = 0; // no way out in the middle: so the compiler takes sixteen at once
-    for (size_t i = 0; i < text.size; i++) {
-        uint8_t byte = text.bytes[i];
-        odd |= (uint8_t)((byte <= ' ') | (byte >= 0x7f) | (byte == '"') | (byte == '\\'));
+    int8_t __attribute__((vector_size(16))) bytes;
+    int8_t __attribute__((vector_size(16))) odd = {0};
+    uint64_t halves[2];
+
+    for (size_t i = 0; i < text.size; i += sizeof(bytes)) {
+        size_t from = i + sizeof(bytes) <= text.size ? i : text.size - sizeof(bytes);
+        memcpy(&bytes, text.bytes + from, sizeof(bytes));
+        memcpy(at + from, &bytes, sizeof(bytes));
+        odd |= ODD(bytes);
     }
-    return odd == 0;
+    memcpy(halves, &odd, sizeof(halves));
+    return (halves[0] | halves[1]) == 0;
+}
+
+// True: it can stand as it is, in both forms.
+static bool copy_plain(uint8_t *at, struct slice text)
+{
+    bool is_odd = false;
+    if (text.size >= 16) {
+        return copy_long(at, text);
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        int8_t byte = (int8_t)text.bytes[i];
+        at[i] = (uint8_t)byte;
+        is_odd |= ODD(byte);
+    }
+    return !is_odd;
 }
 
 // What is no UTF-8, and what `is_bad`, becomes `?`.  It may have been cut in the middle of a character.
@@ -164,17 +230,24 @@ static bool none_is_bad(uint32_t code_point)
     return false;
 }
 
-static void add_string(struct text *out, struct slice text)
+static uint8_t *put_tamed_string(uint8_t *at, struct slice text)
 {
     uint8_t space[receipt_text_max];
+    struct text out = text_over(at, 2 + (size_t)6 * receipt_text_max); // each as \u00ff
 
-    if (is_plain(text)) {
-        text_add(out, slice_of("\"", 1));
-        text_add(out, text);
-        text_add(out, slice_of("\"", 1));
-        return;
+    text_add_json(&out, tamed(text, none_is_bad, space));
+    ASSERT(!out.overflow);
+    return at + out.size;
+}
+
+static uint8_t *put_string(uint8_t *at, struct slice text)
+{
+    if (!copy_plain(at + 1, text)) {
+        return put_tamed_string(at, text);
     }
-    text_add_json(out, tamed(text, none_is_bad, space));
+    at[0] = '"';
+    at[text.size + 1] = '"';
+    return at + text.size + 2;
 }
 
 static bool is_bad_in_text(uint32_t code_point)
@@ -182,149 +255,144 @@ static bool is_bad_in_text(uint32_t code_point)
     return code_point == ' ' || is_control(code_point);
 }
 
-static void add_bare(struct text *out, struct slice text)
+static uint8_t *put_bare(uint8_t *at, struct slice text)
 {
     uint8_t space[receipt_text_max];
-    text = is_plain(text) ? text : tamed(text, is_bad_in_text, space);
-    text_add(out, text.size > 0 ? text : slice_of("-", 1));
+    if (text.size == 0) {
+        return PUT(at, "-");
+    }
+    if (copy_plain(at, text)) {
+        return at + text.size;
+    }
+    text = tamed(text, is_bad_in_text, space);
+    return put_bytes(at, text.bytes, text.size);
 }
 
 // Fields.
 
-static void write_time(const struct line *line, struct text *out)
+static uint8_t *put_wall_time(uint8_t *at, const struct line *line)
 {
-    text_add(out, slice_of("\"", 1));
-    add_time(out, line->receipt->wall_us);
-    text_add(out, slice_of("\"", 1));
+    *at = '"';
+    at = put_time(at + 1, line->second, line->receipt->wall_us);
+    *at = '"';
+    return at + 1;
 }
 
-static void write_id(const struct line *line, struct text *out)
+static uint8_t *put_id(uint8_t *at, const struct line *line)
 {
-    add_string(out, line->parts.id);
+    return put_string(at, line->parts.id);
 }
 
-static void add_hex16(struct text *out, uint64_t number)
+static bool has_trace(const struct line *line)
+{
+    return (line->receipt->trace[0] | line->receipt->trace[1]) != 0;
+}
+
+static uint8_t *put_trace(uint8_t *at, const struct line *line)
 {
     static const char digits[] = "0123456789abcdef";
-    uint8_t bytes[16];
-    for (unsigned i = 0; i < 16; i++) {
-        bytes[i] = (uint8_t)digits[number >> (60 - 4 * i) & 15];
+    *at++ = '"';
+    for (unsigned i = 0; i < 32; i++) {
+        *at++ = (uint8_t)digits[line->receipt->trace[i / 16] >> (60 - 4 * (i % 16)) & 15];
     }
-    text_add(out, slice_of(bytes, sizeof(bytes)));
+    *at = '"';
+    return at + 1;
 }
 
-static void write_trace(const struct line *line, struct text *out)
+static uint8_t *put_model(uint8_t *at, const struct line *line)
 {
-    const uint64_t *trace = line->receipt->trace;
-    if ((trace[0] | trace[1]) == 0) {
-        add_null(out);
-        return;
-    }
-    text_add(out, slice_of("\"", 1));
-    add_hex16(out, trace[0]);
-    add_hex16(out, trace[1]);
-    text_add(out, slice_of("\"", 1));
+    return put_string(at, line->parts.model);
 }
 
-static void write_model(const struct line *line, struct text *out)
+static uint8_t *put_path(uint8_t *at, const struct line *line)
 {
-    add_string(out, line->parts.model);
+    return put_string(at, line->parts.path);
 }
 
-static void write_path(const struct line *line, struct text *out)
+static uint8_t *put_policy(uint8_t *at, const struct line *line)
 {
-    add_string(out, line->parts.path);
+    return put_word(at, line->receipt->policy);
 }
 
-static void write_policy(const struct line *line, struct text *out)
-{
-    add_word(out, line->receipt->policy);
-}
-
-static void write_backend(const struct line *line, struct text *out)
+static uint8_t *put_backend(uint8_t *at, const struct line *line)
 {
     if (line->receipt->backend == 0) {
-        add_null(out);
-        return;
+        return put_null(at);
     }
-    text_add_str(out, "{\"id\":");
-    text_add_u64(out, line->receipt->backend);
-    text_add_str(out, ",\"url\":");
-    add_string(out, line->parts.url);
-    text_add(out, slice_of("}", 1));
+    at = decimal_put(PUT(at, "{\"id\":"), line->receipt->backend);
+    at = put_string(PUT(at, ",\"url\":"), line->parts.url);
+    *at = '}';
+    return at + 1;
 }
 
-static void write_outcome(const struct line *line, struct text *out)
+static uint8_t *put_outcome(uint8_t *at, const struct line *line)
 {
-    add_word(out, receipt_outcome_name(line->receipt->outcome));
+    return put_word(at, receipt_outcome_name(line->receipt->outcome));
 }
 
-static void write_status(const struct line *line, struct text *out)
+static uint8_t *put_status(uint8_t *at, const struct line *line)
 {
-    if (line->receipt->status == 0) {
-        add_null(out);
-        return;
-    }
-    text_add_u64(out, line->receipt->status);
+    return line->receipt->status == 0 ? put_null(at) : decimal_put(at, line->receipt->status);
 }
 
-static void write_problem(const struct line *line, struct text *out)
+static bool has_problem(const struct line *line)
 {
-    add_word(out, line->receipt->problem);
+    return line->receipt->problem != NULL;
 }
 
-static void write_attempts(const struct line *line, struct text *out)
+static uint8_t *put_problem(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->attempts);
+    return put_word(at, line->receipt->problem);
 }
 
-static void write_streamed(const struct line *line, struct text *out)
+static uint8_t *put_attempts(uint8_t *at, const struct line *line)
 {
-    add_bool(out, line->receipt->is_streamed);
+    return decimal_put(at, line->receipt->attempts);
 }
 
-static void write_prompt_tokens(const struct line *line, struct text *out)
+static uint8_t *put_streamed(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->prompt_tokens);
+    return put_bool(at, line->receipt->is_streamed);
 }
 
-static void write_expected_tokens(const struct line *line, struct text *out)
+static uint8_t *put_prompt_tokens(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->expected_tokens);
+    return decimal_put(at, line->receipt->prompt_tokens);
 }
 
-static void write_cached_tokens(const struct line *line, struct text *out)
+static uint8_t *put_expected_tokens(uint8_t *at, const struct line *line)
 {
-    if (!line->receipt->is_told) {
-        add_null(out);
-        return;
-    }
-    text_add_u64(out, line->receipt->cached_tokens);
+    return decimal_put(at, line->receipt->expected_tokens);
 }
 
-static void write_output_tokens(const struct line *line, struct text *out)
+static uint8_t *put_cached_tokens(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->output_tokens);
+    return line->receipt->is_told ? decimal_put(at, line->receipt->cached_tokens) : put_null(at);
 }
 
-static void write_exact(const struct line *line, struct text *out)
+static uint8_t *put_output_tokens(uint8_t *at, const struct line *line)
 {
-    add_bool(out, line->receipt->is_exact);
+    return decimal_put(at, line->receipt->output_tokens);
 }
 
-static void write_candidates(const struct line *line, struct text *out)
+static uint8_t *put_exact(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->candidate_count);
+    return put_bool(at, line->receipt->is_exact);
 }
 
-static void write_running_requests(const struct line *line, struct text *out)
+static uint8_t *put_candidates(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->running_requests);
+    return decimal_put(at, line->receipt->candidate_count);
 }
 
-static void write_queued_tokens(const struct line *line, struct text *out)
+static uint8_t *put_running_requests(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->queued_tokens);
+    return decimal_put(at, line->receipt->running_requests);
+}
+
+static uint8_t *put_queued_tokens(uint8_t *at, const struct line *line)
+{
+    return decimal_put(at, line->receipt->queued_tokens);
 }
 
 static double predicted_ms(const struct receipt *receipt)
@@ -332,56 +400,63 @@ static double predicted_ms(const struct receipt *receipt)
     return receipt->policy == NULL ? -1 : (double)receipt->wait_ms + (double)receipt->prefill_ms;
 }
 
-static void write_predicted(const struct line *line, struct text *out)
+static uint8_t *put_predicted(uint8_t *at, const struct line *line)
 {
-    add_ms(out, predicted_ms(line->receipt));
+    return put_ms(at, predicted_ms(line->receipt));
 }
 
-static void write_ttft(const struct line *line, struct text *out)
+// Of a moment that did not come it is 0.
+static uint8_t *put_us_or_null(uint8_t *at, uint64_t us)
 {
-    add_ms(out, receipt_ttft_ms(line->receipt));
+    return us == 0 ? put_null(at) : put_us(at, us);
 }
 
-static void write_tpot(const struct line *line, struct text *out)
+static uint8_t *put_ttft(uint8_t *at, const struct line *line)
 {
-    add_ms(out, receipt_tpot_ms(line->receipt));
+    return put_us_or_null(at, line->receipt->first_us);
 }
 
-static double total_ms(const struct receipt *receipt)
+static uint8_t *put_tpot(uint8_t *at, const struct line *line)
 {
-    return receipt->end_us > 0 ? (double)receipt->end_us / 1000 : -1;
+    return put_ms(at, receipt_tpot_ms(line->receipt));
 }
 
-static void write_total(const struct line *line, struct text *out)
+static uint8_t *put_total(uint8_t *at, const struct line *line)
 {
-    add_ms(out, total_ms(line->receipt));
+    return put_us_or_null(at, line->receipt->end_us);
 }
 
-static void write_saved(const struct line *line, struct text *out)
+static uint8_t *put_saved(uint8_t *at, const struct line *line)
 {
-    add_thousandths(out, line->receipt->saved_us);
+    return put_us(at, line->receipt->saved_us);
 }
 
-static void write_stages(const struct line *line, struct text *out)
+// Tenths of a microsecond: the clock knows no more.
+static uint8_t *put_stage(uint8_t *at, uint64_t ns)
 {
+    return decimal_put_fixed(at, (ns + 50) / 100, 1);
+}
+
+static uint8_t *put_stages(uint8_t *at, const struct line *line)
+{
+    uint8_t *begin = at;
 #define STAGE(id, name, help)                                                                      \
-    text_add(out, slice_of(",\"" name "\":" + (RECEIPT_STAGE_##id == 0),                           \
-                           sizeof(",\"" name "\":") - 1 - (RECEIPT_STAGE_##id == 0)));             \
-    add_thousandths(out, line->receipt->stage_ns[RECEIPT_STAGE_##id]);
-    text_add(out, slice_of("{", 1));
+    at = put_stage(PUT(at, ",\"" name "\":"), line->receipt->stage_ns[RECEIPT_STAGE_##id]);
 #include "metrics/stages.def"
-    text_add(out, slice_of("}", 1));
 #undef STAGE
+    *begin = '{'; // no comma before the first
+    *at = '}';
+    return at + 1;
 }
 
-static void write_request_bytes(const struct line *line, struct text *out)
+static uint8_t *put_request_bytes(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->request_bytes);
+    return decimal_put(at, line->receipt->request_bytes);
 }
 
-static void write_answer_bytes(const struct line *line, struct text *out)
+static uint8_t *put_answer_bytes(uint8_t *at, const struct line *line)
 {
-    text_add_u64(out, line->receipt->answer_bytes);
+    return decimal_put(at, line->receipt->answer_bytes);
 }
 
 static const char *const slow_words[] = {
@@ -389,190 +464,143 @@ static const char *const slow_words[] = {
     [ACCESS_SLOW_TOTAL] = "total",
 };
 
-static void write_slow(const struct line *line, struct text *out)
+static bool is_slow(const struct line *line)
 {
-    add_word(out, slow_words[line->slow]);
+    return line->slow != ACCESS_NOT_SLOW;
 }
 
-enum { key_width = 24 };
+static uint8_t *put_slow(uint8_t *at, const struct line *line)
+{
+    return put_word(at, slow_words[line->slow]);
+}
 
-struct field {
-    struct access_field shown;
-    void (*write)(const struct line *line, struct text *out);
-    size_t key_size;
-    // With what parts it from the field before, and as wide for all: copying it is two moves.
-    char key[key_width];
-};
-
-#define FIELD(name, write, example, help)                                                          \
-    {                                                                                              \
-        {name, example, help}, write, sizeof(",\"" name "\":") - 1, ",\"" name "\":"               \
-    }
-
-// The one list of what a line has.
-static const struct field fields[] = {
-    FIELD("time", write_time, "\"2026-03-01T12:00:00.250Z\"",
-          "When the first byte of the request was here, in UTC."),
-    FIELD("id", write_id, "\"6f1c2a\"",
-          "The request id: `x-request-id` of the client, or the one that it was given."),
-    FIELD("trace_id", write_trace, "\"0af7651916cd43dd8448eb211c80319c\"",
-          "The W3C trace that it belongs to; null: none."),
-    FIELD("model", write_model, "\"llama\"",
-          "The model that was asked for; empty: none was named."),
-    FIELD("path", write_path, "\"/v1/chat/completions\"", "The path of the request."),
-    FIELD("policy", write_policy, "\"warm\"", "Who decided; null: nothing was decided."),
-    FIELD("backend", write_backend, "{\"id\":3,\"url\":\"http://10.0.0.7:8000\"}",
-          "The last one that had it; null: it came to none."),
-    FIELD("outcome", write_outcome, "\"ok\"", "How it ended; see below."),
-    FIELD("status", write_status, "200", "The status that the client saw; null: it saw none."),
-    FIELD("problem", write_problem, "null",
-          "The code of the router's own answer; null: the answer was a backend's."),
-    FIELD("attempts", write_attempts, "1", "Backends that were tried, one after the other."),
-    FIELD("streamed", write_streamed, "true", "Whether the answer came as a stream of events."),
-    FIELD("prompt_tokens", write_prompt_tokens, "1200",
-          "Of the prompt: as the engine says, or else as counted or estimated here."),
-    FIELD("expected_tokens", write_expected_tokens, "1024",
-          "Of them, that were thought to be in the backend's cache."),
-    FIELD("cached_tokens", write_cached_tokens, "1024",
-          "Of them, that were there, by the engine; null: it did not say."),
-    FIELD("output_tokens", write_output_tokens, "85", "Of the answer."),
-    FIELD("exact", write_exact, "false",
-          "Whether the expectation rests on what the engine told (KV events)."),
-    FIELD("candidates", write_candidates, "4", "Backends that the policy could choose from."),
-    FIELD("running_requests", write_running_requests, "2",
-          "Requests that the chosen one had when it was chosen."),
-    FIELD("queued_tokens", write_queued_tokens, "310",
-          "Tokens of prompts that waited there at that moment."),
-    FIELD("predicted_ms", write_predicted, "41.500",
-          "Until the first token, as the policy saw it; null: it does not look."),
-    FIELD(
-        "ttft_ms", write_ttft, "43.210",
-        "From the first byte of the request to the first token; null: not streamed, or none came."),
-    FIELD("tpot_ms", write_tpot, "8.120",
-          "Between two tokens after the first; null: fewer than two came."),
-    FIELD("total_ms", write_total, "725.300", "From its first byte to its end."),
-    FIELD("saved_ms", write_saved, "96.000",
-          "That the backend would have needed for the cached tokens."),
-    FIELD("stages_us", write_stages,
-          "{\"parse\":3.1,\"tokenize\":40.2,\"match\":1.9,\"decide\":0.4,\"queue\":0.0}",
-          "What the router itself spent on it, in microseconds; see below."),
-    FIELD("request_bytes", write_request_bytes, "5120", "Of the body of the request."),
-    FIELD("answer_bytes", write_answer_bytes, "20480", "That went to the client, heads included."),
-    // Last: only slow ones have it.
-    FIELD("slow", write_slow, "\"first\"",
-          "Only where a request was slow: `first`, its first token was (`access_log.slow_first`), "
-          "or `total`, "
-          "all of it was (`access_log.slow_total`)."),
+static const struct access_field fields[] = {
+#define FIELD(name, put, example, help) {name, example, help},
+#define FIELD_IF(is_there, name, put, example, help) {name, example, help},
+#include "metrics/access_fields.def"
+#undef FIELD
+#undef FIELD_IF
 };
 
 const struct access_field *access_field_at(uint32_t index)
 {
-    return index < ARRAY_COUNT(fields) ? &fields[index].shown : NULL;
+    return index < ARRAY_COUNT(fields) ? &fields[index] : NULL;
 }
 
-static struct line line_of(const struct receipt *receipt, enum access_slow slow)
+// Where the line begins; NULL: there may be too little room.
+static uint8_t *begin_line(struct text *out)
 {
-    struct line line = {.receipt = receipt, .slow = slow};
+    if (out->overflow || out->capacity - out->size < access_line_size_max) {
+        out->overflow = true;
+        return NULL;
+    }
+    return out->bytes + out->size;
+}
+
+static void end_line(struct text *out, const uint8_t *end)
+{
+    out->size = (size_t)(end - out->bytes);
+    ASSERT(out->size <= out->capacity);
+}
+
+static inline void gather(struct line *line, const struct receipt *receipt, enum access_slow slow,
+                          struct access_second *second)
+{
     ASSERT((size_t)slow < ARRAY_COUNT(slow_words));
-    receipt_parts(receipt, &line.parts);
-    return line;
+    line->receipt = receipt;
+    line->slow = slow;
+    line->second = second;
+    receipt_parts(receipt, &line->parts);
 }
 
-static void add_key(struct text *out, const struct field *field)
+void access_line_json(const struct receipt *receipt, enum access_slow slow,
+                      struct access_second *second, struct text *out)
 {
-    if (out->overflow || out->capacity - out->size < key_width) {
-        text_add(out, slice_of(field->key, field->key_size));
+    struct line line;
+    uint8_t *begin = begin_line(out);
+    uint8_t *at = begin;
+
+    if (at == NULL) {
         return;
     }
-    memcpy(out->bytes + out->size, field->key, key_width);
-    out->size += field->key_size;
-}
-
-void access_line_json(const struct receipt *receipt, enum access_slow slow, struct text *out)
-{
-    struct line line = line_of(receipt, slow);
-    size_t count = ARRAY_COUNT(fields) - (slow == ACCESS_NOT_SLOW);
-
-    text_add(out, slice_of("{\"time\":", 8)); // no comma before the first
-    fields[0].write(&line, out);
-    for (size_t i = 1; i < count; i++) {
-        add_key(out, &fields[i]);
-        fields[i].write(&line, out);
+    gather(&line, receipt, slow, second);
+#define FIELD(name, put, example, help) at = put(PUT(at, ",\"" name "\":"), &line);
+#define FIELD_IF(is_there, name, put, example, help)                                               \
+    if (is_there(&line)) {                                                                         \
+        FIELD(name, put, example, help)                                                            \
     }
-    text_add(out, slice_of("}\n", 2));
+#include "metrics/access_fields.def"
+#undef FIELD
+#undef FIELD_IF
+    *begin = '{'; // no comma before the first
+    end_line(out, PUT(at, "}\n"));
 }
 
-static void add_label(struct text *out, const char *label)
+// A name with its sign, and the number.
+static uint8_t *put_label_u64(uint8_t *at, const char *label, uint64_t number)
 {
-    text_add(out, slice_of(" ", 1));
-    text_add_str(out, label);
+    return decimal_put(put_str(at, label), number);
 }
 
-static void add_label_u64(struct text *out, const char *label, uint64_t number)
-{
-    add_label(out, label);
-    text_add_u64(out, number);
-}
-
-static void add_label_ms(struct text *out, const char *label, double ms)
+static uint8_t *put_label_ms(uint8_t *at, const char *label, double ms)
 {
     uint64_t us;
-    if (to_us(ms, &us)) {
-        add_label(out, label);
-        add_thousandths(out, us);
-        text_add(out, slice_of("ms", 2));
+    if (!to_us(ms, &us)) {
+        return at;
     }
+    at = put_us(put_str(at, label), us);
+    return PUT(at, "ms");
 }
 
-static void add_head(struct text *out, const struct line *line)
+static uint8_t *put_head(uint8_t *at, const struct line *line)
 {
     const struct receipt *receipt = line->receipt;
 
-    add_time(out, receipt->wall_us);
-    text_add(out, slice_of(" ", 1));
-    if (receipt->status == 0) {
-        text_add_str(out, "---");
-    } else {
-        text_add_u64(out, receipt->status);
-    }
-    add_label(out, receipt_outcome_name(receipt->outcome));
+    at = put_time(at, line->second, receipt->wall_us);
+    *at++ = ' ';
+    at = receipt->status == 0 ? PUT(at, "---") : decimal_put(at, receipt->status);
+    *at++ = ' ';
+    at = put_str(at, receipt_outcome_name(receipt->outcome));
     if (receipt->problem != NULL) {
-        add_label(out, "(");
-        text_add_str(out, receipt->problem);
-        text_add(out, slice_of(")", 1));
+        at = put_str(PUT(at, " ("), receipt->problem);
+        *at++ = ')';
     }
-    text_add(out, slice_of(" ", 1));
-    add_bare(out, line->parts.url);
-    text_add(out, slice_of(" ", 1));
-    add_bare(out, line->parts.model);
-    text_add(out, slice_of(" ", 1));
-    add_bare(out, line->parts.path);
+    *at++ = ' ';
+    at = put_bare(at, line->parts.url);
+    *at++ = ' ';
+    at = put_bare(at, line->parts.model);
+    *at++ = ' ';
+    return put_bare(at, line->parts.path);
 }
 
 // Words that everyone can read come first, and what is only looked for last.
-void access_line_text(const struct receipt *receipt, enum access_slow slow, struct text *out)
+void access_line_text(const struct receipt *receipt, enum access_slow slow,
+                      struct access_second *second, struct text *out)
 {
-    struct line line = line_of(receipt, slow);
+    struct line line;
+    uint8_t *at = begin_line(out);
 
-    add_head(out, &line);
-    add_label_u64(out, "prompt=", receipt->prompt_tokens);
-    add_label_u64(out, "expected=", receipt->expected_tokens);
-    if (receipt->is_told) {
-        add_label_u64(out, "cached=", receipt->cached_tokens);
+    if (at == NULL) {
+        return;
     }
-    add_label_u64(out, "output=", receipt->output_tokens);
-    add_label_ms(out, "predicted=", predicted_ms(receipt));
-    add_label_ms(out, "ttft=", receipt_ttft_ms(receipt));
-    add_label_ms(out, "tpot=", receipt_tpot_ms(receipt));
-    add_label_ms(out, "total=", total_ms(receipt));
+    gather(&line, receipt, slow, second);
+    at = put_head(at, &line);
+    at = put_label_u64(at, " prompt=", receipt->prompt_tokens);
+    at = put_label_u64(at, " expected=", receipt->expected_tokens);
+    if (receipt->is_told) {
+        at = put_label_u64(at, " cached=", receipt->cached_tokens);
+    }
+    at = put_label_u64(at, " output=", receipt->output_tokens);
+    at = put_label_ms(at, " predicted=", predicted_ms(receipt));
+    at = put_label_ms(at, " ttft=", receipt_ttft_ms(receipt));
+    at = put_label_ms(at, " tpot=", receipt_tpot_ms(receipt));
+    at = put_label_ms(at, " total=", receipt->end_us > 0 ? (double)receipt->end_us / 1000 : -1);
     if (receipt->attempts > 1) {
-        add_label_u64(out, "attempts=", receipt->attempts);
+        at = put_label_u64(at, " attempts=", receipt->attempts);
     }
     if (slow != ACCESS_NOT_SLOW) {
-        add_label(out, "slow=");
-        text_add_str(out, slow_words[slow]);
+        at = put_str(PUT(at, " slow="), slow_words[slow]);
     }
-    add_label(out, "id=");
-    add_bare(out, line.parts.id);
-    text_add(out, slice_of("\n", 1));
+    at = put_bare(PUT(at, " id="), line.parts.id);
+    end_line(out, PUT(at, "\n"));
 }

@@ -23,6 +23,7 @@ struct channel {
 
 struct access_log {
     struct access_log_rules rules;
+    struct access_second second;
     struct channel all;
     struct channel slow;
 };
@@ -144,7 +145,7 @@ static bool is_text(const struct access_log *log, const struct channel *channel)
            (log->rules.form == ACCESS_LOG_AUTO && channel->file.is_terminal);
 }
 
-static void channel_note(const struct access_log *log, struct channel *channel,
+static void channel_note(struct access_log *log, struct channel *channel,
                          const struct receipt *receipt, enum access_slow slow, uint64_t now_ms)
 {
     struct text *out = line_file_begin(&channel->file, now_ms);
@@ -152,9 +153,9 @@ static void channel_note(const struct access_log *log, struct channel *channel,
         return;
     }
     if (is_text(log, channel)) {
-        access_line_text(receipt, slow, out);
+        access_line_text(receipt, slow, &log->second, out);
     } else {
-        access_line_json(receipt, slow, out);
+        access_line_json(receipt, slow, &log->second, out);
     }
     line_file_end(&channel->file);
 }

@@ -47,20 +47,3 @@ TEST(parses_whole_numbers_and_nothing_else)
         CHECK(!slice_parse_u64(slice_str(bad[i]), &number));
     }
 }
-
-TEST(places_a_decimal_point)
-{
-    char space[96];
-    struct text text = text_over(space, sizeof(space));
-    text_add_fixed(&text, 12345, 3);
-    text_add_str(&text, " ");
-    text_add_fixed(&text, 7, 3);
-    text_add_str(&text, " ");
-    text_add_fixed(&text, 0, 1);
-    text_add_str(&text, " ");
-    text_add_fixed(&text, UINT64_MAX, 1);
-    text_add_str(&text, " ");
-    text_add_fixed(&text, 5, 19);
-    CHECK(slice_is(text_slice(&text),
-                   "12.345 0.007 0.0 1844674407370955161.5 0.0000000000000000005"));
-}

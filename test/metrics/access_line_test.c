@@ -30,11 +30,14 @@ static const struct receipt *written(struct receipt receipt, struct slice id, st
     return (const struct receipt *)memory;
 }
 
-static const char *line(void (*write)(const struct receipt *, enum access_slow, struct text *),
+static struct access_second second;
+
+static const char *line(void (*write)(const struct receipt *, enum access_slow,
+                                      struct access_second *, struct text *),
                         const struct receipt *receipt, enum access_slow slow)
 {
     struct text text = text_over(space, access_line_size_max);
-    write(receipt, slow, &text);
+    write(receipt, slow, &second, &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;
@@ -82,13 +85,13 @@ TEST(a_line_of_json_has_all_there_is_to_know)
               "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"model\":\"llama\","
               "\"path\":\"/v1/chat/completions\",\"policy\":\"warm\","
               "\"backend\":{\"id\":3,\"url\":\"http://10.0.0.7:8000\"},\"outcome\":\"ok\","
-              "\"status\":200,\"problem\":null,\"attempts\":1,\"streamed\":true,"
+              "\"status\":200,\"attempts\":1,\"streamed\":true,"
               "\"prompt_tokens\":1200,\"expected_tokens\":1000,\"cached_tokens\":1024,"
               "\"output_tokens\":85,\"exact\":false,\"candidates\":4,\"running_requests\":2,"
               "\"queued_tokens\":310,\"predicted_ms\":41.500,\"ttft_ms\":43.210,"
               "\"tpot_ms\":8.120,\"total_ms\":725.300,\"saved_ms\":96.000,"
-              "\"stages_us\":{\"parse\":3.100,\"tokenize\":40.200,\"match\":1.900,"
-              "\"decide\":0.400,\"queue\":0.000},\"request_bytes\":5120,\"answer_bytes\":20480}\n");
+              "\"stages_us\":{\"parse\":3.1,\"tokenize\":40.2,\"match\":1.9,"
+              "\"decide\":0.4,\"queue\":0.0},\"request_bytes\":5120,\"answer_bytes\":20480}\n");
 }
 
 TEST(a_line_of_text_has_what_people_ask_for)
@@ -106,9 +109,8 @@ TEST(what_is_not_known_is_null)
         written(receipt, slice_str("x"), slice_str(""), slice_str("/v1/completions"));
 
     line(access_line_json, refused, ACCESS_NOT_SLOW);
-    static const char *const nulls[] = {"trace_id", "policy",        "backend",
-                                        "status",   "cached_tokens", "ttft_ms",
-                                        "tpot_ms",  "total_ms",      "predicted_ms"};
+    static const char *const nulls[] = {"policy",  "backend", "status",   "cached_tokens",
+                                        "ttft_ms", "tpot_ms", "total_ms", "predicted_ms"};
     for (size_t i = 0; i < ARRAY_COUNT(nulls); i++) {
         char key[64];
         snprintf(key, sizeof(key), "\"%s\":null,", nulls[i]);
@@ -129,6 +131,81 @@ TEST(a_prediction_that_is_no_number_is_null)
         line(access_line_json, written(receipt, slice_str("x"), slice_str("m"), slice_str("/")),
              ACCESS_NOT_SLOW);
         CHECK(strstr(space, "\"predicted_ms\":null,") != NULL);
+    }
+}
+
+TEST(what_few_requests_have_is_left_out_of_the_others)
+{
+    struct receipt receipt = {.outcome = RECEIPT_REFUSED, .problem = "no_backend"};
+    line(access_line_json, usual_one(), ACCESS_NOT_SLOW);
+    CHECK(strstr(space, "\"trace_id\":\"0af7") != NULL);
+    CHECK(strstr(space, "problem") == NULL);
+    line(access_line_json, written(receipt, slice_str("x"), slice_str("m"), slice_str("/")),
+         ACCESS_NOT_SLOW);
+    CHECK(strstr(space, "trace_id") == NULL);
+    CHECK(strstr(space, ",\"status\":null,\"problem\":\"no_backend\",\"attempts\":0,") != NULL);
+}
+
+TEST(stages_are_rounded_to_tenths_of_a_microsecond)
+{
+    struct receipt receipt = usual;
+    receipt.stage_ns[RECEIPT_STAGE_PARSE] = 49;
+    receipt.stage_ns[RECEIPT_STAGE_TOKENIZE] = 50;
+    receipt.stage_ns[RECEIPT_STAGE_MATCH] = UINT32_MAX;
+    line(access_line_json, written(receipt, slice_str("x"), slice_str("m"), slice_str("/")),
+         ACCESS_NOT_SLOW);
+    CHECK(strstr(space, "{\"parse\":0.0,\"tokenize\":0.1,\"match\":4294967.3,") != NULL);
+}
+
+// The largest numbers and the texts that become longest.
+TEST(the_longest_line_fits_and_less_room_is_an_overflow)
+{
+    static uint8_t odd[receipt_text_max];
+    struct receipt receipt = usual;
+    memset(odd, '\x01', sizeof(odd));
+    struct slice longest = slice_of(odd, sizeof(odd));
+    receipt.backend = UINT64_MAX;
+    receipt.problem = "context_length_exceeded";
+    receipt.request_bytes = receipt.answer_bytes = receipt.queued_tokens = UINT64_MAX;
+    receipt.first_us = receipt.last_us = receipt.end_us = receipt.saved_us = UINT64_MAX;
+    receipt.wall_us = UINT64_MAX;
+    const struct receipt *full = written(receipt, longest, longest, longest);
+
+    line(access_line_json, full, ACCESS_SLOW_FIRST);
+    CHECK(strstr(space, "\"saved_ms\":18446744073709551.615,") != NULL);
+    CHECK(strlen(space) > (size_t)3 * 6 * receipt_text_max && strlen(space) < access_line_size_max);
+    struct text text = text_over(space, access_line_size_max - 1);
+    access_line_json(full, ACCESS_SLOW_FIRST, &second, &text);
+    CHECK(text.overflow && text.size == 0);
+    text.overflow = false;
+    access_line_text(full, ACCESS_SLOW_FIRST, &second, &text);
+    CHECK(text.overflow && text.size == 0);
+}
+
+// Of a line with that id: from its first letter on.
+static const char *id_in_line(const uint8_t *bytes, size_t size)
+{
+    static const char key[] = ",\"id\":\"";
+    line(access_line_json, written(usual, slice_of(bytes, size), slice_str("m"), slice_str("/")),
+         ACCESS_NOT_SLOW);
+    return strstr(space, key) + strlen(key);
+}
+
+// Every length, and every place of a byte that cannot stand: they are looked at in groups.
+TEST(a_byte_that_cannot_stand_is_found_wherever_it_is)
+{
+    static const uint8_t odd[] = {0, '\n', 0x1f, '"', '\\', 0x7f, 0x80, 0xff};
+    enum { size_max = 70 };
+    uint8_t bytes[size_max];
+    memset(bytes, 'a', sizeof(bytes));
+    for (size_t i = 0; i < (size_t)size_max * size_max; i++) {
+        size_t size = i / size_max;
+        size_t at = i % size_max;
+        bytes[at] = odd[i % sizeof(odd)];
+        const char *id = id_in_line(bytes, size);
+        bytes[at] = 'a';
+        CHECK_EQ(strspn(id, "a"), at < size ? at : size);
+        CHECK(strchr(at < size ? "?\\" : "\"", id[at < size ? at : size]) != NULL);
     }
 }
 
