@@ -26,7 +26,7 @@ struct lately {
 };
 
 // What was copied from the scribe.
-struct account {
+struct snapshot {
     bool is_kept; // otherwise all of it is empty
     struct chronicle_figures recent;
     struct chronicle_figures total;
@@ -73,38 +73,38 @@ static uint32_t count_backends(const struct fleet *fleet)
     return count;
 }
 
-static void account_open(struct account *account, const struct admin_options *options,
-                         const struct overview_request *request)
+static void snapshot_open(struct snapshot *snapshot, const struct admin_options *options,
+                          const struct overview_request *request)
 {
     struct scribe *scribe = options->scribe != NULL ? *options->scribe : NULL;
     uint32_t backend_count = count_backends(options->fleet);
 
-    *account = (struct account){.is_kept = scribe != NULL};
-    account->backends = calloc(backend_count + 1, sizeof(*account->backends));
-    account->points = malloc(chronicle_point_max * sizeof(*account->points));
-    ASSERT(account->backends != NULL && account->points != NULL);
+    *snapshot = (struct snapshot){.is_kept = scribe != NULL};
+    snapshot->backends = calloc(backend_count + 1, sizeof(*snapshot->backends));
+    snapshot->points = malloc(chronicle_point_max * sizeof(*snapshot->points));
+    ASSERT(snapshot->backends != NULL && snapshot->points != NULL);
     if (scribe == NULL) {
         return;
     }
     const struct chronicle *chronicle = scribe_lock(scribe);
-    chronicle_recent(chronicle, &account->recent);
-    chronicle_total(chronicle, &account->total);
-    account->point_count =
-        chronicle_points(chronicle, request->since_ms, account->points, chronicle_point_max);
-    account->prefix_count = chronicle_prefixes(chronicle, account->prefixes, prefix_max);
+    chronicle_recent(chronicle, &snapshot->recent);
+    chronicle_total(chronicle, &snapshot->total);
+    snapshot->point_count =
+        chronicle_points(chronicle, request->since_ms, snapshot->points, chronicle_point_max);
+    snapshot->prefix_count = chronicle_prefixes(chronicle, snapshot->prefixes, prefix_max);
     for (uint32_t i = 0; i < backend_count; i++) {
-        struct lately *lately = &account->backends[i];
+        struct lately *lately = &snapshot->backends[i];
         lately->is_known =
             chronicle_backend(chronicle, fleet_at(options->fleet, i)->id, &lately->figures);
     }
     scribe_unlock(scribe);
-    scribe_totals(scribe, &account->scribe);
+    scribe_totals(scribe, &snapshot->scribe);
 }
 
-static void account_close(struct account *account)
+static void snapshot_close(struct snapshot *snapshot)
 {
-    free(account->backends);
-    free(account->points);
+    free(snapshot->backends);
+    free(snapshot->points);
 }
 
 // A member with its comma and its key.
@@ -177,10 +177,10 @@ static uint64_t queued_tokens(const struct fleet *fleet, uint64_t now_ms)
 }
 
 static void add_totals(const struct admin_options *options, const struct overview_request *request,
-                       const struct account *account, struct text *json)
+                       const struct snapshot *snapshot, struct text *json)
 {
-    const struct chronicle_figures *total = &account->total;
-    bool is_kept = account->is_kept;
+    const struct chronicle_figures *total = &snapshot->total;
+    bool is_kept = snapshot->is_kept;
     double unknown = (double)NAN;
     double over = total->saved_s - total->shadow_saved_s;
     struct proxy_totals proxy = {0};
@@ -203,7 +203,7 @@ static void add_totals(const struct admin_options *options, const struct overvie
     add_member(json, "saved_money", is_kept ? money_of(*options->config, total->saved_s) : unknown);
     add_member(json, "over_round_robin_money",
                is_kept ? money_of(*options->config, over) : unknown);
-    add_count(json, "lost_receipts", is_kept, account->scribe.lost);
+    add_count(json, "lost_receipts", is_kept, snapshot->scribe.lost);
     text_add_str(json, "}");
 }
 
@@ -220,9 +220,9 @@ static void add_percentiles(struct text *json, const char *key, bool is_kept,
     text_add_str(json, "}");
 }
 
-static void add_recent(const struct account *account, struct text *json)
+static void add_recent(const struct snapshot *snapshot, struct text *json)
 {
-    const struct chronicle_figures *recent = &account->recent;
+    const struct chronicle_figures *recent = &snapshot->recent;
     double span_s = recent->span_s > 0 ? recent->span_s : window_s;
 
     text_add_format(json, ",\"recent\":{\"window_s\":%.6g", span_s);
@@ -232,8 +232,8 @@ static void add_recent(const struct account *account, struct text *json)
     add_member(json, "prompt_tokens_per_s", rate(recent->prompt_tokens, recent));
     add_member(json, "hit_rate", hit_rate(recent));
     add_member(json, "round_robin_hit_rate", shadow_hit_rate(recent));
-    add_percentiles(json, "ttft_ms", account->is_kept, recent->ttft_ms);
-    add_percentiles(json, "round_robin_ttft_ms", account->is_kept, recent->shadow_ttft_ms);
+    add_percentiles(json, "ttft_ms", snapshot->is_kept, recent->ttft_ms);
+    add_percentiles(json, "round_robin_ttft_ms", snapshot->is_kept, recent->shadow_ttft_ms);
     text_add_str(json, "}");
 }
 
@@ -248,13 +248,13 @@ static void add_load(const struct backend *backend, uint64_t now_ms, struct text
                load.speed_is_learned ? 1000 / (double)load.prefill_ms : (double)NAN);
 }
 
-static void add_lately(const struct account *account, uint32_t i, struct text *json)
+static void add_lately(const struct snapshot *snapshot, uint32_t i, struct text *json)
 {
-    const struct lately *lately = &account->backends[i];
+    const struct lately *lately = &snapshot->backends[i];
     const struct chronicle_figures *figures = &lately->figures;
     double unknown = (double)NAN;
     // Of whom the scribe has never heard, nobody came to.
-    double nobody = account->is_kept ? 0 : unknown;
+    double nobody = snapshot->is_kept ? 0 : unknown;
 
     add_member(json, "requests_per_s",
                lately->is_known ? rate(figures->requests, figures) : nobody);
@@ -295,7 +295,7 @@ static void add_backend(const struct admin_options *options, const struct backen
     add_load(backend, now_ms, json);
 }
 
-static void add_backends(const struct admin_options *options, const struct account *account,
+static void add_backends(const struct admin_options *options, const struct snapshot *snapshot,
                          uint64_t now_ms, struct text *json)
 {
     const struct backend *backend;
@@ -304,7 +304,7 @@ static void add_backends(const struct admin_options *options, const struct accou
     for (uint32_t i = 0; (backend = fleet_at(options->fleet, i)) != NULL; i++) {
         text_add_str(json, i > 0 ? "," : "");
         add_backend(options, backend, now_ms, json);
-        add_lately(account, i, json);
+        add_lately(snapshot, i, json);
         text_add_str(json, "}");
     }
     text_add_str(json, "]");
@@ -361,7 +361,7 @@ static double line_shadow_saved(const struct chronicle_point *point)
     return point->figures.shadow_saved_s;
 }
 
-static void add_series(const struct account *account, struct text *json)
+static void add_series(const struct snapshot *snapshot, struct text *json)
 {
     static const struct {
         const char *key;
@@ -380,15 +380,16 @@ static void add_series(const struct account *account, struct text *json)
     };
 
     text_add_format(json, ",\"series\":{\"step_s\":%d,\"time_ms\":[", chronicle_step_ms / 1000);
-    for (uint32_t j = 0; j < account->point_count; j++) {
-        text_add_format(json, "%s%lu", j > 0 ? "," : "", (unsigned long)account->points[j].wall_ms);
+    for (uint32_t j = 0; j < snapshot->point_count; j++) {
+        text_add_format(json, "%s%lu", j > 0 ? "," : "",
+                        (unsigned long)snapshot->points[j].wall_ms);
     }
     text_add_str(json, "]");
     for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
         text_add_format(json, ",\"%s\":[", lines[i].key);
-        for (uint32_t j = 0; j < account->point_count; j++) {
+        for (uint32_t j = 0; j < snapshot->point_count; j++) {
             text_add_str(json, j > 0 ? "," : "");
-            admin_add_number(json, lines[i].value(&account->points[j]));
+            admin_add_number(json, lines[i].value(&snapshot->points[j]));
         }
         text_add_str(json, "]");
     }
@@ -419,13 +420,13 @@ static void add_prefix(const struct fleet *fleet, const struct chronicle_prefix 
     text_add_str(json, "]}");
 }
 
-static void add_hottest(const struct admin_options *options, const struct account *account,
+static void add_hottest(const struct admin_options *options, const struct snapshot *snapshot,
                         struct text *json)
 {
     text_add_str(json, ",\"hottest\":[");
-    for (uint32_t i = 0; i < account->prefix_count; i++) {
+    for (uint32_t i = 0; i < snapshot->prefix_count; i++) {
         text_add_str(json, i > 0 ? "," : "");
-        add_prefix(options->fleet, &account->prefixes[i], json);
+        add_prefix(options->fleet, &snapshot->prefixes[i], json);
     }
     text_add_str(json, "]");
 }
@@ -433,21 +434,21 @@ static void add_hottest(const struct admin_options *options, const struct accoun
 uint64_t overview_json_add(const struct admin_options *options,
                            const struct overview_request *request, struct text *json)
 {
-    struct account account;
+    struct snapshot snapshot;
 
-    account_open(&account, options, request);
+    snapshot_open(&snapshot, options, request);
     text_add_format(json, "{\"version\":\"%s\",\"now_ms\":%lu,\"uptime_s\":%lu", WARMPATH_VERSION,
                     (unsigned long)request->wall_ms, (unsigned long)(request->uptime_ms / 1000));
     add_policies(*options->config, json);
     add_price(*options->config, json);
-    add_totals(options, request, &account, json);
-    add_recent(&account, json);
-    add_backends(options, &account, request->now_ms, json);
-    add_series(&account, json);
-    add_hottest(options, &account, json);
+    add_totals(options, request, &snapshot, json);
+    add_recent(&snapshot, json);
+    add_backends(options, &snapshot, request->now_ms, json);
+    add_series(&snapshot, json);
+    add_hottest(options, &snapshot, json);
     text_add_str(json, "}");
-    uint64_t last_ms = account.point_count > 0 ? account.points[account.point_count - 1].wall_ms
-                                               : request->since_ms;
-    account_close(&account);
+    uint64_t last_ms = snapshot.point_count > 0 ? snapshot.points[snapshot.point_count - 1].wall_ms
+                                                : request->since_ms;
+    snapshot_close(&snapshot);
     return last_ms;
 }

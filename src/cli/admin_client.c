@@ -17,16 +17,6 @@ static bool say(const struct admin_client *client, const char *what, const char 
     return false;
 }
 
-static bool is_text(const char *word)
-{
-    for (; *word != '\0'; word++) {
-        if (*word <= ' ' || *word > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool admin_client_check(struct admin_client *client, const char *command,
                         const struct admin_options *options)
 {
@@ -74,7 +64,7 @@ static bool read_token(struct admin_client *client)
     } else if (client->options->token != NULL) {
         snprintf(token, sizeof(token), "%s", client->options->token);
     }
-    if (strlen(token) > admin_token_size_max || !is_text(token)) {
+    if (strlen(token) > admin_token_size_max || !flags_is_word(token)) {
         return say(client, "the token", "is at most 4096 printable characters without blanks");
     }
     if (token[0] != '\0') {
@@ -108,7 +98,8 @@ void admin_client_close(struct admin_client *client)
 }
 
 struct fetch *admin_client_ask(const struct admin_client *client, const char *path,
-                               size_t answer_size_max, fetch_done_fn *done, void *owner)
+                               struct slice body, size_t answer_size_max, fetch_done_fn *done,
+                               void *owner)
 {
     const struct drive_endpoint *endpoint = &client->endpoint;
     char target[drive_text_max + admin_path_size_max];
@@ -127,6 +118,7 @@ struct fetch *admin_client_ask(const struct admin_client *client, const char *pa
         .peer = &peer,
         .tls = client->tls,
         .path = target,
+        .body = body,
         .timeout_ms = (uint32_t)(client->options->timeout_s * 1000),
         .answer_size_max = answer_size_max,
         .done = done,

@@ -17,7 +17,11 @@
 #include "feed/fetch.h"
 #include "lab/drive_endpoint.h"
 
-enum { admin_token_size_max = 4096, admin_path_size_max = 1024, admin_why_size = 256 };
+enum {
+    admin_token_size_max = 4096,
+    admin_path_size_max = 4352, // an id of 1,024 bytes, each spelt as %XX, and a path
+    admin_why_size = 256,
+};
 
 struct admin_options {
     const char *url;
@@ -58,9 +62,10 @@ bool admin_client_check(struct admin_client *client, const char *command,
 bool admin_client_open(struct admin_client *client, struct loop *loop);
 void admin_client_close(struct admin_client *client);
 
-// GETs a path, "/overview?since=5".  NULL: memory or descriptors are short.
+// GETs a path, "/overview?since=5", or POSTs a body to it.  NULL: memory or descriptors are short.
 struct fetch *admin_client_ask(const struct admin_client *client, const char *path,
-                               size_t answer_size_max, fetch_done_fn *done, void *owner);
+                               struct slice body, size_t answer_size_max, fetch_done_fn *done,
+                               void *owner);
 
 // The next question goes to the next address of the host, if it has several.
 void admin_client_turn(struct admin_client *client);

@@ -8,17 +8,12 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "cli/admin_client.h"
 #include "cli/cli.h"
 #include "cli/explain_document.h"
 #include "cli/explain_table.h"
-#include "cli/flags.h"
 #include "config/config_file.h"
-#include "feed/fetch.h"
-#include "fleet/backend.h"
-#include "json/json.h"
-#include "lab/drive_endpoint.h"
 #include "sys/loop.h"
-#include "sys/tls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,35 +22,26 @@
 enum {
     // What the admin API takes, its head included.
     body_size_max = (8 << 20) - 65536,
-    token_size_max = 4096,
     path_size_max = 1024,
     id_size_max = 1024,
     turn_ms = 50,
 };
 
 struct options {
-    const char *admin;
-    const char *token;
-    const char *token_file;
+    struct admin_options admin;
     const char *body;
     const char *prompt;
     const char *id;
     const char *model;
     const char *path;
-    const char *ca;
-    double timeout_s;
-    bool insecure;
     bool as_json;
 };
 
 struct command {
     struct options options;
-    struct drive_endpoint endpoint;
+    struct admin_client client;
     struct loop *loop;
-    struct tls_context *tls;
-    char authorization[token_size_max + 16];
-    // Each byte of an id may be spelt with three.
-    char target[drive_text_max + 3 * id_size_max + path_size_max + 32];
+    char target[admin_path_size_max];
     uint8_t *body;
     size_t body_size;
     bool is_done;
@@ -65,11 +51,7 @@ struct command {
 static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
 {
     const struct flag flags[] = {
-        {"admin", FLAG_TEXT, &options->admin, "URL",
-         "The router's admin.listen, as http://host:port."},
-        {"token-file", FLAG_TEXT, &options->token_file, "FILE", "A file that holds its token."},
-        {"token", FLAG_TEXT, &options->token, "TOKEN",
-         "The token itself, for anyone to see who may list processes."},
+        ADMIN_CLIENT_FLAGS(options->admin),
         {"", FLAG_TEXT, &options->body, "FILE", "The body of a request; -: standard input."},
         {"body", FLAG_TEXT, &options->body, "FILE", "The same."},
         {"prompt", FLAG_TEXT, &options->prompt, "TEXT", "Or what a user says in one."},
@@ -79,9 +61,6 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
         {"path", FLAG_TEXT, &options->path, "PATH",
          "Where it would be sent; /v1/chat/completions."},
         {"json", FLAG_SWITCH, &options->as_json, "", "The document as it is, instead of tables."},
-        {"timeout", FLAG_DURATION, &options->timeout_s, "TIME", "For the answer; 10s."},
-        {"ca", FLAG_TEXT, &options->ca, "FILE", "Who vouches for a router with https; PEM."},
-        {"insecure", FLAG_SWITCH, &options->insecure, "", "Nobody has to vouch for it."},
     };
     return flags_read("explain", flags, ARRAY_COUNT(flags), word_count, words);
 }
@@ -92,26 +71,12 @@ static bool say(const char *what, const char *why)
     return false;
 }
 
-static bool is_text(const char *word)
-{
-    for (; *word != '\0'; word++) {
-        if (*word <= ' ' || *word > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool is_good(struct command *command)
 {
     const struct options *options = &command->options;
 
-    if (options->admin == NULL) {
-        return say("--admin", "say where the router's admin API is");
-    }
-    const char *wrong = drive_endpoint_parse(options->admin, &command->endpoint);
-    if (wrong != NULL) {
-        return say("--admin", wrong);
+    if (!admin_client_check(&command->client, "explain", &options->admin)) {
+        return false;
     }
     int given = (options->body != NULL) + (options->prompt != NULL) + (options->id != NULL);
     if (given != 1) {
@@ -123,15 +88,9 @@ static bool is_good(struct command *command)
     if (options->model != NULL && options->prompt == NULL) {
         return say("--model", "goes with --prompt; a body names its own");
     }
-    if (options->token != NULL && options->token_file != NULL) {
-        return say("--token", "goes without --token-file");
-    }
     if (options->path[0] != '/' || strlen(options->path) >= path_size_max ||
-        !is_text(options->path)) {
+        !flags_is_word(options->path)) {
         return say("--path", "begins with / and has no blanks");
-    }
-    if (options->timeout_s < 0.001 || options->timeout_s > 3600) {
-        return say("--timeout", "is from 1ms to 1h");
     }
     return true;
 }
@@ -142,29 +101,6 @@ static bool read_file(const char *path, void *space, size_t capacity, size_t *si
     enum status status = config_file_read(name, space, capacity, size);
     return status == STATUS_OK ||
            say(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
-}
-
-static bool read_token(struct command *command)
-{
-    char token[token_size_max + 2] = "";
-    size_t size = 0;
-
-    if (command->options.token_file != NULL) {
-        if (!read_file(command->options.token_file, token, sizeof(token) - 1, &size)) {
-            return false;
-        }
-        token[size] = '\0';
-        token[strcspn(token, "\r\n")] = '\0';
-    } else if (command->options.token != NULL) {
-        snprintf(token, sizeof(token), "%s", command->options.token);
-    }
-    if (strlen(token) > token_size_max || !is_text(token)) {
-        return say("the token", "is at most 4096 printable characters without blanks");
-    }
-    if (token[0] != '\0') {
-        snprintf(command->authorization, sizeof(command->authorization), "Bearer %s", token);
-    }
-    return true;
 }
 
 // What a client would send who has but one thing to say.
@@ -205,22 +141,6 @@ static bool read_body(struct command *command)
     return is_written;
 }
 
-// What the router says against it, if it says so in its way.
-static void say_refusal(uint16_t status, struct slice body)
-{
-    const char *names[] = {"error", "message"};
-    struct json_value error = {0};
-    struct json_value message = {0};
-
-    if (json_find(body, &names[0], 1, &error) == STATUS_OK && error.kind == JSON_OBJECT &&
-        json_find(error.raw, &names[1], 1, &message) == STATUS_OK && message.kind == JSON_STRING) {
-        fprintf(stderr, "warmpath explain: the router answers %u: %.*s\n", status,
-                (int)message.raw.size, (const char *)message.raw.bytes);
-    } else {
-        fprintf(stderr, "warmpath explain: the router answers %u\n", status);
-    }
-}
-
 static bool show(const struct command *command, struct slice answer)
 {
     struct explain_document document;
@@ -243,23 +163,19 @@ static void answered(void *owner, const struct fetch_result *result)
 {
     struct command *command = owner;
 
-    command->is_done = true;
-    if (result->status == 0) {
-        say(command->options.admin, result->why);
-    } else if (result->status != 200) {
-        say_refusal(result->status, result->body);
-    } else if (show(command, result->body)) {
-        command->code = CLI_OK;
-    }
-}
+    char why[admin_why_size];
 
-static bool set_up_tls(struct command *command)
-{
-    char error[tls_error_size];
-    struct tls_client_options options = {.ca = command->options.ca,
-                                         .verify = !command->options.insecure};
-    return !command->endpoint.tls ||
-           tls_client_create(&options, &command->tls, error) == STATUS_OK || say("TLS", error);
+    command->is_done = true;
+    if (result->status == 200) {
+        command->code = show(command, result->body) ? CLI_OK : CLI_FAILED;
+        return;
+    }
+    admin_client_why(result, why);
+    if (result->status == 0) {
+        say(command->options.admin.url, why);
+    } else {
+        fprintf(stderr, "warmpath explain: %s\n", why);
+    }
 }
 
 // The id with all that could mean something else as %XX.
@@ -270,7 +186,6 @@ static void write_target(struct command *command)
     const struct options *options = &command->options;
     struct text target = text_over(command->target, sizeof(command->target) - 1);
 
-    text_add_str(&target, command->endpoint.base);
     if (options->id == NULL) {
         text_add_format(&target, "/explain?path=%s", options->path);
     } else {
@@ -285,36 +200,10 @@ static void write_target(struct command *command)
 
 static bool ask(struct command *command)
 {
-    struct drive_endpoint *endpoint = &command->endpoint;
-    char error[drive_error_size];
-
-    if (loop_create(&command->loop) != STATUS_OK) {
-        return say("start", "memory or descriptors are short");
-    }
-    if (!drive_endpoint_resolve(endpoint, command->loop, error)) {
-        return say("--admin", error);
-    }
     write_target(command);
-    // fetch.h asks backends, so this is one for a moment.
-    const struct backend backend = {
-        .host = endpoint->host,
-        .authority = endpoint->authority,
-        .authorization = command->authorization[0] != '\0' ? command->authorization : NULL,
-        .port = endpoint->port,
-        .tls = endpoint->tls,
-        .address = endpoint->addresses[0],
-    };
-    struct fetch *fetch = fetch_start(&(struct fetch_options){
-        .loop = command->loop,
-        .backend = &backend,
-        .tls = command->tls,
-        .path = command->target,
-        .body = slice_of(command->body, command->body_size),
-        .timeout_ms = (uint32_t)(command->options.timeout_s * 1000),
-        .done = answered,
-        .owner = command,
-    });
-    if (fetch == NULL) {
+    if (admin_client_ask(&command->client, command->target,
+                         slice_of(command->body, command->body_size), 0, answered,
+                         command) == NULL) {
         return say("start", "memory or descriptors are short");
     }
     while (!command->is_done) {
@@ -328,7 +217,7 @@ int cli_explain(int word_count, char **words)
 {
     static struct command command; // the program's one; too large for the stack
 
-    command.options = (struct options){.path = "/v1/chat/completions", .timeout_s = 10};
+    command.options = (struct options){.admin = {.timeout_s = 10}, .path = "/v1/chat/completions"};
     enum flags_verdict verdict = read_flags(&command.options, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? CLI_OK : CLI_USAGE;
@@ -337,12 +226,13 @@ int cli_explain(int word_count, char **words)
         return CLI_USAGE;
     }
     command.code = CLI_FAILED;
-    if (read_token(&command) && read_body(&command) && set_up_tls(&command)) {
+    if (loop_create(&command.loop) != STATUS_OK) {
+        say("start", "memory or descriptors are short");
+    } else if (read_body(&command) && admin_client_open(&command.client, command.loop)) {
         ask(&command);
     }
+    admin_client_close(&command.client);
     loop_destroy(&command.loop);
-    tls_context_destroy(&command.tls);
-    explicit_bzero(command.authorization, sizeof(command.authorization));
     free(command.body);
     return command.code;
 }

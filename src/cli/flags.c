@@ -200,3 +200,13 @@ enum flags_verdict flags_read(const char *command, const struct flag *flags, siz
     }
     return FLAGS_GOOD;
 }
+
+bool flags_is_word(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text <= ' ' || *text > '~') {
+            return false;
+        }
+    }
+    return true;
+}

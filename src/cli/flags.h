@@ -46,3 +46,6 @@ enum flags_verdict { FLAGS_GOOD, FLAGS_HELPED, FLAGS_BAD };
 // was printed to standard error.  HELPED: the help was asked for and printed.
 enum flags_verdict flags_read(const char *command, const struct flag *flags, size_t flag_count,
                               int word_count, char **words);
+
+// Whether it can stand in the head of a request: printable ASCII without blanks.
+bool flags_is_word(const char *text);

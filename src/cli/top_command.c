@@ -216,14 +216,14 @@ static void ask(struct command *command)
             snprintf(path, sizeof(path), "/overview?since=%.0f",
                      history->points[history->count - 1].time_ms);
         }
-        command->asks_overview =
-            admin_client_ask(&command->client, path, answer_size_max, overview_came, command);
+        command->asks_overview = admin_client_ask(&command->client, path, (struct slice){0},
+                                                  answer_size_max, overview_came, command);
     }
     if (command->asks_decisions == NULL) {
         snprintf(path, sizeof(path), "/decisions?limit=%u&since=%.0f", (unsigned)top_decision_max,
                  command->decisions.serial);
-        command->asks_decisions =
-            admin_client_ask(&command->client, path, answer_size_max, decisions_came, command);
+        command->asks_decisions = admin_client_ask(&command->client, path, (struct slice){0},
+                                                   answer_size_max, decisions_came, command);
     }
 }
 

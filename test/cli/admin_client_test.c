@@ -65,7 +65,7 @@ static void tear_down(void)
 static void ask(const char *path)
 {
     is_answered = false;
-    ASSERT(admin_client_ask(&client, path, 0, answered, &client) != NULL);
+    ASSERT(admin_client_ask(&client, path, (struct slice){0}, 0, answered, &client) != NULL);
     while (!is_answered) {
         loop_turn(loop, 100);
     }

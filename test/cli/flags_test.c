@@ -113,3 +113,10 @@ TEST(dashes_alone_name_no_flag)
         CHECK_EQ(list.count, 0);
     }
 }
+
+TEST(a_word_is_printable_and_has_no_blanks)
+{
+    CHECK(flags_is_word("") && flags_is_word("/v1/chat?a=~!"));
+    CHECK(!flags_is_word("a b") && !flags_is_word("a\r\nb: c") && !flags_is_word("\xc3\xbc"));
+    CHECK(!flags_is_word("\x7f"));
+}
