@@ -269,6 +269,7 @@ static enum status prepare(struct scribe *scribe, const struct config *config,
         .decision_max = config->decisions.keep,
         .member_max = config->limits.backends,
         .hot_max = hot_prefix_max,
+        .seed = clock_entropy(),
     });
     scribe->lock = mutex_create();
     if (scribe->chronicle == NULL || scribe->lock == NULL || !make_rings(scribe) ||
