@@ -36,10 +36,14 @@ static void add_head(struct text *out)
 static void add_overview(struct streams *streams, struct stream_round *round, struct text *out)
 {
     uint64_t now_ms = loop_now_ms(streams->options->loop);
-    struct overview_request request = {.now_ms = now_ms,
-                                       .uptime_ms = now_ms - streams->start_ms,
-                                       .wall_ms = clock_wall_ms(),
-                                       .since_ms = round->point_ms};
+    uint64_t wall_ms = clock_wall_ms();
+    struct overview_request request = {
+        .now_ms = now_ms,
+        .uptime_ms = now_ms - streams->start_ms,
+        .wall_ms = wall_ms,
+        // The clock may have been set back: nobody waits until it is again where it was.
+        .since_ms = round->point_ms < wall_ms ? round->point_ms : wall_ms,
+    };
 
     text_add_str(out, "event: overview\ndata: ");
     round->next_point_ms = overview_json_add(streams->options, &request, out);

@@ -175,6 +175,23 @@ TEST(points_and_decisions_come_once)
     tear_down();
 }
 
+TEST(a_clock_that_is_set_back_does_not_stop_the_line_of_time)
+{
+    uint64_t hour_ms = 3600000;
+    char wanted[64];
+    set_up();
+    add_point(clock_wall_ms() + hour_ms);
+    CHECK(watch(&watchers[0]));
+    take(&watchers[0]);
+    scribe.chronicle.point_count = 0; // what is now in the future was dropped
+    uint64_t next_ms = clock_wall_ms() + 60000;
+    add_point(next_ms);
+    pass_second();
+    snprintf(wanted, sizeof(wanted), "\"time_ms\":[%lu]", (unsigned long)next_ms);
+    CHECK(strstr(take(&watchers[0]), wanted) != NULL);
+    tear_down();
+}
+
 TEST(a_round_has_fifty_decisions_at_most)
 {
     set_up();
