@@ -43,6 +43,10 @@ static inline void decimal_store(uint8_t *at, uint64_t bytes)
 static inline uint8_t *decimal_put(uint8_t *at, uint64_t number)
 {
     static const uint64_t zeros = 0x3030303030303030;
+    if (number < 10) {
+        *at = (uint8_t)('0' + number);
+        return at + 1;
+    }
     if (number >= decimal_short) {
         return decimal_put_long(at, number);
     }
