@@ -15,8 +15,8 @@
 #include "sys/append_file.h"
 
 enum {
-    // What the busiest core's requests leave between two looks of the scribe.  Long writes are cheap ones: the
-    // kernel takes large pages for them.
+    // Some 900 requests.  Long writes are cheap ones, as the kernel takes larger pages for them; beyond this it is
+    // no gain.
     line_file_batch = 512 << 10,
     // Room behind it for one line more.
     line_file_line_max = 8192,

@@ -19,8 +19,9 @@
 #include <string.h>
 
 enum {
-    // How often rings are looked at, when the last look found little.
-    look_ms = 20,
+    // How often rings are looked at, when the last look found all.  To wake up costs as much as some dozen
+    // receipts: its code and its tables have left the caches.
+    look_ms = 40,
     // Receipts for which the lock is held, and those of one turn: then the loop looks at everything else.
     batch_max = 64,
     turn_max = 4096,
