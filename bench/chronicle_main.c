@@ -63,7 +63,9 @@ static void make_keys(uint32_t conversation, uint64_t keys[block_count])
 {
     uint64_t key = conversation % application_count + 1;
     for (uint32_t i = 0; i < block_count; i++) {
-        uint64_t own = i < system_blocks ? 1 : i + 1 < block_count ? conversation + 2 : number << 32;
+        uint64_t own = i < system_blocks     ? 1
+                       : i + 1 < block_count ? conversation + 2
+                                             : number << 32;
         key = rng_mix(key * 3 + rng_mix(own));
         keys[i] = key;
     }

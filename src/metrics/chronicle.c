@@ -3,12 +3,14 @@
 #include "metrics/chronicle.h"
 
 #include "base/base.h"
+#include "base/rng.h"
 #include "metrics/account_internal.h"
 #include "metrics/backend_minute.h"
 #include "metrics/decision_ring.h"
 #include "metrics/hot_prefixes.h"
 #include "metrics/member_table.h"
 #include "metrics/shadow.h"
+#include "metrics/thinning.h"
 #include "metrics/timeline.h"
 
 #include <stdlib.h>
@@ -18,6 +20,8 @@ struct chronicle {
     uint32_t member_max;
     uint64_t wall_ms; // of the last tick; 0: none yet
     uint64_t step;
+    struct thinning thinning;
+    struct rng rng; // whose prefixes are noted
     struct chronicle_figures total;
     struct member_table *members;
     struct shadow *shadow;
@@ -38,12 +42,13 @@ struct chronicle *chronicle_create(const struct chronicle_options *options)
         return NULL;
     }
     self->member_max = options->member_max;
+    self->rng = (struct rng){options->seed};
     self->members = member_table_create(options->member_max);
     self->shadow = shadow_create(options->member_max);
     self->timeline = timeline_create();
     self->minutes = backend_minute_create(options->member_max);
     self->prefixes = hot_prefixes_create(options->hot_max, options->member_max);
-    self->decisions = decision_ring_create(options->decision_max, options->seed);
+    self->decisions = decision_ring_create(options->decision_max);
     self->is_kept = calloc(options->member_max + 1, sizeof(*self->is_kept));
     self->numbers = calloc(options->member_max + 1, sizeof(*self->numbers));
     self->told = calloc(options->member_max + 1, sizeof(*self->told));
@@ -149,9 +154,14 @@ static struct account account_of(const struct receipt *receipt,
 
 static void note_prefixes(struct chronicle *self, const struct receipt *receipt, uint32_t number)
 {
+    uint32_t shift = self->thinning.keep_shift;
+    if (shift > 0 && (rng_next(&self->rng) & ((1U << shift) - 1)) != 0) {
+        return;
+    }
     struct receipt_parts parts;
     receipt_parts(receipt, &parts);
     struct hot_sighting sighting = {
+        .others = (1U << shift) - 1,
         .depths = parts.depths,
         .depth_count = receipt->depth_count,
         .block_tokens = receipt->block_tokens,
@@ -172,6 +182,7 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
         decision_ring_put(chronicle->decisions, receipt, &decision);
         return;
     }
+    thinning_count(&chronicle->thinning);
     uint32_t number = member_table_find(chronicle->members, receipt->backend);
     struct shadow_estimate estimate = {0};
     if (is_computed(receipt)) {
@@ -205,8 +216,13 @@ void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms)
     }
     if (chronicle->wall_ms != 0 && wall_ms > chronicle->wall_ms) {
         hot_prefixes_fade(chronicle->prefixes, wall_ms - chronicle->wall_ms);
+        shadow_fade(chronicle->shadow, wall_ms - chronicle->wall_ms);
         chronicle->total.span_s += (double)(wall_ms - chronicle->wall_ms) / 1000;
     }
+    thinning_tick(&chronicle->thinning, wall_ms);
+    shadow_set_sieve(chronicle->shadow,
+                     (struct shadow_sieve){.keep_shift = chronicle->thinning.keep_shift,
+                                           .judge_shift = chronicle->thinning.judge_shift});
     chronicle->step = step;
     chronicle->wall_ms = wall_ms;
 }

@@ -26,7 +26,7 @@ struct chronicle_options {
     uint32_t decision_max; // 0: none are kept
     uint32_t member_max;
     uint32_t hot_max; // prefixes that are counted; a tenth of them is worth showing
-    uint64_t seed;    // that clients do not know: their request ids are hashed with it
+    uint64_t seed;    // for what is left to chance
 };
 
 // NULL when memory is short.

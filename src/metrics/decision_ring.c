@@ -7,13 +7,16 @@
 
 #include <stdlib.h>
 
-enum { none = UINT32_MAX };
+enum { none = UINT32_MAX, line_size = 64 };
 
 enum index { BY_ID, BY_REQUEST, INDEX_COUNT };
 
 // Apart from the receipts: walking chains should not walk those.
 struct place {
     uint64_t hashes[INDEX_COUNT];
+    uint64_t number; // with `worker`: the request
+    uint32_t worker;
+    bool is_running;
     uint32_t next[INDEX_COUNT]; // of the chain, which begins with the latest
     uint32_t
         previous[INDEX_COUNT]; // so that a client who gives one id to all does not make it slow
@@ -29,7 +32,6 @@ struct decision_ring {
     uint32_t newest;
     uint32_t oldest;
     uint64_t serial; // of the last change
-    uint64_t seed;
     struct place *places;
     uint8_t *receipts;
     uint32_t *heads[INDEX_COUNT];
@@ -44,21 +46,20 @@ static uint32_t *make_heads(uint32_t count)
     return heads;
 }
 
-struct decision_ring *decision_ring_create(uint32_t decision_max, uint64_t seed)
+struct decision_ring *decision_ring_create(uint32_t decision_max)
 {
     struct decision_ring *ring = calloc(1, sizeof(*ring));
     if (ring == NULL) {
         return NULL;
     }
     uint32_t head_count = 1;
-    while (head_count < decision_max) {
+    while (head_count < 2 * (uint64_t)decision_max) {
         head_count *= 2;
     }
     ring->decision_max = decision_max;
     ring->mask = head_count - 1;
     ring->newest = none;
     ring->oldest = none;
-    ring->seed = seed;
     ring->places = calloc(decision_max + 1, sizeof(*ring->places));
     ring->receipts = calloc(decision_max + 1, receipt_size_max);
     ring->heads[BY_ID] = make_heads(head_count);
@@ -132,16 +133,28 @@ static void order_out(struct decision_ring *ring, uint32_t place)
     *(own->older == none ? &ring->oldest : &ring->places[own->older].newer) = own->newer;
 }
 
-static uint32_t find_request(const struct decision_ring *ring, const struct receipt *receipt,
-                             uint64_t hash)
+// Workers count their requests themselves: the next one has the next place of the table.
+static uint64_t request_hash(const struct receipt *receipt)
 {
-    uint32_t place = *head_of(ring, BY_REQUEST, hash);
-    while (place != none) {
-        const struct receipt *other = receipt_at(ring, place);
-        if (ring->places[place].hashes[BY_REQUEST] == hash && other->worker == receipt->worker &&
-            other->number == receipt->number) {
-            break;
-        }
+    return receipt->number + receipt->worker * 0x9e3779b97f4a7c15;
+}
+
+// Ids that may have been cut have the hash of what is left, so that this is enough to find them.
+static uint64_t id_hash(const struct receipt *receipt)
+{
+    if (receipt->id_size < receipt_text_max) {
+        return receipt->id_hash;
+    }
+    struct receipt_parts parts;
+    receipt_parts(receipt, &parts);
+    return hash_bytes(parts.id, 0);
+}
+
+static uint32_t find_request(const struct decision_ring *ring, const struct receipt *receipt)
+{
+    uint32_t place = *head_of(ring, BY_REQUEST, request_hash(receipt));
+    while (place != none && (ring->places[place].worker != receipt->worker ||
+                             ring->places[place].number != receipt->number)) {
         place = ring->places[place].next[BY_REQUEST];
     }
     return place;
@@ -160,41 +173,55 @@ static uint32_t take_place(struct decision_ring *ring, uint32_t same)
     return place;
 }
 
+// Asks for the lines that the next receipt will need, if it is as large as the last.
+static void await_next(const struct decision_ring *ring, size_t size)
+{
+    uint32_t next = ring->used < ring->decision_max ? ring->used : ring->oldest;
+    const uint8_t *receipt = ring->receipts + (size_t)next * receipt_size_max;
+
+    for (size_t at = 0; at < size; at += line_size) {
+        __builtin_prefetch(receipt + at, 1);
+    }
+    __builtin_prefetch(head_of(ring, BY_ID, ring->places[next].hashes[BY_ID]), 1);
+}
+
 void decision_ring_put(struct decision_ring *ring, const struct receipt *receipt,
                        const struct chronicle_decision *decision)
 {
     if (ring->decision_max == 0) {
         return;
     }
-    uint64_t hash = hash_pair(receipt->worker, receipt->number);
-    uint32_t same = find_request(ring, receipt, hash);
+    uint32_t same = find_request(ring, receipt);
+    bool is_running = receipt->outcome == RECEIPT_RUNNING;
     // What is over does not run again.
-    if (same != none && receipt->outcome == RECEIPT_RUNNING &&
-        receipt_at(ring, same)->outcome != RECEIPT_RUNNING) {
+    if (same != none && is_running && !ring->places[same].is_running) {
         return;
     }
     uint32_t place = take_place(ring, same);
     struct place *own = &ring->places[place];
-    struct receipt_parts parts;
+    size_t size = receipt_size(receipt);
 
-    ASSERT(receipt_size(receipt) <= receipt_size_max);
-    memcpy(receipt_at(ring, place), receipt, receipt_size(receipt));
-    receipt_parts(receipt, &parts);
-    own->hashes[BY_ID] = hash_bytes(parts.id, ring->seed);
-    own->hashes[BY_REQUEST] = hash;
+    ASSERT(size <= receipt_size_max);
+    memcpy(receipt_at(ring, place), receipt, size);
+    own->hashes[BY_ID] = id_hash(receipt);
+    own->hashes[BY_REQUEST] = request_hash(receipt);
+    own->number = receipt->number;
+    own->worker = receipt->worker;
+    own->is_running = is_running;
     own->decision = *decision;
     own->decision.serial = ++ring->serial;
     own->decision.receipt = receipt_at(ring, place);
     chain_in(ring, BY_ID, place);
     chain_in(ring, BY_REQUEST, place);
     order_in(ring, place);
+    await_next(ring, size);
 }
 
 bool decision_ring_find(const struct decision_ring *ring, struct slice id,
                         struct chronicle_decision *out)
 {
     struct slice kept = slice_of(id.bytes, id.size < receipt_text_max ? id.size : receipt_text_max);
-    uint64_t hash = hash_bytes(kept, ring->seed);
+    uint64_t hash = hash_bytes(kept, 0);
     uint32_t place = *head_of(ring, BY_ID, hash);
 
     while (place != none) {

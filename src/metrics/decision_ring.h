@@ -9,7 +9,8 @@
 //     newest [serial 9] <-> [serial 7] <-> [serial 4] oldest       and two chained tables: by id, by request
 //
 // Ids come from clients and may be given twice: the latest is found.  Of ids that receipts had to cut only
-// the beginning is compared.
+// the beginning is compared.  Their hash is the receipt's, which clients know as well: they could make finding
+// one as slow as looking at all of them, and nothing else, since no chain of ids is walked by _put.
 //
 // Threads: one at a time.  Memory: taken by _create, receipt_size_max for each place, touched when used.
 #pragma once
@@ -18,8 +19,8 @@
 
 struct decision_ring;
 
-// NULL when memory is short.  `seed` is a number that clients do not know.
-struct decision_ring *decision_ring_create(uint32_t decision_max, uint64_t seed);
+// NULL when memory is short.
+struct decision_ring *decision_ring_create(uint32_t decision_max);
 void decision_ring_destroy(struct decision_ring **ring);
 
 // Copies the receipt with its parts.  Of `decision` only what the shadow says is looked at.

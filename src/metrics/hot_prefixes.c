@@ -27,6 +27,7 @@ struct hot_prefixes {
     uint32_t member_max;
     uint32_t holder_words; // for each prefix
     double unit;           // what a request weighs now
+    double sighting_max;   // what one added at most; it fades with the counts
     double total;          // of all requests
     struct prefix *prefixes;
     uint64_t *holders;
@@ -80,6 +81,7 @@ static void scale_all(struct hot_prefixes *self, double factor)
         self->prefixes[i].excess *= factor;
     }
     self->total *= factor;
+    self->sighting_max *= factor;
 }
 
 void hot_prefixes_fade(struct hot_prefixes *prefixes, uint64_t elapsed_ms)
@@ -115,7 +117,8 @@ static uint32_t find(const struct hot_prefixes *self, uint64_t key)
     return self->prefix_count;
 }
 
-static uint32_t let_in(struct hot_prefixes *self, uint64_t key, uint64_t parent, uint32_t tokens)
+// The place of the lowest count that the key could have, which is 0 if it is empty.
+static uint32_t lowest_place(const struct hot_prefixes *self, uint64_t key)
 {
     uint32_t first = first_place(self, key);
     uint32_t lowest = first;
@@ -124,6 +127,12 @@ static uint32_t let_in(struct hot_prefixes *self, uint64_t key, uint64_t parent,
             lowest = place;
         }
     }
+    return lowest;
+}
+
+static uint32_t let_in(struct hot_prefixes *self, uint64_t key, uint64_t parent, uint32_t tokens)
+{
+    uint32_t lowest = lowest_place(self, key);
     struct prefix *prefix = &self->prefixes[lowest];
     *prefix = (struct prefix){.key = key,
                               .parent = parent,
@@ -148,7 +157,7 @@ static void set_holder(const struct hot_prefixes *self, uint32_t place, uint32_t
 
 static void see(struct hot_prefixes *self, uint32_t place, const struct hot_sighting *sighting)
 {
-    self->prefixes[place].count += self->unit;
+    self->prefixes[place].count += (1 + sighting->others) * self->unit;
     for (uint32_t i = 0; i < sighting->rival_count; i++) {
         set_holder(self, place, sighting->rivals[i].member,
                    sighting->rivals[i].expected_tokens >= self->prefixes[place].tokens);
@@ -156,19 +165,27 @@ static void see(struct hot_prefixes *self, uint32_t place, const struct hot_sigh
     set_holder(self, place, sighting->holder, true);
 }
 
+static bool is_empty(const struct hot_prefixes *self, uint32_t place)
+{
+    return self->prefixes[place].key == 0;
+}
+
 void hot_prefixes_note(struct hot_prefixes *prefixes, const struct hot_sighting *sighting)
 {
     ASSERT(sighting->depth_count <= receipt_depth_max);
     bool has_let_in = false;
 
-    prefixes->total += prefixes->unit;
+    double weight = (1 + sighting->others) * prefixes->unit;
+    prefixes->sighting_max = fmax(prefixes->sighting_max, weight);
+    prefixes->total += weight;
     for (uint32_t depth = 0; depth < sighting->depth_count; depth++) {
         uint64_t key = sighting->depths[depth];
         uint32_t place = key == 0 ? prefixes->prefix_count : find(prefixes, key);
-        if (place == prefixes->prefix_count && !has_let_in && key != 0) {
+        if (place == prefixes->prefix_count && key != 0 &&
+            (!has_let_in || is_empty(prefixes, lowest_place(prefixes, key)))) {
             uint64_t parent = depth == 0 ? 0 : sighting->depths[depth - 1];
+            has_let_in = has_let_in || !is_empty(prefixes, lowest_place(prefixes, key));
             place = let_in(prefixes, key, parent, sighting->block_tokens << depth);
-            has_let_in = true;
         }
         if (place != prefixes->prefix_count) {
             see(prefixes, place, sighting);
@@ -189,6 +206,12 @@ static double certain(const struct prefix *prefix)
     return prefix->count - prefix->excess;
 }
 
+// Once is not.
+static bool is_shared(const struct hot_prefixes *self, const struct prefix *prefix)
+{
+    return certain(prefix) > fmax(self->sighting_max, self->unit);
+}
+
 // Marks prefixes of which another, one step deeper, has nearly all requests.
 static void mark_covered(const struct hot_prefixes *self)
 {
@@ -197,9 +220,9 @@ static void mark_covered(const struct hot_prefixes *self)
     for (uint32_t i = 0; i < self->prefix_count; i++) {
         const struct prefix *prefix = &self->prefixes[i];
         uint32_t parent = prefix->parent == 0 ? self->prefix_count : find(self, prefix->parent);
-        // It was let in one request later than its parent.
-        if (parent != self->prefix_count && certain(prefix) > self->unit &&
-            certain(prefix) + self->unit >= nearly_all * certain(&self->prefixes[parent])) {
+        // It may have been let in one sighting later than its parent.
+        if (parent != self->prefix_count && is_shared(self, prefix) &&
+            certain(prefix) + self->sighting_max >= nearly_all * certain(&self->prefixes[parent])) {
             self->is_covered[parent] = true;
         }
     }
@@ -242,7 +265,7 @@ uint32_t hot_prefixes_list(const struct hot_prefixes *prefixes, struct chronicle
     mark_covered(prefixes);
     for (uint32_t place = 0; place < prefixes->prefix_count; place++) {
         const struct prefix *prefix = &prefixes->prefixes[place];
-        if (prefix->key != 0 && !prefixes->is_covered[place] && certain(prefix) > prefixes->unit) {
+        if (prefix->key != 0 && !prefixes->is_covered[place] && is_shared(prefixes, prefix)) {
             prefixes->order[count++] = place;
         }
     }

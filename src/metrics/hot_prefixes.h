@@ -5,8 +5,9 @@
 // Counted are the beginnings of 1, 2, 4 … 8,192 blocks, whose keys receipts have.  A count fades by half every
 // five minutes.  There are far more beginnings than places, nearly all of them seen once.  So:
 //
-//     a prompt is let in one step deeper each time: of the keys that are not here only the first gets a place.
-//     What comes once costs one place and not fourteen, what is hot is known whole after fourteen requests.
+//     a prompt is let in one step deeper each time: of the keys that are not here only the first takes a place
+//     from another.  What comes once costs one place and not fourteen, what is hot is known whole after fourteen
+//     requests.  Empty places are anybody's, so the first prompts are known whole at once.
 //
 //     a key that needs a place takes that of the lowest count among eight, and begins where that one was
 //     (space-saving): nobody's count is ever too low by more than those requests, and what it may be too high by
@@ -37,6 +38,7 @@ struct hot_sighting {
     const uint64_t *depths;
     uint32_t depth_count;
     uint32_t block_tokens;
+    uint32_t others; // requests that it stands for beside itself
     uint32_t holder; // that has all of it now, or member_none
     uint32_t rival_count;
     struct {

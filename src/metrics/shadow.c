@@ -7,6 +7,7 @@
 #include "metrics/member_table.h"
 #include "metrics/shadow_cache.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +32,17 @@ struct rotation {
     uint32_t next;
 };
 
+// What keys of the last requests of a pool showed, fading.
+struct tally {
+    double tokens; // of their blocks
+    double seen;   // that the keys stood for
+    double found[FLEET_COUNT];
+};
+
 struct shadow {
     uint32_t member_max;
+    struct shadow_sieve sieve;
+    struct tally tallies[shadow_pool_max];
     struct member *members; // by number
     uint32_t *order;        // numbers, pool by pool
     struct rotation pools[shadow_pool_max];
@@ -191,6 +201,59 @@ static double measured_tokens(const struct receipt *receipt)
     return tokens < receipt->prompt_tokens ? tokens : receipt->prompt_tokens;
 }
 
+void shadow_set_sieve(struct shadow *shadow, struct shadow_sieve sieve)
+{
+    shadow->sieve = sieve;
+}
+
+void shadow_fade(struct shadow *shadow, uint64_t elapsed_ms)
+{
+    double factor = exp2(-(double)elapsed_ms / shadow_half_ms);
+    for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
+        struct tally *tally = &shadow->tallies[pool];
+        tally->tokens *= factor;
+        tally->seen *= factor;
+        tally->found[REAL] *= factor;
+        tally->found[ROTATION] *= factor;
+    }
+}
+
+static double share_of(const struct tally *tally, enum fleet fleet)
+{
+    double found = tally->found[fleet] + tally->tokens - tally->seen;
+    if (!(found > 0)) {
+        return 0;
+    }
+    return found < tally->tokens ? found / tally->tokens : 1;
+}
+
+// Both do the prompt.  Which part of it each found, or would have on average.
+static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, uint32_t pool,
+                    const uint32_t caches[FLEET_COUNT], double shares[FLEET_COUNT])
+{
+    struct tally *tally = &shadow->tallies[pool];
+    double tokens = shadow_prompt_tokens(prompt);
+    double seen = tokens;
+
+    for (uint32_t fleet = 0; fleet < FLEET_COUNT; fleet++) {
+        if (shadow->sieve.judge_shift == 0) {
+            shares[fleet] = shadow_cache_use(shadow->caches, caches[fleet], prompt);
+            tally->found[fleet] += shares[fleet] * tokens;
+        } else {
+            struct shadow_evidence evidence =
+                shadow_cache_use_sieved(shadow->caches, caches[fleet], prompt, shadow->sieve);
+            tally->found[fleet] += evidence.found_tokens;
+            seen = evidence.seen_tokens;
+        }
+    }
+    tally->tokens += tokens;
+    tally->seen += seen;
+    if (shadow->sieve.judge_shift > 0) {
+        shares[REAL] = share_of(tally, REAL);
+        shares[ROTATION] = share_of(tally, ROTATION);
+    }
+}
+
 void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
                  struct shadow_estimate *out)
 {
@@ -208,12 +271,13 @@ void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t 
         return;
     }
     struct shadow_prompt prompt = prompt_of(receipt);
-    double from = shadow_cache_use(shadow->caches, cache_of(number, REAL), &prompt);
-    double to = shadow_cache_use(shadow->caches, cache_of(turn, ROTATION), &prompt);
+    const uint32_t caches[FLEET_COUNT] = {cache_of(number, REAL), cache_of(turn, ROTATION)};
+    double shares[FLEET_COUNT];
+    compute(shadow, &prompt, receipt->pool, caches, shares);
     struct member *real = &shadow->members[number];
     struct member *other = &shadow->members[turn];
     double size = receipt->prompt_tokens;
-    double cached = moved(measured, size, from, to);
+    double cached = moved(measured, size, shares[REAL], shares[ROTATION]);
 
     out->backend = other->id;
     out->cached_tokens = cached;

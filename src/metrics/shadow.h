@@ -30,6 +30,17 @@
 // that looks at nothing else the sign may be wrong.  (Shuffling the rotation likewise was tried: it was off by a
 // fifth where it had been right.)  docs/internals/chronicle.md has figures.
 //
+// Where only one key in many is followed (thinning.h) most requests have none, and all are moved alike: by what
+// kept keys of their pool's requests showed lately, fading by half every ten seconds.
+//
+//     f   tokens that kept keys found, of s that they stand for, of n that prompts really had
+//     q   (f of what was done + n - s) / n, and r likewise
+//
+// n - s is what luck left out of the sample or put in twice: a few hot beginnings are a large part of all
+// traffic and a handful of keys.  What is that hot is found by both fleets (known from SHARDS), so it belongs
+// to both, and the difference of the two does not know of it.  Single requests are then no more than their
+// pool's average, and so is their share in waiting times.
+//
 // Left out: retries and failures (only requests that were computed are followed), ranks' own schedulers,
 // and weights: the rotation gives each usable member of the pool its turn.
 //
@@ -37,10 +48,12 @@
 #pragma once
 
 #include "metrics/chronicle.h"
+#include "metrics/shadow_cache.h"
 
 struct shadow;
 
 enum {
+    shadow_half_ms = 10000,
     shadow_pool_max = 64,
     // What a cache is taken to hold when nobody knows: more than most do, so that the error is in favour of
     // round-robin.
@@ -68,6 +81,10 @@ struct shadow_estimate {
     double model_ms;
     double shadow_model_ms;
 };
+
+// How many keys are followed from now on; and time passes.
+void shadow_set_sieve(struct shadow *shadow, struct shadow_sieve sieve);
+void shadow_fade(struct shadow *shadow, uint64_t elapsed_ms);
 
 // A request that was computed, by the backend of that number or member_none.
 void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,

@@ -351,3 +351,63 @@ double shadow_cache_use(struct shadow_cache *caches, uint32_t cache,
     settle(own);
     return share;
 }
+
+double shadow_prompt_tokens(const struct shadow_prompt *prompt)
+{
+    return prompt->depth_count == 0 ? 0 : (double)agreed_count(prompt) * prompt->block_tokens;
+}
+
+// Bits above those by which keys are sampled.
+static bool passes(uint64_t key, uint32_t shift)
+{
+    return (key & (((1ULL << shift) - 1) * receipt_sample)) == 0;
+}
+
+// Keys of a prompt, from the first on.
+struct walk {
+    struct shadow_cache *caches;
+    uint32_t cache;
+    struct shadow_sieve sieve;
+    bool is_lost; // one was not there, so none is behind it
+    struct shadow_evidence evidence;
+};
+
+static void walk_over(struct walk *walk, uint64_t key, uint64_t tokens)
+{
+    if (!passes(key, walk->sieve.keep_shift)) {
+        return;
+    }
+    bool was_there = touch(walk->caches, walk->cache, hash_of(key + 1, walk->cache),
+                           weight_of(tokens << walk->sieve.keep_shift));
+    if (passes(key, walk->sieve.judge_shift)) {
+        double stands_for = (double)(tokens << walk->sieve.judge_shift);
+        walk->is_lost = walk->is_lost || !was_there;
+        walk->evidence.seen_tokens += stands_for;
+        walk->evidence.found_tokens += walk->is_lost ? 0 : stands_for;
+    }
+}
+
+struct shadow_evidence shadow_cache_use_sieved(struct shadow_cache *caches, uint32_t cache,
+                                               const struct shadow_prompt *prompt,
+                                               struct shadow_sieve sieve)
+{
+    ASSERT(cache < caches->cache_max);
+    ASSERT(prompt->depth_count <= receipt_depth_max && sieve.judge_shift >= sieve.keep_shift);
+    struct generations *own = &caches->caches[cache];
+    struct walk walk = {.caches = caches, .cache = cache, .sieve = sieve};
+
+    uint64_t tokens = (uint64_t)receipt_sample * prompt->block_tokens;
+    if (has_tail(prompt)) {
+        tokens = (uint64_t)agreed_count(prompt) * prompt->block_tokens / receipt_sampled_max;
+    }
+    for (uint32_t i = 0; i < prompt->sampled_count; i++) {
+        walk_over(&walk, prompt->sampled[i], tokens);
+    }
+    // Where all keys are followed depths are as well, so that they are there when they are judged by again.
+    for (uint32_t i = 0; sieve.keep_shift == 0 && i < prompt->depth_count; i++) {
+        touch(caches, cache, hash_of(prompt->depths[i], cache), 0);
+    }
+    weigh_in(own, prompt->other_tokens);
+    settle(own);
+    return walk.evidence;
+}

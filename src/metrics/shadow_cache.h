@@ -65,3 +65,25 @@ struct shadow_prompt {
 // afterwards.
 double shadow_cache_use(struct shadow_cache *caches, uint32_t cache,
                         const struct shadow_prompt *prompt);
+
+// One key in 2^shift, by its bits: those that are followed, and those of them that are judged by, which have been
+// followed for long.
+struct shadow_sieve {
+    uint32_t keep_shift;
+    uint32_t judge_shift; // not less
+};
+
+// What kept keys say of a prompt.  One prompt's worth of it says little or nothing; sums are right on average.
+struct shadow_evidence {
+    double seen_tokens; // that the keys stand for
+    double found_tokens;
+};
+
+// Likewise, where few keys are kept.  Depths are not judged by, since they are not spread evenly over prompts; where
+// samples end before the prompt does, they stand for all of it.
+struct shadow_evidence shadow_cache_use_sieved(struct shadow_cache *caches, uint32_t cache,
+                                               const struct shadow_prompt *prompt,
+                                               struct shadow_sieve sieve);
+
+// Tokens of the prompt's blocks: what all keys together stand for.
+double shadow_prompt_tokens(const struct shadow_prompt *prompt);

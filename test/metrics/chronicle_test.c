@@ -161,6 +161,50 @@ TEST(hot_prefixes_name_their_holders_by_id)
     chronicle_destroy(&chronicle);
 }
 
+// Ten thousand in a second: from the next one on few keys are followed.
+TEST(at_a_high_rate_all_requests_count_and_round_robin_is_estimated_within_five_points)
+{
+    struct chronicle *chronicle = make(100);
+    struct chronicle_member members[world_member_max];
+    struct chronicle_figures before;
+    struct chronicle_figures after;
+    struct chronicle_decision last;
+    double exact = 0;
+    enum { second = 10000, count = 16000 };
+
+    world_run(&(struct world_options){
+        .work = FEW, .member_count = 4, .cache_tokens = 300000, .request_count = count});
+    world_members(members, 300000);
+    chronicle_set_members(chronicle, members, 4);
+    chronicle_tick(chronicle, begin_ms);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == second) {
+            chronicle_tick(chronicle, begin_ms + 1000);
+            chronicle_total(chronicle, &before);
+        }
+        chronicle_note(chronicle, world_receipt(i));
+        exact += i < second ? 0 : world.requests[i].rotation_tokens;
+    }
+    chronicle_total(chronicle, &after);
+    CHECK_EQ(after.requests, count);
+    CHECK_EQ(chronicle_decisions(chronicle, 0, &last, 1), 1);
+    CHECK_EQ(last.serial, count);
+    double prompts = (double)(after.told_prompt_tokens - before.told_prompt_tokens);
+    double estimated = after.shadow_cached_tokens - before.shadow_cached_tokens;
+    CHECK(fabs(estimated - exact) / prompts < 0.05);
+
+    // Twelve documents are all there is, whoever was noted.
+    struct chronicle_prefix prefixes[20];
+    double share = 0;
+    uint32_t prefix_count = chronicle_prefixes(chronicle, prefixes, 20);
+    CHECK(prefix_count >= 12);
+    for (uint32_t i = 0; i < prefix_count; i++) {
+        share += prefixes[i].share;
+    }
+    CHECK(share > 0.9 && share < 1.6);
+    chronicle_destroy(&chronicle);
+}
+
 static double rotation_ms[world_request_max];
 
 static int by_size(const void *a, const void *b)

@@ -116,7 +116,7 @@ static bool finds_are_same(const struct decision_ring *ring, uint32_t id)
 
 TEST(the_ring_and_the_twin_have_the_same_decisions_after_every_change)
 {
-    struct decision_ring *ring = decision_ring_create(place_count, 99);
+    struct decision_ring *ring = decision_ring_create(place_count);
     struct rng rng = {3};
 
     for (uint32_t step = 0; step < step_count; step++) {
@@ -140,7 +140,7 @@ TEST(the_ring_and_the_twin_have_the_same_decisions_after_every_change)
 
 TEST(what_is_over_takes_the_place_of_what_runs_and_is_new)
 {
-    struct decision_ring *ring = decision_ring_create(2, 0);
+    struct decision_ring *ring = decision_ring_create(2);
     struct chronicle_decision listed[4];
 
     ring_put(ring, &(struct note){.worker = 1, .number = 8, .id = 1, .is_running = true});
@@ -158,7 +158,7 @@ TEST(what_is_over_takes_the_place_of_what_runs_and_is_new)
 
 TEST(an_id_that_was_cut_is_found_by_its_beginning)
 {
-    struct decision_ring *ring = decision_ring_create(4, 5);
+    struct decision_ring *ring = decision_ring_create(4);
     struct fixture_receipt made;
     struct chronicle_decision found;
     char text[receipt_text_max + 20];
@@ -176,7 +176,7 @@ TEST(an_id_that_was_cut_is_found_by_its_beginning)
 
 TEST(a_ring_of_no_places_keeps_nothing)
 {
-    struct decision_ring *ring = decision_ring_create(0, 5);
+    struct decision_ring *ring = decision_ring_create(0);
     struct chronicle_decision listed[1];
 
     ring_put(ring, &(struct note){.number = 1, .id = 1});

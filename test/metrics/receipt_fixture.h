@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "metrics/receipt.h"
 
@@ -54,6 +55,7 @@ static inline const struct receipt *receipt_make(struct fixture_receipt *to, str
     }
     parts.sampled = sampled;
     parts.depths = depths;
+    receipt.id_hash = hash_bytes(parts.id, 0);
     receipt.id_size = (uint16_t)parts.id.size;
     receipt.model_size = (uint16_t)parts.model.size;
     receipt.url_size = (uint16_t)parts.url.size;

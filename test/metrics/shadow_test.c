@@ -10,10 +10,14 @@
 
 // Blocks that a run may take, so that all of it is done in seconds.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SLOW_CHECKS)
-enum { run_blocks = 800000, run_requests = 3000 };
+enum { run_blocks = 800000, run_requests = 3000, thin_requests = 16000 };
 #else
-enum { run_blocks = 3000000, run_requests = 8000 };
+enum { run_blocks = 3000000, run_requests = 8000, thin_requests = 16000 };
 #endif
+
+// Of time for what fades, whatever the world's clock says: what is known is about the last 1,400 requests, of the
+// 30,000 or more that it is about where keys are left out in earnest.
+enum { request_ms = 10 };
 
 struct result {
     double real_rate;
@@ -61,17 +65,19 @@ static void add(struct result *sums, const struct world_request *request,
 }
 
 // The first quarter warms up.
-static struct result feed(uint64_t told_cache_tokens)
+static struct result feed(uint64_t told_cache_tokens, struct shadow_sieve sieve)
 {
     struct shadow *shadow = make_shadow(told_cache_tokens);
     struct result sums = {.is_same = true};
     double tokens = 0;
     double count = 0;
 
+    shadow_set_sieve(shadow, sieve);
     for (uint32_t i = 0; i < world.options.request_count; i++) {
         const struct world_request *request = &world.requests[i];
         struct shadow_estimate estimate;
         shadow_note(shadow, world_receipt(i), request->chosen, &estimate);
+        shadow_fade(shadow, request_ms);
         if (i >= world.options.request_count / 4) {
             add(&sums, request, &estimate);
             tokens += world_receipt(i)->prompt_tokens;
@@ -88,14 +94,15 @@ static struct result feed(uint64_t told_cache_tokens)
     return sums;
 }
 
-static struct result run_told(struct world_options options, uint64_t told_cache_tokens)
+static struct result run_sieved(struct world_options options, uint64_t told_cache_tokens,
+                                struct shadow_sieve sieve)
 {
     uint32_t fit = run_blocks / workloads[options.work].mean_blocks;
     if (options.request_count == 0) {
         options.request_count = fit < run_requests ? fit : run_requests;
     }
     world_run(&options);
-    struct result result = feed(told_cache_tokens);
+    struct result result = feed(told_cache_tokens, sieve);
     printf("# %s, %u backends of %llu tokens: hit rate %.3f, round-robin %.3f, estimated %.3f; "
            "first token %.0f ms, %.0f, %.0f; saved %.0f s, %.0f, %.0f\n",
            workloads[options.work].name, options.member_count,
@@ -104,6 +111,11 @@ static struct result run_told(struct world_options options, uint64_t told_cache_
            result.estimated_ttft_ms, result.real_saved_s, result.rotation_saved_s,
            result.estimated_saved_s);
     return result;
+}
+
+static struct result run_told(struct world_options options, uint64_t told_cache_tokens)
+{
+    return run_sieved(options, told_cache_tokens, (struct shadow_sieve){0});
 }
 
 static struct result run(struct world_options options)
@@ -130,16 +142,95 @@ TEST(the_hit_rate_of_round_robin_is_estimated_within_three_points_whatever_the_l
     }
 }
 
-TEST(with_one_backend_round_robin_is_what_was_done)
+TEST(with_one_backend_round_robin_is_what_was_done_however_many_keys_are_followed)
 {
-    for (uint32_t i = 0; i < WORKLOAD_COUNT; i++) {
-        struct result result = run((struct world_options){.work = (enum workload_name)i,
-                                                          .member_count = 1,
-                                                          .cache_tokens = 150000,
-                                                          .told_factor = 0.8,
-                                                          .load = 1.1,
-                                                          .answer_s = 5});
-        CHECK(result.is_same);
+    static const struct shadow_sieve sieves[] = {{0, 0}, {0, 2}, {4, 4}};
+    for (uint32_t i = 0; i < ARRAY_COUNT(sieves) * WORKLOAD_COUNT; i++) {
+        struct world_options options = {.work = (enum workload_name)(i % WORKLOAD_COUNT),
+                                        .member_count = 1,
+                                        .cache_tokens = 150000,
+                                        .told_factor = 0.8,
+                                        .load = 1.1,
+                                        .answer_s = 5};
+        CHECK(run_sieved(options, 150000, sieves[i / WORKLOAD_COUNT]).is_same);
+    }
+}
+
+// 300 chats have 390 keys of the last kind: by luck their working set comes out larger or smaller, and 3 points
+// are what such draws deviate by.
+TEST(with_one_key_in_4_or_16_the_hit_rate_is_within_three_points_and_that_of_few_chats_within_six)
+{
+    static const enum workload_name works[] = {DOCUMENTS, FEW, SHORT, VERY_SHORT, CHATS, UNIQUE};
+    static const uint64_t sizes[] = {150000, 600000, 4000000};
+    for (uint32_t i = 0; i < 2 * ARRAY_COUNT(works) * ARRAY_COUNT(sizes); i++) {
+        struct world_options options = {.work = works[i / 2 / ARRAY_COUNT(sizes)],
+                                        .member_count = 4,
+                                        .cache_tokens = sizes[i / 2 % ARRAY_COUNT(sizes)],
+                                        .request_count = thin_requests};
+        struct shadow_sieve sieve =
+            i % 2 == 0 ? (struct shadow_sieve){2, 2} : (struct shadow_sieve){4, 4};
+        struct result result = run_sieved(options, options.cache_tokens, sieve);
+        double most = options.work == CHATS && sieve.keep_shift == 4 ? 0.06 : 0.03;
+        CHECK(is_near(result.estimated_rate, result.rotation_rate, most));
+    }
+}
+
+// Their sample ends after 1,024 blocks, and a cache holds few of them.
+TEST(with_one_key_in_4_long_documents_are_estimated_within_six_points)
+{
+    static const uint64_t sizes[] = {150000, 600000, 4000000};
+    for (uint32_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        struct world_options options = {.work = LONG,
+                                        .member_count = 4,
+                                        .cache_tokens = sizes[i],
+                                        .request_count = thin_requests / 4};
+        struct result result =
+            run_sieved(options, options.cache_tokens, (struct shadow_sieve){2, 2});
+        CHECK(is_near(result.estimated_rate, result.rotation_rate, 0.06));
+    }
+}
+
+// Fills `out` with the hit rate of so many requests, exactly and as estimated.
+static void feed_part(struct shadow *shadow, uint32_t first, uint32_t count, struct result *out)
+{
+    double tokens = 0;
+
+    *out = (struct result){0};
+    for (uint32_t i = first; i < first + count; i++) {
+        struct shadow_estimate estimate;
+        shadow_note(shadow, world_receipt(i), world.requests[i].chosen, &estimate);
+        shadow_fade(shadow, request_ms);
+        add(out, &world.requests[i], &estimate);
+        tokens += world_receipt(i)->prompt_tokens;
+    }
+    out->rotation_rate /= tokens;
+    out->estimated_rate /= tokens;
+}
+
+// All keys, one in 16, all again while it is judged by the old ones, and by all.
+TEST(a_change_of_how_many_keys_are_followed_does_not_make_the_estimate_jump)
+{
+    static const struct shadow_sieve sieves[] = {{0, 0}, {4, 4}, {0, 4}, {0, 0}};
+    static const enum workload_name works[] = {DOCUMENTS, CHATS};
+    // One in 16 of what 300 chats have is not much, with or without a change.
+    static const double most[] = {0.03, 0.07};
+    enum { part_count = 2 * ARRAY_COUNT(sieves), part_requests = thin_requests / part_count };
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(works); i++) {
+        world_run(&(struct world_options){.work = works[i],
+                                          .member_count = 4,
+                                          .cache_tokens = 300000,
+                                          .request_count = thin_requests});
+        struct shadow *shadow = make_shadow(300000);
+        for (uint32_t part = 0; part < part_count; part++) {
+            struct result result;
+            shadow_set_sieve(shadow, sieves[part / 2]);
+            feed_part(shadow, part * part_requests, part_requests, &result);
+            printf("# %s, part %u: round-robin %.3f, estimated %.3f\n", workloads[works[i]].name,
+                   part, result.rotation_rate, result.estimated_rate);
+            CHECK(is_near(result.estimated_rate, result.rotation_rate, most[i]));
+        }
+        shadow_destroy(&shadow);
     }
 }
 
