@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "base/prefill_curve.h"
+#include "base/rng.h"
 #include "metrics/member_table.h"
 #include "metrics/shadow_cache.h"
 
@@ -42,6 +43,7 @@ struct tally {
 struct shadow {
     uint32_t member_max;
     struct shadow_sieve sieve;
+    struct rng rng; // always from the same beginning
     struct tally tallies[shadow_pool_max];
     struct member *members; // by number
     uint32_t *order;        // numbers, pool by pool
@@ -175,6 +177,19 @@ static double moved(double measured, double prompt, double from, double to)
     return measured;
 }
 
+// Likewise, all or nothing, and the same on average.
+static double drawn(struct rng *rng, double measured, double prompt, double from, double to)
+{
+    double chance = (double)(rng_next(rng) >> 11) / (double)(1ULL << 53);
+    if (to < from) {
+        return chance * from < to ? measured : 0;
+    }
+    if (to > from) {
+        return chance * (1 - from) < to - from ? prompt : measured;
+    }
+    return measured;
+}
+
 static struct shadow_prompt prompt_of(const struct receipt *receipt)
 {
     struct receipt_parts parts;
@@ -278,17 +293,21 @@ void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t 
     struct member *other = &shadow->members[turn];
     double size = receipt->prompt_tokens;
     double cached = moved(measured, size, shares[REAL], shares[ROTATION]);
+    // An average for all would make queues shorter than they are, and waits all alike.
+    double queued = shadow->sieve.judge_shift == 0
+                        ? cached
+                        : drawn(&shadow->rng, measured, size, shares[REAL], shares[ROTATION]);
 
     out->backend = other->id;
     out->cached_tokens = cached;
     out->model_ms = queue_up(&real->queues[REAL], now_us, (size - measured) * real->token_ms);
     out->shadow_model_ms =
-        queue_up(&other->queues[ROTATION], now_us, (size - cached) * other->token_ms);
+        queue_up(&other->queues[ROTATION], now_us, (size - queued) * other->token_ms);
     out->saved_s = measured > 0
                        ? out->saved_s * cached * other->token_ms / (measured * real->token_ms)
                        : cached * other->token_ms / 1000;
     if (ttft_ms >= 0) {
-        ttft_ms += out->shadow_model_ms - out->model_ms;
+        ttft_ms += out->shadow_model_ms + (queued - cached) * other->token_ms - out->model_ms;
         out->ttft_ms = ttft_ms > 0 ? ttft_ms : 0;
     }
 }

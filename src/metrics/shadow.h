@@ -38,8 +38,8 @@
 //
 // n - s is what luck left out of the sample or put in twice: a few hot beginnings are a large part of all
 // traffic and a handful of keys.  What is that hot is found by both fleets (known from SHARDS), so it belongs
-// to both, and the difference of the two does not know of it.  Single requests are then no more than their
-// pool's average, and so is their share in waiting times.
+// to both, and the difference of the two does not know of it.  What is told of a single request is then its
+// pool's average.  In queues requests are not alike: as many find all or nothing as it takes for that average.
 //
 // Left out: retries and failures (only requests that were computed are followed), ranks' own schedulers,
 // and weights: the rotation gives each usable member of the pool its turn.

@@ -213,15 +213,24 @@ static int by_size(const void *a, const void *b)
     return (difference > 0) - (difference < 0);
 }
 
+// A second in which there was nothing but a crowd that came to no backend.
+static void make_busy(struct chronicle *chronicle)
+{
+    for (uint32_t i = 0; i < 10000; i++) {
+        note(chronicle, (struct receipt){.number = i, .outcome = RECEIPT_LOCAL});
+    }
+    chronicle_tick(chronicle, begin_ms + 1000);
+}
+
 // Percentiles of all requests at once: time stands still, so all are in the last minute.
-TEST(percentiles_of_round_robin_are_estimated_within_a_fifth)
+static void check_percentiles(enum workload_name work, bool is_busy)
 {
     struct chronicle *chronicle = make(0);
     struct chronicle_member members[world_member_max];
     struct chronicle_figures figures;
-    uint32_t count = 3000;
+    uint32_t count = is_busy ? 12000 : 3000;
 
-    world_run(&(struct world_options){.work = DOCUMENTS,
+    world_run(&(struct world_options){.work = work,
                                       .member_count = 4,
                                       .cache_tokens = 300000,
                                       .request_count = count,
@@ -230,6 +239,9 @@ TEST(percentiles_of_round_robin_are_estimated_within_a_fifth)
     world_members(members, 300000);
     chronicle_set_members(chronicle, members, 4);
     chronicle_tick(chronicle, begin_ms);
+    if (is_busy) {
+        make_busy(chronicle);
+    }
     for (uint32_t i = 0; i < count; i++) {
         chronicle_note(chronicle, world_receipt(i));
         rotation_ms[i] = world.requests[i].rotation_ttft_ms;
@@ -244,4 +256,15 @@ TEST(percentiles_of_round_robin_are_estimated_within_a_fifth)
     CHECK(fabs(figures.shadow_ttft_ms[1] / rotation_ms[count * 95 / 100] - 1) < 0.2);
     CHECK(fabs(figures.shadow_ttft_ms[2] / rotation_ms[count * 99 / 100] - 1) < 0.2);
     chronicle_destroy(&chronicle);
+}
+
+TEST(percentiles_of_round_robin_are_estimated_within_a_fifth)
+{
+    check_percentiles(DOCUMENTS, false);
+}
+
+TEST(at_a_high_rate_they_are_as_well)
+{
+    check_percentiles(DOCUMENTS, true);
+    check_percentiles(CHATS, true);
 }
