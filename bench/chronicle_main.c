@@ -75,7 +75,7 @@ static struct receipt a_receipt(uint32_t conversation)
 {
     uint32_t rival_count = member_count - 1;
     rival_count = rival_count < receipt_rival_max ? rival_count : receipt_rival_max;
-    uint64_t cached = (block_count - 1) * block_tokens;
+    uint32_t cached = (block_count - 1) * block_tokens;
     return (struct receipt){
         .number = ++number,
         .wall_us = wall_ms * 1000,
@@ -88,12 +88,12 @@ static struct receipt a_receipt(uint32_t conversation)
         .last_us = 5000,
         .end_us = 5100,
         .prompt_tokens = block_count * block_tokens + 10,
-        .expected_tokens = (uint32_t)cached,
-        .cached_tokens = (uint32_t)cached,
+        .expected_tokens = cached,
+        .cached_tokens = cached,
         .output_tokens = 20,
         .block_tokens = block_tokens,
         .is_told = true,
-        .saved_us = cached * 50,
+        .saved_us = (uint64_t)cached * 50,
         .token_ms = 0.05F,
         .candidate_count = member_count,
         .rival_count = rival_count,

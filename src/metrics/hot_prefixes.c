@@ -117,7 +117,7 @@ static uint32_t find(const struct hot_prefixes *self, uint64_t key)
     return self->prefix_count;
 }
 
-// The place of the lowest count that the key could have, which is 0 if it is empty.
+// The place of the lowest count that the key could have; an empty one has 0.
 static uint32_t lowest_place(const struct hot_prefixes *self, uint64_t key)
 {
     uint32_t first = first_place(self, key);
@@ -165,9 +165,10 @@ static void see(struct hot_prefixes *self, uint32_t place, const struct hot_sigh
     set_holder(self, place, sighting->holder, true);
 }
 
-static bool is_empty(const struct hot_prefixes *self, uint32_t place)
+// Places are filled from the first on and never empty again, so the last is the last to be taken.
+static bool has_empty(const struct hot_prefixes *self, uint64_t key)
 {
-    return self->prefixes[place].key == 0;
+    return self->prefixes[first_place(self, key) + ways - 1].key == 0;
 }
 
 void hot_prefixes_note(struct hot_prefixes *prefixes, const struct hot_sighting *sighting)
@@ -181,11 +182,12 @@ void hot_prefixes_note(struct hot_prefixes *prefixes, const struct hot_sighting 
     for (uint32_t depth = 0; depth < sighting->depth_count; depth++) {
         uint64_t key = sighting->depths[depth];
         uint32_t place = key == 0 ? prefixes->prefix_count : find(prefixes, key);
-        if (place == prefixes->prefix_count && key != 0 &&
-            (!has_let_in || is_empty(prefixes, lowest_place(prefixes, key)))) {
+        bool is_new = place == prefixes->prefix_count && key != 0;
+        bool is_free = is_new && has_empty(prefixes, key);
+        if (is_free || (is_new && !has_let_in)) {
             uint64_t parent = depth == 0 ? 0 : sighting->depths[depth - 1];
-            has_let_in = has_let_in || !is_empty(prefixes, lowest_place(prefixes, key));
             place = let_in(prefixes, key, parent, sighting->block_tokens << depth);
+            has_let_in = has_let_in || !is_free;
         }
         if (place != prefixes->prefix_count) {
             see(prefixes, place, sighting);

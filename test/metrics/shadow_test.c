@@ -91,31 +91,24 @@ static struct result feed(uint64_t told_cache_tokens, struct shadow_sieve sieve)
     sums.real_ttft_ms /= count;
     sums.rotation_ttft_ms /= count;
     sums.estimated_ttft_ms /= count;
+    printf("# %s, %u backends of %llu tokens, one key in %u: hit rate %.3f, round-robin %.3f, "
+           "estimated %.3f; first token %.0f ms, %.0f, %.0f; saved %.0f s, %.0f, %.0f\n",
+           world.work->name, world.options.member_count,
+           (unsigned long long)world.options.cache_tokens, 1U << sieve.keep_shift, sums.real_rate,
+           sums.rotation_rate, sums.estimated_rate, sums.real_ttft_ms, sums.rotation_ttft_ms,
+           sums.estimated_ttft_ms, sums.real_saved_s, sums.rotation_saved_s,
+           sums.estimated_saved_s);
     return sums;
 }
 
-static struct result run_sieved(struct world_options options, uint64_t told_cache_tokens,
-                                struct shadow_sieve sieve)
+static struct result run_told(struct world_options options, uint64_t told_cache_tokens)
 {
     uint32_t fit = run_blocks / workloads[options.work].mean_blocks;
     if (options.request_count == 0) {
         options.request_count = fit < run_requests ? fit : run_requests;
     }
     world_run(&options);
-    struct result result = feed(told_cache_tokens, sieve);
-    printf("# %s, %u backends of %llu tokens: hit rate %.3f, round-robin %.3f, estimated %.3f; "
-           "first token %.0f ms, %.0f, %.0f; saved %.0f s, %.0f, %.0f\n",
-           workloads[options.work].name, options.member_count,
-           (unsigned long long)options.cache_tokens, result.real_rate, result.rotation_rate,
-           result.estimated_rate, result.real_ttft_ms, result.rotation_ttft_ms,
-           result.estimated_ttft_ms, result.real_saved_s, result.rotation_saved_s,
-           result.estimated_saved_s);
-    return result;
-}
-
-static struct result run_told(struct world_options options, uint64_t told_cache_tokens)
-{
-    return run_sieved(options, told_cache_tokens, (struct shadow_sieve){0});
+    return feed(told_cache_tokens, (struct shadow_sieve){0});
 }
 
 static struct result run(struct world_options options)
@@ -144,15 +137,16 @@ TEST(the_hit_rate_of_round_robin_is_estimated_within_three_points_whatever_the_l
 
 TEST(with_one_backend_round_robin_is_what_was_done_however_many_keys_are_followed)
 {
-    static const struct shadow_sieve sieves[] = {{0, 0}, {0, 2}, {4, 4}};
-    for (uint32_t i = 0; i < ARRAY_COUNT(sieves) * WORKLOAD_COUNT; i++) {
-        struct world_options options = {.work = (enum workload_name)(i % WORKLOAD_COUNT),
-                                        .member_count = 1,
-                                        .cache_tokens = 150000,
-                                        .told_factor = 0.8,
-                                        .load = 1.1,
-                                        .answer_s = 5};
-        CHECK(run_sieved(options, 150000, sieves[i / WORKLOAD_COUNT]).is_same);
+    for (uint32_t i = 0; i < WORKLOAD_COUNT; i++) {
+        struct result result = run((struct world_options){.work = (enum workload_name)i,
+                                                          .member_count = 1,
+                                                          .cache_tokens = 150000,
+                                                          .told_factor = 0.8,
+                                                          .load = 1.1,
+                                                          .answer_s = 5});
+        CHECK(result.is_same);
+        CHECK(feed(150000, (struct shadow_sieve){0, 2}).is_same);
+        CHECK(feed(150000, (struct shadow_sieve){4, 4}).is_same);
     }
 }
 
@@ -162,16 +156,15 @@ TEST(with_one_key_in_4_or_16_the_hit_rate_is_within_three_points_and_that_of_few
 {
     static const enum workload_name works[] = {DOCUMENTS, FEW, SHORT, VERY_SHORT, CHATS, UNIQUE};
     static const uint64_t sizes[] = {150000, 600000, 4000000};
-    for (uint32_t i = 0; i < 2 * ARRAY_COUNT(works) * ARRAY_COUNT(sizes); i++) {
-        struct world_options options = {.work = works[i / 2 / ARRAY_COUNT(sizes)],
-                                        .member_count = 4,
-                                        .cache_tokens = sizes[i / 2 % ARRAY_COUNT(sizes)],
-                                        .request_count = thin_requests};
-        struct shadow_sieve sieve =
-            i % 2 == 0 ? (struct shadow_sieve){2, 2} : (struct shadow_sieve){4, 4};
-        struct result result = run_sieved(options, options.cache_tokens, sieve);
-        double most = options.work == CHATS && sieve.keep_shift == 4 ? 0.06 : 0.03;
-        CHECK(is_near(result.estimated_rate, result.rotation_rate, most));
+    for (uint32_t i = 0; i < ARRAY_COUNT(works) * ARRAY_COUNT(sizes); i++) {
+        enum workload_name work = works[i / ARRAY_COUNT(sizes)];
+        uint64_t size = sizes[i % ARRAY_COUNT(sizes)];
+        world_run(&(struct world_options){
+            .work = work, .member_count = 4, .cache_tokens = size, .request_count = thin_requests});
+        struct result result = feed(size, (struct shadow_sieve){2, 2});
+        CHECK(is_near(result.estimated_rate, result.rotation_rate, 0.03));
+        result = feed(size, (struct shadow_sieve){4, 4});
+        CHECK(is_near(result.estimated_rate, result.rotation_rate, work == CHATS ? 0.06 : 0.03));
     }
 }
 
@@ -180,12 +173,11 @@ TEST(with_one_key_in_4_long_documents_are_estimated_within_six_points)
 {
     static const uint64_t sizes[] = {150000, 600000, 4000000};
     for (uint32_t i = 0; i < ARRAY_COUNT(sizes); i++) {
-        struct world_options options = {.work = LONG,
-                                        .member_count = 4,
-                                        .cache_tokens = sizes[i],
-                                        .request_count = thin_requests / 4};
-        struct result result =
-            run_sieved(options, options.cache_tokens, (struct shadow_sieve){2, 2});
+        world_run(&(struct world_options){.work = LONG,
+                                          .member_count = 4,
+                                          .cache_tokens = sizes[i],
+                                          .request_count = thin_requests / 4});
+        struct result result = feed(sizes[i], (struct shadow_sieve){2, 2});
         CHECK(is_near(result.estimated_rate, result.rotation_rate, 0.06));
     }
 }
@@ -207,31 +199,33 @@ static void feed_part(struct shadow *shadow, uint32_t first, uint32_t count, str
     out->estimated_rate /= tokens;
 }
 
-// All keys, one in 16, all again while it is judged by the old ones, and by all.
-TEST(a_change_of_how_many_keys_are_followed_does_not_make_the_estimate_jump)
+// All keys, one in 16, all again while it is judged by the old ones, and by all.  Returns how far it was off.
+static double most_off(enum workload_name work)
 {
     static const struct shadow_sieve sieves[] = {{0, 0}, {4, 4}, {0, 4}, {0, 0}};
-    static const enum workload_name works[] = {DOCUMENTS, CHATS};
-    // One in 16 of what 300 chats have is not much, with or without a change.
-    static const double most[] = {0.03, 0.07};
     enum { part_count = 2 * ARRAY_COUNT(sieves), part_requests = thin_requests / part_count };
+    double most = 0;
 
-    for (uint32_t i = 0; i < ARRAY_COUNT(works); i++) {
-        world_run(&(struct world_options){.work = works[i],
-                                          .member_count = 4,
-                                          .cache_tokens = 300000,
-                                          .request_count = thin_requests});
-        struct shadow *shadow = make_shadow(300000);
-        for (uint32_t part = 0; part < part_count; part++) {
-            struct result result;
-            shadow_set_sieve(shadow, sieves[part / 2]);
-            feed_part(shadow, part * part_requests, part_requests, &result);
-            printf("# %s, part %u: round-robin %.3f, estimated %.3f\n", workloads[works[i]].name,
-                   part, result.rotation_rate, result.estimated_rate);
-            CHECK(is_near(result.estimated_rate, result.rotation_rate, most[i]));
-        }
-        shadow_destroy(&shadow);
+    world_run(&(struct world_options){
+        .work = work, .member_count = 4, .cache_tokens = 300000, .request_count = thin_requests});
+    struct shadow *shadow = make_shadow(300000);
+    for (uint32_t part = 0; part < part_count; part++) {
+        struct result result;
+        shadow_set_sieve(shadow, sieves[part / 2]);
+        feed_part(shadow, part * part_requests, part_requests, &result);
+        printf("# %s, part %u: round-robin %.3f, estimated %.3f\n", world.work->name, part,
+               result.rotation_rate, result.estimated_rate);
+        most = fmax(most, fabs(result.estimated_rate - result.rotation_rate));
     }
+    shadow_destroy(&shadow);
+    return most;
+}
+
+TEST(a_change_of_how_many_keys_are_followed_does_not_make_the_estimate_jump)
+{
+    CHECK(most_off(DOCUMENTS) < 0.03);
+    // One key in 16 is few for 300 chats, with or without a change.
+    CHECK(most_off(CHATS) < 0.07);
 }
 
 TEST(where_there_is_nothing_to_win_there_is_no_difference)
@@ -256,14 +250,15 @@ TEST(where_there_is_nothing_to_win_there_is_no_difference)
 // Blocks stay for 7 seconds here, and answers take 10: hardly a fleet has it worse.
 TEST(receipts_in_the_order_of_ends_are_off_by_eight_points_at_most_in_favour_of_round_robin)
 {
-    static const enum workload_name works[] = {DOCUMENTS, FEW, SHORT, VERY_SHORT, CHATS};
+    static const enum workload_name works[] = {DOCUMENTS, FEW, SHORT, VERY_SHORT, LONG, CHATS};
     for (uint32_t i = 0; i < ARRAY_COUNT(works); i++) {
-        struct result result = run((struct world_options){.work = works[i],
-                                                          .member_count = 4,
-                                                          .cache_tokens = 150000,
-                                                          .request_count = 8000,
-                                                          .load = 0.7,
-                                                          .answer_s = 10});
+        struct result result =
+            run((struct world_options){.work = works[i],
+                                       .member_count = 4,
+                                       .cache_tokens = 150000,
+                                       .request_count = works[i] == LONG ? 2000 : 8000,
+                                       .load = 0.7,
+                                       .answer_s = 10});
         CHECK(result.estimated_rate - result.rotation_rate < 0.08);
         CHECK(result.estimated_rate - result.rotation_rate > -0.01);
     }
