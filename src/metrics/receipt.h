@@ -107,7 +107,8 @@ struct receipt {
     float cost; // NAN: none
 
     // What lies behind it, in this order; `receipt_size` counts all.
-    uint32_t rival_count;   // the best of the others, best first
+    uint32_t
+        rival_count; // the best of the others, best first; none of them where decisions are many
     uint32_t sampled_count; // keys
     uint32_t depth_count;   // keys
     uint16_t id_size;       // texts, each without an end mark

@@ -11,8 +11,9 @@
 
 struct receipt_ring;
 
-// Holds some thousand receipts: what a worker can end between two looks of the scribe.
-enum { receipt_ring_size = 8 << 20 };
+// Holds some thousand receipts: what a worker can end between two looks of the scribe.  Larger would be slower, since
+// what was written is read while it is still in a cache.
+enum { receipt_ring_size = 2 << 20 };
 
 // `block` has receipt_ring_block_size() zeroed bytes, aligned to a cache line, and is the caller's.
 size_t receipt_ring_block_size(void);

@@ -204,8 +204,11 @@ void account_route(struct exchange *x, const struct route_request *request,
     keep_decision(account, request, choice);
     keep_keys(account, request);
     account->receipt.attempts++;
-    account->receipt.rival_count = route_rivals(worker->route, worker->view, request,
-                                                choice->backend, now_us, account->rivals);
+    // Who reads thousands of decisions a second does not look at each.
+    account->receipt.rival_count = worker->announce_left > 0
+                                       ? route_rivals(worker->route, worker->view, request,
+                                                      choice->backend, now_us, account->rivals)
+                                       : 0;
     account->is_announced = false;
     account_announce(x);
 }
