@@ -179,6 +179,8 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
 {
     struct chronicle_decision decision = {.shadow_ttft_ms = -1};
     if (receipt->outcome == RECEIPT_RUNNING) {
+        shadow_begin(chronicle->shadow, receipt,
+                     member_table_find(chronicle->members, receipt->backend));
         decision_ring_put(chronicle->decisions, receipt, &decision);
         return;
     }

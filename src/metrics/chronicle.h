@@ -36,7 +36,7 @@ void chronicle_destroy(struct chronicle **chronicle);
 void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_member *members,
                            uint32_t count);
 
-// A request ended, or was sent (RECEIPT_RUNNING): then only the list of decisions takes note.
+// A request ended, or was sent (RECEIPT_RUNNING): then only the list of decisions and the shadow take note.
 void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt);
 
 // Time passes: closes what is over.  Wall time, and may jump.

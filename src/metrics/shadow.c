@@ -3,6 +3,7 @@
 #include "metrics/shadow.h"
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/prefill_curve.h"
 #include "base/rng.h"
 #include "metrics/member_table.h"
@@ -40,6 +41,18 @@ struct tally {
     double found[FLEET_COUNT];
 };
 
+// A request, done by both.
+struct done {
+    uint64_t request; // 0: none
+    uint32_t numbers[FLEET_COUNT];
+    double shares[FLEET_COUNT]; // of the prompt, found
+    double waits_ms[FLEET_COUNT];
+    double drawn_ms; // the last wait has this less than its average, by chance
+};
+
+// Requests that have begun and not ended, by chance of their numbers: who is pushed out is done at its end.
+enum { begun_max = 8192 };
+
 struct shadow {
     uint32_t member_max;
     struct shadow_sieve sieve;
@@ -49,6 +62,7 @@ struct shadow {
     uint32_t *order;        // numbers, pool by pool
     struct rotation pools[shadow_pool_max];
     struct shadow_cache *caches; // two for each number
+    struct done *begun;
 };
 
 struct shadow *shadow_create(uint32_t member_max)
@@ -61,7 +75,9 @@ struct shadow *shadow_create(uint32_t member_max)
     shadow->members = calloc(member_max + 1, sizeof(*shadow->members));
     shadow->order = calloc(member_max + 1, sizeof(*shadow->order));
     shadow->caches = shadow_cache_create(member_max * FLEET_COUNT);
-    if (shadow->members == NULL || shadow->order == NULL || shadow->caches == NULL) {
+    shadow->begun = calloc(begun_max, sizeof(*shadow->begun));
+    if (shadow->members == NULL || shadow->order == NULL || shadow->caches == NULL ||
+        shadow->begun == NULL) {
         shadow_destroy(&shadow);
     }
     return shadow;
@@ -73,6 +89,7 @@ void shadow_destroy(struct shadow **shadow)
         shadow_cache_destroy(&(*shadow)->caches);
         free((*shadow)->members);
         free((*shadow)->order);
+        free((*shadow)->begun);
         free(*shadow);
         *shadow = NULL;
     }
@@ -269,45 +286,107 @@ static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, u
     }
 }
 
+// Both do it.  False: nobody has the turn, or nobody knows who did it.
+static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+                    uint64_t now_us, struct done *out)
+{
+    uint32_t turn = take_turn(shadow, receipt->pool);
+    if (turn == member_none || number == member_none) {
+        return false;
+    }
+    struct shadow_prompt prompt = prompt_of(receipt);
+    struct member *real = &shadow->members[number];
+    struct member *other = &shadow->members[turn];
+    double size = receipt->prompt_tokens;
+    double measured = measured_tokens(receipt);
+
+    *out = (struct done){.numbers = {[REAL] = number, [ROTATION] = turn}};
+    const uint32_t caches[FLEET_COUNT] = {cache_of(number, REAL), cache_of(turn, ROTATION)};
+    compute(shadow, &prompt, receipt->pool, caches, out->shares);
+    double cached = moved(measured, size, out->shares[REAL], out->shares[ROTATION]);
+    // An average for all would make queues shorter than they are, and waits all alike.
+    double queued =
+        shadow->sieve.judge_shift == 0
+            ? cached
+            : drawn(&shadow->rng, measured, size, out->shares[REAL], out->shares[ROTATION]);
+    out->waits_ms[REAL] = queue_up(&real->queues[REAL], now_us, (size - measured) * real->token_ms);
+    out->waits_ms[ROTATION] =
+        queue_up(&other->queues[ROTATION], now_us, (size - queued) * other->token_ms);
+    out->drawn_ms = (queued - cached) * other->token_ms;
+    return true;
+}
+
+static struct done *begun(struct shadow *shadow, const struct receipt *receipt, uint64_t *request)
+{
+    *request = hash_pair(receipt->worker, receipt->number) | 1;
+    return &shadow->begun[*request >> 1 & (begun_max - 1)];
+}
+
+void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t number)
+{
+    uint64_t request;
+    struct done *done = begun(shadow, receipt, &request);
+    struct done fresh;
+
+    // Where few keys are followed requests are not announced one and all; those that are would be the only ones in
+    // the right order.
+    if (shadow->sieve.judge_shift > 0 || done->request == request) {
+        return;
+    }
+    if (do_both(shadow, receipt, number, receipt->wall_us + receipt->complete_us, &fresh)) {
+        fresh.request = request;
+        *done = fresh;
+    }
+}
+
+// As it was begun, if it was; its answer takes room in both caches.
+static bool finish_begun(struct shadow *shadow, const struct receipt *receipt, struct done *out)
+{
+    uint64_t request;
+    struct done *done = begun(shadow, receipt, &request);
+
+    if (done->request != request) {
+        return false;
+    }
+    *out = *done;
+    done->request = 0;
+    for (uint32_t fleet = 0; fleet < FLEET_COUNT; fleet++) {
+        shadow_cache_add(shadow->caches, cache_of(out->numbers[fleet], (enum fleet)fleet),
+                         receipt->output_tokens);
+    }
+    return true;
+}
+
 void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
                  struct shadow_estimate *out)
 {
     double measured = measured_tokens(receipt);
     double ttft_ms = receipt_ttft_ms(receipt);
-    uint64_t now_us = receipt->wall_us + receipt->end_us;
-    uint32_t turn = take_turn(shadow, receipt->pool);
+    struct done done;
 
     *out = (struct shadow_estimate){.cached_tokens = measured,
                                     .saved_s = (double)receipt->saved_us / 1e6,
                                     .ttft_ms = ttft_ms,
                                     .model_ms = -1,
                                     .shadow_model_ms = -1};
-    if (turn == member_none || number == member_none) {
+    if (!finish_begun(shadow, receipt, &done) &&
+        !do_both(shadow, receipt, number, receipt->wall_us + receipt->end_us, &done)) {
         return;
     }
-    struct shadow_prompt prompt = prompt_of(receipt);
-    const uint32_t caches[FLEET_COUNT] = {cache_of(number, REAL), cache_of(turn, ROTATION)};
-    double shares[FLEET_COUNT];
-    compute(shadow, &prompt, receipt->pool, caches, shares);
-    struct member *real = &shadow->members[number];
-    struct member *other = &shadow->members[turn];
-    double size = receipt->prompt_tokens;
-    double cached = moved(measured, size, shares[REAL], shares[ROTATION]);
-    // An average for all would make queues shorter than they are, and waits all alike.
-    double queued = shadow->sieve.judge_shift == 0
-                        ? cached
-                        : drawn(&shadow->rng, measured, size, shares[REAL], shares[ROTATION]);
+    const struct member *real = &shadow->members[done.numbers[REAL]];
+    const struct member *other = &shadow->members[done.numbers[ROTATION]];
+    double cached =
+        moved(measured, receipt->prompt_tokens, done.shares[REAL], done.shares[ROTATION]);
 
     out->backend = other->id;
     out->cached_tokens = cached;
-    out->model_ms = queue_up(&real->queues[REAL], now_us, (size - measured) * real->token_ms);
-    out->shadow_model_ms =
-        queue_up(&other->queues[ROTATION], now_us, (size - queued) * other->token_ms);
+    out->model_ms = done.waits_ms[REAL];
+    out->shadow_model_ms = done.waits_ms[ROTATION];
     out->saved_s = measured > 0
                        ? out->saved_s * cached * other->token_ms / (measured * real->token_ms)
                        : cached * other->token_ms / 1000;
     if (ttft_ms >= 0) {
-        ttft_ms += out->shadow_model_ms + (queued - cached) * other->token_ms - out->model_ms;
+        ttft_ms += out->shadow_model_ms + done.drawn_ms - out->model_ms;
         out->ttft_ms = ttft_ms > 0 ? ttft_ms : 0;
     }
 }

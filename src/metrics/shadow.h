@@ -21,9 +21,10 @@
 // off; the first token comes when all before it and itself are done.  It holds two minutes at most: clients do not
 // wait longer.
 //
-// Time and order.  Receipts come when requests end, so caches and queues see requests in the order of their
-// ends, and at that time.  For caches this is seconds against the minutes that blocks stay.  For queues it
-// moves each request by the length of its answer.  Arrivals that were independent are so afterwards, and the
+// Time and order.  Requests that are announced when they are sent (proxy/account.h) are done at that time and in that
+// order, by what was expected of them.  At rates where not all are, receipts come when requests end, and caches and
+// queues see requests in the order of their ends.  For caches this is seconds against the minutes that blocks stay.
+// For queues it moves each request by the length of its answer.  Arrivals that were independent are so afterwards, and the
 // load is the same; but bursts that are shorter than answers differ are spread out, and how evenly a policy
 // deals requests out is lost on the way, while the rotation stays as regular as it is.  So the time is good where
 // policies differ by what they find in caches, and not where they differ by how they look at queues: for a policy
@@ -86,6 +87,10 @@ struct shadow_estimate {
 void shadow_set_sieve(struct shadow *shadow, struct shadow_sieve sieve);
 void shadow_fade(struct shadow *shadow, uint64_t elapsed_ms);
 
-// A request that was computed, by the backend of that number or member_none.
+// A request was sent to the backend of that number: it is done now, in the order in which requests came, and told of
+// when it ends.
+void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t number);
+
+// A request that was computed, by the backend of that number or member_none; unless it was begun it is done now.
 void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
                  struct shadow_estimate *out);

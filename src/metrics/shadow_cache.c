@@ -333,6 +333,13 @@ static double length_found(const struct shadow_prompt *prompt, struct found foun
     return length < most ? length : most;
 }
 
+void shadow_cache_add(struct shadow_cache *caches, uint32_t cache, uint32_t tokens)
+{
+    ASSERT(cache < caches->cache_max);
+    weigh_in(&caches->caches[cache], tokens);
+    settle(&caches->caches[cache]);
+}
+
 double shadow_cache_use(struct shadow_cache *caches, uint32_t cache,
                         const struct shadow_prompt *prompt)
 {

@@ -66,6 +66,9 @@ struct shadow_prompt {
 double shadow_cache_use(struct shadow_cache *caches, uint32_t cache,
                         const struct shadow_prompt *prompt);
 
+// So many tokens more take room there, and are never found.
+void shadow_cache_add(struct shadow_cache *caches, uint32_t cache, uint32_t tokens);
+
 // One key in 2^shift, by its bits: those that are followed, and those of them that are judged by, which have been
 // followed for long.
 struct shadow_sieve {

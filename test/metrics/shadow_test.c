@@ -19,6 +19,9 @@ enum { run_blocks = 3000000, run_requests = 8000, thin_requests = 16000 };
 // 30,000 or more that it is about where keys are left out in earnest.
 enum { request_ms = 10 };
 
+static bool is_announced; // requests are told of when they come, too
+static uint32_t by_arrival[world_request_max];
+
 struct result {
     double real_rate;
     double rotation_rate;
@@ -64,6 +67,25 @@ static void add(struct result *sums, const struct world_request *request,
                     fabs(estimate->saved_s - (double)receipt->saved_us / 1e6) < 1e-9;
 }
 
+// Announces all requests that came before the time, in that order.
+static uint32_t announce(struct shadow *shadow, uint32_t next, uint64_t until_us)
+{
+    static struct fixture_receipt copy;
+    while (next < world.options.request_count) {
+        const struct world_request *request = &world.requests[by_arrival[next]];
+        copy = request->made;
+        struct receipt *receipt = (struct receipt *)copy.bytes;
+        if (receipt->wall_us > until_us) {
+            break;
+        }
+        receipt->outcome = RECEIPT_RUNNING;
+        receipt->is_told = false;
+        shadow_begin(shadow, receipt, request->chosen);
+        next++;
+    }
+    return next;
+}
+
 // The first quarter warms up.
 static struct result feed(uint64_t told_cache_tokens, struct shadow_sieve sieve)
 {
@@ -71,11 +93,16 @@ static struct result feed(uint64_t told_cache_tokens, struct shadow_sieve sieve)
     struct result sums = {.is_same = true};
     double tokens = 0;
     double count = 0;
+    uint32_t announced = 0;
 
     shadow_set_sieve(shadow, sieve);
     for (uint32_t i = 0; i < world.options.request_count; i++) {
+        by_arrival[world_receipt(i)->number] = i;
+    }
+    for (uint32_t i = 0; i < world.options.request_count; i++) {
         const struct world_request *request = &world.requests[i];
         struct shadow_estimate estimate;
+        announced = is_announced ? announce(shadow, announced, request->end_us) : 0;
         shadow_note(shadow, world_receipt(i), request->chosen, &estimate);
         shadow_fade(shadow, request_ms);
         if (i >= world.options.request_count / 4) {
@@ -278,6 +305,24 @@ TEST(the_time_to_the_first_token_is_never_much_longer_than_it_would_be_or_was)
         CHECK(result.estimated_ttft_ms < 1.2 * fmax(result.rotation_ttft_ms, result.real_ttft_ms));
         CHECK(choice != BY_CONTENT || result.estimated_ttft_ms > 0.85 * result.rotation_ttft_ms);
     }
+}
+
+TEST(requests_that_are_announced_are_done_in_the_order_in_which_they_came)
+{
+    is_announced = true;
+    for (uint32_t i = 0; i < 12; i++) {
+        struct result result =
+            run((struct world_options){.work = i / 3 % 2 == 0 ? DOCUMENTS : CHATS,
+                                       .choice = (enum choice)(i % 3),
+                                       .member_count = 4,
+                                       .cache_tokens = 150000,
+                                       .load = i < 6 ? 0.5 : 0.9,
+                                       .answer_s = 10});
+        CHECK(is_near(result.estimated_rate, result.rotation_rate, 0.03));
+        CHECK(is_near(result.estimated_ttft_ms, result.rotation_ttft_ms,
+                      0.1 * result.rotation_ttft_ms));
+    }
+    is_announced = false;
 }
 
 TEST(what_engines_do_not_tell_or_tell_short_is_borne)
