@@ -18,6 +18,7 @@
 
 struct chronicle {
     uint32_t member_max;
+    uint32_t decision_max;
     uint64_t wall_ms; // of the last tick; 0: none yet
     uint64_t step;
     struct thinning thinning;
@@ -42,6 +43,7 @@ struct chronicle *chronicle_create(const struct chronicle_options *options)
         return NULL;
     }
     self->member_max = options->member_max;
+    self->decision_max = options->decision_max;
     self->rng = (struct rng){options->seed};
     self->members = member_table_create(options->member_max);
     self->shadow = shadow_create(options->member_max);
@@ -175,6 +177,17 @@ static void note_prefixes(struct chronicle *self, const struct receipt *receipt,
     hot_prefixes_note(self->prefixes, &sighting);
 }
 
+// The list reaches back a second, about, also where more requests end in one than it has room for: then one in so
+// many is kept.  What failed, or was announced, is kept in any case.
+static bool is_kept(struct chronicle *self, const struct receipt *receipt)
+{
+    uint64_t rate = self->thinning.rate;
+    if (rate <= self->decision_max || is_failure(receipt->outcome) || receipt->is_announced) {
+        return true;
+    }
+    return rng_next(&self->rng) % rate < self->decision_max;
+}
+
 void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
 {
     struct chronicle_decision decision = {.shadow_ttft_ms = -1};
@@ -204,7 +217,9 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
     if (receipt->backend != 0) {
         note_prefixes(chronicle, receipt, number);
     }
-    decision_ring_put(chronicle->decisions, receipt, &decision);
+    if (is_kept(chronicle, receipt)) {
+        decision_ring_put(chronicle->decisions, receipt, &decision);
+    }
 }
 
 void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms)

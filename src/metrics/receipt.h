@@ -77,6 +77,7 @@ struct receipt {
     uint64_t request_bytes; // of the body
     uint64_t answer_bytes;  // that went to the client, heads included
     bool is_streamed;
+    bool is_announced; // there was a receipt of it while it ran
 
     // When, in microseconds since the first byte; 0: it did not come to that.
     uint64_t complete_us;                   // all of the request was here

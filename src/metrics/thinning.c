@@ -51,6 +51,7 @@ void thinning_tick(struct thinning *thinning, uint64_t wall_ms)
     if (has_begun) {
         double rate = (double)thinning->count * 1000 / (double)(wall_ms - thinning->begin_ms);
         uint32_t needed = shift_for(rate);
+        thinning->rate = (uint64_t)rate;
         if (needed > thinning->keep_shift) {
             thinning->keep_shift = needed;
             thinning->settled_s = 0;

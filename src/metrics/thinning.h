@@ -33,6 +33,7 @@ struct thinning {
     uint32_t judge_shift;
     uint64_t begin_ms; // of the second that is open; 0: none is
     uint64_t count;    // in it
+    uint64_t rate;     // a second, in the last one that is over
     uint32_t calm_s;
     uint32_t calm_shift; // that would have done for all of them
     uint32_t settled_s;

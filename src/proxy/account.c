@@ -148,6 +148,11 @@ static bool is_served(const struct fleet_view *view, struct slice model)
     return model.size > 0 && fleet_view_model(view, model) != NULL;
 }
 
+bool account_is_detailed(const struct exchange *x)
+{
+    return x->account != NULL && x->worker->detailed_left > 0;
+}
+
 void account_model(struct exchange *x, struct slice model)
 {
     struct account *account = x->account;
@@ -184,6 +189,7 @@ static void keep_decision(struct account *account, const struct route_request *r
     receipt->sent_us = receipt->head_us = receipt->first_us = receipt->last_us = 0;
     receipt->output_tokens = receipt->cached_tokens = 0;
     receipt->is_told = false;
+    receipt->rival_count = 0;
 }
 
 void account_route(struct exchange *x, const struct route_request *request,
@@ -204,12 +210,11 @@ void account_route(struct exchange *x, const struct route_request *request,
     keep_decision(account, request, choice);
     keep_keys(account, request);
     account->receipt.attempts++;
-    // Who reads thousands of decisions a second does not look at each.
-    account->receipt.rival_count = worker->announce_left > 0
-                                       ? route_rivals(worker->route, worker->view, request,
-                                                      choice->backend, now_us, account->rivals)
-                                       : 0;
-    account->is_announced = false;
+    if (account_is_detailed(x)) {
+        account->receipt.rival_count = route_rivals(worker->route, worker->view, request,
+                                                    choice->backend, now_us, account->rivals);
+    }
+    account->receipt.is_announced = false; // the attempt before was
     account_announce(x);
 }
 
@@ -283,17 +288,17 @@ bool account_announce(struct exchange *x)
     struct account *account = x->account;
     struct worker *worker = x->worker;
 
-    if (account == NULL || account->is_announced || account->receipt.policy == NULL ||
+    if (account == NULL || account->receipt.is_announced || account->receipt.policy == NULL ||
         worker->ring == NULL) {
         return false;
     }
-    if (worker->announce_left > 0) {
-        worker->announce_left--;
+    if (worker->detailed_left > 0) {
+        worker->detailed_left--;
     } else if (loop_now_us(worker->loop) - account->began_us < announce_us) {
         return false;
     }
     struct receipt_parts parts = parts_of(account);
-    account->is_announced = true;
+    account->receipt.is_announced = true;
     account->receipt.outcome = RECEIPT_RUNNING;
     return receipt_ring_put(worker->ring, &account->receipt, &parts);
 }

@@ -30,8 +30,7 @@ struct account {
     uint64_t waiting_us;       // since when; 0: it does not wait
     uint32_t waiting_token_ns; // of the stage `tokenize` at that time
     uint32_t slot;             // of the last backend
-    bool is_announced;
-    bool is_served; // its model is one that somebody serves
+    bool is_served;            // its model is one that somebody serves
     struct receipt_rival rivals[receipt_rival_max];
     uint64_t sampled[receipt_sampled_max];
     uint64_t depths[receipt_depth_max];
@@ -45,6 +44,9 @@ struct account *account_open(struct worker *worker);
 
 void account_request(struct exchange *x);
 void account_wait(struct exchange *x);
+// Whether more is noted of this request than what is counted: of thousands a second nobody looks at each.
+bool account_is_detailed(const struct exchange *x);
+
 void account_model(struct exchange *x, struct slice model);
 void account_route(struct exchange *x, const struct route_request *request,
                    const struct route_choice *choice);

@@ -226,6 +226,7 @@ const struct step *route_run(struct exchange *x)
     }
     struct route_input input = attempt_input(x);
     input.exact = tokenize_result(x);
+    input.is_timed = account_is_detailed(x);
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn
     account_model(x, request.model);

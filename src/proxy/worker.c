@@ -29,7 +29,7 @@ enum {
     housekeeping_ms = 1000,
     accepts_per_turn = 64,
     // People read less, and estimates are made of fewer keys above that; see metrics/shadow.h.
-    announced_per_second = 1000,
+    detailed_per_second = 1000,
     announced_late_per_second = 256,
     // What one read takes at least, so that a long answer does not cost a call per kilobyte.
     read_size_min = 16384,
@@ -166,7 +166,7 @@ static void keep_house(struct timer *timer)
 {
     struct worker *worker = CONTAINER_OF(timer, struct worker, housekeeping);
     set_wall(worker);
-    worker->announce_left = announced_per_second;
+    worker->detailed_left = detailed_per_second;
     pool_trim(&worker->buffers, pages_discard);
     body_store_trim(&worker->bodies);
     for (uint32_t i = 0; i < trail_class_count; i++) {
@@ -462,7 +462,7 @@ enum status worker_start(const struct worker_options *options, struct worker **o
                                                     plan->config->retry.budget_min},
                        loop_now_ms(worker->loop));
     set_wall(worker);
-    worker->announce_left = announced_per_second;
+    worker->detailed_left = detailed_per_second;
     loop_arm(worker->loop, &worker->housekeeping, housekeeping_ms);
     if (thread_start("worker", run, worker, &worker->thread) != STATUS_OK) {
         goto out;

@@ -84,7 +84,8 @@ struct worker {
     struct meters *meters;     // NULL: nothing is counted
     struct receipt_ring *ring; // NULL: nobody reads receipts
     uint64_t receipt_number;
-    uint32_t announce_left;  // requests that may be announced at once, of this second
+    uint32_t
+        detailed_left; // requests of this second of which all is noted, and which are announced
     uint64_t wall_offset_us; // from the loop's clock to the time of day, as of the last second
     bool is_traced;          // somebody exports spans; as it was at start, whatever a reload says
     struct exact_thread *exact; // NULL: no model has a tokenizer

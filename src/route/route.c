@@ -43,6 +43,7 @@ struct route {
     uint32_t sender;
     uint64_t (*clock_ns)(void);
     uint64_t lap_ns; // when the clock was last looked at
+    bool is_timed;   // the last request that was read
     struct knowledge *knowledge;
     struct policy_knobs knobs;
     struct rng rng;
@@ -145,7 +146,7 @@ static uint32_t at_most_u32(uint64_t value)
 // the first stage of route_choose begins where route_read has ended.
 static uint32_t lap(struct route *route)
 {
-    if (route->clock_ns == NULL) {
+    if (!route->is_timed) {
         return 0;
     }
     uint64_t before = route->lap_ns;
@@ -345,6 +346,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
 {
     struct prompt *prompt = &route->prompt;
 
+    route->is_timed = input->is_timed && route->clock_ns != NULL;
     lap(route);
     route_read_model(route, input, out);
     out->parse_ns = lap(route);

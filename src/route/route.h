@@ -37,6 +37,7 @@ struct route_input {
     struct slice session;             // as the headers name it; empty: as the body does, if it does
     uint64_t wall_s;                  // since 1970; some chat templates print the date
     const struct exact_result *exact; // its ids, where they have been computed before; or NULL
+    bool is_timed;                    // what it takes to route it is told, if a clock was handed in
 };
 
 // Keys by blocks of another size, for engines of the same group that cut prompts otherwise.
@@ -67,7 +68,7 @@ struct route_request {
     bool is_exact;          // the keys are those of token ids
     struct route_chain others[route_size_max - 1];
     uint32_t other_count;
-    uint32_t parse_ns; // that it took to read the body, by the clock that was handed in
+    uint32_t parse_ns; // that it took to read the body, if it is timed
     uint32_t name_ns;  // and to name its blocks, ids included
 };
 

@@ -32,6 +32,36 @@ static void note(struct chronicle *chronicle, struct receipt receipt)
                                 (struct receipt_parts){.id = slice_of(text, (size_t)size)}));
 }
 
+static uint64_t last_serial(const struct chronicle *chronicle)
+{
+    struct chronicle_decision last = {0};
+    chronicle_decisions(chronicle, 0, &last, 1);
+    return last.serial;
+}
+
+TEST(where_requests_are_many_the_list_reaches_back_a_second_and_has_every_failure)
+{
+    struct chronicle *chronicle = make(100);
+    uint32_t number = 0;
+
+    chronicle_tick(chronicle, begin_ms);
+    for (uint32_t i = 0; i < 2000; i++) {
+        note(chronicle, (struct receipt){.number = number++, .backend = 1, .outcome = RECEIPT_OK});
+    }
+    chronicle_tick(chronicle, begin_ms + 1000);
+    uint64_t before = last_serial(chronicle);
+    for (uint32_t i = 0; i < 2000; i++) {
+        note(chronicle, (struct receipt){.number = number++,
+                                         .backend = 1,
+                                         .outcome = i % 200 == 0 ? RECEIPT_FAILED : RECEIPT_OK,
+                                         .is_announced = i % 200 == 1});
+    }
+    // About one in twenty, and the twenty that are kept whatever comes.
+    uint64_t kept = last_serial(chronicle) - before;
+    CHECK(kept > 80 && kept < 170);
+    chronicle_destroy(&chronicle);
+}
+
 TEST(what_runs_is_in_the_list_of_decisions_alone)
 {
     struct chronicle *chronicle = make(10);

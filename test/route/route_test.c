@@ -300,7 +300,9 @@ TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
     route_clock = read_fake;
     set_up(&policy_prefix_cost);
     route_clock = NULL;
-    struct route_request request = read_chat(long_chat, "");
+    struct route_request request;
+    struct route_input input = {.api = PROMPT_CHAT, .body = slice_str(long_chat), .is_timed = true};
+    route_read(route, fleet_view(fleet), &input, &request);
     CHECK_EQ(request.parse_ns, 1000);
     CHECK_EQ(request.name_ns, 1000);
     CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
