@@ -218,7 +218,7 @@ TEST(at_a_high_rate_all_requests_count_and_round_robin_is_estimated_within_five_
     chronicle_total(chronicle, &after);
     CHECK_EQ(after.requests, count);
     CHECK_EQ(chronicle_decisions(chronicle, 0, &last, 1), 1);
-    CHECK_EQ(last.serial, count);
+    CHECK(last.serial >= second && last.serial < count);
     double prompts = (double)(after.told_prompt_tokens - before.told_prompt_tokens);
     double estimated = after.shadow_cached_tokens - before.shadow_cached_tokens;
     CHECK(fabs(estimated - exact) / prompts < 0.05);
