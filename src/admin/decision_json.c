@@ -129,6 +129,10 @@ static void add_numbers(const struct view *view, struct text *json)
     add_number(json, "total_ms",
                receipt->end_us > 0 ? (double)receipt->end_us / 1000 : (double)NAN);
     add_number(json, "saved_ms", (double)receipt->saved_us / 1000);
+    if (!receipt_is_timed(receipt)) {
+        text_add_str(json, ",\"stages_us\":null");
+        return;
+    }
     text_add_str(json, ",\"stages_us\":{");
     for (int i = 0; i < RECEIPT_STAGE_COUNT; i++) {
         text_add_format(json, "%s\"%s\":%.6g", i > 0 ? "," : "",

@@ -437,6 +437,11 @@ static uint8_t *put_stage(uint8_t *at, uint64_t ns)
     return decimal_put_fixed(at, (ns + 50) / 100, 1);
 }
 
+static bool has_stages(const struct line *line)
+{
+    return receipt_is_timed(line->receipt);
+}
+
 static uint8_t *put_stages(uint8_t *at, const struct line *line)
 {
     uint8_t *begin = at;

@@ -143,6 +143,12 @@ enum {
                        (size_t)4 * receipt_text_max,
 };
 
+// Whether it was measured what the router itself took.
+static inline bool receipt_is_timed(const struct receipt *receipt)
+{
+    return receipt->stage_ns[RECEIPT_STAGE_PARSE] > 0;
+}
+
 // Milliseconds until the first token, and between the tokens after it; negative: not known.
 double receipt_ttft_ms(const struct receipt *receipt);
 double receipt_tpot_ms(const struct receipt *receipt);
