@@ -20,6 +20,8 @@ export class Series {
 
   merge(part, isWhole) {
     const times = part?.time_ms ?? [];
+    // A clock that was set back begins again: what is "later" would never come.
+    if (times.length > 0 && times.at(-1) < (this.time_ms.at(-1) ?? 0)) isWhole = true;
     const from = isWhole ? 0 : times.findIndex((time) => time > (this.time_ms.at(-1) ?? 0));
     if (isWhole) for (const name of COLUMNS) this[name] = [];
     if (from < 0 || times.length === 0) return;

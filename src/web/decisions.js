@@ -192,7 +192,7 @@ export function makeDecisions(router) {
     const note = find("#decisions-empty");
     note.hidden = number > 0;
     write(note, kept.size > 0 ? "Nothing here matches. Enter looks for a request of that id among all that are kept."
-      : requests > 0 ? "No decision is kept: decisions.keep is 0, or nothing was decided yet."
+      : requests > 0 ? "No decision is kept: decisions.keep is 0, metrics.enabled is false, or nothing was decided yet."
         : "No request yet: send one to the router, and it appears here with the reasons for its backend.");
   }
 
