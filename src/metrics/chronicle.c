@@ -113,12 +113,6 @@ void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_m
     shadow_set_members(chronicle->shadow, chronicle->told, chronicle->numbers, known);
 }
 
-static bool is_failure(enum receipt_outcome outcome)
-{
-    return outcome == RECEIPT_BUSY || outcome == RECEIPT_FAILED || outcome == RECEIPT_BROKEN ||
-           outcome == RECEIPT_REFUSED;
-}
-
 // A backend has worked on the prompt, as far as anybody can tell.
 static bool is_computed(const struct receipt *receipt)
 {
@@ -130,7 +124,7 @@ static struct account account_of(const struct receipt *receipt,
                                  const struct shadow_estimate *estimate)
 {
     struct account account = {.sums = {.requests = 1,
-                                       .failures = is_failure(receipt->outcome),
+                                       .failures = receipt_has_failed(receipt),
                                        .output_tokens = receipt->output_tokens},
                               .ttft_ms = -1,
                               .model_ms = -1,
@@ -182,7 +176,7 @@ static void note_prefixes(struct chronicle *self, const struct receipt *receipt,
 static bool is_kept(struct chronicle *self, const struct receipt *receipt)
 {
     uint64_t rate = self->thinning.rate;
-    if (rate <= self->decision_max || is_failure(receipt->outcome) || receipt->is_announced) {
+    if (rate <= self->decision_max || receipt_has_failed(receipt) || receipt->is_announced) {
         return true;
     }
     return rng_next(&self->rng) % rate < self->decision_max;

@@ -143,6 +143,13 @@ enum {
                        (size_t)4 * receipt_text_max,
 };
 
+// Whether somebody should know: it was not answered, and the request was not at fault.
+static inline bool receipt_has_failed(const struct receipt *receipt)
+{
+    return receipt->outcome == RECEIPT_BUSY || receipt->outcome == RECEIPT_FAILED ||
+           receipt->outcome == RECEIPT_BROKEN || receipt->outcome == RECEIPT_REFUSED;
+}
+
 // Whether it was measured what the router itself took.
 static inline bool receipt_is_timed(const struct receipt *receipt)
 {

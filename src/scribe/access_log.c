@@ -126,19 +126,6 @@ static enum access_slow slowness(const struct access_log_rules *rules,
     return ACCESS_NOT_SLOW;
 }
 
-static bool has_failed(const struct receipt *receipt)
-{
-    switch (receipt->outcome) {
-    case RECEIPT_BUSY:
-    case RECEIPT_FAILED:
-    case RECEIPT_BROKEN:
-    case RECEIPT_REFUSED:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool is_text(const struct access_log *log, const struct channel *channel)
 {
     return log->rules.form == ACCESS_LOG_TEXT ||
@@ -163,8 +150,8 @@ static void channel_note(struct access_log *log, struct channel *channel,
 void access_log_note(struct access_log *log, const struct receipt *receipt, uint64_t now_ms)
 {
     enum access_slow slow = slowness(&log->rules, receipt);
-    bool is_chosen =
-        slow != ACCESS_NOT_SLOW || receipt->id_hash % log->rules.every == 0 || has_failed(receipt);
+    bool is_chosen = slow != ACCESS_NOT_SLOW || receipt->id_hash % log->rules.every == 0 ||
+                     receipt_has_failed(receipt);
 
     if (log->all.is_open && is_chosen) {
         channel_note(log, &log->all, receipt, slow, now_ms);
