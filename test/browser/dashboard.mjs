@@ -87,9 +87,11 @@ const rowOf = (page, id) => page.locator(`#backends tr[data-id="${id}"]`);
 
 // Figures as the page should write them, by rules of its own.
 const grouped = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
-const ms = (value) => (value === null ? "–" : value < 10 ? `${value.toFixed(1)} ms` : value < 999.5 ? `${Math.round(value)} ms`
-  : `${(value / 1000).toFixed(value < 9995 ? 2 : 1)} s`);
-const percent = (share, digits = 0) => (share === null ? "–" : `${(share * 100).toFixed(digits)}%`);
+// A half is rounded up, as people do; toFixed looks at the binary number, where 5.85 is less than a half.
+const fixed = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const ms = (value) => (value === null ? "–" : value < 10 ? `${fixed(value, 1)} ms` : value < 999.5 ? `${fixed(value, 0)} ms`
+  : `${fixed(value / 1000, value < 9995 ? 2 : 1)} s`);
+const percent = (share, digits = 0) => (share === null ? "–" : `${fixed(share * 100, digits)}%`);
 
 // Of times; the machine may have been busy with something else during one of them.
 function median(what, times) {
