@@ -228,7 +228,8 @@ def test_backends_change_under_load_without_a_failed_request(standin, warmpath):
             response = client.read_response()
             assert response.status == 200 and response.complete
         eventually(lambda: extra.url not in router.backends(), "it is gone")
-    assert router.status()["in_flight"] == 0
+    # The last byte may be read before the worker has put its exchange away.
+    eventually(lambda: router.status()["in_flight"] == 0, "all are counted out")
 
 
 def test_slots_for_backends_are_limited(standin, warmpath):
