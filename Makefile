@@ -31,7 +31,7 @@ ifeq ($(SETUP.$(BUILD)),)
 $(error BUILD=$(BUILD) is not one of debug release asan tsan clang fuzz)
 endif
 
-FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] test/*.[ch] test/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
+FILES := $(sort $(wildcard src/*.[ch] src/*/*.[ch] src/*/*/*.[ch] test/*.[ch] test/*/*.[ch] test/*/*/*.[ch] fuzz/*.[ch] bench/*.[ch]))
 VENV  := build/venv
 
 .PHONY: all program deps run test unit e2e test-tokenizer check tidy lint format format-check headers fuzz bench policies install clean

@@ -13,8 +13,8 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "chronicle/chronicle.h"
 #include "flags.h"
-#include "metrics/chronicle.h"
 
 #include <stdio.h>
 #include <stdlib.h>

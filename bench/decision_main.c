@@ -17,9 +17,9 @@
 #include "chat.h"
 #include "flags.h"
 #include "fleet/fleet.h"
+#include "knowledge/knowledge.h"
 #include "policy/policy.h"
 #include "prefix/prefix_index.h"
-#include "route/knowledge.h"
 #include "route/route.h"
 
 #include <stdio.h>

@@ -23,7 +23,7 @@ SEEDS = 9
 # What 30 minutes come to at 13 and at 6 requests a second.
 REQUESTS, REQUESTS_A100, REQUESTS_90_USERS = 24000, 11000, 60000
 
-# The constants of the shipped model (src/sim/profiles.def, one H200), by what limits them.
+# The constants of the shipped model (src/sim/engine/profiles.def, one H200), by what limits them.
 COMPUTE = {"token_ms": 0.04386, "cross_ms": 2.38e-06, "square_ms": 6.314e-07, "square_behind_ms": 1.076e-06}
 BANDWIDTH = {"floor_ms": 8.345, "cached_ms": 0.0002, "context_ms": 0.0001799}
 OTHER = {"sharpness": 2.35, "sequence_ms": 0}

@@ -6,11 +6,11 @@
 // window, and a figure is the median over the windows.  Time is that of the thread on its core, so
 // what other programs take of the core is left out; what they take of its caches is not.
 
+#include "api/answer.h"
 #include "base/base.h"
 #include "bodies.h"
 #include "flags.h"
 #include "json/json.h"
-#include "route/answer.h"
 
 #include <cJSON.h>
 #include <stdio.h>

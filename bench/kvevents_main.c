@@ -26,7 +26,7 @@
 #include "flags.h"
 #include "kvevent/kv_holdings.h"
 #include "prefix/prefix_chain.h"
-#include "sim/kv_event_writer.h"
+#include "sim/engine/kv_event_writer.h"
 #include "sys/pages.h"
 
 #include <math.h>

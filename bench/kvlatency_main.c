@@ -18,12 +18,12 @@
 #include "base/reclaim.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "feed/kv_feeder.h"
+#include "feed/kv/kv_feeder.h"
 #include "flags.h"
 #include "fleet/fleet.h"
 #include "prefix/prefix_chain.h"
 #include "prefix/prefix_ledger.h"
-#include "sim/kv_event_writer.h"
+#include "sim/engine/kv_event_writer.h"
 #include "sys/log.h"
 
 #include <math.h>

@@ -10,17 +10,17 @@
 // of two models with three outcomes.  Each page has its memory from malloc, as those of the admin API have;
 // the first is the slowest, since the kernel has to give it.  Time is that of the thread on its core.
 
-#include "admin/metrics_page.h"
+#include "admin/document/metrics_page.h"
 #include "base/base.h"
 #include "base/reclaim.h"
 #include "base/text.h"
-#include "feed/kv_feeder.h"
+#include "feed/kv/kv_feeder.h"
 #include "flags.h"
 #include "fleet/fleet.h"
+#include "knowledge/knowledge.h"
 #include "metrics/access_line.h"
 #include "metrics/meters.h"
 #include "proxy/proxy.h"
-#include "route/knowledge.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "chat.h"
-#include "cli/dialects.h"
 #include "flags.h"
+#include "keeper/dialects.h"
 #include "prefix/prefix_chain.h"
 #include "sys/log.h"
 

@@ -4,10 +4,10 @@
 // and leaves the chain alone; what the event says does not depend on whether there is a chain; and
 // the chunk that may be cut out of a stream has no output.  The input is copied to a block of its exact size so that a sanitizer sees one byte too far.
 
+#include "api/answer.h"
 #include "base/base.h"
 #include "fuzz.h"
 #include "json/json.h"
-#include "route/answer.h"
 
 #include <stdlib.h>
 

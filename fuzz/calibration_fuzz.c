@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "fuzz.h"
-#include "sim/calibration.h"
+#include "sim/engine/calibration.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,10 +7,10 @@
 // cannot be asked has a reason; and an engine that only agrees is believed.
 
 #include "base/base.h"
+#include "dialect/certify.h"
+#include "dialect/certify_suite.h"
+#include "dialect/tiny_engine.h"
 #include "fuzz.h"
-#include "route/certify.h"
-#include "route/certify_suite.h"
-#include "route/tiny_engine.h"
 
 #include <stdlib.h>
 

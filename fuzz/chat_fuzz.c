@@ -6,9 +6,9 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "dialect/chat.h"
 #include "fuzz.h"
 #include "json/json.h"
-#include "route/chat.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 
 #include "base/base.h"
 #include "base/histogram.h"
+#include "drive/drive_answer.h"
 #include "fuzz.h"
-#include "lab/drive_answer.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "engine/engine_faults.h"
 #include "fuzz.h"
-#include "lab/engine_faults.h"
 
 static void check_ranges(const struct engine_faults *faults, const struct engine_mishap *mishap)
 {

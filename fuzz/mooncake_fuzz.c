@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "fuzz.h"
-#include "sim/mooncake.h"
+#include "sim/workload/mooncake.h"
 
 #include <stdlib.h>
 

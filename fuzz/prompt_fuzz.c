@@ -4,10 +4,10 @@
 // they may, the text that was promised is the text that is hashed, and keys do not depend on how many
 // there is room for.
 
+#include "api/prompt.h"
 #include "base/base.h"
 #include "fuzz.h"
 #include "json/json.h"
-#include "route/prompt.h"
 
 #include <stdlib.h>
 

@@ -5,9 +5,9 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "dialect/tokenizer_config.h"
 #include "fuzz.h"
 #include "json/json.h"
-#include "route/tokenizer_config.h"
 
 #include <stdlib.h>
 

@@ -6,9 +6,9 @@
 
 #include "base/base.h"
 #include "base/utf8.h"
-#include "cli/top_document.h"
-#include "cli/top_fleet.h"
-#include "cli/top_screen.h"
+#include "cli/top/top_document.h"
+#include "cli/top/top_fleet.h"
+#include "cli/top/top_screen.h"
 #include "fuzz.h"
 #include "json/json.h"
 

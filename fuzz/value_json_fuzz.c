@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "fuzz.h"
 #include "json/json.h"
-#include "template/value.h"
+#include "template/value/value.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "fuzz.h"
-#include "sim/zmtp.h"
+#include "sim/engine/zmtp.h"
 
 #include <stdlib.h>
 

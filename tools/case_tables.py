@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/template/case_tables.def: what Python's str methods know of each character.
+"""Writes src/template/builtin/case_tables.def: what Python's str methods know of each character.
 
-    tools/case_tables.py > src/template/case_tables.def
+    tools/case_tables.py > src/template/builtin/case_tables.def
 
 Classes are lists of first and last code points; mappings are runs of code points that move by the same
 distance, every one or every second of them, and a list of those that become several.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/char_class.c: asks tokenizers what it takes each character for.
+"""Writes src/tokenizer/split/char_class.c: asks tokenizers what it takes each character for.
 
-    PYTHON tools/char_classes.py > src/tokenizer/char_class.c
+    PYTHON tools/char_classes.py > src/tokenizer/split/char_class.c
 
 PYTHON has the package tokenizers, of the version that is to be followed: 0.23.2 so far.  Nothing
 else decides what is written, so running it again is the test of what is checked in.
@@ -102,7 +102,7 @@ def main():
 //
 // Written by tools/char_classes.py; not by hand.
 
-#include "tokenizer/char_class.h"
+#include "tokenizer/split/char_class.h"
 
 // clang-format off
 const uint8_t char_class_pages[0x110000 / 128] = {""")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares src/tokenizer/nfc.c with `tokenizers`, which must be installed: every difference is a bug.
+"""Compares src/tokenizer/nfc/nfc.c with `tokenizers`, which must be installed: every difference is a bug.
 
     tools/check_nfc.py [--random 300000] [--seed 1]
 
@@ -26,7 +26,7 @@ AROUND = ["\u0301", "\u0323", "\u0327\u0301", "\u0315\u0300\u05ae", "\u0334\u033
 
 def build(folder):
     ours = folder / "nfc.so"
-    sources = [ROOT / "src/tokenizer" / name for name in ("nfc.c", "nfc_tables.c")]
+    sources = [ROOT / "src/tokenizer/nfc" / name for name in ("nfc.c", "nfc_tables.c")]
     subprocess.run(["cc", "-std=gnu2x", "-O2", "-shared", "-fPIC", "-I", ROOT / "src", "-o", ours, *sources],
                    check=True)
     return ctypes.CDLL(str(ours))

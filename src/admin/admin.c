@@ -12,8 +12,8 @@
 #include "config/config.h"
 #include "http/head.h"
 #include "http/problem.h"
-#include "sys/tcp.h"
-#include "sys/transport.h"
+#include "net/tcp.h"
+#include "net/transport.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,18 +3,18 @@
 #include "admin/backends_api.h"
 
 #include "admin/admin_call.h"
-#include "admin/events_json.h"
-#include "admin/truth_json.h"
+#include "admin/document/events_json.h"
+#include "admin/document/truth_json.h"
 #include "base/base.h"
 #include "base/text.h"
 #include "config/backend_events.h"
 #include "config/config.h"
 #include "config/endpoint.h"
-#include "config/option.h"
-#include "feed/kv_feeder.h"
-#include "feed/roster.h"
+#include "config/option/option.h"
+#include "discovery/roster.h"
+#include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
-#include "sys/tcp.h"
+#include "net/tcp.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

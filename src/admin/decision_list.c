@@ -3,7 +3,7 @@
 #include "admin/decision_list.h"
 
 #include "admin/admin.h"
-#include "admin/decision_json.h"
+#include "admin/document/decision_json.h"
 #include "base/base.h"
 #include "base/text.h"
 #include "scribe/scribe.h"

@@ -3,14 +3,14 @@
 #include "admin/metrics_answer.h"
 
 #include "admin/admin.h"
-#include "admin/metrics_page.h"
+#include "admin/document/metrics_page.h"
 #include "base/base.h"
 #include "base/text.h"
-#include "feed/kv_feeder.h"
+#include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
 #include "http/problem.h"
+#include "knowledge/knowledge.h"
 #include "proxy/proxy.h"
-#include "route/knowledge.h"
 #include "scribe/scribe.h"
 
 #include <stdio.h>

@@ -4,12 +4,12 @@
 
 #include "admin/admin.h"
 #include "admin/decision_list.h"
-#include "admin/overview_json.h"
+#include "admin/document/overview_json.h"
 #include "base/base.h"
 #include "base/text.h"
+#include "net/transport.h"
 #include "sys/clock.h"
 #include "sys/loop.h"
-#include "sys/transport.h"
 
 #include <stdlib.h>
 

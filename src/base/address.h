@@ -2,7 +2,7 @@
 //
 // address.h -- where a socket leads, as the bytes that the kernel wants.
 //
-// The deterministic half carries addresses without looking inside; sys/tcp.h reads and writes
+// The deterministic half carries addresses without looking inside; net/tcp.h reads and writes
 // them.  Zero size means none.
 #pragma once
 

@@ -3,10 +3,10 @@
 #include "cli/admin_client.h"
 
 #include "base/base.h"
-#include "cli/top_document.h"
+#include "cli/top/top_document.h"
 #include "config/config_file.h"
 #include "json/json.h"
-#include "sys/tls.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // admin_client.h -- how a command talks to the admin API of a running router: where it is, the token,
-// TLS; and questions to it, each on a connection of its own (feed/fetch.h).
+// TLS; and questions to it, each on a connection of its own (net/fetch.h).
 //
 //     const struct flag flags[] = {ADMIN_CLIENT_FLAGS(options.admin), {"once", ...}};
 //     admin_client_check     what is wrong with them: the command line's fault
@@ -13,9 +13,9 @@
 // Threads: the one of its loop.  Memory: embedded, and what TLS needs.
 #pragma once
 
-#include "cli/flags.h"
-#include "feed/fetch.h"
-#include "lab/drive_endpoint.h"
+#include "config/option/flags.h"
+#include "drive/drive_endpoint.h"
+#include "net/fetch.h"
 
 enum {
     admin_token_size_max = 4096,

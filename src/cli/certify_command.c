@@ -8,14 +8,14 @@
 #include "base/base.h"
 #include "base/reclaim.h"
 #include "base/text.h"
-#include "cli/cli.h"
-#include "cli/dialects.h"
-#include "cli/flags.h"
+#include "config/option/command.h"
+#include "config/option/flags.h"
+#include "dialect/certify.h"
+#include "discovery/roster.h"
 #include "feed/certifier.h"
 #include "feed/prober.h"
-#include "feed/roster.h"
 #include "fleet/fleet.h"
-#include "route/certify.h"
+#include "keeper/dialects.h"
 #include "sys/log.h"
 #include "sys/loop.h"
 
@@ -204,19 +204,19 @@ static int run(struct command *command)
 
     log_set_level(LOG_LEVEL_WARN);
     if (dialects_open(command->config, 1, &command->exact) != STATUS_OK || command->exact == NULL) {
-        return CLI_FAILED; // the reason was said
+        return COMMAND_FAILED; // the reason was said
     }
     log_set_level(LOG_LEVEL_ERROR); // from now on we say it ourselves
     if (!set_up(command)) {
         fprintf(stderr, "warmpath certify: no memory or no descriptors to start with\n");
-        return CLI_FAILED;
+        return COMMAND_FAILED;
     }
     deadline.loop = command->loop;
     loop_arm(command->loop, &deadline.timer, (uint64_t)(command->options.timeout_s * 1000));
     loop_run(command->loop, NULL, NULL);
     loop_disarm(command->loop, &deadline.timer);
     bool is_complete = command->ended_count == command->options.backends.count;
-    return is_complete && !command->has_failed ? CLI_OK : CLI_FAILED;
+    return is_complete && !command->has_failed ? COMMAND_OK : COMMAND_FAILED;
 }
 
 static void tear_down(struct command *command)
@@ -233,20 +233,20 @@ static void tear_down(struct command *command)
     config_destroy(&command->config);
 }
 
-int cli_certify(int word_count, char **words)
+int command_certify(int word_count, char **words)
 {
     static struct command command; // the program's one; too large for the stack
-    int code = CLI_USAGE;
+    int code = COMMAND_USAGE;
 
     command.options = (struct options){.engine = "vllm", .timeout_s = 60};
     enum flags_verdict verdict = read_flags(&command.options, word_count, words);
     if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? CLI_OK : CLI_USAGE;
+        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
     if (command.options.backends.count == 0 || command.options.tokenizer == NULL) {
         fprintf(stderr,
                 "warmpath certify: give --backend URL and --tokenizer DIR; --help says more\n");
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
     if (make_config(&command)) {
         code = run(&command);

@@ -3,9 +3,9 @@
 // check -- reads a configuration as serve would, with the files that it names, and starts nothing.
 
 #include "base/text.h"
-#include "cli/cli.h"
 #include "config/config.h"
-#include "sys/tls.h"
+#include "config/option/command.h"
+#include "net/tls.h"
 
 #include <stdio.h>
 
@@ -35,11 +35,11 @@ static bool files_are_good(const struct config *config)
     return true;
 }
 
-int cli_check(int word_count, char **words)
+int command_check(int word_count, char **words)
 {
     if (word_count != 1) {
         fprintf(stderr, "warmpath check: name one configuration file\n");
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
     struct config *config = NULL;
     struct config_error error;
@@ -49,7 +49,7 @@ int cli_check(int word_count, char **words)
         struct text text = text_over(line, sizeof(line));
         config_error_write(&error, &text);
         fprintf(stderr, "%.*s\n", (int)text.size, line);
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
     bool good = files_are_good(config);
     if (good) {
@@ -57,5 +57,5 @@ int cli_check(int word_count, char **words)
                config->pool_count);
     }
     config_destroy(&config);
-    return good ? CLI_OK : CLI_USAGE;
+    return good ? COMMAND_OK : COMMAND_USAGE;
 }

@@ -5,27 +5,24 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "config/manual.h"
+#include "config/option/command.h"
+#include "config/option/manual.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static int cli_help(int word_count, char **words);
-static int cli_manual(int word_count, char **words);
-static int cli_version(int word_count, char **words);
 
 static const struct command {
     const char *name;
     int (*run)(int word_count, char **words);
 } commands[] = {
-#define COMMAND(name, usage, summary) {#name, cli_##name},
-#include "cli/commands.def"
+#define COMMAND(name, usage, summary) {#name, command_##name},
+#include "config/option/commands.def"
 #undef COMMAND
 };
 
 static const struct config_manual_command manual_commands[] = {
 #define COMMAND(name, usage, summary) {usage, summary},
-#include "cli/commands.def"
+#include "config/option/commands.def"
 #undef COMMAND
 };
 
@@ -40,10 +37,10 @@ static void write_commands(FILE *out)
 // A page that did not reach its reader is a failure; a full disk shows only when the rest is written.
 static int end_of_page(void)
 {
-    return fflush(stdout) == 0 && !ferror(stdout) ? CLI_OK : CLI_FAILED;
+    return fflush(stdout) == 0 && !ferror(stdout) ? COMMAND_OK : COMMAND_FAILED;
 }
 
-static int cli_help(int word_count, char **words)
+int command_help(int word_count, char **words)
 {
     (void)word_count;
     (void)words;
@@ -53,7 +50,7 @@ static int cli_help(int word_count, char **words)
     return end_of_page();
 }
 
-static int cli_manual(int word_count, char **words)
+int command_manual(int word_count, char **words)
 {
     if (word_count == 1 && strcmp(words[0], "--man") == 0) {
         config_manual_write_man(stdout, &(struct config_manual_page){
@@ -65,12 +62,12 @@ static int cli_manual(int word_count, char **words)
         config_manual_write_markdown(stdout);
     } else {
         fprintf(stderr, "warmpath manual: say --man or --markdown\n");
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
     return end_of_page();
 }
 
-static int cli_version(int word_count, char **words)
+int command_version(int word_count, char **words)
 {
     (void)word_count;
     (void)words;
@@ -86,26 +83,27 @@ static bool is_help(const char *word)
 // The others read a table of flags, which can print itself (flags.h).
 static bool has_common_help(const struct command *command)
 {
-    return command->run == cli_serve || command->run == cli_check || command->run == cli_help ||
-           command->run == cli_manual || command->run == cli_version;
+    return command->run == command_serve || command->run == command_check ||
+           command->run == command_help || command->run == command_manual ||
+           command->run == command_version;
 }
 
 int cli_run(int argc, char **argv)
 {
     if (argc < 2) {
         write_commands(stderr);
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
     if (is_help(argv[1])) {
-        return cli_help(0, NULL);
+        return command_help(0, NULL);
     }
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         if (strcmp(commands[i].name, name) == 0) {
             bool wants_help = argc > 2 && is_help(argv[2]) && has_common_help(&commands[i]);
-            return wants_help ? cli_help(0, NULL) : commands[i].run(argc - 2, argv + 2);
+            return wants_help ? command_help(0, NULL) : commands[i].run(argc - 2, argv + 2);
         }
     }
     fprintf(stderr, "warmpath: no command %s; `warmpath help` lists them\n", argv[1]);
-    return CLI_USAGE;
+    return COMMAND_USAGE;
 }

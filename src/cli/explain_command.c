@@ -9,10 +9,10 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "cli/admin_client.h"
-#include "cli/cli.h"
 #include "cli/explain_document.h"
 #include "cli/explain_table.h"
 #include "config/config_file.h"
+#include "config/option/command.h"
 #include "sys/loop.h"
 
 #include <errno.h>
@@ -167,7 +167,7 @@ static void answered(void *owner, const struct fetch_result *result)
 
     command->is_done = true;
     if (result->status == 200) {
-        command->code = show(command, result->body) ? CLI_OK : CLI_FAILED;
+        command->code = show(command, result->body) ? COMMAND_OK : COMMAND_FAILED;
         return;
     }
     admin_client_why(result, why);
@@ -213,19 +213,19 @@ static bool ask(struct command *command)
     return true;
 }
 
-int cli_explain(int word_count, char **words)
+int command_explain(int word_count, char **words)
 {
     static struct command command; // the program's one; too large for the stack
 
     command.options = (struct options){.admin = {.timeout_s = 10}, .path = "/v1/chat/completions"};
     enum flags_verdict verdict = read_flags(&command.options, word_count, words);
     if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? CLI_OK : CLI_USAGE;
+        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
     if (!is_good(&command)) {
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
-    command.code = CLI_FAILED;
+    command.code = COMMAND_FAILED;
     if (loop_create(&command.loop) != STATUS_OK) {
         say("start", "memory or descriptors are short");
     } else if (read_body(&command) && admin_client_open(&command.client, command.loop)) {

@@ -4,11 +4,11 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "cli/cli.h"
-#include "cli/dialects.h"
-#include "cli/flags.h"
 #include "config/config_file.h"
-#include "config/option.h"
+#include "config/option/command.h"
+#include "config/option/flags.h"
+#include "config/option/option.h"
+#include "keeper/dialects.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -63,7 +63,7 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
 static int fail(const char *what, const char *why)
 {
     fprintf(stderr, "warmpath tokenize: %s: %s\n", what, why);
-    return CLI_FAILED;
+    return COMMAND_FAILED;
 }
 
 // As the configuration has them.
@@ -157,7 +157,7 @@ static int show(const struct options *options, struct exact_set *set, struct sli
     struct exact_reader *reader = NULL;
     struct exact_result result = {0};
     double took_us[2] = {0};
-    int code = CLI_OK;
+    int code = COMMAND_OK;
 
     ASSERT(thread != NULL);
     enum status status = encode(thread,
@@ -186,7 +186,7 @@ static int show(const struct options *options, struct exact_set *set, struct sli
     return code;
 }
 
-int cli_tokenize(int word_count, char **words)
+int command_tokenize(int word_count, char **words)
 {
     struct options options = {.engine = "vllm"};
     struct config_tokenizer row = {0};
@@ -195,27 +195,27 @@ int cli_tokenize(int word_count, char **words)
 
     enum flags_verdict verdict = read_flags(&options, word_count, words);
     if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? CLI_OK : CLI_USAGE;
+        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
     uint32_t sources = (options.chat != NULL) + (options.file != NULL) + (options.words.count > 0);
     if (options.tokenizer == NULL || sources != 1 || !engine_of(options.engine, &row.engine)) {
         fprintf(stderr, "warmpath tokenize: give --tokenizer DIR, and a text, --file or --chat; "
                         "--help says more\n");
-        return CLI_USAGE;
+        return COMMAND_USAGE;
     }
     log_set_level(LOG_LEVEL_WARN);
     row.path = options.tokenizer;
     row.pattern = options.pattern;
     row.chat_template = options.chat_template;
     if (dialects_open(&config, 1, &set) != STATUS_OK || set == NULL) {
-        return CLI_FAILED; // the reason was said
+        return COMMAND_FAILED; // the reason was said
     }
     uint8_t *space = malloc(text_size_max);
     uint8_t *body_space = malloc(2 * (size_t)text_size_max);
     ASSERT(space != NULL && body_space != NULL);
     struct text body = text_over(body_space, 2 * (size_t)text_size_max);
     int code =
-        read_body(&options, space, &body) ? show(&options, set, text_slice(&body)) : CLI_FAILED;
+        read_body(&options, space, &body) ? show(&options, set, text_slice(&body)) : COMMAND_FAILED;
     free(space);
     free(body_space);
     dialects_close(&set);

@@ -4,10 +4,10 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "config/bind_options.h"
 #include "config/config_file.h"
 #include "config/cross_check.h"
 #include "config/draft_internal.h"
+#include "config/option/bind_options.h"
 #include "config/yaml_tree.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "config/backend_events.h"
 #include "config/draft_internal.h"
 #include "config/endpoint.h"
-#include "config/nearest.h"
+#include "config/option/nearest.h"
 
 static struct config_place place_of(struct config_draft *draft, const char *name)
 {

@@ -11,7 +11,7 @@
 
 #include "config/config.h"
 #include "config/config_memory.h"
-#include "config/option.h"
+#include "config/option/option.h"
 
 // Where a value was written.  All zero: nowhere, it is a default.
 struct config_place {

@@ -2,7 +2,7 @@
 //
 // certifier.h -- asks engines whether our tokenizers and templates are theirs.
 //
-// Every backend that serves a model with a dialect is examined (route/certify.h) when it is first seen and
+// Every backend that serves a model with a dialect is examined (dialect/certify.h) when it is first seen and
 // whenever it comes back, one after the other, one question at a time.  A dialect is certified for what
 // all examined backends vouch for.  A backend that cannot be asked certifies nothing and takes nothing
 // away; it is asked again after tokens.certify_interval.

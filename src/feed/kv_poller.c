@@ -5,13 +5,13 @@
 #include "base/base.h"
 #include "base/rng.h"
 #include "config/config.h"
-#include "feed/fetch.h"
 #include "fleet/backend.h"
+#include "net/fetch.h"
+#include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/log_state.h"
 #include "sys/loop.h"
-#include "sys/tls.h"
 
 #include <stdlib.h>
 

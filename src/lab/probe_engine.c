@@ -7,13 +7,13 @@
 #include "config/endpoint.h"
 #include "feed/engine_metrics.h"
 #include "lab/probe_stream.h"
-#include "sim/content.h"
+#include "net/dns.h"
+#include "net/tcp.h"
+#include "net/tls.h"
+#include "sim/workload/content.h"
 #include "sys/clock.h"
-#include "sys/dns.h"
 #include "sys/loop.h"
 #include "sys/signals.h"
-#include "sys/tcp.h"
-#include "sys/tls.h"
 
 #include <inttypes.h>
 #include <math.h>

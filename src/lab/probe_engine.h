@@ -16,7 +16,7 @@
 // Blocks until it is done; SIGINT ends it early, with what there is.
 #pragma once
 
-#include "sim/calibration.h"
+#include "sim/engine/calibration.h"
 
 #include <stdio.h>
 

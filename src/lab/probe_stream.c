@@ -5,8 +5,8 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "net/tcp.h"
 #include "sys/clock.h"
-#include "sys/tcp.h"
 
 #include <errno.h>
 

@@ -15,7 +15,7 @@
 #include "http/chunked.h"
 #include "http/head.h"
 #include "http/sse.h"
-#include "sys/transport.h"
+#include "net/transport.h"
 
 struct text;
 struct tls_context;

@@ -3,7 +3,7 @@
 // trace_file.h -- a trace of requests from a file.
 #pragma once
 
-#include "sim/mooncake.h"
+#include "sim/workload/mooncake.h"
 
 enum { trace_file_error_size = 512 };
 

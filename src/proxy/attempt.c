@@ -16,13 +16,13 @@
 #include "config/config.h"
 #include "http/forward.h"
 #include "http/traceparent.h"
+#include "net/tcp.h"
 #include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
 #include "sys/clock.h"
 #include "sys/log.h"
-#include "sys/tcp.h"
 
 #include <errno.h>
 #include <string.h>

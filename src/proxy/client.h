@@ -16,8 +16,8 @@
 #pragma once
 
 #include "base/address.h"
+#include "net/transport.h"
 #include "proxy/worker_internal.h"
-#include "sys/transport.h"
 
 // Reads per wake-up: after that others have their turn.
 enum { client_reads_per_turn = 16 };

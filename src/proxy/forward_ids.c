@@ -11,8 +11,8 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "dialect/exact.h"
 #include "proxy/exchange_internal.h"
-#include "route/exact.h"
 
 // Ten digits and a comma.
 enum { id_size_max = 11 };

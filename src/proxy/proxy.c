@@ -5,12 +5,12 @@
 #include "base/base.h"
 #include "config/backend_events.h"
 #include "config/config.h"
+#include "knowledge/knowledge.h"
+#include "net/tcp.h"
+#include "net/tls.h"
 #include "proxy/worker_internal.h"
-#include "route/knowledge.h"
 #include "sys/log.h"
 #include "sys/pages.h"
-#include "sys/tcp.h"
-#include "sys/tls.h"
 
 #include <errno.h>
 #include <stdio.h>

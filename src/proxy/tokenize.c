@@ -6,9 +6,9 @@
 // gives way and looks again next turn; short prompts never come here.
 
 #include "base/base.h"
+#include "dialect/exact.h"
 #include "proxy/account.h"
 #include "proxy/exchange_internal.h"
-#include "route/exact.h"
 #include "sys/clock.h"
 
 // About half a millisecond of work.

@@ -18,13 +18,13 @@
 // Threads: belongs to its worker.
 #pragma once
 
+#include "api/answer.h"
 #include "base/pool.h"
 #include "base/slice.h"
 #include "base/timer_wheel.h"
 #include "prefix/prefix_chain.h"
 #include "proxy/body_store.h"
 #include "proxy/worker_internal.h"
-#include "route/answer.h"
 #include "route/outcome.h"
 #include "route/route.h"
 

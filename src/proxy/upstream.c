@@ -5,11 +5,11 @@
 #include "base/base.h"
 #include "config/config.h"
 #include "fleet/backend.h"
+#include "net/tcp.h"
+#include "net/tls.h"
 #include "proxy/client.h"
 #include "proxy/exchange.h"
 #include "proxy/worker_internal.h"
-#include "sys/tcp.h"
-#include "sys/tls.h"
 
 #include <errno.h>
 

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "sys/transport.h"
+#include "net/transport.h"
 
 struct backend;
 struct exchange;

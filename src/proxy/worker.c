@@ -2,11 +2,14 @@
 
 #include "base/base.h"
 #include "config/config.h"
-#include "config/knobs.h"
-#include "config/option_kind.h"
+#include "config/option/knobs.h"
+#include "config/option/option_kind.h"
+#include "dialect/exact.h"
 #include "fleet/fleet.h"
 #include "http/head.h"
 #include "metrics/meters.h"
+#include "net/tcp.h"
+#include "net/tls.h"
 #include "policy/policy.h"
 #include "proxy/account.h"
 #include "proxy/client.h"
@@ -14,21 +17,18 @@
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
 #include "proxy/worker_internal.h"
-#include "route/exact.h"
 #include "route/route.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "sys/pages.h"
-#include "sys/tcp.h"
 #include "sys/thread.h"
-#include "sys/tls.h"
 
 #include <stdlib.h>
 
 enum {
     housekeeping_ms = 1000,
     accepts_per_turn = 64,
-    // People read less, and estimates are made of fewer keys above that; see metrics/shadow.h.
+    // People read less, and estimates are made of fewer keys above that; see chronicle/shadow.h.
     detailed_per_second = 1000,
     announced_late_per_second = 256,
     // What one read takes at least, so that a long answer does not cost a call per kilobyte.

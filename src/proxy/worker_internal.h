@@ -14,11 +14,11 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "dialect/exact.h"
 #include "http/problem.h"
 #include "proxy/body_store.h"
 #include "proxy/proxy.h"
 #include "proxy/retry_budget.h"
-#include "route/exact.h"
 #include "sys/loop.h"
 
 struct client;

@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "fleet/traffic.h"
 #include "fleet/truth.h"
-#include "route/knowledge.h"
+#include "knowledge/knowledge.h"
 
 enum {
     // What a turn adds to a prompt that is held already, about.

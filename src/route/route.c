@@ -5,9 +5,9 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/prefill_curve.h"
+#include "dialect/exact.h"
 #include "fleet/load.h"
-#include "route/exact.h"
-#include "route/knowledge.h"
+#include "knowledge/knowledge.h"
 #include "route/survey_internal.h"
 
 #include <math.h>

@@ -16,12 +16,12 @@
 // counters.  Memory: allocated by route_create; deciding allocates nothing.
 #pragma once
 
+#include "api/prompt.h"
 #include "base/rng.h"
 #include "base/slice.h"
 #include "fleet/fleet.h"
 #include "metrics/receipt.h"
 #include "policy/policy.h"
-#include "route/prompt.h"
 
 struct dialect;
 struct exact_result;

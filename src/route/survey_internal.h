@@ -17,9 +17,9 @@
 #pragma once
 
 #include "base/rng.h"
+#include "knowledge/knowledge.h"
 #include "policy/policy.h"
 #include "prefix/prefix_index.h"
-#include "route/knowledge.h"
 #include "route/route.h"
 
 enum {

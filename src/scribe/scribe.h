@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "metrics/chronicle.h"
+#include "chronicle/chronicle.h"
 
 struct config;
 struct receipt_ring;

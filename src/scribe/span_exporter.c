@@ -5,14 +5,14 @@
 #include "base/base.h"
 #include "config/config.h"
 #include "config/endpoint.h"
-#include "feed/fetch.h"
 #include "metrics/receipt.h"
 #include "metrics/span_json.h"
+#include "net/dns.h"
+#include "net/fetch.h"
+#include "net/tls.h"
 #include "sys/clock.h"
-#include "sys/dns.h"
 #include "sys/log.h"
 #include "sys/loop.h"
-#include "sys/tls.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

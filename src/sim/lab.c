@@ -6,11 +6,11 @@
 #include "base/hash.h"
 #include "base/reclaim.h"
 #include "fleet/fleet.h"
-#include "route/knowledge.h"
+#include "knowledge/knowledge.h"
 #include "route/outcome.h"
-#include "sim/affinity.h"
-#include "sim/due_queue.h"
-#include "sim/engine.h"
+#include "sim/engine/due_queue.h"
+#include "sim/engine/engine.h"
+#include "sim/workload/affinity.h"
 
 #include <math.h>
 #include <stdio.h>

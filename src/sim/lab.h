@@ -14,9 +14,9 @@
 #pragma once
 
 #include "policy/policy.h"
+#include "sim/engine/profile.h"
 #include "sim/figures.h"
-#include "sim/profile.h"
-#include "sim/workload.h"
+#include "sim/workload/workload.h"
 
 struct lab_options {
     const struct profile *profile;

@@ -3,7 +3,7 @@
 #include "template/lexer.h"
 
 #include "base/utf8.h"
-#include "template/value_text.h"
+#include "template/value/value_text.h"
 
 struct lexer lexer_open(struct slice source)
 {

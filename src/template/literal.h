@@ -3,7 +3,7 @@
 // literal.h -- strings and numbers as they are written in a template.
 #pragma once
 
-#include "template/value.h"
+#include "template/value/value.h"
 
 // What is between the quotes, its escapes replaced as Python does: \n, \x41, \u00e9, \101 and so on; a
 // backslash before anything else stays.  `bytes` holds text.size.  False when an escape is broken, is half

@@ -4,7 +4,7 @@
 // do not, or nothing but a key.
 #pragma once
 
-#include "template/call.h"
+#include "template/builtin/call.h"
 
 enum { value_kind_count = VALUE_GENERATOR + 1 };
 

@@ -3,7 +3,7 @@
 #include "template/operate.h"
 
 #include "base/base.h"
-#include "template/value_internal.h"
+#include "template/value/value_internal.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 // Statements.
 
 #include "base/base.h"
-#include "template/function.h"
+#include "template/builtin/function.h"
 #include "template/render_internal.h"
 
 #include <stdio.h>

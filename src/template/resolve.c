@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 #include "template/ast_internal.h"
-#include "template/function.h"
+#include "template/builtin/function.h"
 
 #include <stdio.h>
 

@@ -12,7 +12,7 @@
 // rendering takes from the arena it is given.
 #pragma once
 
-#include "template/value.h"
+#include "template/value/value.h"
 
 struct template;
 

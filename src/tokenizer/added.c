@@ -11,7 +11,7 @@
 
 #include "base/base.h"
 #include "base/utf8.h"
-#include "tokenizer/char_class.h"
+#include "tokenizer/split/char_class.h"
 
 #include <stdlib.h>
 #ifdef __SSE2__

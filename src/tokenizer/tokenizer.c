@@ -3,7 +3,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include "base/base.h"
-#include "tokenizer/nfc.h"
+#include "tokenizer/nfc/nfc.h"
 #include "tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>

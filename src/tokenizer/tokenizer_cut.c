@@ -6,7 +6,7 @@
 // SentencePiece is asked for each place.
 
 #include "base/utf8.h"
-#include "tokenizer/char_class.h"
+#include "tokenizer/split/char_class.h"
 #include "tokenizer/tokenizer_internal.h"
 
 struct neighbour {

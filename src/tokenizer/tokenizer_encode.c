@@ -10,8 +10,8 @@
 
 #include "base/base.h"
 #include "base/utf8.h"
-#include "tokenizer/char_class.h"
-#include "tokenizer/nfc.h"
+#include "tokenizer/nfc/nfc.h"
+#include "tokenizer/split/char_class.h"
 #include "tokenizer/tokenizer_internal.h"
 
 enum {

@@ -16,8 +16,8 @@
 #include "base/status.h"
 #include "json/json.h"
 #include "tokenizer/added.h"
-#include "tokenizer/bpe.h"
-#include "tokenizer/split.h"
+#include "tokenizer/bpe/bpe.h"
+#include "tokenizer/split/split.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary_internal.h"
 

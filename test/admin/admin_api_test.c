@@ -3,9 +3,9 @@
 #include "admin/admin_api.h"
 
 #include "admin/api_scene.h"
+#include "dialect/tiny_dialect.h"
 #include "proxy/recorder.h"
 #include "proxy/rig.h"
-#include "route/tiny_dialect.h"
 #include "test.h"
 
 TEST(health_says_that_the_process_answers)

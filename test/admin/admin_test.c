@@ -8,8 +8,8 @@
 #include "admin/stream.h"
 #include "admin/told_scribe.h"
 #include "base/text.h"
+#include "net/tcp.h"
 #include "sys/pushed_clock.h"
-#include "sys/tcp.h"
 #include "test.h"
 
 #include <arpa/inet.h>

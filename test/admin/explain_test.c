@@ -4,9 +4,9 @@
 
 #include "admin/admin.h"
 #include "base/text.h"
+#include "dialect/tiny_dialect.h"
+#include "knowledge/knowledge.h"
 #include "proxy/rig.h"
-#include "route/knowledge.h"
-#include "route/tiny_dialect.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>

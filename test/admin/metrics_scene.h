@@ -4,14 +4,14 @@
 // to tell apart.
 #pragma once
 
+#include "admin/document/metrics_page.h"
 #include "admin/keeper_scene.h"
-#include "admin/metrics_page.h"
-#include "feed/kv_feeder.h"
+#include "dialect/tiny_dialect.h"
+#include "feed/kv/kv_feeder.h"
+#include "knowledge/knowledge.h"
 #include "metrics/meters.h"
 #include "proxy/proxy.h"
 #include "proxy/recorder.h"
-#include "route/knowledge.h"
-#include "route/tiny_dialect.h"
 #include "scribe/scribe.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include "admin/keeper_scene.h"
 #include "admin/told_scribe.h"
 #include "base/text.h"
+#include "net/transport.h"
 #include "sys/pushed_clock.h"
-#include "sys/transport.h"
 #include "test.h"
 
 #include <stdlib.h>

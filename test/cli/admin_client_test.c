@@ -2,7 +2,7 @@
 
 #include "cli/admin_client.h"
 
-#include "feed/stub_server.h"
+#include "net/stub_server.h"
 #include "test.h"
 
 #include <sys/mman.h>

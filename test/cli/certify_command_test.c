@@ -3,10 +3,10 @@
 // The command is a process of its own; the engine that it asks is here.
 
 #include "cli/child.h"
-#include "cli/cli.h"
 #include "cli/tiny_files.h"
-#include "feed/stub_server.h"
-#include "route/tiny_engine.h"
+#include "config/option/command.h"
+#include "dialect/tiny_engine.h"
+#include "net/stub_server.h"
 #include "test.h"
 
 enum { answer_size_max = 262144 };
@@ -65,7 +65,7 @@ static void tear_down(void)
 static int certify(const char *const *words)
 {
     uint64_t end_ns = clock_monotonic_ns() + child_wait_ms * (uint64_t)1000000;
-    child_start(&child, cli_certify, words);
+    child_start(&child, command_certify, words);
     while (!child_is_over(&child) && clock_monotonic_ns() < end_ns) {
         loop_turn(loop, 2);
     }
@@ -78,7 +78,7 @@ static int certify(const char *const *words)
 TEST(an_engine_that_agrees_is_a_success_with_every_case)
 {
     set_up(TINY_TEMPLATE);
-    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), CLI_OK);
+    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), COMMAND_OK);
     const char *text = child_text(child.out);
     CHECK(strstr(text, "  user                         agrees") != NULL);
     CHECK(strstr(text, " differs ") == NULL);
@@ -92,7 +92,7 @@ TEST(an_engine_that_agrees_is_a_success_with_every_case)
 TEST(an_engine_that_differs_is_a_failure_that_says_where)
 {
     set_up("x" TINY_TEMPLATE);
-    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), CLI_FAILED);
+    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), COMMAND_FAILED);
     const char *text = child_text(child.out);
     CHECK(strstr(text, "  user                         differs  token 0: the engine has 120, we "
                        "have 256\n") != NULL);
@@ -103,7 +103,7 @@ TEST(an_engine_that_differs_is_a_failure_that_says_where)
 TEST(quiet_is_the_result_alone)
 {
     set_up(TINY_TEMPLATE);
-    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER, "--quiet")), CLI_OK);
+    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER, "--quiet")), COMMAND_OK);
     const char *text = child_text(child.out);
     CHECK(strstr(text, "agrees") == NULL);
     CHECK(strchr(text, '\n') == text + strlen(text) - 1);
@@ -113,7 +113,7 @@ TEST(quiet_is_the_result_alone)
 TEST(the_model_and_the_key_are_sent)
 {
     set_up(TINY_TEMPLATE);
-    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER, "--model", "other", "--api-key", "k")), CLI_OK);
+    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER, "--model", "other", "--api-key", "k")), COMMAND_OK);
     CHECK(strstr(server.request, "{\"model\":\"other\",") != NULL);
     CHECK(strstr(server.request, "authorization: Bearer k\r\n") != NULL);
     tear_down();
@@ -124,7 +124,7 @@ TEST(an_engine_without_the_endpoints_is_a_failure)
     set_up(TINY_TEMPLATE);
     server.routes[2] = server.routes[3];
     server.routes[2].path = "/tokenize";
-    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), CLI_FAILED);
+    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), COMMAND_FAILED);
     CHECK_STR(child_text(child.out), "cannot be asked: /v1/chat/completions/render answers 404\n");
     tear_down();
 }
@@ -134,7 +134,7 @@ TEST(an_engine_that_is_not_there_ends_with_the_time)
     set_up(TINY_TEMPLATE);
     // Port 1 of this machine is nobody's.
     CHECK_EQ(certify(WORDS("--backend", "http://127.0.0.1:1", TOKENIZER, "--timeout", "200ms")),
-             CLI_FAILED);
+             COMMAND_FAILED);
     CHECK_STR(child_text(child.err), "warmpath certify: not every backend was heard of in time\n");
     tear_down();
 }
@@ -143,10 +143,10 @@ TEST(a_tokenizer_that_is_refused_is_said)
 {
     set_up(TINY_TEMPLATE);
     tiny_write(&files, "tokenizer.json", slice_str("{}"));
-    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), CLI_FAILED);
+    CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), COMMAND_FAILED);
     CHECK(strstr(child_text(child.err), "tokenizer.json: ") != NULL);
     child_close(&child);
-    CHECK_EQ(certify(WORDS(ENGINE, "--tokenizer", "/nonexistent")), CLI_FAILED);
+    CHECK_EQ(certify(WORDS(ENGINE, "--tokenizer", "/nonexistent")), COMMAND_FAILED);
     CHECK(strstr(child_text(child.err), "/nonexistent") != NULL);
     tear_down();
 }
@@ -165,11 +165,11 @@ TEST(a_command_line_that_is_wrong_is_refused_with_a_reason)
         {{TOKENIZER, ENGINE, "--timeout", "soon"}, "--timeout"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        CHECK_EQ(certify(bad[i].words), CLI_USAGE);
+        CHECK_EQ(certify(bad[i].words), COMMAND_USAGE);
         CHECK(strstr(child_text(child.err), bad[i].reason) != NULL);
         CHECK_STR(child_text(child.out), "");
         child_close(&child);
     }
-    CHECK_EQ(certify(WORDS("--help")), CLI_OK);
+    CHECK_EQ(certify(WORDS("--help")), COMMAND_OK);
     tear_down();
 }

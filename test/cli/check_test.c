@@ -2,9 +2,9 @@
 
 #include "base/text.h"
 #include "cli/child.h"
-#include "cli/cli.h"
-#include "sys/certificates.h"
-#include "sys/tcp.h"
+#include "config/option/command.h"
+#include "net/certificates.h"
+#include "net/tcp.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static int check(const char *yaml)
     snprintf(path, sizeof(path), "/tmp/check_test.XXXXXX");
     int fd = mkostemp(path, O_CLOEXEC);
     ASSERT(fd != -1 && write(fd, yaml, strlen(yaml)) == (ssize_t)strlen(yaml) && close(fd) == 0);
-    child_start(&child, cli_check, WORDS(path));
+    child_start(&child, command_check, WORDS(path));
     int status = child_finish(&child);
     ASSERT(unlink(path) == 0);
     return status;
@@ -39,7 +39,7 @@ TEST(a_good_file_is_counted)
     char expected[128];
     CHECK_EQ(check("backends: ['http://10.0.0.1', 'http://name.example:8000']\n"
                    "pools: [{name: a}, {name: b}]\n"),
-             CLI_OK);
+             COMMAND_OK);
     snprintf(expected, sizeof(expected), "%s: 2 backends in 2 pools\n", path);
     CHECK_STR(child_text(child.out), expected);
     CHECK_STR(child_text(child.err), "");
@@ -59,7 +59,7 @@ TEST(a_bad_file_is_refused_with_the_place)
         {"- a\n", "1:1"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        CHECK_EQ(check(bad[i].yaml), CLI_USAGE);
+        CHECK_EQ(check(bad[i].yaml), COMMAND_USAGE);
         CHECK(error_is_at(bad[i].place));
         CHECK_STR(child_text(child.out), "");
         child_close(&child);
@@ -68,8 +68,8 @@ TEST(a_bad_file_is_refused_with_the_place)
 
 TEST(a_file_that_is_not_there_is_named)
 {
-    child_start(&child, cli_check, WORDS("/nonexistent/warmpath.yaml"));
-    CHECK_EQ(child_finish(&child), CLI_USAGE);
+    child_start(&child, command_check, WORDS("/nonexistent/warmpath.yaml"));
+    CHECK_EQ(child_finish(&child), COMMAND_USAGE);
     CHECK_STR(child_text(child.err), "/nonexistent/warmpath.yaml: cannot read the configuration: "
                                      "No such file or directory\n");
     child_close(&child);
@@ -79,8 +79,8 @@ TEST(one_file_is_checked)
 {
     const char *const *const ways[] = {WORDS(NULL), WORDS("a", "b")};
     for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
-        child_start(&child, cli_check, ways[i]);
-        CHECK_EQ(child_finish(&child), CLI_USAGE);
+        child_start(&child, command_check, ways[i]);
+        CHECK_EQ(child_finish(&child), COMMAND_USAGE);
         CHECK_STR(child_text(child.err), "warmpath check: name one configuration file\n");
         child_close(&child);
     }
@@ -128,10 +128,10 @@ TEST(files_that_it_names_are_part_of_it)
     make_certificates();
     CHECK_EQ(
         check_files(&(struct files){.certificate = "leaf.pem", .key = "key.pem", .ca = "ca.pem"}),
-        CLI_OK);
+        COMMAND_OK);
     child_close(&child);
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        CHECK_EQ(check_files(&bad[i].files), CLI_USAGE);
+        CHECK_EQ(check_files(&bad[i].files), COMMAND_USAGE);
         const char *text = child_text(child.err);
         CHECK(strncmp(text, bad[i].begin, strlen(bad[i].begin)) == 0);
         CHECK(strstr(text, file_in_dir(bad[i].named)) != NULL);
@@ -142,7 +142,8 @@ TEST(files_that_it_names_are_part_of_it)
 
 TEST(a_secret_that_is_missing_is_refused_with_the_place)
 {
-    CHECK_EQ(check("backends: ['http://10.0.0.1']\napi_key_file: /nonexistent/key\n"), CLI_USAGE);
+    CHECK_EQ(check("backends: ['http://10.0.0.1']\napi_key_file: /nonexistent/key\n"),
+             COMMAND_USAGE);
     CHECK(error_is_at("2:15"));
     CHECK(strstr(child_text(child.err), "/nonexistent/key") != NULL);
     child_close(&child);
@@ -161,7 +162,7 @@ TEST(nothing_is_started)
     address_format(&address, &text);
     space[text.size] = '\0';
     snprintf(yaml, sizeof(yaml), "listen: '%s'\nbackends: ['http://%s']\n", space, space);
-    CHECK_EQ(check(yaml), CLI_OK);
+    CHECK_EQ(check(yaml), COMMAND_OK);
     struct address peer;
     int connection = -1;
     CHECK_EQ(tcp_accept(fd, &connection, &peer), STATUS_AGAIN); // and no backend was asked

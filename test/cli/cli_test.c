@@ -3,7 +3,8 @@
 #include "cli/cli.h"
 
 #include "cli/child.h"
-#include "config/option.h"
+#include "config/option/command.h"
+#include "config/option/option.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -23,13 +24,13 @@ static int run(const char *const *words)
 
 static const char *const usages[] = {
 #define COMMAND(name, usage, summary) usage,
-#include "cli/commands.def"
+#include "config/option/commands.def"
 #undef COMMAND
 };
 
 static const char *const names[] = {
 #define COMMAND(name, usage, summary) #name,
-#include "cli/commands.def"
+#include "config/option/commands.def"
 #undef COMMAND
 };
 
@@ -45,7 +46,7 @@ static bool lists_flag_of(const char *text, const struct config_option *option)
 
 TEST(help_lists_every_command_and_every_option)
 {
-    CHECK_EQ(run(WORDS("help")), CLI_OK);
+    CHECK_EQ(run(WORDS("help")), COMMAND_OK);
     const char *text = child_text(child.out);
     CHECK(strstr(text, "warmpath " WARMPATH_VERSION) == text);
     for (size_t i = 0; i < ARRAY_COUNT(usages); i++) {
@@ -63,7 +64,7 @@ TEST(help_lists_every_command_and_every_option)
 
 TEST(help_can_be_asked_for_in_every_usual_way)
 {
-    CHECK_EQ(run(WORDS("help")), CLI_OK);
+    CHECK_EQ(run(WORDS("help")), COMMAND_OK);
     static char expected[child_text_size];
     snprintf(expected, sizeof(expected), "%s", child_text(child.out));
     child_close(&child);
@@ -71,7 +72,7 @@ TEST(help_can_be_asked_for_in_every_usual_way)
                                        WORDS("serve", "--help"), WORDS("serve", "-h", "x"),
                                        WORDS("check", "--help"), WORDS("version", "-h")};
     for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
-        CHECK_EQ(run(ways[i]), CLI_OK);
+        CHECK_EQ(run(ways[i]), COMMAND_OK);
         CHECK_STR(child_text(child.out), expected);
         child_close(&child);
     }
@@ -79,7 +80,7 @@ TEST(help_can_be_asked_for_in_every_usual_way)
 
 TEST(without_a_command_the_commands_are_listed_as_an_error)
 {
-    CHECK_EQ(run(WORDS(NULL)), CLI_USAGE);
+    CHECK_EQ(run(WORDS(NULL)), COMMAND_USAGE);
     CHECK_STR(child_text(child.out), "");
     for (size_t i = 0; i < ARRAY_COUNT(usages); i++) {
         CHECK(strstr(child_text(child.err), usages[i]) != NULL);
@@ -92,7 +93,7 @@ TEST(an_unknown_command_is_named)
     static const char *const unknown[] = {"server", "Serve", "serv", "--verbose", "", "-"};
     for (size_t i = 0; i < ARRAY_COUNT(unknown); i++) {
         char expected[128];
-        CHECK_EQ(run(WORDS(unknown[i])), CLI_USAGE);
+        CHECK_EQ(run(WORDS(unknown[i])), COMMAND_USAGE);
         snprintf(expected, sizeof(expected),
                  "warmpath: no command %s; `warmpath help` lists them\n", unknown[i]);
         CHECK_STR(child_text(child.err), expected);
@@ -105,7 +106,7 @@ TEST(the_version_is_the_one_of_the_build)
 {
     const char *const *const ways[] = {WORDS("version"), WORDS("--version")};
     for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
-        CHECK_EQ(run(ways[i]), CLI_OK);
+        CHECK_EQ(run(ways[i]), COMMAND_OK);
         CHECK_STR(child_text(child.out), "warmpath " WARMPATH_VERSION "\n");
         child_close(&child);
     }
@@ -113,7 +114,7 @@ TEST(the_version_is_the_one_of_the_build)
 
 TEST(the_manual_page_has_the_version_and_every_command)
 {
-    CHECK_EQ(run(WORDS("manual", "--man")), CLI_OK);
+    CHECK_EQ(run(WORDS("manual", "--man")), COMMAND_OK);
     const char *text = child_text(child.out);
     CHECK(strstr(text, ".TH ") != NULL);
     CHECK(strstr(text, WARMPATH_VERSION) != NULL);
@@ -125,7 +126,7 @@ TEST(the_manual_page_has_the_version_and_every_command)
 
 TEST(the_markdown_reference_names_every_option)
 {
-    CHECK_EQ(run(WORDS("manual", "--markdown")), CLI_OK);
+    CHECK_EQ(run(WORDS("manual", "--markdown")), COMMAND_OK);
     const char *text = child_text(child.out);
     CHECK_EQ(text[0], '#');
     for (uint32_t i = 0; i < config_options.count; i++) {
@@ -139,7 +140,7 @@ TEST(a_manual_of_no_known_kind_is_an_error)
     const char *const *const ways[] = {WORDS("manual"), WORDS("manual", "--html"),
                                        WORDS("manual", "--man", "--markdown")};
     for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
-        CHECK_EQ(run(ways[i]), CLI_USAGE);
+        CHECK_EQ(run(ways[i]), COMMAND_USAGE);
         CHECK_STR(child_text(child.err), "warmpath manual: say --man or --markdown\n");
         CHECK_STR(child_text(child.out), "");
         child_close(&child);
@@ -148,10 +149,10 @@ TEST(a_manual_of_no_known_kind_is_an_error)
 
 TEST(commands_get_the_words_behind_their_name)
 {
-    CHECK_EQ(run(WORDS("check", "/nonexistent/warmpath.yaml")), CLI_USAGE);
+    CHECK_EQ(run(WORDS("check", "/nonexistent/warmpath.yaml")), COMMAND_USAGE);
     CHECK(strstr(child_text(child.err), "/nonexistent/warmpath.yaml: cannot read") != NULL);
     child_close(&child);
-    CHECK_EQ(run(WORDS("serve", "--colour", "red")), CLI_USAGE);
+    CHECK_EQ(run(WORDS("serve", "--colour", "red")), COMMAND_USAGE);
     CHECK(strncmp(child_text(child.err), "command line: ", 14) == 0);
     child_close(&child);
 }
@@ -165,7 +166,7 @@ TEST(a_page_that_cannot_be_written_is_a_failure)
         int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
         CHECK(full != -1);
         child_start_to(&child, cli_run, pages[i], full);
-        CHECK_EQ(child_finish(&child), CLI_FAILED);
+        CHECK_EQ(child_finish(&child), COMMAND_FAILED);
         child_close(&child);
     }
 }

@@ -3,8 +3,8 @@
 // The command is a process of its own; the router that it asks is here, and says what it is told to.
 
 #include "cli/child.h"
-#include "cli/cli.h"
-#include "feed/stub_server.h"
+#include "config/option/command.h"
+#include "net/stub_server.h"
 #include "test.h"
 
 static struct child child;
@@ -40,7 +40,7 @@ static void tear_down(void)
 static int explain(const char *const *words)
 {
     uint64_t end_ns = clock_monotonic_ns() + child_wait_ms * (uint64_t)1000000;
-    child_start(&child, cli_explain, words);
+    child_start(&child, command_explain, words);
     while (!child_is_over(&child) && clock_monotonic_ns() < end_ns) {
         loop_turn(loop, 2);
     }
@@ -67,7 +67,7 @@ TEST(a_prompt_is_asked_about_as_a_chat_and_the_answer_is_a_table)
     set_up(CHAT_PATH, 200, document);
     CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--model", "m", "--prompt",
                            "say \"hi\"")),
-             CLI_OK);
+             COMMAND_OK);
     CHECK(strstr(server.request, "POST " CHAT_PATH " HTTP/1.1\r\n") != NULL);
     CHECK(strstr(server.request, "authorization: Bearer secret\r\n") != NULL);
     CHECK(strstr(server.request, "\r\n\r\n{\"model\":\"m\",\"messages\":[{\"role\":\"user\","
@@ -84,7 +84,7 @@ TEST(a_body_and_a_token_come_from_files_and_the_document_goes_out_as_it_is)
     set_up("/explain?path=/v1/completions", 200, document);
     CHECK_EQ(explain(WORDS("--admin", url, "--token-file", token.path, "--body", body.path,
                            "--path", "/v1/completions", "--json")),
-             CLI_OK);
+             COMMAND_OK);
     CHECK(strstr(server.request, "authorization: Bearer from-file\r\n") != NULL);
     CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":[1,2]}") != NULL);
     const char *out = child_text(child.out);
@@ -102,14 +102,14 @@ static const char decision[] = "{\"why\":\"warm chose b.\",\"outcome\":\"ok\",\"
 TEST(a_request_that_was_is_asked_about_by_its_id)
 {
     set_up("/explain?id=a%2Fb%20%25-1.~_", 200, decision);
-    CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--id", "a/b %-1.~_")), CLI_OK);
+    CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--id", "a/b %-1.~_")), COMMAND_OK);
     CHECK(strstr(server.request, "GET /explain?id=a%2Fb%20%25-1.~_ HTTP/1.1\r\n") != NULL);
     CHECK(strstr(server.request, "authorization: Bearer secret\r\n") != NULL);
     CHECK_STR(child_text(child.out), "warm chose b.\nIt ended as ok (200).\n\n"
                                      "  backend  cached\n> b            16\n  a             0\n");
     tear_down();
     set_up("/explain?id=x", 404, "{\"error\":{\"message\":\"it is not kept\"}}");
-    CHECK_EQ(explain(WORDS("--admin", url, "--id", "x")), CLI_FAILED);
+    CHECK_EQ(explain(WORDS("--admin", url, "--id", "x")), COMMAND_FAILED);
     CHECK_STR(child_text(child.err), "warmpath explain: the router answers 404: it is not kept\n");
     tear_down();
 }
@@ -118,7 +118,7 @@ TEST(a_file_needs_no_flag)
 {
     struct file body = file_of("{\"prompt\":[1,2]}");
     set_up(CHAT_PATH, 200, document);
-    CHECK_EQ(explain(WORDS(body.path, "--admin", url)), CLI_OK);
+    CHECK_EQ(explain(WORDS(body.path, "--admin", url)), COMMAND_OK);
     CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":[1,2]}") != NULL);
     close(body.fd);
     tear_down();
@@ -127,7 +127,8 @@ TEST(a_file_needs_no_flag)
 TEST(a_prompt_for_completions_is_one)
 {
     set_up("/explain?path=/v1/completions", 200, document);
-    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi", "--path", "/v1/completions")), CLI_OK);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi", "--path", "/v1/completions")),
+             COMMAND_OK);
     CHECK(strstr(server.request, "\r\n\r\n{\"prompt\":\"hi\"}") != NULL);
     CHECK(strstr(server.request, "authorization") == NULL);
     tear_down();
@@ -136,15 +137,15 @@ TEST(a_prompt_for_completions_is_one)
 TEST(what_the_router_says_against_it_is_passed_on)
 {
     set_up(CHAT_PATH, 404, "{\"error\":{\"message\":\"no such model\",\"code\":404}}");
-    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
     CHECK_STR(child_text(child.err), "warmpath explain: the router answers 404: no such model\n");
     tear_down();
     set_up(CHAT_PATH, 502, "sorry");
-    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
     CHECK_STR(child_text(child.err), "warmpath explain: the router answers 502\n");
     tear_down();
     set_up(CHAT_PATH, 200, "{\"data\":[]}");
-    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
     CHECK_STR(child_text(child.err), "warmpath explain: the answer: is no explanation\n");
     tear_down();
 }
@@ -153,19 +154,19 @@ TEST(nobody_there_is_a_failure_that_says_so)
 {
     set_up(CHAT_PATH, 200, "");
     server.slams = true;
-    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), CLI_FAILED);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
     CHECK(strstr(child_text(child.err), url) != NULL);
     tear_down();
     set_up(CHAT_PATH, 200, "");
     server.routes[0].answer = (struct slice){0};
-    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi", "--timeout", "50ms")), CLI_FAILED);
+    CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi", "--timeout", "50ms")), COMMAND_FAILED);
     CHECK(strstr(child_text(child.err), "timed out") != NULL);
     tear_down();
 }
 
 static int refuse(const char *const *words)
 {
-    child_start(&child, cli_explain, words);
+    child_start(&child, command_explain, words);
     int status = child_finish(&child);
     child_close(&child);
     return status;
@@ -173,22 +174,26 @@ static int refuse(const char *const *words)
 
 TEST(a_command_line_that_makes_no_sense_is_refused)
 {
-    CHECK_EQ(refuse(WORDS("--prompt", "hi")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "127.0.0.1:1", "--prompt", "hi")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--body", "-")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "-", "--model", "m")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--id", "x", "--prompt", "hi")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--id", "")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "x")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "/a b")), CLI_USAGE);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--timeout", "0")), CLI_USAGE);
+    CHECK_EQ(refuse(WORDS("--prompt", "hi")), COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "127.0.0.1:1", "--prompt", "hi")), COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1")), COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--body", "-")),
+             COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "-", "--model", "m")), COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--id", "x", "--prompt", "hi")), COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--id", "")), COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "x")),
+             COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--path", "/a b")),
+             COMMAND_USAGE);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--timeout", "0")),
+             COMMAND_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--token", "t", "--token-file",
                           "f")),
-             CLI_USAGE);
+             COMMAND_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--prompt", "hi", "--token", "a\r\nb")),
-             CLI_FAILED);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "/nowhere/at/all")), CLI_FAILED);
-    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "/dev/null")), CLI_FAILED);
-    CHECK_EQ(refuse(WORDS("--help")), CLI_OK);
+             COMMAND_FAILED);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "/nowhere/at/all")), COMMAND_FAILED);
+    CHECK_EQ(refuse(WORDS("--admin", "http://h:1", "--body", "/dev/null")), COMMAND_FAILED);
+    CHECK_EQ(refuse(WORDS("--help")), COMMAND_OK);
 }

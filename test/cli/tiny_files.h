@@ -3,7 +3,7 @@
 // tiny_files.h -- directories as models come in, with the tiny dialect in them.
 #pragma once
 
-#include "route/tiny_dialect.h"
+#include "dialect/tiny_dialect.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

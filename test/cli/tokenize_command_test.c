@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/child.h"
-#include "cli/cli.h"
 #include "cli/tiny_files.h"
+#include "config/option/command.h"
 #include "test.h"
 
 static struct child child;
@@ -24,7 +24,7 @@ static void tear_down(void)
 
 static int tokenize(const char *const *words)
 {
-    child_start(&child, cli_tokenize, words);
+    child_start(&child, command_tokenize, words);
     return child_finish(&child);
 }
 
@@ -32,7 +32,7 @@ static int tokenize(const char *const *words)
 static const char *printed(const char *const *words)
 {
     int code = tokenize(words);
-    return child_text(code == CLI_OK ? child.out : child.err);
+    return child_text(code == COMMAND_OK ? child.out : child.err);
 }
 
 #define DIRECTORY "--tokenizer", files.directory
@@ -99,13 +99,13 @@ TEST(a_command_line_that_is_wrong_is_refused)
         {DIRECTORY, "text", "--nope"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        CHECK_EQ(tokenize(bad[i]), CLI_USAGE);
+        CHECK_EQ(tokenize(bad[i]), COMMAND_USAGE);
         CHECK_STR(child_text(child.out), "");
         CHECK(strncmp(child_text(child.err), "warmpath tokenize: ", 19) == 0);
         child_close(&child);
     }
-    child_start(&child, cli_tokenize, WORDS("--help"));
-    CHECK_EQ(child_finish(&child), CLI_OK);
+    child_start(&child, command_tokenize, WORDS("--help"));
+    CHECK_EQ(child_finish(&child), COMMAND_OK);
     CHECK(strstr(child_text(child.out), "\n  TEXT  ") != NULL);
     tear_down();
 }
@@ -128,13 +128,13 @@ TEST(what_cannot_be_read_or_rendered_is_said)
          "/nonexistent: No such file or directory"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        CHECK_EQ(tokenize(bad[i].words), CLI_FAILED);
+        CHECK_EQ(tokenize(bad[i].words), COMMAND_FAILED);
         CHECK(strstr(child_text(child.err), bad[i].reason) != NULL);
         CHECK_STR(child_text(child.out), "");
         child_close(&child);
     }
     tiny_write(&files, "tokenizer.json", slice_str("{}"));
-    CHECK_EQ(tokenize(WORDS(DIRECTORY, "x")), CLI_FAILED);
+    CHECK_EQ(tokenize(WORDS(DIRECTORY, "x")), COMMAND_FAILED);
     CHECK(strstr(child_text(child.err), "tokenizer.json: ") != NULL);
     tear_down();
 }

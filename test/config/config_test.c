@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 
-#include "config/option.h"
+#include "config/option/option.h"
 #include "outcome.h"
 
 #include <stdlib.h>

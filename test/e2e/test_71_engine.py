@@ -17,7 +17,7 @@ import pytest
 import zmq
 from harness import eventually, within
 
-PROFILES = pathlib.Path(__file__).parents[2] / "src" / "sim" / "profiles.def"
+PROFILES = pathlib.Path(__file__).parents[2] / "src" / "sim" / "engine" / "profiles.def"
 
 
 class Fleet:

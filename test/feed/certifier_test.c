@@ -7,15 +7,15 @@
 
 #include "base/reclaim.h"
 #include "config/config.h"
-#include "feed/stub_server.h"
+#include "dialect/certify.h"
+#include "dialect/certify_suite.h"
+#include "dialect/tiny_engine.h"
 #include "fleet/fleet.h"
-#include "route/certify.h"
-#include "route/certify_suite.h"
-#include "route/tiny_engine.h"
-#include "sys/certificates.h"
+#include "net/certificates.h"
+#include "net/stub_server.h"
+#include "net/tls.h"
 #include "sys/log.h"
 #include "sys/pushed_clock.h"
-#include "sys/tls.h"
 #include "test.h"
 
 #include <unistd.h>

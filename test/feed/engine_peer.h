@@ -5,7 +5,7 @@
 // Its message n stores block n + 1 of batch_fixture.h.
 #pragma once
 
-#include "feed/zmq_peer.h"
+#include "feed/kv/zmq_peer.h"
 #include "kvevent/batch_fixture.h"
 
 enum engine_layout { REPLAY_WITHOUT_TOPIC, REPLAY_WITH_TOPIC };

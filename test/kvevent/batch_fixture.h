@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "prefix/prefix_chain.h"
 #include "prefix/prefix_ledger.h"
-#include "sim/kv_event_writer.h"
+#include "sim/engine/kv_event_writer.h"
 
 #include <stdbool.h>
 

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "kvevent/msgpack.h"
 #include "pack_json.h"
-#include "sim/kv_event_writer.h"
+#include "sim/engine/kv_event_writer.h"
 #include "test.h"
 
 #include <math.h>

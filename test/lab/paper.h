@@ -3,8 +3,8 @@
 // paper.h -- the grid of grid.h, run, and what a report writes of it.
 #pragma once
 
-#include "grid.h"
-#include "lab/report.h"
+#include "sweep/grid.h"
+#include "sweep/report.h"
 #include "test.h"
 
 static char paper[1 << 20];

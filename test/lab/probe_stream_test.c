@@ -3,7 +3,7 @@
 #include "lab/probe_stream.h"
 
 #include "base/text.h"
-#include "feed/stub_server.h"
+#include "net/stub_server.h"
 #include "sys/clock.h"
 #include "test.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "engine_twin.h"
-#include "sim/engine.h"
+#include "sim/engine/engine.h"
 #include "test.h"
 
 #include <math.h>

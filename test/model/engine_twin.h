@@ -4,7 +4,7 @@
 // scheduler of vLLM.  It notes what it would tell.
 #pragma once
 
-#include "sim/engine.h"
+#include "sim/engine/engine.h"
 #include "test.h"
 
 enum { slot_count = 10, block_max = 48, event_max = 4096 };

@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "test.h"
-#include "tokenizer/memo.h"
+#include "tokenizer/bpe/memo.h"
 #include "tokenizer/tokenizer_fixture.h"
 
 enum { chat_count = 6, chat_max = 8192, id_max = chat_max + 64, turn_count = 3000 };

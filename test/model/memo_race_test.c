@@ -3,7 +3,7 @@
 // Threads that remember in so little memory that what one reads another overwrites.  The memo is compiled
 // for this test alone so that every load and store of what they share may give way to another thread.
 
-#include "tokenizer/memo_scene.h"
+#include "tokenizer/bpe/memo_scene.h"
 
 #include <sched.h>
 

@@ -7,9 +7,9 @@
 // worker's.
 
 #include "base/slice.h"
+#include "dialect/tiny_dialect.h"
 #include "proxy/recorder.h"
 #include "proxy/rig.h"
-#include "route/tiny_dialect.h"
 #include "test.h"
 
 #include <poll.h>

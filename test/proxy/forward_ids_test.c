@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "dialect/tiny_dialect.h"
 #include "rig.h"
-#include "route/tiny_dialect.h"
 #include "test.h"
 
 static struct rig rig;

@@ -5,9 +5,9 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "net/tcp.h"
 #include "sys/clock.h"
 #include "sys/log.h"
-#include "sys/tcp.h"
 #include "test.h"
 
 #include <errno.h>

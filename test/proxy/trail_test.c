@@ -2,11 +2,11 @@
 
 #include "proxy/trail.h"
 
+#include "dialect/tiny_dialect.h"
 #include "fleet/traffic.h"
+#include "knowledge/knowledge.h"
 #include "proxy/recorder.h"
 #include "rig.h"
-#include "route/knowledge.h"
-#include "route/tiny_dialect.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "test.h"

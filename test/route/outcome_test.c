@@ -4,7 +4,7 @@
 
 #include "fleet/traffic.h"
 #include "fleet/truth.h"
-#include "route/knowledge.h"
+#include "knowledge/knowledge.h"
 #include "test.h"
 
 enum { key_count = 32, block_tokens = 64 };

@@ -3,10 +3,10 @@
 #include "route/route.h"
 
 #include "base/reclaim.h"
+#include "dialect/tiny_dialect.h"
+#include "knowledge/knowledge.h"
 #include "policy/policy.h"
-#include "route/knowledge.h"
 #include "test.h"
-#include "tiny_dialect.h"
 
 #include <math.h>
 

@@ -4,13 +4,13 @@
 
 #include "base/text.h"
 #include "config/config.h"
-#include "feed/stub_server.h"
 #include "metrics/receipt.h"
-#include "sys/certificates.h"
-#include "sys/dns_server.h"
+#include "net/certificates.h"
+#include "net/dns_server.h"
+#include "net/stub_server.h"
+#include "net/tls.h"
 #include "sys/log.h"
 #include "sys/pushed_clock.h"
-#include "sys/tls.h"
 #include "test.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "test.h"
-#include "tokenizer/char_class.h"
+#include "tokenizer/split/char_class.h"
 
 #include <stdio.h>
 

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "audit/audit_report.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "sim/engine/profile.h"
+
+enum { cell_size = 32, name_size_max = 2048 };
+
+struct cell {
+    char text[cell_size];
+};
+
+// 950, 12.5 k, 3.20 M; - when it is not known.
+static struct cell count_cell(double value)
+{
+    static const struct {
+        double from;
+        const char *unit;
+    } scales[] = {{1e9, " G"}, {1e6, " M"}, {1e4, " k"}};
+    struct cell cell = {"-"};
+    if (value < 0) {
+        return cell;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(scales); i++) {
+        if (value >= scales[i].from) {
+            double unit = i == 2 ? 1e3 : scales[i].from;
+            snprintf(cell.text, cell_size, "%.4g%s", value / unit, scales[i].unit);
+            return cell;
+        }
+    }
+    snprintf(cell.text, cell_size, "%.0f", value);
+    return cell;
+}
+
+static struct cell percent_cell(double share)
+{
+    struct cell cell = {"-"};
+    if (share >= 0) {
+        snprintf(cell.text, cell_size, "%.1f%%", 100 * share);
+    }
+    return cell;
+}
+
+static struct cell time_cell(double seconds, const char *mark)
+{
+    struct cell cell = {"-"};
+    if (seconds >= 1) {
+        snprintf(cell.text, cell_size, "%s%.2f s", mark, seconds);
+    } else if (seconds >= 0) {
+        snprintf(cell.text, cell_size, "%s%.0f ms", mark, 1000 * seconds);
+    }
+    return cell;
+}
+
+static struct cell money_cell(double dollars)
+{
+    struct cell cell;
+    snprintf(cell.text, cell_size, dollars >= 1 ? "$%.2f" : "$%.2g", dollars);
+    return cell;
+}
+
+static struct cell spread_cell(const struct audit_figures *figures)
+{
+    struct cell cell = {"-"};
+    if (figures->ttft_p50_s > 0) {
+        snprintf(cell.text, cell_size, "%.1f", figures->ttft_p99_s / figures->ttft_p50_s);
+    }
+    return cell;
+}
+
+static void write_row(FILE *out, const char *name, const char *engine,
+                      const struct audit_figures *figures)
+{
+    fprintf(out, "%-36s %-12s %9s %9s %9s %8s %8s %9s %7s\n", name, engine,
+            count_cell(figures->requests).text, count_cell(figures->prompt_tokens).text,
+            count_cell(figures->computed_tokens).text, percent_cell(figures->hit_rate).text,
+            time_cell(figures->ttft_p50_s, "").text,
+            time_cell(figures->ttft_p99_s, figures->ttft_is_beyond ? ">" : "").text,
+            spread_cell(figures).text);
+}
+
+static void write_head(FILE *out, const struct audit_report *report)
+{
+    fprintf(out, "%s\n%-36s %-12s %9s %9s %9s %8s %8s %9s %7s\n", report->title, "replica",
+            "engine", "requests", "prompt", "computed", "hits", "TTFT p50", "p99", "p99/p50");
+}
+
+static void write_fleet_row(FILE *out, const struct audit_report *report)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "fleet: %u of %u replicas", report->result->read_count,
+             report->result->replica_count);
+    write_row(out, name, "", &report->result->fleet);
+}
+
+void audit_report_fleet(FILE *out, const struct audit_report *report)
+{
+    write_head(out, report);
+    write_fleet_row(out, report);
+}
+
+void audit_report_table(FILE *out, const struct audit_report *report)
+{
+    write_head(out, report);
+    for (uint32_t i = 0; i < report->replica_count; i++) {
+        const struct audit_replica *replica = &report->replicas[i];
+        struct audit_figures figures;
+        if (replica->why != NULL) {
+            fprintf(out, "%-36s not read: %s\n", replica->name, replica->why);
+            continue;
+        }
+        audit_figures_of(replica, &figures);
+        write_row(out, replica->name, engine_kind_name(replica->done.kind), &figures);
+        if (replica->restarted) {
+            fprintf(out, "%-36s it has restarted; the figures are those since\n", "");
+        }
+    }
+    write_fleet_row(out, report);
+}
+
+static void write_waste(FILE *out, const struct audit_result *result)
+{
+    if (result->wasted_tokens < 0) {
+        fprintf(out, "wasted prefill: not known\n");
+        return;
+    }
+    fprintf(out, "wasted prefill, estimated: %s tokens", count_cell(result->wasted_tokens).text);
+    if (result->wasted_gpu_hours >= 0) {
+        fprintf(out, ", %.3g GPU-hours, %s", result->wasted_gpu_hours,
+                money_cell(result->wasted_money).text);
+    }
+    if (result->wasted_money_month >= 0) {
+        fprintf(out, "; at this rate %s of the GPUs' time and $%.0f a month",
+                percent_cell(result->wasted_share).text, result->wasted_money_month);
+    }
+    fprintf(out, "\n");
+}
+
+static void write_achievable(FILE *out, const struct audit_result *result)
+{
+    if (result->achievable < 0) {
+        return;
+    }
+    fprintf(out,
+            "  %s of tokens could be found in caches: ", percent_cell(result->achievable).text);
+    if (result->achievable_is_guess) {
+        fprintf(out,
+                "a guess, %u replicas times %s as if prompts came to them at random, at most 80%% "
+                "(--achievable)\n",
+                result->spread_count, percent_cell(result->fleet.hit_rate).text);
+    } else {
+        fprintf(out, "as you said\n");
+    }
+    if (result->fleet.hit_rate == 0) {
+        fprintf(out, "  no token was found at all: prefix caching may be off, or prompts share "
+                     "nothing\n");
+    }
+}
+
+static void write_speed(FILE *out, const struct audit_report *report)
+{
+    const struct audit_result *result = report->result;
+    if (result->token_s < 0) {
+        fprintf(out, "  no engine says how long its prefills take: name a --model for GPU-hours\n");
+        return;
+    }
+    fprintf(out, "  1,000 tokens of prompts take %.3g s: ", 1000 * result->token_s);
+    if (report->terms->model != NULL) {
+        fprintf(out, "%s on one H200, at the mean length of a prompt\n",
+                report->terms->model->name);
+    } else if (result->token_is_capped) {
+        fprintf(out, "more than all of the time, as engines count overlapping requests, so this is "
+                     "all of it and too high\n");
+    } else {
+        fprintf(out, "as the engines say; requests in one batch overlap, so it may be too high\n");
+    }
+}
+
+static void write_rule(FILE *out, const char *title, const struct audit_rule *rule)
+{
+    fprintf(out, "%s: %s. %s\n  rule: %s\n", title, rule->name, rule->sentence, rule->condition);
+}
+
+void audit_report_verdict(FILE *out, const struct audit_report *report)
+{
+    const struct audit_result *result = report->result;
+    fprintf(out, "\n");
+    write_waste(out, result);
+    write_rule(out, "verdict", result->verdict);
+    if (result->also != NULL) {
+        write_rule(out, "also", result->also);
+    }
+    fprintf(out, "what this rests on\n");
+    write_achievable(out, result);
+    write_speed(out, report);
+    fprintf(out, "  a GPU-hour costs $%.4g; a replica has %.4g GPU%s\n",
+            report->terms->gpu_hour_price, report->terms->gpus_per_replica,
+            report->terms->gpus_per_replica == 1 ? "" : "s");
+    fprintf(out, "  counters do not show prompts: `warmpath sim` on a recorded trace knows more\n");
+    if (result->blind_count > 0) {
+        fprintf(out, "  %u replicas do not count hits and are left out of the hit rate\n",
+                result->blind_count);
+    }
+}
+
+static void json_number(FILE *out, const char *name, double value)
+{
+    if (value < 0) {
+        fprintf(out, ", \"%s\": null", name);
+    } else {
+        fprintf(out, ", \"%s\": %.9g", name, value);
+    }
+}
+
+// A name or a reason may be longer than we have room for; it is cut then.
+static void json_text(FILE *out, const char *string)
+{
+    char space[6 * name_size_max + 2];
+    struct slice bytes = slice_str(string);
+    struct text text = text_over(space, sizeof(space));
+    bytes.size = bytes.size < name_size_max ? bytes.size : name_size_max;
+    text_add_json(&text, bytes);
+    fprintf(out, "%.*s", (int)text.size, space);
+}
+
+static void json_figures(FILE *out, const struct audit_figures *figures)
+{
+    json_number(out, "requests", figures->requests);
+    json_number(out, "prompt_tokens", figures->prompt_tokens);
+    json_number(out, "computed_tokens", figures->computed_tokens);
+    json_number(out, "hit_rate", figures->hit_rate);
+    json_number(out, "ttft_p50_s", figures->ttft_p50_s);
+    json_number(out, "ttft_p99_s", figures->ttft_p99_s);
+    fprintf(out, ", \"ttft_p99_is_beyond\": %s", figures->ttft_is_beyond ? "true" : "false");
+}
+
+static void json_replica(FILE *out, const struct audit_replica *replica)
+{
+    struct audit_figures figures;
+    fprintf(out, "    {\"replica\": ");
+    json_text(out, replica->name);
+    fprintf(out, ", \"error\": ");
+    if (replica->why != NULL) {
+        json_text(out, replica->why);
+    } else {
+        fprintf(out, "null, \"engine\": \"%s\", \"restarted\": %s",
+                engine_kind_name(replica->done.kind), replica->restarted ? "true" : "false");
+        json_number(out, "seconds", replica->span_s);
+        audit_figures_of(replica, &figures);
+        json_figures(out, &figures);
+    }
+    fprintf(out, "}");
+}
+
+static void json_rule(FILE *out, const char *name, const struct audit_rule *rule)
+{
+    if (rule == NULL) {
+        fprintf(out, ",\n  \"%s\": null", name);
+        return;
+    }
+    fprintf(out, ",\n  \"%s\": {\"name\": \"%s\", \"rule\": ", name, rule->name);
+    json_text(out, rule->condition);
+    fprintf(out, ", \"sentence\": ");
+    json_text(out, rule->sentence);
+    fprintf(out, "}");
+}
+
+void audit_report_json(FILE *out, const struct audit_report *report)
+{
+    const struct audit_result *result = report->result;
+    fprintf(out, "{\n  \"span\": ");
+    json_text(out, report->title);
+    fprintf(out, ",\n  \"replicas\": [\n");
+    for (uint32_t i = 0; i < report->replica_count; i++) {
+        fprintf(out, "%s", i > 0 ? ",\n" : "");
+        json_replica(out, &report->replicas[i]);
+    }
+    fprintf(out, "\n  ],\n  \"fleet\": {\"replicas\": %u, \"read\": %u", result->replica_count,
+            result->read_count);
+    json_number(out, "seconds", result->span_s);
+    json_figures(out, &result->fleet);
+    fprintf(out, "},\n  \"waste\": {\"achievable_is_guess\": %s",
+            result->achievable_is_guess ? "true" : "false");
+    json_number(out, "achievable_hit_rate", result->achievable);
+    json_number(out, "seconds_per_token", result->token_s);
+    json_number(out, "gpu_hour_price", report->terms->gpu_hour_price);
+    json_number(out, "gpus_per_replica", report->terms->gpus_per_replica);
+    json_number(out, "tokens", result->wasted_tokens);
+    json_number(out, "gpu_hours", result->wasted_gpu_hours);
+    json_number(out, "share", result->wasted_share);
+    json_number(out, "money", result->wasted_money);
+    json_number(out, "money_month", result->wasted_money_month);
+    fprintf(out, "}");
+    json_rule(out, "verdict", result->verdict);
+    json_rule(out, "also", result->also);
+    fprintf(out, "\n}\n");
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "audit/audit_scrape.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/endpoint.h"
+#include "feed/exposition.h"
+#include "fleet/backend.h"
+#include "net/dns.h"
+#include "net/fetch.h"
+#include "net/tcp.h"
+#include "net/tls.h"
+#include "sys/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    // Each has a connection and a megabyte for its answer.
+    asked_at_once = 32,
+    why_size = 160,
+};
+
+// Where TensorRT-LLM has as text what it lists as JSON at the path that others have text at.
+static const char text_path[] = "/prometheus/metrics";
+// Where SGLang has the time of its prefills, which its page does not say.
+static const char loads_path[] = "/v1/loads";
+
+// What one URL of the command line stands for.
+struct origin {
+    struct audit_scrape *scrape;
+    const char *url;
+    char *host;
+    uint16_t port;
+    bool tls;
+    const char *why; // it does not resolve
+    struct address addresses[dns_address_count_max];
+    uint32_t address_count;
+};
+
+struct replica {
+    struct audit_scraped scraped;
+    struct audit_scrape *scrape;
+    const struct origin *origin;
+    struct address address; // of size 0: there is none
+    char *name;
+    char *authority;
+    char why[why_size];
+    struct fetch *fetch;
+    struct engine_counters counters; // of this round's pages so far
+    bool has_no_text;
+    bool has_no_loads;
+};
+
+struct audit_scrape {
+    struct audit_scrape_options options;
+    struct dns *dns;
+    struct tls_context *tls; // made when first needed
+    bool tls_is_tried;
+    char *authorization;
+    struct origin *origins;
+    uint32_t unresolved_count;
+    struct replica *replicas; // NULL until names are resolved
+    uint32_t replica_count;
+    uint32_t next; // of this round
+    uint32_t asked_count;
+    void (*done)(void *owner);
+    void *owner;
+};
+
+enum status audit_scrape_create(const struct audit_scrape_options *options,
+                                struct audit_scrape **out)
+{
+    struct audit_scrape *scrape = calloc(1, sizeof(*scrape));
+    struct origin *origins = calloc(options->url_count, sizeof(*origins));
+    if (scrape == NULL || origins == NULL ||
+        dns_create(options->loop, NULL, &scrape->dns) != STATUS_OK) {
+        free(scrape);
+        free(origins);
+        return STATUS_EXHAUSTED;
+    }
+    scrape->options = *options;
+    scrape->origins = origins;
+    if (options->api_key != NULL) {
+        ASSERT(asprintf(&scrape->authorization, "Bearer %s", options->api_key) != -1);
+    }
+    for (uint32_t i = 0; i < options->url_count; i++) {
+        struct config_endpoint endpoint;
+        ASSERT(config_url_split(slice_str(options->urls[i]), &endpoint) == NULL);
+        origins[i] = (struct origin){
+            .scrape = scrape,
+            .url = options->urls[i],
+            .host = strndup((const char *)endpoint.host.bytes, endpoint.host.size),
+            .port = endpoint.port,
+            .tls = endpoint.tls,
+        };
+        ASSERT(origins[i].host != NULL);
+    }
+    *out = scrape;
+    return STATUS_OK;
+}
+
+void audit_scrape_destroy(struct audit_scrape **scrape_ptr)
+{
+    struct audit_scrape *scrape = *scrape_ptr;
+    *scrape_ptr = NULL;
+    if (scrape == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < scrape->replica_count; i++) {
+        fetch_cancel(&scrape->replicas[i].fetch);
+        free(scrape->replicas[i].name);
+        free(scrape->replicas[i].authority);
+    }
+    for (uint32_t i = 0; i < scrape->options.url_count; i++) {
+        free(scrape->origins[i].host);
+    }
+    dns_destroy(&scrape->dns);
+    tls_context_destroy(&scrape->tls);
+    free(scrape->authorization);
+    free(scrape->origins);
+    free(scrape->replicas);
+    free(scrape);
+}
+
+uint32_t audit_scrape_count(const struct audit_scrape *scrape)
+{
+    return scrape->replica_count;
+}
+
+const struct audit_scraped *audit_scrape_at(const struct audit_scrape *scrape, uint32_t index)
+{
+    ASSERT(index < scrape->replica_count);
+    return &scrape->replicas[index].scraped;
+}
+
+static struct tls_context *tls_of(struct audit_scrape *scrape, const struct origin *origin)
+{
+    if (origin->tls && !scrape->tls_is_tried) {
+        scrape->tls_is_tried = true;
+        char error[tls_error_size];
+        struct tls_client_options options = {.ca = scrape->options.ca,
+                                             .verify = !scrape->options.insecure};
+        if (tls_client_create(&options, &scrape->tls, error) != STATUS_OK) {
+            fprintf(stderr, "warmpath audit: TLS: %s\n", error);
+        }
+    }
+    return scrape->tls;
+}
+
+static void advance(struct audit_scrape *scrape);
+
+static void note_failure(struct replica *replica, const char *why)
+{
+    struct text text = text_over(replica->why, sizeof(replica->why) - 1);
+    struct slice words = slice_str(why);
+    words.size = words.size < text.capacity ? words.size : text.capacity;
+    text_add(&text, words);
+    replica->why[text.size] = '\0';
+    audit_history_fail(&replica->scraped.history, replica->why);
+}
+
+static void finish(struct replica *replica)
+{
+    struct audit_page page = {.at_ms = loop_now_ms(replica->scrape->options.loop),
+                              .counters = replica->counters};
+    audit_history_note(&replica->scraped.history, &page);
+    replica->scrape->asked_count--;
+    advance(replica->scrape);
+}
+
+static void give_up(struct replica *replica, const char *why)
+{
+    note_failure(replica, why);
+    replica->scrape->asked_count--;
+    advance(replica->scrape);
+}
+
+static bool ask(struct replica *replica, const char *path, fetch_done_fn *done)
+{
+    struct audit_scrape *scrape = replica->scrape;
+    const struct origin *origin = replica->origin;
+    struct backend backend = {
+        .host = origin->host,
+        .authority = replica->authority,
+        .authorization = scrape->authorization,
+        .port = origin->port,
+        .tls = origin->tls,
+        .address = replica->address,
+    };
+    replica->fetch = fetch_start(&(struct fetch_options){
+        .loop = scrape->options.loop,
+        .backend = &backend,
+        .tls = tls_of(scrape, origin),
+        .path = path,
+        .timeout_ms = scrape->options.timeout_ms,
+        .done = done,
+        .owner = replica,
+    });
+    return replica->fetch != NULL;
+}
+
+static bool is_there(const struct fetch_result *result)
+{
+    return result->status == 200;
+}
+
+// It says what the steps do not; what it leaves out the steps say.
+static void text_done(void *owner, const struct fetch_result *result)
+{
+    struct replica *replica = owner;
+    struct engine_counters counters;
+    replica->fetch = NULL;
+    replica->has_no_text = result->status == 404;
+    if (is_there(result) && !exposition_is_json(result->body)) {
+        engine_counters_read(result->body, &counters);
+        engine_counters_complete(&counters, &replica->counters);
+        replica->counters = counters;
+    }
+    finish(replica);
+}
+
+static void loads_done(void *owner, const struct fetch_result *result)
+{
+    struct replica *replica = owner;
+    struct engine_counters counters;
+    replica->fetch = NULL;
+    replica->has_no_loads = result->status != 0 && !is_there(result);
+    if (is_there(result) && exposition_is_json(result->body)) {
+        engine_counters_read(result->body, &counters);
+        engine_counters_complete(&replica->counters, &counters);
+    }
+    finish(replica);
+}
+
+static void page_done(void *owner, const struct fetch_result *result)
+{
+    struct replica *replica = owner;
+    replica->fetch = NULL;
+    if (!is_there(result)) {
+        char words[32];
+        snprintf(words, sizeof(words), "it answered %u", result->status);
+        give_up(replica, result->status == 0 ? result->why : words);
+        return;
+    }
+    engine_counters_read(result->body, &replica->counters);
+    bool wants_text = exposition_is_json(result->body) && !replica->has_no_text;
+    bool wants_loads = replica->counters.kind == ENGINE_SGLANG && !replica->has_no_loads &&
+                       replica->counters.values[COUNTER_PREFILL_SECONDS] < 0;
+    if ((wants_text && ask(replica, text_path, text_done)) ||
+        (wants_loads && ask(replica, loads_path, loads_done))) {
+        return;
+    }
+    finish(replica);
+}
+
+static void begin(struct replica *replica)
+{
+    if (replica->address.size == 0) {
+        note_failure(replica, replica->origin->why);
+        return;
+    }
+    if (!ask(replica, replica->scrape->options.path, page_done)) {
+        note_failure(replica, "memory or descriptors are short");
+        return;
+    }
+    replica->scrape->asked_count++;
+}
+
+static void advance(struct audit_scrape *scrape)
+{
+    while (scrape->next < scrape->replica_count && scrape->asked_count < asked_at_once) {
+        begin(&scrape->replicas[scrape->next++]);
+    }
+    if (scrape->next == scrape->replica_count && scrape->asked_count == 0) {
+        scrape->done(scrape->owner);
+    }
+}
+
+static void add_replica(struct audit_scrape *scrape, const struct origin *origin,
+                        const struct address *address)
+{
+    struct replica *replica = &scrape->replicas[scrape->replica_count];
+    char place[64];
+    struct text text = text_over(place, sizeof(place) - 1);
+    bool is_v6 = strchr(origin->host, ':') != NULL;
+
+    if (scrape->replica_count == audit_replica_max) {
+        return;
+    }
+    if (origin->address_count > 1) {
+        text_add_str(&text, "#");
+        address_format_host(address, &text);
+    }
+    place[text.size] = '\0';
+    *replica = (struct replica){.scrape = scrape, .origin = origin, .address = *address};
+    ASSERT(asprintf(&replica->name, "%s%s", origin->url, place) != -1);
+    ASSERT(asprintf(&replica->authority, "%s%s%s:%u", is_v6 ? "[" : "", origin->host,
+                    is_v6 ? "]" : "", origin->port) != -1);
+    replica->scraped.name = replica->name;
+    scrape->replica_count++;
+}
+
+// In the order of the command line, whoever's answer came first.
+static void add_replicas(struct audit_scrape *scrape)
+{
+    static const struct address nowhere;
+    scrape->replicas = calloc(audit_replica_max, sizeof(*scrape->replicas));
+    ASSERT(scrape->replicas != NULL);
+    for (uint32_t i = 0; i < scrape->options.url_count; i++) {
+        const struct origin *origin = &scrape->origins[i];
+        if (origin->address_count == 0) {
+            add_replica(scrape, origin, &nowhere);
+        }
+        for (uint32_t k = 0; k < origin->address_count; k++) {
+            add_replica(scrape, origin, &origin->addresses[k]);
+        }
+    }
+}
+
+static void resolved(void *owner, const struct dns_answer *answer)
+{
+    struct origin *origin = owner;
+    struct audit_scrape *scrape = origin->scrape;
+    if (answer->status == STATUS_OK) {
+        origin->address_count = answer->address_count;
+        memcpy(origin->addresses, answer->addresses, sizeof(origin->addresses));
+    } else {
+        origin->why = answer->why;
+    }
+    if (--scrape->unresolved_count == 0) {
+        add_replicas(scrape);
+        advance(scrape);
+    }
+}
+
+void audit_scrape_start(struct audit_scrape *scrape, void (*done)(void *owner), void *owner)
+{
+    ASSERT(scrape->asked_count == 0 && scrape->next == scrape->replica_count);
+    scrape->done = done;
+    scrape->owner = owner;
+    scrape->next = 0;
+    if (scrape->replicas != NULL) {
+        advance(scrape);
+        return;
+    }
+    scrape->unresolved_count = scrape->options.url_count;
+    for (uint32_t i = 0; i < scrape->options.url_count; i++) {
+        struct origin *origin = &scrape->origins[i];
+        dns_resolve(scrape->dns, origin->host, origin->port, resolved, origin);
+    }
+}

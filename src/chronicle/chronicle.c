@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "chronicle/chronicle.h"
+
+#include "base/base.h"
+#include "base/rng.h"
+#include "chronicle/account_internal.h"
+#include "chronicle/backend_minute.h"
+#include "chronicle/decision_ring.h"
+#include "chronicle/hot_prefixes.h"
+#include "chronicle/member_table.h"
+#include "chronicle/shadow.h"
+#include "chronicle/thinning.h"
+#include "chronicle/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct chronicle {
+    uint32_t member_max;
+    uint32_t decision_max;
+    uint64_t wall_ms; // of the last tick; 0: none yet
+    uint64_t step;
+    struct thinning thinning;
+    struct rng rng; // whose prefixes are noted
+    struct chronicle_figures total;
+    struct member_table *members;
+    struct shadow *shadow;
+    struct timeline *timeline;
+    struct backend_minute *minutes;
+    struct hot_prefixes *prefixes;
+    struct decision_ring *decisions;
+    // For chronicle_set_members alone.
+    bool *is_kept;
+    uint32_t *numbers;
+    struct chronicle_member *told;
+};
+
+struct chronicle *chronicle_create(const struct chronicle_options *options)
+{
+    struct chronicle *self = calloc(1, sizeof(*self));
+    if (self == NULL) {
+        return NULL;
+    }
+    self->member_max = options->member_max;
+    self->decision_max = options->decision_max;
+    self->rng = (struct rng){options->seed};
+    self->members = member_table_create(options->member_max);
+    self->shadow = shadow_create(options->member_max);
+    self->timeline = timeline_create();
+    self->minutes = backend_minute_create(options->member_max);
+    self->prefixes = hot_prefixes_create(options->hot_max, options->member_max);
+    self->decisions = decision_ring_create(options->decision_max);
+    self->is_kept = calloc(options->member_max + 1, sizeof(*self->is_kept));
+    self->numbers = calloc(options->member_max + 1, sizeof(*self->numbers));
+    self->told = calloc(options->member_max + 1, sizeof(*self->told));
+    if (self->members == NULL || self->shadow == NULL || self->timeline == NULL ||
+        self->minutes == NULL || self->prefixes == NULL || self->decisions == NULL ||
+        self->is_kept == NULL || self->numbers == NULL || self->told == NULL) {
+        chronicle_destroy(&self);
+    }
+    return self;
+}
+
+void chronicle_destroy(struct chronicle **chronicle)
+{
+    struct chronicle *self = *chronicle;
+    if (self == NULL) {
+        return;
+    }
+    member_table_destroy(&self->members);
+    shadow_destroy(&self->shadow);
+    timeline_destroy(&self->timeline);
+    backend_minute_destroy(&self->minutes);
+    hot_prefixes_destroy(&self->prefixes);
+    decision_ring_destroy(&self->decisions);
+    free(self->is_kept);
+    free(self->numbers);
+    free(self->told);
+    free(self);
+    *chronicle = NULL;
+}
+
+static void forget_member(void *owner, uint32_t number)
+{
+    struct chronicle *self = owner;
+    shadow_forget(self->shadow, number);
+    backend_minute_forget(self->minutes, number);
+    hot_prefixes_forget(self->prefixes, number);
+}
+
+void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_member *members,
+                           uint32_t count)
+{
+    uint32_t known = 0;
+
+    memset(chronicle->is_kept, 0, chronicle->member_max * sizeof(*chronicle->is_kept));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t number = member_table_find(chronicle->members, members[i].id);
+        if (number != member_none) {
+            chronicle->is_kept[number] = true;
+        }
+    }
+    // Who has gone makes room for who has come.
+    member_table_keep(chronicle->members, chronicle->is_kept, forget_member, chronicle);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t number = member_table_enter(chronicle->members, members[i].id);
+        if (number != member_none) {
+            chronicle->numbers[known] = number;
+            chronicle->told[known++] = members[i];
+        }
+    }
+    shadow_set_members(chronicle->shadow, chronicle->told, chronicle->numbers, known);
+}
+
+// A backend has worked on the prompt, as far as anybody can tell.
+static bool is_computed(const struct receipt *receipt)
+{
+    return receipt->backend != 0 &&
+           (receipt->outcome == RECEIPT_OK || receipt->is_told || receipt->first_us > 0);
+}
+
+static struct account account_of(const struct receipt *receipt,
+                                 const struct shadow_estimate *estimate)
+{
+    struct account account = {.sums = {.requests = 1,
+                                       .failures = receipt_has_failed(receipt),
+                                       .output_tokens = receipt->output_tokens},
+                              .ttft_ms = -1,
+                              .model_ms = -1,
+                              .shadow_model_ms = -1};
+    if (!is_computed(receipt)) {
+        return account;
+    }
+    account.sums.prompt_tokens = receipt->prompt_tokens;
+    account.sums.saved_s = (double)receipt->saved_us / 1e6;
+    account.sums.shadow_saved_s = estimate->saved_s;
+    account.ttft_ms = receipt_ttft_ms(receipt);
+    account.model_ms = estimate->model_ms;
+    account.shadow_model_ms = estimate->shadow_model_ms;
+    if (receipt->is_told) {
+        account.sums.told_prompt_tokens = receipt->prompt_tokens;
+        account.sums.cached_tokens = receipt->cached_tokens < receipt->prompt_tokens
+                                         ? receipt->cached_tokens
+                                         : receipt->prompt_tokens;
+        account.sums.shadow_cached_tokens = estimate->cached_tokens;
+    }
+    return account;
+}
+
+static void note_prefixes(struct chronicle *self, const struct receipt *receipt, uint32_t number)
+{
+    uint32_t shift = self->thinning.keep_shift;
+    if (shift > 0 && (rng_next(&self->rng) & ((1U << shift) - 1)) != 0) {
+        return;
+    }
+    struct receipt_parts parts;
+    receipt_parts(receipt, &parts);
+    struct hot_sighting sighting = {
+        .others = (1U << shift) - 1,
+        .depths = parts.depths,
+        .depth_count = receipt->depth_count,
+        .block_tokens = receipt->block_tokens,
+        .holder = receipt->outcome == RECEIPT_OK ? number : member_none,
+        .rival_count = receipt->rival_count,
+    };
+    for (uint32_t i = 0; i < receipt->rival_count; i++) {
+        sighting.rivals[i].member = member_table_find(self->members, parts.rivals[i].backend);
+        sighting.rivals[i].expected_tokens = parts.rivals[i].expected_tokens;
+    }
+    hot_prefixes_note(self->prefixes, &sighting);
+}
+
+// The list reaches back a second, about, also where more requests end in one than it has room for: then one in so
+// many is kept.  What failed, or was announced, is kept in any case.
+static bool is_kept(struct chronicle *self, const struct receipt *receipt)
+{
+    uint64_t rate = self->thinning.rate;
+    if (rate <= self->decision_max || receipt_has_failed(receipt) || receipt->is_announced) {
+        return true;
+    }
+    return rng_next(&self->rng) % rate < self->decision_max;
+}
+
+void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
+{
+    struct chronicle_decision decision = {.shadow_ttft_ms = -1};
+    if (receipt->outcome == RECEIPT_RUNNING) {
+        shadow_begin(chronicle->shadow, receipt,
+                     member_table_find(chronicle->members, receipt->backend));
+        decision_ring_put(chronicle->decisions, receipt, &decision);
+        return;
+    }
+    thinning_count(&chronicle->thinning);
+    uint32_t number = member_table_find(chronicle->members, receipt->backend);
+    struct shadow_estimate estimate = {0};
+    if (is_computed(receipt)) {
+        shadow_note(chronicle->shadow, receipt, number, &estimate);
+        if (estimate.backend != 0) {
+            decision.shadow_backend = estimate.backend;
+            decision.shadow_cached_tokens = (uint32_t)(estimate.cached_tokens + 0.5);
+            decision.shadow_ttft_ms = (float)estimate.ttft_ms;
+        }
+    }
+    struct account account = account_of(receipt, &estimate);
+    figures_add(&chronicle->total, &account.sums);
+    timeline_note(chronicle->timeline, &account);
+    if (number != member_none) {
+        backend_minute_note(chronicle->minutes, number, chronicle->step, &account);
+    }
+    if (receipt->backend != 0) {
+        note_prefixes(chronicle, receipt, number);
+    }
+    if (is_kept(chronicle, receipt)) {
+        decision_ring_put(chronicle->decisions, receipt, &decision);
+    }
+}
+
+void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms)
+{
+    uint64_t step = timeline_tick(chronicle->timeline, wall_ms);
+    if (step < chronicle->step) {
+        // Its stretches would come back to life when the clock passes them again.
+        for (uint32_t number = 0; number < chronicle->member_max; number++) {
+            backend_minute_forget(chronicle->minutes, number);
+        }
+    }
+    if (chronicle->wall_ms != 0 && wall_ms > chronicle->wall_ms) {
+        hot_prefixes_fade(chronicle->prefixes, wall_ms - chronicle->wall_ms);
+        shadow_fade(chronicle->shadow, wall_ms - chronicle->wall_ms);
+        chronicle->total.span_s += (double)(wall_ms - chronicle->wall_ms) / 1000;
+    }
+    thinning_tick(&chronicle->thinning, wall_ms);
+    shadow_set_sieve(chronicle->shadow,
+                     (struct shadow_sieve){.keep_shift = chronicle->thinning.keep_shift,
+                                           .judge_shift = chronicle->thinning.judge_shift});
+    chronicle->step = step;
+    chronicle->wall_ms = wall_ms;
+}
+
+uint32_t chronicle_points(const struct chronicle *chronicle, uint64_t since_ms,
+                          struct chronicle_point *out, uint32_t out_max)
+{
+    return timeline_points(chronicle->timeline, since_ms, out, out_max);
+}
+
+void chronicle_recent(const struct chronicle *chronicle, struct chronicle_figures *out)
+{
+    timeline_recent(chronicle->timeline, out);
+}
+
+void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures *out)
+{
+    *out = chronicle->total;
+    figures_no_percentiles(out);
+}
+
+bool chronicle_backend(const struct chronicle *chronicle, uint64_t id,
+                       struct chronicle_figures *out)
+{
+    uint32_t number = member_table_find(chronicle->members, id);
+    if (number == member_none) {
+        return false;
+    }
+    backend_minute_sum(chronicle->minutes, number, chronicle->step, out);
+    out->span_s = timeline_span_s(chronicle->timeline, timeline_minute_steps);
+    return true;
+}
+
+uint32_t chronicle_prefixes(const struct chronicle *chronicle, struct chronicle_prefix *out,
+                            uint32_t out_max)
+{
+    uint32_t count = hot_prefixes_list(chronicle->prefixes, out, out_max);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < out[i].holder_count && k < chronicle_holder_max; k++) {
+            out[i].holders[k] = member_table_id(chronicle->members, (uint32_t)out[i].holders[k]);
+        }
+    }
+    return count;
+}
+
+bool chronicle_find(const struct chronicle *chronicle, struct slice id,
+                    struct chronicle_decision *out)
+{
+    return decision_ring_find(chronicle->decisions, id, out);
+}
+
+uint32_t chronicle_decisions(const struct chronicle *chronicle, uint64_t since,
+                             struct chronicle_decision *out, uint32_t out_max)
+{
+    return decision_ring_list(chronicle->decisions, since, out, out_max);
+}

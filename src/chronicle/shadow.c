@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "chronicle/shadow.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/prefill_curve.h"
+#include "base/rng.h"
+#include "chronicle/member_table.h"
+#include "chronicle/shadow_cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Both fleets have the same members.
+enum fleet { REAL, ROTATION, FLEET_COUNT };
+
+struct queue {
+    double backlog_ms;
+    uint64_t at_us;
+};
+
+struct member {
+    uint64_t id; // 0: nobody
+    double token_ms;
+    struct queue queues[FLEET_COUNT];
+};
+
+// The members of one pool that a rotation would include: a stretch of `order`.
+struct rotation {
+    uint32_t first;
+    uint32_t count;
+    uint32_t next;
+};
+
+// What keys of the last requests of a pool showed, fading.
+struct tally {
+    double tokens; // of their blocks
+    double seen;   // that the keys stood for
+    double found[FLEET_COUNT];
+};
+
+// A request, done by both.
+struct done {
+    uint64_t request; // 0: none
+    uint32_t numbers[FLEET_COUNT];
+    double shares[FLEET_COUNT]; // of the prompt, found
+    double waits_ms[FLEET_COUNT];
+    double drawn_ms; // the last wait has this less than its average, by chance
+};
+
+// Requests that have begun and not ended, by chance of their numbers: who is pushed out is done at its end.
+enum { begun_max = 8192 };
+
+struct shadow {
+    uint32_t member_max;
+    struct shadow_sieve sieve;
+    struct rng rng; // always from the same beginning
+    struct tally tallies[shadow_pool_max];
+    struct member *members; // by number
+    uint32_t *order;        // numbers, pool by pool
+    struct rotation pools[shadow_pool_max];
+    struct shadow_cache *caches; // two for each number
+    struct done *begun;
+};
+
+struct shadow *shadow_create(uint32_t member_max)
+{
+    struct shadow *shadow = calloc(1, sizeof(*shadow));
+    if (shadow == NULL) {
+        return NULL;
+    }
+    shadow->member_max = member_max;
+    shadow->members = calloc(member_max + 1, sizeof(*shadow->members));
+    shadow->order = calloc(member_max + 1, sizeof(*shadow->order));
+    shadow->caches = shadow_cache_create(member_max * FLEET_COUNT);
+    shadow->begun = calloc(begun_max, sizeof(*shadow->begun));
+    if (shadow->members == NULL || shadow->order == NULL || shadow->caches == NULL ||
+        shadow->begun == NULL) {
+        shadow_destroy(&shadow);
+    }
+    return shadow;
+}
+
+void shadow_destroy(struct shadow **shadow)
+{
+    if (*shadow != NULL) {
+        shadow_cache_destroy(&(*shadow)->caches);
+        free((*shadow)->members);
+        free((*shadow)->order);
+        free((*shadow)->begun);
+        free(*shadow);
+        *shadow = NULL;
+    }
+}
+
+static uint32_t cache_of(uint32_t number, enum fleet fleet)
+{
+    return number * FLEET_COUNT + fleet;
+}
+
+void shadow_forget(struct shadow *shadow, uint32_t number)
+{
+    ASSERT(number < shadow->member_max);
+    shadow->members[number] = (struct member){0};
+    shadow_cache_clear(shadow->caches, cache_of(number, REAL));
+    shadow_cache_clear(shadow->caches, cache_of(number, ROTATION));
+}
+
+// Returns the tokens that its cache holds.
+static uint64_t set_member(struct shadow *shadow, const struct chronicle_member *told,
+                           uint32_t number)
+{
+    ASSERT(number < shadow->member_max);
+    struct member *member = &shadow->members[number];
+    uint64_t tokens = told->cache_tokens > 0 ? told->cache_tokens : shadow_cache_tokens;
+
+    member->id = told->id;
+    member->token_ms = told->token_ms > 0 ? told->token_ms : PREFILL_SHIPPED_TOKEN_MS;
+    shadow_cache_set_size(shadow->caches, cache_of(number, REAL), tokens);
+    shadow_cache_set_size(shadow->caches, cache_of(number, ROTATION), tokens);
+    return tokens;
+}
+
+static bool has_turn(const struct chronicle_member *member)
+{
+    return member->is_usable && member->pool < shadow_pool_max;
+}
+
+void shadow_set_members(struct shadow *shadow, const struct chronicle_member *members,
+                        const uint32_t *numbers, uint32_t count)
+{
+    ASSERT(count <= shadow->member_max);
+    uint64_t tokens = 0;
+    for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
+        shadow->pools[pool].count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        tokens += set_member(shadow, &members[i], numbers[i]);
+        if (has_turn(&members[i])) {
+            shadow->pools[members[i].pool].count++;
+        }
+    }
+    shadow_cache_expect(shadow->caches, tokens * FLEET_COUNT);
+    uint32_t first = 0;
+    for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
+        shadow->pools[pool].first = first;
+        first += shadow->pools[pool].count;
+        shadow->pools[pool].count = 0;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (has_turn(&members[i])) {
+            struct rotation *pool = &shadow->pools[members[i].pool];
+            shadow->order[pool->first + pool->count++] = numbers[i];
+        }
+    }
+}
+
+// Whose turn it is; member_none: nobody's.
+static uint32_t take_turn(struct shadow *shadow, uint32_t pool)
+{
+    if (pool >= shadow_pool_max || shadow->pools[pool].count == 0) {
+        return member_none;
+    }
+    struct rotation *rotation = &shadow->pools[pool];
+    // Members come and go between turns, hence the remainder here and not when it is stored.
+    return shadow->order[rotation->first + rotation->next++ % rotation->count];
+}
+
+// Returns how long after its arrival the first token is there.
+static double queue_up(struct queue *queue, uint64_t now_us, double work_ms)
+{
+    // The wall clock may jump: backward no work is done, and far forward all of it.
+    if (now_us > queue->at_us) {
+        queue->backlog_ms -= (double)(now_us - queue->at_us) / 1000;
+        queue->backlog_ms = queue->backlog_ms > 0 ? queue->backlog_ms : 0;
+    }
+    queue->at_us = now_us;
+    double wait_ms = queue->backlog_ms + work_ms;
+    queue->backlog_ms = wait_ms < shadow_queue_ms ? wait_ms : shadow_queue_ms;
+    return wait_ms;
+}
+
+// Cached tokens as measured, moved from a share that the model found to another.
+static double moved(double measured, double prompt, double from, double to)
+{
+    if (to < from) {
+        return measured * to / from;
+    }
+    if (to > from) {
+        return measured + (prompt - measured) * (to - from) / (1 - from);
+    }
+    return measured;
+}
+
+// Likewise, all or nothing, and the same on average.
+static double drawn(struct rng *rng, double measured, double prompt, double from, double to)
+{
+    double chance = (double)(rng_next(rng) >> 11) / (double)(1ULL << 53);
+    if (to < from) {
+        return chance * from < to ? measured : 0;
+    }
+    if (to > from) {
+        return chance * (1 - from) < to - from ? prompt : measured;
+    }
+    return measured;
+}
+
+static struct shadow_prompt prompt_of(const struct receipt *receipt)
+{
+    struct receipt_parts parts;
+    receipt_parts(receipt, &parts);
+    uint32_t block_tokens = receipt->block_tokens > 0 ? receipt->block_tokens : 1;
+    uint32_t block_count = receipt->prompt_tokens / block_tokens;
+
+    return (struct shadow_prompt){
+        .sampled = parts.sampled,
+        .sampled_count = receipt->sampled_count,
+        .depths = parts.depths,
+        .depth_count = receipt->depth_count,
+        .block_count = block_count,
+        .block_tokens = block_tokens,
+        .other_tokens =
+            receipt->prompt_tokens - block_count * block_tokens + receipt->output_tokens,
+    };
+}
+
+// Cached, of the tokens of the prompt: as told, or else as expected.
+static double measured_tokens(const struct receipt *receipt)
+{
+    uint32_t tokens = receipt->is_told ? receipt->cached_tokens : receipt->expected_tokens;
+    return tokens < receipt->prompt_tokens ? tokens : receipt->prompt_tokens;
+}
+
+void shadow_set_sieve(struct shadow *shadow, struct shadow_sieve sieve)
+{
+    shadow->sieve = sieve;
+}
+
+void shadow_fade(struct shadow *shadow, uint64_t elapsed_ms)
+{
+    double factor = exp2(-(double)elapsed_ms / shadow_half_ms);
+    for (uint32_t pool = 0; pool < shadow_pool_max; pool++) {
+        struct tally *tally = &shadow->tallies[pool];
+        tally->tokens *= factor;
+        tally->seen *= factor;
+        tally->found[REAL] *= factor;
+        tally->found[ROTATION] *= factor;
+    }
+}
+
+static double share_of(const struct tally *tally, enum fleet fleet)
+{
+    double found = tally->found[fleet] + tally->tokens - tally->seen;
+    if (!(found > 0)) {
+        return 0;
+    }
+    return found < tally->tokens ? found / tally->tokens : 1;
+}
+
+// Both do the prompt.  Which part of it each found, or would have on average.
+static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, uint32_t pool,
+                    const uint32_t caches[FLEET_COUNT], double shares[FLEET_COUNT])
+{
+    struct tally *tally = &shadow->tallies[pool];
+    double tokens = shadow_prompt_tokens(prompt);
+    double seen = tokens;
+
+    for (uint32_t fleet = 0; fleet < FLEET_COUNT; fleet++) {
+        if (shadow->sieve.judge_shift == 0) {
+            shares[fleet] = shadow_cache_use(shadow->caches, caches[fleet], prompt);
+            tally->found[fleet] += shares[fleet] * tokens;
+        } else {
+            struct shadow_evidence evidence =
+                shadow_cache_use_sieved(shadow->caches, caches[fleet], prompt, shadow->sieve);
+            tally->found[fleet] += evidence.found_tokens;
+            seen = evidence.seen_tokens;
+        }
+    }
+    tally->tokens += tokens;
+    tally->seen += seen;
+    if (shadow->sieve.judge_shift > 0) {
+        shares[REAL] = share_of(tally, REAL);
+        shares[ROTATION] = share_of(tally, ROTATION);
+    }
+}
+
+// Both do it.  False: nobody has the turn, or nobody knows who did it.
+static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+                    uint64_t now_us, struct done *out)
+{
+    uint32_t turn = take_turn(shadow, receipt->pool);
+    if (turn == member_none || number == member_none) {
+        return false;
+    }
+    struct shadow_prompt prompt = prompt_of(receipt);
+    struct member *real = &shadow->members[number];
+    struct member *other = &shadow->members[turn];
+    double size = receipt->prompt_tokens;
+    double measured = measured_tokens(receipt);
+
+    *out = (struct done){.numbers = {[REAL] = number, [ROTATION] = turn}};
+    const uint32_t caches[FLEET_COUNT] = {cache_of(number, REAL), cache_of(turn, ROTATION)};
+    compute(shadow, &prompt, receipt->pool, caches, out->shares);
+    double cached = moved(measured, size, out->shares[REAL], out->shares[ROTATION]);
+    // An average for all would make queues shorter than they are, and waits all alike.
+    double queued =
+        shadow->sieve.judge_shift == 0
+            ? cached
+            : drawn(&shadow->rng, measured, size, out->shares[REAL], out->shares[ROTATION]);
+    out->waits_ms[REAL] = queue_up(&real->queues[REAL], now_us, (size - measured) * real->token_ms);
+    out->waits_ms[ROTATION] =
+        queue_up(&other->queues[ROTATION], now_us, (size - queued) * other->token_ms);
+    out->drawn_ms = (queued - cached) * other->token_ms;
+    return true;
+}
+
+static struct done *begun(struct shadow *shadow, const struct receipt *receipt, uint64_t *request)
+{
+    *request = hash_pair(receipt->worker, receipt->number) | 1;
+    return &shadow->begun[*request >> 1 & (begun_max - 1)];
+}
+
+void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t number)
+{
+    uint64_t request;
+    struct done *done = begun(shadow, receipt, &request);
+    struct done fresh;
+
+    // Where few keys are followed requests are not announced one and all; those that are would be the only ones in
+    // the right order.
+    if (shadow->sieve.judge_shift > 0 || done->request == request) {
+        return;
+    }
+    if (do_both(shadow, receipt, number, receipt->wall_us + receipt->complete_us, &fresh)) {
+        fresh.request = request;
+        *done = fresh;
+    }
+}
+
+// As it was begun, if it was; its answer takes room in both caches.
+static bool finish_begun(struct shadow *shadow, const struct receipt *receipt, struct done *out)
+{
+    uint64_t request;
+    struct done *done = begun(shadow, receipt, &request);
+
+    if (done->request != request) {
+        return false;
+    }
+    *out = *done;
+    done->request = 0;
+    for (uint32_t fleet = 0; fleet < FLEET_COUNT; fleet++) {
+        shadow_cache_add(shadow->caches, cache_of(out->numbers[fleet], (enum fleet)fleet),
+                         receipt->output_tokens);
+    }
+    return true;
+}
+
+void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+                 struct shadow_estimate *out)
+{
+    double measured = measured_tokens(receipt);
+    double ttft_ms = receipt_ttft_ms(receipt);
+    struct done done;
+
+    *out = (struct shadow_estimate){.cached_tokens = measured,
+                                    .saved_s = (double)receipt->saved_us / 1e6,
+                                    .ttft_ms = ttft_ms,
+                                    .model_ms = -1,
+                                    .shadow_model_ms = -1};
+    if (!finish_begun(shadow, receipt, &done) &&
+        !do_both(shadow, receipt, number, receipt->wall_us + receipt->end_us, &done)) {
+        return;
+    }
+    const struct member *real = &shadow->members[done.numbers[REAL]];
+    const struct member *other = &shadow->members[done.numbers[ROTATION]];
+    double cached =
+        moved(measured, receipt->prompt_tokens, done.shares[REAL], done.shares[ROTATION]);
+
+    out->backend = other->id;
+    out->cached_tokens = cached;
+    out->model_ms = done.waits_ms[REAL];
+    out->shadow_model_ms = done.waits_ms[ROTATION];
+    out->saved_s = measured > 0
+                       ? out->saved_s * cached * other->token_ms / (measured * real->token_ms)
+                       : cached * other->token_ms / 1000;
+    if (ttft_ms >= 0) {
+        ttft_ms += out->shadow_model_ms + done.drawn_ms - out->model_ms;
+        out->ttft_ms = ttft_ms > 0 ? ttft_ms : 0;
+    }
+}

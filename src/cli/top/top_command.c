@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// top -- what a running router does, on a terminal, renewed every second.
+//
+//     GET /overview, /decisions --> top_document --> top_screen --> top_paint --> the terminal
+//
+// Questions, keys and signals are events of one loop: a key answers at once, also while the router does
+// not.  Only reads; nothing can be changed from here.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "cli/admin_client.h"
+#include "cli/top/top_document.h"
+#include "cli/top/top_keys.h"
+#include "cli/top/top_paint.h"
+#include "cli/top/top_screen.h"
+#include "config/option/command.h"
+#include "sys/loop.h"
+#include "sys/terminal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    // A thousand backends are half a megabyte.
+    answer_size_max = 16 << 20,
+    tick_max_ms = 1000,
+    // A question that is open for so long beyond the interval is bad news already.
+    patience_ms = 2000,
+    plain_width = 80,
+    plain_height_min = 24,
+    first_fleet_rows = 22, // what a screen has beside the fleet
+};
+
+struct options {
+    struct admin_options admin;
+    double interval_s;
+    bool once;
+    bool is_ascii;
+};
+
+struct command {
+    struct options options;
+    struct admin_client client;
+    struct loop *loop;
+    struct terminal *terminal; // NULL: one screen, into a file
+    struct timer tick;
+    struct fetch *asks_overview;
+    struct fetch *asks_decisions;
+    uint64_t asked_ms;
+    uint64_t heard_ms; // the last good answer, or the start
+    bool has_overview;
+    bool has_decisions; // whatever the answer was
+    bool is_lost;
+    char why[admin_why_size]; // it is lost, or what ended us
+    struct top_overview overview;
+    struct top_overview fresh_overview;
+    struct top_history history;
+    struct top_decisions decisions;
+    struct top_decisions fresh_decisions;
+    struct top_view view;
+    struct top_keys keys;
+    struct top_grid grid;
+    struct top_paint paint;
+    uint8_t frame[top_paint_size_max];
+    bool is_over;
+    int code;
+};
+
+static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+{
+    const struct flag flags[] = {
+        ADMIN_CLIENT_FLAGS(options->admin),
+        {"interval", FLAG_DURATION, &options->interval_s, "TIME", "Between two questions; 1s."},
+        {"once", FLAG_SWITCH, &options->once, "",
+         "One screen as plain text; as without a terminal."},
+        {"ascii", FLAG_SWITCH, &options->is_ascii, "",
+         "Nothing but ASCII; as where the locale is not UTF-8."},
+    };
+    return flags_read("top", flags, ARRAY_COUNT(flags), word_count, words);
+}
+
+// The program has one thread while it reads its surroundings.
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name); // NOLINT(concurrency-mt-unsafe)
+    return value != NULL ? value : "";
+}
+
+static bool has_utf8_locale(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        const char *value = variable(names[i]);
+        if (value[0] != '\0') {
+            return strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL;
+        }
+    }
+    return false;
+}
+
+static uint32_t size_from(const char *name, uint32_t otherwise)
+{
+    uint64_t value = 0;
+    return slice_parse_u64(slice_str(variable(name)), &value) && value > 0 && value <= 10000
+               ? (uint32_t)value
+               : otherwise;
+}
+
+// Draws onto command->grid.
+static void draw(struct command *command, uint32_t width, uint32_t height)
+{
+    uint64_t now_ms = loop_now_ms(command->loop);
+    uint64_t silent_s = (now_ms - command->heard_ms) / 1000;
+    bool is_slow =
+        command->asks_overview != NULL &&
+        now_ms - command->asked_ms > (uint64_t)(command->options.interval_s * 1000) + patience_ms;
+    struct top_scene scene = {
+        .overview = command->has_overview ? &command->overview : NULL,
+        .history = &command->history,
+        .decisions = &command->decisions,
+        .link = {.silent_s = (double)silent_s,
+                 .why = command->is_lost ? command->why : "no answer"},
+    };
+    if (command->is_lost || is_slow) {
+        scene.link.state = TOP_LOST;
+    } else if (command->has_overview) {
+        scene.link.state = TOP_LIVE;
+    }
+    top_grid_reset(&command->grid, width, height, command->options.is_ascii);
+    top_screen_draw(&scene, &command->view, &command->grid);
+}
+
+// A terminal that is behind is not given more; the next tick comes.
+static void paint(struct command *command)
+{
+    if (command->terminal == NULL || terminal_is_busy(command->terminal)) {
+        return;
+    }
+    struct terminal_size size = terminal_size(command->terminal);
+    struct text frame = text_over(command->frame, sizeof(command->frame));
+    draw(command, size.width, size.height);
+    top_paint_update(&command->paint, &command->grid, &frame);
+    if (frame.size > 0) {
+        terminal_write(command->terminal, text_slice(&frame));
+    }
+}
+
+static void end(struct command *command, int code)
+{
+    command->is_over = true;
+    command->code = code;
+}
+
+static void note_loss(struct command *command)
+{
+    command->is_lost = true;
+    admin_client_turn(&command->client);
+    // Nothing was ever shown: a wrong token or a wrong address is better said and done with, except
+    // that a router which does not listen yet is waited for.
+    if (command->terminal == NULL) {
+        end(command, COMMAND_FAILED);
+    }
+}
+
+static void overview_came(void *owner, const struct fetch_result *result)
+{
+    struct command *command = owner;
+
+    command->asks_overview = NULL;
+    if (command->view.is_paused) {
+        return; // came too late
+    }
+    if (result->status != 200) {
+        admin_client_why(result, command->why);
+        note_loss(command);
+        if (result->status != 0 && !command->has_overview) {
+            end(command, COMMAND_FAILED);
+        }
+    } else if (top_overview_read(result->body, &command->fresh_overview) != STATUS_OK) {
+        snprintf(command->why, sizeof(command->why), "the answer is no overview");
+        note_loss(command);
+    } else {
+        memcpy(&command->overview, &command->fresh_overview, sizeof(command->overview));
+        top_history_join(&command->history, &command->overview);
+        command->has_overview = true;
+        command->is_lost = false;
+        command->heard_ms = loop_now_ms(command->loop);
+    }
+    paint(command);
+}
+
+// Where these fail the overview fails too, and says so; a router that keeps none is shown without.
+static void decisions_came(void *owner, const struct fetch_result *result)
+{
+    struct command *command = owner;
+
+    command->asks_decisions = NULL;
+    command->has_decisions = true;
+    if (result->status == 200 && !command->view.is_paused &&
+        top_decisions_read(result->body, &command->fresh_decisions) == STATUS_OK) {
+        top_decisions_join(&command->decisions, &command->fresh_decisions);
+        paint(command);
+    }
+}
+
+static void ask(struct command *command)
+{
+    const struct top_history *history = &command->history;
+    char path[admin_path_size_max];
+
+    command->asked_ms = loop_now_ms(command->loop);
+    if (command->asks_overview == NULL) {
+        snprintf(path, sizeof(path), "/overview");
+        if (history->count > 0) {
+            snprintf(path, sizeof(path), "/overview?since=%.0f",
+                     history->points[history->count - 1].time_ms);
+        }
+        command->asks_overview = admin_client_ask(&command->client, path, (struct slice){0},
+                                                  answer_size_max, overview_came, command);
+    }
+    if (command->asks_decisions == NULL) {
+        snprintf(path, sizeof(path), "/decisions?limit=%u&since=%.0f", (unsigned)top_decision_max,
+                 command->decisions.serial);
+        command->asks_decisions = admin_client_ask(&command->client, path, (struct slice){0},
+                                                   answer_size_max, decisions_came, command);
+    }
+}
+
+static void tick(struct timer *timer)
+{
+    struct command *command = CONTAINER_OF(timer, struct command, tick);
+    uint64_t interval_ms = (uint64_t)(command->options.interval_s * 1000);
+    uint64_t now_ms = loop_now_ms(command->loop);
+    bool is_due = command->asked_ms == 0 || now_ms >= command->asked_ms + interval_ms;
+
+    if (is_due && command->asks_overview == NULL && !command->view.is_paused) {
+        ask(command);
+    }
+    loop_arm(command->loop, &command->tick, interval_ms < tick_max_ms ? interval_ms : tick_max_ms);
+    paint(command);
+}
+
+static void typed(void *owner, struct slice bytes)
+{
+    struct command *command = owner;
+
+    for (size_t i = 0; i < bytes.size; i++) {
+        enum top_key key = top_keys_take(&command->keys, bytes.bytes[i]);
+        switch (top_keys_press(&command->view, key, command->keys.letter)) {
+        case TOP_QUIT:
+            end(command, COMMAND_OK);
+            break;
+        case TOP_REPAINT:
+            top_paint_forget(&command->paint);
+            break;
+        case TOP_STAY:
+            break;
+        }
+    }
+    paint(command);
+}
+
+static void resized(void *owner)
+{
+    struct command *command = owner;
+    top_paint_forget(&command->paint);
+    paint(command);
+}
+
+static void ended(void *owner)
+{
+    end(owner, COMMAND_OK);
+}
+
+static bool open_terminal(struct command *command)
+{
+    const struct terminal_listener listener = {typed, resized, ended, command};
+
+    command->paint.has_color = variable("NO_COLOR")[0] == '\0';
+    if (terminal_open(command->loop, &listener, sizeof(command->frame), &command->terminal) !=
+        STATUS_OK) {
+        fprintf(stderr, "warmpath top: the terminal cannot be opened; --once needs none\n");
+        return false;
+    }
+    return true;
+}
+
+static void watch(struct command *command)
+{
+    command->tick.fire = tick;
+    loop_arm(command->loop, &command->tick, 0);
+    while (!command->is_over) {
+        loop_turn(command->loop, tick_max_ms);
+    }
+    loop_disarm(command->loop, &command->tick);
+    terminal_close(&command->terminal);
+}
+
+static bool print_screen(struct command *command)
+{
+    struct terminal_size size = terminal_size_of_output();
+    uint32_t width = size.width > 0 ? size.width : size_from("COLUMNS", plain_width);
+    uint32_t wanted = command->overview.backend_count + first_fleet_rows;
+    uint32_t height = size_from("LINES", wanted > plain_height_min ? wanted : plain_height_min);
+    uint32_t last = 0;
+
+    draw(command, width, size.width > 0 ? size.height : height);
+    struct top_grid *grid = &command->grid;
+    struct text page = text_over(command->frame, sizeof(command->frame));
+    for (uint32_t row = 0; row < grid->height; row++) {
+        size_t begin = page.size;
+        top_grid_write_row(grid, row, &page);
+        last = page.size > begin ? row + 1 : last;
+        text_add_str(&page, "\n");
+    }
+    ASSERT(!page.overflow);
+    // Empty rows at the end are of no use to a script.
+    page.size -= grid->height - last;
+    bool is_written = fwrite(page.bytes, 1, page.size, stdout) == page.size;
+    return is_written && fflush(stdout) == 0;
+}
+
+static void show_once(struct command *command)
+{
+    command->view.hides_foot = true;
+    ask(command);
+    while (!command->is_over && (!command->has_overview || !command->has_decisions)) {
+        if (command->asks_overview == NULL && !command->has_overview) {
+            snprintf(command->why, sizeof(command->why), "memory or descriptors are short");
+            end(command, COMMAND_FAILED);
+            return;
+        }
+        loop_turn(command->loop, tick_max_ms);
+    }
+    if (!command->is_over) {
+        end(command, print_screen(command) ? COMMAND_OK : COMMAND_FAILED);
+    }
+}
+
+static void run(struct command *command)
+{
+    bool is_plain = command->options.once || !terminal_is(stdout) ||
+                    strcmp(variable("TERM"), "dumb") == 0 || variable("TERM")[0] == '\0';
+
+    command->heard_ms = loop_now_ms(command->loop);
+    if (is_plain) {
+        show_once(command);
+    } else if (open_terminal(command)) {
+        watch(command);
+    }
+    fetch_cancel(&command->asks_overview);
+    fetch_cancel(&command->asks_decisions);
+    loop_turn(command->loop, 0); // recycles what was closed
+    if (command->code == COMMAND_FAILED && command->why[0] != '\0') {
+        fprintf(stderr, "warmpath top: %s: %s\n", command->options.admin.url, command->why);
+    }
+}
+
+int command_top(int word_count, char **words)
+{
+    static struct command command; // the program's one; too large for the stack
+    struct options *options = &command.options;
+
+    *options = (struct options){.admin = {.timeout_s = 5}, .interval_s = 1};
+    enum flags_verdict verdict = read_flags(options, word_count, words);
+    if (verdict != FLAGS_GOOD) {
+        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    }
+    if (!admin_client_check(&command.client, "top", &options->admin)) {
+        return COMMAND_USAGE;
+    }
+    if (options->interval_s < 0.1 || options->interval_s > 3600) {
+        fprintf(stderr, "warmpath top: --interval: is from 100ms to 1h\n");
+        return COMMAND_USAGE;
+    }
+    options->is_ascii = options->is_ascii || !has_utf8_locale();
+    command.code = COMMAND_FAILED;
+    if (loop_create(&command.loop) != STATUS_OK) {
+        fprintf(stderr, "warmpath top: start: memory or descriptors are short\n");
+    } else if (admin_client_open(&command.client, command.loop)) {
+        run(&command);
+    }
+    admin_client_close(&command.client);
+    loop_destroy(&command.loop);
+    return command.code;
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/top/top_document.h"
+
+#include "base/base.h"
+#include "base/utf8.h"
+#include "json/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { digits_size = 64, escaped_size_max = 4096 };
+
+enum kind { NUMBER, TEXT, FLAG };
+
+// One member of an object, and where it goes.
+struct field {
+    const char *name;
+    enum kind kind;
+    size_t offset;
+    size_t size;
+};
+
+#define FIELD(kind_, struct_, name_, member_)                                                      \
+    {                                                                                              \
+        name_, kind_, offsetof(struct struct_, member_), sizeof(((struct struct_ *)0)->member_)    \
+    }
+
+static const struct field overview_fields[] = {
+    FIELD(TEXT, top_overview, "version", version),
+    FIELD(TEXT, top_overview, "policy", policy),
+    FIELD(NUMBER, top_overview, "now_ms", now_ms),
+    FIELD(NUMBER, top_overview, "uptime_s", uptime_s),
+};
+
+static const struct field price_fields[] = {
+    FIELD(TEXT, top_overview, "currency", currency),
+};
+
+static const struct field totals_fields[] = {
+    FIELD(NUMBER, top_totals, "requests", requests),
+    FIELD(NUMBER, top_totals, "failures", failures),
+    FIELD(NUMBER, top_totals, "in_flight", in_flight),
+    FIELD(NUMBER, top_totals, "connections", connections),
+    FIELD(NUMBER, top_totals, "queued_tokens", queued_tokens),
+    FIELD(NUMBER, top_totals, "saved_s", saved_s),
+    FIELD(NUMBER, top_totals, "round_robin_saved_s", round_robin_saved_s),
+    FIELD(NUMBER, top_totals, "saved_money", saved_money),
+    FIELD(NUMBER, top_totals, "over_round_robin_money", over_round_robin_money),
+};
+
+static const struct field recent_fields[] = {
+    FIELD(NUMBER, top_recent, "window_s", window_s),
+    FIELD(NUMBER, top_recent, "requests_per_s", requests_per_s),
+    FIELD(NUMBER, top_recent, "failures_per_s", failures_per_s),
+    FIELD(NUMBER, top_recent, "output_tokens_per_s", output_tokens_per_s),
+    FIELD(NUMBER, top_recent, "hit_rate", hit_rate),
+    FIELD(NUMBER, top_recent, "round_robin_hit_rate", round_robin_hit_rate),
+};
+
+static const struct field quantile_fields[] = {
+    FIELD(NUMBER, top_quantiles, "p50", p50_ms),
+    FIELD(NUMBER, top_quantiles, "p95", p95_ms),
+};
+
+static const struct field backend_fields[] = {
+    FIELD(TEXT, top_backend, "url", url),
+    FIELD(TEXT, top_backend, "state", state),
+    FIELD(FLAG, top_backend, "draining", is_draining),
+    FIELD(NUMBER, top_backend, "weight", figures[TOP_WEIGHT]),
+    FIELD(NUMBER, top_backend, "in_flight", figures[TOP_IN_FLIGHT]),
+    FIELD(NUMBER, top_backend, "queued_tokens", figures[TOP_QUEUED_TOKENS]),
+    FIELD(NUMBER, top_backend, "failures", figures[TOP_FAILURES]),
+    FIELD(NUMBER, top_backend, "requests_per_s", figures[TOP_REQUESTS_PER_S]),
+    FIELD(NUMBER, top_backend, "hit_rate", figures[TOP_HIT_RATE]),
+    FIELD(NUMBER, top_backend, "ttft_p50_ms", figures[TOP_TTFT_P50]),
+    FIELD(NUMBER, top_backend, "ttft_p95_ms", figures[TOP_TTFT_P95]),
+    FIELD(NUMBER, top_backend, "kv_usage", figures[TOP_KV_USAGE]),
+};
+
+static const struct field hot_fields[] = {
+    FIELD(TEXT, top_hot, "prefix", prefix),
+    FIELD(NUMBER, top_hot, "tokens", tokens),
+    FIELD(NUMBER, top_hot, "requests", requests),
+    FIELD(NUMBER, top_hot, "share", share),
+    FIELD(NUMBER, top_hot, "holder_count", holder_count),
+};
+
+static const struct field holder_fields[] = {
+    {"url", TEXT, 0, top_url_size},
+};
+
+static const struct field point_fields[] = {
+    FIELD(NUMBER, top_point, "time_ms", time_ms),
+    FIELD(NUMBER, top_point, "hit_rate", hit_rate),
+    FIELD(NUMBER, top_point, "round_robin_hit_rate", round_robin_hit_rate),
+    FIELD(NUMBER, top_point, "ttft_p50_ms", ttft_p50_ms),
+    FIELD(NUMBER, top_point, "round_robin_ttft_p50_ms", round_robin_ttft_p50_ms),
+};
+
+static const struct field decision_fields[] = {
+    FIELD(NUMBER, top_decision, "serial", serial),
+    FIELD(NUMBER, top_decision, "time_ms", time_ms),
+    FIELD(TEXT, top_decision, "model", model),
+    FIELD(TEXT, top_decision, "outcome", outcome),
+    FIELD(NUMBER, top_decision, "status", status),
+    FIELD(NUMBER, top_decision, "prompt_tokens", prompt_tokens),
+    FIELD(NUMBER, top_decision, "expected_tokens", expected_tokens),
+    FIELD(NUMBER, top_decision, "cached_tokens", cached_tokens),
+    FIELD(NUMBER, top_decision, "ttft_ms", ttft_ms),
+    FIELD(TEXT, top_decision, "why", why),
+};
+
+// C0, DEL and C1: what a terminal may act on.
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0);
+}
+
+void top_text_copy(struct slice text, char *out, size_t size)
+{
+    size_t used = 0;
+
+    if (!utf8_is_valid(text)) {
+        text = slice_str("?");
+    }
+    for (size_t at = 0; at < text.size;) {
+        unsigned bytes;
+        uint32_t code = utf8_read(text.bytes + at, &bytes);
+        bool replaced = is_control(code);
+        unsigned needed = replaced ? 1 : bytes;
+        if (used + needed >= size) {
+            break;
+        }
+        memcpy(out + used, replaced ? (const uint8_t *)"?" : text.bytes + at, needed);
+        used += needed;
+        at += bytes;
+    }
+    out[used] = '\0';
+}
+
+static void read_text(const struct json_value *value, char *out, size_t size)
+{
+    char decoded[escaped_size_max];
+    struct slice text = {0};
+
+    out[0] = '\0';
+    if (value->kind != JSON_STRING) {
+        return;
+    }
+    // Longer than any that is shown: half an escape at the cut would be no string.
+    if (json_string_decode(value->raw, decoded, sizeof(decoded), &text) != STATUS_OK) {
+        text = slice_str("?");
+    }
+    top_text_copy(text, out, size);
+}
+
+// The grammar was checked by json.h; what is longer than any number that is meant is none.
+static double number_of(const struct json_value *value)
+{
+    char digits[digits_size];
+    if (value->kind != JSON_NUMBER || value->raw.size >= digits_size) {
+        return (double)NAN;
+    }
+    memcpy(digits, value->raw.bytes, value->raw.size);
+    digits[value->raw.size] = '\0';
+    double number = strtod(digits, NULL);
+    return isfinite(number) ? number : (double)NAN;
+}
+
+// Every field is written, absent ones too.
+static void read_fields(const struct json_value *object, const struct field *fields, uint32_t count,
+                        void *out)
+{
+    const char *names[json_find_max] = {0};
+    struct json_value values[json_find_max] = {0};
+
+    ASSERT(count <= json_find_max);
+    for (uint32_t i = 0; i < count; i++) {
+        names[i] = fields[i].name;
+    }
+    if (object->kind == JSON_OBJECT && json_find(object->raw, names, count, values) != STATUS_OK) {
+        memset(values, 0, sizeof(values));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        char *to = (char *)out + fields[i].offset;
+        switch (fields[i].kind) {
+        case NUMBER:
+            *(double *)to = number_of(&values[i]);
+            break;
+        case TEXT:
+            read_text(&values[i], to, fields[i].size);
+            break;
+        case FLAG:
+            *(bool *)to = json_is_true(&values[i]);
+            break;
+        }
+    }
+}
+
+static struct json_value member(const struct json_value *object, const char *name)
+{
+    struct json_value value = {0};
+    if (object->kind == JSON_OBJECT && json_find(object->raw, &name, 1, &value) != STATUS_OK) {
+        value = (struct json_value){0};
+    }
+    return value;
+}
+
+// Calls `take` for each element; the containers come with all their text.  Returns how many there are.
+static uint32_t walk(const struct json_value *array,
+                     void (*take)(void *owner, uint32_t index, const struct json_value *element),
+                     void *owner)
+{
+    struct json json = json_open(array->raw);
+    struct json_item item;
+    uint32_t count = 0;
+
+    if (array->kind != JSON_ARRAY || !json_next(&json, &item)) {
+        return 0;
+    }
+    json_enter(&json);
+    while (json_next(&json, &item)) {
+        if (json_skip(&json, &item.value)) {
+            take(owner, count++, &item.value);
+        }
+    }
+    return count;
+}
+
+static void take_backend(void *owner, uint32_t index, const struct json_value *element)
+{
+    struct top_overview *overview = owner;
+    (void)index;
+    if (element->kind != JSON_OBJECT) {
+        return;
+    }
+    overview->backend_total++;
+    if (overview->backend_count < top_backend_max) {
+        read_fields(element, backend_fields, ARRAY_COUNT(backend_fields),
+                    &overview->backends[overview->backend_count++]);
+    }
+}
+
+static void take_holder(void *owner, uint32_t index, const struct json_value *element)
+{
+    struct top_hot *hot = owner;
+    (void)index;
+    if (element->kind == JSON_OBJECT && hot->shown_count < top_holder_max) {
+        read_fields(element, holder_fields, ARRAY_COUNT(holder_fields),
+                    hot->holders[hot->shown_count++]);
+    }
+}
+
+static void take_hot(void *owner, uint32_t index, const struct json_value *element)
+{
+    struct top_overview *overview = owner;
+    (void)index;
+    if (element->kind == JSON_OBJECT && overview->hot_count < top_hot_max) {
+        struct top_hot *hot = &overview->hot[overview->hot_count++];
+        struct json_value holders = member(element, "holders");
+        read_fields(element, hot_fields, ARRAY_COUNT(hot_fields), hot);
+        hot->shown_count = 0;
+        walk(&holders, take_holder, hot);
+    }
+}
+
+// One line of the table that the series are: all its values are in the same place of each point.
+struct column {
+    struct top_history *history;
+    uint32_t skipped; // elements in front of the first that is kept
+    size_t offset;
+};
+
+static void take_value(void *owner, uint32_t index, const struct json_value *element)
+{
+    const struct column *column = owner;
+    if (index >= column->skipped && index - column->skipped < column->history->count) {
+        char *point = (char *)&column->history->points[index - column->skipped];
+        *(double *)(point + column->offset) = number_of(element);
+    }
+}
+
+static void count_value(void *owner, uint32_t index, const struct json_value *element)
+{
+    (void)element;
+    *(uint32_t *)owner = index + 1;
+}
+
+static void read_series(const struct json_value *series, struct top_history *out)
+{
+    struct json_value times = member(series, "time_ms");
+    uint32_t total = 0;
+
+    walk(&times, count_value, &total);
+    out->count = total < top_point_max ? total : top_point_max;
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->points[i] =
+            (struct top_point){(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(point_fields); i++) {
+        struct json_value values = member(series, point_fields[i].name);
+        struct column column = {out, total - out->count, point_fields[i].offset};
+        walk(&values, take_value, &column);
+    }
+}
+
+enum status top_overview_read(struct slice text, struct top_overview *out)
+{
+    enum { TOTALS, RECENT, PRICE, BACKENDS, HOTTEST, SERIES, NAME_COUNT };
+    static const char *const names[NAME_COUNT] = {"totals",   "recent",  "price",
+                                                  "backends", "hottest", "series"};
+    struct json_value values[NAME_COUNT] = {0};
+
+    if (json_find(text, names, NAME_COUNT, values) != STATUS_OK ||
+        values[BACKENDS].kind != JSON_ARRAY) {
+        return STATUS_MALFORMED;
+    }
+    const struct json_value document = {JSON_OBJECT, text};
+    const struct json_value ttft = member(&values[RECENT], "ttft_ms");
+    const struct json_value twin = member(&values[RECENT], "round_robin_ttft_ms");
+    struct top_recent *recent = &out->recent;
+
+    read_fields(&document, overview_fields, ARRAY_COUNT(overview_fields), out);
+    read_fields(&values[PRICE], price_fields, ARRAY_COUNT(price_fields), out);
+    read_fields(&values[TOTALS], totals_fields, ARRAY_COUNT(totals_fields), &out->totals);
+    read_fields(&values[RECENT], recent_fields, ARRAY_COUNT(recent_fields), recent);
+    read_fields(&ttft, quantile_fields, ARRAY_COUNT(quantile_fields), &recent->ttft);
+    read_fields(&twin, quantile_fields, ARRAY_COUNT(quantile_fields), &recent->round_robin_ttft);
+    out->backend_count = 0;
+    out->backend_total = 0;
+    out->hot_count = 0;
+    walk(&values[BACKENDS], take_backend, out);
+    walk(&values[HOTTEST], take_hot, out);
+    read_series(&values[SERIES], &out->series);
+    return STATUS_OK;
+}
+
+static void take_decision(void *owner, uint32_t index, const struct json_value *element)
+{
+    struct top_decisions *decisions = owner;
+    (void)index;
+    if (element->kind != JSON_OBJECT || decisions->count == top_decision_max) {
+        return;
+    }
+    struct top_decision *row = &decisions->rows[decisions->count++];
+    struct json_value backend = member(element, "backend");
+    read_fields(element, decision_fields, ARRAY_COUNT(decision_fields), row);
+    read_fields(&backend, holder_fields, ARRAY_COUNT(holder_fields), row->backend);
+}
+
+enum status top_decisions_read(struct slice text, struct top_decisions *out)
+{
+    enum { SERIAL, DECISIONS, NAME_COUNT };
+    static const char *const names[NAME_COUNT] = {"serial", "decisions"};
+    struct json_value values[NAME_COUNT] = {0};
+
+    if (json_find(text, names, NAME_COUNT, values) != STATUS_OK ||
+        values[DECISIONS].kind != JSON_ARRAY) {
+        return STATUS_MALFORMED;
+    }
+    double serial = number_of(&values[SERIAL]);
+    out->serial = serial >= 0 ? serial : 0;
+    out->count = 0;
+    walk(&values[DECISIONS], take_decision, out);
+    return STATUS_OK;
+}
+
+void top_history_join(struct top_history *history, const struct top_overview *overview)
+{
+    if (history->count > 0 && overview->now_ms < history->points[history->count - 1].time_ms) {
+        history->count = 0;
+    }
+    for (uint32_t i = 0; i < overview->series.count; i++) {
+        const struct top_point *point = &overview->series.points[i];
+        double last = history->count > 0 ? history->points[history->count - 1].time_ms : -1;
+        if (!(point->time_ms > last)) {
+            continue;
+        }
+        if (history->count == top_point_max) {
+            history->count--;
+            memmove(history->points, history->points + 1, history->count * sizeof(*point));
+        }
+        history->points[history->count++] = *point;
+    }
+}
+
+void top_decisions_join(struct top_decisions *kept, const struct top_decisions *fresh)
+{
+    if (fresh->serial < kept->serial) {
+        kept->count = 0;
+    }
+    // Only what is newer than all that is kept: an answer may repeat some.
+    uint32_t added = 0;
+    while (added < fresh->count &&
+           (kept->count == 0 || fresh->rows[added].serial > kept->rows[0].serial)) {
+        added++;
+    }
+    uint32_t stays =
+        kept->count < top_decision_max - added ? kept->count : top_decision_max - added;
+    memmove(kept->rows + added, kept->rows, stays * sizeof(kept->rows[0]));
+    memcpy(kept->rows, fresh->rows, added * sizeof(kept->rows[0]));
+    kept->count = added + stays;
+    // A router that began anew has shown nothing yet of what it has: it is asked for all next time.
+    kept->serial = fresh->serial < kept->serial && added == 0 ? 0 : fresh->serial;
+}

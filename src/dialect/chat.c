@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pass over the body: messages are made as they are read, since nothing else in a body changes them;
+// the other members are kept until the end.
+
+#include "dialect/chat.h"
+
+#include "base/base.h"
+#include "dialect/chat_internal.h"
+
+static const struct chat_name field_names[chat_field_count] = {
+    [CHAT_FIELD_MESSAGES] = CHAT_NAME("messages"),
+    [CHAT_FIELD_TOOLS] = CHAT_NAME("tools"),
+    [CHAT_FIELD_TOOL_CHOICE] = CHAT_NAME("tool_choice"),
+    [CHAT_FIELD_DOCUMENTS] = CHAT_NAME("documents"),
+    [CHAT_FIELD_GENERATION] = CHAT_NAME("add_generation_prompt"),
+    [CHAT_FIELD_KWARGS] = CHAT_NAME("chat_template_kwargs"),
+    [CHAT_FIELD_EFFORT] = CHAT_NAME("reasoning_effort"),
+    [CHAT_FIELD_REASONING] = CHAT_NAME("reasoning"),
+    [CHAT_FIELD_TRANSFER] = CHAT_NAME("kv_transfer_params"),
+    [CHAT_FIELD_CONTINUE] = CHAT_NAME("continue_final_message"),
+    [CHAT_FIELD_SPECIAL_TOKENS] = CHAT_NAME("add_special_tokens"),
+    [CHAT_FIELD_TEMPLATE] = CHAT_NAME("chat_template"),
+    [CHAT_FIELD_INPUT_IDS] = CHAT_NAME("input_ids"),
+    [CHAT_FIELD_TOKEN_IDS] = CHAT_NAME("prompt_token_ids"),
+    [CHAT_FIELD_TRUNCATE] = CHAT_NAME("truncate_prompt_tokens"),
+    [CHAT_FIELD_SESSION] = CHAT_NAME("session_params"),
+};
+
+// Members that change the prompt in ways that are not followed, unless they are null or false.
+static const enum chat_field unfollowed[] = {
+    CHAT_FIELD_CONTINUE,  CHAT_FIELD_SPECIAL_TOKENS, CHAT_FIELD_TEMPLATE, CHAT_FIELD_INPUT_IDS,
+    CHAT_FIELD_TOKEN_IDS, CHAT_FIELD_TRUNCATE,       CHAT_FIELD_SESSION,
+};
+
+// Arguments of apply_chat_template and functions of templates, which are no variables.
+static const char *const reserved_kwargs[] = {
+    "add_generation_prompt",
+    "chat_template",
+    "continue_final_message",
+    "conversation",
+    "cycler",
+    "dict",
+    "joiner",
+    "lipsum",
+    "max_length",
+    "messages",
+    "namespace",
+    "padding",
+    "raise_exception",
+    "range",
+    "return_assistant_tokens_mask",
+    "return_dict",
+    "return_tensors",
+    "strftime_now",
+    "tokenize",
+    "tokenizer_kwargs",
+    "tools",
+    "truncation",
+};
+
+// Putting them one by one takes time that grows with the square of their number.
+enum { kwargs_count_max = 64 };
+
+static const struct value_dict no_kwargs;
+
+struct value chat_member(const struct value_dict *dict, const char *key)
+{
+    const struct value *found = value_dict_get(dict, slice_str(key));
+    return found != NULL ? *found : value_undefined(slice_str(key));
+}
+
+bool chat_member_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
+                         enum value_kind kind, struct value *out)
+{
+    *out = chat_member(dict, key);
+    if (!chat_is_given(out)) {
+        *out = value_none();
+        return true;
+    }
+    return out->kind == kind || chat_refuse(walk, "a %s of another kind", key);
+}
+
+const struct value_dict *chat_function_of(struct chat_walk *walk, const struct value *tool)
+{
+    if (tool->kind != VALUE_DICT) {
+        (void)chat_refuse(walk, "a tool that is no object");
+        return NULL;
+    }
+    struct value type = chat_member(tool->dict, "type");
+    struct value function = chat_member(tool->dict, "function");
+    struct value deferred = chat_member(tool->dict, "defer_loading");
+    if (function.kind != VALUE_DICT ||
+        (type.kind != VALUE_UNDEFINED &&
+         (type.kind != VALUE_STRING || !slice_is(type.string, "function")))) {
+        (void)chat_refuse(walk, "a tool that is no function");
+        return NULL;
+    }
+    struct value function_deferred = chat_member(function.dict, "defer_loading");
+    if (chat_is_given(&deferred) || chat_is_given(&function_deferred)) {
+        (void)chat_refuse(walk, "a tool with defer_loading");
+        return NULL;
+    }
+    return function.dict;
+}
+
+bool chat_reads(const struct chat_walk *walk, struct slice variable)
+{
+    const struct chat_rules *rules = walk->rules;
+    return rules->reads == NULL || rules->reads(rules->owner, variable);
+}
+
+bool chat_effort(struct chat_walk *walk, struct value *out)
+{
+    const struct json_value *value = &walk->fields[CHAT_FIELD_EFFORT];
+    struct slice text;
+
+    *out = value_none();
+    if (value->kind == JSON_ABSENT || value->kind == JSON_NULL) {
+        return true;
+    }
+    if (value->kind != JSON_STRING) {
+        return chat_refuse(walk, "a reasoning_effort that is no text");
+    }
+    if (!chat_string(walk, value->raw, &text)) {
+        return false;
+    }
+    walk->shape |= CHAT_EFFORT_SHAPE;
+    *out = value_string(text);
+    return true;
+}
+
+// Templates take these as they are in the body; the message was read for its shape.
+static bool plain_tools(struct chat_walk *walk, const struct value_list *tools, struct value *out)
+{
+    (void)walk;
+    *out = (struct value){.kind = VALUE_LIST, .list = tools};
+    return true;
+}
+
+static bool plain_finish([[maybe_unused]] struct chat_walk *walk)
+{
+    return true;
+}
+
+static bool plain_kwargs(struct chat_walk *walk, const struct chat_kwargs *kwargs,
+                         struct chat_dict *variables)
+{
+    struct value effort;
+
+    if (!chat_effort(walk, &effort)) {
+        return false;
+    }
+    if (chat_is_given(&effort)) {
+        return chat_refuse(walk, "reasoning_effort, which is an engine's");
+    }
+    for (uint32_t i = 0; i < kwargs->defaults->count; i++) {
+        const struct value_member *member = &kwargs->defaults->members[i];
+        chat_dict_put(variables, member->key.string, member->value);
+    }
+    for (uint32_t i = 0; i < kwargs->given->count; i++) {
+        const struct value_member *member = &kwargs->given->members[i];
+        walk->shape |= CHAT_KWARGS_SHAPE;
+        chat_dict_put(variables, member->key.string, member->value);
+    }
+    return true;
+}
+
+static const struct chat_maker chat_plain = {
+    .finish = plain_finish,
+    .tools = plain_tools,
+    .kwargs = plain_kwargs,
+    .has_documents = true,
+    .obeys_generation = true,
+};
+
+static const struct chat_maker *maker_of(enum chat_engine engine)
+{
+    switch (engine) {
+    case CHAT_VLLM:
+        return &chat_vllm;
+    case CHAT_SGLANG:
+        return &chat_sglang;
+    case CHAT_PLAIN:
+        return &chat_plain;
+    }
+    ASSERT(false);
+    return NULL;
+}
+
+// The message that the cursor has handed out, as it stands.
+static bool plain_message(struct chat_walk *walk, struct json_value *value,
+                          struct chat_message *message, struct value *made)
+{
+    if (!json_skip(&walk->json, value)) {
+        return false;
+    }
+    struct json inner = json_open(value->raw);
+    struct json_item item;
+    bool is_there = json_next(&inner, &item);
+    ASSERT(is_there);
+    json_enter(&inner);
+    return chat_message_read(walk, &inner, message) &&
+           value_from_json(walk->room, value->raw, made);
+}
+
+static bool message_read(struct chat_walk *walk, const struct chat_maker *maker,
+                         struct json_value *value)
+{
+    struct chat_message message;
+    struct value made;
+
+    if (value->kind != JSON_OBJECT) {
+        return chat_refuse(walk, "a message that is no object");
+    }
+    if (maker->message == NULL) {
+        if (!plain_message(walk, value, &message, &made)) {
+            return false;
+        }
+    } else {
+        json_enter(&walk->json);
+        if (!chat_message_read(walk, &walk->json, &message) ||
+            !maker->message(walk, &message, &made)) {
+            return false;
+        }
+    }
+    chat_shape_note(walk, &message);
+    return chat_push(walk, &walk->messages, made);
+}
+
+static bool messages_read(struct chat_walk *walk, const struct chat_maker *maker,
+                          const struct json_value *value)
+{
+    struct json_item item;
+
+    if (value->kind != JSON_ARRAY) {
+        return chat_refuse(walk, "messages that are no list");
+    }
+    // Of lists that come twice the last one counts.
+    walk->messages.count = 0;
+    walk->shape = 0;
+    walk->system_count = 0;
+    walk->turn_count = 0;
+    walk->last_role = slice_of(NULL, 0);
+    walk->last_calls = false;
+    walk->has_developer = false;
+    json_enter(&walk->json);
+    while (json_next(&walk->json, &item)) {
+        if (!message_read(walk, maker, &item.value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool body_read(struct chat_walk *walk, const struct chat_maker *maker)
+{
+    struct json_item item;
+
+    if (!json_next(&walk->json, &item) || item.value.kind != JSON_OBJECT) {
+        return chat_refuse(walk, "a body that is no object");
+    }
+    json_enter(&walk->json);
+    while (json_next(&walk->json, &item)) {
+        uint32_t field = chat_name_find(field_names, chat_field_count, item.key);
+        if (field == chat_field_count) {
+            continue;
+        }
+        if (field == CHAT_FIELD_MESSAGES) {
+            if (!messages_read(walk, maker, &item.value)) {
+                return false;
+            }
+        } else if (!json_skip(&walk->json, &item.value)) {
+            return false;
+        }
+        walk->fields[field] = item.value;
+    }
+    return true;
+}
+
+static bool is_absent(const struct json_value *value)
+{
+    return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
+}
+
+static bool fields_check(struct chat_walk *walk)
+{
+    static const char *const inner[] = {"prompt_token_ids"};
+    const struct json_value *transfer = &walk->fields[CHAT_FIELD_TRANSFER];
+    struct json_value ids = {0};
+
+    for (uint32_t i = 0; i < ARRAY_COUNT(unfollowed); i++) {
+        const struct json_value *value = &walk->fields[unfollowed[i]];
+        if (!is_absent(value) && (value->kind != JSON_BOOL || json_is_true(value))) {
+            return chat_refuse(walk, "%s", field_names[unfollowed[i]].text);
+        }
+    }
+    if (transfer->kind == JSON_OBJECT &&
+        (json_find(transfer->raw, inner, 1, &ids) != STATUS_OK || !is_absent(&ids))) {
+        return chat_refuse(walk, "prompt_token_ids of kv_transfer_params");
+    }
+    return walk->messages.count > 0 || chat_refuse(walk, "no messages");
+}
+
+static bool kwargs_check(struct chat_walk *walk, const struct value_dict *kwargs)
+{
+    if (kwargs->count > kwargs_count_max) {
+        return chat_refuse(walk, "more kwargs than %u", (unsigned)kwargs_count_max);
+    }
+    for (uint32_t i = 0; i < ARRAY_COUNT(reserved_kwargs); i++) {
+        if (value_dict_get(kwargs, slice_str(reserved_kwargs[i])) != NULL) {
+            return chat_refuse(walk, "%s among the kwargs", reserved_kwargs[i]);
+        }
+    }
+    return true;
+}
+
+static bool kwargs_read(struct chat_walk *walk, struct slice json, const struct value_dict **out)
+{
+    struct value value;
+
+    if (!value_from_json(walk->room, json, &value)) {
+        return false;
+    }
+    if (value.kind != VALUE_DICT) {
+        return chat_refuse(walk, "kwargs that are no object");
+    }
+    *out = value.dict;
+    return kwargs_check(walk, value.dict);
+}
+
+static bool tools_read(struct chat_walk *walk, const struct chat_maker *maker, struct value *out)
+{
+    const struct json_value *field = &walk->fields[CHAT_FIELD_TOOLS];
+    struct value given;
+
+    *out = value_none();
+    if (is_absent(field)) {
+        return true;
+    }
+    if (field->kind != JSON_ARRAY) {
+        return chat_refuse(walk, "tools that are no list");
+    }
+    if (!value_from_json(walk->room, field->raw, &given)) {
+        return false;
+    }
+    chat_shape_note_tools(walk, given.list);
+    return maker->tools(walk, given.list, out);
+}
+
+static bool generation_read(struct chat_walk *walk, const struct chat_maker *maker, bool *out)
+{
+    const struct json_value *field = &walk->fields[CHAT_FIELD_GENERATION];
+
+    *out = true;
+    if (is_absent(field)) {
+        return true;
+    }
+    if (field->kind != JSON_BOOL) {
+        return chat_refuse(walk, "add_generation_prompt that is neither true nor false");
+    }
+    if (json_is_true(field)) {
+        return true;
+    }
+    if (!maker->obeys_generation) {
+        return chat_refuse(walk, "add_generation_prompt, which not all of its endpoints obey");
+    }
+    walk->shape |= CHAT_NO_GENERATION_SHAPE;
+    *out = false;
+    return true;
+}
+
+static bool documents_put(struct chat_walk *walk, struct chat_dict *variables)
+{
+    const struct json_value *field = &walk->fields[CHAT_FIELD_DOCUMENTS];
+    struct value documents;
+
+    if (is_absent(field)) {
+        return true;
+    }
+    if (field->kind != JSON_ARRAY) {
+        return chat_refuse(walk, "documents that are no list");
+    }
+    if (!value_from_json(walk->room, field->raw, &documents)) {
+        return false;
+    }
+    walk->shape |= CHAT_DOCUMENTS_SHAPE;
+    chat_dict_put(variables, slice_str("documents"), documents);
+    return true;
+}
+
+static bool variables_make(struct chat_walk *walk, const struct chat_maker *maker, struct chat *out)
+{
+    const struct chat_rules *rules = walk->rules;
+    const struct json_value *field = &walk->fields[CHAT_FIELD_KWARGS];
+    struct chat_kwargs kwargs = {.defaults = &no_kwargs, .given = &no_kwargs};
+    struct value messages;
+    struct value tools;
+    bool generates;
+    struct chat_dict variables;
+
+    if (!chat_list_of(walk, &walk->messages, &messages) || !tools_read(walk, maker, &tools) ||
+        !generation_read(walk, maker, &generates) ||
+        (rules->kwargs.size > 0 && !kwargs_read(walk, rules->kwargs, &kwargs.defaults)) ||
+        (!is_absent(field) && !kwargs_read(walk, field->raw, &kwargs.given)) ||
+        !chat_dict_begin(walk,
+                         4 + rules->token_count + kwargs.defaults->count + kwargs.given->count +
+                             chat_kwargs_extra_max,
+                         &variables)) {
+        return false;
+    }
+    chat_dict_add(&variables, "messages", messages);
+    chat_dict_add(&variables, "tools", tools);
+    chat_dict_add(&variables, "documents", value_none());
+    chat_dict_add(&variables, "add_generation_prompt", value_bool(generates));
+    for (uint32_t i = 0; i < rules->token_count; i++) {
+        chat_dict_put(&variables, rules->tokens[i].name, value_string(rules->tokens[i].text));
+    }
+    if (!maker->kwargs(walk, &kwargs, &variables) ||
+        (maker->has_documents && !documents_put(walk, &variables))) {
+        return false;
+    }
+    out->variables = variables.dict;
+    out->has_tools = tools.kind == VALUE_LIST;
+    return true;
+}
+
+enum status chat_read(const struct chat_rules *rules, struct slice body, struct value_room *room,
+                      struct chat *out)
+{
+    const struct chat_maker *maker = maker_of(rules->engine);
+    struct chat_walk walk = {.rules = rules, .room = room, .json = json_open(body)};
+    struct chat chat = {0};
+
+    bool good = body_read(&walk, maker);
+    enum status status = json_close(&walk.json);
+    if (status != STATUS_OK) {
+        // It stands above whatever was found to be missing where the text went wrong.
+        room->status = STATUS_OK;
+        (void)value_fail(room, status, "a body that is no JSON, or nested too deep");
+        return status;
+    }
+    if (!good || !fields_check(&walk) || !maker->finish(&walk) ||
+        !variables_make(&walk, maker, &chat)) {
+        ASSERT(room->status != STATUS_OK);
+        return room->status;
+    }
+    chat_shape_end(&walk);
+    chat.shape = walk.shape;
+    *out = chat;
+    return STATUS_OK;
+}

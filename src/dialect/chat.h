@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// chat.h -- from the body of a chat request to the variables of the chat template.
+//
+// Engines change a request before its template sees it, and each does it in its own way: texts are joined,
+// contents become lists, arguments of tool calls become objects, tools pass through a typed model.  Here that
+// is done as the engine does it, so that the same template gives the same text.
+//
+//     body  {"messages": [...], "tools": [...], "chat_template_kwargs": {...}}
+//     out   {messages, tools, documents, add_generation_prompt, bos_token, ..., kwargs}
+//
+// Bodies of /v1/chat/completions, and of the engines' /tokenize with messages.
+//
+// What cannot be known from the body (images, continue_final_message), what is not implemented and what
+// releases of an engine are known to do differently is refused: such a request is routed without exact
+// ids.  What the engine itself would answer with an error may be accepted or refused; there are no ids.
+// Engines are followed as of vLLM 0.32 and SGLang 0.5.23.
+//
+// Threads: pure.  Memory: values lie in the arena of the room, or in the body, or in the rules.
+#pragma once
+
+#include "base/slice.h"
+#include "base/status.h"
+#include "dialect/tokenizer_config.h"
+#include "template/value/value.h"
+
+enum chat_engine {
+    CHAT_VLLM,
+    CHAT_SGLANG,
+    CHAT_PLAIN, // messages and tools as they are, as apply_chat_template of transformers takes them
+};
+
+// The features that a request uses.  A model is certified for each, and a request is exact when all that it
+// uses are.
+#define CHAT_SHAPE_MAP(X)                                                                          \
+    X(PLAIN, "plain")                 /* every request */                                          \
+    X(SYSTEM, "system")               /* a system message */                                       \
+    X(DEVELOPER, "developer")         /* a developer message */                                    \
+    X(TURNS, "turns")                 /* an assistant message */                                   \
+    X(IRREGULAR, "irregular")         /* roles that do not alternate, or end with the assistant */ \
+    X(EMPTY, "empty")                 /* a message with empty or no content that calls no tool */  \
+    X(PARTS, "parts")                 /* content as a list of texts */                             \
+    X(TOOLS, "tools")                 /* a list of tools */                                        \
+    X(TOOL_EXTRAS, "tool_extras")     /* a tool with more than name, description, parameters */    \
+    X(TOOL_CALLS, "tool_calls")       /* an assistant that calls one */                            \
+    X(TOOL_RESULTS, "tool_results")   /* what it said */                                           \
+    X(REASONING, "reasoning")         /* thoughts of the assistant in the history */               \
+    X(NAMES, "names")                 /* a message with a name */                                  \
+    X(KWARGS, "kwargs")               /* chat_template_kwargs */                                   \
+    X(EFFORT, "effort")               /* reasoning_effort, which vLLM's /tokenize does not know */ \
+    X(DOCUMENTS, "documents")         /* documents, the same */                                    \
+    X(NO_GENERATION, "no_generation") /* add_generation_prompt is false */                         \
+    X(SPACE, "space")                 /* content that begins or ends with white space */           \
+    X(SPECIAL, "special") /* content with "<" and ">" around a word: maybe a special token */      \
+    X(COMPLETION, "completion") /* not a chat: the text of /v1/completions */
+
+enum chat_shape_bit {
+#define X(name, text) CHAT_SHAPE_BIT_##name,
+    CHAT_SHAPE_MAP(X)
+#undef X
+        chat_shape_count
+};
+enum chat_shape {
+#define X(name, text) CHAT_##name##_SHAPE = 1 << CHAT_SHAPE_BIT_##name,
+    CHAT_SHAPE_MAP(X)
+#undef X
+};
+
+const char *chat_shape_text(enum chat_shape_bit bit);
+
+// What a text alone makes of a shape: SPACE, SPECIAL.
+uint32_t chat_shape_of_text(struct slice text);
+
+// Of one model, made once.
+struct chat_rules {
+    enum chat_engine engine;
+    // The engine gives the template lists of parts (template_loops_over_content).
+    bool content_is_list;
+    bool knows_developer; // the template has the word in quotes
+    // vLLM's --exclude-tools-when-tool-choice-none.
+    bool drops_unchosen_tools;
+    // Older releases of SGLang: tools have all members of its model, in its order.  Newer ones leave the
+    // order to the client, and `strict` out where it does not say it.
+    bool tools_as_modelled;
+    const struct tokenizer_config_token *tokens;
+    uint32_t token_count;
+    struct slice kwargs; // --default-chat-template-kwargs: an object, or empty
+    // Whether the template reads that variable: vLLM hands on no others.  NULL: it may.
+    bool (*reads)(const void *owner, struct slice variable);
+    const void *owner;
+};
+
+struct chat {
+    const struct value_dict *variables;
+    bool has_tools;
+    uint32_t shape; // of enum chat_shape
+};
+
+// MALFORMED: not a chat request that we can follow; `room->error` says what.  TOO_LARGE: the arena is full.
+// Keeps the body and the rules in what it gives.
+enum status chat_read(const struct chat_rules *rules, struct slice body, struct value_room *room,
+                      struct chat *out);

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// chat_internal.h -- how chat requests are read, and where engines differ.
+//
+//     chat.c          the body: its members, tools, kwargs -> variables
+//     chat_message.c  a message: its members and parts, the same for all engines
+//     chat_vllm.c, chat_sglang.c   what an engine makes of messages, tools and kwargs
+//     chat_shape.c    which features that uses
+#pragma once
+
+#include "dialect/chat.h"
+#include "json/json.h"
+
+// A row of a table of names; with escapes they are found too, slower.
+struct chat_name {
+    const char *text;
+    uint32_t size;
+};
+#define CHAT_NAME(text)                                                                            \
+    {                                                                                              \
+        (text), sizeof(text) - 1                                                                   \
+    }
+// The index of the name that `key`, raw, is; `count` when it is none.
+uint32_t chat_name_find(const struct chat_name *names, uint32_t count, struct slice key);
+
+// Members of a body.
+enum chat_field {
+    CHAT_FIELD_MESSAGES,
+    CHAT_FIELD_TOOLS,
+    CHAT_FIELD_TOOL_CHOICE,
+    CHAT_FIELD_DOCUMENTS,
+    CHAT_FIELD_GENERATION,
+    CHAT_FIELD_KWARGS,
+    CHAT_FIELD_EFFORT,
+    CHAT_FIELD_REASONING,
+    CHAT_FIELD_TRANSFER,
+    CHAT_FIELD_CONTINUE,
+    CHAT_FIELD_SPECIAL_TOKENS,
+    CHAT_FIELD_TEMPLATE,
+    CHAT_FIELD_INPUT_IDS,
+    CHAT_FIELD_TOKEN_IDS,
+    CHAT_FIELD_TRUNCATE,
+    CHAT_FIELD_SESSION,
+    chat_field_count
+};
+
+// Members of a message.
+enum chat_key {
+    CHAT_KEY_ROLE,
+    CHAT_KEY_CONTENT,
+    CHAT_KEY_NAME,
+    CHAT_KEY_TOOL_CALLS,
+    CHAT_KEY_TOOL_CALL_ID,
+    CHAT_KEY_REASONING,
+    CHAT_KEY_REASONING_CONTENT,
+    CHAT_KEY_TASK,
+    CHAT_KEY_TOOLS,
+    CHAT_KEY_PHASE,
+    CHAT_KEY_PREFIX,
+    chat_key_count
+};
+
+// What is not there is UNDEFINED, what is null NONE.  The role is a string; the content NONE, a string, or
+// a list of strings, which are the texts of its parts; calls and tools are lists; of the phase and the
+// prefix is known whether they say anything; all else is strings.
+struct chat_message {
+    struct value values[chat_key_count];
+};
+
+static inline bool chat_is_given(const struct value *value)
+{
+    return value->kind > VALUE_NONE;
+}
+
+// Values whose number is not known beforehand.
+struct chat_values {
+    struct value *items;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+struct chat_walk {
+    const struct chat_rules *rules;
+    struct value_room *room;
+    struct json json;
+    struct json_value fields[chat_field_count];
+    struct chat_values messages;
+    struct chat_values parts; // of the content that is being read
+    bool has_part_members;    // one of them has more than a type and a text
+    uint32_t shape;
+    uint32_t system_count; // system and developer messages at the beginning
+    uint32_t turn_count;   // the others
+    struct slice last_role;
+    bool last_calls; // it called tools
+    bool has_developer;
+};
+
+bool chat_push(struct chat_walk *walk, struct chat_values *values, struct value value);
+bool chat_list_of(struct chat_walk *walk, const struct chat_values *values, struct value *out);
+
+// A string that json.h handed out, unescaped; in place when it has no escapes.
+bool chat_string(struct chat_walk *walk, struct slice raw, struct slice *out);
+
+// A list of what `make` makes of each item.
+typedef bool chat_make_fn(struct chat_walk *walk, const struct value *item, struct value *out);
+bool chat_map(struct chat_walk *walk, const struct value_list *list, chat_make_fn *make,
+              struct value *out);
+
+// {"type": "text", "text": text} of a string.
+bool chat_text_part(struct chat_walk *walk, const struct value *text, struct value *out);
+// The strings of a list with the separator between them; empty ones count unless `skips_empty`.
+bool chat_join(struct chat_walk *walk, const struct value_list *list, const char *separator,
+               bool skips_empty, struct value *out);
+
+// Reads the members of the message that `json` is in.
+bool chat_message_read(struct chat_walk *walk, struct json *json, struct chat_message *out);
+
+// Takes note of a message in the shape; of the last one when all are read.
+void chat_shape_note(struct chat_walk *walk, const struct chat_message *message);
+void chat_shape_end(struct chat_walk *walk);
+// Of the tools as they are in the body.
+void chat_shape_note_tools(struct chat_walk *walk, const struct value_list *tools);
+
+// A dict with room for `capacity` members that is filled one by one.
+struct chat_dict {
+    struct value_dict *dict;
+    uint32_t capacity;
+};
+bool chat_dict_begin(struct chat_walk *walk, uint32_t capacity, struct chat_dict *out);
+void chat_dict_append(struct chat_dict *dict, struct slice key, struct value value);
+static inline void chat_dict_add(struct chat_dict *dict, const char *key, struct value value)
+{
+    chat_dict_append(dict, slice_str(key), value);
+}
+// The same when it may be there already: then it is replaced.
+void chat_dict_put(struct chat_dict *dict, struct slice key, struct value value);
+struct value chat_dict_end(const struct chat_dict *dict);
+
+bool chat_reads(const struct chat_walk *walk, struct slice variable);
+// Notes that a request cannot be followed; returns false.
+bool chat_refuse(struct chat_walk *walk, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Their keys are none that would be taken for something else.
+struct chat_kwargs {
+    const struct value_dict *defaults; // of the engine's command line
+    const struct value_dict *given;    // in the body
+};
+// How many members a maker may put on top of these.
+enum { chat_kwargs_extra_max = 3 };
+
+// The seam between engines.
+struct chat_maker {
+    // A message as the template sees it, from one that was read.
+    bool (*message)(struct chat_walk *walk, const struct chat_message *message, struct value *out);
+    // Called when all messages are made; may change them.
+    bool (*finish)(struct chat_walk *walk);
+    // The tools that the template sees, NONE for none, from those of the body.
+    bool (*tools)(struct chat_walk *walk, const struct value_list *tools, struct value *out);
+    // Puts what defaults, chat_template_kwargs and the like of the body come to.
+    bool (*kwargs)(struct chat_walk *walk, const struct chat_kwargs *kwargs,
+                   struct chat_dict *variables);
+    bool has_documents;    // `documents` of the body is theirs
+    bool obeys_generation; // so is add_generation_prompt
+};
+extern const struct chat_maker chat_vllm;
+extern const struct chat_maker chat_sglang;
+
+// A member of a dict; UNDEFINED when it is not there.
+struct value chat_member(const struct value_dict *dict, const char *key);
+// The same; NONE when it is not there, refused when it is of another kind than `kind` or NONE.
+bool chat_member_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
+                         enum value_kind kind, struct value *out);
+// The function of a tool, or of a call of one; NULL, refused, when it has none.
+const struct value_dict *chat_function_of(struct chat_walk *walk, const struct value *tool);
+// reasoning_effort of the body: a string, or NONE.
+bool chat_effort(struct chat_walk *walk, struct value *out);

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What vLLM makes of a request before the template sees it.
+//
+// Messages are built anew, with the members that it knows.  Calls pass through typed dicts, which put their
+// own members first, in the order of their declaration, and keep the others behind; tools pass through a
+// model, which has all of its members and no others.
+//
+// The developer is a system to templates that do not know the role; then there is one system message for
+// all of them, with a text for its content even where templates take lists.
+
+#include "base/base.h"
+#include "dialect/chat_internal.h"
+
+static const char *const call_order[] = {"id", "function", "type"};
+static const char *const function_order[] = {"arguments", "name"};
+
+static bool content_make(struct chat_walk *walk, const struct value *content, bool is_tool,
+                         struct value *out)
+{
+    bool is_list = walk->rules->content_is_list;
+
+    if (content->kind == VALUE_LIST && is_list && !is_tool && walk->has_part_members) {
+        return chat_refuse(walk, "a part with more than a type and a text"); // releases differ
+    }
+    if (content->kind == VALUE_LIST) {
+        return is_list && !is_tool
+                   ? chat_map(walk, content->list, chat_text_part, out)
+                   // Parts become texts before they are joined, and empty texts go, but what tools
+                   // say is joined when it has been a list of parts.
+                   : chat_join(walk, content->list, "\n", !is_list, out);
+    }
+    bool is_text = content->kind == VALUE_STRING;
+    if (!is_list || is_tool) {
+        *out = is_text ? *content : value_string(slice_str(""));
+        return true;
+    }
+    struct value_list *list = value_list_new(walk->room, is_text ? 1 : 0);
+    if (list == NULL || (is_text && !chat_text_part(walk, content, &list->items[0]))) {
+        return false;
+    }
+    *out = (struct value){.kind = VALUE_LIST, .list = list};
+    return true;
+}
+
+static bool is_one_of(struct slice name, const char *const *names, uint32_t count)
+{
+    uint32_t i = 0;
+    while (i < count && !slice_is(name, names[i])) {
+        i++;
+    }
+    return i < count;
+}
+
+// A copy of `dict` with the named members, where it has them, at the front.
+static bool reorder(struct chat_walk *walk, const struct value_dict *dict, const char *const *order,
+                    uint32_t count, struct chat_dict *out)
+{
+    if (!chat_dict_begin(walk, dict->count + 1, out)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct value value = chat_member(dict, order[i]);
+        if (value.kind != VALUE_UNDEFINED) {
+            chat_dict_add(out, order[i], value);
+        }
+    }
+    for (uint32_t i = 0; i < dict->count; i++) {
+        if (!is_one_of(dict->members[i].key.string, order, count)) {
+            chat_dict_append(out, dict->members[i].key.string, dict->members[i].value);
+        }
+    }
+    return true;
+}
+
+static bool is_blank(struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t byte = text.bytes[i];
+        if (byte != ' ' && byte != '\t' && byte != '\n' && byte != '\r') {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The text of an object becomes that object; nothing, and what is neither text nor a container, becomes {}.
+static bool arguments_make(struct chat_walk *walk, struct value given, struct value *out)
+{
+    bool is_text = given.kind == VALUE_STRING && !is_blank(given.string);
+
+    if (is_text && !value_from_json(walk->room, given.string, &given)) {
+        return false;
+    }
+    *out = given;
+    if (given.kind == VALUE_DICT) {
+        return true;
+    }
+    if (is_text || given.kind == VALUE_LIST) {
+        return chat_refuse(walk, "arguments of a call that are no object"); // releases differ
+    }
+    struct value_dict *empty = value_dict_new(walk->room, 0);
+    *out = (struct value){.kind = VALUE_DICT, .dict = empty};
+    return empty != NULL;
+}
+
+static bool call_make(struct chat_walk *walk, const struct value *call, struct value *out)
+{
+    const struct value_dict *given = chat_function_of(walk, call);
+    struct value arguments;
+    struct chat_dict function;
+    struct chat_dict made;
+
+    if (given == NULL || !arguments_make(walk, chat_member(given, "arguments"), &arguments) ||
+        !reorder(walk, given, function_order, ARRAY_COUNT(function_order), &function) ||
+        !reorder(walk, call->dict, call_order, ARRAY_COUNT(call_order), &made)) {
+        return false;
+    }
+    chat_dict_put(&function, slice_str("arguments"), arguments);
+    chat_dict_put(&made, slice_str("function"), chat_dict_end(&function));
+    *out = chat_dict_end(&made);
+    return true;
+}
+
+static bool assistant_make(struct chat_walk *walk, const struct chat_message *message,
+                           struct chat_dict *made)
+{
+    const struct value *calls = &message->values[CHAT_KEY_TOOL_CALLS];
+    const struct value *reasoning = &message->values[CHAT_KEY_REASONING];
+
+    if (calls->kind == VALUE_LIST && calls->list->count > 0) {
+        struct value value;
+        if (!chat_map(walk, calls->list, call_make, &value)) {
+            return false;
+        }
+        chat_dict_add(made, "tool_calls", value);
+    }
+    if (!chat_is_given(reasoning)) {
+        reasoning = &message->values[CHAT_KEY_REASONING_CONTENT];
+    }
+    if (chat_is_given(reasoning)) {
+        chat_dict_add(made, "reasoning", *reasoning);
+        chat_dict_add(made, "reasoning_content", *reasoning);
+    }
+    return true;
+}
+
+// A line that some client puts into system messages, and that newer releases take out.
+static bool has_billing_line(const struct value *content)
+{
+    static const char line[] = "x-anthropic-billing-header";
+
+    if (content->kind == VALUE_STRING) {
+        return slice_starts_with(content->string, line);
+    }
+    uint32_t count = content->kind == VALUE_LIST ? content->list->count : 0;
+    uint32_t i = 0;
+    while (i < count && !slice_starts_with(content->list->items[i].string, line)) {
+        i++;
+    }
+    return i < count;
+}
+
+static bool message_make(struct chat_walk *walk, const struct chat_message *message,
+                         struct value *out)
+{
+    const struct value *values = message->values;
+    struct slice role = values[CHAT_KEY_ROLE].string;
+    bool is_assistant = slice_is(role, "assistant");
+    bool is_developer = slice_is(role, "developer");
+    bool is_tool = slice_is(role, "tool");
+    struct value content = value_none();
+    struct chat_dict made;
+
+    if (chat_is_given(&values[CHAT_KEY_TOOLS])) {
+        return chat_refuse(walk, "tools of a message");
+    }
+    if (slice_is(role, "system") && has_billing_line(&values[CHAT_KEY_CONTENT])) {
+        return chat_refuse(walk, "a billing header in a system message");
+    }
+    if (!content_make(walk, &values[CHAT_KEY_CONTENT], is_tool, &content) ||
+        !chat_dict_begin(walk, is_assistant ? 7 : 5, &made)) {
+        return false;
+    }
+    bool is_renamed = is_developer && !walk->rules->knows_developer;
+    chat_dict_add(&made, "role",
+                  is_renamed ? value_string(slice_str("system")) : values[CHAT_KEY_ROLE]);
+    chat_dict_add(&made, "content", content);
+    if (is_assistant && !assistant_make(walk, message, &made)) {
+        return false;
+    }
+    if (is_tool && values[CHAT_KEY_TOOL_CALL_ID].kind != VALUE_UNDEFINED) {
+        chat_dict_add(&made, "tool_call_id", values[CHAT_KEY_TOOL_CALL_ID]);
+    }
+    if (chat_is_given(&values[CHAT_KEY_NAME])) {
+        chat_dict_add(&made, "name", values[CHAT_KEY_NAME]);
+    }
+    if (chat_is_given(&values[CHAT_KEY_TASK])) {
+        chat_dict_add(&made, "task", values[CHAT_KEY_TASK]);
+    }
+    if (is_developer && !is_renamed) {
+        chat_dict_add(&made, "tools", value_none());
+    }
+    *out = chat_dict_end(&made);
+    return true;
+}
+
+static bool is_system(const struct value *message)
+{
+    struct value role = chat_member(message->dict, "role");
+    return slice_is(role.string, "system");
+}
+
+// The text of a content, whose parts are lines when it is a list.
+static bool text_of(struct chat_walk *walk, struct value content, struct value *out)
+{
+    struct chat_values lines = {0};
+    struct value list;
+
+    if (content.kind == VALUE_STRING) {
+        *out = content;
+        return true;
+    }
+    for (uint32_t i = 0; i < content.list->count; i++) {
+        if (!chat_push(walk, &lines, chat_member(content.list->items[i].dict, "text"))) {
+            return false;
+        }
+    }
+    return chat_list_of(walk, &lines, &list) && chat_join(walk, list.list, "\n", false, out);
+}
+
+// Sorts messages into the texts of systems, and others.
+static bool part_systems(struct chat_walk *walk, struct chat_values *texts,
+                         struct chat_values *others)
+{
+    for (uint32_t i = 0; i < walk->messages.count; i++) {
+        const struct value *message = &walk->messages.items[i];
+        struct value text;
+        if (!is_system(message)) {
+            if (!chat_push(walk, others, *message)) {
+                return false;
+            }
+        } else if (!text_of(walk, chat_member(message->dict, "content"), &text) ||
+                   !chat_push(walk, texts, text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// One system message of all their texts, then the others.
+static bool merge_systems(struct chat_walk *walk)
+{
+    struct chat_values texts = {0};
+    struct chat_values others = {0};
+    struct value list;
+    struct value content;
+    struct chat_dict made;
+
+    if (!chat_push(walk, &others, value_none()) || !part_systems(walk, &texts, &others) ||
+        !chat_list_of(walk, &texts, &list) || !chat_join(walk, list.list, "\n\n", true, &content) ||
+        !chat_dict_begin(walk, 2, &made)) {
+        return false;
+    }
+    chat_dict_add(&made, "role", value_string(slice_str("system")));
+    chat_dict_add(&made, "content", content);
+    others.items[0] = chat_dict_end(&made);
+    walk->messages = others;
+    return true;
+}
+
+static bool messages_finish(struct chat_walk *walk)
+{
+    uint32_t i = 1;
+
+    if (!walk->has_developer || walk->rules->knows_developer) {
+        return true;
+    }
+    while (i < walk->messages.count && !is_system(&walk->messages.items[i])) {
+        i++;
+    }
+    return i >= walk->messages.count || merge_systems(walk);
+}
+
+static bool tool_make(struct chat_walk *walk, const struct value *tool, struct value *out)
+{
+    const struct value_dict *given = chat_function_of(walk, tool);
+    struct value name;
+    struct value description;
+    struct value parameters;
+    struct value strict;
+    struct chat_dict function;
+    struct chat_dict made;
+
+    if (given == NULL || !chat_member_of_kind(walk, given, "name", VALUE_STRING, &name) ||
+        !chat_member_of_kind(walk, given, "description", VALUE_STRING, &description) ||
+        !chat_member_of_kind(walk, given, "parameters", VALUE_DICT, &parameters) ||
+        !chat_member_of_kind(walk, given, "strict", VALUE_BOOL, &strict) ||
+        !chat_dict_begin(walk, 4, &function) || !chat_dict_begin(walk, 2, &made)) {
+        return false;
+    }
+    if (!chat_is_given(&name)) {
+        return chat_refuse(walk, "a tool without a name");
+    }
+    chat_dict_add(&function, "name", name);
+    chat_dict_add(&function, "description", description);
+    chat_dict_add(&function, "parameters", parameters);
+    if (chat_is_given(&strict)) {
+        chat_dict_add(&function, "strict", strict);
+    }
+    chat_dict_add(&made, "type", value_string(slice_str("function")));
+    chat_dict_add(&made, "function", chat_dict_end(&function));
+    *out = chat_dict_end(&made);
+    return true;
+}
+
+static bool tools_make(struct chat_walk *walk, const struct value_list *tools, struct value *out)
+{
+    const struct json_value *choice = &walk->fields[CHAT_FIELD_TOOL_CHOICE];
+
+    if (tools->count == 0) {
+        return chat_refuse(walk, "a list of tools without any"); // an error of newer releases
+    }
+    if (walk->rules->drops_unchosen_tools && choice->kind == JSON_STRING &&
+        json_string_is(choice->raw, "none")) {
+        *out = value_none();
+        return true;
+    }
+    return chat_map(walk, tools, tool_make, out);
+}
+
+// Null and "auto" stand for what is not set.
+static bool is_set(const struct value *value)
+{
+    return value->kind != VALUE_NONE &&
+           (value->kind != VALUE_STRING || !slice_is(value->string, "auto"));
+}
+
+static bool kwargs_put(struct chat_walk *walk, const struct chat_kwargs *kwargs,
+                       struct chat_dict *variables)
+{
+    struct value effort;
+    struct slice thinking = slice_str("enable_thinking");
+
+    for (uint32_t i = 0; i < kwargs->defaults->count; i++) {
+        const struct value_member *member = &kwargs->defaults->members[i];
+        if (chat_reads(walk, member->key.string)) {
+            chat_dict_put(variables, member->key.string, member->value);
+        }
+    }
+    for (uint32_t i = 0; i < kwargs->given->count; i++) {
+        const struct value_member *member = &kwargs->given->members[i];
+        if (is_set(&member->value) && chat_reads(walk, member->key.string)) {
+            walk->shape |= CHAT_KWARGS_SHAPE;
+            chat_dict_put(variables, member->key.string, member->value);
+        }
+    }
+    if (!chat_effort(walk, &effort) || !chat_is_given(&effort)) {
+        return walk->room->status == STATUS_OK;
+    }
+    if (chat_reads(walk, slice_str("reasoning_effort"))) {
+        chat_dict_put(variables, slice_str("reasoning_effort"), effort);
+    }
+    if (chat_reads(walk, thinking) && value_dict_get(kwargs->given, thinking) == NULL) {
+        chat_dict_put(variables, thinking, value_bool(!slice_is(effort.string, "none")));
+    }
+    return true;
+}
+
+const struct chat_maker chat_vllm = {
+    .message = message_make,
+    .finish = messages_finish,
+    .tools = tools_make,
+    .kwargs = kwargs_put,
+    .has_documents = true,
+    .obeys_generation = true,
+};

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dialect/dialect.h"
+
+#include "base/base.h"
+#include "dialect/rank_specials.h"
+#include "dialect/tokenizer_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// What the rules and the models point to.
+struct dialect_memory {
+    struct tokenizer_config config;
+    uint8_t texts[]; // kwargs, the name with its NUL, then those of the models
+};
+
+static bool has_word(struct slice text, const char *word)
+{
+    return text.size > 0 && memmem(text.bytes, text.size, word, strlen(word)) != NULL;
+}
+
+// SGLang looks for the names of media in the text of the template.
+static bool names_media(struct slice template)
+{
+    return has_word(template, "image") || has_word(template, "audio") ||
+           has_word(template, "video") || has_word(template, "vision");
+}
+
+static bool takes_parts(const struct dialect_options *options, const struct template *template,
+                        struct slice source)
+{
+    if (options->content != DIALECT_CONTENT_AUTO) {
+        return options->content == DIALECT_CONTENT_PARTS;
+    }
+    return template_loops_over_content(template) ||
+           (options->engine == DIALECT_SGLANG && names_media(source));
+}
+
+static bool reads_variable(const void *owner, struct slice variable)
+{
+    return template_reads(owner, variable);
+}
+
+static enum chat_engine chat_engine_of(enum dialect_engine engine)
+{
+    switch (engine) {
+    case DIALECT_VLLM:
+        return CHAT_VLLM;
+    case DIALECT_SGLANG:
+        return CHAT_SGLANG;
+    case DIALECT_TRTLLM:
+    case DIALECT_PLAIN:
+        break;
+    }
+    return CHAT_PLAIN;
+}
+
+static bool compile(struct dialect *dialect, const struct dialect_options *options,
+                    struct slice source, struct dialect_chat *out)
+{
+    const struct dialect_memory *memory = dialect->memory;
+    struct template_error why = {0};
+
+    if (template_compile(source, &out->template, &why) != STATUS_OK) {
+        snprintf(dialect->chat_error, dialect_error_size, "the chat template, line %u: %s",
+                 why.line, why.text);
+        return false;
+    }
+    out->rules = (struct chat_rules){
+        .engine = chat_engine_of(options->engine),
+        .content_is_list = takes_parts(options, out->template, source),
+        .knows_developer = has_word(source, "'developer'") || has_word(source, "\"developer\""),
+        .tokens = memory->config.tokens,
+        .token_count = memory->config.token_count,
+        .kwargs = slice_of(memory->texts, options->kwargs.size),
+        .reads = reads_variable,
+        .owner = out->template,
+    };
+    return true;
+}
+
+static void compile_all(struct dialect *dialect, const struct dialect_options *options)
+{
+    const struct dialect_memory *memory = dialect->memory;
+    const struct tokenizer_config *config = &memory->config;
+    bool is_given = options->template.size > 0;
+    struct slice source = is_given ? options->template : config->template;
+
+    if (source.size == 0) {
+        snprintf(dialect->chat_error, dialect_error_size, "there is no chat template");
+        return;
+    }
+    if (compile(dialect, options, source, &dialect->chat) && !is_given &&
+        config->tool_template.size > 0 &&
+        !compile(dialect, options, config->tool_template, &dialect->tool_chat)) {
+        template_destroy(&dialect->chat.template);
+    }
+}
+
+static size_t size_of_texts(const struct dialect_options *options)
+{
+    size_t size = options->kwargs.size + strlen(options->name) + 1;
+    for (uint32_t i = 0; i < options->model_count; i++) {
+        size += strlen(options->models[i]);
+    }
+    return size;
+}
+
+static bool keep_texts(struct dialect *dialect, const struct dialect_options *options)
+{
+    struct dialect_memory *memory = calloc(1, sizeof(*memory) + size_of_texts(options));
+    dialect->memory = memory;
+    dialect->models = calloc(options->model_count + 1, sizeof(struct slice));
+    if (memory == NULL || dialect->models == NULL) {
+        return false;
+    }
+    uint8_t *at = memory->texts;
+    if (options->kwargs.size > 0) {
+        memcpy(at, options->kwargs.bytes, options->kwargs.size);
+    }
+    at += options->kwargs.size;
+    memcpy(at, options->name, strlen(options->name) + 1);
+    dialect->name = (const char *)at;
+    at += strlen(options->name) + 1;
+    dialect->model_count = options->model_count;
+    for (uint32_t i = 0; i < options->model_count; i++) {
+        struct slice model = slice_str(options->models[i]);
+        memcpy(at, model.bytes, model.size);
+        dialect->models[i] = slice_of(at, model.size);
+        at += model.size;
+    }
+    return true;
+}
+
+static enum status read_config(struct dialect *dialect, struct slice json,
+                               char error[dialect_error_size])
+{
+    struct dialect_memory *memory = dialect->memory;
+
+    if (json.size == 0) {
+        return STATUS_OK;
+    }
+    enum status status = tokenizer_config_read(json, &memory->config);
+    if (status != STATUS_OK) {
+        snprintf(error, dialect_error_size, "tokenizer_config.json: %s", status_text(status));
+    }
+    return status;
+}
+
+static enum status load_tokenizer(struct dialect *dialect, const struct dialect_options *options,
+                                  char error[dialect_error_size])
+{
+    struct tokenizer_error why = {0};
+    struct rank_specials specials = {0};
+    enum status status = STATUS_OK;
+
+    if (options->pattern == NULL) {
+        status = tokenizer_load(options->tokenizer, &dialect->tokenizer, &why);
+        snprintf(error, dialect_error_size, "tokenizer.json: %s", why.text);
+        return status;
+    }
+    if (options->config.size > 0 && rank_specials_read(options->config, &specials) != STATUS_OK) {
+        snprintf(error, dialect_error_size, "tokenizer_config.json: added_tokens_decoder");
+        return STATUS_MALFORMED;
+    }
+    status = tokenizer_load_ranks(&(struct tokenizer_ranks){.file = options->tokenizer,
+                                                            .pattern = options->pattern,
+                                                            .specials = specials.items,
+                                                            .special_count = specials.count},
+                                  &dialect->tokenizer, &why);
+    snprintf(error, dialect_error_size, "the file of ranks: %s", why.text);
+    rank_specials_free(&specials);
+    return status;
+}
+
+enum status dialect_create(const struct dialect_options *options, struct dialect **out,
+                           char error[dialect_error_size])
+{
+    enum status status = STATUS_EXHAUSTED;
+
+    snprintf(error, dialect_error_size, "memory is short");
+    struct dialect *dialect = aligned_alloc(64, sizeof(*dialect));
+    if (dialect == NULL) {
+        return status;
+    }
+    *dialect = (struct dialect){
+        .engine = options->engine,
+        .utc_offset_s = options->utc_offset_s,
+        .is_trusted = options->is_trusted,
+        .forwards_ids = options->forwards_ids,
+    };
+    if (keep_texts(dialect, options)) {
+        status = read_config(dialect, options->config, error);
+    }
+    if (status == STATUS_OK) {
+        status = load_tokenizer(dialect, options, error);
+    }
+    if (status != STATUS_OK) {
+        dialect_destroy(&dialect);
+        return status;
+    }
+    compile_all(dialect, options);
+    if (options->is_trusted) {
+        atomic_store_explicit(&dialect->shared.certified, (1u << chat_shape_count) - 1,
+                              memory_order_relaxed);
+    }
+    *out = dialect;
+    return STATUS_OK;
+}
+
+void dialect_destroy(struct dialect **dialect_ptr)
+{
+    struct dialect *dialect = *dialect_ptr;
+    *dialect_ptr = NULL;
+
+    if (dialect == NULL) {
+        return;
+    }
+    struct dialect_memory *memory = dialect->memory;
+    template_destroy(&dialect->chat.template);
+    template_destroy(&dialect->tool_chat.template);
+    tokenizer_destroy(&dialect->tokenizer);
+    if (memory != NULL) {
+        tokenizer_config_free(&memory->config);
+    }
+    free(memory);
+    free(dialect->models);
+    free(dialect);
+}
+
+bool dialect_speaks_for(const struct dialect *dialect, struct slice model)
+{
+    for (uint32_t i = 0; i < dialect->model_count; i++) {
+        if (slice_equal(dialect->models[i], model)) {
+            return true;
+        }
+    }
+    return dialect->model_count == 0;
+}
+
+bool dialect_is_midnight(const struct dialect *dialect, uint64_t wall_s, uint32_t before_s)
+{
+    int64_t in_day = ((int64_t)wall_s + dialect->utc_offset_s) % 86400;
+    return in_day < 2 || in_day >= 86400 - (int64_t)before_s;
+}
+
+bool dialect_check(struct dialect *dialect, uint32_t shape, uint64_t ours, uint64_t theirs,
+                   uint32_t *revoked)
+{
+    if (ours == theirs) {
+        atomic_fetch_add_explicit(&dialect->shared.confirmed_count, 1, memory_order_relaxed);
+        return false;
+    }
+    atomic_fetch_add_explicit(&dialect->shared.drift_count, 1, memory_order_relaxed);
+    // The feature that is at fault is not known.  What every request uses is suspected last.
+    uint32_t special = shape & ~(uint32_t)CHAT_PLAIN_SHAPE;
+    uint32_t suspects = special != 0 ? special : shape;
+    uint32_t before =
+        atomic_fetch_or_explicit(&dialect->shared.revoked, suspects, memory_order_relaxed);
+    *revoked = suspects & ~before;
+    return *revoked != 0;
+}
+
+void dialect_add_shapes(uint32_t shapes, struct text *out)
+{
+    const char *between = "";
+    for (uint32_t i = 0; i < chat_shape_count; i++) {
+        if (shapes >> i & 1) {
+            text_add_str(out, between);
+            text_add_str(out, chat_shape_text((enum chat_shape_bit)i));
+            between = ",";
+        }
+    }
+}

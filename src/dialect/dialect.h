@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dialect.h -- how the engines of a model turn a request into token ids.
+//
+// Three things together: the tokenizer, the chat template, and what the engine does to a request before its
+// template sees it.  Each of them can differ from what the engine really runs, so none is believed: a
+// dialect is certified, feature by feature (chat.h, CHAT_SHAPE_MAP), by comparing its ids with the engine's own for
+// a suite of requests.  A request is exact when all features that it uses are certified.
+//
+//     certified  plain, system, turns, tools      set by whoever asks the engine
+//     revoked    tools                            an answer counted another number of tokens
+//     exact      plain, system, turns
+//
+// What is revoked stays so until the next start: an engine that disagreed once cannot be followed.
+//
+// Threads: what is loaded does not change and is shared; features and counters are atomic.
+// Memory: taken by dialect_create.
+#pragma once
+
+#include "dialect/chat.h"
+#include "template/template.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stdatomic.h>
+
+enum dialect_engine { DIALECT_VLLM, DIALECT_SGLANG, DIALECT_TRTLLM, DIALECT_PLAIN };
+enum dialect_content { DIALECT_CONTENT_AUTO, DIALECT_CONTENT_TEXT, DIALECT_CONTENT_PARTS };
+
+enum { dialect_error_size = 512, dialect_model_max = 64 };
+
+struct dialect_options {
+    const char *name; // in messages: where the files are
+    const char *const *models;
+    uint32_t model_count;
+    enum dialect_engine engine;
+    enum dialect_content content;
+    struct slice tokenizer; // the text of tokenizer.json, or of a file of ranks
+    const char *pattern;    // of the file of ranks, by name; NULL: it is a tokenizer.json
+    struct slice config;    // of tokenizer_config.json; empty: there is none
+    struct slice template;  // instead of the one in there; empty: that one
+    struct slice
+        kwargs; // variables of the template where a request does not set them: a JSON object
+    int32_t utc_offset_s; // of the engine's clock
+    bool is_trusted;      // certified from the start, for engines that cannot be asked
+    bool forwards_ids;    // requests carry our ids where the engine takes them
+};
+
+// A template and what goes with it.
+struct dialect_chat {
+    struct template *template; // NULL: none, and chats have no exact ids
+    struct chat_rules rules;
+};
+
+struct dialect {
+    const char *name;
+    enum dialect_engine engine;
+    struct tokenizer *tokenizer;
+    struct dialect_chat chat;
+    struct dialect_chat tool_chat; // where requests with tools have a template of their own
+    int32_t utc_offset_s;
+    bool is_trusted;
+    bool forwards_ids;
+    char chat_error[dialect_error_size]; // why there is no template; empty: there is
+    uint32_t model_count;
+    struct slice *models;
+    void *memory; // of texts that the rules point to
+
+    // Written by the keeper and by any worker.
+    struct {
+        _Alignas(64) atomic_uint certified; // features
+        atomic_uint revoked;
+        // Every request adds to these, and must not take the line above from those who read it.
+        _Alignas(64) atomic_uint_fast64_t exact_count; // requests with ids of ours
+        atomic_uint_fast64_t inexact_count;            // without: not certified, or not to be known
+        atomic_uint_fast64_t
+            confirmed_count;              // whose number of tokens the engine told, and it was ours
+        atomic_uint_fast64_t drift_count; // and it was not
+        atomic_uint_fast64_t text_bytes;  // of exact requests
+        atomic_uint_fast64_t known_bytes; // of them, found in the memo
+    } shared;
+};
+
+// Copies what it keeps.  MALFORMED: the tokenizer is refused, and `error` says why.  A template that is
+// refused is no failure: texts of completions are still exact.
+enum status dialect_create(const struct dialect_options *options, struct dialect **out,
+                           char error[dialect_error_size]);
+void dialect_destroy(struct dialect **dialect);
+
+// One without models speaks for all.
+bool dialect_speaks_for(const struct dialect *dialect, struct slice model);
+
+// The features that requests may use.
+static inline uint32_t dialect_shapes(const struct dialect *dialect)
+{
+    return atomic_load_explicit(&dialect->shared.certified, memory_order_relaxed) &
+           ~atomic_load_explicit(&dialect->shared.revoked, memory_order_relaxed);
+}
+
+// Whether the engine's date has just changed, or will within `before_s`.
+bool dialect_is_midnight(const struct dialect *dialect, uint64_t wall_s, uint32_t before_s);
+
+// The engine counted the tokens of a request of that shape, which we had counted, too.  True when this
+// is the first that revokes something: `*revoked` are the features that it takes away.
+bool dialect_check(struct dialect *dialect, uint32_t shape, uint64_t ours, uint64_t theirs,
+                   uint32_t *revoked);
+
+// Writes the names of features, with commas between them.
+void dialect_add_shapes(uint32_t shapes, struct text *out);

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dialect/exact.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    // Values of a request beside its texts, which are not copied: some hundred bytes a message.  Templates
+    // join and cut texts, so there is room for several copies of the prompt, too.
+    arena_size_min = 1 << 20,
+    arena_copies = 8,
+    why_size = dialect_error_size,
+    // A chat of 60,000 messages takes less than half of it.  All of it takes about a tenth of a second.
+    step_max = 4 * 1000 * 1000,
+    // Our clock and the engine's may be apart by so much.
+    clock_skew_s = 2,
+    // Of one event, or of a whole document.
+    answer_size_max = 65536,
+};
+
+struct exact_thread {
+    const struct exact_set *set;
+    uint32_t number;
+    struct tokenizer_scratch *scratches[exact_dialect_max]; // by dialect
+    uint8_t *answer_text;
+    uint32_t *answer_ids;
+    size_t answer_id_max;
+};
+
+struct exact_reader {
+    struct exact_thread *thread;
+    size_t text_max;
+    struct arena arena;
+    uint8_t *text;
+    uint32_t *ids;
+    size_t id_max;
+
+    // The present request.
+    struct dialect *dialect;
+    struct memo_task task;
+    uint32_t shape;
+    bool is_counted; // it is somebody's request, not a question of ours
+    char why[why_size];
+};
+
+struct dialect *exact_find(const struct exact_set *set, struct slice model)
+{
+    for (uint32_t i = 0; set != NULL && i < set->count; i++) {
+        if (dialect_speaks_for(set->dialects[i], model)) {
+            return set->dialects[i];
+        }
+    }
+    return NULL;
+}
+
+bool exact_forwards(const struct exact_set *set, struct slice model)
+{
+    const struct dialect *dialect = exact_find(set, model);
+    return dialect != NULL && dialect->forwards_ids;
+}
+
+static struct tokenizer_scratch *scratch_of(const struct exact_thread *thread,
+                                            const struct dialect *dialect)
+{
+    for (uint32_t i = 0; i < thread->set->count; i++) {
+        if (thread->set->dialects[i] == dialect) {
+            return thread->scratches[i];
+        }
+    }
+    ASSERT(false);
+    return NULL;
+}
+
+struct exact_thread *exact_thread_create(const struct exact_set *set, uint32_t number)
+{
+    struct exact_thread *thread = calloc(1, sizeof(*thread));
+    bool complete = thread != NULL;
+
+    if (!complete) {
+        return NULL;
+    }
+    *thread = (struct exact_thread){.set = set, .number = number};
+    for (uint32_t i = 0; complete && i < set->count; i++) {
+        thread->scratches[i] = tokenizer_scratch_create(set->dialects[i]->tokenizer);
+        complete = thread->scratches[i] != NULL;
+        size_t bound = tokenizer_bound(set->dialects[i]->tokenizer, answer_size_max);
+        thread->answer_id_max = bound > thread->answer_id_max ? bound : thread->answer_id_max;
+    }
+    thread->answer_text = malloc(answer_size_max);
+    thread->answer_ids = malloc((thread->answer_id_max + 1) * sizeof(uint32_t));
+    if (!complete || thread->answer_text == NULL || thread->answer_ids == NULL) {
+        exact_thread_destroy(&thread);
+    }
+    return thread;
+}
+
+void exact_thread_destroy(struct exact_thread **thread_ptr)
+{
+    struct exact_thread *thread = *thread_ptr;
+    *thread_ptr = NULL;
+
+    if (thread == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < exact_dialect_max; i++) {
+        tokenizer_scratch_destroy(&thread->scratches[i]);
+    }
+    free(thread->answer_text);
+    free(thread->answer_ids);
+    free(thread);
+}
+
+const struct exact_set *exact_thread_set(const struct exact_thread *thread)
+{
+    return thread == NULL ? NULL : thread->set;
+}
+
+bool exact_add_answer(struct exact_thread *thread, const struct dialect *dialect, struct slice raw,
+                      struct prefix_chain *chain)
+{
+    struct slice text = {0};
+    size_t count = 0;
+
+    if (raw.size > answer_size_max ||
+        json_string_decode(raw, thread->answer_text, answer_size_max, &text) != STATUS_OK) {
+        return false;
+    }
+    struct tokenizer_input input = {.text = text, .continues = true, .is_continued = true};
+    if (tokenizer_encode(dialect->tokenizer, scratch_of(thread, dialect), &input,
+                         thread->answer_ids, thread->answer_id_max, &count) != STATUS_OK) {
+        return false;
+    }
+    prefix_chain_add(chain, slice_of(thread->answer_ids, count * sizeof(uint32_t)));
+    return true;
+}
+
+struct exact_reader *exact_reader_create(struct exact_thread *thread, size_t text_max)
+{
+    struct exact_reader *reader = calloc(1, sizeof(*reader));
+    size_t arena_size = (arena_size_min + arena_copies * text_max + 63) / 64 * 64;
+
+    if (reader == NULL) {
+        return NULL;
+    }
+    *reader = (struct exact_reader){.thread = thread, .text_max = text_max};
+    for (uint32_t i = 0; i < thread->set->count; i++) {
+        size_t bound = tokenizer_bound(thread->set->dialects[i]->tokenizer, text_max);
+        reader->id_max = bound > reader->id_max ? bound : reader->id_max;
+    }
+    reader->text = malloc(text_max);
+    reader->ids = malloc((reader->id_max + 1) * sizeof(uint32_t));
+    reader->arena = arena_over(aligned_alloc(64, arena_size), arena_size);
+    if (reader->text == NULL || reader->ids == NULL || reader->arena.bytes == NULL) {
+        exact_reader_destroy(&reader);
+    }
+    return reader;
+}
+
+void exact_reader_destroy(struct exact_reader **reader_ptr)
+{
+    struct exact_reader *reader = *reader_ptr;
+    *reader_ptr = NULL;
+
+    if (reader == NULL) {
+        return;
+    }
+    free(reader->arena.bytes);
+    free(reader->ids);
+    free(reader->text);
+    free(reader);
+}
+
+const char *exact_why(const struct exact_reader *reader)
+{
+    return reader->why;
+}
+
+struct slice exact_text(const struct exact_reader *reader)
+{
+    return reader->task.input.text;
+}
+
+static enum status refuse(struct exact_reader *reader, enum status status, const char *why)
+{
+    snprintf(reader->why, why_size, "%s", why);
+    return status;
+}
+
+// Days since 1970 to a date, by eras of 400 years that begin in March.
+static void date_of_days(int64_t days, struct template_time *out)
+{
+    int64_t since = days + 719468;
+    int64_t era = (since >= 0 ? since : since - 146096) / 146097;
+    int64_t in_era = since - era * 146097;
+    int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    int64_t in_year = in_era - (365 * year + year / 4 - year / 100);
+    int64_t march_month = (5 * in_year + 2) / 153;
+
+    out->day = (uint8_t)(in_year - (153 * march_month + 2) / 5 + 1);
+    out->month = (uint8_t)(march_month < 10 ? march_month + 3 : march_month - 9);
+    out->year = (int32_t)(year + era * 400 + (out->month <= 2));
+    out->weekday = (uint8_t)(((days + 3) % 7 + 7) % 7);
+    bool is_leap = (out->year % 4 == 0 && out->year % 100 != 0) || out->year % 400 == 0;
+    // March is day 60 of a year, or 61.
+    out->year_day = (uint16_t)(out->month > 2 ? in_year + 60 + is_leap : in_year - 305);
+}
+
+static struct template_time time_of(uint64_t wall_s, int32_t utc_offset_s)
+{
+    int64_t local_s = (int64_t)wall_s + utc_offset_s;
+    int64_t days = local_s / 86400;
+    int64_t in_day = local_s % 86400;
+    struct template_time out = {0};
+
+    if (in_day < 0) {
+        in_day += 86400;
+        days--;
+    }
+    date_of_days(days, &out);
+    out.hour = (uint8_t)(in_day / 3600);
+    out.minute = (uint8_t)(in_day / 60 % 60);
+    out.second = (uint8_t)(in_day % 60);
+    return out;
+}
+
+static bool may_use(const struct exact_request *request, uint32_t shape)
+{
+    return request->any_feature || (shape & ~dialect_shapes(request->dialect)) == 0;
+}
+
+static enum status render(struct exact_reader *reader, const struct exact_request *request,
+                          const struct dialect_chat *how, struct chat *chat, struct slice *text)
+{
+    struct text out = text_over(reader->text, reader->text_max);
+    struct template_output output = {.text = &out};
+    struct template_error why = {0};
+    enum status status =
+        template_render(how->template,
+                        &(struct template_input){
+                            .variables = chat->variables,
+                            .now = time_of(request->wall_s, request->dialect->utc_offset_s),
+                            .step_max = step_max,
+                        },
+                        &reader->arena, &output, &why);
+    *text = text_slice(&out);
+    if (status == STATUS_OK && output.used_time &&
+        dialect_is_midnight(request->dialect, request->wall_s, clock_skew_s)) {
+        return refuse(reader, STATUS_MALFORMED, "it has a date, which is about to change");
+    }
+    return status == STATUS_OK ? STATUS_OK : refuse(reader, status, why.text);
+}
+
+// The variables of a chat, by the rules that go with the template it will have.
+static enum status read_chat(struct exact_reader *reader, const struct exact_request *request,
+                             const struct dialect_chat **how, struct chat *chat)
+{
+    const struct dialect *dialect = request->dialect;
+    struct value_room room = {.arena = &reader->arena, .steps_left = step_max};
+
+    *how = &dialect->chat;
+    arena_reset(&reader->arena);
+    enum status status = chat_read(&dialect->chat.rules, request->body, &room, chat);
+    if (status == STATUS_OK && chat->has_tools && dialect->tool_chat.template != NULL) {
+        *how = &dialect->tool_chat;
+        status = chat_read(&dialect->tool_chat.rules, request->body, &room, chat);
+    }
+    return status == STATUS_OK ? STATUS_OK : refuse(reader, status, room.error);
+}
+
+static enum status begin_chat(struct exact_reader *reader, const struct exact_request *request)
+{
+    const struct dialect_chat *how = NULL;
+    struct chat chat = {0};
+    struct slice text = {0};
+
+    if (request->dialect->chat.template == NULL) {
+        return refuse(reader, STATUS_MALFORMED, request->dialect->chat_error);
+    }
+    enum status status = read_chat(reader, request, &how, &chat);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    reader->shape = chat.shape;
+    if (!may_use(request, chat.shape)) {
+        return refuse(reader, STATUS_MALFORMED, "it uses a feature that is not certified");
+    }
+    status = render(reader, request, how, &chat, &text);
+    // The template has written what the engine's tokenizer would add.
+    reader->task.input = (struct tokenizer_input){.text = text};
+    return status;
+}
+
+// The text of a completion, or of SGLang's own API.
+static enum status begin_text(struct exact_reader *reader, const struct exact_request *request)
+{
+    enum { PROMPT, ADDS, TRUNCATES, SUFFIX, EMBEDS, FIELD_COUNT };
+    const char *names[FIELD_COUNT] = {
+        [PROMPT] = request->api == PROMPT_GENERATE ? "text" : "prompt",
+        [ADDS] = "add_special_tokens",
+        [TRUNCATES] = "truncate_prompt_tokens",
+        [SUFFIX] = "suffix",
+        [EMBEDS] = "prompt_embeds",
+    };
+    struct json_value values[FIELD_COUNT] = {0};
+    struct slice text = {0};
+
+    if (!may_use(request, CHAT_COMPLETION_SHAPE)) {
+        return refuse(reader, STATUS_MALFORMED, "completions are not certified");
+    }
+    enum status status = json_find(request->body, names, FIELD_COUNT, values);
+    if (status != STATUS_OK || values[PROMPT].kind != JSON_STRING) {
+        return refuse(reader, STATUS_MALFORMED, "the prompt is not one text");
+    }
+    for (uint32_t i = TRUNCATES; i < FIELD_COUNT; i++) {
+        if (values[i].kind != JSON_ABSENT && values[i].kind != JSON_NULL) {
+            return refuse(reader, STATUS_MALFORMED, names[i]);
+        }
+    }
+    status = json_string_decode(values[PROMPT].raw, reader->text, reader->text_max, &text);
+    if (status != STATUS_OK || text.size > reader->text_max) {
+        return refuse(reader, status == STATUS_OK ? STATUS_TOO_LARGE : status, "the prompt");
+    }
+    // Without escapes it lies in the body, which exact_continue does without.
+    if (text.bytes != reader->text && text.size > 0) {
+        memcpy(reader->text, text.bytes, text.size);
+    }
+    reader->shape = CHAT_COMPLETION_SHAPE;
+    bool is_off = values[ADDS].kind == JSON_BOOL && !json_is_true(&values[ADDS]);
+    reader->task.input = (struct tokenizer_input){
+        .text = slice_of(reader->text, text.size),
+        .adds_special = !is_off,
+    };
+    return STATUS_OK;
+}
+
+static void count(const struct exact_reader *reader, atomic_uint_fast64_t *counter, uint64_t more)
+{
+    if (reader->is_counted) {
+        atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+    }
+}
+
+enum status exact_begin(struct exact_reader *reader, const struct exact_request *request,
+                        size_t portion, struct exact_result *out)
+{
+    enum status status = STATUS_MALFORMED;
+
+    reader->dialect = request->dialect;
+    reader->is_counted = !request->any_feature;
+    reader->task = (struct memo_task){
+        .memo = reader->thread->set->memo,
+        .thread = reader->thread->number,
+        .tokenizer = request->dialect->tokenizer,
+        .space = request->salt.size > 0 ? hash_bytes(request->salt, 0) : 0,
+        .scratch = scratch_of(reader->thread, request->dialect),
+        .ids = reader->ids,
+        .capacity = reader->id_max,
+    };
+    switch (request->api) {
+    case PROMPT_CHAT:
+        status = begin_chat(reader, request);
+        break;
+    case PROMPT_COMPLETION:
+    case PROMPT_GENERATE:
+        status = begin_text(reader, request);
+        break;
+    default:
+        status = refuse(reader, STATUS_MALFORMED, "there are no rules for this API");
+        break;
+    }
+    if (status != STATUS_OK) {
+        count(reader, &request->dialect->shared.inexact_count, 1);
+        return status;
+    }
+    memo_begin(&reader->task);
+    return exact_continue(reader, portion, out);
+}
+
+enum status exact_continue(struct exact_reader *reader, size_t portion, struct exact_result *out)
+{
+    struct memo_task *task = &reader->task;
+    struct dialect *dialect = reader->dialect;
+    enum status status = memo_continue(task, portion);
+
+    if (status != STATUS_OK) {
+        count(reader, &dialect->shared.inexact_count, 1);
+        return refuse(reader, status, "the text cannot be encoded");
+    }
+    if (task->done < task->input.text.size) {
+        return STATUS_AGAIN;
+    }
+    count(reader, &dialect->shared.exact_count, 1);
+    count(reader, &dialect->shared.text_bytes, task->input.text.size);
+    count(reader, &dialect->shared.known_bytes, task->known_bytes);
+    *out = (struct exact_result){
+        .dialect = dialect,
+        .ids = reader->ids,
+        .count = (uint32_t)task->count,
+        .shape = reader->shape,
+    };
+    return STATUS_OK;
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "drive/drive_answer.h"
+
+#include "base/base.h"
+#include "base/histogram.h"
+
+#include <stdlib.h>
+
+// Nobody has that much to say before the answer.
+enum { interim_count_max = 16, growth_first = 4096 };
+
+static const struct http_limits head_limits = {drive_buffer_size, drive_buffer_size};
+
+void drive_answer_begin(struct drive_answer *answer, const struct drive_answer_options *options)
+{
+    // All but the buffer, which would be the most of it.
+    memset(answer, 0, offsetof(struct drive_answer, head));
+    answer->api = options->api;
+    answer->keeps_text = options->keeps_text;
+    answer->gaps = options->gaps;
+    http_head_start(&answer->head, HTTP_KIND_RESPONSE, head_limits);
+}
+
+static void release(struct text *text)
+{
+    free(text->bytes);
+    *text = (struct text){0};
+}
+
+void drive_answer_end(struct drive_answer *answer)
+{
+    release(&answer->text);
+    release(&answer->body);
+}
+
+// Appends, growing up to the limit.  False: it is reached, or memory is short.
+static bool append(struct text *text, struct slice bytes)
+{
+    size_t capacity = text->capacity > 0 ? text->capacity : growth_first;
+    while (capacity < text->size + bytes.size) {
+        capacity *= 2;
+    }
+    if (capacity > drive_body_size_max) {
+        return false;
+    }
+    if (capacity > text->capacity) {
+        uint8_t *grown = realloc(text->bytes, capacity);
+        if (grown == NULL) {
+            return false;
+        }
+        text->bytes = grown;
+        text->capacity = capacity;
+    }
+    text_add(text, bytes);
+    return true;
+}
+
+// An answer of which only a part would be kept is not kept.
+static void keep_text(struct drive_answer *answer, struct slice text)
+{
+    if (answer->keeps_text && text.size > 0 && !append(&answer->text, text)) {
+        answer->keeps_text = false;
+        release(&answer->text);
+    }
+}
+
+static void note_token(struct drive_answer *answer, uint64_t now_us)
+{
+    if (answer->token_events > 0 && answer->gaps != NULL) {
+        histogram_add(answer->gaps, (now_us - answer->last_us) * 1000);
+    }
+    answer->first_us = answer->token_events == 0 ? now_us : answer->first_us;
+    answer->last_us = now_us;
+    answer->token_events++;
+}
+
+static void note_usage(struct drive_answer *answer, const struct answer_usage *usage)
+{
+    // Some engines tell it with every event: the last one counts.
+    if (usage->has_prompt_tokens) {
+        answer->usage = *usage;
+    }
+}
+
+static void take_event(struct drive_answer *answer, struct slice data, uint64_t now_us)
+{
+    struct answer_event event;
+
+    answer_read_event(answer->api, data, NULL, &event);
+    if (event.has_token) {
+        note_token(answer, now_us);
+        keep_text(answer, event.text);
+    }
+    note_usage(answer, &event.usage);
+    answer->has_last |= event.is_last;
+    if (event.is_error) {
+        answer->error = DRIVE_BROKEN;
+    }
+}
+
+static void take_data(struct drive_answer *answer, struct slice bytes, uint64_t now_us)
+{
+    struct sse_event event;
+
+    if (answer->status != 200) {
+        return;
+    }
+    if (!answer->is_stream) {
+        if (answer->error == DRIVE_FINE && !append(&answer->body, bytes)) {
+            answer->error = DRIVE_TOO_LARGE;
+        }
+        return;
+    }
+    while (sse_next(&answer->sse, &bytes, &event)) {
+        if (event.data.size > 0) {
+            take_event(answer, event.data, now_us);
+        }
+    }
+}
+
+static void read_document(struct drive_answer *answer, uint64_t now_us)
+{
+    struct answer_event event;
+
+    answer_read_body(answer->api, text_slice(&answer->body), NULL, &event);
+    if (event.is_error) {
+        answer->error = DRIVE_BROKEN;
+    } else if (!event.has_output) {
+        answer->error = DRIVE_MALFORMED;
+    }
+    answer->first_us = now_us;
+    answer->last_us = now_us;
+    note_usage(answer, &event.usage);
+    keep_text(answer, event.text);
+}
+
+// The last byte has come, as the framing says.
+static bool complete(struct drive_answer *answer, uint64_t now_us)
+{
+    if (answer->status != 200) {
+        answer->error = DRIVE_STATUS;
+    } else if (answer->error != DRIVE_FINE) {
+        return true;
+    } else if (!answer->is_stream) {
+        read_document(answer, now_us);
+    } else if (!answer->has_last) {
+        answer->error = DRIVE_INCOMPLETE;
+    }
+    return true;
+}
+
+static bool fail(struct drive_answer *answer, enum drive_error error)
+{
+    answer->error = error;
+    answer->keep_alive = false;
+    return true;
+}
+
+// As text, where it has room; half a name is better than none, half a decision is not.
+static void copy_field(const struct http_head *head, const char *name, char *out, size_t size,
+                       bool cuts)
+{
+    const struct http_field *field = http_head_find_text(head, name);
+
+    if (field == NULL) {
+        return;
+    }
+    struct slice value = http_field_value(head, field);
+    if (value.size < size || cuts) {
+        memcpy(out, value.bytes, value.size < size ? value.size : size - 1);
+    }
+}
+
+static void note_head(struct drive_answer *answer)
+{
+    struct http_head *head = &answer->head;
+
+    http_head_answer_framing(head, false);
+    answer->has_head = true;
+    answer->status = head->status;
+    answer->keep_alive = head->keep_alive && head->framing != HTTP_UNTIL_CLOSE;
+    answer->is_stream = http_head_type_is(head, "text/event-stream");
+    answer->left = head->content_length;
+    copy_field(head, "x-warmpath-backend", answer->backend, drive_backend_size, true);
+    copy_field(head, "x-warmpath-decision", answer->decision, drive_decision_size, false);
+    chunked_start(&answer->chunks, CHUNKED_KEEP_DATA);
+}
+
+// Takes what belongs to the head from the front of the bytes.  AGAIN: they were not enough.
+static enum status take_head(struct drive_answer *answer, uint8_t **bytes, size_t *size)
+{
+    while (!answer->has_head) {
+        struct slice all = slice_of(*bytes, *size);
+        uint32_t before = answer->held;
+        size_t room = drive_buffer_size - before;
+        size_t part = *size < room ? *size : room;
+        if (before > 0) {
+            memcpy(answer->buffer + before, *bytes, part);
+            all = slice_of(answer->buffer, before + part);
+        }
+        enum status status = http_head_feed(&answer->head, all);
+        if (status == STATUS_AGAIN && before == 0) {
+            memcpy(answer->buffer, *bytes, part);
+        }
+        if (status == STATUS_AGAIN) {
+            answer->held = before + (uint32_t)part;
+            return part < *size ? STATUS_TOO_LARGE : STATUS_AGAIN;
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        size_t taken = answer->head.size - before;
+        *bytes += taken;
+        *size -= taken;
+        answer->held = 0;
+        if (answer->head.status >= 200) {
+            note_head(answer);
+            sse_begin(&answer->sse, answer->buffer, drive_buffer_size);
+        } else if (++answer->interim_count > interim_count_max) {
+            return STATUS_MALFORMED;
+        } else {
+            http_head_start(&answer->head, HTTP_KIND_RESPONSE, head_limits);
+        }
+        if (!answer->has_head && *size == 0) {
+            return STATUS_AGAIN;
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool take_chunks(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us)
+{
+    size_t used = 0;
+    size_t kept = 0;
+    enum status status = chunked_scan(&answer->chunks, bytes, size, &used, &kept);
+
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        return fail(answer, DRIVE_MALFORMED);
+    }
+    take_data(answer, slice_of(bytes, kept), now_us);
+    answer->keep_alive &= used == size; // nobody asked for more
+    return status == STATUS_OK ? complete(answer, now_us) : false;
+}
+
+bool drive_answer_feed(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us)
+{
+    enum status status = take_head(answer, &bytes, &size);
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
+    if (status != STATUS_OK) {
+        return fail(answer, DRIVE_MALFORMED);
+    }
+    switch (answer->head.framing) {
+    case HTTP_NO_BODY:
+        return complete(answer, now_us);
+    case HTTP_CHUNKED:
+        return take_chunks(answer, bytes, size, now_us);
+    case HTTP_UNTIL_CLOSE:
+        take_data(answer, slice_of(bytes, size), now_us);
+        return false;
+    case HTTP_LENGTH:
+        break;
+    }
+    uint64_t part = size < answer->left ? size : answer->left;
+    take_data(answer, slice_of(bytes, part), now_us);
+    answer->left -= part;
+    answer->keep_alive &= part == size;
+    return answer->left == 0 ? complete(answer, now_us) : false;
+}
+
+void drive_answer_cut(struct drive_answer *answer, bool is_orderly, uint64_t now_us)
+{
+    bool has_begun = answer->has_head || answer->held > 0;
+
+    if (is_orderly && answer->has_head && answer->head.framing == HTTP_UNTIL_CLOSE) {
+        complete(answer, now_us);
+    } else {
+        fail(answer, is_orderly && has_begun ? DRIVE_INCOMPLETE : DRIVE_RESET);
+    }
+}

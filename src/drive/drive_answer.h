@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// drive_answer.h -- one HTTP answer of an engine, read as its bytes arrive, with the times of its tokens.
+//
+//     head | event | event event | ev
+//     ent | [DONE]
+//
+// A stream of events or a JSON document: the content type says which.  Of an answer with another status
+// than 200 only the end is looked for, so that the connection can be used again.
+//
+// Pure: time is handed in with the bytes.  Threads: one owner.  Memory: a buffer of fixed size inside;
+// documents, and text that is to be kept, grow from the heap up to drive_body_size_max.
+#pragma once
+
+#include "api/answer.h"
+#include "base/text.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "http/sse.h"
+
+struct histogram;
+
+enum drive_error {
+    DRIVE_FINE,
+#define ERROR(id, name, meaning) DRIVE_##id,
+#include "drive/drive_errors.def"
+#undef ERROR
+    drive_error_count,
+};
+
+enum {
+    drive_buffer_size = 32768, // a head, or an event that comes in pieces
+    drive_backend_size = 64,
+    drive_decision_size = 512,
+    drive_body_size_max = 4 << 20,
+};
+
+struct drive_answer {
+    // What came of it; good once it is complete.
+    enum drive_error error;
+    uint16_t status;   // 0: there was not even a head
+    uint64_t first_us; // of the first token; 0: none came
+    uint64_t last_us;  // of the last one
+    uint32_t token_events;
+    struct answer_usage usage;
+    bool keep_alive;
+    char backend[drive_backend_size]; // x-warmpath-backend; empty: it did not say
+    // x-warmpath-decision; empty: it did not say, or more than fits
+    char decision[drive_decision_size];
+    struct text text; // of the answer, as in JSON; only if keeps_text
+
+    // Its own.
+    enum prompt_api api;
+    bool keeps_text;
+    bool is_stream;
+    bool has_head;
+    bool has_last; // [DONE] came
+    uint32_t interim_count;
+    uint32_t held; // bytes of the head in the buffer
+    uint64_t left; // of a body with a length
+    struct histogram *gaps;
+    struct text body;
+    struct http_head head;
+    struct chunked chunks;
+    struct sse sse;
+    uint8_t buffer[drive_buffer_size];
+};
+
+struct drive_answer_options {
+    enum prompt_api api;
+    bool keeps_text;
+    struct histogram *gaps; // of the times between tokens, in ns; NULL: not wanted
+};
+
+// Of one that was begun before, _end was called.
+void drive_answer_begin(struct drive_answer *answer, const struct drive_answer_options *options);
+
+// Gives memory back; results stay, but for the text.
+void drive_answer_end(struct drive_answer *answer);
+
+// Reads what has come; the bytes are changed.  True: the answer is over, and `error` says how.
+bool drive_answer_feed(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us);
+
+// No more will come: the server has closed the connection, or (not orderly) it broke.
+void drive_answer_cut(struct drive_answer *answer, bool is_orderly, uint64_t now_us);

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "drive/drive_endpoint.h"
+
+#include "base/text.h"
+#include "config/endpoint.h"
+#include "feed/models_list.h"
+#include "fleet/backend.h"
+#include "fleet/fleet.h"
+#include "net/fetch.h"
+#include "sys/loop.h"
+
+#include <stdio.h>
+
+enum { turn_ms = 100, ask_ms = 10000 };
+
+// The part of the URL that names a host, and what is behind it.
+static struct slice cut_base(const char *url, const char **base)
+{
+    const char *host = strstr(url, "://");
+    const char *slash = strchr(host != NULL ? host + strlen("://") : url, '/');
+    *base = slash != NULL ? slash : "";
+    return slice_of(url, slash != NULL ? (size_t)(slash - url) : strlen(url));
+}
+
+// Blanks and what is below would end the first line of a request.
+static bool is_path(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)text[i] <= ' ' || text[i] == '?' || text[i] == '#' || text[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const char *take_base(const char *base, struct drive_endpoint *out)
+{
+    size_t size = strlen(base);
+    while (size > 0 && base[size - 1] == '/') {
+        size--;
+    }
+    if (size >= strlen("/v1") && memcmp(base + size - strlen("/v1"), "/v1", strlen("/v1")) == 0) {
+        size -= strlen("/v1");
+    }
+    if (size >= sizeof(out->base) || !is_path(base, size)) {
+        return "the path of the URL is too long or has characters that do not belong there";
+    }
+    snprintf(out->base, sizeof(out->base), "%.*s", (int)size, base);
+    return NULL;
+}
+
+const char *drive_endpoint_parse(const char *url, struct drive_endpoint *out)
+{
+    const char *base = NULL;
+    struct config_endpoint parts;
+    struct drive_endpoint endpoint = {0};
+
+    const char *wrong = config_url_split(cut_base(url, &base), &parts);
+    if (wrong == NULL) {
+        wrong = take_base(base, &endpoint);
+    }
+    if (wrong != NULL) {
+        return wrong;
+    }
+    if (parts.host.size >= sizeof(endpoint.host)) {
+        return "the host is too long";
+    }
+    memcpy(endpoint.host, parts.host.bytes, parts.host.size);
+    endpoint.port = parts.port;
+    endpoint.tls = parts.tls;
+    bool is_v6 = strchr(endpoint.host, ':') != NULL;
+    snprintf(endpoint.authority, sizeof(endpoint.authority), is_v6 ? "[%s]:%u" : "%s:%u",
+             endpoint.host, endpoint.port);
+    *out = endpoint;
+    return NULL;
+}
+
+struct lookup {
+    struct drive_endpoint *endpoint;
+    const char *why;
+    bool is_done;
+};
+
+static void resolved(void *owner, const struct dns_answer *answer)
+{
+    struct lookup *lookup = owner;
+    lookup->is_done = true;
+    if (answer->status != STATUS_OK) {
+        lookup->why = answer->why;
+        return;
+    }
+    memcpy(lookup->endpoint->addresses, answer->addresses, sizeof(answer->addresses));
+    lookup->endpoint->address_count = answer->address_count;
+}
+
+bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
+                            char error[drive_error_size])
+{
+    struct lookup lookup = {.endpoint = endpoint};
+    struct dns *dns = NULL;
+
+    if (dns_create(loop, NULL, &dns) != STATUS_OK) {
+        snprintf(error, drive_error_size, "names cannot be looked up");
+        return false;
+    }
+    dns_resolve(dns, endpoint->host, endpoint->port, resolved, &lookup);
+    while (!lookup.is_done) {
+        loop_turn(loop, turn_ms);
+    }
+    dns_destroy(&dns);
+    if (lookup.why != NULL) {
+        snprintf(error, drive_error_size, "%.128s: %s", endpoint->host, lookup.why);
+    }
+    return lookup.why == NULL;
+}
+
+struct question {
+    char *model;
+    char *error;
+    bool is_done;
+    bool is_answered;
+};
+
+static void answered(void *owner, const struct fetch_result *result)
+{
+    struct question *question = owner;
+    struct models_list list;
+
+    question->is_done = true;
+    question->is_answered = result->status != 0;
+    if (result->status == 0) {
+        snprintf(question->error, drive_error_size, "%s", result->why);
+    }
+    if (result->status != 200 || models_list_read(result->body, &list) != STATUS_OK) {
+        return;
+    }
+    if (list.count > 0) {
+        snprintf(question->model, drive_text_max, "%s", list.models[0].name);
+    }
+    models_list_free(&list);
+}
+
+bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop,
+                        struct tls_context *tls, const char *authorization,
+                        char model[drive_text_max], char error[drive_error_size])
+{
+    // fetch.h asks backends, so this is one for a moment.
+    struct drive_endpoint copy = *endpoint;
+    char key[drive_text_max * 2];
+    char path[drive_text_max + 16];
+    snprintf(key, sizeof(key), "%s", authorization != NULL ? authorization : "");
+    snprintf(path, sizeof(path), "%s/v1/models", endpoint->base);
+    const struct backend backend = {
+        .host = copy.host,
+        .authority = copy.authority,
+        .authorization = authorization != NULL ? key : NULL,
+        .port = copy.port,
+        .tls = copy.tls,
+        .address = copy.addresses[0],
+    };
+    struct question question = {.model = model, .error = error};
+
+    model[0] = '\0';
+    struct fetch *fetch = fetch_start(&(struct fetch_options){
+        .loop = loop,
+        .backend = &backend,
+        .tls = tls,
+        .path = path,
+        .timeout_ms = ask_ms,
+        .done = answered,
+        .owner = &question,
+    });
+    if (fetch == NULL) {
+        snprintf(error, drive_error_size, "memory or descriptors are short");
+        return false;
+    }
+    while (!question.is_done) {
+        loop_turn(loop, turn_ms);
+    }
+    return question.is_answered;
+}

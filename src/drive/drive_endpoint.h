@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// drive_endpoint.h -- where requests go: a URL, its addresses, and the model that answers there.
+//
+//     https://gpu.example:8443/openai/v1
+//     ^tls    ^host       ^port ^base, without the /v1 that all paths begin with
+//
+// Threads: one owner.  Names are looked up and the endpoint is asked by turning the loop.
+#pragma once
+
+#include "base/address.h"
+#include "net/dns.h"
+
+struct loop;
+struct tls_context;
+
+enum { drive_text_max = 256, drive_error_size = 256 };
+
+struct drive_endpoint {
+    char host[drive_text_max];
+    char authority[drive_text_max + 16]; // as a Host field has it
+    char base[drive_text_max];
+    uint16_t port;
+    bool tls;
+    struct address addresses[dns_address_count_max];
+    uint32_t address_count;
+};
+
+// NULL on success, else what is wrong with the URL.
+const char *drive_endpoint_parse(const char *url, struct drive_endpoint *out);
+
+// False, and the reason in `error`, when the host has no address.
+bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
+                            char error[drive_error_size]);
+
+// Asks for the models that the endpoint has, and takes the first; an endpoint that does not say leaves
+// `model` empty.  False, and the reason in `error`, when nobody answers.  `tls` and `authorization` may
+// be NULL.
+bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop,
+                        struct tls_context *tls, const char *authorization,
+                        char model[drive_text_max], char error[drive_error_size]);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "drive/drive_log.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "drive/drive_result.h"
+#include "drive/drive_tally.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// A decision and a backend may need six bytes for each of theirs.
+enum { line_size_max = 1024 + 6 * (drive_decision_size + drive_backend_size) };
+
+struct drive_log {
+    FILE *out;
+    char line[line_size_max];
+};
+
+struct drive_log *drive_log_open(const char *path)
+{
+    struct drive_log *log = calloc(1, sizeof(*log));
+    if (log == NULL) {
+        return NULL;
+    }
+    log->out = fopen(path, "we");
+    if (log->out == NULL) {
+        free(log);
+        return NULL;
+    }
+    return log;
+}
+
+static void add_time(struct text *out, const char *name, uint64_t from_us, uint64_t to_us)
+{
+    if (to_us == 0) {
+        text_add_format(out, "\"%s\":null,", name);
+        return;
+    }
+    text_add_format(out, "\"%s\":%.3f,", name, ((double)to_us - (double)from_us) / 1000);
+}
+
+static void add_count(struct text *out, const char *name, bool is_known, uint64_t count)
+{
+    if (is_known) {
+        text_add_format(out, "\"%s\":%" PRIu64 ",", name, count);
+    } else {
+        text_add_format(out, "\"%s\":null,", name);
+    }
+}
+
+static void add_words(struct text *out, const char *name, const char *words)
+{
+    text_add_format(out, "\"%s\":", name);
+    if (words[0] != '\0') {
+        text_add_json(out, slice_str(words));
+    } else {
+        text_add_str(out, "null");
+    }
+}
+
+// Of "policy=warm; matched_tokens=384; cost=2".  False: it is not there.
+static bool find_matched(const char *decision, uint64_t *out)
+{
+    static const char name[] = "; matched_tokens=";
+    const char *at = strstr(decision, name);
+    if (at == NULL) {
+        return false;
+    }
+    *out = strtoull(at + sizeof(name) - 1, NULL, 10);
+    return true;
+}
+
+void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
+{
+    const struct drive_answer *answer = ending->answer;
+    const struct answer_usage *usage = &answer->usage;
+    const struct work_item *item = ending->item;
+    uint64_t due_us = ending->begin_us + item->due_us;
+    uint64_t matched = 0;
+    bool has_matched = find_matched(answer->decision, &matched);
+    struct text out = text_over(log->line, sizeof(log->line));
+
+    text_add_format(&out, "{\"number\":%" PRIu64 ",\"session\":%" PRIu64 ",", item->number,
+                    item->session);
+    add_time(&out, "due_ms", ending->begin_us, due_us);
+    add_time(&out, "sent_ms", ending->begin_us, ending->sent_us);
+    add_time(&out, "first_ms", due_us, answer->first_us);
+    add_time(&out, "last_ms", due_us, answer->last_us);
+    add_words(&out, "error", answer->error != DRIVE_FINE ? drive_error_name(answer->error) : "");
+    text_add_format(&out, ",\"status\":%u,", answer->status);
+    add_count(&out, "prompt_tokens", usage->has_prompt_tokens, usage->prompt_tokens);
+    add_count(&out, "cached_tokens", usage->has_cached_tokens, usage->cached_tokens);
+    add_count(&out, "output_tokens", usage->has_prompt_tokens, usage->completion_tokens);
+    text_add_format(&out, "\"counts\":%s,", ending->counts ? "true" : "false");
+    add_words(&out, "backend", answer->backend);
+    text_add_str(&out, ",");
+    add_count(&out, "predicted_tokens", has_matched, matched);
+    add_words(&out, "decision", answer->decision);
+    text_add_str(&out, "}\n");
+    ASSERT(!out.overflow);
+    fwrite(log->line, 1, out.size, log->out); // its errors are told by _close
+}
+
+bool drive_log_close(struct drive_log **log_ptr)
+{
+    struct drive_log *log = *log_ptr;
+    *log_ptr = NULL;
+
+    if (log == NULL) {
+        return true;
+    }
+    bool is_written = !ferror(log->out);
+    is_written &= fclose(log->out) == 0;
+    free(log);
+    return is_written;
+}

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// load -- sends a workload to an OpenAI endpoint, in real time, and says how it was answered.
+//
+//     SIGINT, SIGTERM  end early, with the figures so far
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/option/command.h"
+#include "config/option/flags.h"
+#include "drive/drive_endpoint.h"
+#include "drive/drive_log.h"
+#include "drive/drive_memory.h"
+#include "drive/drive_progress.h"
+#include "drive/drive_result.h"
+#include "lab/trace_file.h"
+#include "net/tcp.h"
+#include "net/tls.h"
+#include "sys/clock.h"
+#include "sys/loop.h"
+#include "sys/signals.h"
+#include "sys/terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    head_size_max = 16384,
+    // What is open beside the connections.
+    descriptors_beside = 32,
+};
+
+// The command line.
+struct load_flags {
+    const char *url;
+    const char *model;
+    const char *workload;
+    const char *trace;
+    const char *api;
+    const char *api_key;
+    const char *warm_up;
+    const char *json;
+    const char *html;
+    const char *log;
+    const char *label;
+    const char *ca;
+    struct flag_list headers;
+    double rate;
+    double share;
+    double duration_s;
+    double timeout_s;
+    uint32_t users;
+    uint32_t requests;
+    uint32_t connections_max;
+    uint32_t seed;
+    bool sessions;
+    bool no_stream;
+    bool no_ignore_eos;
+    bool insecure;
+    bool quiet;
+};
+
+struct load_command {
+    struct load_flags flags;
+    enum drive_api api;
+    struct drive_endpoint endpoint;
+    struct mooncake_trace trace;
+    char trace_name[trace_file_name_size];
+    struct workload *workload;
+    struct drive_memory *memory;
+    struct drive_log *log;
+    struct loop *loop;
+    struct signals *signals;
+    struct tls_context *tls;
+    struct drive_run *run;
+    struct drive_progress progress;
+    struct drive_shape shape;
+    uint32_t connections_max;
+    char authorization[drive_text_max * 2]; // empty: none
+    char asked_model[drive_text_max];       // that the endpoint named
+    char head[head_size_max];               // of all requests
+    double warm_up_s;
+    uint64_t warm_up_requests;
+    bool was_interrupted;
+};
+
+static bool complain(const char *what, const char *why)
+{
+    fprintf(stderr, "warmpath load: %s%s%s\n", what, why != NULL ? ": " : "",
+            why != NULL ? why : "");
+    return false;
+}
+
+static enum flags_verdict read_flags(struct load_flags *f, int word_count, char **words)
+{
+    const struct flag table[] = {
+        {"url", FLAG_TEXT, &f->url, "URL", "Where to: http://host:port, a path may follow."},
+        {"model", FLAG_TEXT, &f->model, "NAME", "Default: the first that /v1/models names."},
+        {"workload", FLAG_TEXT, &f->workload, "NAME", "Who asks what; below."},
+        {"trace", FLAG_TEXT, &f->trace, "FILE", "Requests of a trace, one JSON object a line."},
+        {"users", FLAG_COUNT, &f->users, "N", "Closed loop: so many, who wait for their answers."},
+        {"rate", FLAG_NUMBER, &f->rate, "R", "Open loop: requests a second, at random times."},
+        {"requests", FLAG_COUNT, &f->requests, "N", "How many in all."},
+        {"duration", FLAG_DURATION, &f->duration_s, "TIME", "Sends nothing after that time."},
+        {"share", FLAG_NUMBER, &f->share, "X", "Of each prompt that is common to others."},
+        {"seed", FLAG_COUNT, &f->seed, "N", "Equal seeds give equal requests."},
+        {"warm-up", FLAG_TEXT, &f->warm_up, "X",
+         "Does not count: 0.1 (a share), 200 (requests) or 10s (time)."},
+        {"api", FLAG_TEXT, &f->api, "NAME",
+         "chat, completions, or ids (prompts of token ids, for simulated engines); default: chat."},
+        {"no-stream", FLAG_SWITCH, &f->no_stream, NULL, "Asks for whole answers."},
+        {"no-ignore-eos", FLAG_SWITCH, &f->no_ignore_eos, NULL,
+         "Does not ask engines to go on to the last token; for servers that refuse ignore_eos."},
+        {"sessions", FLAG_SWITCH, &f->sessions, NULL, "Names conversations, in `user`."},
+        {"header", FLAG_WORDS, &f->headers, "'NAME: VALUE'", "Sent with each request; repeat it."},
+        {"api-key", FLAG_TEXT, &f->api_key, "KEY", "Sent as Authorization: Bearer KEY."},
+        {"ca", FLAG_TEXT, &f->ca, "FILE", "Whom to trust, for https; default: the system's."},
+        {"insecure", FLAG_SWITCH, &f->insecure, NULL, "Trusts everybody, for https."},
+        {"timeout", FLAG_DURATION, &f->timeout_s, "TIME", "Of a request, to its last byte; 5m."},
+        {"connections-max", FLAG_COUNT, &f->connections_max, "N", "Requests at a time; 8192."},
+        {"json", FLAG_TEXT, &f->json, "FILE", "Writes all figures there; - for standard output."},
+        {"html", FLAG_TEXT, &f->html, "FILE", "Writes a page there."},
+        {"log", FLAG_TEXT, &f->log, "FILE", "Writes a line of JSON there for each request."},
+        {"label", FLAG_TEXT, &f->label, "TEXT", "What to call the run in what is written."},
+        {"quiet", FLAG_SWITCH, &f->quiet, NULL, "No progress."},
+    };
+    enum flags_verdict verdict = flags_read("load", table, ARRAY_COUNT(table), word_count, words);
+    if (verdict == FLAGS_HELPED) {
+        printf("\nWorkloads:\n");
+        for (uint32_t i = 0; workload_kind_name(i) != NULL; i++) {
+            printf("  %-28s %s\n", workload_kind_name(i), workload_kind_summary(i));
+        }
+    }
+    return verdict;
+}
+
+// "0.1", "200" or "10s".
+static bool read_warm_up(struct load_command *load, double total)
+{
+    const char *word = load->flags.warm_up;
+    char *unit = NULL;
+    double value = word != NULL ? strtod(word, &unit) : 0;
+
+    if (word == NULL) {
+        return true;
+    }
+    if (unit == word || !isfinite(value) || value < 0) {
+        return complain("--warm-up needs a share such as 0.1, a number of requests or a time",
+                        NULL);
+    }
+    if (*unit == '\0' && value < 1) {
+        // Of the time where that ends the run, else of the requests.
+        bool is_timed = load->flags.duration_s > 0;
+        load->warm_up_s = is_timed ? value * load->flags.duration_s : 0;
+        load->warm_up_requests = is_timed ? 0 : (uint64_t)(value * total);
+        return true;
+    }
+    if (*unit == '\0') {
+        load->warm_up_requests = (uint64_t)value;
+        return true;
+    }
+    double factor = strcmp(unit, "ms") == 0  ? 1e-3
+                    : strcmp(unit, "s") == 0 ? 1
+                    : strcmp(unit, "m") == 0 ? 60
+                                             : 0;
+    load->warm_up_s = value * factor;
+    return factor > 0 || complain("--warm-up: the units are ms, s and m", NULL);
+}
+
+static bool read_api(struct load_command *load)
+{
+    for (uint32_t i = 0; i < drive_api_count; i++) {
+        if (strcmp(load->flags.api, drive_apis[i].name) == 0) {
+            load->api = (enum drive_api)i;
+            return true;
+        }
+    }
+    return complain("--api is chat, completions or ids", NULL);
+}
+
+// A field of ours must not begin a second one, or the body.
+static bool is_one_line(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if ((byte < ' ' && byte != '\t') || byte == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_field(const char *line)
+{
+    size_t name_size = strcspn(line, ": \t");
+    return name_size > 0 && line[name_size] == ':' && is_one_line(line);
+}
+
+static bool write_head(struct load_command *load)
+{
+    const struct load_flags *flags = &load->flags;
+    struct text out = text_over(load->head, sizeof(load->head) - 1);
+
+    if (flags->api_key != NULL) {
+        if (!is_one_line(flags->api_key) || strlen(flags->api_key) > drive_text_max) {
+            return complain("--api-key: that is no key", NULL);
+        }
+        snprintf(load->authorization, sizeof(load->authorization), "Bearer %s", flags->api_key);
+    }
+    text_add_format(&out, "POST %s%s HTTP/1.1\r\nhost: %s\r\nuser-agent: warmpath/%s\r\n",
+                    load->endpoint.base, drive_apis[load->api].path, load->endpoint.authority,
+                    WARMPATH_VERSION);
+    text_add_str(&out, "content-type: application/json\r\naccept: */*\r\n");
+    if (load->authorization[0] != '\0') {
+        text_add_format(&out, "authorization: %s\r\n", load->authorization);
+    }
+    if (flags->log != NULL) {
+        text_add_str(&out, "x-warmpath-decision: 1\r\n");
+    }
+    for (uint32_t i = 0; i < flags->headers.count; i++) {
+        if (!is_field(flags->headers.items[i])) {
+            return complain("--header needs 'NAME: VALUE'", flags->headers.items[i]);
+        }
+        text_add_format(&out, "%s\r\n", flags->headers.items[i]);
+    }
+    if (out.overflow) {
+        return complain("the headers are too long", NULL);
+    }
+    load->head[out.size] = '\0';
+    return true;
+}
+
+static bool read_trace(struct load_command *load)
+{
+    char error[trace_file_error_size];
+
+    if (load->flags.trace == NULL) {
+        return true;
+    }
+    trace_file_name(load->flags.trace, load->trace_name);
+    return trace_file_read(load->flags.trace, &load->trace, error) || complain(error, NULL);
+}
+
+static bool make_workload(struct load_command *load)
+{
+    const struct load_flags *flags = &load->flags;
+    char error[workload_error_size];
+    uint32_t requests = flags->requests;
+
+    if (flags->requests > drive_requests_max) {
+        return complain("--requests: a run has at most 4000000", NULL);
+    }
+    if (requests == 0 && flags->duration_s > 0) {
+        requests = drive_requests_max;
+    }
+    load->workload = workload_create(
+        &(struct workload_options){
+            .kind = flags->workload,
+            .trace = flags->trace != NULL ? &load->trace : NULL,
+            .rate = flags->rate,
+            .users = flags->users,
+            .requests = requests,
+            .share = flags->share,
+            .seed = flags->seed,
+        },
+        error);
+    return load->workload != NULL || complain(error, NULL);
+}
+
+// What can be wrong with the command line.
+static bool understand(struct load_command *load)
+{
+    struct load_flags *flags = &load->flags;
+
+    if (flags->url == NULL) {
+        return complain("--url is missing", NULL);
+    }
+    const char *wrong = drive_endpoint_parse(flags->url, &load->endpoint);
+    if (wrong != NULL) {
+        return complain(flags->url, wrong);
+    }
+    if (flags->workload == NULL && flags->trace == NULL) {
+        return complain("say --workload NAME or --trace FILE; --help lists the workloads", NULL);
+    }
+    if (flags->connections_max == 0 || flags->connections_max > drive_connections_max) {
+        return complain("--connections-max is a number from 1 to 60000", NULL);
+    }
+    if (flags->timeout_s < 0.001 || flags->timeout_s > 86400) {
+        return complain("--timeout is from a millisecond to a day", NULL);
+    }
+    return read_api(load) && write_head(load) && read_trace(load) && make_workload(load) &&
+           read_warm_up(load, (double)workload_limit(load->workload));
+}
+
+static void heard(void *owner, enum signal_kind kind)
+{
+    struct load_command *load = owner;
+    if (kind != SIGNAL_STOP) {
+        return;
+    }
+    load->was_interrupted = true;
+    if (load->run != NULL) {
+        drive_run_stop(load->run);
+    }
+}
+
+static bool reach(struct load_command *load)
+{
+    struct load_flags *flags = &load->flags;
+    char error[drive_error_size];
+    const char *key = load->authorization[0] != '\0' ? load->authorization : NULL;
+
+    if (loop_create(&load->loop) != STATUS_OK ||
+        signals_open(load->loop, heard, load, &load->signals) != STATUS_OK) {
+        return complain("no memory or no descriptors to start with", NULL);
+    }
+    if (load->endpoint.tls) {
+        struct tls_client_options options = {.ca = flags->ca, .verify = !flags->insecure};
+        char why[tls_error_size];
+        if (tls_client_create(&options, &load->tls, why) != STATUS_OK) {
+            return complain(why, NULL);
+        }
+    }
+    if (!drive_endpoint_resolve(&load->endpoint, load->loop, error) ||
+        !drive_endpoint_ask(&load->endpoint, load->loop, load->tls, key, load->asked_model,
+                            error)) {
+        return complain(flags->url, error);
+    }
+    if (flags->model == NULL) {
+        flags->model = load->asked_model;
+    }
+    return flags->model[0] != '\0' ||
+           complain(flags->url, "does not say which models it has; use --model");
+}
+
+static void show(void *owner, const struct drive_run *run)
+{
+    struct drive_progress *progress = owner;
+    drive_progress_show(progress, run);
+}
+
+static uint32_t connections_of(const struct load_flags *flags)
+{
+    uint64_t limit = tcp_limit_raise();
+    uint64_t most = limit > descriptors_beside ? limit - descriptors_beside : 1;
+    return flags->connections_max < most ? flags->connections_max : (uint32_t)most;
+}
+
+static bool write_file(const char *path, const struct drive_result *result,
+                       void (*write)(const struct drive_result *result, FILE *out))
+{
+    if (path == NULL) {
+        return true;
+    }
+    bool is_stdout = strcmp(path, "-") == 0;
+    FILE *out = is_stdout ? stdout : fopen(path, "we");
+    if (out == NULL) {
+        return complain(path, "cannot be written");
+    }
+    write(result, out);
+    bool is_written = fflush(out) == 0 && !ferror(out);
+    is_written &= is_stdout || fclose(out) == 0;
+    return is_written || complain(path, "cannot be written");
+}
+
+static int report(struct load_command *load, struct drive_result *result)
+{
+    const struct load_flags *flags = &load->flags;
+    bool is_table = flags->json == NULL || strcmp(flags->json, "-") != 0;
+
+    drive_tally_sum(drive_run_tally(load->run), &result->figures);
+    if (is_table) {
+        drive_result_write_table(result, stdout);
+    }
+    bool is_written = fflush(stdout) == 0 && !ferror(stdout);
+    is_written &= write_file(flags->json, result, drive_result_write_json);
+    is_written &= write_file(flags->html, result, drive_result_write_html);
+    if (!drive_log_close(&load->log)) {
+        is_written = complain(flags->log, "cannot be written");
+    }
+    if (result->tally->done > 0 && result->tally->answered == 0) {
+        complain("nothing was answered", NULL);
+        return COMMAND_FAILED;
+    }
+    return is_written ? COMMAND_OK : COMMAND_FAILED;
+}
+
+static bool make_run(struct load_command *load)
+{
+    const struct load_flags *flags = &load->flags;
+
+    if (flags->log != NULL) {
+        load->log = drive_log_open(flags->log);
+        if (load->log == NULL) {
+            return complain(flags->log, "cannot be written");
+        }
+    }
+    load->shape = (struct drive_shape){
+        .api = load->api,
+        .model = flags->model,
+        .one_message = flags->trace != NULL,
+        .stream = !flags->no_stream,
+        .ignore_eos = !flags->no_ignore_eos,
+        .names_sessions = flags->sessions,
+    };
+    load->connections_max = connections_of(flags);
+    load->memory = drive_memory_create();
+    load->progress = (struct drive_progress){
+        .out = stderr,
+        .is_terminal = terminal_is(stderr),
+        .is_whole = flags->no_stream,
+        .request_count = workload_limit(load->workload),
+        .duration_s = flags->duration_s,
+    };
+    load->run = drive_run_create(&(struct drive_run_options){
+        .client = {.loop = load->loop,
+                   .addresses = load->endpoint.addresses,
+                   .address_count = load->endpoint.address_count,
+                   .host = load->endpoint.host,
+                   .tls = load->tls,
+                   .head = load->head,
+                   .shape = &load->shape,
+                   .memory = load->memory,
+                   .connections_max = load->connections_max,
+                   .timeout_ms = (uint32_t)(flags->timeout_s * 1000)},
+        .workload = load->workload,
+        .memory = load->memory,
+        .log = load->log,
+        .duration_s = flags->duration_s,
+        .is_closed = flags->users > 0,
+        .warm_up_requests = load->warm_up_requests,
+        .warm_up_s = load->warm_up_s,
+        .watch_ms = flags->quiet ? 0 : drive_progress_ms(&load->progress),
+        .watch = show,
+        .watch_owner = &load->progress,
+    });
+    return (load->run != NULL && load->memory != NULL) || complain("no memory to start with", NULL);
+}
+
+// What was asked for.
+static struct drive_result begin_result(const struct load_command *load)
+{
+    const struct load_flags *flags = &load->flags;
+    return (struct drive_result){
+        .label = flags->label,
+        .url = flags->url,
+        .model = flags->model,
+        .workload = flags->workload != NULL ? flags->workload : load->trace_name,
+        .started_at_ms = clock_wall_ms(),
+        .api = load->api,
+        .stream = load->shape.stream,
+        .ignore_eos = load->shape.ignore_eos,
+        .names_sessions = load->shape.names_sessions,
+        .rate = flags->rate,
+        .share = flags->share,
+        .users = flags->users,
+        .request_limit = workload_limit(load->workload),
+        .duration_s = flags->duration_s,
+        .timeout_s = flags->timeout_s,
+        .warm_up_s = load->warm_up_s,
+        .warm_up_requests = load->warm_up_requests,
+        .seed = flags->seed,
+        .connections_max = load->connections_max,
+        .tally = drive_run_tally(load->run),
+    };
+}
+
+static int measure(struct load_command *load)
+{
+    if (!make_run(load)) {
+        return COMMAND_FAILED;
+    }
+    struct drive_result result = begin_result(load);
+    uint64_t cpu_ns = clock_cpu_ns();
+    if (!load->was_interrupted) {
+        drive_run(load->run);
+    }
+    if (!load->flags.quiet) {
+        drive_progress_end(&load->progress);
+    }
+    result.cpu_s = (double)(clock_cpu_ns() - cpu_ns) / 1e9;
+    result.counts = drive_run_counts(load->run);
+    result.elapsed_s = drive_run_elapsed_s(load->run);
+    result.was_interrupted = load->was_interrupted;
+    return report(load, &result);
+}
+
+static void tear_down(struct load_command *load)
+{
+    drive_run_destroy(&load->run);
+    (void)drive_log_close(&load->log);
+    drive_memory_destroy(&load->memory);
+    workload_destroy(&load->workload);
+    mooncake_destroy(&load->trace);
+    tls_context_destroy(&load->tls);
+    if (load->loop != NULL) {
+        signals_close(&load->signals, load->loop);
+    }
+    loop_destroy(&load->loop);
+}
+
+int command_load(int word_count, char **words)
+{
+    struct load_command *load = calloc(1, sizeof(*load));
+    if (load == NULL) {
+        complain("no memory to start with", NULL);
+        return COMMAND_FAILED;
+    }
+    load->flags =
+        (struct load_flags){.api = "chat", .timeout_s = 300, .connections_max = 8192, .seed = 1};
+    enum flags_verdict verdict = read_flags(&load->flags, word_count, words);
+    int status = verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    if (verdict == FLAGS_GOOD && understand(load)) {
+        status = reach(load) ? measure(load) : COMMAND_FAILED;
+    }
+    tear_down(load);
+    free(load);
+    return status;
+}

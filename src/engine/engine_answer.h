@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// engine_answer.h -- the words of a simulated engine, in OpenAI's shapes with vLLM's details.
+//
+// A token is four bytes of text that follow from the prompt, so the same prompt gets the same answer,
+// and a conversation that goes on repeats what is in the cache.
+//
+// Pure.
+#pragma once
+
+#include "api/prompt.h"
+#include "base/slice.h"
+
+struct text;
+
+struct engine_answer {
+    enum prompt_api api; // chat or completion
+    const char *model;   // as the request named it
+    uint64_t number;     // of the request
+    uint64_t created_s;
+    uint64_t text_id; // see content_text
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens;
+    uint32_t output_tokens; // made so far; all of them in documents and usage
+    bool is_limited;        // it ended because it was as long as it may be
+};
+
+// The data of one server-sent event, the blank line behind it included: token number `token`, before
+// which the first one says the role; the last one says why it was the last.
+void engine_answer_event(const struct engine_answer *answer, uint32_t token, bool is_last,
+                         struct text *out);
+// How many tokens there were; its own event, before the one that says that all is done.
+void engine_answer_usage_event(const struct engine_answer *answer, struct text *out);
+void engine_answer_done_event(struct text *out);
+
+// The whole answer.  Needs engine_answer_document_room(output_tokens) bytes.
+void engine_answer_document(const struct engine_answer *answer, struct text *out);
+uint64_t engine_answer_document_room(uint64_t output_tokens);
+
+void engine_answer_error(uint32_t status, const char *message, struct text *out);
+
+// `parent` is NULL, or the model that it is an adapter of.
+struct engine_model {
+    const char *name;
+    const char *parent;
+};
+void engine_answer_models(const struct engine_model *models, uint32_t model_count,
+                          uint64_t context_max, uint64_t created_s, struct text *out);

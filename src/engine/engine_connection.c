@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection: requests come one after the other, each is answered before the next is looked at.
+// Events of a stream are made when there is room to send them, so a client that does not read costs
+// no memory.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "engine/engine_site_internal.h"
+#include "http/problem.h"
+#include "net/tcp.h"
+
+#include <stdlib.h>
+
+enum {
+    head_size_max = 65536,
+    in_size_first = 4096,
+    in_size_kept = 65536, // larger buffers go back when their request has been read
+    batch_size = 16384,   // of events in one write
+    event_size_max = 6144,
+};
+
+static void recycle(struct loop_deferred *deferred)
+{
+    struct engine_connection *c = CONTAINER_OF(deferred, struct engine_connection, recycle);
+    c->site->group->held_size -= c->in_capacity;
+    free(c->in);
+    free(c->out);
+    free(c);
+}
+
+void engine_connection_drop(struct engine_connection *c, enum transport_end end)
+{
+    struct engine_site *site = c->site;
+    struct loop *loop = site->group->loop;
+
+    if (c->job != NULL) {
+        engine_node_cancel(site->ranks[c->job->rank].node, c->job);
+        engine_job_destroy(&c->job);
+    }
+    loop_disarm(loop, &c->stall);
+    transport_close(&c->transport, loop, end);
+    list_remove(&c->all);
+    site->connection_count--;
+    loop_defer(loop, &c->recycle);
+}
+
+// Writes, or keeps what the kernel does not take.
+static enum status say(struct engine_connection *c, const struct slice *slices, uint32_t count)
+{
+    size_t written = 0;
+    size_t total = 0;
+    size_t at = 0;
+    enum status status = STATUS_OK;
+
+    ASSERT(c->out == NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        total += slices[i].size;
+    }
+    status = transport_write(&c->transport, slices, count, &written);
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        return status;
+    }
+    if (written == total) {
+        return STATUS_OK;
+    }
+    c->out = malloc(total - written);
+    if (c->out == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        size_t skipped = written < slices[i].size ? written : slices[i].size;
+        written -= skipped;
+        if (slices[i].size > skipped) {
+            memcpy(c->out + at, slices[i].bytes + skipped, slices[i].size - skipped);
+            at += slices[i].size - skipped;
+        }
+    }
+    c->out_size = at;
+    c->out_sent = 0;
+    return STATUS_OK;
+}
+
+static enum status say_kept(struct engine_connection *c)
+{
+    while (c->out != NULL) {
+        struct slice rest = slice_of(c->out + c->out_sent, c->out_size - c->out_sent);
+        size_t size = 0;
+        enum status status = transport_write(&c->transport, &rest, 1, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        c->out_sent += size;
+        if (c->out_sent == c->out_size) {
+            free(c->out);
+            c->out = NULL;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status say_document(struct engine_connection *c, uint32_t status, const char *type,
+                                struct slice body)
+{
+    char space[512];
+    struct text head = text_over(space, sizeof(space));
+    bool to_head = c->head.size > 0 && slice_is(http_head_method(&c->head), "HEAD");
+
+    text_add_format(&head, "HTTP/1.1 %u %s\r\n", status, http_reason((uint16_t)status));
+    if (type != NULL) {
+        text_add_format(&head, "content-type: %s\r\n", type);
+    }
+    text_add_format(&head, "content-length: %zu\r\n%s\r\n", body.size,
+                    c->is_closing ? "connection: close\r\n" : "");
+    struct slice parts[] = {text_slice(&head), to_head ? slice_of(NULL, 0) : body};
+    return say(c, parts, ARRAY_COUNT(parts));
+}
+
+static enum status say_error(struct engine_connection *c, uint32_t status, const char *message)
+{
+    char space[1024];
+    struct text body = text_over(space, sizeof(space));
+    engine_answer_error(status, message, &body);
+    c->is_closing = true;
+    return say_document(c, status, "application/json", text_slice(&body));
+}
+
+static void add_chunk(const struct engine_connection *c, struct slice bytes, struct text *out)
+{
+    if (c->is_old) {
+        text_add(out, bytes);
+        return;
+    }
+    text_add_format(out, "%zx\r\n", bytes.size);
+    text_add(out, bytes);
+    text_add_str(out, "\r\n");
+}
+
+static enum status say_stream_head(struct engine_connection *c)
+{
+    char space[256];
+    struct text head = text_over(space, sizeof(space));
+    c->is_closing |= c->is_old;
+    text_add_str(&head, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n");
+    text_add_str(&head, c->is_old ? "" : "transfer-encoding: chunked\r\n");
+    text_add_str(&head, c->is_closing ? "connection: close\r\n\r\n" : "\r\n");
+    struct slice bytes = text_slice(&head);
+    return say(c, &bytes, 1);
+}
+
+// Whether the answer pauses now, before its next token.
+static bool is_paused(struct engine_connection *c)
+{
+    if (c->job->sent_tokens < c->job->stall_token) {
+        return false;
+    }
+    if (!c->is_stalled) {
+        c->is_stalled = true;
+        loop_arm(c->site->group->loop, &c->stall, c->site->faults.stall_ms);
+    }
+    return true;
+}
+
+static void end_job(struct engine_connection *c)
+{
+    // The node may be about to tell us of its last tokens, which we have just sent.
+    engine_node_cancel(c->site->ranks[c->job->rank].node, c->job);
+    engine_job_destroy(&c->job);
+}
+
+static enum status pump_document(struct engine_connection *c)
+{
+    struct engine_job *job = c->job;
+    struct engine_group *group = c->site->group;
+    struct text out = text_over(group->scratch, group->scratch_size);
+
+    if (!job->is_done || is_paused(c)) {
+        return STATUS_AGAIN;
+    }
+    job->answer.output_tokens = job->request.made_tokens;
+    job->answer.cached_tokens = job->request.cached_tokens;
+    engine_answer_document(&job->answer, &out);
+    ASSERT(!out.overflow);
+    end_job(c);
+    return say_document(c, 200, "application/json", text_slice(&out));
+}
+
+static void add_ending(struct engine_connection *c, struct text *out)
+{
+    struct engine_job *job = c->job;
+    char space[event_size_max];
+    struct text event = text_over(space, sizeof(space));
+
+    job->answer.output_tokens = job->request.made_tokens;
+    job->answer.cached_tokens = job->request.cached_tokens;
+    if (job->wants_usage) {
+        engine_answer_usage_event(&job->answer, &event);
+    }
+    engine_answer_done_event(&event);
+    add_chunk(c, text_slice(&event), out);
+    text_add_str(out, c->is_old ? "" : "0\r\n\r\n");
+}
+
+// AGAIN: there is nothing to send until the engine has made more.
+static enum status pump_events(struct engine_connection *c)
+{
+    struct engine_job *job = c->job;
+    struct text out = text_over(c->site->group->scratch, batch_size);
+    uint32_t made = job->request.made_tokens;
+
+    while (job->sent_tokens < made && out.capacity - out.size > event_size_max && !is_paused(c)) {
+        char space[event_size_max];
+        struct text event = text_over(space, sizeof(space));
+        bool is_last = job->is_done && job->sent_tokens + 1 == made;
+        engine_answer_event(&job->answer, job->sent_tokens++, is_last, &event);
+        add_chunk(c, text_slice(&event), &out);
+    }
+    if (job->is_done && job->sent_tokens == made && out.capacity - out.size > event_size_max) {
+        add_ending(c, &out);
+        end_job(c);
+    }
+    if (out.size == 0) {
+        return STATUS_AGAIN;
+    }
+    ASSERT(!out.overflow);
+    struct slice bytes = text_slice(&out);
+    return say(c, &bytes, 1);
+}
+
+// Room for `wanted` bytes of requests.
+static enum status grow(struct engine_connection *c, size_t wanted)
+{
+    struct engine_group *group = c->site->group;
+
+    if (wanted <= c->in_capacity) {
+        return STATUS_OK;
+    }
+    if (group->held_size + (wanted - c->in_capacity) > engine_held_max) {
+        return STATUS_EXHAUSTED;
+    }
+    uint8_t *in = realloc(c->in, wanted);
+    if (in == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    group->held_size += wanted - c->in_capacity;
+    c->in = in;
+    c->in_capacity = wanted;
+    c->head.bytes = in;
+    return STATUS_OK;
+}
+
+static void expect_request(struct engine_connection *c)
+{
+    http_head_start(&c->head, HTTP_KIND_REQUEST,
+                    (struct http_limits){.head_size = head_size_max, .target_size = 8192});
+    chunked_start(&c->chunked, CHUNKED_KEEP_DATA);
+    c->body_size = 0;
+    c->rest_at = 0;
+}
+
+// Forgets the request, and keeps what came behind it.
+static void forget_request(struct engine_connection *c)
+{
+    size_t rest = c->in_size - c->rest_at;
+    memmove(c->in, c->in + c->rest_at, rest);
+    c->in_size = rest;
+    if (c->in_capacity > in_size_kept && rest < in_size_first) {
+        uint8_t *in = realloc(c->in, in_size_first);
+        if (in != NULL) {
+            c->site->group->held_size -= c->in_capacity - in_size_first;
+            c->in = in;
+            c->in_capacity = in_size_first;
+        }
+    }
+    expect_request(c);
+}
+
+static enum status scan_chunks(struct engine_connection *c)
+{
+    size_t body_end = c->head.size + c->body_size;
+    size_t used = 0;
+    size_t kept = 0;
+    enum status status =
+        chunked_scan(&c->chunked, c->in + body_end, c->in_size - body_end, &used, &kept);
+
+    c->body_size += kept;
+    if (status == STATUS_AGAIN) {
+        c->in_size = c->head.size + c->body_size;
+    }
+    c->rest_at = body_end + used;
+    return c->body_size > engine_body_size_max ? STATUS_TOO_LARGE : status;
+}
+
+// OK: the request is whole.
+static enum status scan(struct engine_connection *c)
+{
+    if (c->head.size == 0) {
+        enum status status = http_head_feed(&c->head, slice_of(c->in, c->in_size));
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (c->head.framing == HTTP_LENGTH && c->head.content_length > engine_body_size_max) {
+            return STATUS_TOO_LARGE;
+        }
+        if (c->head.framing != HTTP_NO_BODY && c->head.expects && c->in_size == c->head.size) {
+            struct slice go_on = slice_str("HTTP/1.1 100 Continue\r\n\r\n");
+            status = say(c, &go_on, 1);
+            if (status != STATUS_OK) {
+                return STATUS_IO;
+            }
+        }
+    }
+    if (c->head.framing == HTTP_CHUNKED) {
+        return scan_chunks(c);
+    }
+    size_t length = c->head.framing == HTTP_LENGTH ? c->head.content_length : 0;
+    c->body_size = length;
+    c->rest_at = c->head.size + length;
+    enum status status = grow(c, c->rest_at);
+    return status == STATUS_OK && c->in_size < c->rest_at ? STATUS_AGAIN : status;
+}
+
+// OK: a request is whole.
+static enum status read_request(struct engine_connection *c)
+{
+    enum status status = c->in_size > 0 ? scan(c) : STATUS_AGAIN;
+
+    while (status == STATUS_AGAIN) {
+        size_t size = 0;
+        if (c->in_size == c->in_capacity) {
+            size_t wanted = c->in_capacity > 0 ? 2 * c->in_capacity : in_size_first;
+            status = grow(c, wanted);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
+        status =
+            transport_read(&c->transport, c->in + c->in_size, c->in_capacity - c->in_size, &size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        c->in_size += size;
+        status = scan(c);
+    }
+    return status;
+}
+
+static enum status begin_job(struct engine_connection *c, struct engine_job *job)
+{
+    struct engine_site *site = c->site;
+    enum status status = job->is_streamed ? say_stream_head(c) : STATUS_OK;
+
+    if (status != STATUS_OK) {
+        engine_job_destroy(&job);
+        return status;
+    }
+    c->job = job;
+    c->is_stalled = false;
+    job->owner = c;
+    engine_node_submit(site->ranks[job->rank].node, job);
+    return STATUS_OK;
+}
+
+static enum status answer_request(struct engine_connection *c)
+{
+    struct engine_group *group = c->site->group;
+    struct text body = text_over(group->scratch, group->scratch_size);
+    struct engine_api_answer answer = {.body = &body};
+    const struct http_field *rank = http_head_find_text(&c->head, "x-data-parallel-rank");
+    struct engine_api_request request = {
+        .method = http_head_method(&c->head),
+        .path = http_head_path(&c->head),
+        .rank = rank != NULL ? http_field_value(&c->head, rank) : (struct slice){0},
+        .body = slice_of(c->in + c->head.size, c->body_size),
+    };
+
+    c->is_old = c->head.is_http10;
+    c->is_closing = !c->head.keep_alive || c->is_old;
+    engine_api_answer(c->site, &request, &answer);
+    enum status status = answer.job != NULL
+                             ? begin_job(c, answer.job)
+                             : say_document(c, answer.status, answer.type, text_slice(&body));
+    forget_request(c);
+    return status;
+}
+
+// What came is no request; says so and has done with the client.
+static enum status refuse_request(struct engine_connection *c, enum status why)
+{
+    if (why == STATUS_MALFORMED) {
+        bool is_head = c->head.size == 0 && c->head.why != NULL;
+        return say_error(c, 400, is_head ? c->head.why : "the body is not chunked as it says");
+    }
+    if (why == STATUS_EXHAUSTED) {
+        return say_error(c, 503, "too many bodies are being read");
+    }
+    if (c->head.size > 0) {
+        return say_error(c, 413, "the body is larger than 16 MiB");
+    }
+    return c->head.target_is_long ? say_error(c, 414, "the target is longer than 8 KiB")
+                                  : say_error(c, 431, "the head is larger than 64 KiB");
+}
+
+// The client may still be sending: closing now would reset the connection, and with it our answer.
+static enum status drain(struct engine_connection *c)
+{
+    enum status status = STATUS_OK;
+    if (!c->is_deaf) {
+        c->is_deaf = true;
+        transport_finish(&c->transport);
+    }
+    while (status == STATUS_OK) {
+        size_t size = 0;
+        struct engine_group *group = c->site->group;
+        status = transport_read(&c->transport, group->scratch, group->scratch_size, &size);
+    }
+    return status;
+}
+
+static enum status advance(struct engine_connection *c)
+{
+    enum status status = say_kept(c);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (c->job != NULL) {
+        // Who has stopped sending will not read either: engines behind uvicorn see it so.
+        if (c->transport.hung_up) {
+            return STATUS_CLOSED;
+        }
+        return c->job->is_streamed ? pump_events(c) : pump_document(c);
+    }
+    if (c->is_closing) {
+        return drain(c);
+    }
+    status = read_request(c);
+    if (status == STATUS_MALFORMED || status == STATUS_TOO_LARGE || status == STATUS_EXHAUSTED) {
+        return refuse_request(c, status);
+    }
+    return status == STATUS_OK ? answer_request(c) : status;
+}
+
+static void run(struct engine_connection *c)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK) {
+        status = advance(c);
+    }
+    if (status != STATUS_AGAIN || (c->job != NULL && c->transport.hung_up)) {
+        engine_connection_drop(c, TRANSPORT_ORDERLY);
+    }
+}
+
+static void connection_ready(struct loop_source *source, uint32_t events)
+{
+    struct engine_connection *c = (struct engine_connection *)source;
+    transport_note(&c->transport, events);
+    run(c);
+}
+
+void engine_connection_progress(void *owner, struct engine_job *job)
+{
+    (void)owner;
+    run(job->owner);
+}
+
+static void stall_is_over(struct timer *timer)
+{
+    struct engine_connection *c = CONTAINER_OF(timer, struct engine_connection, stall);
+    c->job->stall_token = UINT32_MAX;
+    run(c);
+}
+
+void engine_connection_accept(struct engine_site *site, int fd)
+{
+    struct loop *loop = site->group->loop;
+    struct engine_connection *c = calloc(1, sizeof(*c));
+
+    if (c == NULL || site->connection_count == engine_connection_max) {
+        tcp_close(&fd);
+        free(c);
+        return;
+    }
+    c->transport.source.ready = connection_ready;
+    c->site = site;
+    c->recycle.run = recycle;
+    c->stall.fire = stall_is_over;
+    expect_request(c);
+    if (transport_open(&c->transport, loop, fd, NULL, NULL) != STATUS_OK) {
+        free(c);
+        return;
+    }
+    list_push(&site->connections, &c->all);
+    site->connection_count++;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "engine/engine_faults.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "json/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct engine_faults engine_faults_none = {.stall_rate = 1, .slow = 1, .error_status = 500};
+
+enum kind { KIND_NUMBER, KIND_COUNT, KIND_SWITCH };
+
+struct draft {
+    struct engine_faults faults;
+    struct engine_mishap mishap;
+};
+
+#define LASTING(field) #field, offsetof(struct draft, faults.field)
+#define ONCE(field) #field, offsetof(struct draft, mishap.field)
+// An hour is longer than any experiment waits.
+static const struct row {
+    const char *name;
+    size_t at;
+    enum kind kind;
+    double least;
+    double most;
+} rows[] = {
+    {LASTING(error_rate), KIND_NUMBER, 0, 1}, {LASTING(error_status), KIND_COUNT, 400, 599},
+    {LASTING(stall_rate), KIND_NUMBER, 0, 1}, {LASTING(stall_ms), KIND_COUNT, 0, 3.6e6},
+    {LASTING(slow), KIND_NUMBER, 0.01, 1000}, {LASTING(events_loss), KIND_NUMBER, 0, 1},
+    {ONCE(crash_s), KIND_NUMBER, 0, 3600},    {ONCE(freeze_ms), KIND_COUNT, 0, 3.6e6},
+    {ONCE(flush), KIND_SWITCH, 0, 1},         {ONCE(reset), KIND_SWITCH, 0, 1},
+};
+
+static const struct row *find(struct slice key)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (json_string_is(key, rows[i].name)) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+// JSON's own grammar has been checked; what is too long is no number that anybody writes here.
+static bool read_number(const struct json_value *value, double *out)
+{
+    char copy[32];
+    if (value->kind != JSON_NUMBER || value->raw.size >= sizeof(copy)) {
+        return false;
+    }
+    memcpy(copy, value->raw.bytes, value->raw.size);
+    copy[value->raw.size] = '\0';
+    *out = strtod(copy, NULL);
+    return true;
+}
+
+static bool set(struct draft *draft, const struct row *row, const struct json_value *value)
+{
+    char *place = (char *)draft + row->at;
+    double number = 0;
+
+    if (row->kind == KIND_SWITCH) {
+        *(bool *)place = json_is_true(value);
+        return value->kind == JSON_BOOL;
+    }
+    if (!read_number(value, &number) || !(number >= row->least && number <= row->most)) {
+        return false;
+    }
+    if (row->kind == KIND_NUMBER) {
+        memcpy(place, &number, sizeof(number));
+        return true;
+    }
+    uint32_t count = (uint32_t)number;
+    memcpy(place, &count, sizeof(count));
+    return (double)count == number;
+}
+
+static void explain(const struct row *row, struct slice key, char error[engine_faults_error_size])
+{
+    if (row == NULL) {
+        snprintf(error, engine_faults_error_size, "no such fault: %.*s",
+                 (int)(key.size < 64 ? key.size : 64), (const char *)key.bytes);
+    } else if (row->kind == KIND_SWITCH) {
+        snprintf(error, engine_faults_error_size, "%s must be true or false", row->name);
+    } else {
+        snprintf(error, engine_faults_error_size, "%s must be a %snumber from %g to %g", row->name,
+                 row->kind == KIND_COUNT ? "whole " : "", row->least, row->most);
+    }
+}
+
+enum status engine_faults_read(struct slice body, struct engine_faults *faults,
+                               struct engine_mishap *mishap, char error[engine_faults_error_size])
+{
+    struct draft draft = {.faults = *faults};
+    struct json json = json_open(body);
+    struct json_item item;
+
+    snprintf(error, engine_faults_error_size, "the body is no JSON object");
+    if (!json_next(&json, &item) || item.value.kind != JSON_OBJECT) {
+        return STATUS_MALFORMED;
+    }
+    json_enter(&json);
+    while (json_next(&json, &item)) {
+        const struct row *row = find(item.key);
+        if (row == NULL || !set(&draft, row, &item.value)) {
+            explain(row, item.key, error);
+            return STATUS_MALFORMED;
+        }
+    }
+    if (json_close(&json) != STATUS_OK) {
+        return STATUS_MALFORMED;
+    }
+    *faults = draft.faults;
+    *mishap = draft.mishap;
+    return STATUS_OK;
+}
+
+void engine_faults_write(const struct engine_faults *faults, struct text *out)
+{
+    text_add_format(out,
+                    "{\"error_rate\":%g,\"error_status\":%u,\"stall_rate\":%g,\"stall_ms\":%u,"
+                    "\"events_loss\":%g,\"slow\":%g}",
+                    faults->error_rate, faults->error_status, faults->stall_rate, faults->stall_ms,
+                    faults->events_loss, faults->slow);
+}

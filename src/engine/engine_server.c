@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "engine/engine_server.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "engine/engine_site_internal.h"
+#include "net/tcp.h"
+#include "sys/thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+_Static_assert((int)engine_server_rank_max == (int)engine_rank_max, "the same limit");
+
+// What every site of a thread shall do.
+struct order {
+    struct order *next;
+    bool is_clear;
+    size_t size;
+    uint8_t body[];
+};
+
+struct crew {
+    struct engine_group group;
+    struct engine_server *server;
+    struct thread *thread;
+    uint32_t index;
+
+    // Written by any crew, taken by this one.
+    struct {
+        _Alignas(64) _Atomic(struct order *) orders; // the newest first
+    } shared;
+};
+
+struct engine_server {
+    struct engine_server_options options;
+    struct profile profile;
+    struct engine_site *sites;
+    struct crew *crews;
+    uint32_t crew_count;
+    uint32_t site_count;
+};
+
+static struct engine_site *site_of(const struct crew *crew, uint32_t number)
+{
+    uint32_t index = crew->index + number * crew->server->crew_count;
+    return index < crew->server->site_count ? &crew->server->sites[index] : NULL;
+}
+
+static void obey(struct engine_site *site, const struct order *order)
+{
+    char error[engine_faults_error_size];
+    if (order->is_clear) {
+        engine_site_heal(site);
+        return;
+    }
+    // Whoever sent it has read it.
+    enum status status = engine_site_order(site, slice_of(order->body, order->size), error);
+    ASSERT(status == STATUS_OK);
+}
+
+static void obey_all(struct crew *crew, const struct order *order)
+{
+    struct engine_site *site = NULL;
+    for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
+        obey(site, order);
+    }
+}
+
+static struct order *take_orders(struct crew *crew)
+{
+    struct order *newest =
+        atomic_exchange_explicit(&crew->shared.orders, NULL, memory_order_acquire);
+    struct order *oldest = NULL;
+    while (newest != NULL) {
+        struct order *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}
+
+static void look_up(void *owner)
+{
+    struct crew *crew = owner;
+    struct order *order = take_orders(crew);
+    while (order != NULL) {
+        struct order *next = order->next;
+        obey_all(crew, order);
+        free(order);
+        order = next;
+    }
+}
+
+static void send_order(struct crew *crew, struct slice body, bool is_clear)
+{
+    struct order *order = malloc(sizeof(*order) + body.size);
+    ASSERT(order != NULL);
+    order->is_clear = is_clear;
+    order->size = body.size;
+    if (body.size > 0) {
+        memcpy(order->body, body.bytes, body.size);
+    }
+    order->next = atomic_load_explicit(&crew->shared.orders, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&crew->shared.orders, &order->next, order,
+                                                  memory_order_release, memory_order_relaxed)) {
+    }
+    loop_wake(crew->group.loop);
+}
+
+static void tell_all(void *owner, struct slice body, bool is_clear)
+{
+    const struct crew *crew = owner;
+    for (uint32_t i = 0; i < crew->server->crew_count; i++) {
+        send_order(&crew->server->crews[i], body, is_clear);
+    }
+}
+
+static void work(void *owner)
+{
+    struct crew *crew = owner;
+    loop_run(crew->group.loop, look_up, crew);
+}
+
+static enum status crew_init(struct crew *crew, struct engine_server *server, uint32_t index)
+{
+    struct engine_group *group = &crew->group;
+
+    crew->server = server;
+    crew->index = index;
+    group->tell_all = tell_all;
+    group->owner = crew;
+    group->scratch_size = 65536 + engine_answer_document_room(server->profile.context_max) +
+                          (size_t)server->options.rank_count * engine_metrics_rank_room;
+    group->scratch = malloc(group->scratch_size);
+    group->reader = prompt_reader_create();
+    if (group->scratch == NULL || group->reader == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    return loop_create(&group->loop);
+}
+
+static void crew_fini(struct crew *crew)
+{
+    struct engine_site *site = NULL;
+
+    if (crew->group.loop != NULL) {
+        for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
+            engine_site_hush(site);
+        }
+        // What was put off to the end of a turn has its turn.
+        loop_turn(crew->group.loop, 0);
+        for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
+            engine_site_close(site);
+        }
+        loop_turn(crew->group.loop, 0);
+    }
+    for (struct order *order = take_orders(crew); order != NULL;) {
+        struct order *next = order->next;
+        free(order);
+        order = next;
+    }
+    loop_destroy(&crew->group.loop);
+    prompt_reader_destroy(&crew->group.reader);
+    free(crew->group.scratch);
+}
+
+static void rules_of(const struct engine_server *server, struct engine_job_rules *out)
+{
+    const struct engine_server_options *options = &server->options;
+
+    *out = (struct engine_job_rules){
+        .models = {{.name = server->profile.name}},
+        .model_count = 1,
+        .output_tokens = options->output_tokens,
+        .seed = options->seed,
+    };
+    for (uint32_t i = 0; i < options->adapter_count && i < engine_adapter_max; i++) {
+        out->models[out->model_count++] =
+            (struct engine_model){.name = options->adapters[i], .parent = server->profile.name};
+    }
+}
+
+static enum status open_site(struct engine_server *server, uint32_t index,
+                             char error[engine_server_error_size])
+{
+    const struct engine_server_options *options = &server->options;
+    uint32_t port = options->port > 0 ? options->port + index : 0;
+    uint32_t rank = index * options->rank_count;
+    struct engine_site_options site = {
+        .group = &server->crews[index % server->crew_count].group,
+        .profile = &server->profile,
+        .rank_count = options->rank_count,
+        .speed = options->speed,
+        .chance_seed = hash_pair(options->seed, index),
+        .events = options->events,
+        .events_host = options->host,
+        .events_loss = options->events_loss,
+        .events_port = (uint16_t)(options->events_port > 0 ? options->events_port + rank : 0),
+        .replay_port = (uint16_t)(options->replay_port > 0 ? options->replay_port + rank : 0),
+    };
+
+    if (port > UINT16_MAX ||
+        address_from_literal(options->host, (uint16_t)port, &site.address) != STATUS_OK) {
+        snprintf(error, engine_server_error_size, "cannot listen on %s, port %u: no such address",
+                 options->host, port);
+        return STATUS_MALFORMED;
+    }
+    rules_of(server, &site.rules);
+    return engine_site_open(&server->sites[index], &site, error);
+}
+
+static enum status start_all(struct engine_server *server, char error[engine_server_error_size])
+{
+    enum status status = STATUS_OK;
+
+    snprintf(error, engine_server_error_size, "memory or descriptors are short");
+    server->sites = calloc(server->options.count, sizeof(struct engine_site));
+    server->crews = aligned_alloc(64, server->crew_count * sizeof(struct crew));
+    if (server->sites == NULL || server->crews == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    memset(server->crews, 0, server->crew_count * sizeof(struct crew));
+    for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
+        status = crew_init(&server->crews[i], server, i);
+    }
+    for (uint32_t i = 0; i < server->options.count && status == STATUS_OK; i++) {
+        status = open_site(server, i, error);
+        server->site_count += status == STATUS_OK;
+    }
+    for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
+        status = thread_start("engines", work, &server->crews[i], &server->crews[i].thread);
+    }
+    return status;
+}
+
+enum status engine_server_start(const struct engine_server_options *options,
+                                struct engine_server **out, char error[engine_server_error_size])
+{
+    ASSERT(options->count > 0 && options->count <= engine_server_count_max);
+    ASSERT(options->thread_count > 0 && options->thread_count <= engine_server_thread_max);
+    ASSERT(options->rank_count > 0 && options->rank_count <= engine_server_rank_max);
+    ASSERT(options->speed > 0);
+
+    struct engine_server *server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        snprintf(error, engine_server_error_size, "memory is short");
+        return STATUS_EXHAUSTED;
+    }
+    server->options = *options;
+    server->profile = *options->profile;
+    server->crew_count =
+        options->thread_count < options->count ? options->thread_count : options->count;
+    enum status status = start_all(server, error);
+    if (status != STATUS_OK) {
+        engine_server_stop(&server);
+        return status;
+    }
+    *out = server;
+    return STATUS_OK;
+}
+
+void engine_server_stop(struct engine_server **server_ptr)
+{
+    struct engine_server *server = *server_ptr;
+    *server_ptr = NULL;
+
+    if (server == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; server->crews != NULL && i < server->crew_count; i++) {
+        if (server->crews[i].thread != NULL) {
+            loop_stop(server->crews[i].group.loop);
+            thread_join(&server->crews[i].thread);
+        }
+    }
+    for (uint32_t i = 0; server->crews != NULL && i < server->crew_count; i++) {
+        crew_fini(&server->crews[i]);
+    }
+    free(server->crews);
+    free(server->sites);
+    free(server);
+}
+
+void engine_server_write_address(const struct engine_server *server, uint32_t index,
+                                 struct text *out)
+{
+    ASSERT(index < server->site_count);
+    address_format(&server->sites[index].address, out);
+}

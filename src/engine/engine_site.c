@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "engine/engine_site_internal.h"
+#include "engine/kv_publisher.h"
+#include "net/tcp.h"
+#include "sys/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum {
+    // Somebody else may have taken the port of one that was gone.
+    revival_again_ms = 100,
+};
+
+static void accept_all(struct engine_site *site)
+{
+    struct address peer;
+    enum status status = STATUS_OK;
+    int fd = -1;
+
+    while ((status = tcp_accept(site->listener.fd, &fd, &peer)) == STATUS_OK) {
+        engine_connection_accept(site, fd);
+    }
+    if (status == STATUS_EXHAUSTED) {
+        log_warn("engine: no descriptor for another connection");
+    }
+}
+
+static void listener_ready(struct loop_source *source, uint32_t events)
+{
+    (void)events;
+    accept_all((struct engine_site *)source);
+}
+
+static enum status listen_at(struct engine_site *site)
+{
+    site->listener = (struct loop_source){.fd = -1, .ready = listener_ready};
+    if (tcp_listen(&site->address, &site->listener.fd) != STATUS_OK) {
+        return STATUS_IO;
+    }
+    if (loop_add(site->group->loop, &site->listener) != STATUS_OK) {
+        tcp_close(&site->listener.fd);
+        return STATUS_IO;
+    }
+    return STATUS_OK;
+}
+
+static void stop_listening(struct engine_site *site)
+{
+    if (site->listener.magic != 0) {
+        loop_remove(site->group->loop, &site->listener);
+        tcp_close(&site->listener.fd);
+    }
+}
+
+// Who waits for an answer sees a reset, the others an end, as when a process dies.
+static void cut_all(struct engine_site *site)
+{
+    struct list_node *node = site->connections;
+    while (node != NULL) {
+        struct engine_connection *c = CONTAINER_OF(node, struct engine_connection, all);
+        node = node->next;
+        engine_connection_drop(c, c->job != NULL ? TRANSPORT_ABORT : TRANSPORT_ORDERLY);
+    }
+}
+
+static void revive(struct timer *timer)
+{
+    struct engine_site *site = CONTAINER_OF(timer, struct engine_site, revival);
+    bool is_back = true;
+    for (uint32_t i = 0; i < site->rank_count && is_back; i++) {
+        is_back = engine_node_restart(site->ranks[i].node);
+    }
+    if (!is_back || listen_at(site) != STATUS_OK) {
+        loop_arm(site->group->loop, timer, revival_again_ms);
+    }
+}
+
+static void befall(struct loop_deferred *deferred)
+{
+    struct engine_site *site = CONTAINER_OF(deferred, struct engine_site, befall);
+    struct engine_mishap calamity = site->calamity;
+
+    site->is_befalling = false;
+    site->calamity = (struct engine_mishap){0};
+    if (calamity.crash_s > 0) {
+        // First of all: who sees the reset and comes again is refused.
+        stop_listening(site);
+        for (uint32_t i = 0; i < site->rank_count; i++) {
+            if (site->ranks[i].publisher != NULL) {
+                kv_publisher_stop(site->ranks[i].publisher);
+            }
+        }
+        loop_arm(site->group->loop, &site->revival, (uint64_t)(calamity.crash_s * 1000));
+    }
+    cut_all(site);
+}
+
+// The faults that others than the API have to know of.
+static void suffer(struct engine_site *site)
+{
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        engine_node_slow_down(site->ranks[i].node, site->faults.slow);
+        if (site->ranks[i].publisher != NULL) {
+            kv_publisher_lose(site->ranks[i].publisher, site->faults.events_loss);
+        }
+    }
+}
+
+enum status engine_site_order(struct engine_site *site, struct slice body,
+                              char error[engine_faults_error_size])
+{
+    struct engine_mishap mishap = {0};
+    enum status status = engine_faults_read(body, &site->faults, &mishap, error);
+
+    if (status != STATUS_OK) {
+        return status;
+    }
+    suffer(site);
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        if (mishap.flush) {
+            engine_node_flush(site->ranks[i].node);
+        }
+        if (mishap.freeze_ms > 0) {
+            engine_node_freeze(site->ranks[i].node, mishap.freeze_ms);
+        }
+    }
+    if (mishap.reset || mishap.crash_s > 0) {
+        site->calamity = mishap;
+        // At the end of the turn, so that the order itself is answered.
+        if (!site->is_befalling) {
+            site->is_befalling = true;
+            loop_defer(site->group->loop, &site->befall);
+        }
+    }
+    return STATUS_OK;
+}
+
+void engine_site_heal(struct engine_site *site)
+{
+    site->faults = engine_faults_none;
+    suffer(site);
+    if (timer_is_armed(&site->revival)) {
+        loop_disarm(site->group->loop, &site->revival);
+        revive(&site->revival);
+    }
+}
+
+static enum status open_publisher(struct engine_site *site, uint32_t rank,
+                                  const struct engine_site_options *options,
+                                  char error[engine_site_error_size])
+{
+    _Static_assert((int)engine_site_error_size >= (int)kv_publisher_error_size, "it fits");
+    if (options->events == NULL) {
+        return STATUS_OK;
+    }
+    uint32_t port = options->events_port > 0 ? options->events_port + rank : 0;
+    uint32_t replay_port = options->replay_port > 0 ? options->replay_port + rank : 0;
+    return kv_publisher_create(
+        &(struct kv_publisher_options){
+            .loop = site->group->loop,
+            .host = options->events_host,
+            .port = (uint16_t)port,
+            .replay_port = (uint16_t)replay_port,
+            .has_replay = options->replay_port > 0,
+            .rank = (int32_t)rank,
+            .format = options->events,
+            .block_tokens = options->profile->block_tokens,
+            .seed = hash_pair(options->chance_seed, rank),
+        },
+        &site->ranks[rank].publisher, error);
+}
+
+static enum status open_rank(struct engine_site *site, uint32_t index,
+                             const struct engine_site_options *options,
+                             char error[engine_site_error_size])
+{
+    struct engine_rank *rank = &site->ranks[index];
+    enum status status = open_publisher(site, index, options, error);
+
+    if (status != STATUS_OK) {
+        return status;
+    }
+    rank->node = engine_node_create(&(struct engine_node_options){
+        .loop = options->group->loop,
+        .profile = options->profile,
+        .speed = options->speed,
+        .progress = engine_connection_progress,
+        .owner = site,
+        .publisher = rank->publisher,
+    });
+    if (rank->node == NULL) {
+        snprintf(error, engine_site_error_size, "memory is short for another engine");
+        kv_publisher_destroy(&rank->publisher);
+        return STATUS_EXHAUSTED;
+    }
+    site->rank_count++;
+    return STATUS_OK;
+}
+
+static void close_ranks(struct engine_site *site)
+{
+    for (uint32_t i = 0; i < site->rank_count; i++) {
+        engine_node_destroy(&site->ranks[i].node);
+        kv_publisher_destroy(&site->ranks[i].publisher);
+    }
+    site->rank_count = 0;
+}
+
+enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
+                             char error[engine_site_error_size])
+{
+    char place[64];
+    struct text text = text_over(place, sizeof(place));
+
+    ASSERT(options->rank_count > 0 && options->rank_count <= engine_rank_max);
+    address_format(&options->address, &text);
+    site->group = options->group;
+    site->address = options->address;
+    site->rules = options->rules;
+    site->rules.profile = options->profile;
+    site->rules.keeps_ids = options->events != NULL;
+    site->faults = engine_faults_none;
+    site->faults.events_loss = options->events_loss;
+    site->rng.state = options->chance_seed;
+    site->befall.run = befall;
+    site->revival.fire = revive;
+    // tcp_listen alone would share the port with whoever has it.
+    if (tcp_probe_bind(&site->address) != STATUS_OK || listen_at(site) != STATUS_OK ||
+        tcp_local(site->listener.fd, &site->address) != STATUS_OK) {
+        snprintf(error, engine_site_error_size, "cannot listen on %.*s: %s", (int)text.size, place,
+                 strerrordesc_np(errno));
+        stop_listening(site);
+        return STATUS_IO;
+    }
+    for (uint32_t i = 0; i < options->rank_count; i++) {
+        enum status status = open_rank(site, i, options, error);
+        if (status != STATUS_OK) {
+            close_ranks(site);
+            stop_listening(site);
+            return status;
+        }
+    }
+    suffer(site);
+    return STATUS_OK;
+}
+
+void engine_site_hush(struct engine_site *site)
+{
+    if (site->rank_count == 0) {
+        return;
+    }
+    stop_listening(site);
+    loop_disarm(site->group->loop, &site->revival);
+    cut_all(site);
+}
+
+void engine_site_close(struct engine_site *site)
+{
+    close_ranks(site);
+}

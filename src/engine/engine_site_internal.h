@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// engine_site_internal.h -- one simulated server: a listener, the connections to it, and the engines
+// behind them.
+//
+//     listener --accept--> connection --whole request--> api --job--> node of a rank
+//                              ^                                       |
+//                              +------------- progress ----------------+
+//
+// There is one engine, or several data-parallel ranks, each with its own cache, batch and publisher.  A
+// request goes to the rank that it names, or to the least busy one.
+//
+// engine_connection.c speaks HTTP, engine_api.c knows the paths, engine_site.c lets the server
+// come, go and fail.
+//
+// Threads: the one of its loop.
+#pragma once
+
+#include "base/address.h"
+#include "base/rng.h"
+#include "engine/engine_faults.h"
+#include "engine/engine_node.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "net/transport.h"
+
+#include <stdatomic.h>
+
+struct kv_event_format;
+struct kv_publisher;
+
+enum {
+    engine_connection_max = 4096, // to one engine; more are closed at once
+    engine_body_size_max = 16 << 20,
+    engine_site_error_size = 256,
+    engine_rank_max = 64,
+};
+
+// Bodies that are being read, by all sites of a group; beyond it requests are answered with 503.
+static const uint64_t engine_held_max = (uint64_t)512 << 20;
+
+// What the sites of one thread share.
+struct engine_group {
+    struct loop *loop;
+    struct prompt_reader *reader;
+    uint8_t *scratch; // where answers are put together
+    size_t scratch_size;
+    uint64_t held_size; // bytes of buffers of connections
+    // Tells every site of the process what the body of an order says, which is good, or that all is
+    // well again.
+    void (*tell_all)(void *owner, struct slice body, bool is_clear);
+    void *owner;
+};
+
+struct engine_rank {
+    struct engine_node *node;
+    struct kv_publisher *publisher; // NULL: it publishes nothing
+};
+
+struct engine_site {
+    struct loop_source listener; // first: its `ready` finds us from here
+    struct engine_group *group;
+    struct engine_rank ranks[engine_rank_max];
+    uint32_t rank_count;
+    uint32_t next_rank; // where looking for the least busy one begins
+    struct engine_job_rules rules;
+    struct engine_faults faults;
+    struct engine_mishap calamity; // crash or reset that comes at the end of this turn
+    struct loop_deferred befall;
+    bool is_befalling;
+    struct rng rng;
+    struct address address; // where it came to listen; does not change, and any thread may read it
+    struct list_node *connections;
+    uint32_t connection_count;
+    uint64_t request_count;
+    struct timer revival; // armed while it has crashed
+};
+
+struct engine_connection {
+    struct transport transport; // first: `ready` finds us from here
+    struct engine_site *site;
+    struct list_node all; // in site->connections
+    struct loop_deferred recycle;
+    struct timer stall;
+    struct http_head head;
+    struct chunked chunked;
+    uint8_t *in;
+    size_t in_size;
+    size_t in_capacity;
+    size_t body_size; // decoded so far
+    size_t rest_at;   // of `in`: where the next request begins
+    uint8_t *out;     // what the kernel did not take; NULL: nothing
+    size_t out_size;
+    size_t out_sent;
+    struct engine_job *job; // NULL: none
+    bool is_old;            // the client speaks HTTP/1.0: no chunks
+    bool is_closing;        // after what it is told now
+    bool is_deaf;           // told all; reads until the client has closed
+    bool is_stalled;
+};
+
+// engine_connection.c
+
+// Takes the descriptor.
+void engine_connection_accept(struct engine_site *site, int fd);
+void engine_connection_drop(struct engine_connection *connection, enum transport_end end);
+void engine_connection_progress(void *owner, struct engine_job *job);
+
+// engine_api.c
+
+struct engine_api_request {
+    struct slice method;
+    struct slice path;
+    struct slice rank; // X-data-parallel-rank; empty: none
+    struct slice body;
+};
+
+struct engine_api_answer {
+    struct engine_job *job; // NULL: the answer is complete
+    uint32_t status;
+    const char *type; // NULL: no body
+    struct text *body;
+};
+
+// `out->body` is given.  A job has not been submitted yet.
+void engine_api_answer(struct engine_site *site, const struct engine_api_request *request,
+                       struct engine_api_answer *out);
+
+// engine_site.c
+
+struct engine_site_options {
+    struct engine_group *group;    // kept
+    const struct profile *profile; // kept
+    struct address address;        // port 0: the kernel's choice
+    struct engine_job_rules rules; // all but the profile
+    uint32_t rank_count;           // at least 1; each is an engine of that profile
+    double speed;
+    uint64_t chance_seed;                 // of faults; others fail at other times
+    const struct kv_event_format *events; // NULL: it publishes none
+    const char *events_host;
+    uint16_t events_port; // of the first rank, the others follow
+    uint16_t replay_port; // likewise; 0: nothing is replayed
+    double events_loss;   // a fault from the beginning
+};
+
+// Listens, and is at `site`, which starts zeroed.  On failure `error` says why.
+enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
+                             char error[engine_site_error_size]);
+
+// In two parts: behind each of them the loop must turn once, since memory is recycled at the end of a
+// turn.
+void engine_site_hush(struct engine_site *site);
+void engine_site_close(struct engine_site *site);
+
+// Does what the body of an order says.  MALFORMED: nothing was done, and `error` says why.
+enum status engine_site_order(struct engine_site *site, struct slice body,
+                              char error[engine_faults_error_size]);
+// No more faults; one that has crashed is back.
+void engine_site_heal(struct engine_site *site);

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "feed/kv/kv_source.h"
+
+#include "base/base.h"
+#include "fleet/backend.h"
+#include "kvevent/kv_json.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    number_size = 8,
+    // Losses and restarts that follow each other are one story.
+    story_ms = 60000,
+    // Engines take minutes to start, but a wrong port should not take longer to find.
+    absent_ms = 10000,
+};
+
+// Of a replay, before the number: an empty frame, and the topic of newer engines.
+enum { replay_frames_min = 2, replay_frames_max = 4 };
+
+struct kv_source {
+    struct backend *backend;
+    struct kv_sockets *sockets;
+    struct kv_follower *follower;
+    struct kv_socket *live;   // NULL: it is fed by others
+    struct kv_socket *replay; // NULL: none is under way
+    void (*ready)(void *owner);
+    void *owner;
+    bool is_connected;
+    bool has_spoken;
+    uint64_t spoke_ms;
+    uint64_t lag_ms; // UINT64_MAX: not known
+    unsigned lives;  // as seen last, both
+    unsigned wrong;
+    uint64_t distrusted_ms;       // UINT64_MAX: never
+    enum kv_follower_state state; // as the backend shows it
+    // What the log has been told.
+    uint64_t said_gap_ms; // UINT64_MAX: never, both
+    uint64_t said_restart_ms;
+    uint64_t said_lost;
+    uint64_t said_restarts;
+    uint64_t looked_ms; // at first; 0: not yet
+    bool said_absent;
+    bool said_malformed;
+    bool said_refused;
+    bool said_live; // and nothing worse since
+    char address[kv_source_address_size];
+};
+
+static unsigned lives_of(const struct backend *backend)
+{
+    return atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
+}
+
+static unsigned wrong_of(const struct backend *backend)
+{
+    return atomic_load_explicit(&backend->shared.events_wrong, memory_order_relaxed);
+}
+
+static void subscribe(struct kv_source *source)
+{
+    char error[kv_socket_error_size];
+    struct kv_socket_options options = {
+        .address = source->backend->events,
+        .topic = source->backend->events_topic,
+        .ready = source->ready,
+        .owner = source->owner,
+    };
+    if (kv_socket_subscribe(source->sockets, &options, &source->live, error) != STATUS_OK) {
+        log_error_seldom(source->backend->id, "backend %s: cannot subscribe to KV events: %s",
+                         source->backend->url, error);
+    }
+}
+
+struct kv_source *kv_source_open(const struct kv_source_options *options)
+{
+    struct backend *backend = options->backend;
+    struct kv_source *source = calloc(1, sizeof(*source));
+    if (source == NULL) {
+        return NULL;
+    }
+    struct kv_follower_options follower = {
+        .holdings = options->holdings,
+        .reader = options->reader,
+        .has_replay = backend->events_replay != NULL,
+    };
+    follower.holdings.backend = backend->slot;
+    *source = (struct kv_source){
+        .backend = backend,
+        .sockets = options->sockets,
+        .follower = kv_follower_create(&follower),
+        .ready = options->ready,
+        .owner = options->owner,
+        .lives = lives_of(backend),
+        .wrong = wrong_of(backend),
+        .distrusted_ms = UINT64_MAX,
+        .lag_ms = UINT64_MAX,
+        .said_gap_ms = UINT64_MAX,
+        .said_restart_ms = UINT64_MAX,
+    };
+    if (source->follower == NULL) {
+        free(source);
+        return NULL;
+    }
+    bool has_own =
+        options->shared_address == NULL && backend->events != NULL && !backend_is_polled(backend);
+    const char *address = options->shared_address != NULL ? options->shared_address
+                          : has_own                       ? backend->events
+                                                          : "what was pushed or polled";
+    (void)snprintf(source->address, sizeof(source->address), "%s", address);
+    if (has_own) {
+        subscribe(source);
+    }
+    return source;
+}
+
+void kv_source_close(struct kv_source **source_ptr)
+{
+    struct kv_source *source = *source_ptr;
+    *source_ptr = NULL;
+
+    if (source == NULL) {
+        return;
+    }
+    atomic_store_explicit(&source->backend->shared.events, BACKEND_EVENTS_NONE,
+                          memory_order_relaxed);
+    kv_socket_close(&source->live);
+    kv_socket_close(&source->replay);
+    kv_follower_destroy(&source->follower);
+    free(source);
+}
+
+struct backend *kv_source_backend(const struct kv_source *source)
+{
+    return source->backend;
+}
+
+static bool read_number(struct slice frame, uint64_t *out)
+{
+    uint64_t number = 0;
+    if (frame.size != number_size) {
+        return false;
+    }
+    memcpy(&number, frame.bytes, number_size);
+    *out = __builtin_bswap64(number);
+    return true;
+}
+
+// How old the last batch was when it was known here, by the two clocks; they may differ, and a batch from the
+// future is as good as new.
+static void note_lag(struct kv_source *source)
+{
+    double lag_ms = (double)clock_wall_ms() - kv_follower_seconds(source->follower) * 1000;
+    bool is_told = lag_ms < (double)UINT32_MAX; // and no NAN
+    source->lag_ms = !is_told ? UINT64_MAX : lag_ms > 0 ? (uint64_t)lag_ms : 0;
+}
+
+uint64_t kv_source_lag_ms(const struct kv_source *source)
+{
+    return source->lag_ms;
+}
+
+void kv_source_take(struct kv_source *source, const struct kv_frames *message, uint64_t now_ms)
+{
+    struct kv_numbered numbered;
+
+    source->has_spoken = true;
+    source->spoke_ms = now_ms;
+    if (message->count != 3 || !read_number(message->frames[1], &numbered.number)) {
+        kv_follower_malformed(source->follower);
+        return;
+    }
+    numbered.payload = message->frames[2];
+    kv_follower_live(source->follower, &numbered, now_ms);
+    note_lag(source);
+}
+
+// False: it was the end.
+static bool take_replayed(struct kv_source *source, const struct kv_frames *message,
+                          uint64_t now_ms)
+{
+    struct kv_numbered numbered;
+    uint32_t count = message->count;
+
+    if (count < replay_frames_min || count > replay_frames_max ||
+        !read_number(message->frames[count - 2], &numbered.number)) {
+        kv_follower_malformed(source->follower);
+        return true;
+    }
+    numbered.payload = message->frames[count - 1];
+    if (numbered.number == UINT64_MAX || numbered.payload.size == 0) {
+        kv_follower_replay_ended(source->follower, now_ms);
+        return false;
+    }
+    kv_follower_replayed(source->follower, &numbered, now_ms);
+    return true;
+}
+
+// At most so many messages; true: there may be more.
+static bool take_live(struct kv_source *source, uint32_t count_max, uint64_t now_ms)
+{
+    struct kv_frames message;
+
+    for (uint32_t i = 0; i < count_max; i++) {
+        if (kv_socket_receive(source->live, &message) != STATUS_OK) {
+            return false;
+        }
+        kv_source_take(source, &message, now_ms);
+    }
+    return true;
+}
+
+static bool take_replay(struct kv_source *source, uint64_t now_ms)
+{
+    struct kv_frames message;
+
+    for (uint32_t i = 0; i < kv_source_replay_max; i++) {
+        if (kv_socket_receive(source->replay, &message) != STATUS_OK) {
+            return false;
+        }
+        if (!take_replayed(source, &message, now_ms)) {
+            kv_socket_close(&source->replay);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void hear_news(struct kv_source *source, uint64_t now_ms)
+{
+    for (;;) {
+        switch (kv_socket_news(source->live)) {
+        case KV_SOCKET_NO_NEWS:
+            return;
+        case KV_SOCKET_CONNECTED:
+            source->is_connected = true;
+            source->said_absent = true; // from now on a lost connection is told at once
+            kv_follower_connected(source->follower, now_ms);
+            break;
+        case KV_SOCKET_DISCONNECTED:
+            // What the old process said is still there, and belongs before its end.
+            (void)take_live(source, kv_socket_waiting_max, now_ms);
+            if (source->is_connected) {
+                log_info_seldom(source->backend->id, "backend %s: KV events: no connection to %s",
+                                source->backend->url, source->address);
+                source->said_live = false;
+            }
+            source->is_connected = false;
+            kv_follower_disconnected(source->follower, now_ms);
+            break;
+        }
+    }
+}
+
+static void ask(struct kv_source *source, uint64_t from)
+{
+    char error[kv_socket_error_size];
+    struct kv_socket_options options = {
+        .address = source->backend->events_replay,
+        .ready = source->ready,
+        .owner = source->owner,
+    };
+    kv_socket_close(&source->replay);
+    if (kv_socket_ask(source->sockets, &options, from, &source->replay, error) != STATUS_OK) {
+        // The follower will find it silent.
+        log_error_seldom(source->backend->id, "backend %s: cannot ask for KV events: %s",
+                         source->backend->url, error);
+    }
+}
+
+static void obey(struct kv_source *source, uint64_t now_ms)
+{
+    struct kv_follower_wish wish = kv_follower_wish(source->follower, now_ms);
+
+    if (wish.drops_replay) {
+        kv_socket_close(&source->replay);
+    }
+    if (wish.wants_replay) {
+        ask(source, wish.from);
+    }
+}
+
+static bool is_new_story(uint64_t *said_ms, uint64_t now_ms)
+{
+    bool is_new = *said_ms == UINT64_MAX || now_ms - *said_ms >= story_ms;
+    *said_ms = is_new ? now_ms : *said_ms;
+    return is_new;
+}
+
+static void tell_faults(struct kv_source *source, uint64_t now_ms)
+{
+    const struct kv_follower_counts *counts = kv_follower_counts(source->follower);
+    const char *url = source->backend->url;
+
+    if (counts->restarts != source->said_restarts &&
+        is_new_story(&source->said_restart_ms, now_ms)) {
+        log_info("backend %s: KV events began again: what it held is forgotten", url);
+        source->said_restarts = counts->restarts;
+        source->said_live = false;
+    }
+    if (counts->lost != source->said_lost && is_new_story(&source->said_gap_ms, now_ms)) {
+        log_warn("backend %s: lost %" PRIu64 " messages of KV events, %s", url,
+                 counts->lost - source->said_lost,
+                 source->backend->events_replay != NULL ? "asking for them again"
+                                                        : "forgot what it held");
+        source->said_lost = counts->lost;
+        source->said_live = false;
+    }
+    if (counts->malformed != 0 && !source->said_malformed) {
+        log_warn("backend %s: some of what comes from %s is no KV event", url, source->address);
+        source->said_malformed = true;
+    }
+    if (kv_holdings_counts(kv_follower_holdings(source->follower))->refused != 0 &&
+        !source->said_refused) {
+        log_warn("backend %s: no memory is left for all that it holds (events.memory)", url);
+        source->said_refused = true;
+    }
+}
+
+static void tell_state(struct kv_source *source)
+{
+    static const enum backend_events words[] = {
+        [KV_SILENT] = BACKEND_EVENTS_NONE,
+        [KV_LEARNING] = BACKEND_EVENTS_LEARNING,
+        [KV_LIVE] = BACKEND_EVENTS_LIVE,
+    };
+    struct backend *backend = source->backend;
+    enum kv_follower_state state = kv_follower_state(source->follower);
+    uint32_t block_tokens = kv_holdings_block_tokens(kv_follower_holdings(source->follower));
+
+    if (block_tokens != 0) {
+        atomic_store_explicit(&backend->load.told_block_tokens, block_tokens, memory_order_relaxed);
+    }
+    if (state == source->state) {
+        return;
+    }
+    // Whoever sees the word sees what is in the ledger behind it.
+    atomic_store_explicit(&backend->shared.events, words[state], memory_order_release);
+    if (state == KV_LIVE && !source->said_live) {
+        log_info_seldom(backend->id, "backend %s: KV events from %s are live", backend->url,
+                        source->address);
+        source->said_live = true;
+    } else if (source->state == KV_SILENT && state == KV_LEARNING) {
+        log_info_seldom(backend->id,
+                        "backend %s: KV events from %s have come, learning what it holds",
+                        backend->url, source->address);
+    }
+    source->state = state;
+}
+
+bool kv_source_work(struct kv_source *source, uint64_t now_ms)
+{
+    bool has_more = false;
+
+    if (source->live != NULL) {
+        hear_news(source, now_ms);
+        has_more |= take_live(source, kv_source_live_max, now_ms);
+    }
+    if (source->replay != NULL) {
+        has_more |= take_replay(source, now_ms);
+    }
+    obey(source, now_ms);
+    tell_faults(source, now_ms);
+    tell_state(source);
+    return has_more;
+}
+
+static void tell_absence(struct kv_source *source, uint64_t now_ms)
+{
+    source->looked_ms = source->looked_ms == 0 ? now_ms : source->looked_ms;
+    if (source->live == NULL || source->said_absent || now_ms - source->looked_ms < absent_ms) {
+        return;
+    }
+    log_warn("backend %s: nobody publishes KV events at %s yet", source->backend->url,
+             source->address);
+    source->said_absent = true;
+}
+
+static bool knows_something(const struct kv_source *source)
+{
+    return kv_follower_next(source->follower) > 0 ||
+           kv_holdings_block_count(kv_follower_holdings(source->follower)) > 0;
+}
+
+void kv_source_look(struct kv_source *source, uint64_t now_ms)
+{
+    struct backend *backend = source->backend;
+    unsigned lives = lives_of(backend);
+    unsigned wrong = wrong_of(backend);
+    bool may_distrust = source->distrusted_ms == UINT64_MAX ||
+                        now_ms - source->distrusted_ms >= kv_source_distrust_ms;
+
+    kv_follower_set_capacity(
+        source->follower, atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
+    // A process takes its connections with it: one that is still there shows that the server was only slow
+    // to answer.  Where there is none to go by, others are believed.
+    if (lives != source->lives && !source->is_connected && knows_something(source)) {
+        kv_follower_restarted(source->follower, now_ms);
+    }
+    source->lives = lives;
+    // What comes to light shortly after was decided before: it is no second proof.
+    if (wrong != source->wrong && may_distrust) {
+        source->distrusted_ms = now_ms;
+        log_warn_seldom(backend->id,
+                        "backend %s: answers do not agree with its KV events, learning anew",
+                        backend->url);
+        source->said_live = false;
+        kv_follower_distrust(source->follower, now_ms);
+    }
+    source->wrong = wrong;
+    obey(source, now_ms);
+    tell_absence(source, now_ms);
+    tell_faults(source, now_ms);
+    tell_state(source);
+}
+
+// Numbers are known when all is read, and what they show comes before what is told: hence twice.
+void kv_source_push(struct kv_source *source, struct kv_json *reader, struct slice document,
+                    uint64_t now_ms)
+{
+    struct kv_json_owner owner = {source->backend->id, source->backend->rank};
+    struct kv_notice notice;
+    struct kv_json_ids ids;
+
+    source->has_spoken = true;
+    source->spoke_ms = now_ms;
+    if (kv_json_begin(reader, document, &owner) != STATUS_OK) {
+        kv_follower_malformed(source->follower);
+        return;
+    }
+    while (kv_json_next(reader, &notice) == STATUS_OK) {
+    }
+    ids = kv_json_ids(reader);
+    if (ids.is_told) {
+        // What is missing in between is missing before the last.
+        kv_follower_span(source->follower, ids.is_broken ? ids.last : ids.first, ids.last);
+    }
+    ASSERT(kv_json_begin(reader, document, &owner) == STATUS_OK);
+    while (kv_json_next(reader, &notice) == STATUS_OK) {
+        kv_follower_note(source->follower, &notice, now_ms);
+    }
+}
+
+const struct kv_follower *kv_source_follower(const struct kv_source *source)
+{
+    return source->follower;
+}
+
+bool kv_source_is_connected(const struct kv_source *source)
+{
+    return source->is_connected;
+}
+
+uint64_t kv_source_silence_ms(const struct kv_source *source, uint64_t now_ms)
+{
+    return source->has_spoken ? now_ms - source->spoke_ms : UINT64_MAX;
+}

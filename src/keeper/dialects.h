@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dialects.h -- the tokenizers that a configuration names, from their files.
+//
+//     DIR/tokenizer.json           needed; or a file of ranks, which then is what the path names
+//     DIR/tokenizer_config.json    special tokens, chat template
+//     DIR/chat_template.jinja      the chat template, where it has a file of its own
+#pragma once
+
+#include "config/config.h"
+#include "dialect/exact.h"
+
+// IO: a file that must be there cannot be read; otherwise as dialect_create.
+enum status dialects_load(const struct config_tokenizer *row, struct dialect **out,
+                          char error[dialect_error_size]);
+
+// All of them and a memo for so many threads.  A file that cannot be read is an error, of which the
+// reason is printed; a tokenizer that is refused is logged and left out.  `*out` is NULL when there are
+// none.
+enum status dialects_open(const struct config *config, uint32_t thread_count,
+                          struct exact_set **out);
+void dialects_close(struct exact_set **set);

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// serve -- the router.  The main thread is the keeper: it owns the configuration and the fleet, asks
+// backends how they are, hears signals and answers operators; workers do the work.
+//
+//     SIGHUP           read the configuration again; on an error the old one stays.  Open the recording again
+//     SIGUSR1          open the logs of requests again: somebody has moved them
+//     SIGTERM, SIGINT  stop accepting, finish what runs, exit; a second one exits at once
+
+#include "admin/admin.h"
+#include "base/base.h"
+#include "base/reclaim.h"
+#include "base/text.h"
+#include "config/backend_events.h"
+#include "config/config.h"
+#include "config/option/command.h"
+#include "config/option/command_line.h"
+#include "discovery/roster.h"
+#include "feed/certifier.h"
+#include "feed/kv/kv_feeder.h"
+#include "feed/kv_poller.h"
+#include "feed/prober.h"
+#include "feed/scraper.h"
+#include "fleet/fleet.h"
+#include "keeper/dialects.h"
+#include "keeper/members.h"
+#include "keeper/recording.h"
+#include "knowledge/knowledge.h"
+#include "net/tcp.h"
+#include "proxy/proxy.h"
+#include "scribe/scribe.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "sys/loop.h"
+#include "sys/process.h"
+#include "sys/signals.h"
+#include "sys/thread.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    // Listening waits this long at most for the first word of every backend.
+    first_round_ms = 1000,
+    tick_ms = 100,
+    members_ms = 1000,
+    member_max = 4096, // as many as limits.backends allows
+};
+
+struct keeper {
+    struct reclaim reclaim; // the widest first: it is aligned to cache lines
+    struct config_source source;
+    struct config *config;
+    struct config *old_config; // of before the last reload, as long as a worker may see it
+    struct loop *loop;
+    struct fleet *fleet;
+    struct prober *prober;
+    struct scraper *scraper;
+    struct kv_poller *poller;
+    struct roster *roster;
+    struct recording *recording; // NULL: nothing is recorded
+    struct exact_set *exact;     // NULL: no model has a tokenizer
+    struct certifier *certifier; // likewise
+    struct proxy *proxy;
+    struct kv_feeder *feeder; // NULL: nobody tells what they hold
+    struct scribe *scribe;    // NULL: nobody wants to know of single requests
+    uint64_t members_told_ms;
+    struct admin *admin;
+    struct signals *signals;
+    struct timer tick;
+    uint64_t descriptor_count_max;
+    bool fleet_changed;
+    bool reload_pending;
+    bool draining;
+    bool stopping;
+    uint64_t drain_until_ms; // UINT64_MAX: for as long as it takes
+};
+
+static void print_error(const struct config_error *error)
+{
+    char line[1024];
+    struct text text = text_over(line, sizeof(line));
+    config_error_write(error, &text);
+    fprintf(stderr, "%.*s\n", (int)text.size, line);
+}
+
+static void log_config_error(const struct config_error *error)
+{
+    char line[1024];
+    struct text text = text_over(line, sizeof(line));
+    config_error_write(error, &text);
+    log_error("%.*s; the old configuration stays in force", (int)text.size, line);
+}
+
+static void set_log(const struct config *config)
+{
+    static const enum log_level levels[] = {
+        [CONFIG_LOG_ERROR] = LOG_LEVEL_ERROR,
+        [CONFIG_LOG_WARN] = LOG_LEVEL_WARN,
+        [CONFIG_LOG_INFO] = LOG_LEVEL_INFO,
+        [CONFIG_LOG_DEBUG] = LOG_LEVEL_DEBUG,
+    };
+    log_set_level(levels[config->log_level]);
+    log_set_format(config->log_format == CONFIG_LOG_JSON ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT);
+}
+
+// CLOSED: nobody listens to engines.
+static enum status push_events(void *owner, uint64_t backend_id, struct slice json)
+{
+    struct keeper *keeper = owner;
+    return keeper->feeder == NULL ? STATUS_CLOSED
+                                  : kv_feeder_push(keeper->feeder, backend_id, json);
+}
+
+static void fleet_has_news(void *owner)
+{
+    struct keeper *keeper = owner;
+    keeper->fleet_changed = true;
+}
+
+static void publish(void *owner)
+{
+    struct keeper *keeper = owner;
+    keeper->fleet_changed = !fleet_publish(keeper->fleet);
+    if (keeper->proxy != NULL) {
+        proxy_wake(keeper->proxy);
+    }
+    if (keeper->feeder != NULL) {
+        kv_feeder_wake(keeper->feeder);
+    }
+}
+
+// Several changes of one turn are one view.
+static void turn(void *owner)
+{
+    struct keeper *keeper = owner;
+    if (keeper->fleet_changed) {
+        publish(keeper);
+    }
+    if (keeper->draining && !keeper->stopping && proxy_is_drained(keeper->proxy)) {
+        keeper->stopping = true;
+        log_info("all requests have ended");
+        loop_stop(keeper->loop);
+    }
+}
+
+static bool lists_equal(const struct config_list *a, const struct config_list *b)
+{
+    bool equal = a->count == b->count;
+    for (uint32_t i = 0; equal && i < a->count; i++) {
+        equal = strcmp(a->items[i], b->items[i]) == 0;
+    }
+    return equal;
+}
+
+static bool texts_equal(const char *a, const char *b)
+{
+    return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
+}
+
+static bool tokenizers_equal(const struct config *a, const struct config *b)
+{
+    bool equal = a->tokenizer_count == b->tokenizer_count;
+    for (uint32_t i = 0; equal && i < a->tokenizer_count; i++) {
+        const struct config_tokenizer *row = &a->tokenizers[i];
+        const struct config_tokenizer *other = &b->tokenizers[i];
+        equal = texts_equal(row->path, other->path) && lists_equal(&row->models, &other->models) &&
+                texts_equal(row->pattern, other->pattern) &&
+                texts_equal(row->chat_template, other->chat_template) &&
+                texts_equal(row->template_kwargs, other->template_kwargs) &&
+                row->engine == other->engine && row->content_format == other->content_format &&
+                row->utc_offset == other->utc_offset && row->trust == other->trust &&
+                row->forward_ids == other->forward_ids;
+    }
+    return equal;
+}
+
+static bool watching_equal(const struct config *a, const struct config *b)
+{
+    return a->metrics.enabled == b->metrics.enabled &&
+           texts_equal(a->metrics.listen, b->metrics.listen) &&
+           a->decisions.keep == b->decisions.keep &&
+           texts_equal(a->access_log.file, b->access_log.file) &&
+           texts_equal(a->access_log.slow_file, b->access_log.slow_file) &&
+           texts_equal(a->tracing.endpoint, b->tracing.endpoint) &&
+           texts_equal(a->tracing.service, b->tracing.service);
+}
+
+static void warn_of_restart(const struct config *old, const struct config *new)
+{
+    bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
+                lists_equal(&old->dns.servers, &new->dns.servers) &&
+                texts_equal(old->admin.listen, new->admin.listen) &&
+                texts_equal(old->record.file, new->record.file) &&
+                old->limits.header_size == new->limits.header_size &&
+                old->limits.body_size == new->limits.body_size &&
+                old->limits.body_memory == new->limits.body_memory &&
+                old->limits.connections == new->limits.connections &&
+                old->limits.backends == new->limits.backends &&
+                old->tokens.memo == new->tokens.memo &&
+                old->tokens.prompt_size == new->tokens.prompt_size &&tokenizers_equal(old, new) &&
+                old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl &&
+                old->record.block_tokens == new->record.block_tokens &&
+                old->events.memory == new->events.memory &&
+                old->events.copies ==
+                    new->events.copies &&lists_equal(&old->events.bind, &new->events.bind) &&
+                config_hears_events(old) == config_hears_events(new) && watching_equal(old, new);
+    if (!same) {
+        log_warn(
+            "listen, workers, admin.listen, metrics, decisions, files of logs, tracing.endpoint, "
+            "tracing.service, dns.servers, tokenizers, tokens.memo, "
+            "tokens.prompt_size, prefix.memory, prefix.ttl, events.memory, events.copies, "
+            "events.bind, record.file, record.block_tokens, limits of sizes and counts, and "
+            "whether KV events are heard at all take effect at the next start");
+    }
+}
+
+static void reload(struct keeper *keeper)
+{
+    struct config *config = NULL;
+    struct config_error error;
+    char why[proxy_error_size];
+
+    if (keeper->source.path == NULL) {
+        if (keeper->recording == NULL) {
+            log_warn("SIGHUP: there is no configuration file to read again");
+        }
+        return;
+    }
+    if (config_load(&keeper->source, &config, &error) != STATUS_OK) {
+        log_config_error(&error);
+        return;
+    }
+    enum status status = proxy_replan(keeper->proxy, config, why);
+    if (status == STATUS_AGAIN) {
+        keeper->reload_pending = true; // the last change is still being taken up
+        config_destroy(&config);
+        return;
+    }
+    if (status != STATUS_OK) {
+        log_error("%s; the old configuration stays in force", why);
+        config_destroy(&config);
+        return;
+    }
+    warn_of_restart(keeper->config, config);
+    keeper->old_config = keeper->config; // freed when no worker sees it; see tick
+    keeper->config = config;
+    set_log(config);
+    prober_set_config(keeper->prober, config);
+    scraper_set_config(keeper->scraper, config);
+    kv_poller_set_config(keeper->poller, config);
+    roster_set_config(keeper->roster, config);
+    if (keeper->certifier != NULL) {
+        certifier_set_config(keeper->certifier, config);
+    }
+    if (keeper->scribe != NULL) {
+        scribe_set_config(keeper->scribe, config);
+    }
+    log_info("configuration reloaded");
+}
+
+// Who is there, for the chronicle.
+static void tell_members(struct keeper *keeper)
+{
+    static struct chronicle_member members[member_max]; // too many for the stack
+    uint32_t count = members_of(keeper->fleet, loop_now_ms(keeper->loop), members, member_max);
+
+    chronicle_set_members(scribe_lock(keeper->scribe), members, count);
+    scribe_unlock(keeper->scribe);
+}
+
+static void tick(struct timer *timer)
+{
+    struct keeper *keeper = CONTAINER_OF(timer, struct keeper, tick);
+
+    fleet_reclaim(keeper->fleet);
+    if (proxy_reclaim(keeper->proxy)) {
+        config_destroy(&keeper->old_config);
+    }
+    if (keeper->reload_pending && !keeper->draining) {
+        keeper->reload_pending = false;
+        reload(keeper);
+    }
+    if (keeper->recording != NULL) {
+        recording_drain(keeper->recording, loop_now_ms(keeper->loop));
+    }
+    if (keeper->scribe != NULL &&
+        loop_now_ms(keeper->loop) >= keeper->members_told_ms + members_ms) {
+        keeper->members_told_ms = loop_now_ms(keeper->loop);
+        tell_members(keeper);
+    }
+    if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
+        log_warn("requests that have not ended in time are cut");
+        keeper->stopping = true;
+        loop_stop(keeper->loop);
+    }
+    loop_arm(keeper->loop, timer, tick_ms);
+}
+
+static void heard(void *owner, enum signal_kind kind)
+{
+    struct keeper *keeper = owner;
+
+    if (keeper->proxy == NULL) {
+        keeper->stopping |= kind == SIGNAL_STOP;
+        return;
+    }
+    if (kind == SIGNAL_RELOAD) {
+        if (!keeper->draining) {
+            reload(keeper);
+        }
+        if (keeper->recording != NULL) {
+            recording_drain(keeper->recording, loop_now_ms(keeper->loop)); // into the old file
+            recording_reopen(keeper->recording, keeper->config->record.size_max);
+        }
+        return;
+    }
+    if (kind == SIGNAL_REOPEN) {
+        if (keeper->scribe != NULL) {
+            scribe_reopen(keeper->scribe);
+        }
+        log_info("files reopened");
+        return;
+    }
+    if (keeper->draining) {
+        log_warn("second signal: stopping at once");
+        keeper->stopping = true;
+        loop_stop(keeper->loop);
+        return;
+    }
+    uint32_t limit_ms = keeper->config->timeouts.drain;
+    log_info("draining: no new connections, %u ms for what runs", limit_ms);
+    keeper->draining = true;
+    keeper->drain_until_ms = limit_ms == 0 ? UINT64_MAX : loop_now_ms(keeper->loop) + limit_ms;
+    proxy_drain(keeper->proxy);
+}
+
+// A backend that answers is known before the first client comes; one that hangs is not waited for.
+static void first_round(struct keeper *keeper)
+{
+    uint64_t until_ms = loop_now_ms(keeper->loop) + first_round_ms;
+
+    while (!keeper->stopping && loop_now_ms(keeper->loop) < until_ms &&
+           !(roster_has_resolved_all(keeper->roster) && prober_has_asked_all(keeper->prober))) {
+        loop_turn(keeper->loop, 50);
+    }
+    turn(keeper); // publishes what is known
+}
+
+static bool set_up(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+
+    // Who listens to engines is one more.
+    reclaim_init(&keeper->reclaim, worker_count + 1);
+    if (loop_create(&keeper->loop) != STATUS_OK ||
+        signals_open(keeper->loop, heard, keeper, &keeper->signals) != STATUS_OK) {
+        return false;
+    }
+    keeper->fleet =
+        fleet_create(&(struct fleet_limits){.backend_count_max = config->limits.backends,
+                                            .pool_count = fleet_pool_count_max},
+                     &keeper->reclaim);
+    if (keeper->fleet == NULL) {
+        return false;
+    }
+    keeper->prober = prober_create(&(struct prober_options){.loop = keeper->loop,
+                                                            .fleet = keeper->fleet,
+                                                            .config = config,
+                                                            .changed = fleet_has_news,
+                                                            .owner = keeper});
+    keeper->scraper =
+        scraper_create(&(struct scraper_options){.loop = keeper->loop, .config = config});
+    keeper->poller = kv_poller_create(&(struct kv_poller_options){
+        .loop = keeper->loop, .config = config, .push = push_events, .owner = keeper});
+    if (keeper->prober == NULL || keeper->scraper == NULL || keeper->poller == NULL) {
+        return false;
+    }
+    keeper->roster = roster_create(&(struct roster_options){.loop = keeper->loop,
+                                                            .fleet = keeper->fleet,
+                                                            .prober = keeper->prober,
+                                                            .scraper = keeper->scraper,
+                                                            .poller = keeper->poller,
+                                                            .config = config,
+                                                            .changed = fleet_has_news,
+                                                            .owner = keeper});
+    return keeper->roster != NULL;
+}
+
+static bool open_dialects(struct keeper *keeper, uint32_t worker_count)
+{
+    // The keeper is one more thread: it explains and certifies.
+    if (dialects_open(keeper->config, worker_count + 1, &keeper->exact) != STATUS_OK) {
+        return false;
+    }
+    if (keeper->exact == NULL) {
+        return true;
+    }
+    keeper->certifier = certifier_create(&(struct certifier_options){
+        .loop = keeper->loop,
+        .fleet = keeper->fleet,
+        .config = keeper->config,
+        .set = keeper->exact,
+        .thread = worker_count,
+    });
+    if (keeper->certifier == NULL) {
+        fprintf(stderr, "warmpath: no memory for the tokenizers\n");
+    }
+    return keeper->certifier != NULL;
+}
+
+static bool open_recording(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+    struct recording_options options = {.path = config->record.file,
+                                        .size_max = config->record.size_max,
+                                        .worker_count = worker_count,
+                                        .span_tokens = config->record.block_tokens};
+    if (options.path == NULL || recording_open(&options, &keeper->recording) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: cannot record to %s: %s\n", options.path, strerrordesc_np(errno));
+    return false;
+}
+
+// Receipts are read for a log, for traces, or for whoever can ask.
+static bool open_scribe(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+    char error[scribe_error_size];
+    bool is_asked_for = config->access_log.file != NULL || config->access_log.slow_file != NULL ||
+                        config->tracing.endpoint != NULL;
+    bool is_wanted = is_asked_for || config->admin.listen != NULL;
+
+    if (!config->metrics.enabled && is_asked_for) {
+        log_warn("metrics.enabled is off: nothing is written to access_log.file and "
+                 "access_log.slow_file, and tracing.endpoint gets no spans");
+    }
+    if (!config->metrics.enabled || !is_wanted ||
+        scribe_start(&(struct scribe_options){.config = config, .worker_count = worker_count},
+                     &keeper->scribe, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
+static struct receipt_ring *ring_of(void *owner, uint32_t worker)
+{
+    return scribe_ring(owner, worker);
+}
+
+static bool open_admin(struct keeper *keeper)
+{
+    struct admin_options options = {
+        .loop = keeper->loop,
+        .listen = keeper->config->admin.listen,
+        .metrics_listen = keeper->config->metrics.listen,
+        .fleet = keeper->fleet,
+        .roster = keeper->roster,
+        .config = &keeper->config,
+        .proxy = &keeper->proxy,
+        .recorded = keeper->recording != NULL ? recording_totals(keeper->recording) : NULL,
+        .changed = publish,
+        .push_events = push_events,
+        .feeder = &keeper->feeder,
+        .scribe = &keeper->scribe,
+        .process_start_ms = process_start_ms(),
+        .owner = keeper,
+    };
+    char error[admin_error_size];
+    bool is_wanted = options.listen != NULL || options.metrics_listen != NULL;
+    if (!is_wanted || admin_open(&options, &keeper->admin, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
+// Who listens to what engines tell, if there is anybody to listen to.
+static bool open_feeder(struct keeper *keeper, uint32_t worker_count)
+{
+    const struct config *config = keeper->config;
+    struct prefix_ledger *ledger = knowledge_ledger(proxy_knowledge(keeper->proxy));
+    char error[kv_feeder_error_size];
+
+    if (ledger == NULL) {
+        reclaim_leave(&keeper->reclaim, worker_count);
+        return true;
+    }
+    if (kv_feeder_start(
+            &(struct kv_feeder_options){
+                .fleet = keeper->fleet,
+                .reclaim = &keeper->reclaim,
+                .reader = worker_count,
+                .ledger = ledger,
+                .names_memory = config_events_memory(config).names,
+                .is_set = config->events.copies == CONFIG_COPIES_SET,
+                .bind = config->events.bind.items,
+                .bind_count = config->events.bind.count,
+            },
+            &keeper->feeder, error) == STATUS_OK) {
+        return true;
+    }
+    fprintf(stderr, "warmpath: %s\n", error);
+    return false;
+}
+
+static int run(struct keeper *keeper)
+{
+    uint32_t worker_count =
+        keeper->config->workers > 0 ? keeper->config->workers : thread_core_count();
+    char error[proxy_error_size];
+
+    worker_count =
+        worker_count < reclaim_reader_count_max ? worker_count : reclaim_reader_count_max - 1;
+    if (!set_up(keeper, worker_count)) {
+        fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
+        return COMMAND_FAILED;
+    }
+    if (!open_dialects(keeper, worker_count) || !open_recording(keeper, worker_count) ||
+        !open_scribe(keeper, worker_count) || !open_admin(keeper)) {
+        return COMMAND_FAILED;
+    }
+    first_round(keeper);
+    if (proxy_start(&(struct proxy_options){.config = keeper->config,
+                                            .fleet = keeper->fleet,
+                                            .reclaim = &keeper->reclaim,
+                                            .recorder = keeper->recording != NULL
+                                                            ? recording_recorder(keeper->recording)
+                                                            : NULL,
+                                            .ring_of = keeper->scribe != NULL ? ring_of : NULL,
+                                            .owner = keeper->scribe,
+                                            .exact = keeper->exact,
+                                            .worker_count = worker_count,
+                                            .descriptor_count_max = keeper->descriptor_count_max},
+                    &keeper->proxy, error) != STATUS_OK) {
+        fprintf(stderr, "warmpath: %s\n", error);
+        return COMMAND_FAILED;
+    }
+    if (!open_feeder(keeper, worker_count)) {
+        return COMMAND_FAILED;
+    }
+    for (uint32_t i = 0; i < keeper->config->listen.count; i++) {
+        log_info("listening on %s with %u workers", keeper->config->listen.items[i], worker_count);
+    }
+    keeper->tick.fire = tick;
+    loop_arm(keeper->loop, &keeper->tick, tick_ms);
+    if (!keeper->stopping) {
+        loop_run(keeper->loop, turn, keeper);
+    }
+    return COMMAND_OK;
+}
+
+static void tear_down(struct keeper *keeper)
+{
+    if (keeper->loop != NULL) {
+        loop_disarm(keeper->loop, &keeper->tick);
+    }
+    admin_close(&keeper->admin);
+    kv_feeder_stop(&keeper->feeder); // it writes to what the proxy has
+    proxy_stop(&keeper->proxy);
+    scribe_stop(&keeper->scribe); // what the workers have left is written
+    certifier_destroy(&keeper->certifier);
+    dialects_close(&keeper->exact);
+    recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);
+    roster_destroy(&keeper->roster);
+    prober_destroy(&keeper->prober);
+    scraper_destroy(&keeper->scraper);
+    kv_poller_destroy(&keeper->poller);
+    if (keeper->loop != NULL) {
+        loop_turn(keeper->loop, 0); // recycles what was closed
+        signals_close(&keeper->signals, keeper->loop);
+    }
+    fleet_destroy(&keeper->fleet);
+    loop_destroy(&keeper->loop);
+    config_destroy(&keeper->config);
+    config_destroy(&keeper->old_config);
+}
+
+int command_serve(int word_count, char **words)
+{
+    static struct keeper keeper; // the program's one; too large for the stack
+    struct config_error error;
+    const char **pairs = calloc((size_t)word_count * 2 + 1, sizeof(*pairs));
+    int result = COMMAND_USAGE;
+
+    ASSERT(pairs != NULL);
+    if (config_command_line_read(words, word_count, pairs, &keeper.source, &error) != STATUS_OK ||
+        config_load(&keeper.source, &keeper.config, &error) != STATUS_OK) {
+        print_error(&error);
+    } else {
+        set_log(keeper.config);
+        keeper.descriptor_count_max = tcp_limit_raise();
+        result = run(&keeper);
+    }
+    tear_down(&keeper);
+    free(pairs);
+    return result;
+}

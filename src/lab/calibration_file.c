@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "lab/calibration_file.h"
+
+#include "base/text.h"
+#include "config/config_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool complain(const char *command, const char *path, const char *what)
+{
+    fprintf(stderr, "warmpath %s: %s: %s\n", command, path, what);
+    return false;
+}
+
+static void name_shipped(FILE *out)
+{
+    const char *name;
+    for (uint32_t i = 0; (name = profile_name(i)) != NULL; i++) {
+        fprintf(out, "%s%s", i == 0 ? "" : ", ", name);
+    }
+}
+
+bool calibration_file_read(const char *command, const char *path, struct calibration *out)
+{
+    char error[calibration_error_size];
+    size_t size = 0;
+    uint8_t *space = malloc(calibration_file_size_max);
+    if (space == NULL) {
+        return complain(command, path, "memory is short");
+    }
+    enum status status = config_file_read(path, space, calibration_file_size_max, &size);
+    bool is_good = status == STATUS_OK;
+    if (!is_good) {
+        complain(command, path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+    } else if (calibration_read(slice_of(space, size), out, error) != STATUS_OK) {
+        is_good = complain(command, path, error);
+    }
+    free(space);
+    return is_good;
+}
+
+bool calibration_file_profile(const char *command, const char *path, const char *model,
+                              struct profile *out)
+{
+    struct calibration calibration;
+    char error[calibration_error_size];
+    if (path == NULL) {
+        if (model != NULL && profile_find(model, out)) {
+            return true;
+        }
+        fprintf(stderr, "warmpath %s: no model %s; there are ", command,
+                model != NULL ? model : "named");
+        name_shipped(stderr);
+        fprintf(stderr, ", and those of --calibration FILE\n");
+        return false;
+    }
+    if (!calibration_file_read(command, path, &calibration)) {
+        return false;
+    }
+    bool is_good = calibration_profile(&calibration, model, out, error) == STATUS_OK ||
+                   complain(command, path, error);
+    calibration_destroy(&calibration);
+    return is_good;
+}
+
+bool calibration_file_write(const char *command, const char *path,
+                            const struct calibration *calibration)
+{
+    uint8_t *space = malloc(calibration_file_size_max);
+    if (space == NULL) {
+        return complain(command, path, "memory is short");
+    }
+    struct text text = text_over(space, calibration_file_size_max);
+    calibration_write(calibration, &text);
+    const char *why = text.overflow ? "is too large for a calibration file" : NULL;
+    FILE *file = why == NULL ? fopen(path, "wbe") : NULL;
+    if (file != NULL) {
+        bool is_written = fwrite(text.bytes, 1, text.size, file) == text.size;
+        if (fclose(file) != 0 || !is_written) {
+            why = "cannot be written";
+        }
+    } else if (why == NULL) {
+        why = strerrordesc_np(errno);
+    }
+    free(space);
+    return why == NULL || complain(command, path, why);
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "net/fetch.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "fleet/backend.h"
+#include "http/chunked.h"
+#include "http/head.h"
+#include "net/tcp.h"
+#include "net/tls.h"
+#include "net/transport.h"
+#include "sys/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    // A list of models with all their permissions is some kilobytes each.
+    answer_size_usual = 1 << 20,
+    // A path and a key of 4096 bytes each, which is what a configuration may hold, and the rest.
+    request_size_max = 12288,
+    head_size_max = 65536,
+    // Nobody has that much to say before the answer.
+    interim_count_max = 16,
+    // Others have their turn after so many reads, however much the backend sends.
+    reads_per_turn = 16,
+    resume_ms = 1,
+};
+
+struct fetch {
+    struct transport transport; // first: `ready` finds us from here
+    struct loop *loop;
+    struct timer timer;
+    struct timer resume; // events are edges: nobody tells of what was left unread
+    struct loop_deferred recycle;
+    fetch_done_fn *done;
+    void *owner;
+    const char *why; // there is not even a connection to wait for
+    bool connected;
+    bool has_head;
+    bool takes_part;
+    uint32_t interim_count;
+    uint8_t request[request_size_max];
+    uint32_t request_size;
+    uint8_t *body; // what is posted behind it, or NULL
+    size_t body_size;
+    size_t sent;     // of both together
+    uint8_t *answer; // the head, then the body as far as it is known
+    size_t answer_size;
+    size_t answer_size_max;
+    size_t scanned; // of a chunked body: what was looked at and kept
+    struct http_head head;
+    struct chunked chunks;
+};
+
+static void recycle(struct loop_deferred *deferred)
+{
+    struct fetch *fetch = CONTAINER_OF(deferred, struct fetch, recycle);
+    free(fetch->body);
+    free(fetch->answer);
+    free(fetch);
+}
+
+static void finish(struct fetch *fetch)
+{
+    loop_disarm(fetch->loop, &fetch->timer);
+    loop_disarm(fetch->loop, &fetch->resume);
+    transport_close(&fetch->transport, fetch->loop, TRANSPORT_ORDERLY);
+    loop_defer(fetch->loop, &fetch->recycle);
+}
+
+void fetch_cancel(struct fetch **fetch_ptr)
+{
+    struct fetch *fetch = *fetch_ptr;
+    *fetch_ptr = NULL;
+    if (fetch != NULL) {
+        finish(fetch);
+    }
+}
+
+static void report(struct fetch *fetch, const struct fetch_result *result)
+{
+    finish(fetch);
+    fetch->done(fetch->owner, result);
+}
+
+static void fail(struct fetch *fetch, const char *why)
+{
+    report(fetch, &(struct fetch_result){.why = why});
+}
+
+static void succeed(struct fetch *fetch, size_t body_size)
+{
+    report(fetch, &(struct fetch_result){
+                      .status = fetch->head.status,
+                      .body = slice_of(fetch->answer + fetch->head.size, body_size),
+                  });
+}
+
+static void overflow(struct fetch *fetch)
+{
+    if (!fetch->takes_part || !fetch->has_head) {
+        fail(fetch, "the answer is too large");
+        return;
+    }
+    report(fetch, &(struct fetch_result){
+                      .status = fetch->head.status,
+                      .is_part = true,
+                      .body = slice_of(fetch->answer + fetch->head.size,
+                                       fetch->answer_size - fetch->head.size),
+                  });
+}
+
+// OK: the answer is complete and *body_size says how long its body is.
+static enum status scan_body(struct fetch *fetch, bool closed, size_t *body_size)
+{
+    size_t size = fetch->answer_size - fetch->head.size;
+    size_t used = 0;
+    size_t kept = 0;
+    enum status status;
+
+    switch (fetch->head.framing) {
+    case HTTP_NO_BODY:
+        *body_size = 0;
+        return STATUS_OK;
+    case HTTP_LENGTH:
+        *body_size = fetch->head.content_length;
+        return size >= fetch->head.content_length ? STATUS_OK : STATUS_AGAIN;
+    case HTTP_UNTIL_CLOSE:
+        *body_size = size;
+        return closed ? STATUS_OK : STATUS_AGAIN;
+    case HTTP_CHUNKED:
+        status = chunked_scan(&fetch->chunks, fetch->answer + fetch->head.size + fetch->scanned,
+                              size - fetch->scanned, &used, &kept);
+        fetch->scanned += kept;
+        fetch->answer_size = fetch->head.size + fetch->scanned;
+        *body_size = fetch->scanned;
+        return status;
+    }
+    ASSERT(false);
+    return STATUS_MALFORMED;
+}
+
+// Looks at what has come.  OK: done, reported.  AGAIN: more must come.  EXHAUSTED: interim answers
+// have no end.
+static enum status scan(struct fetch *fetch, bool closed)
+{
+    size_t body_size = 0;
+    enum status status;
+
+    while (!fetch->has_head) {
+        status = http_head_feed(&fetch->head, slice_of(fetch->answer, fetch->answer_size));
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (fetch->head.status >= 200) {
+            http_head_answer_framing(&fetch->head, false);
+            fetch->has_head = true;
+            chunked_start(&fetch->chunks, CHUNKED_KEEP_DATA);
+            break;
+        }
+        if (++fetch->interim_count > interim_count_max) {
+            return STATUS_EXHAUSTED;
+        }
+        fetch->answer_size -= fetch->head.size;
+        memmove(fetch->answer, fetch->answer + fetch->head.size, fetch->answer_size);
+        http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
+                        (struct http_limits){head_size_max, head_size_max});
+        if (fetch->answer_size == 0) {
+            return STATUS_AGAIN;
+        }
+    }
+    status = scan_body(fetch, closed, &body_size);
+    if (status == STATUS_OK) {
+        succeed(fetch, body_size);
+    }
+    return status;
+}
+
+static const char *why_not(enum status status, bool closed)
+{
+    if (status == STATUS_EXHAUSTED) {
+        return "too many interim answers";
+    }
+    return closed ? "the connection was closed" : "the answer is no HTTP";
+}
+
+// One read of what has come; false when there is nothing to go on with.
+static bool read_some(struct fetch *fetch)
+{
+    size_t size = 0;
+    if (fetch->answer_size == fetch->answer_size_max) {
+        overflow(fetch);
+        return false;
+    }
+    enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
+                                        fetch->answer_size_max - fetch->answer_size, &size);
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
+    if (status == STATUS_IO) {
+        fail(fetch, strerrordesc_np(errno));
+        return false;
+    }
+    fetch->answer_size += size;
+    bool closed = status == STATUS_CLOSED;
+    status = scan(fetch, closed);
+    if (status == STATUS_OK) {
+        return false;
+    }
+    if (status != STATUS_AGAIN || closed) {
+        fail(fetch, why_not(status, closed));
+        return false;
+    }
+    return true;
+}
+
+static void read_answer(struct fetch *fetch)
+{
+    for (uint32_t reads = 0; fetch->transport.can_read; reads++) {
+        if (reads == reads_per_turn) {
+            loop_arm(fetch->loop, &fetch->resume, resume_ms);
+            return;
+        }
+        if (!read_some(fetch)) {
+            return;
+        }
+    }
+}
+
+static void resume(struct timer *timer)
+{
+    read_answer(CONTAINER_OF(timer, struct fetch, resume));
+}
+
+static enum status connect_and_send(struct fetch *fetch)
+{
+    if (!fetch->connected) {
+        if (!fetch->transport.can_write) {
+            return STATUS_AGAIN;
+        }
+        errno = tcp_error(fetch->transport.source.fd);
+        if (errno != 0) {
+            return STATUS_IO;
+        }
+        fetch->connected = true;
+    }
+    enum status status = transport_handshake(&fetch->transport);
+    while (status == STATUS_OK && fetch->sent < fetch->request_size + fetch->body_size) {
+        bool in_body = fetch->sent >= fetch->request_size;
+        size_t at = in_body ? fetch->sent - fetch->request_size : fetch->sent;
+        struct slice rest = in_body ? slice_of(fetch->body + at, fetch->body_size - at)
+                                    : slice_of(fetch->request + at, fetch->request_size - at);
+        size_t size = 0;
+        status = transport_write(&fetch->transport, &rest, 1, &size);
+        fetch->sent += status == STATUS_OK ? size : 0;
+    }
+    return status;
+}
+
+static void ready(struct loop_source *source, uint32_t events)
+{
+    struct fetch *fetch = (struct fetch *)source;
+    transport_note(&fetch->transport, events);
+    enum status status = connect_and_send(fetch);
+    if (status == STATUS_OK) {
+        read_answer(fetch);
+    } else if (status != STATUS_AGAIN) {
+        // Of a connection that never was TLS has nothing to say.
+        fail(fetch, fetch->connected ? transport_why(&fetch->transport) : strerrordesc_np(errno));
+    }
+}
+
+static void expire(struct timer *timer)
+{
+    struct fetch *fetch = CONTAINER_OF(timer, struct fetch, timer);
+    fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
+}
+
+struct tls_context *fetch_tls(const struct backend *backend, const struct config *config,
+                              bool says_why, struct tls_context **kept)
+{
+    if (backend->tls && *kept == NULL) {
+        char error[tls_error_size];
+        struct tls_client_options options = {.ca = config->backend_tls.ca,
+                                             .verify = config->backend_tls.verify};
+        if (tls_client_create(&options, kept, error) != STATUS_OK && says_why) {
+            log_error_seldom(0, "TLS to backends: %s", error);
+        }
+    }
+    return *kept;
+}
+
+static struct fetch_peer peer_of(const struct fetch_options *options)
+{
+    const struct backend *backend = options->backend;
+    ASSERT((backend != NULL) != (options->peer != NULL));
+    if (backend == NULL) {
+        return *options->peer;
+    }
+    return (struct fetch_peer){.address = backend->address,
+                               .host = backend->host,
+                               .authority = backend->authority,
+                               .authorization = backend->authorization,
+                               .tls = backend->tls};
+}
+
+static void write_request(struct fetch *fetch, const struct fetch_peer *peer, const char *path)
+{
+    struct text out = text_over(fetch->request, sizeof(fetch->request));
+
+    text_add_format(&out, "%s %s HTTP/1.1\r\nhost: %s\r\n", fetch->body != NULL ? "POST" : "GET",
+                    path, peer->authority);
+    if (fetch->body != NULL) {
+        text_add_format(&out, "content-type: application/json\r\ncontent-length: %zu\r\n",
+                        fetch->body_size);
+    }
+    if (peer->authorization != NULL) {
+        text_add_format(&out, "authorization: %s\r\n", peer->authorization);
+    }
+    text_add_str(&out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n\r\n");
+    ASSERT(!out.overflow);
+    fetch->request_size = (uint32_t)out.size;
+}
+
+// EXHAUSTED: it could not even be tried.  Otherwise fetch->why says what is known to have failed.
+static enum status start_connecting(struct fetch *fetch, const struct fetch_peer *peer,
+                                    struct tls_context *tls)
+{
+    int fd = -1;
+
+    if (peer->tls && tls == NULL) {
+        fetch->why = "TLS could not be set up";
+        return STATUS_IO;
+    }
+    enum status status = tcp_connect(&peer->address, &fd);
+    if (status == STATUS_OK) {
+        status =
+            transport_open(&fetch->transport, fetch->loop, fd, peer->tls ? tls : NULL, peer->host);
+    }
+    if (status != STATUS_OK) {
+        fetch->why = status == STATUS_IO ? strerrordesc_np(errno) : status_text(status);
+    }
+    return status;
+}
+
+struct fetch *fetch_start(const struct fetch_options *options)
+{
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+    size_t answer_size_max =
+        options->answer_size_max > 0 ? options->answer_size_max : answer_size_usual;
+    uint8_t *answer = malloc(answer_size_max); // no page is there before its bytes are
+    uint8_t *body = options->body.size > 0 ? malloc(options->body.size) : NULL;
+    if (fetch == NULL || answer == NULL || (options->body.size > 0 && body == NULL)) {
+        free(fetch);
+        free(answer);
+        free(body);
+        return NULL;
+    }
+    if (body != NULL) {
+        memcpy(body, options->body.bytes, options->body.size);
+        fetch->body = body;
+        fetch->body_size = options->body.size;
+    }
+    fetch->transport.source.ready = ready;
+    fetch->loop = options->loop;
+    fetch->timer.fire = expire;
+    fetch->resume.fire = resume;
+    fetch->recycle.run = recycle;
+    fetch->takes_part = options->takes_part;
+    fetch->done = options->done;
+    fetch->owner = options->owner;
+    fetch->answer = answer;
+    fetch->answer_size_max = answer_size_max;
+    struct fetch_peer peer = peer_of(options);
+    write_request(fetch, &peer, options->path);
+    http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
+                    (struct http_limits){head_size_max, head_size_max});
+
+    if (start_connecting(fetch, &peer, options->tls) == STATUS_EXHAUSTED) {
+        recycle(&fetch->recycle);
+        return NULL;
+    }
+    // Bad news that is known already is told from the loop, as all news is.
+    loop_arm(options->loop, &fetch->timer, fetch->why == NULL ? options->timeout_ms : 0);
+    return fetch;
+}

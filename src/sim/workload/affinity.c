@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sim/workload/affinity.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+void affinity_note(struct affinity *affinity, uint64_t beginning, double due_ms, uint32_t backend)
+{
+    if (affinity->count == affinity->capacity) {
+        affinity->capacity = affinity->capacity * 2 + 1024;
+        affinity->visits =
+            realloc(affinity->visits, affinity->capacity * sizeof(struct affinity_visit));
+        ASSERT(affinity->visits != NULL);
+    }
+    affinity->visits[affinity->count] = (struct affinity_visit){
+        .beginning = beginning, .due_ms = due_ms, .number = affinity->count, .backend = backend};
+    affinity->count++;
+}
+
+static int by_beginning(const void *a, const void *b)
+{
+    const struct affinity_visit *one = a;
+    const struct affinity_visit *other = b;
+    if (one->beginning != other->beginning) {
+        return one->beginning < other->beginning ? -1 : 1;
+    }
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+double affinity_rate(struct affinity *affinity, double from_ms)
+{
+    uint32_t counted = 0;
+    uint32_t same = 0;
+
+    if (affinity->count == 0) {
+        return 0;
+    }
+    qsort(affinity->visits, affinity->count, sizeof(struct affinity_visit), by_beginning);
+    for (uint32_t i = 0; i < affinity->count; i++) {
+        const struct affinity_visit *visit = &affinity->visits[i];
+        if (visit->due_ms >= from_ms) {
+            counted++;
+            same += i > 0 && visit[-1].beginning == visit->beginning &&
+                    visit[-1].backend == visit->backend;
+        }
+    }
+    return counted > 0 ? (double)same / counted : 0;
+}
+
+void affinity_fini(struct affinity *affinity)
+{
+    free(affinity->visits);
+    *affinity = (struct affinity){0};
+}

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whatever is to come is one entry in a queue by time: the next turn of a session, or a starter, which
+// begins the next session when its time comes.  There are three kinds of starters:
+//
+//     arrivals    one, for a rate: its next time is drawn when it begins a session
+//     a copy      of a trace: its next time is that of the next request
+//     a user      of a closed loop: its next time is known when its session has ended
+//
+// Every starter and every session has its own stream of random numbers, so that the order in which
+// answers are complete changes nothing but times.
+
+#include "sim/workload/workload.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "sim/engine/due_queue.h"
+#include "sim/workload/mooncake.h"
+#include "sim/workload/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    // More than that is no trace any more but its average.
+    copy_max = 10000,
+    user_max = 1000000,
+};
+
+// What an answer takes on an idle fleet, about: the first token, and each of it.
+static const double first_token_s = 0.2;
+static const double token_s = 0.01;
+
+// What users of a trace think between two of its requests.
+static const struct draw trace_think_s = DRAW_UNIFORM(0.5, 2);
+
+// Keeps the streams of starters apart from those of sessions.
+static const uint64_t starter_salt = 0x73746172746572;
+
+struct starter {
+    struct rng rng;
+    uint64_t begun;    // sessions
+    double at_us;      // of the next, for arrivals
+    uint64_t shift_us; // of a copy
+    uint32_t first;    // of a copy, the request that it begins with
+};
+
+struct workload {
+    bool is_closed;
+    const struct mooncake_trace *trace; // NULL: the script
+    struct script script;
+    struct starter *starters;
+    uint32_t starter_count;
+    double gap_us;      // of arrivals, in the mean
+    uint64_t period_us; // in which a copy of the trace comes round
+    double stretch;     // of the times of the trace
+    uint64_t limit;     // of requests
+    uint64_t taken;
+    uint64_t done;
+    struct due_queue due;
+    struct list_node *out; // sessions whose request was taken and is not done
+};
+
+// An owner who cannot have the few bytes of a session has no run to go on with; nothing outside the
+// program asks for them.
+static void push(struct workload *workload, uint64_t at_us, uint64_t order, struct session *session)
+{
+    bool is_pushed = due_queue_push(&workload->due,
+                                    (struct due){.at_us = at_us, .order = order, .what = session});
+    ASSERT(is_pushed);
+}
+
+static uint64_t us_of(double seconds)
+{
+    return (uint64_t)llround(seconds * 1e6);
+}
+
+static double think_s(const struct workload *workload, struct starter *starter)
+{
+    const struct draw *think =
+        workload->trace != NULL ? &trace_think_s : &workload->script.kind->think_s;
+    return draw_value(think, &starter->rng);
+}
+
+// When the copy's next request is due, wrapped around at the end of the period.
+static uint64_t copy_due_us(const struct workload *workload, const struct starter *copy)
+{
+    const struct mooncake_trace *trace = workload->trace;
+    uint64_t index = (copy->first + copy->begun) % trace->request_count;
+    uint64_t at_us = (trace->requests[index].at_us + copy->shift_us) % workload->period_us;
+    return (uint64_t)llround((double)at_us * workload->stretch);
+}
+
+// The starter's next session comes by the clock, if there is one.
+static void schedule(struct workload *workload, uint64_t number)
+{
+    struct starter *starter = &workload->starters[number];
+    if (workload->trace == NULL) {
+        struct draw gap = DRAW_EXPONENTIAL(workload->gap_us);
+        starter->at_us += draw_value(&gap, &starter->rng);
+        push(workload, (uint64_t)llround(starter->at_us), number, NULL);
+    } else if (starter->begun < workload->trace->request_count) {
+        push(workload, copy_due_us(workload, starter), number, NULL);
+    }
+}
+
+static struct session *begin_session(struct workload *workload, uint64_t number)
+{
+    struct starter *starter = &workload->starters[number];
+    struct session *session = NULL;
+    if (workload->trace == NULL) {
+        session = session_create(&workload->script, number << 40 | starter->begun);
+    } else if (workload->is_closed) {
+        session = session_of_trace(workload->trace, (uint32_t)workload->taken, 0);
+    } else {
+        uint64_t place = (starter->first + starter->begun) % workload->trace->request_count;
+        session = session_of_trace(workload->trace, (uint32_t)place, (uint32_t)number);
+    }
+    ASSERT(session != NULL);
+    session->starter = number;
+    starter->begun++;
+    return session;
+}
+
+bool workload_peek(struct workload *workload, uint64_t *at_us)
+{
+    const struct due *first = due_queue_first(&workload->due);
+    if (first == NULL || workload->taken == workload->limit) {
+        return false;
+    }
+    *at_us = first->at_us;
+    return true;
+}
+
+void workload_take(struct workload *workload, struct work_item *out)
+{
+    ASSERT(workload->taken < workload->limit);
+    struct due due = due_queue_pop(&workload->due);
+    struct session *session = due.what;
+    if (session == NULL) {
+        session = begin_session(workload, due.order);
+        if (!workload->is_closed) {
+            schedule(workload, due.order);
+        }
+    }
+    list_push(&workload->out, &session->node);
+    *out = (struct work_item){
+        .number = workload->taken++,
+        .due_us = due.at_us,
+        .session = session->id,
+        .turn = session->turn,
+        .prompt_tokens = session->prompt_tokens,
+        .history_tokens = session->history_tokens,
+        .output_tokens = session->output_tokens,
+        .piece_count = session->piece_count,
+        .pieces = session->pieces,
+        .user = session,
+    };
+}
+
+// Of those due at the same time, a starter of the clock goes before sessions, and those in the order in
+// which they began.
+static uint64_t order_of(const struct workload *workload, const struct session *session)
+{
+    return workload->is_closed ? session->starter : session->number + workload->starter_count;
+}
+
+void workload_done(struct workload *workload, struct work_item *item, uint64_t now_us)
+{
+    struct session *session = item->user;
+    uint64_t starter = session->starter;
+    workload->done++;
+    list_remove(&session->node);
+    *item = (struct work_item){0};
+
+    if (session_go_on(session)) {
+        double pause_s = session_pause_s(&workload->script, session);
+        push(workload, now_us + us_of(pause_s), order_of(workload, session), session);
+        return;
+    }
+    session_destroy(&session);
+    if (workload->is_closed) {
+        double pause_s = think_s(workload, &workload->starters[starter]);
+        push(workload, now_us + us_of(pause_s), starter, NULL);
+    }
+}
+
+uint64_t workload_limit(const struct workload *workload)
+{
+    return workload->limit;
+}
+
+bool workload_is_over(const struct workload *workload)
+{
+    bool has_more = workload->due.count > 0 && workload->taken < workload->limit;
+    return !has_more && workload->done == workload->taken;
+}
+
+static bool complain(char *error, const char *text)
+{
+    (void)snprintf(error, workload_error_size, "%s", text);
+    return false;
+}
+
+static bool check_options(const struct workload_options *options, char *error)
+{
+    const struct work_kind *kind = options->kind != NULL ? work_kind_find(options->kind) : NULL;
+    if (options->kind != NULL && kind == NULL) {
+        (void)snprintf(error, workload_error_size, "there is no workload '%.40s'", options->kind);
+        return false;
+    }
+    if ((kind != NULL) == (options->trace != NULL)) {
+        return complain(error, "a workload is one of the built-in ones or a trace");
+    }
+    if (!(options->rate >= 0 && options->rate <= 1e6)) {
+        return complain(error, "the rate is no number of requests/s from 0 to a million");
+    }
+    if (options->users > user_max) {
+        return complain(error, "there are more than a million users");
+    }
+    if (options->users > 0 && options->rate > 0) {
+        return complain(error, "a rate and a number of users contradict each other");
+    }
+    if (kind != NULL && options->users == 0 && options->rate == 0) {
+        return complain(error, "a built-in workload needs a rate or a number of users");
+    }
+    if (!(options->share >= 0 && options->share < 1)) {
+        return complain(error, "the share is no number from 0 to below 1");
+    }
+    if (options->share > 0 && (kind == NULL || !kind->varies_share)) {
+        return complain(error, "the share of this workload cannot be set");
+    }
+    if (options->trace != NULL && options->rate > 0 && options->trace->span_us == 0) {
+        return complain(error, "all requests of the trace are at one time, so it has no rate");
+    }
+    return true;
+}
+
+static bool make_starters(struct workload *workload, uint32_t count, uint64_t seed)
+{
+    workload->starters = calloc(count, sizeof(*workload->starters));
+    if (workload->starters == NULL) {
+        return false;
+    }
+    workload->starter_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        workload->starters[i].rng.state = hash_pair(hash_pair(seed, starter_salt), i);
+    }
+    return true;
+}
+
+// A trace has so many, of which less may be wanted.
+static void limit_to(struct workload *workload, const struct workload_options *options,
+                     uint64_t count)
+{
+    bool is_cut = options->requests > 0 && options->requests < count;
+    workload->limit = is_cut ? options->requests : count;
+}
+
+// The first request at or after that time.
+static uint32_t find_request(const struct mooncake_trace *trace, uint64_t at_us)
+{
+    uint32_t low = 0;
+    uint32_t high = trace->request_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (trace->requests[middle].at_us >= at_us) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+// Copies begin anywhere in the trace, the first one at its beginning.  What whole copies cannot make of the
+// rate is made by stretching the time.
+static bool start_copies(struct workload *workload, const struct workload_options *options,
+                         char *error)
+{
+    const struct mooncake_trace *trace = options->trace;
+    double count = trace->request_count;
+    // From the last request to the first of the next round it is as long as between any two.
+    double round_us = (double)trace->span_us * (count > 1 ? count / (count - 1) : 1);
+    workload->period_us = (uint64_t)ceil(round_us) + 1;
+    workload->stretch = 1;
+    double copies = 1;
+    if (options->rate > 0) {
+        double own_rate = count / (double)workload->period_us * 1e6;
+        copies = fmax(1, round(options->rate / own_rate));
+        workload->stretch = copies * own_rate / options->rate;
+    }
+    if (copies > copy_max) {
+        return complain(error, "the rate is more than 10,000 times that of the trace");
+    }
+    if (!make_starters(workload, (uint32_t)copies, options->seed)) {
+        return complain(error, "no memory for the copies of the trace");
+    }
+    limit_to(workload, options, (uint64_t)copies * trace->request_count);
+    for (uint32_t i = 0; i < workload->starter_count; i++) {
+        struct starter *copy = &workload->starters[i];
+        if (i > 0) {
+            double part = draw_unit(&copy->rng);
+            copy->shift_us = (uint64_t)(part * (double)workload->period_us);
+            copy->first = find_request(trace, workload->period_us - copy->shift_us);
+        }
+        schedule(workload, i);
+    }
+    return true;
+}
+
+static bool start_users(struct workload *workload, const struct workload_options *options,
+                        char *error)
+{
+    workload->is_closed = true;
+    if (!make_starters(workload, options->users, options->seed)) {
+        return complain(error, "no memory for the users");
+    }
+    if (workload->trace != NULL) {
+        limit_to(workload, options, workload->trace->request_count);
+    }
+    // They come in the middle of thinking, not all at once.
+    for (uint32_t i = 0; i < workload->starter_count; i++) {
+        struct starter *user = &workload->starters[i];
+        push(workload, us_of(think_s(workload, user) * draw_unit(&user->rng)), i, NULL);
+    }
+    return true;
+}
+
+static double mean_answer_s(const struct work_kind *kind)
+{
+    double tokens = 0;
+    for (int i = 0; i < work_prompt_max; i++) {
+        const struct work_prompt *prompt = &kind->prompts[i];
+        tokens += prompt->percent / 100.0 * draw_mean(&prompt->output_tokens);
+    }
+    return first_token_s + token_s * tokens;
+}
+
+// Numbers of sessions that no arrival comes to.
+static const uint64_t midway_number = (uint64_t)1 << 39;
+
+// Plays a session that began before time 0 up to there, with answers as they would be.  False when
+// nothing is left of it.
+static bool play_to_now(struct session *session, const struct work_kind *kind, double at_s,
+                        uint64_t *at_us, struct rng *rng)
+{
+    double answer_s = mean_answer_s(kind);
+    while (at_s < 0 && session->turn_count > 0) {
+        at_s += answer_s + draw_value(&kind->pause_s, rng);
+        session->turn_count--;
+    }
+    *at_us = us_of(fmax(0, at_s));
+    return session->turn_count > 0;
+}
+
+// Without sessions that began before, the rate would be reached only when the first ones end, which takes
+// minutes.  They have the turns that are left of them, but not what was said before: every engine
+// would begin with computing all of that.
+static bool start_midway(struct workload *workload, struct rng *rng)
+{
+    const struct work_kind *kind = workload->script.kind;
+    const struct draw gap_s = DRAW_EXPONENTIAL(workload->gap_us / 1e6);
+    // Hardly one takes twice as long as the longest do in the mean.
+    double past_s = 2 * kind->turns_max * (draw_mean(&kind->pause_s) + mean_answer_s(kind));
+    double at_s = -draw_value(&gap_s, rng);
+
+    for (uint64_t number = midway_number; at_s > -past_s; number++) {
+        struct session *session = session_create(&workload->script, number);
+        uint64_t at_us = 0;
+        if (session == NULL) {
+            return false;
+        }
+        if (play_to_now(session, kind, at_s, &at_us, rng)) {
+            push(workload, at_us, order_of(workload, session), session);
+        } else {
+            session_destroy(&session);
+        }
+        if (workload->due.count > workload->limit) {
+            break; // those alone will have more to say than is wanted
+        }
+        at_s -= draw_value(&gap_s, rng);
+    }
+    return true;
+}
+
+static bool start_arrivals(struct workload *workload, const struct workload_options *options,
+                           char *error)
+{
+    const struct work_kind *kind = workload->script.kind;
+    if (!make_starters(workload, 1, options->seed)) {
+        return complain(error, "no memory for the workload");
+    }
+    workload->gap_us = 1e6 * work_kind_mean_turns(kind) / options->rate;
+    schedule(workload, 0);
+    struct rng rng = {.state = hash_pair(options->seed, midway_number)};
+    if (kind->turns_max > 1 && !start_midway(workload, &rng)) {
+        return complain(error, "no memory for the sessions");
+    }
+    return true;
+}
+
+static bool start(struct workload *workload, const struct workload_options *options, char *error)
+{
+    workload->trace = options->trace;
+    workload->limit = options->requests > 0 ? options->requests : workload_requests_default;
+    if (options->kind != NULL && !script_init(&workload->script, work_kind_find(options->kind),
+                                              options->share, options->seed)) {
+        return complain(error, "no memory for the workload");
+    }
+    if (options->users > 0) {
+        return start_users(workload, options, error);
+    }
+    return workload->trace != NULL ? start_copies(workload, options, error)
+                                   : start_arrivals(workload, options, error);
+}
+
+struct workload *workload_create(const struct workload_options *options,
+                                 char error[workload_error_size])
+{
+    if (!check_options(options, error)) {
+        return NULL;
+    }
+    struct workload *workload = calloc(1, sizeof(*workload));
+    if (workload == NULL) {
+        (void)complain(error, "no memory for the workload");
+        return NULL;
+    }
+    if (!start(workload, options, error)) {
+        workload_destroy(&workload);
+        return NULL;
+    }
+    return workload;
+}
+
+void workload_destroy(struct workload **workload)
+{
+    struct workload *dead = *workload;
+    *workload = NULL;
+    if (dead == NULL) {
+        return;
+    }
+    while (dead->due.count > 0) {
+        struct session *session = due_queue_pop(&dead->due).what;
+        session_destroy(&session);
+    }
+    while (dead->out != NULL) {
+        struct session *session = CONTAINER_OF(dead->out, struct session, node);
+        list_remove(&session->node);
+        session_destroy(&session);
+    }
+    due_queue_fini(&dead->due);
+    script_fini(&dead->script);
+    free(dead->starters);
+    free(dead);
+}
+
+const char *workload_kind_name(uint32_t index)
+{
+    const struct work_kind *kind = work_kind_at(index);
+    return kind != NULL ? kind->name : NULL;
+}
+
+const char *workload_kind_summary(uint32_t index)
+{
+    const struct work_kind *kind = work_kind_at(index);
+    return kind != NULL ? kind->summary : NULL;
+}

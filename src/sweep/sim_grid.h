@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sim_grid.h -- from the words of `warmpath sim` to the lists of a sweep.
+//
+// What is wrong with them is printed to standard error, with the word that was probably meant.
+#pragma once
+
+#include "config/option/flags.h"
+#include "lab/trace_file.h"
+#include "sim/workload/mooncake.h"
+#include "sweep/sweep.h"
+
+enum { sim_grid_max = 64 }; // of each list
+
+// What was said; an empty list takes its default.
+struct sim_words {
+    struct flag_list traces;
+    struct flag_list workloads; // none, when there is a trace
+    struct flag_list policies;  // all
+    struct flag_list models;    // llama-3.1-8b
+    struct flag_list backends;  // 8
+    struct flag_list loads;     // 0.7, or as it was recorded when there is nothing but a trace
+    struct flag_list rates;
+    struct flag_list users;
+    const char *calibration; // where the models are from; NULL: those that we ship
+};
+
+struct sim_grid {
+    struct mooncake_trace traces[sim_grid_max];
+    char trace_names[sim_grid_max][trace_file_name_size];
+    struct sweep_workload workloads[sim_grid_max];
+    struct profile profiles[sim_grid_max];
+    struct contender policies[sweep_policy_max];
+    uint32_t backends[sim_grid_max];
+    double levels[sim_grid_max];
+    uint32_t trace_count;
+    uint32_t workload_count;
+    uint32_t profile_count;
+    uint32_t policy_count;
+    uint32_t backends_count;
+    uint32_t level_count;
+    enum sweep_axis axis;
+};
+
+// `out` starts zeroed, and needs sim_grid_fini in any case.
+bool sim_grid_read(const struct sim_words *words, struct sim_grid *out);
+void sim_grid_fini(struct sim_grid *grid);
+
+// Puts the lists into the options; the grid must outlive the sweep.
+void sim_grid_fill(const struct sim_grid *grid, struct sweep_options *options);
+
+// The place of the policy in the grid; UINT32_MAX: it is not there.
+uint32_t sim_grid_find_policy(const struct sim_grid *grid, const char *name);
+
+// Says that there is no such thing, and what there is: "no policy warn; did you mean warm?"
+void sim_grid_complain_of_name(const char *what, const char *word,
+                               const char *(*name)(uint32_t index));

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-//
-// function.h -- the functions that every template has: namespace, range, dict, raise_exception, strftime_now.
-#pragma once
-
-#include "template/value.h"
-
-// NULL when there is none of that name.
-const struct value_callable *function_find(struct slice name);

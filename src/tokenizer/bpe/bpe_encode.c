@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Texts are looked up in batches: first all keys are made and their lines of memory asked for, then all
+// are answered.  Only what is not known is merged.
+
+#include "base/base.h"
+#include "tokenizer/bpe/bpe_internal.h"
+#include "tokenizer/tokenizer.h"
+
+// How far the pieces are read.
+struct walk {
+    const struct bpe *bpe;
+    struct bpe_scratch *scratch;
+    const struct bpe_pieces *pieces;
+    uint32_t next;  // piece
+    uint32_t begin; // of it, or of what is left of the one before
+    uint32_t end;   // of the one before
+};
+
+static inline void set_item(struct bpe_item *item, const struct walk *walk, uint32_t begin,
+                            uint32_t end)
+{
+    const struct word_cache *cache = &walk->scratch->cache;
+    item->begin = begin;
+    item->size = end - begin;
+    item->key = word_key_none;
+    if (__builtin_expect(item->size <= word_size_max, 1)) {
+        item->key = word_key_of(walk->pieces->text, begin, item->size);
+        item->set = word_set_of(cache, item->key);
+        __builtin_prefetch(&cache->sets[item->set]);
+    }
+}
+
+static struct slice text_of(const struct walk *walk, uint32_t begin, uint32_t end)
+{
+    return slice_of(walk->pieces->text.bytes + begin, end - begin);
+}
+
+// The token that the text is as a whole although merging does not give it.
+static uint32_t find_odd(const struct walk *walk, struct slice text, bool extra_space)
+{
+    const struct bpe_vocab *vocab = &walk->bpe->vocab;
+    return vocab->odd.count == 0
+               ? (uint32_t)bpe_no_id
+               : bpe_vocab_find_odd(vocab, text, extra_space, walk->scratch->spaced);
+}
+
+// What is left of a long piece, cut into parts.  Returns how many.
+static uint32_t read_parts(struct walk *walk, struct bpe_item *items, uint32_t capacity)
+{
+    uint32_t count = 0;
+    while (walk->begin < walk->end && count < capacity) {
+        uint32_t end =
+            bpe_cuts_next(&walk->bpe->cuts, walk->pieces->text.bytes, walk->begin, walk->end);
+        set_item(&items[count], walk, walk->begin, end);
+        items[count++].is_whole = false;
+        walk->begin = end;
+    }
+    return count;
+}
+
+// At most a batch; 0 at the end.
+static uint32_t read_items(struct walk *walk)
+{
+    const struct bpe_pieces *pieces = walk->pieces;
+    struct bpe_item *items = walk->scratch->items;
+    uint32_t count = read_parts(walk, items, bpe_batch);
+    while (walk->next < pieces->count && count < bpe_batch) {
+        walk->end = pieces->ends[walk->next++];
+        uint32_t size = walk->end - walk->begin;
+        ASSERT(size <= tokenizer_piece_max);
+        if (size <= word_size_max ||
+            find_odd(walk, text_of(walk, walk->begin, walk->end), false) != bpe_no_id) {
+            set_item(&items[count], walk, walk->begin, walk->end);
+            items[count].is_whole = true;
+            count += size != 0;
+            walk->begin = walk->end;
+        } else {
+            count += read_parts(walk, items + count, bpe_batch - count);
+        }
+    }
+    return count;
+}
+
+// A whole piece may be a token that merging does not make of it, and a part may not: such texts are not
+// remembered, so that what is remembered holds for both.
+static void remember(const struct walk *walk, const struct bpe_item *item, const uint32_t *ids,
+                     uint32_t count)
+{
+    struct slice text = text_of(walk, item->begin, item->begin + item->size);
+    if (text.size > phrase_size_max || count > phrase_ids_max ||
+        find_odd(walk, text, false) != bpe_no_id) {
+        return;
+    }
+    if (text.size <= word_size_max && count <= word_ids_max) {
+        word_put(&walk->scratch->cache.sets[item->set], item->key, ids, count);
+    } else {
+        phrase_put(&walk->scratch->cache, text, ids, count);
+    }
+}
+
+// What is not among the words.  Returns how many ids.
+static uint32_t encode_item(const struct walk *walk, const struct bpe_item *item, uint32_t *ids)
+{
+    const struct bpe *bpe = walk->bpe;
+    struct slice text = text_of(walk, item->begin, item->begin + item->size);
+    uint32_t id = item->is_whole ? find_odd(walk, text, false) : (uint32_t)bpe_no_id;
+    if (id != bpe_no_id) {
+        ids[0] = id;
+        return 1;
+    }
+    const struct phrase *phrase =
+        text.size <= phrase_size_max ? phrase_find(&walk->scratch->cache, text) : NULL;
+    if (phrase != NULL) {
+        memcpy(ids, phrase->ids, phrase->count * sizeof(ids[0]));
+        return phrase->count;
+    }
+    id = text.size <= bpe->vocab.size_max ? bpe_vocab_find(&bpe->vocab, text) : (uint32_t)bpe_no_id;
+    uint32_t count = 1;
+    if (id != bpe_no_id) {
+        ids[0] = id;
+    } else {
+        count = bpe_merge_text(bpe, walk->scratch->room, text, false, ids);
+    }
+    remember(walk, item, ids, count);
+    return count;
+}
+
+// `end` is that of the room for ids.
+static uint32_t *answer(const struct walk *walk, uint32_t item_count, uint32_t *ids,
+                        const uint32_t *end)
+{
+    const struct bpe_item *items = walk->scratch->items;
+    const struct word_set *sets = walk->scratch->cache.sets;
+    for (uint32_t i = 0; i < item_count; i++) {
+        const struct word_slot *slot = word_find(&sets[items[i].set], items[i].key);
+        if (slot == NULL) {
+            ids += encode_item(walk, &items[i], ids);
+        } else if (end - ids >= word_ids_max) {
+            // All four, which takes one step; those that are none are overwritten.
+            memcpy(ids, slot->ids, sizeof(slot->ids));
+            ids += word_ids_of(slot);
+        } else {
+            uint32_t count = word_ids_of(slot);
+            memcpy(ids, slot->ids, count * sizeof(ids[0]));
+            ids += count;
+        }
+    }
+    return ids;
+}
+
+// The first piece, with "▁" before it, up to its first cut.  Returns how many ids.
+static uint32_t encode_spaced(struct walk *walk, uint32_t *ids)
+{
+    const struct bpe_pieces *pieces = walk->pieces;
+    walk->end = pieces->count != 0 ? pieces->ends[0] : pieces->begin;
+    walk->next = pieces->count != 0;
+    struct slice piece = text_of(walk, walk->begin, walk->end);
+    uint32_t id = find_odd(walk, piece, true);
+    if (id != bpe_no_id) {
+        walk->begin = walk->end;
+        ids[0] = id;
+        return 1;
+    }
+    uint32_t end = walk->begin < walk->end
+                       ? bpe_cuts_next(&walk->bpe->cuts, pieces->text.bytes, walk->begin, walk->end)
+                       : walk->end;
+    struct slice part = text_of(walk, walk->begin, end);
+    walk->begin = end;
+    return bpe_merge_text(walk->bpe, walk->scratch->room, part, true, ids);
+}
+
+size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
+                  const struct bpe_pieces *pieces, uint32_t *ids)
+{
+    ASSERT(scratch->bpe == bpe);
+    struct walk walk = {
+        .bpe = bpe,
+        .scratch = scratch,
+        .pieces = pieces,
+        .begin = pieces->begin,
+        .end = pieces->begin,
+    };
+    uint32_t size = pieces->count != 0 ? pieces->ends[pieces->count - 1] - pieces->begin : 0;
+    const uint32_t *end = ids + size + pieces->extra_space;
+    uint32_t *at = ids;
+    if (pieces->extra_space) {
+        at += encode_spaced(&walk, at);
+    }
+    for (uint32_t count; (count = read_items(&walk)) != 0;) {
+        at = answer(&walk, count, at, end);
+    }
+    return (size_t)(at - ids);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tokenizer/bpe/bpe_vocab.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+
+static const uint8_t space_mark[3] = {0xe2, 0x96, 0x81};
+
+// As it is in a text.  Returns how many bytes; 0 when no text has it.
+static size_t write_text(struct slice token, bool by_character, uint8_t *out)
+{
+    if (!by_character) {
+        memcpy(out, token.bytes, token.size);
+        return token.size;
+    }
+    size_t size = 0;
+    for (size_t i = 0; i < token.size; i++) {
+        if (token.bytes[i] == ' ') {
+            return 0; // every space of a text is a "▁"
+        }
+        if (token.size - i >= sizeof(space_mark) &&
+            memcmp(token.bytes + i, space_mark, sizeof(space_mark)) == 0) {
+            out[size++] = ' ';
+            i += sizeof(space_mark) - 1;
+        } else {
+            out[size++] = token.bytes[i];
+        }
+    }
+    return size;
+}
+
+bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
+{
+    size_t size = 0;
+    for (uint32_t i = 0; i < options->token_count; i++) {
+        size += options->tokens[i].size;
+    }
+    *vocab = (struct bpe_vocab){
+        .by_character = options->by_character,
+        .count = options->token_count,
+        .bytes = malloc(size + 1),
+        .ends = malloc(sizeof(uint32_t) * (options->token_count + 1)),
+        .own_bits = calloc(options->token_count / 64 + 1, sizeof(uint64_t)),
+    };
+    if (vocab->bytes == NULL || vocab->ends == NULL || vocab->own_bits == NULL ||
+        size > UINT32_MAX) {
+        return false;
+    }
+    uint32_t end = 0;
+    vocab->ends[0] = 0;
+    for (uint32_t i = 0; i < options->token_count; i++) {
+        struct slice token = options->tokens[i];
+        uint32_t text_size = token.size == 0 ? 0
+                                             : (uint32_t)write_text(token, options->by_character,
+                                                                    vocab->bytes + end);
+        vocab->size_max = text_size > vocab->size_max ? text_size : vocab->size_max;
+        end += text_size;
+        vocab->ends[i + 1] = end;
+    }
+    return true;
+}
+
+void bpe_vocab_fini(struct bpe_vocab *vocab)
+{
+    free(vocab->bytes);
+    free(vocab->ends);
+    free(vocab->own_bits);
+    free(vocab->own.slots);
+    free(vocab->odd.slots);
+    *vocab = (struct bpe_vocab){0};
+}
+
+size_t bpe_vocab_memory(const struct bpe_vocab *vocab)
+{
+    return vocab->ends[vocab->count] + vocab->count / 8 +
+           sizeof(uint32_t) * ((size_t)vocab->count + vocab->own.mask + vocab->odd.mask + 3);
+}
+
+static bool id_set_init(struct bpe_id_set *set, uint32_t count)
+{
+    uint32_t size = 16;
+    while (size < count + count / 2) {
+        size *= 2;
+    }
+    *set = (struct bpe_id_set){.slots = malloc(sizeof(uint32_t) * size), .mask = size - 1};
+    if (set->slots != NULL) {
+        memset(set->slots, 0xff, sizeof(uint32_t) * size);
+    }
+    return set->slots != NULL;
+}
+
+static void id_set_add(struct bpe_id_set *set, struct slice text, uint32_t id)
+{
+    uint32_t at = (uint32_t)hash_bytes(text, 0) & set->mask;
+    while (set->slots[at] != bpe_no_id) {
+        at = (at + 1) & set->mask;
+    }
+    set->slots[at] = id;
+    set->count++;
+}
+
+static uint32_t id_set_find(const struct bpe_id_set *set, const struct bpe_vocab *vocab,
+                            struct slice text)
+{
+    for (uint32_t at = (uint32_t)hash_bytes(text, 0);; at++) {
+        uint32_t id = set->slots[at & set->mask];
+        if (id == bpe_no_id || slice_equal(bpe_vocab_text(vocab, id), text)) {
+            return id;
+        }
+    }
+}
+
+bool bpe_vocab_index(struct bpe_vocab *vocab, bool has_odd)
+{
+    uint32_t own = 0;
+    uint32_t odd = 0;
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        bool is_own = bpe_vocab_is_own(vocab, id);
+        own += is_own;
+        odd += has_odd && !is_own;
+    }
+    if (!id_set_init(&vocab->own, own) || !id_set_init(&vocab->odd, odd)) {
+        return false;
+    }
+    for (uint32_t id = 0; id < vocab->count; id++) {
+        struct slice text = bpe_vocab_text(vocab, id);
+        if (bpe_vocab_is_own(vocab, id)) {
+            id_set_add(&vocab->own, text, id);
+        } else if (has_odd && text.size != 0) {
+            id_set_add(&vocab->odd, text, id);
+            uint32_t size = (uint32_t)text.size;
+            vocab->odd_size_max = size > vocab->odd_size_max ? size : vocab->odd_size_max;
+        }
+    }
+    return true;
+}
+
+uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text)
+{
+    return id_set_find(&vocab->own, vocab, text);
+}
+
+// With spaces for "▁".  Returns how many bytes.
+static size_t write_spaces(struct slice text, bool extra_space, uint8_t *out)
+{
+    size_t size = 0;
+    if (extra_space) {
+        out[size++] = ' ';
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        bool is_mark = text.size - i >= sizeof(space_mark) &&
+                       memcmp(text.bytes + i, space_mark, sizeof(space_mark)) == 0;
+        out[size++] = is_mark ? ' ' : text.bytes[i];
+        i += is_mark ? sizeof(space_mark) - 1 : 0;
+    }
+    return size;
+}
+
+size_t bpe_vocab_room(const struct bpe_vocab *vocab)
+{
+    return (size_t)vocab->odd_size_max * sizeof(space_mark) + 1; // and a space before it
+}
+
+uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,
+                            uint8_t *room)
+{
+    size_t factor = vocab->by_character ? sizeof(space_mark) : 1;
+    if (text.size > vocab->odd_size_max * factor) {
+        return bpe_no_id;
+    }
+    if (vocab->by_character) {
+        text = slice_of(room, write_spaces(text, extra_space, room));
+    }
+    return id_set_find(&vocab->odd, vocab, text);
+}

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From what a file says to a tokenizer: words become the bytes they stand for, the search for added
+// tokens and the merging get their tables, and it is decided where texts may be cut.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "tokenizer/nfc/nfc.h"
+#include "tokenizer/tokenizer_internal.h"
+
+#include <stdlib.h>
+
+// Code points of the byte alphabet: bytes that look like something stand for themselves, the other 68
+// are numbered from U+0100 on.
+enum { alphabet_size = 0x100 + 68, no_byte = -1 };
+
+struct build {
+    struct load *load;
+    struct tokenizer *tokenizer;
+    int16_t alphabet[alphabet_size];
+    uint32_t *words;      // by id: of the vocabulary, or no_word
+    bool *is_added;       // by word
+    struct slice *tokens; // by id, as struct bpe_options has them
+    struct added_token *added;
+    struct added_token *normalized;
+    uint32_t added_count;
+    uint32_t normalized_count;
+    uint8_t *spellings; // of normalized tokens
+};
+
+static void fill_alphabet(int16_t *alphabet)
+{
+    unsigned other = 0x100;
+    for (unsigned i = 0; i < alphabet_size; i++) {
+        alphabet[i] = no_byte;
+    }
+    for (unsigned byte = 0; byte < 0x100; byte++) {
+        bool is_itself =
+            (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+        alphabet[is_itself ? byte : other++] = (int16_t)byte;
+    }
+    ASSERT(other == alphabet_size);
+}
+
+// False, with nothing written that counts, when a character is not of the alphabet.
+static bool spell_bytes(const int16_t *alphabet, struct slice word, uint8_t *out, size_t *size)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < word.size;) {
+        unsigned length;
+        uint32_t character = utf8_read(word.bytes + at, &length);
+        if (character >= alphabet_size || alphabet[character] == no_byte) {
+            return false;
+        }
+        out[count++] = (uint8_t)alphabet[character];
+        at += length;
+    }
+    *size = count;
+    return true;
+}
+
+static enum status number_words(struct build *build)
+{
+    const struct vocabulary *vocabulary = &build->load->vocabulary;
+    uint32_t id_count = 1;
+
+    ASSERT(vocabulary->count > 0);
+    for (uint32_t i = 0; i < vocabulary->count; i++) {
+        if (vocabulary->words[i].id >= id_count) {
+            id_count = vocabulary->words[i].id + 1;
+        }
+    }
+    build->tokenizer->id_count = id_count;
+    build->words = malloc(id_count * sizeof(*build->words));
+    build->tokens = calloc(id_count, sizeof(*build->tokens));
+    build->is_added = calloc(vocabulary->count, sizeof(*build->is_added));
+    build->tokenizer->token_ends = calloc(id_count, sizeof(*build->tokenizer->token_ends));
+    // Nothing is longer in a text than in the file.
+    build->tokenizer->token_bytes = malloc(vocabulary->size + 1);
+    if (build->words == NULL || build->tokens == NULL || build->is_added == NULL ||
+        build->tokenizer->token_ends == NULL || build->tokenizer->token_bytes == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    memset(build->words, 0xff, id_count * sizeof(*build->words)); // no_word
+    for (uint32_t i = 0; i < vocabulary->count; i++) {
+        uint32_t id = vocabulary->words[i].id;
+        if (build->words[id] != no_word) {
+            return load_refuse(build->load->error, "two words have the id %u", (unsigned)id);
+        }
+        build->words[id] = i;
+    }
+    for (uint32_t i = 0; i < build->load->added_count; i++) {
+        build->is_added[build->load->added[i].word] = true;
+    }
+    return STATUS_OK;
+}
+
+// "<0x0A>" for the byte 10, as a string.
+enum { byte_name_size = 7 };
+static void name_byte(unsigned byte, char *name)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    memcpy(name, "<0x..>", byte_name_size);
+    name[3] = digits[byte >> 4];
+    name[4] = digits[byte & 15];
+}
+
+static int byte_of_name(struct slice word)
+{
+    char name[byte_name_size];
+    if (word.size != byte_name_size - 1 || word.bytes[0] != '<') {
+        return no_byte;
+    }
+    int high = ascii_hex_value(word.bytes[3]);
+    int low = ascii_hex_value(word.bytes[4]);
+    if (high < 0 || low < 0) {
+        return no_byte;
+    }
+    name_byte((unsigned)(high * 16 + low), name); // in capitals alone
+    return slice_is(word, name) ? high * 16 + low : no_byte;
+}
+
+// SentencePiece.
+static size_t spell_spaces(const struct load *load, struct slice word, uint8_t *out)
+{
+    int byte = load->byte_fallback ? byte_of_name(word) : no_byte;
+    if (byte != no_byte) {
+        out[0] = (uint8_t)byte;
+        return 1;
+    }
+    size_t size = 0;
+    for (size_t at = 0; at < word.size;) {
+        if (word.size - at >= 3 && memcmp(word.bytes + at, SPACE_MARK, 3) == 0) {
+            out[size++] = ' ';
+            at += 3;
+        } else {
+            out[size++] = word.bytes[at++];
+        }
+    }
+    return size;
+}
+
+// Writes what the word stands for to `out`, and returns the size of that; *token is what merging is to
+// see of it.
+static size_t spell_word(const struct build *build, uint32_t word, uint8_t *out,
+                         struct slice *token)
+{
+    const struct load *load = build->load;
+    struct slice text = vocabulary_text(&load->vocabulary, word);
+    size_t size = text.size;
+    bool is_token = word < load->model_word_count;
+
+    if (load->pipeline.by_character) {
+        if (is_token && !build->is_added[word]) {
+            size = spell_spaces(load, text, out);
+        } else {
+            memcpy(out, text.bytes, size);
+        }
+        *token = is_token ? text : *token;
+        return size;
+    }
+    if (is_token && load->spells_bytes) {
+        is_token = spell_bytes(build->alphabet, text, out, &size);
+    } else {
+        memcpy(out, text.bytes, size);
+    }
+    if (is_token) {
+        *token = slice_of(out, size);
+    } else {
+        memcpy(out, text.bytes, size); // spell_bytes may have begun
+    }
+    return size;
+}
+
+static void spell_words(struct build *build)
+{
+    struct tokenizer *tokenizer = build->tokenizer;
+    size_t end = 0;
+
+    for (uint32_t id = 0; id < tokenizer->id_count; id++) {
+        if (build->words[id] != no_word) {
+            end += spell_word(build, build->words[id], tokenizer->token_bytes + end,
+                              &build->tokens[id]);
+        }
+        tokenizer->token_ends[id] = (uint32_t)end;
+    }
+}
+
+static bool occurs_in_utf8(unsigned byte)
+{
+    return byte != 0xc0 && byte != 0xc1 && byte < 0xf5;
+}
+
+// With a token for each byte no byte is ever unknown.
+static enum status check_bytes(const struct build *build)
+{
+    bool has_token[256] = {0};
+    for (uint32_t id = 0; id < build->tokenizer->id_count; id++) {
+        if (build->tokens[id].size == 1) {
+            has_token[build->tokens[id].bytes[0]] = true;
+        }
+    }
+    for (unsigned byte = 0; byte < 256; byte++) {
+        if (occurs_in_utf8(byte) && !has_token[byte]) {
+            return load_refuse(build->load->error,
+                               "a byte-level vocabulary without the byte 0x%02X is not "
+                               "supported: " LOAD_ADVICE,
+                               byte);
+        }
+    }
+    return STATUS_OK;
+}
+
+// A character of one byte that is a word never falls back to its byte: Gemma 2 has no <0x09>.
+static bool needs_byte(const struct load *load, unsigned byte)
+{
+    uint8_t name = (uint8_t)byte;
+    struct slice word = byte == ' ' ? slice_str(SPACE_MARK) : slice_of(&name, 1);
+    bool is_word = byte < 0x80 && vocabulary_find(&load->vocabulary, word) < load->model_word_count;
+    return byte == 0 || (occurs_in_utf8(byte) && !is_word);
+}
+
+static enum status find_byte_ids(const struct build *build, uint32_t *byte_ids)
+{
+    const struct load *load = build->load;
+
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char name[byte_name_size];
+        byte_ids[byte] = bpe_no_id;
+        name_byte(byte, name);
+        uint32_t word = vocabulary_find(&load->vocabulary, slice_str(name));
+        if (load->byte_fallback && word < load->model_word_count) { // no_word is not
+            byte_ids[byte] = load->vocabulary.words[word].id;
+        } else if (load->byte_fallback && needs_byte(load, byte)) {
+            return load_refuse(load->error,
+                               "byte_fallback without the token %s is not supported: " LOAD_ADVICE,
+                               name);
+        } else if (load->byte_fallback) {
+            byte_ids[byte] = byte_ids[0]; // never asked for
+        }
+    }
+    return STATUS_OK;
+}
+
+// Words that no text can become are no tokens, and merges of them never happen.
+static enum status drop_merges(struct build *build)
+{
+    struct load *load = build->load;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < load->merge_count; i++) {
+        const struct bpe_merge *merge = &load->merges[i];
+        if (build->tokens[merge->left].size > 0 && build->tokens[merge->right].size > 0 &&
+            build->tokens[merge->merged].size > 0) {
+            load->merges[kept++] = *merge;
+        }
+    }
+    load->merge_count = kept;
+    if (kept > bpe_merge_max) {
+        return load_refuse(load->error, "more than %d merges are not supported", bpe_merge_max);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_model(const struct build *build)
+{
+    const struct load *load = build->load;
+
+    if (!load->pipeline.by_character) {
+        return check_bytes(build);
+    }
+    if (load->ignore_merges) {
+        return load_refuse(load->error,
+                           "ignore_merges without ByteLevel is not supported: " LOAD_ADVICE);
+    }
+    uint32_t mark = vocabulary_find(&load->vocabulary, slice_str(SPACE_MARK));
+    if (load->byte_fallback && mark >= load->model_word_count) { // no_word is
+        return load_refuse(load->error,
+                           "byte_fallback without the token U+2581 is not supported: " LOAD_ADVICE);
+    }
+    return STATUS_OK;
+}
+
+static enum status build_bpe(struct build *build)
+{
+    const struct load *load = build->load;
+    struct bpe_options options = {
+        .tokens = build->tokens,
+        .token_count = build->tokenizer->id_count,
+        .merges = load->merges,
+        .ignore_merges = load->ignore_merges,
+        .by_character = load->pipeline.by_character,
+        .unknown_id = bpe_no_id,
+        .fuse_unknown = load->fuse_unknown,
+    };
+    enum status status = check_model(build);
+    if (status == STATUS_OK) {
+        status = drop_merges(build);
+    }
+    if (status == STATUS_OK) {
+        status = find_byte_ids(build, options.byte_ids);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    options.merge_count = load->merge_count;
+    if (load->unknown_word != no_word) {
+        options.unknown_id = load->vocabulary.words[load->unknown_word].id;
+    }
+    build->tokenizer->bpe = bpe_create(&options);
+    return build->tokenizer->bpe != NULL ? STATUS_OK : STATUS_EXHAUSTED;
+}
+
+// As the normalizer would change the text of an added token, into `out`; NULL buffers do not occur.
+static enum status spell_normalized(const struct pipeline *pipeline, struct slice text,
+                                    struct text *out)
+{
+    uint8_t space[3 * word_size_max + 64];
+    struct slice normal = text;
+
+    if (pipeline->is_nfc) {
+        enum status status = nfc_normalize(text, space, sizeof(space), &normal);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    if (!pipeline->replaces_spaces) {
+        text_add(out, normal);
+        return STATUS_OK;
+    }
+    if (pipeline->space_rule == SPACE_EACH_GAP) {
+        text_add_str(out, SPACE_MARK);
+    }
+    for (size_t i = 0; i < normal.size; i++) {
+        if (normal.bytes[i] == ' ') {
+            text_add_str(out, SPACE_MARK);
+        } else {
+            text_add(out, slice_of(normal.bytes + i, 1));
+        }
+    }
+    return STATUS_OK;
+}
+
+static int compare_added(const void *a, const void *b)
+{
+    struct slice left = ((const struct added_token *)a)->text;
+    struct slice right = ((const struct added_token *)b)->text;
+    size_t size = left.size < right.size ? left.size : right.size;
+    int order = memcmp(left.bytes, right.bytes, size);
+    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
+}
+
+// Two tokens that the normalizer makes one: which counts is not worth knowing.
+static enum status check_normalized(struct build *build)
+{
+    struct added_token *tokens = build->normalized;
+    if (build->normalized_count > 0) {
+        qsort(tokens, build->normalized_count, sizeof(*tokens), compare_added);
+    }
+    for (uint32_t i = 1; i < build->normalized_count; i++) {
+        if (compare_added(&tokens[i - 1], &tokens[i]) == 0) {
+            struct slice head = load_head(tokens[i].text, 60);
+            return load_refuse(build->load->error,
+                               "two added tokens are \"%.*s\" when normalized: not supported",
+                               (int)head.size, (const char *)head.bytes);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status sort_added(struct build *build, struct text *spellings)
+{
+    const struct load *load = build->load;
+    for (uint32_t i = 0; i < load->added_count; i++) {
+        const struct load_added *from = &load->added[i];
+        struct added_token token = {
+            .text = vocabulary_text(&load->vocabulary, from->word),
+            .id = load->vocabulary.words[from->word].id,
+            .single_word = from->single_word,
+            .lstrip = from->lstrip,
+            .rstrip = from->rstrip,
+        };
+        if (!from->is_normalized) {
+            build->added[build->added_count++] = token;
+            continue;
+        }
+        size_t begin = spellings->size;
+        enum status status = spell_normalized(&load->pipeline, token.text, spellings);
+        if (status != STATUS_OK || spellings->overflow) {
+            return status != STATUS_OK ? status : STATUS_EXHAUSTED;
+        }
+        token.text = slice_of(spellings->bytes + begin, spellings->size - begin);
+        build->normalized[build->normalized_count++] = token;
+    }
+    return check_normalized(build);
+}
+
+static enum status build_added(struct build *build)
+{
+    const struct load *load = build->load;
+    size_t room = 1;
+
+    for (uint32_t i = 0; i < load->added_count; i++) {
+        if (load->added[i].is_normalized) {
+            size_t size = load->vocabulary.words[load->added[i].word].size;
+            room += 3 * (nfc_bound(size) + 1); // each byte may be a space
+        }
+    }
+    build->added = calloc(load->added_count + 1, sizeof(*build->added));
+    build->normalized = calloc(load->added_count + 1, sizeof(*build->normalized));
+    build->spellings = malloc(room);
+    if (build->added == NULL || build->normalized == NULL || build->spellings == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    struct text spellings = text_over(build->spellings, room);
+    enum status status = sort_added(build, &spellings);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct tokenizer *tokenizer = build->tokenizer;
+    if (build->added_count > 0) {
+        tokenizer->added = added_create(build->added, build->added_count);
+    }
+    if (build->normalized_count > 0) {
+        tokenizer->normalized = added_create(build->normalized, build->normalized_count);
+    }
+    bool is_short = (build->added_count > 0 && tokenizer->added == NULL) ||
+                    (build->normalized_count > 0 && tokenizer->normalized == NULL);
+    return is_short ? STATUS_EXHAUSTED : STATUS_OK;
+}
+
+// ASCII; everything else is taken for not white, which forbids more.
+static bool is_white(uint8_t byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+// Takes from `cuts` what the token could lie across, and everything when it looks at what is around it.
+static void limit_cuts(const struct added_token *token, bool marks_are_spaces,
+                       struct split_cuts *cuts)
+{
+    struct slice text = token->text;
+
+    if (token->single_word || token->lstrip || token->rstrip) {
+        *cuts = (struct split_cuts){0};
+    }
+    for (size_t i = 1; i < text.size; i++) {
+        bool is_last = i + 1 == text.size;
+        if (text.bytes[i - 1] == '\n' && !is_white(text.bytes[i])) {
+            cuts->after_line = false;
+        }
+        if (text.bytes[i] == ' ' && !is_white(text.bytes[i - 1]) &&
+            (is_last || !is_white(text.bytes[i + 1]))) {
+            cuts->before_space = false;
+        }
+        // Where it stands in the text may be a space.
+        if (marks_are_spaces && text.size - i >= 3 && memcmp(text.bytes + i, SPACE_MARK, 3) == 0) {
+            cuts->before_space = false;
+        }
+    }
+}
+
+static void note_last_byte(struct tokenizer *tokenizer, struct slice text)
+{
+    ASSERT(text.size > 0);
+    tokenizer->is_last_of_added[text.bytes[text.size - 1]] = true;
+}
+
+static void build_cuts(struct build *build)
+{
+    struct tokenizer *tokenizer = build->tokenizer;
+    const struct pipeline *pipeline = &tokenizer->pipeline;
+    // Between characters merging has its own word to say, place by place.
+    struct split_cuts cuts = {
+        .after_line = true, .after_line_before_slash = true, .before_space = true};
+    bool is_per_gap =
+        pipeline->space_rule == SPACE_EACH_GAP || pipeline->space_rule == SPACE_UNLESS_THERE;
+
+    if (!pipeline->by_character) {
+        cuts = split_cuts(pipeline->split);
+    }
+    for (uint32_t i = 0; i < build->normalized_count; i++) {
+        limit_cuts(&build->normalized[i], pipeline->replaces_spaces, &cuts);
+    }
+    tokenizer->gap_cuts = cuts;
+    for (uint32_t i = 0; i < build->added_count; i++) {
+        limit_cuts(&build->added[i], false, &cuts);
+    }
+    for (uint32_t i = 0; is_per_gap && i < build->normalized_count; i++) {
+        note_last_byte(tokenizer, build->normalized[i].text);
+    }
+    for (uint32_t i = 0; is_per_gap && i < build->added_count; i++) {
+        note_last_byte(tokenizer, build->added[i].text);
+    }
+    // Whoever cuts long texts has to see them whole.
+    tokenizer->text_cuts = tokenizer->text_characters_max > 0 ? (struct split_cuts){0} : cuts;
+}
+
+static enum status build_specials(struct build *build)
+{
+    const struct load *load = build->load;
+    const struct special_ids *lists[] = {&load->before, &load->behind};
+
+    for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
+        for (uint32_t j = 0; j < lists[i]->count; j++) {
+            if (lists[i]->ids[j] >= build->tokenizer->id_count) {
+                return load_refuse(load->error, "the post_processor has an id that is none");
+            }
+        }
+    }
+    build->tokenizer->before = load->before;
+    build->tokenizer->behind = load->behind;
+    return STATUS_OK;
+}
+
+static enum status build_all(struct build *build)
+{
+    enum status status = number_words(build);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    fill_alphabet(build->alphabet);
+    spell_words(build);
+    status = build_specials(build);
+    if (status == STATUS_OK) {
+        status = build_added(build);
+    }
+    if (status == STATUS_OK) {
+        build_cuts(build);
+        status = build_bpe(build);
+    }
+    return status;
+}
+
+static void build_fini(struct build *build)
+{
+    free(build->words);
+    free(build->is_added);
+    free(build->tokens);
+    free(build->added);
+    free(build->normalized);
+    free(build->spellings);
+    tokenizer_destroy(&build->tokenizer);
+}
+
+enum status tokenizer_build(struct load *load, struct tokenizer **out)
+{
+    struct build build = {.load = load};
+
+    build.tokenizer = calloc(1, sizeof(*build.tokenizer));
+    if (build.tokenizer == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    build.tokenizer->pipeline = load->pipeline;
+    build.tokenizer->text_characters_max = load->text_characters_max;
+    build.tokenizer->run_characters_max = load->run_characters_max;
+    build.tokenizer->fingerprint = load->fingerprint;
+    enum status status = build_all(&build);
+    if (status == STATUS_OK) {
+        *out = build.tokenizer;
+        build.tokenizer = NULL; // now the caller's
+    }
+    build_fini(&build);
+    return status;
+}

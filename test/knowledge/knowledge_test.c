@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "knowledge/knowledge.h"
+
+#include "fleet/load.h"
+#include "test.h"
+
+enum { key_count = 32, block_tokens = 64 };
+
+static struct knowledge *knowledge;
+static struct backend backend;
+static uint64_t keys[key_count];
+
+static void set_up(void)
+{
+    knowledge = knowledge_create(&(struct knowledge_options){
+        .memory = 1 << 20, .ttl_s = 3600, .backend_count_max = 4, .sender_count = 1});
+    ASSERT(knowledge != NULL);
+    backend = (struct backend){.id = 7, .slot = 2};
+    load_init(&backend.load);
+    for (uint64_t i = 0; i < key_count; i++) {
+        keys[i] = (i + 1) * 0x9e3779b97f4a7c15;
+    }
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+}
+
+static void tear_down(void)
+{
+    knowledge_destroy(&knowledge);
+}
+
+static void store(uint32_t count, enum prefix_residency residency)
+{
+    knowledge_store(knowledge, 0, &backend,
+                    &(struct prefix_letter){.residency = residency,
+                                            .keys = keys,
+                                            .key_count = count,
+                                            .block_tokens = block_tokens,
+                                            .now_s = 1});
+}
+
+static uint32_t matched(void)
+{
+    struct prefix_hit hit = {0};
+    uint32_t count = prefix_index_match(knowledge_index(knowledge), keys, key_count, 1, &hit, 1);
+    return count == 0 ? 0 : hit.blocks;
+}
+
+// Other prompts, new to the backend: `tokens` of them.
+static void fill(uint32_t tokens)
+{
+    static uint64_t next = 1;
+    for (uint32_t i = 0; i < tokens / block_tokens; i++) {
+        uint64_t key = next++ * 0xd1342543de82ef95;
+        knowledge_store(knowledge, 0, &backend,
+                        &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                                                .keys = &key,
+                                                .key_count = 1,
+                                                .block_tokens = block_tokens,
+                                                .now_s = 1});
+    }
+}
+
+TEST(whoever_takes_a_slot_over_starts_with_nothing)
+{
+    set_up();
+    CHECK(knowledge_owns(knowledge, 0, &backend));
+    store(8, PREFIX_CONFIRMED);
+    CHECK_EQ(matched(), 8);
+    struct backend heir = {.id = 8, .slot = 2};
+    load_init(&heir.load);
+    CHECK(!knowledge_owns(knowledge, 0, &heir));
+    CHECK_EQ(matched(), 0);
+    CHECK(knowledge_owns(knowledge, 0, &heir));
+    tear_down();
+}
+
+TEST(misses_of_one_life_do_not_count_against_the_next)
+{
+    set_up();
+    struct knowledge_truth miss = {.believed_tokens = 1000, .slack_tokens = 10, .age = 100000};
+    knowledge_learn(knowledge, 0, &backend, &miss);
+    knowledge_learn(knowledge, 0, &backend, &miss);
+    backend_lost(&backend);
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+    store(8, PREFIX_CONFIRMED);
+    knowledge_learn(knowledge, 0, &backend, &miss);
+    CHECK_EQ(matched(), 8);
+    tear_down();
+}
+
+TEST(what_was_predicted_can_be_withdrawn_and_what_was_shown_stays)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    store(20, PREFIX_PREDICTED);
+    CHECK_EQ(matched(), 20);
+    knowledge_withdraw(knowledge, 0, &backend,
+                       &(struct prefix_letter){.keys = keys, .key_count = 20});
+    CHECK_EQ(matched(), 8);
+    tear_down();
+}
+
+TEST(a_process_that_is_gone_holds_nothing)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    backend_lost(&backend);
+    CHECK(!knowledge_owns(knowledge, 0, &backend));
+    CHECK_EQ(matched(), 0);
+    CHECK(knowledge_owns(knowledge, 0, &backend));
+    tear_down();
+}
+
+TEST(an_engine_that_has_nothing_of_two_young_prompts_was_emptied)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    struct knowledge_truth truth = {
+        .believed_tokens = 32 * block_tokens, .cached_tokens = 0, .slack_tokens = 128, .age = 10};
+    knowledge_learn(knowledge, 0, &backend, &truth);
+    CHECK_EQ(matched(), 32);
+    knowledge_learn(knowledge, 0, &backend, &truth);
+    CHECK_EQ(matched(), 0);
+    CHECK_EQ(atomic_load(&backend.load.predicted_tokens), 2 * 32 * block_tokens);
+    CHECK_EQ(atomic_load(&backend.load.cached_tokens), 0);
+    tear_down();
+}
+
+TEST(several_misses_in_a_row_are_no_evictions)
+{
+    set_up();
+    fill(20000);
+    store(32, PREFIX_CONFIRMED);
+    fill(6000);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(matched(), 32);
+        knowledge_learn(knowledge, 0, &backend,
+                        &(struct knowledge_truth){.believed_tokens = 32 * block_tokens,
+                                                  .cached_tokens = 0,
+                                                  .slack_tokens = 128,
+                                                  .age = 20000});
+    }
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+TEST(small_differences_mean_nothing)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    knowledge_learn(knowledge, 0, &backend,
+                    &(struct knowledge_truth){.believed_tokens = 32 * block_tokens,
+                                              .cached_tokens = 32 * block_tokens - 100,
+                                              .slack_tokens = 128,
+                                              .age = 10});
+    CHECK_EQ(matched(), 32);
+    tear_down();
+}
+
+TEST(what_is_older_than_something_evicted_is_gone_too)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    fill(100000);
+    CHECK_EQ(matched(), 32);
+    knowledge_learn(
+        knowledge, 0, &backend,
+        &(struct knowledge_truth){
+            .believed_tokens = 5000, .cached_tokens = 0, .slack_tokens = 128, .age = 50000});
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+TEST(the_size_that_an_engine_reports_bounds_what_it_is_believed_to_hold)
+{
+    set_up();
+    store(32, PREFIX_CONFIRMED);
+    fill(100000);
+    CHECK_EQ(matched(), 32);
+    load_report(&backend.load,
+                &(struct load_report){.running = -1,
+                                      .waiting = -1,
+                                      .kv_usage = -1,
+                                      .cache_tokens = 50000,
+                                      .block_tokens = -1},
+                1);
+    CHECK(knowledge_owns(knowledge, 0, &backend));
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+// Answers whose engine had told of `told` tokens.
+static unsigned wrong_after(uint32_t told, uint32_t cached, int answers)
+{
+    for (int i = 0; i < answers; i++) {
+        knowledge_audit(knowledge, 0, &backend, told, cached);
+    }
+    return backend.shared.events_wrong;
+}
+
+TEST(events_are_wrong_when_three_answers_in_a_row_had_less_than_half)
+{
+    set_up();
+    CHECK_EQ(wrong_after(1000, 499, 2), 0);
+    CHECK_EQ(wrong_after(1000, 500, 1), 0); // half of it may be evicted on the way
+    CHECK_EQ(wrong_after(1000, 499, 2), 0);
+    CHECK_EQ(wrong_after(1000, 499, 1), 1);
+    CHECK_EQ(wrong_after(1000, 0, 2), 1); // counted anew
+    CHECK_EQ(wrong_after(1000, 0, 1), 2);
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}
+
+TEST(events_that_tell_of_little_or_too_little_are_not_wrong)
+{
+    set_up();
+    CHECK_EQ(wrong_after(63, 0, 10), 0);
+    CHECK_EQ(wrong_after(0, 5000, 10), 0);
+    CHECK_EQ(wrong_after(64, 0, 3), 1);
+    CHECK_EQ(backend.load.predicted_tokens, 63 * 10 + 64 * 3);
+    CHECK_EQ(backend.load.cached_tokens, 50000);
+    tear_down();
+}
+
+TEST(where_events_are_wrong_what_is_believed_is_forgotten_too)
+{
+    set_up();
+    store(8, PREFIX_CONFIRMED);
+    CHECK_EQ(wrong_after(1000, 0, 3), 1);
+    CHECK_EQ(matched(), 0);
+    tear_down();
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sweep/report_markdown.h"
+
+#include "lab/paper.h"
+
+static const struct report_options judged = {.judge = 0};
+
+TEST(the_score_is_told_over_all_and_by_each_list)
+{
+    struct sweep_options options = grid_options();
+    paper_write(&options, &judged, report_markdown_write);
+    CHECK_EQ(paper_count("| all                          |     16 | 2.000 (2.000) |"), 1);
+    CHECK_EQ(paper_count("| hot<1>                       |      8 |"), 1);
+    CHECK_EQ(paper_count("| large                        |      8 |"), 1);
+    CHECK_EQ(paper_count("| load 0.9                     |      8 |"), 1);
+    CHECK_EQ(paper_count("| 4 backends                   |      8 |"), 1);
+    CHECK_EQ(paper_count("| random                       |     16 | 3.000 (3.000) |"), 1);
+    // Nobody is ahead of it anywhere.
+    CHECK_EQ(paper_count("furthest ahead"), 0);
+}
+
+TEST(where_others_are_ahead_is_said_the_worst_first)
+{
+    struct sweep_options options = grid_options();
+    paper_write(&options, &(struct report_options){.judge = 2}, report_markdown_write);
+    CHECK_EQ(paper_count("Score of `random`"), 1);
+    CHECK_EQ(paper_count("\n| 0.333 | "), 12);
+    CHECK_EQ(paper_count("| 0.333 | TTFT | warm | rag, small, 4 backends, load 0.5 (0.5"), 1);
+}
+
+TEST(every_point_has_a_table_with_the_best_in_bold)
+{
+    struct sweep_options options = grid_options();
+    paper_write(&options, &judged, report_markdown_write);
+    CHECK_EQ(paper_count("\n## rag\n"), 1);
+    CHECK_EQ(paper_count("\n### "), 16);
+    CHECK_EQ(paper_count("| policy | TTFT ms | p99 |"), 16);
+    CHECK_EQ(paper_count("| warm | **50.0** | **150** | 20.0 | **500** |"), 2);
+}
+
+TEST(a_policy_alone_has_no_score)
+{
+    struct sweep_options options = grid_options();
+    options.policy_count = 1;
+    paper_write(&options, &judged, report_markdown_write);
+    CHECK_EQ(paper_count("Score"), 0);
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "sweep/sim_grid.h"
+
+#include "test.h"
+
+static struct sim_grid grid;
+static struct sim_words words;
+
+static void begin(void)
+{
+    memset(&grid, 0, sizeof(grid));
+    memset(&words, 0, sizeof(words));
+}
+
+static void say(struct flag_list *list, const char *word)
+{
+    list->items[list->count++] = word;
+}
+
+TEST(what_is_not_said_takes_its_default)
+{
+    begin();
+    say(&words.workloads, "rag");
+    CHECK(sim_grid_read(&words, &grid));
+    uint32_t all = 0;
+    struct contender contender;
+    while (contender_at(all, &contender)) {
+        all++;
+    }
+    CHECK_EQ(grid.policy_count, all);
+    CHECK(grid.policies[0].policy == policy_at(0));
+    CHECK_EQ(grid.backends_count, 1);
+    CHECK_EQ(grid.backends[0], 8);
+    CHECK_STR(grid.profiles[0].name, "llama-3.1-8b");
+    CHECK_EQ(grid.axis, SWEEP_LOAD);
+    CHECK(grid.levels[0] == 0.7);
+    sim_grid_fini(&grid);
+}
+
+TEST(all_is_each_once_even_when_some_were_named)
+{
+    begin();
+    say(&words.workloads, "hot");
+    say(&words.workloads, "all");
+    say(&words.policies, "random");
+    say(&words.policies, "random");
+    CHECK(sim_grid_read(&words, &grid));
+    uint32_t kinds = 0;
+    while (workload_kind_name(kinds) != NULL) {
+        kinds++;
+    }
+    CHECK_EQ(grid.workload_count, kinds);
+    CHECK_STR(grid.workloads[0].name, "hot");
+    CHECK_EQ(grid.policy_count, 1);
+    sim_grid_fini(&grid);
+}
+
+TEST(numbers_are_sorted)
+{
+    begin();
+    say(&words.workloads, "rag");
+    say(&words.users, "30");
+    say(&words.users, "4");
+    say(&words.backends, "16");
+    say(&words.backends, "2");
+    CHECK(sim_grid_read(&words, &grid));
+    CHECK_EQ(grid.axis, SWEEP_USERS);
+    CHECK(grid.levels[0] == 4 && grid.levels[1] == 30);
+    CHECK(grid.backends[0] == 2 && grid.backends[1] == 16);
+    sim_grid_fini(&grid);
+}
+
+TEST(more_than_a_list_holds_is_refused)
+{
+    begin();
+    say(&words.workloads, "rag");
+    for (int i = 0; i <= sim_grid_max; i++) {
+        say(&words.rates, "1");
+    }
+    CHECK(!sim_grid_read(&words, &grid));
+    sim_grid_fini(&grid);
+}
+
+TEST(numbers_that_are_none_are_refused)
+{
+    static const char *const wrong[] = {"", "x", "1x", "-1", "0", "nan", "inf", "1e9"};
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        begin();
+        say(&words.workloads, "rag");
+        say(&words.rates, wrong[i]);
+        CHECK(!sim_grid_read(&words, &grid));
+        sim_grid_fini(&grid);
+    }
+}
+
+TEST(a_policy_is_found_at_its_place)
+{
+    begin();
+    say(&words.workloads, "rag");
+    say(&words.policies, "random");
+    say(&words.policies, "warm");
+    CHECK(sim_grid_read(&words, &grid));
+    CHECK_EQ(sim_grid_find_policy(&grid, "warm"), 1);
+    CHECK_EQ(sim_grid_find_policy(&grid, "gaie"), UINT32_MAX);
+    struct sweep_options options = {0};
+    sim_grid_fill(&grid, &options);
+    CHECK_EQ(options.policy_count, 2);
+    CHECK(options.workloads == grid.workloads);
+    sim_grid_fini(&grid);
+}
