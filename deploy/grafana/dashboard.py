@@ -167,7 +167,7 @@ ROWS = [
               "its learned speed.",
               [(rate(SAVED, "backend"), "{{backend}}")], "none", stack=True),
         lines("Requests whose engine tells", "Share of the requests that ended well whose engine told how much was cached. Zero: "
-              "the engine has to be told to tell, see docs/operations.md.",
+              "the engine has to be told to tell, see docs/routing.md.",
               [(ratio(rate("warmpath_cache_reports_total{@backend}"), rate('warmpath_requests_total{@backend, outcome="ok"}')),
                 "told")],
               "percentunit", bounds=(0, 1)),
@@ -287,7 +287,7 @@ ROWS = [
               [(rate("warmpath_requests_received_total{@router}"), "begun"),
                (rate("warmpath_retries_total{@router}"), "retries")], "reqps"),
         lines("Problems",
-              "Answers a second that the router gave in its own name, by their code; docs/operations.md explains each.",
+              "Answers a second that the router gave in its own name, by their code; docs/errors.md explains each.",
               [(rate("warmpath_problems_total{@router}", "code") + " > 0", "{{code}}")], "reqps", stack=True),
         lines("Connections to backends", "Connections that are kept for the next request, those opened a second, and the share "
               "of attempts that found one that was kept.",

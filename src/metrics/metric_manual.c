@@ -109,10 +109,11 @@ static void add_cells(struct text *out, const char *name, const char *help)
 
 static void add_values(struct text *out)
 {
-    text_add_str(out, "## Values of labels\n\n`backend` is the url as the admin API shows it. "
-                      "`code` is the `code` of an "
-                      "error of the router's own; [operations.md](operations.md) explains each.\n\n"
-                      "| `outcome` | |\n|---|---|\n");
+    text_add_str(out,
+                 "## Values of labels\n\n`backend` is the url as the admin API shows it. "
+                 "`code` is the `code` of an "
+                 "error of the router's own; [errors.md](errors.md#error-codes) explains each.\n\n"
+                 "| `outcome` | |\n|---|---|\n");
     for (size_t i = RECEIPT_RUNNING + 1; i < ARRAY_COUNT(outcomes); i++) {
         add_cells(out, outcomes[i].name, outcomes[i].help);
     }
