@@ -5,7 +5,6 @@
 #include "base/base.h"
 #include "base/decimal.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 static const char hex_digits[] = "0123456789abcdef";
@@ -33,7 +32,7 @@ void text_add_hex(struct text *text, uint64_t number)
     text_add(text, slice_of(digits + at, sizeof(digits) - at));
 }
 
-static void add_escaped(struct text *text, uint8_t byte)
+static void text_add_escape(struct text *text, uint8_t byte)
 {
     char escape[7];
 
@@ -53,37 +52,48 @@ static void add_escaped(struct text *text, uint8_t byte)
     }
 }
 
-void text_add_json(struct text *text, struct slice string)
+void text_add_escaped(struct text *text, struct slice string)
 {
-    text_add_str(text, "\"");
     size_t begin = 0;
     for (size_t i = 0; i < string.size; i++) {
         uint8_t byte = string.bytes[i];
         if (byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7f) {
             text_add(text, slice_of(string.bytes + begin, i - begin));
-            add_escaped(text, byte);
+            text_add_escape(text, byte);
             begin = i + 1;
         }
     }
     text_add(text, slice_of(string.bytes + begin, string.size - begin));
+}
+
+void text_add_json(struct text *text, struct slice string)
+{
+    text_add_str(text, "\"");
+    text_add_escaped(text, string);
     text_add_str(text, "\"");
 }
 
-void text_add_format(struct text *text, const char *format, ...)
+void text_add_vformat(struct text *text, const char *format, va_list args)
 {
     if (text->overflow) {
         return;
     }
-    va_list args;
-    va_start(args, format);
     size_t left = text->capacity - text->size;
     int size = vsnprintf((char *)text->bytes + text->size, left, format, args);
-    va_end(args);
     if (size < 0 || (size_t)size >= left) {
         text->overflow = true; // the terminating NUL needs a place too
         return;
     }
     text->size += (size_t)size;
+}
+
+void text_add_format(struct text *text, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    text_add_vformat(text, format, args);
+    va_end(args);
 }
 
 bool slice_parse_u64(struct slice digits, uint64_t *out)

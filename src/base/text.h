@@ -8,6 +8,8 @@
 
 #include "base/slice.h"
 
+#include <stdarg.h>
+
 struct text {
     uint8_t *bytes;
     size_t size;
@@ -47,9 +49,13 @@ void text_add_hex(struct text *text, uint64_t number);
 
 // With the quotes; what JSON forbids inside a string is escaped, bytes above 0x7f pass unchanged.
 void text_add_json(struct text *text, struct slice string);
+// The same without the quotes, for a string that is written in pieces.
+void text_add_escaped(struct text *text, struct slice string);
 
 void text_add_format(struct text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void text_add_vformat(struct text *text, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 // Reads an unsigned decimal number that fills the whole slice; false when it is none or overflows.
 bool slice_parse_u64(struct slice digits, uint64_t *out);

@@ -35,7 +35,7 @@
 // Threads: a cursor belongs to one thread.  Memory: nothing is allocated or copied; a cursor keeps
 // the text it was opened on, and every slice it hands out points into that text.
 //
-// Not here: writing JSON (base/text.h), and documents that arrive in pieces.
+// Not here: writing JSON (json_writer.h), and documents that arrive in pieces.
 #pragma once
 
 #include "base/slice.h"
