@@ -30,9 +30,9 @@ enum {
 };
 
 struct bench {
-    struct exact_set *set;
-    struct exact_thread *thread;
-    struct exact_reader *reader;
+    struct dialect_set *set;
+    struct token_thread *thread;
+    struct token_reader *reader;
     struct prompt_reader *prompts;
     uint64_t *keys;
     uint8_t *space; // of the bodies
@@ -73,23 +73,24 @@ static double once(struct bench *bench, struct slice body)
 {
     struct prompt prompt;
     struct prefix_chain chain;
-    struct exact_result result = {0};
+    struct token_result result = {0};
 
     uint64_t begin = clock_ns();
     prompt_read(bench->prompts, PROMPT_CHAT, body, &prompt);
-    enum status status = exact_begin(bench->reader,
-                                     &(struct exact_request){.dialect = bench->set->dialects[0],
-                                                             .api = PROMPT_CHAT,
-                                                             .body = body,
-                                                             .wall_s = 1000000},
-                                     SIZE_MAX, &result);
+    enum status status =
+        token_reader_begin(bench->reader,
+                           &(struct token_request){.dialect = bench->set->dialects[0],
+                                                   .api = PROMPT_CHAT,
+                                                   .body = body,
+                                                   .wall_s = 1000000},
+                           SIZE_MAX, &result);
     struct prefix_space space = {.model = prompt.model};
     prefix_chain_begin(&chain, prefix_seed(&space), block_tokens * sizeof(uint32_t), bench->keys,
                        key_max);
     prefix_chain_add(&chain, slice_of(result.ids, result.count * sizeof(uint32_t)));
     double took_us = (double)(clock_ns() - begin) / 1000;
     if (status != STATUS_OK) {
-        fprintf(stderr, "%s\n", exact_why(bench->reader));
+        fprintf(stderr, "%s\n", token_reader_why(bench->reader));
         abort(); // there is nothing to measure
     }
     ASSERT(chain.key_count == result.count / block_tokens);
@@ -100,14 +101,14 @@ static double once(struct bench *bench, struct slice body)
 // Forgets everything: scratch and memo.
 static void renew(struct bench *bench)
 {
-    exact_reader_destroy(&bench->reader);
-    exact_thread_destroy(&bench->thread);
+    token_reader_destroy(&bench->reader);
+    token_thread_destroy(&bench->thread);
     memo_destroy(&bench->set->memo);
     bench->set->memo = memo_create(
         &(struct memo_options){.memory = 64 << 20, .thread_count = 1, .secret = {{1, 2}}});
-    bench->thread = exact_thread_create(bench->set, 0);
+    bench->thread = token_thread_create(bench->set, 0);
     ASSERT(bench->set->memo != NULL && bench->thread != NULL);
-    bench->reader = exact_reader_create(bench->thread, text_max);
+    bench->reader = token_reader_create(bench->thread, text_max);
     ASSERT(bench->reader != NULL);
 }
 

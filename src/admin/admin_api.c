@@ -12,7 +12,7 @@
 #include "admin/query.h"
 #include "base/base.h"
 #include "base/text.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
 #include "knowledge/knowledge.h"
@@ -38,8 +38,8 @@ static void add_dialect(const struct dialect *dialect, struct text *json)
         const char *key;
         const atomic_uint_fast64_t *counter;
     } counters[] = {
-        {"exact_requests", &dialect->shared.exact_count},
-        {"text_requests", &dialect->shared.inexact_count},
+        {"exact_requests", &dialect->shared.by_ids_count},
+        {"text_requests", &dialect->shared.by_text_count},
         {"confirmed", &dialect->shared.confirmed_count},
         {"drifted", &dialect->shared.drift_count},
         {"bytes", &dialect->shared.text_bytes},
@@ -59,7 +59,7 @@ static void add_dialect(const struct dialect *dialect, struct text *json)
     text_add_str(json, "}");
 }
 
-static void add_dialects(const struct exact_set *set, struct text *json)
+static void add_dialects(const struct dialect_set *set, struct text *json)
 {
     if (set == NULL) {
         return;
@@ -127,7 +127,7 @@ static void write_status(const struct admin_call *call, struct text *json)
     }
     if (*call->options->proxy != NULL) {
         add_ledger(call, json);
-        add_dialects(proxy_exact(*call->options->proxy), json);
+        add_dialects(proxy_dialects(*call->options->proxy), json);
     }
     text_add_str(json, "}");
 }

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "config/option/knobs.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "fleet/fleet.h"
 #include "knowledge/knowledge.h"
 #include "metrics/reason.h"
@@ -23,7 +23,7 @@
 enum { summary_size_max = 4096 };
 
 static struct route *make_route(const struct config *config, const struct proxy *proxy,
-                                struct exact_thread *exact)
+                                struct token_thread *token_thread)
 {
     const struct policy *policies[fleet_pool_count_max];
 
@@ -42,8 +42,8 @@ static struct route *make_route(const struct config *config, const struct proxy 
         .disk_worth = (float)config->events.disk_weight / 100,
         .knowledge = proxy_knowledge(proxy),
         .sender = proxy_worker_count(proxy),
-        .exact = exact,
-        .exact_text_max = config->tokens.prompt_size,
+        .token_thread = token_thread,
+        .token_text_max = config->tokens.prompt_size,
         .seed = 1,
     });
 }
@@ -149,16 +149,16 @@ bool explain_write(const struct admin_options *options, const struct explain_req
                    struct text *json, enum http_problem *problem)
 {
     const struct proxy *proxy = *options->proxy;
-    const struct exact_set *set = proxy == NULL ? NULL : proxy_exact(proxy);
+    const struct dialect_set *set = proxy == NULL ? NULL : proxy_dialects(proxy);
     // We and the certifier are one thread, and never at the same time.
-    struct exact_thread *exact =
-        set == NULL ? NULL : exact_thread_create(set, proxy_worker_count(proxy));
-    struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy, exact);
+    struct token_thread *token_thread =
+        set == NULL ? NULL : token_thread_create(set, proxy_worker_count(proxy));
+    struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy, token_thread);
     struct route_explanation why;
     struct route_request read;
 
     if (route == NULL) {
-        exact_thread_destroy(&exact);
+        token_thread_destroy(&token_thread);
         *problem = HTTP_PROBLEM_OVERLOADED;
         return false;
     }
@@ -176,6 +176,6 @@ bool explain_write(const struct admin_options *options, const struct explain_req
             verdict == ROUTE_NO_SUCH_MODEL ? HTTP_PROBLEM_NO_SUCH_MODEL : HTTP_PROBLEM_NO_BACKEND;
     }
     route_destroy(&route);
-    exact_thread_destroy(&exact);
+    token_thread_destroy(&token_thread);
     return verdict == ROUTE_CHOSEN;
 }

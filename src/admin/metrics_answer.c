@@ -59,7 +59,7 @@ static void ask_proxy(const struct proxy *proxy, struct sources *sources,
         prefix_ledger_usage(ledger, &sources->ledger);
         input->ledger = &sources->ledger;
     }
-    input->exact = proxy_exact(proxy);
+    input->dialects = proxy_dialects(proxy);
     input->worker_count = proxy_worker_count(proxy);
     ASSERT(input->worker_count <= ARRAY_COUNT(sources->meters));
     for (uint32_t i = 0; i < input->worker_count; i++) {

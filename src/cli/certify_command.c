@@ -44,7 +44,7 @@ struct command {
     struct fleet *fleet;
     struct prober *prober;
     struct roster *roster;
-    struct exact_set *exact;
+    struct dialect_set *dialects;
     struct certifier *certifier;
     uint32_t ended_count;
     bool has_failed;
@@ -178,7 +178,7 @@ static bool set_up(struct command *command)
     command->certifier = certifier_create(&(struct certifier_options){.loop = command->loop,
                                                                       .fleet = command->fleet,
                                                                       .config = config,
-                                                                      .set = command->exact,
+                                                                      .set = command->dialects,
                                                                       .thread = 0,
                                                                       .saw_case = saw_case,
                                                                       .saw_end = saw_end,
@@ -203,7 +203,8 @@ static int run(struct command *command)
     struct deadline deadline = {.timer.fire = out_of_time};
 
     log_set_level(LOG_LEVEL_WARN);
-    if (dialects_open(command->config, 1, &command->exact) != STATUS_OK || command->exact == NULL) {
+    if (dialects_open(command->config, 1, &command->dialects) != STATUS_OK ||
+        command->dialects == NULL) {
         return COMMAND_FAILED; // the reason was said
     }
     log_set_level(LOG_LEVEL_ERROR); // from now on we say it ourselves
@@ -229,7 +230,7 @@ static void tear_down(struct command *command)
     }
     fleet_destroy(&command->fleet);
     loop_destroy(&command->loop);
-    dialects_close(&command->exact);
+    dialects_close(&command->dialects);
     config_destroy(&command->config);
 }
 

@@ -113,7 +113,7 @@ static bool read_body(const struct options *options, uint8_t *space, struct text
     return true;
 }
 
-static void print_ids(const struct exact_result *result)
+static void print_ids(const struct token_result *result)
 {
     printf("[");
     for (uint32_t i = 0; i < result->count; i++) {
@@ -122,7 +122,7 @@ static void print_ids(const struct exact_result *result)
     printf("]\n");
 }
 
-static void print_pieces(const struct exact_result *result)
+static void print_pieces(const struct token_result *result)
 {
     uint8_t space[2 * piece_size_max];
 
@@ -136,32 +136,32 @@ static void print_pieces(const struct exact_result *result)
 }
 
 // The first time, with the words known, and with the text remembered.
-static enum status encode(struct exact_thread *thread, const struct exact_request *request,
-                          double took_us[2], struct exact_reader **reader,
-                          struct exact_result *result)
+static enum status encode(struct token_thread *thread, const struct token_request *request,
+                          double took_us[2], struct token_reader **reader,
+                          struct token_result *result)
 {
     enum status status = STATUS_OK;
-    *reader = exact_reader_create(thread, text_size_max);
+    *reader = token_reader_create(thread, text_size_max);
     ASSERT(*reader != NULL);
     for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
         uint64_t begun_ns = clock_monotonic_ns();
-        status = exact_begin(*reader, request, SIZE_MAX, result);
+        status = token_reader_begin(*reader, request, SIZE_MAX, result);
         took_us[i] = (double)(clock_monotonic_ns() - begun_ns) / 1000;
     }
     return status;
 }
 
-static int show(const struct options *options, struct exact_set *set, struct slice body)
+static int show(const struct options *options, struct dialect_set *set, struct slice body)
 {
-    struct exact_thread *thread = exact_thread_create(set, 0);
-    struct exact_reader *reader = NULL;
-    struct exact_result result = {0};
+    struct token_thread *thread = token_thread_create(set, 0);
+    struct token_reader *reader = NULL;
+    struct token_result result = {0};
     double took_us[2] = {0};
     int code = COMMAND_OK;
 
     ASSERT(thread != NULL);
     enum status status = encode(thread,
-                                &(struct exact_request){
+                                &(struct token_request){
                                     .dialect = set->dialects[0],
                                     .api = options->chat != NULL ? PROMPT_CHAT : PROMPT_COMPLETION,
                                     .body = body,
@@ -170,19 +170,19 @@ static int show(const struct options *options, struct exact_set *set, struct sli
                                 },
                                 took_us, &reader, &result);
     if (status != STATUS_OK) {
-        code = fail(options->chat != NULL ? options->chat : "the text", exact_why(reader));
+        code = fail(options->chat != NULL ? options->chat : "the text", token_reader_why(reader));
     } else if (options->text_only) {
-        struct slice text = exact_text(reader);
+        struct slice text = token_reader_text(reader);
         fwrite(text.bytes, 1, text.size, stdout);
     } else if (options->ids_only) {
         print_ids(&result);
     } else {
         print_pieces(&result);
         printf("%u tokens of %zu bytes in %.1f us; again, from the memo: %.1f us\n", result.count,
-               exact_text(reader).size, took_us[0], took_us[1]);
+               token_reader_text(reader).size, took_us[0], took_us[1]);
     }
-    exact_reader_destroy(&reader);
-    exact_thread_destroy(&thread);
+    token_reader_destroy(&reader);
+    token_thread_destroy(&thread);
     return code;
 }
 
@@ -191,7 +191,7 @@ int command_tokenize(int word_count, char **words)
     struct options options = {.engine = "vllm"};
     struct config_tokenizer row = {0};
     struct config config = {.tokenizers = &row, .tokenizer_count = 1, .tokens.memo = memo_size};
-    struct exact_set *set = NULL;
+    struct dialect_set *set = NULL;
 
     enum flags_verdict verdict = read_flags(&options, word_count, words);
     if (verdict != FLAGS_GOOD) {

@@ -53,7 +53,7 @@ static const struct way *way_for(const struct way *way, const struct certify_cas
     return is_rendered(way, item) ? &ways[WAY_RENDER] : way;
 }
 
-void certify_begin(struct certify *certify, struct dialect *dialect, struct exact_reader *reader,
+void certify_begin(struct certify *certify, struct dialect *dialect, struct token_reader *reader,
                    struct slice model, uint64_t wall_s)
 {
     *certify =
@@ -76,14 +76,14 @@ static void add_request(const struct certify *certify, const char *members, stru
 static bool answer_ourselves(struct certify *certify, const struct certify_case *item,
                              struct slice body)
 {
-    struct exact_request request = {
+    struct token_request request = {
         .dialect = certify->dialect,
         .api = item->is_completion ? PROMPT_COMPLETION : PROMPT_CHAT,
         .body = body,
         .wall_s = certify->wall_s,
         .any_feature = true,
     };
-    return exact_begin(certify->reader, &request, SIZE_MAX, &certify->ours) == STATUS_OK;
+    return token_reader_begin(certify->reader, &request, SIZE_MAX, &certify->ours) == STATUS_OK;
 }
 
 bool certify_question(struct certify *certify, struct text *space, struct certify_question *out)
@@ -104,7 +104,7 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
             if (way->form == FORM_LLAMA && (item->is_completion || certify->has_text)) {
                 *space = text_over(space->bytes, space->capacity);
                 text_add_str(space, "{\"add_special\":true,\"parse_special\":true,\"content\":");
-                text_add_json(space, exact_text(certify->reader));
+                text_add_json(space, token_reader_text(certify->reader));
                 text_add_str(space, "}");
                 out->path = way->text_path;
                 out->body = text_slice(space);
@@ -150,7 +150,7 @@ static bool ids_agree(struct certify *certify, struct slice array)
 static bool text_agrees(struct certify *certify, const struct json_value *text)
 {
     // Ours escaped the same way would do, but there is more than one way to escape.
-    struct slice ours = exact_text(certify->reader);
+    struct slice ours = token_reader_text(certify->reader);
     uint8_t space[16384];
     struct slice theirs = {0};
 

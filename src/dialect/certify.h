@@ -17,14 +17,14 @@
 // Threads: one owner.  Memory: the caller's.
 #pragma once
 
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 
 // At least as many as the suite has.
 enum { certify_case_max = 96 };
 
 struct certify {
     struct dialect *dialect;
-    struct exact_reader *reader;
+    struct token_reader *reader;
     struct slice model; // as the engine calls it; empty: questions name none
     uint64_t wall_s;
 
@@ -33,7 +33,7 @@ struct certify {
     uint32_t way;      // of asking, by the engine's list
     bool has_text;     // llama.cpp: the text of the case agreed, and its ids are asked for next
     bool way_is_known; // somebody answered
-    struct exact_result ours;
+    struct token_result ours;
     uint32_t innocent;
     uint32_t agreed_count;
     uint32_t differed_count;
@@ -56,7 +56,7 @@ struct certify_question {
     struct slice body; // in the space that was given
 };
 
-void certify_begin(struct certify *certify, struct dialect *dialect, struct exact_reader *reader,
+void certify_begin(struct certify *certify, struct dialect *dialect, struct token_reader *reader,
                    struct slice model, uint64_t wall_s);
 
 // The next question, its body written to `space`.  Cases that we have no ids for are skipped.  False when

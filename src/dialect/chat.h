@@ -12,7 +12,7 @@
 // Bodies of /v1/chat/completions, and of the engines' /tokenize with messages.
 //
 // What cannot be known from the body (images, continue_final_message), what is not implemented and what
-// releases of an engine are known to do differently is refused: such a request is routed without exact
+// releases of an engine are known to do differently is refused: such a request is routed without token
 // ids.  What the engine itself would answer with an error may be accepted or refused; there are no ids.
 // Engines are followed as of vLLM 0.32 and SGLang 0.5.23.
 //
@@ -30,7 +30,7 @@ enum chat_engine {
     CHAT_PLAIN, // messages and tools as they are, as apply_chat_template of transformers takes them
 };
 
-// The features that a request uses.  A model is certified for each, and a request is exact when all that it
+// The features that a request uses.  A model is certified for each, and a request has token ids when all that it
 // uses are.
 #define CHAT_SHAPE_MAP(X)                                                                          \
     X(PLAIN, "plain")                 /* every request */                                          \

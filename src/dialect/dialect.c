@@ -239,6 +239,22 @@ bool dialect_speaks_for(const struct dialect *dialect, struct slice model)
     return dialect->model_count == 0;
 }
 
+struct dialect *dialect_set_find(const struct dialect_set *set, struct slice model)
+{
+    for (uint32_t i = 0; set != NULL && i < set->count; i++) {
+        if (dialect_speaks_for(set->dialects[i], model)) {
+            return set->dialects[i];
+        }
+    }
+    return NULL;
+}
+
+bool dialect_set_forwards_ids(const struct dialect_set *set, struct slice model)
+{
+    const struct dialect *dialect = dialect_set_find(set, model);
+    return dialect != NULL && dialect->forwards_ids;
+}
+
 bool dialect_is_midnight(const struct dialect *dialect, uint64_t wall_s, uint32_t before_s)
 {
     int64_t in_day = ((int64_t)wall_s + dialect->utc_offset_s) % 86400;

@@ -5,11 +5,11 @@
 // Three things together: the tokenizer, the chat template, and what the engine does to a request before its
 // template sees it.  Each of them can differ from what the engine really runs, so none is believed: a
 // dialect is certified, feature by feature (chat.h, CHAT_SHAPE_MAP), by comparing its ids with the engine's own for
-// a suite of requests.  A request is exact when all features that it uses are certified.
+// a suite of requests.  A request is keyed by token ids when all features that it uses are certified.
 //
 //     certified  plain, system, turns, tools      set by whoever asks the engine
 //     revoked    tools                            an answer counted another number of tokens
-//     exact      plain, system, turns
+//     in use     plain, system, turns
 //
 // What is revoked stays so until the next start: an engine that disagreed once cannot be followed.
 //
@@ -22,6 +22,8 @@
 #include "tokenizer/tokenizer.h"
 
 #include <stdatomic.h>
+
+struct memo;
 
 enum dialect_engine { DIALECT_VLLM, DIALECT_SGLANG, DIALECT_TRTLLM, DIALECT_PLAIN };
 enum dialect_content { DIALECT_CONTENT_AUTO, DIALECT_CONTENT_TEXT, DIALECT_CONTENT_PARTS };
@@ -47,7 +49,7 @@ struct dialect_options {
 
 // A template and what goes with it.
 struct dialect_chat {
-    struct template *template; // NULL: none, and chats have no exact ids
+    struct template *template; // NULL: none, and chats have no ids
     struct chat_rules rules;
 };
 
@@ -70,24 +72,39 @@ struct dialect {
         _Alignas(64) atomic_uint certified; // features
         atomic_uint revoked;
         // Every request adds to these, and must not take the line above from those who read it.
-        _Alignas(64) atomic_uint_fast64_t exact_count; // requests with ids of ours
-        atomic_uint_fast64_t inexact_count;            // without: not certified, or not to be known
+        _Alignas(64) atomic_uint_fast64_t by_ids_count; // requests with ids of ours
+        atomic_uint_fast64_t by_text_count; // without: not certified, or not to be known
         atomic_uint_fast64_t
             confirmed_count;              // whose number of tokens the engine told, and it was ours
         atomic_uint_fast64_t drift_count; // and it was not
-        atomic_uint_fast64_t text_bytes;  // of exact requests
+        atomic_uint_fast64_t text_bytes;  // of requests with ids
         atomic_uint_fast64_t known_bytes; // of them, found in the memo
     } shared;
 };
 
 // Copies what it keeps.  MALFORMED: the tokenizer is refused, and `error` says why.  A template that is
-// refused is no failure: texts of completions are still exact.
+// refused is no failure: texts of completions still have ids.
 enum status dialect_create(const struct dialect_options *options, struct dialect **out,
                            char error[dialect_error_size]);
 void dialect_destroy(struct dialect **dialect);
 
 // One without models speaks for all.
 bool dialect_speaks_for(const struct dialect *dialect, struct slice model);
+
+enum { dialect_max = 16 };
+
+// All dialects, shared by every thread.  The owner fills it before any reader is created.
+struct dialect_set {
+    struct dialect *dialects[dialect_max];
+    uint32_t count;
+    struct memo *memo;
+};
+
+// NULL when no dialect speaks for the model, and when `set` is NULL.
+struct dialect *dialect_set_find(const struct dialect_set *set, struct slice model);
+
+// Whether requests for that model are to carry our ids.
+bool dialect_set_forwards_ids(const struct dialect_set *set, struct slice model);
 
 // The features that requests may use.
 static inline uint32_t dialect_shapes(const struct dialect *dialect)

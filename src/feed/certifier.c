@@ -41,9 +41,9 @@ struct certifier {
     struct certifier_options options;
     struct timer timer;
     struct tls_context *tls; // made when first needed
-    struct exact_thread *thread;
-    struct exact_reader *reader;
-    struct record *records[exact_dialect_max]; // by slot of the backend
+    struct token_thread *thread;
+    struct token_reader *reader;
+    struct record *records[dialect_max]; // by slot of the backend
     uint32_t slot_count;
     uint8_t *question_space;
 
@@ -66,9 +66,9 @@ struct certifier *certifier_create(const struct certifier_options *options)
     certifier->options = *options;
     certifier->timer.fire = look;
     certifier->slot_count = options->config->limits.backends;
-    certifier->thread = exact_thread_create(options->set, options->thread);
+    certifier->thread = token_thread_create(options->set, options->thread);
     certifier->reader =
-        certifier->thread != NULL ? exact_reader_create(certifier->thread, text_size_max) : NULL;
+        certifier->thread != NULL ? token_reader_create(certifier->thread, text_size_max) : NULL;
     certifier->question_space = malloc(question_size_max);
     bool complete = certifier->reader != NULL && certifier->question_space != NULL;
     for (uint32_t i = 0; complete && i < options->set->count; i++) {
@@ -94,9 +94,9 @@ void certifier_destroy(struct certifier **certifier_ptr)
     fetch_cancel(&certifier->fetch);
     loop_disarm(certifier->options.loop, &certifier->timer);
     tls_context_destroy(&certifier->tls);
-    exact_reader_destroy(&certifier->reader);
-    exact_thread_destroy(&certifier->thread);
-    for (uint32_t i = 0; i < exact_dialect_max; i++) {
+    token_reader_destroy(&certifier->reader);
+    token_thread_destroy(&certifier->thread);
+    for (uint32_t i = 0; i < dialect_max; i++) {
         free(certifier->records[i]);
     }
     free(certifier->question_space);
@@ -304,7 +304,7 @@ static void ask(struct certifier *certifier)
 // Begins the examination of a backend that is due; false when none is.
 static bool begin_one(struct certifier *certifier, uint32_t index)
 {
-    const struct exact_set *set = certifier->options.set;
+    const struct dialect_set *set = certifier->options.set;
     struct backend *backend;
     uint64_t wall_s = clock_wall_ms() / 1000;
 
@@ -334,7 +334,7 @@ static bool begin_one(struct certifier *certifier, uint32_t index)
 static void look(struct timer *timer)
 {
     struct certifier *certifier = CONTAINER_OF(timer, struct certifier, timer);
-    const struct exact_set *set = certifier->options.set;
+    const struct dialect_set *set = certifier->options.set;
 
     loop_arm(certifier->options.loop, timer, look_ms);
     for (uint32_t i = 0; certifier->backend_id == 0 && i < set->count; i++) {

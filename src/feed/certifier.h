@@ -23,7 +23,7 @@ struct certify;
 struct certify_question;
 struct certifier;
 struct config;
-struct exact_set;
+struct dialect_set;
 struct fleet;
 struct loop;
 
@@ -31,7 +31,7 @@ struct certifier_options {
     struct loop *loop;
     struct fleet *fleet;
     const struct config *config; // until certifier_set_config
-    struct exact_set *set;       // kept
+    struct dialect_set *set;     // kept
     uint32_t thread;             // our number in the memo
     // For who wants to see more than the log tells: after each case, and at the end of each
     // examination.  May be NULL.

@@ -121,13 +121,13 @@ enum status dialects_load(const struct config_tokenizer *row, struct dialect **o
     return status;
 }
 
-static enum status load_all(const struct config *config, struct exact_set *set)
+static enum status load_all(const struct config *config, struct dialect_set *set)
 {
     char error[dialect_error_size];
 
     for (uint32_t i = 0; i < config->tokenizer_count; i++) {
         const struct config_tokenizer *row = &config->tokenizers[i];
-        ASSERT(set->count < exact_dialect_max); // options.def allows no more
+        ASSERT(set->count < dialect_max); // options.def allows no more
         struct dialect **slot = &set->dialects[set->count];
         uint64_t begun_ns = clock_monotonic_ns();
         enum status status = dialects_load(row, slot, error);
@@ -153,13 +153,13 @@ static enum status load_all(const struct config *config, struct exact_set *set)
 }
 
 enum status dialects_open(const struct config *config, uint32_t thread_count,
-                          struct exact_set **out)
+                          struct dialect_set **out)
 {
     *out = NULL;
     if (config->tokenizer_count == 0) {
         return STATUS_OK;
     }
-    struct exact_set *set = calloc(1, sizeof(*set));
+    struct dialect_set *set = calloc(1, sizeof(*set));
     ASSERT(set != NULL);
     enum status status = load_all(config, set);
     if (status == STATUS_OK && set->count > 0) {
@@ -180,9 +180,9 @@ enum status dialects_open(const struct config *config, uint32_t thread_count,
     return status;
 }
 
-void dialects_close(struct exact_set **set_ptr)
+void dialects_close(struct dialect_set **set_ptr)
 {
-    struct exact_set *set = *set_ptr;
+    struct dialect_set *set = *set_ptr;
     *set_ptr = NULL;
 
     if (set == NULL) {

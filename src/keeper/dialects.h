@@ -8,7 +8,7 @@
 #pragma once
 
 #include "config/config.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 
 // IO: a file that must be there cannot be read; otherwise as dialect_create.
 enum status dialects_load(const struct config_tokenizer *row, struct dialect **out,
@@ -18,5 +18,5 @@ enum status dialects_load(const struct config_tokenizer *row, struct dialect **o
 // reason is printed; a tokenizer that is refused is logged and left out.  `*out` is NULL when there are
 // none.
 enum status dialects_open(const struct config *config, uint32_t thread_count,
-                          struct exact_set **out);
-void dialects_close(struct exact_set **set);
+                          struct dialect_set **out);
+void dialects_close(struct dialect_set **set);

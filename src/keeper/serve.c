@@ -59,9 +59,9 @@ struct keeper {
     struct scraper *scraper;
     struct kv_poller *poller;
     struct roster *roster;
-    struct recording *recording; // NULL: nothing is recorded
-    struct exact_set *exact;     // NULL: no model has a tokenizer
-    struct certifier *certifier; // likewise
+    struct recording *recording;  // NULL: nothing is recorded
+    struct dialect_set *dialects; // NULL: no model has a tokenizer
+    struct certifier *certifier;  // likewise
     struct proxy *proxy;
     struct kv_feeder *feeder; // NULL: nobody tells what they hold
     struct scribe *scribe;    // NULL: nobody wants to know of single requests
@@ -391,17 +391,17 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
 static bool open_dialects(struct keeper *keeper, uint32_t worker_count)
 {
     // The keeper is one more thread: it explains and certifies.
-    if (dialects_open(keeper->config, worker_count + 1, &keeper->exact) != STATUS_OK) {
+    if (dialects_open(keeper->config, worker_count + 1, &keeper->dialects) != STATUS_OK) {
         return false;
     }
-    if (keeper->exact == NULL) {
+    if (keeper->dialects == NULL) {
         return true;
     }
     keeper->certifier = certifier_create(&(struct certifier_options){
         .loop = keeper->loop,
         .fleet = keeper->fleet,
         .config = keeper->config,
-        .set = keeper->exact,
+        .set = keeper->dialects,
         .thread = worker_count,
     });
     if (keeper->certifier == NULL) {
@@ -532,7 +532,7 @@ static int run(struct keeper *keeper)
                                                             : NULL,
                                             .ring_of = keeper->scribe != NULL ? ring_of : NULL,
                                             .owner = keeper->scribe,
-                                            .exact = keeper->exact,
+                                            .dialects = keeper->dialects,
                                             .worker_count = worker_count,
                                             .descriptor_count_max = keeper->descriptor_count_max},
                     &keeper->proxy, error) != STATUS_OK) {
@@ -563,7 +563,7 @@ static void tear_down(struct keeper *keeper)
     proxy_stop(&keeper->proxy);
     scribe_stop(&keeper->scribe); // what the workers have left is written
     certifier_destroy(&keeper->certifier);
-    dialects_close(&keeper->exact);
+    dialects_close(&keeper->dialects);
     recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);
     roster_destroy(&keeper->roster);
     prober_destroy(&keeper->prober);

@@ -104,7 +104,7 @@ struct route_input attempt_input(const struct exchange *x)
         .api = prompt_api_of(http_head_path(x->head)),
         .body = slice_of(x->body, x->body_size),
         .session = session_of(x),
-        .wall_s = x->worker->exact != NULL ? clock_wall_ms() / 1000 : 0,
+        .wall_s = x->worker->token_thread != NULL ? clock_wall_ms() / 1000 : 0,
     };
 }
 
@@ -225,7 +225,7 @@ const struct step *route_run(struct exchange *x)
         x->arrived_us = loop_now_us(worker->loop);
     }
     struct route_input input = attempt_input(x);
-    input.exact = tokenize_result(x);
+    input.token_result = tokenize_result(x);
     input.is_timed = account_is_detailed(x);
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn

@@ -155,7 +155,7 @@ struct route_input attempt_input(const struct exchange *x);
 bool tokenize_is_needed(const struct exchange *x);
 
 // What came of it; NULL when it was not needed.
-const struct exact_result *tokenize_result(const struct exchange *x);
+const struct token_result *tokenize_result(const struct exchange *x);
 
 // Lets others have their turn; idempotent.
 void tokenize_release(struct exchange *x);

@@ -11,7 +11,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "proxy/exchange_internal.h"
 
 // Ten digits and a comma.

@@ -25,7 +25,7 @@ struct proxy {
     struct recorder *recorder;
     struct receipt_ring *(*ring_of)(void *owner, uint32_t worker);
     void *owner;
-    const struct exact_set *exact;
+    const struct dialect_set *dialects;
     void *index_memory;
     size_t index_memory_size;
     void *ledger_memory;
@@ -156,8 +156,8 @@ static enum status start_workers(struct proxy *proxy, const struct config *confi
                 .knowledge = proxy->knowledge,
                 .recorder = proxy->recorder,
                 .ring = proxy->ring_of != NULL ? proxy->ring_of(proxy->owner, i) : NULL,
-                .exact = proxy->exact,
-                .exact_text_max = config->tokens.prompt_size,
+                .dialects = proxy->dialects,
+                .token_text_max = config->tokens.prompt_size,
                 .listener_fds = fds,
                 .listener_count = count,
             },
@@ -242,9 +242,9 @@ const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker)
     return proxy->workers[worker]->meters;
 }
 
-const struct exact_set *proxy_exact(const struct proxy *proxy)
+const struct dialect_set *proxy_dialects(const struct proxy *proxy)
 {
-    return proxy->exact;
+    return proxy->dialects;
 }
 
 enum status proxy_start(const struct proxy_options *options, struct proxy **out,
@@ -258,7 +258,7 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
         .recorder = options->recorder,
         .ring_of = options->ring_of,
         .owner = options->owner,
-        .exact = options->exact,
+        .dialects = options->dialects,
         .worker_count = options->worker_count,
     };
     proxy->shared.connection_count_max = connections_allowed(options);

@@ -17,7 +17,7 @@
 #include "http/problem.h"
 
 struct config;
-struct exact_set;
+struct dialect_set;
 struct fleet;
 struct knowledge;
 struct meters;
@@ -35,7 +35,7 @@ struct proxy_options {
     // Where receipts go, by worker; NULL: nobody reads them.
     struct receipt_ring *(*ring_of)(void *owner, uint32_t worker);
     void *owner;
-    const struct exact_set *exact; // tokenizers of models; NULL: there are none.  Kept
+    const struct dialect_set *dialects; // tokenizers of models; NULL: there are none.  Kept
     uint32_t worker_count;
     uint64_t descriptor_count_max; // what the system allows the process
 };
@@ -81,7 +81,7 @@ uint32_t proxy_worker_count(const struct proxy *proxy);
 
 // What that worker has counted; NULL: nothing is (metrics.enabled).
 const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker);
-const struct exact_set *proxy_exact(const struct proxy *proxy);
+const struct dialect_set *proxy_dialects(const struct proxy *proxy);
 
 // Makes every worker take a turn soon, so that a new view is seen.
 void proxy_wake(struct proxy *proxy);

@@ -6,7 +6,7 @@
 // gives way and looks again next turn; short prompts never come here.
 
 #include "base/base.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "proxy/account.h"
 #include "proxy/exchange_internal.h"
 #include "sys/clock.h"
@@ -16,7 +16,7 @@ enum { portion_size = 65536 };
 
 bool tokenize_is_needed(const struct exchange *x)
 {
-    return x->worker->lane.reader != NULL && x->body_size > exact_portion_max;
+    return x->worker->lane.reader != NULL && x->body_size > token_portion_max;
 }
 
 void tokenize_release(struct exchange *x)
@@ -27,7 +27,7 @@ void tokenize_release(struct exchange *x)
     }
 }
 
-const struct exact_result *tokenize_result(const struct exchange *x)
+const struct token_result *tokenize_result(const struct exchange *x)
 {
     const struct lane *lane = &x->worker->lane;
     return lane->owner == x ? &lane->result : NULL;
@@ -40,9 +40,10 @@ static enum status begin(struct exchange *x, struct lane *lane)
     struct route_request request;
 
     route_read_model(worker->route, &input, &request);
-    struct dialect *dialect = route_wants_ids(worker->route, worker->view, &request)
-                                  ? exact_find(exact_thread_set(worker->exact), request.model)
-                                  : NULL;
+    struct dialect *dialect =
+        route_wants_ids(worker->route, worker->view, &request)
+            ? dialect_set_find(token_thread_set(worker->token_thread), request.model)
+            : NULL;
     if (dialect == NULL) {
         return STATUS_MALFORMED;
     }
@@ -51,20 +52,20 @@ static enum status begin(struct exchange *x, struct lane *lane)
         return STATUS_AGAIN;
     }
     lane->owner = x;
-    lane->result = (struct exact_result){0};
-    return exact_begin(lane->reader,
-                       &(struct exact_request){.dialect = dialect,
-                                               .api = input.api,
-                                               .body = input.body,
-                                               .salt = request.prompt->salt,
-                                               .wall_s = input.wall_s},
-                       portion_size, &lane->result);
+    lane->result = (struct token_result){0};
+    return token_reader_begin(lane->reader,
+                              &(struct token_request){.dialect = dialect,
+                                                      .api = input.api,
+                                                      .body = input.body,
+                                                      .salt = request.prompt->salt,
+                                                      .wall_s = input.wall_s},
+                              portion_size, &lane->result);
 }
 
 static enum status go_on(struct exchange *x, struct lane *lane)
 {
     if (lane->owner == x) {
-        return exact_continue(lane->reader, portion_size, &lane->result);
+        return token_reader_continue(lane->reader, portion_size, &lane->result);
     }
     return lane->owner == NULL || !x->awaits_lane ? begin(x, lane) : STATUS_AGAIN;
 }

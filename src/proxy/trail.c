@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "fleet/traffic.h"
 #include "http/head.h"
 #include "http/sse.h"
@@ -188,8 +188,8 @@ static void extend(struct trail *trail, const struct answer_event *event)
         return;
     }
     if (event->text.size > 0) {
-        trail->is_extended =
-            exact_add_answer(trail->worker->exact, trail->dialect, event->text, &trail->chain);
+        trail->is_extended = token_thread_add_response(trail->worker->token_thread, trail->dialect,
+                                                       event->text, &trail->chain);
     } else if (event->has_token) {
         trail->is_extended = false;
     }

@@ -4,7 +4,7 @@
 #include "config/config.h"
 #include "config/option/knobs.h"
 #include "config/option/option_kind.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "fleet/fleet.h"
 #include "http/head.h"
 #include "metrics/meters.h"
@@ -198,8 +198,8 @@ static bool take_policies(struct worker *worker, const struct config *config)
         .host_worth = (float)config->events.host_weight / 100,
         .disk_worth = (float)config->events.disk_weight / 100,
         .names_all = worker->recorder != NULL,
-        .exact = worker->exact,
-        .exact_text_max = (size_t)4 * exact_portion_max,
+        .token_thread = worker->token_thread,
+        .token_text_max = (size_t)4 * token_portion_max,
         .knowledge = worker->knowledge,
         .sender = worker->index,
         .seed = rng_next(&worker->rng),
@@ -394,8 +394,8 @@ static void worker_free(struct worker **worker_ptr)
     body_store_fini(&worker->bodies);
     pages_release(&worker->meters, meters_size(worker->backend_count_max));
     route_destroy(&worker->route);
-    exact_reader_destroy(&worker->lane.reader);
-    exact_thread_destroy(&worker->exact);
+    token_reader_destroy(&worker->lane.reader);
+    token_thread_destroy(&worker->token_thread);
     tls_context_destroy(&worker->client_tls);
     loop_destroy(&worker->loop);
     free(worker->answer_head);
@@ -416,12 +416,12 @@ static bool learn_to_count(struct worker *worker, const struct config *config)
 
 static bool learn_to_read(struct worker *worker, const struct worker_options *options)
 {
-    if (options->exact == NULL) {
+    if (options->dialects == NULL) {
         return true;
     }
-    worker->exact = exact_thread_create(options->exact, options->index);
-    if (worker->exact != NULL) {
-        worker->lane.reader = exact_reader_create(worker->exact, options->exact_text_max);
+    worker->token_thread = token_thread_create(options->dialects, options->index);
+    if (worker->token_thread != NULL) {
+        worker->lane.reader = token_reader_create(worker->token_thread, options->token_text_max);
     }
     return worker->lane.reader != NULL;
 }

@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "http/problem.h"
 #include "proxy/body_store.h"
 #include "proxy/proxy.h"
@@ -66,13 +66,13 @@ struct buffer {
 };
 
 // Prompts above this are encoded in portions, in the worker's lane.
-enum { exact_portion_max = 65536 };
+enum { token_portion_max = 65536 };
 
 // Where long prompts are encoded, one at a time.
 struct lane {
-    struct exact_reader *reader; // NULL: no model has a tokenizer
+    struct token_reader *reader; // NULL: no model has a tokenizer
     struct exchange *owner;      // whose turn it is
-    struct exact_result result;
+    struct token_result result;
 };
 
 struct worker {
@@ -88,7 +88,7 @@ struct worker {
         detailed_left; // requests of this second of which all is noted, and which are announced
     uint64_t wall_offset_us; // from the loop's clock to the time of day, as of the last second
     bool is_traced;          // somebody exports spans; as it was at start, whatever a reload says
-    struct exact_thread *exact; // NULL: no model has a tokenizer
+    struct token_thread *token_thread; // NULL: no model has a tokenizer
     struct loop *loop;
     struct thread *thread;
 
@@ -159,8 +159,8 @@ struct worker_options {
     struct knowledge *knowledge;
     struct recorder *recorder;
     struct receipt_ring *ring;
-    const struct exact_set *exact;
-    size_t exact_text_max;
+    const struct dialect_set *dialects;
+    size_t token_text_max;
     const int *listener_fds; // taken over
     uint32_t listener_count;
 };

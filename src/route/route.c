@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/prefill_curve.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "fleet/load.h"
 #include "knowledge/knowledge.h"
 #include "route/survey_internal.h"
@@ -52,9 +52,9 @@ struct route {
     struct survey survey;
     float *predicted_ms;
     struct route_holding *holdings;
-    const struct exact_set *exact;
-    struct exact_reader *exact_reader; // NULL: there is no set
-    size_t exact_text_max;
+    const struct dialect_set *dialects;
+    struct token_reader *token_reader; // NULL: there is no set
+    size_t token_text_max;
     struct prompt_reader *reader;
     struct prompt prompt; // of the last route_read, with what follows
     struct prefix_chain chain;
@@ -94,8 +94,8 @@ struct route *route_create(const struct route_options *options)
     route->knowledge = options->knowledge;
     route->knobs = options->knobs;
     route->rng.state = options->seed;
-    route->exact = exact_thread_set(options->exact);
-    route->exact_text_max = options->exact_text_max;
+    route->dialects = token_thread_set(options->token_thread);
+    route->token_text_max = options->token_text_max;
     route->reader = prompt_reader_create();
     route->host_worth = options->host_worth;
     route->disk_worth = options->disk_worth;
@@ -104,9 +104,9 @@ struct route *route_create(const struct route_options *options)
     route->holdings = calloc(options->target_count_max, sizeof(*route->holdings));
     bool complete = survey_init(&route->survey, options->target_count_max);
     complete &= create_states(route, options);
-    if (options->exact != NULL) {
-        route->exact_reader = exact_reader_create(options->exact, options->exact_text_max);
-        complete &= route->exact_reader != NULL;
+    if (options->token_thread != NULL) {
+        route->token_reader = token_reader_create(options->token_thread, options->token_text_max);
+        complete &= route->token_reader != NULL;
     }
     if (!complete || route->reader == NULL || route->keys == NULL || route->predicted_ms == NULL ||
         route->holdings == NULL) {
@@ -129,7 +129,7 @@ void route_destroy(struct route **route_ptr)
     free(route->policies);
     free(route->states);
     survey_fini(&route->survey);
-    exact_reader_destroy(&route->exact_reader);
+    token_reader_destroy(&route->token_reader);
     prompt_reader_destroy(&route->reader);
     free(route->keys);
     free(route->predicted_ms);
@@ -216,21 +216,21 @@ static void read_ids(struct route *route, const struct route_input *input,
                      struct route_request *out)
 {
     struct prompt *prompt = &route->prompt;
-    struct exact_result found = {0};
+    struct token_result found = {0};
 
-    if (input->exact != NULL) {
-        found = *input->exact;
-    } else if (input->body.size <= route->exact_text_max) {
-        struct dialect *dialect = exact_find(route->exact, out->model);
-        enum status status = dialect == NULL
-                                 ? STATUS_MALFORMED
-                                 : exact_begin(route->exact_reader,
-                                               &(struct exact_request){.dialect = dialect,
-                                                                       .api = input->api,
-                                                                       .body = input->body,
-                                                                       .salt = prompt->salt,
-                                                                       .wall_s = input->wall_s},
-                                               SIZE_MAX, &found);
+    if (input->token_result != NULL) {
+        found = *input->token_result;
+    } else if (input->body.size <= route->token_text_max) {
+        struct dialect *dialect = dialect_set_find(route->dialects, out->model);
+        enum status status =
+            dialect == NULL ? STATUS_MALFORMED
+                            : token_reader_begin(route->token_reader,
+                                                 &(struct token_request){.dialect = dialect,
+                                                                         .api = input->api,
+                                                                         .body = input->body,
+                                                                         .salt = prompt->salt,
+                                                                         .wall_s = input->wall_s},
+                                                 SIZE_MAX, &found);
         ASSERT(status != STATUS_AGAIN);
     }
     if (found.dialect == NULL) {
@@ -338,7 +338,7 @@ bool route_wants_ids(const struct route *route, const struct fleet_view *view,
 {
     const struct fleet_group *group = group_of(view, request);
     return group != NULL && request->prompt->form == PROMPT_TEXT &&
-           (is_named(route, group) || exact_forwards(route->exact, request->model));
+           (is_named(route, group) || dialect_set_forwards_ids(route->dialects, request->model));
 }
 
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
@@ -350,7 +350,7 @@ void route_read(struct route *route, const struct fleet_view *view, const struct
     lap(route);
     route_read_model(route, input, out);
     out->parse_ns = lap(route);
-    if (route->exact != NULL && route_wants_ids(route, view, out)) {
+    if (route->dialects != NULL && route_wants_ids(route, view, out)) {
         read_ids(route, input, out);
     }
     const struct fleet_group *group = group_of(view, out);

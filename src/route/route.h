@@ -24,8 +24,8 @@
 #include "policy/policy.h"
 
 struct dialect;
-struct exact_result;
-struct exact_thread;
+struct token_result;
+struct token_thread;
 struct knowledge;
 
 enum { route_tried_max = 16 };
@@ -34,10 +34,11 @@ enum { route_tried_max = 16 };
 struct route_input {
     enum prompt_api api;
     struct slice body;
-    struct slice session;             // as the headers name it; empty: as the body does, if it does
-    uint64_t wall_s;                  // since 1970; some chat templates print the date
-    const struct exact_result *exact; // its ids, where they have been computed before; or NULL
-    bool is_timed;                    // what it takes to route it is told, if a clock was handed in
+    struct slice session; // as the headers name it; empty: as the body does, if it does
+    uint64_t wall_s;      // since 1970; some chat templates print the date
+    const struct token_result
+        *token_result; // its ids, where they have been computed before; or NULL
+    bool is_timed;     // what it takes to route it is told, if a clock was handed in
 };
 
 // Keys by blocks of another size, for engines of the same group that cut prompts otherwise.
@@ -137,9 +138,9 @@ struct route_options {
     uint32_t block_tokens; // of a block of ids, where the engine does not tell
     float host_worth;      // of a token in host memory, against one on the GPU: 0..1
     float disk_worth;
-    bool names_all;             // prompts get keys even where the policy does not look at them
-    struct exact_thread *exact; // NULL: prompts are named by their text.  Kept
-    size_t exact_text_max;      // of prompts that are encoded here and at once
+    bool names_all; // prompts get keys even where the policy does not look at them
+    struct token_thread *token_thread; // NULL: prompts are named by their text.  Kept
+    size_t token_text_max;             // of prompts that are encoded here and at once
     struct knowledge *knowledge;
     uint32_t sender; // our number for the mail
     uint64_t seed;

@@ -59,13 +59,13 @@ TEST(tokenizers_are_part_of_the_status)
 
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.name = "/models/\"tiny\""}));
     struct dialect *dialect = tiny.set.dialects[0];
-    CHECK(rig_start(&rig, &(struct rig_options){.config = "", .exact = &tiny.set}));
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "", .dialects = &tiny.set}));
     scene.options.proxy = &rig.proxy;
     atomic_store(&dialect->shared.certified,
                  CHAT_PLAIN_SHAPE | CHAT_SYSTEM_SHAPE | CHAT_TOOLS_SHAPE);
     atomic_store(&dialect->shared.revoked, CHAT_TOOLS_SHAPE);
-    atomic_store(&dialect->shared.exact_count, 11);
-    atomic_store(&dialect->shared.inexact_count, 12);
+    atomic_store(&dialect->shared.by_ids_count, 11);
+    atomic_store(&dialect->shared.by_text_count, 12);
     atomic_store(&dialect->shared.confirmed_count, 13);
     atomic_store(&dialect->shared.drift_count, 14);
     atomic_store(&dialect->shared.text_bytes, 15);

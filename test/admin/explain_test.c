@@ -15,10 +15,10 @@ static struct rig rig;
 static struct admin_options options;
 static uint8_t space[65536];
 
-static void set_up_exact(const char *config, const struct exact_set *exact)
+static void set_up_exact(const char *config, const struct dialect_set *dialects)
 {
-    ASSERT(rig_start(&rig,
-                     &(struct rig_options){.config = config, .backend_count = 3, .exact = exact}));
+    ASSERT(rig_start(
+        &rig, &(struct rig_options){.config = config, .backend_count = 3, .dialects = dialects}));
     options =
         (struct admin_options){.fleet = rig.fleet, .config = &rig.config, .proxy = &rig.proxy};
 }

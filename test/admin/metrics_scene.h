@@ -147,7 +147,7 @@ static inline void metrics_scene_open(struct metrics_scene *scene)
         .stray_count = 305,
         .events = scene_events,
         .events_owner = scene,
-        .exact = &scene->tiny.set,
+        .dialects = &scene->tiny.set,
         .scribe = &scene->scribe,
         .recorded = &scene->recorded,
         .process = &scene->process,

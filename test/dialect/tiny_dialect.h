@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,9 +95,9 @@ static inline struct dialect *tiny_dialect(struct dialect_options options)
 
 // A set of one dialect, which it takes over, with all that a reader needs.
 struct tiny_set {
-    struct exact_set set;
-    struct exact_thread *thread;
-    struct exact_reader *reader;
+    struct dialect_set set;
+    struct token_thread *thread;
+    struct token_reader *reader;
 };
 
 static inline void tiny_set_open(struct tiny_set *tiny, struct dialect *dialect)
@@ -105,16 +105,16 @@ static inline void tiny_set_open(struct tiny_set *tiny, struct dialect *dialect)
     *tiny = (struct tiny_set){.set = {.dialects = {dialect}, .count = 1}};
     tiny->set.memo = memo_create(
         &(struct memo_options){.memory = 1 << 20, .thread_count = 2, .secret = {{1, 2}}});
-    tiny->thread = exact_thread_create(&tiny->set, 0);
+    tiny->thread = token_thread_create(&tiny->set, 0);
     ASSERT(tiny->set.memo != NULL && tiny->thread != NULL);
-    tiny->reader = exact_reader_create(tiny->thread, 1 << 20);
+    tiny->reader = token_reader_create(tiny->thread, 1 << 20);
     ASSERT(tiny->reader != NULL);
 }
 
 static inline void tiny_set_close(struct tiny_set *tiny)
 {
-    exact_reader_destroy(&tiny->reader);
-    exact_thread_destroy(&tiny->thread);
+    token_reader_destroy(&tiny->reader);
+    token_thread_destroy(&tiny->thread);
     dialect_destroy(&tiny->set.dialects[0]);
     memo_destroy(&tiny->set.memo);
 }

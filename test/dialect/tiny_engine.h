@@ -7,7 +7,7 @@
 #include "json/json.h"
 #include "tiny_dialect.h"
 
-static inline void tiny_engine_add_ids(const char *key, const struct exact_result *result,
+static inline void tiny_engine_add_ids(const char *key, const struct token_result *result,
                                        struct text *out)
 {
     text_add_format(out, "{\"%s\":[", key);
@@ -23,13 +23,13 @@ static inline uint16_t tiny_engine_answer(struct tiny_set *tiny, const char *pat
 {
     static const char *const names[] = {"messages", "content"};
     struct json_value values[2] = {0};
-    struct exact_result result = {0};
+    struct token_result result = {0};
 
     if (json_find(question, names, 2, values) != STATUS_OK) {
         return 400;
     }
     bool is_chat = values[0].kind != JSON_ABSENT;
-    struct exact_request request = {.dialect = tiny->set.dialects[0],
+    struct token_request request = {.dialect = tiny->set.dialects[0],
                                     .api = is_chat ? PROMPT_CHAT : PROMPT_COMPLETION,
                                     .body = question,
                                     .wall_s = 1000000};
@@ -41,13 +41,13 @@ static inline uint16_t tiny_engine_answer(struct tiny_set *tiny, const char *pat
         text_add_str(&content, "\"}");
         request.body = text_slice(&content);
     }
-    if (exact_begin(tiny->reader, &request, SIZE_MAX, &result) != STATUS_OK) {
+    if (token_reader_begin(tiny->reader, &request, SIZE_MAX, &result) != STATUS_OK) {
         return 400;
     }
     bool is_template = strcmp(path, "/apply-template") == 0;
     if (is_template) {
         text_add_str(out, "{\"prompt\":");
-        text_add_json(out, exact_text(tiny->reader));
+        text_add_json(out, token_reader_text(tiny->reader));
         text_add_str(out, "}");
         return 200;
     }

@@ -13,23 +13,24 @@ static char error[dialect_error_size];
 static const char *render(struct dialect *dialect)
 {
     static char text[256];
-    struct exact_set set = {.dialects = {dialect}, .count = 1};
-    struct exact_result result;
+    struct dialect_set set = {.dialects = {dialect}, .count = 1};
+    struct token_result result;
     set.memo = memo_create(
         &(struct memo_options){.memory = 1 << 20, .thread_count = 1, .secret = {{1, 2}}});
-    struct exact_thread *thread = exact_thread_create(&set, 0);
-    struct exact_reader *reader = exact_reader_create(thread, 4096);
-    struct exact_request request = {
+    struct token_thread *thread = token_thread_create(&set, 0);
+    struct token_reader *reader = token_reader_create(thread, 4096);
+    struct token_request request = {
         .dialect = dialect,
         .api = PROMPT_CHAT,
         .body = slice_str("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}"),
         .any_feature = true,
     };
-    enum status status = exact_begin(reader, &request, SIZE_MAX, &result);
-    struct slice rendered = status == STATUS_OK ? exact_text(reader) : slice_str(exact_why(reader));
+    enum status status = token_reader_begin(reader, &request, SIZE_MAX, &result);
+    struct slice rendered =
+        status == STATUS_OK ? token_reader_text(reader) : slice_str(token_reader_why(reader));
     snprintf(text, sizeof(text), "%.*s", (int)rendered.size, (const char *)rendered.bytes);
-    exact_reader_destroy(&reader);
-    exact_thread_destroy(&thread);
+    token_reader_destroy(&reader);
+    token_thread_destroy(&thread);
     memo_destroy(&set.memo);
     return text;
 }
@@ -123,7 +124,8 @@ TEST(an_optional_file_that_is_there_must_be_good)
     tiny_files_remove(&files);
 }
 
-static enum status open_rows(struct config_tokenizer *rows, uint32_t count, struct exact_set **set)
+static enum status open_rows(struct config_tokenizer *rows, uint32_t count,
+                             struct dialect_set **set)
 {
     struct config config = {.tokenizers = rows, .tokenizer_count = count, .tokens.memo = 1 << 20};
     log_set_level(LOG_LEVEL_ERROR);
@@ -132,7 +134,7 @@ static enum status open_rows(struct config_tokenizer *rows, uint32_t count, stru
 
 TEST(without_tokenizers_there_is_no_set)
 {
-    struct exact_set *set = NULL;
+    struct dialect_set *set = NULL;
     CHECK_EQ(open_rows(NULL, 0, &set), STATUS_OK);
     CHECK(set == NULL);
 }
@@ -140,7 +142,7 @@ TEST(without_tokenizers_there_is_no_set)
 TEST(a_tokenizer_that_is_refused_is_left_out_and_the_others_are_not)
 {
     struct tiny_files bad;
-    struct exact_set *set = NULL;
+    struct dialect_set *set = NULL;
     tiny_files_make(&files);
     tiny_files_make(&bad);
     tiny_write(&bad, "tokenizer.json", slice_str("{\"model\":{\"type\":\"Unigram\"}}"));
@@ -160,7 +162,7 @@ TEST(a_tokenizer_that_is_refused_is_left_out_and_the_others_are_not)
 
 TEST(a_directory_that_is_not_there_is_an_error)
 {
-    struct exact_set *set = NULL;
+    struct dialect_set *set = NULL;
     tiny_files_make(&files);
     struct config_tokenizer rows[] = {{.path = files.directory}, {.path = "/nonexistent"}};
     CHECK_EQ(open_rows(rows, 2, &set), STATUS_IO);

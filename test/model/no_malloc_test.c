@@ -347,7 +347,7 @@ TEST(ids_of_a_dialect_cost_no_allocation)
                                                           "events: {endpoint: poll, memory: 4m}\n"
                                                           "timeouts: {backend_keepalive: 1h}",
                                                 .backend_count = 2,
-                                                .exact = &tiny.set}));
+                                                .dialects = &tiny.set}));
     struct backend *telling = fleet_at(rig.fleet, 0);
     atomic_store(&telling->shared.events, BACKEND_EVENTS_LIVE);
     CHECK(serve_exact(warm_up_count));
@@ -357,8 +357,8 @@ TEST(ids_of_a_dialect_cost_no_allocation)
     CHECK_EQ(atomic_load(&worker_calls) - before, 0);
     // Two kinds of five have no ids; every hundredth is the long one, which has.
     uint32_t served = warm_up_count + exact_exchange_count;
-    uint64_t exact_count = atomic_load(&dialect->shared.exact_count);
-    uint64_t inexact_count = atomic_load(&dialect->shared.inexact_count);
+    uint64_t exact_count = atomic_load(&dialect->shared.by_ids_count);
+    uint64_t inexact_count = atomic_load(&dialect->shared.by_text_count);
     CHECK_EQ(inexact_count, served / 5 * 2 - served / 100);
     CHECK_EQ(exact_count, served - inexact_count);
     CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), served / 5);

@@ -11,7 +11,7 @@ static bool start(struct dialect_options options, const char *config)
 {
     options.is_trusted = true;
     tiny_set_open(&tiny, tiny_dialect(options));
-    return rig_start(&rig, &(struct rig_options){.config = config, .exact = &tiny.set});
+    return rig_start(&rig, &(struct rig_options){.config = config, .dialects = &tiny.set});
 }
 
 static bool stop(void)
@@ -124,7 +124,7 @@ TEST(another_backend_gets_the_same_ids)
                   tiny_dialect((struct dialect_options){.is_trusted = true, .forwards_ids = true}));
     CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: round_robin\n",
                                                 .backend_count = 2,
-                                                .exact = &tiny.set}));
+                                                .dialects = &tiny.set}));
     struct peer *client = rig_connect(&rig);
     CHECK(peer_send(client, request("/v1/completions", "{\"prompt\":\"ab\"}")));
     uint32_t first = 0;
@@ -144,8 +144,8 @@ TEST(another_backend_gets_the_same_chat)
 {
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){
                              .engine = DIALECT_SGLANG, .is_trusted = true, .forwards_ids = true}));
-    CHECK(rig_start(&rig,
-                    &(struct rig_options){.config = "", .backend_count = 2, .exact = &tiny.set}));
+    CHECK(rig_start(
+        &rig, &(struct rig_options){.config = "", .backend_count = 2, .dialects = &tiny.set}));
     struct peer *client = rig_connect(&rig);
     CHECK(peer_send(client, request("/v1/chat/completions", "{" CHAT_MEMBERS "}")));
     const char *expected =

@@ -169,7 +169,7 @@ static bool start_proxy(struct rig *rig, const struct rig_options *options, uint
                                                 .recorder = options->recorder,
                                                 .ring_of = options->ring != NULL ? ring_of : NULL,
                                                 .owner = options->ring,
-                                                .exact = options->exact,
+                                                .dialects = options->dialects,
                                                 .worker_count = worker_count},
                         &rig->proxy, error) == STATUS_OK) {
             return true;

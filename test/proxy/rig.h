@@ -56,13 +56,13 @@ struct rig {
 };
 
 struct rig_options {
-    const char *config;            // lines of YAML; `listen` and `backends` are the rig's
-    uint32_t backend_count;        // 0: one
-    uint32_t refusing;             // bit i: nobody listens at backend i
-    uint32_t worker_count;         // 0: one
-    struct recorder *recorder;     // the test's; NULL: nothing is recorded
-    const struct exact_set *exact; // the test's; NULL: no model has a tokenizer
-    struct receipt_ring *ring;     // the test's, for one worker; NULL: nobody reads receipts
+    const char *config;                 // lines of YAML; `listen` and `backends` are the rig's
+    uint32_t backend_count;             // 0: one
+    uint32_t refusing;                  // bit i: nobody listens at backend i
+    uint32_t worker_count;              // 0: one
+    struct recorder *recorder;          // the test's; NULL: nothing is recorded
+    const struct dialect_set *dialects; // the test's; NULL: no model has a tokenizer
+    struct receipt_ring *ring;          // the test's, for one worker; NULL: nobody reads receipts
 };
 
 // The request and the answer that most tests use; both pass through the proxy unchanged.

@@ -17,7 +17,7 @@ static bool start(const char *more)
     char config[256];
     snprintf(config, sizeof(config), "policy: warm\n%s", more);
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
-    return rig_start(&rig, &(struct rig_options){.config = config, .exact = &tiny.set});
+    return rig_start(&rig, &(struct rig_options){.config = config, .dialects = &tiny.set});
 }
 
 static bool stop(void)
@@ -50,7 +50,7 @@ static void write_request(size_t size, unsigned seed)
 
 static uint64_t exact_count(void)
 {
-    return atomic_load(&tiny.set.dialects[0]->shared.exact_count);
+    return atomic_load(&tiny.set.dialects[0]->shared.by_ids_count);
 }
 
 static bool pass(struct peer *client)
@@ -86,7 +86,7 @@ TEST(a_prompt_beyond_the_limit_goes_by_its_text)
     write_request(long_size, 1);
     CHECK(pass(client));
     CHECK_EQ(exact_count(), 0);
-    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.inexact_count), 1);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_text_count), 1);
     CHECK(stop());
 }
 
@@ -117,8 +117,8 @@ TEST(several_long_prompts_take_turns)
 TEST(where_nobody_looks_at_prompts_none_is_encoded)
 {
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
-    CHECK(rig_start(&rig,
-                    &(struct rig_options){.config = "policy: round_robin\n", .exact = &tiny.set}));
+    CHECK(rig_start(
+        &rig, &(struct rig_options){.config = "policy: round_robin\n", .dialects = &tiny.set}));
     struct peer *client = rig_connect(&rig);
     write_request(long_size, 1);
     CHECK(pass(client));
@@ -131,12 +131,13 @@ TEST(who_needs_no_ids_does_not_wait_for_those_who_do)
     static const char *const model = "m";
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){
                              .is_trusted = true, .models = &model, .model_count = 1}));
-    CHECK(rig_start(&rig, &(struct rig_options){.config = "policy: warm\n", .exact = &tiny.set}));
+    CHECK(
+        rig_start(&rig, &(struct rig_options){.config = "policy: warm\n", .dialects = &tiny.set}));
     struct peer *client = rig_connect(&rig);
     write_request(long_size, 1); // it names no model, and so has no tokenizer
     CHECK(pass(client));
     CHECK_EQ(exact_count(), 0);
-    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.inexact_count), 0);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_text_count), 0);
     CHECK(stop());
 }
 

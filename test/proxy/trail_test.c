@@ -808,7 +808,7 @@ TEST(usage_that_agrees_confirms_and_usage_that_differs_revokes)
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
     struct dialect *dialect = tiny.set.dialects[0];
     log_set_level(LOG_LEVEL_ERROR); // it warns
-    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL, .exact = &tiny.set}));
+    CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL, .dialects = &tiny.set}));
     CHECK(answer_usage(SHORT, short_tokens));
     CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), 1);
     CHECK_EQ(atomic_load(&dialect->shared.drift_count), 0);
@@ -817,11 +817,11 @@ TEST(usage_that_agrees_confirms_and_usage_that_differs_revokes)
     CHECK_EQ(atomic_load(&dialect->shared.drift_count), 1);
     CHECK((atomic_load(&dialect->shared.revoked) & CHAT_TOOLS_SHAPE) != 0);
     CHECK_EQ(atomic_load(&dialect->shared.revoked) & CHAT_PLAIN_SHAPE, 0);
-    CHECK_EQ(atomic_load(&dialect->shared.exact_count), 2);
+    CHECK_EQ(atomic_load(&dialect->shared.by_ids_count), 2);
     // Its requests go by their text from now on, whose number of tokens is news and no drift.
     CHECK(answer_usage(tools, 8));
     CHECK_EQ(atomic_load(&dialect->shared.drift_count), 1);
-    CHECK_EQ(atomic_load(&dialect->shared.inexact_count), 1);
+    CHECK_EQ(atomic_load(&dialect->shared.by_text_count), 1);
     CHECK(answer_usage(SHORT, short_tokens));
     CHECK_EQ(atomic_load(&dialect->shared.confirmed_count), 2);
     CHECK(rig_stop(&rig));

@@ -54,8 +54,8 @@ static void set_up(const struct policy *policy)
                                                  .knobs = {.load_bound_percent = 125},
                                                  .block_size = 64,
                                                  .block_tokens = 4,
-                                                 .exact = tiny.thread,
-                                                 .exact_text_max = 4096,
+                                                 .token_thread = tiny.thread,
+                                                 .token_text_max = 4096,
                                                  .knowledge = knowledge,
                                                  .seed = 1,
                                                  .clock_ns = route_clock});
@@ -573,17 +573,17 @@ TEST(ids_that_were_computed_before_are_taken_as_they_are)
 {
     static const uint32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8};
     set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
-    struct exact_result before = {.dialect = tiny.set.dialects[0], .ids = ids, .count = 8};
+    struct token_result before = {.dialect = tiny.set.dialects[0], .ids = ids, .count = 8};
     struct route_request out;
     route_read(route, fleet_view(fleet),
                &(struct route_input){.api = PROMPT_COMPLETION,
                                      .body = slice_str("{\"model\":\"m\",\"prompt\":\"ab\"}"),
-                                     .exact = &before},
+                                     .token_result = &before},
                &out);
     CHECK(out.ids == ids);
     CHECK_EQ(out.prompt_tokens, 8);
     CHECK_EQ(out.key_count, 2);
-    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.exact_count), 0);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_ids_count), 0);
     tear_down_exact();
 }
 

@@ -12,7 +12,7 @@
 #include "sys/process.h"
 
 struct config;
-struct exact_set;
+struct dialect_set;
 struct fleet;
 struct knowledge_status;
 struct kv_feed_status;
@@ -36,7 +36,7 @@ struct metrics_page_input {
     uint64_t stray_count;
     bool (*events)(void *owner, uint64_t backend_id, struct kv_feed_status *out);
     void *events_owner;
-    const struct exact_set *exact;
+    const struct dialect_set *dialects;
     const struct scribe_totals *scribe;
     const struct recorder_totals *recorded;
     const struct process_figures *process;

@@ -3,7 +3,7 @@
 #include "admin/document/metrics_samples.h"
 
 #include "base/base.h"
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
 #include "knowledge/knowledge.h"
@@ -139,8 +139,8 @@ static void take_tokenizer(struct metrics_row *row, const struct dialect *dialec
         enum metric metric;
         const atomic_uint_fast64_t *counter;
     } counters[] = {
-        {METRIC_TOKENIZER_EXACT, &dialect->shared.exact_count},
-        {METRIC_TOKENIZER_TEXT, &dialect->shared.inexact_count},
+        {METRIC_TOKENIZER_EXACT, &dialect->shared.by_ids_count},
+        {METRIC_TOKENIZER_TEXT, &dialect->shared.by_text_count},
         {METRIC_TOKENIZER_CONFIRMED, &dialect->shared.confirmed_count},
         {METRIC_TOKENIZER_DRIFTED, &dialect->shared.drift_count},
         {METRIC_TOKENIZER_BYTES, &dialect->shared.text_bytes},
@@ -246,9 +246,9 @@ static bool reserve(const struct metrics_page_input *input, struct metrics_sampl
     for (; (backend = fleet_at(input->fleet, out->backend_count)) != NULL; out->backend_count++) {
         label_size += label_size_max(backend->url);
     }
-    out->tokenizer_count = input->exact == NULL ? 0 : input->exact->count;
+    out->tokenizer_count = input->dialects == NULL ? 0 : input->dialects->count;
     for (uint32_t i = 0; i < out->tokenizer_count; i++) {
-        label_size += label_size_max(input->exact->dialects[i]->name);
+        label_size += label_size_max(input->dialects->dialects[i]->name);
     }
     size_t row_count = (size_t)1 + out->backend_count + out->tokenizer_count;
     out->rows = malloc(row_count * sizeof(*out->rows));
@@ -297,7 +297,7 @@ bool metrics_samples_take(const struct metrics_page_input *input, const struct m
         take_events(row, input);
     }
     for (uint32_t i = 0; i < out->tokenizer_count; i++, row++) {
-        const struct dialect *dialect = input->exact->dialects[i];
+        const struct dialect *dialect = input->dialects->dialects[i];
         name_row(row, "tokenizer", dialect->name, &label_at);
         take_tokenizer(row, dialect);
     }

@@ -252,8 +252,8 @@ TEST(tokenizers_are_told_by_their_path)
     struct dialect *dialect = scene.tiny.set.dialects[0];
     atomic_store(&dialect->shared.certified, CHAT_PLAIN_SHAPE | CHAT_TOOLS_SHAPE);
     atomic_store(&dialect->shared.revoked, CHAT_TOOLS_SHAPE);
-    atomic_store(&dialect->shared.exact_count, 11);
-    atomic_store(&dialect->shared.inexact_count, 12);
+    atomic_store(&dialect->shared.by_ids_count, 11);
+    atomic_store(&dialect->shared.by_text_count, 12);
     atomic_store(&dialect->shared.confirmed_count, 13);
     atomic_store(&dialect->shared.drift_count, 14);
     atomic_store(&dialect->shared.text_bytes, 15);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 
 #include "test.h"
 #include "tiny_dialect.h"
@@ -13,22 +13,22 @@ static void open_with(struct dialect_options options)
 }
 
 static enum status read_at(enum prompt_api api, const char *body, uint64_t wall_s,
-                           struct exact_result *out)
+                           struct token_result *out)
 {
-    return exact_begin(
+    return token_reader_begin(
         tiny.reader,
-        &(struct exact_request){
+        &(struct token_request){
             .dialect = tiny.set.dialects[0], .api = api, .body = slice_str(body), .wall_s = wall_s},
         SIZE_MAX, out);
 }
 
-static enum status read(enum prompt_api api, const char *body, struct exact_result *out)
+static enum status read(enum prompt_api api, const char *body, struct token_result *out)
 {
     return read_at(api, body, 0, out);
 }
 
 // Ids as text: bytes as they are, markers by their letter.
-static const char *ids_text(const struct exact_result *result)
+static const char *ids_text(const struct token_result *result)
 {
     static char line[4096];
     uint32_t i = 0;
@@ -44,7 +44,7 @@ static const char *ids_text(const struct exact_result *result)
 
 TEST(a_chat_becomes_the_ids_of_its_rendered_text)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){.is_trusted = true});
     CHECK_EQ(read(PROMPT_CHAT, CHAT, &result), STATUS_OK);
     CHECK_STR(ids_text(&result), "[user\nHi]\n[assistant\n");
@@ -55,7 +55,7 @@ TEST(a_chat_becomes_the_ids_of_its_rendered_text)
 
 TEST(a_completion_has_what_the_tokenizer_puts_before_it)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){.is_trusted = true});
     CHECK_EQ(read(PROMPT_COMPLETION, "{\"prompt\":\"a\\u0062<|im_end|>\"}", &result), STATUS_OK);
     CHECK_STR(ids_text(&result), "^ab]");
@@ -72,10 +72,10 @@ TEST(a_completion_has_what_the_tokenizer_puts_before_it)
 
 TEST(what_is_not_certified_has_no_ids)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){0});
     CHECK_EQ(read(PROMPT_CHAT, CHAT, &result), STATUS_MALFORMED);
-    CHECK_STR(exact_why(tiny.reader), "it uses a feature that is not certified");
+    CHECK_STR(token_reader_why(tiny.reader), "it uses a feature that is not certified");
     CHECK_EQ(read(PROMPT_COMPLETION, "{\"prompt\":\"a\"}", &result), STATUS_MALFORMED);
     atomic_store(&tiny.set.dialects[0]->shared.certified, (unsigned)CHAT_PLAIN_SHAPE);
     CHECK_EQ(read(PROMPT_CHAT, CHAT, &result), STATUS_OK);
@@ -84,14 +84,14 @@ TEST(what_is_not_certified_has_no_ids)
                   "{\"role\":\"user\",\"content\":\"Hi\"}]}",
                   &result),
              STATUS_MALFORMED);
-    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.exact_count), 1);
-    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.inexact_count), 3);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_ids_count), 1);
+    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_text_count), 3);
     tiny_set_close(&tiny);
 }
 
 TEST(what_the_engine_alone_can_know_has_no_ids)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     static const char *const bodies[] = {
         "{\"prompt\":[\"a\",\"b\"]}",
         "{\"prompt\":\"a\",\"suffix\":\"b\"}",
@@ -115,11 +115,11 @@ TEST(what_the_engine_alone_can_know_has_no_ids)
 
 TEST(an_error_that_the_template_raises_is_the_engine_s_to_tell)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){
         .is_trusted = true, .template = slice_str("{{ raise_exception('no system please') }}")});
     CHECK_EQ(read(PROMPT_CHAT, CHAT, &result), STATUS_MALFORMED);
-    CHECK(strstr(exact_why(tiny.reader), "no system please") != NULL);
+    CHECK(strstr(token_reader_why(tiny.reader), "no system please") != NULL);
     tiny_set_close(&tiny);
 }
 
@@ -127,7 +127,7 @@ TEST(an_error_that_the_template_raises_is_the_engine_s_to_tell)
 TEST(a_request_that_would_keep_a_worker_has_no_ids)
 {
     static uint8_t space[600000];
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){.is_trusted = true});
     for (uint32_t count = 1000; count <= 100000; count *= 100) {
         struct text body = text_over(space, sizeof(space) - 1);
@@ -142,13 +142,13 @@ TEST(a_request_that_would_keep_a_worker_has_no_ids)
         CHECK_EQ(read(PROMPT_CHAT, (const char *)space, &result),
                  count == 1000 ? STATUS_OK : STATUS_TOO_LARGE);
     }
-    CHECK_STR(exact_why(tiny.reader), "the template takes too long");
+    CHECK_STR(token_reader_why(tiny.reader), "the template takes too long");
     tiny_set_close(&tiny);
 }
 
 TEST(requests_with_tools_have_their_own_template)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){
         .is_trusted = true,
         .config = slice_str("{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"},"
@@ -172,7 +172,7 @@ struct date {
 
 static void check_date(const struct date *date)
 {
-    struct exact_result result = {0};
+    struct token_result result = {0};
     open_with((struct dialect_options){
         .is_trusted = true,
         .utc_offset_s = date->offset_s,
@@ -206,7 +206,7 @@ TEST(a_long_text_comes_in_portions_and_is_the_same)
     enum { size = 300000 };
     static char body[size + 64];
     static uint32_t whole[size + 2];
-    struct exact_result result = {0};
+    struct token_result result = {0};
     uint32_t portions = 0;
 
     struct text out = text_over(body, sizeof(body) - 1);
@@ -223,15 +223,15 @@ TEST(a_long_text_comes_in_portions_and_is_the_same)
     tiny_set_close(&tiny);
 
     open_with((struct dialect_options){.is_trusted = true});
-    enum status status = exact_begin(tiny.reader,
-                                     &(struct exact_request){.dialect = tiny.set.dialects[0],
-                                                             .api = PROMPT_COMPLETION,
-                                                             .body = slice_str(body)},
-                                     65536, &result);
+    enum status status = token_reader_begin(tiny.reader,
+                                            &(struct token_request){.dialect = tiny.set.dialects[0],
+                                                                    .api = PROMPT_COMPLETION,
+                                                                    .body = slice_str(body)},
+                                            65536, &result);
     while (status == STATUS_AGAIN) {
         memset(body, 'x', sizeof(body)); // it is not needed any more
         portions++;
-        status = exact_continue(tiny.reader, 65536, &result);
+        status = token_reader_continue(tiny.reader, 65536, &result);
     }
     CHECK_EQ(status, STATUS_OK);
     CHECK(portions >= 3 && portions <= 6);
@@ -244,7 +244,7 @@ TEST(a_beginning_that_was_seen_is_remembered)
 {
     enum { size = 20000 };
     static char body[size + 64];
-    struct exact_result result = {0};
+    struct token_result result = {0};
 
     struct text out = text_over(body, sizeof(body) - 1);
     text_add_str(&out, "{\"prompt\":\"");
@@ -268,7 +268,7 @@ TEST(what_one_tenant_sent_is_not_known_to_another)
     enum { size = 20000 };
     static char body[size + 64];
     static const char *const salts[] = {"a", "b", "", "a"};
-    struct exact_result result = {0};
+    struct token_result result = {0};
 
     struct text out = text_over(body, sizeof(body) - 1);
     text_add_str(&out, "{\"prompt\":\"");
@@ -280,11 +280,11 @@ TEST(what_one_tenant_sent_is_not_known_to_another)
     struct dialect *dialect = tiny.set.dialects[0];
     for (size_t i = 0; i < ARRAY_COUNT(salts); i++) {
         uint64_t before = atomic_load(&dialect->shared.known_bytes);
-        struct exact_request request = {.dialect = dialect,
+        struct token_request request = {.dialect = dialect,
                                         .api = PROMPT_COMPLETION,
                                         .body = text_slice(&out),
                                         .salt = slice_str(salts[i])};
-        CHECK_EQ(exact_begin(tiny.reader, &request, SIZE_MAX, &result), STATUS_OK);
+        CHECK_EQ(token_reader_begin(tiny.reader, &request, SIZE_MAX, &result), STATUS_OK);
         CHECK_EQ(atomic_load(&dialect->shared.known_bytes) > before, i == 3);
     }
     tiny_set_close(&tiny);
@@ -295,7 +295,7 @@ TEST(a_text_that_is_too_long_has_no_ids)
     static char body[2 << 20];
     struct slice before = slice_str("{\"prompt\":\"");
     struct slice after = slice_str("\"}");
-    struct exact_result result = {0};
+    struct token_result result = {0};
     memset(body, 'a', sizeof(body) - 1);
     memcpy(body, before.bytes, before.size);
     memcpy(body + sizeof(body) - 1 - after.size, after.bytes, after.size);
@@ -308,11 +308,11 @@ TEST(a_set_finds_the_dialect_of_a_model)
 {
     const char *name = "m";
     open_with((struct dialect_options){.models = &name, .model_count = 1, .forwards_ids = true});
-    CHECK(exact_find(&tiny.set, slice_str("m")) == tiny.set.dialects[0]);
-    CHECK(exact_find(&tiny.set, slice_str("n")) == NULL);
-    CHECK(exact_find(NULL, slice_str("m")) == NULL);
-    CHECK(exact_forwards(&tiny.set, slice_str("m")));
-    CHECK(!exact_forwards(&tiny.set, slice_str("n")));
+    CHECK(dialect_set_find(&tiny.set, slice_str("m")) == tiny.set.dialects[0]);
+    CHECK(dialect_set_find(&tiny.set, slice_str("n")) == NULL);
+    CHECK(dialect_set_find(NULL, slice_str("m")) == NULL);
+    CHECK(dialect_set_forwards_ids(&tiny.set, slice_str("m")));
+    CHECK(!dialect_set_forwards_ids(&tiny.set, slice_str("n")));
     tiny_set_close(&tiny);
 }
 
@@ -321,7 +321,7 @@ TEST(text_of_an_answer_goes_behind_the_prompt)
     uint64_t keys[2][8];
     struct prefix_chain whole;
     struct prefix_chain parts;
-    struct exact_result result = {0};
+    struct token_result result = {0};
 
     open_with((struct dialect_options){.is_trusted = true});
     prefix_chain_begin(&whole, 7, 16, keys[0], 8);
@@ -331,14 +331,14 @@ TEST(text_of_an_answer_goes_behind_the_prompt)
              STATUS_OK);
     prefix_chain_add(&whole, slice_of(result.ids, result.count * sizeof(uint32_t)));
     const struct dialect *dialect = tiny.set.dialects[0];
-    CHECK(exact_add_answer(tiny.thread, dialect, slice_str("Hi"), &parts));
-    CHECK(exact_add_answer(tiny.thread, dialect, slice_str(""), &parts));
-    CHECK(exact_add_answer(tiny.thread, dialect, slice_str("\\n<|im_end|>"), &parts));
-    CHECK(exact_add_answer(tiny.thread, dialect, slice_str(" there"), &parts));
+    CHECK(token_thread_add_response(tiny.thread, dialect, slice_str("Hi"), &parts));
+    CHECK(token_thread_add_response(tiny.thread, dialect, slice_str(""), &parts));
+    CHECK(token_thread_add_response(tiny.thread, dialect, slice_str("\\n<|im_end|>"), &parts));
+    CHECK(token_thread_add_response(tiny.thread, dialect, slice_str(" there"), &parts));
     CHECK_EQ(parts.size, whole.size);
     CHECK_EQ(parts.key_count, 2);
     CHECK(memcmp(keys[0], keys[1], sizeof(uint64_t) * 2) == 0);
-    CHECK(!exact_add_answer(tiny.thread, dialect, slice_str("\\ud800"), &parts));
+    CHECK(!token_thread_add_response(tiny.thread, dialect, slice_str("\\ud800"), &parts));
     CHECK_EQ(parts.size, whole.size);
     tiny_set_close(&tiny);
 }

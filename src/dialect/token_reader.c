@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "dialect/exact.h"
+#include "dialect/token_reader.h"
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -23,17 +23,17 @@ enum {
     answer_size_max = 65536,
 };
 
-struct exact_thread {
-    const struct exact_set *set;
+struct token_thread {
+    const struct dialect_set *set;
     uint32_t number;
-    struct tokenizer_scratch *scratches[exact_dialect_max]; // by dialect
+    struct tokenizer_scratch *scratches[dialect_max]; // by dialect
     uint8_t *answer_text;
     uint32_t *answer_ids;
     size_t answer_id_max;
 };
 
-struct exact_reader {
-    struct exact_thread *thread;
+struct token_reader {
+    struct token_thread *thread;
     size_t text_max;
     struct arena arena;
     uint8_t *text;
@@ -48,23 +48,7 @@ struct exact_reader {
     char why[why_size];
 };
 
-struct dialect *exact_find(const struct exact_set *set, struct slice model)
-{
-    for (uint32_t i = 0; set != NULL && i < set->count; i++) {
-        if (dialect_speaks_for(set->dialects[i], model)) {
-            return set->dialects[i];
-        }
-    }
-    return NULL;
-}
-
-bool exact_forwards(const struct exact_set *set, struct slice model)
-{
-    const struct dialect *dialect = exact_find(set, model);
-    return dialect != NULL && dialect->forwards_ids;
-}
-
-static struct tokenizer_scratch *scratch_of(const struct exact_thread *thread,
+static struct tokenizer_scratch *scratch_of(const struct token_thread *thread,
                                             const struct dialect *dialect)
 {
     for (uint32_t i = 0; i < thread->set->count; i++) {
@@ -76,15 +60,15 @@ static struct tokenizer_scratch *scratch_of(const struct exact_thread *thread,
     return NULL;
 }
 
-struct exact_thread *exact_thread_create(const struct exact_set *set, uint32_t number)
+struct token_thread *token_thread_create(const struct dialect_set *set, uint32_t number)
 {
-    struct exact_thread *thread = calloc(1, sizeof(*thread));
+    struct token_thread *thread = calloc(1, sizeof(*thread));
     bool complete = thread != NULL;
 
     if (!complete) {
         return NULL;
     }
-    *thread = (struct exact_thread){.set = set, .number = number};
+    *thread = (struct token_thread){.set = set, .number = number};
     for (uint32_t i = 0; complete && i < set->count; i++) {
         thread->scratches[i] = tokenizer_scratch_create(set->dialects[i]->tokenizer);
         complete = thread->scratches[i] != NULL;
@@ -94,20 +78,20 @@ struct exact_thread *exact_thread_create(const struct exact_set *set, uint32_t n
     thread->answer_text = malloc(answer_size_max);
     thread->answer_ids = malloc((thread->answer_id_max + 1) * sizeof(uint32_t));
     if (!complete || thread->answer_text == NULL || thread->answer_ids == NULL) {
-        exact_thread_destroy(&thread);
+        token_thread_destroy(&thread);
     }
     return thread;
 }
 
-void exact_thread_destroy(struct exact_thread **thread_ptr)
+void token_thread_destroy(struct token_thread **thread_ptr)
 {
-    struct exact_thread *thread = *thread_ptr;
+    struct token_thread *thread = *thread_ptr;
     *thread_ptr = NULL;
 
     if (thread == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < exact_dialect_max; i++) {
+    for (uint32_t i = 0; i < dialect_max; i++) {
         tokenizer_scratch_destroy(&thread->scratches[i]);
     }
     free(thread->answer_text);
@@ -115,13 +99,13 @@ void exact_thread_destroy(struct exact_thread **thread_ptr)
     free(thread);
 }
 
-const struct exact_set *exact_thread_set(const struct exact_thread *thread)
+const struct dialect_set *token_thread_set(const struct token_thread *thread)
 {
     return thread == NULL ? NULL : thread->set;
 }
 
-bool exact_add_answer(struct exact_thread *thread, const struct dialect *dialect, struct slice raw,
-                      struct prefix_chain *chain)
+bool token_thread_add_response(struct token_thread *thread, const struct dialect *dialect,
+                               struct slice raw, struct prefix_chain *chain)
 {
     struct slice text = {0};
     size_t count = 0;
@@ -139,15 +123,15 @@ bool exact_add_answer(struct exact_thread *thread, const struct dialect *dialect
     return true;
 }
 
-struct exact_reader *exact_reader_create(struct exact_thread *thread, size_t text_max)
+struct token_reader *token_reader_create(struct token_thread *thread, size_t text_max)
 {
-    struct exact_reader *reader = calloc(1, sizeof(*reader));
+    struct token_reader *reader = calloc(1, sizeof(*reader));
     size_t arena_size = (arena_size_min + arena_copies * text_max + 63) / 64 * 64;
 
     if (reader == NULL) {
         return NULL;
     }
-    *reader = (struct exact_reader){.thread = thread, .text_max = text_max};
+    *reader = (struct token_reader){.thread = thread, .text_max = text_max};
     for (uint32_t i = 0; i < thread->set->count; i++) {
         size_t bound = tokenizer_bound(thread->set->dialects[i]->tokenizer, text_max);
         reader->id_max = bound > reader->id_max ? bound : reader->id_max;
@@ -156,14 +140,14 @@ struct exact_reader *exact_reader_create(struct exact_thread *thread, size_t tex
     reader->ids = malloc((reader->id_max + 1) * sizeof(uint32_t));
     reader->arena = arena_over(aligned_alloc(64, arena_size), arena_size);
     if (reader->text == NULL || reader->ids == NULL || reader->arena.bytes == NULL) {
-        exact_reader_destroy(&reader);
+        token_reader_destroy(&reader);
     }
     return reader;
 }
 
-void exact_reader_destroy(struct exact_reader **reader_ptr)
+void token_reader_destroy(struct token_reader **reader_ptr)
 {
-    struct exact_reader *reader = *reader_ptr;
+    struct token_reader *reader = *reader_ptr;
     *reader_ptr = NULL;
 
     if (reader == NULL) {
@@ -175,17 +159,17 @@ void exact_reader_destroy(struct exact_reader **reader_ptr)
     free(reader);
 }
 
-const char *exact_why(const struct exact_reader *reader)
+const char *token_reader_why(const struct token_reader *reader)
 {
     return reader->why;
 }
 
-struct slice exact_text(const struct exact_reader *reader)
+struct slice token_reader_text(const struct token_reader *reader)
 {
     return reader->task.input.text;
 }
 
-static enum status refuse(struct exact_reader *reader, enum status status, const char *why)
+static enum status refuse(struct token_reader *reader, enum status status, const char *why)
 {
     snprintf(reader->why, why_size, "%s", why);
     return status;
@@ -228,12 +212,12 @@ static struct template_time time_of(uint64_t wall_s, int32_t utc_offset_s)
     return out;
 }
 
-static bool may_use(const struct exact_request *request, uint32_t shape)
+static bool may_use(const struct token_request *request, uint32_t shape)
 {
     return request->any_feature || (shape & ~dialect_shapes(request->dialect)) == 0;
 }
 
-static enum status render(struct exact_reader *reader, const struct exact_request *request,
+static enum status render(struct token_reader *reader, const struct token_request *request,
                           const struct dialect_chat *how, struct chat *chat, struct slice *text)
 {
     struct text out = text_over(reader->text, reader->text_max);
@@ -256,7 +240,7 @@ static enum status render(struct exact_reader *reader, const struct exact_reques
 }
 
 // The variables of a chat, by the rules that go with the template it will have.
-static enum status read_chat(struct exact_reader *reader, const struct exact_request *request,
+static enum status read_chat(struct token_reader *reader, const struct token_request *request,
                              const struct dialect_chat **how, struct chat *chat)
 {
     const struct dialect *dialect = request->dialect;
@@ -272,7 +256,7 @@ static enum status read_chat(struct exact_reader *reader, const struct exact_req
     return status == STATUS_OK ? STATUS_OK : refuse(reader, status, room.error);
 }
 
-static enum status begin_chat(struct exact_reader *reader, const struct exact_request *request)
+static enum status begin_chat(struct token_reader *reader, const struct token_request *request)
 {
     const struct dialect_chat *how = NULL;
     struct chat chat = {0};
@@ -296,7 +280,7 @@ static enum status begin_chat(struct exact_reader *reader, const struct exact_re
 }
 
 // The text of a completion, or of SGLang's own API.
-static enum status begin_text(struct exact_reader *reader, const struct exact_request *request)
+static enum status begin_text(struct token_reader *reader, const struct token_request *request)
 {
     enum { PROMPT, ADDS, TRUNCATES, SUFFIX, EMBEDS, FIELD_COUNT };
     const char *names[FIELD_COUNT] = {
@@ -325,7 +309,7 @@ static enum status begin_text(struct exact_reader *reader, const struct exact_re
     if (status != STATUS_OK || text.size > reader->text_max) {
         return refuse(reader, status == STATUS_OK ? STATUS_TOO_LARGE : status, "the prompt");
     }
-    // Without escapes it lies in the body, which exact_continue does without.
+    // Without escapes it lies in the body, which token_reader_continue does without.
     if (text.bytes != reader->text && text.size > 0) {
         memcpy(reader->text, text.bytes, text.size);
     }
@@ -338,15 +322,15 @@ static enum status begin_text(struct exact_reader *reader, const struct exact_re
     return STATUS_OK;
 }
 
-static void count(const struct exact_reader *reader, atomic_uint_fast64_t *counter, uint64_t more)
+static void count(const struct token_reader *reader, atomic_uint_fast64_t *counter, uint64_t more)
 {
     if (reader->is_counted) {
         atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
     }
 }
 
-enum status exact_begin(struct exact_reader *reader, const struct exact_request *request,
-                        size_t portion, struct exact_result *out)
+enum status token_reader_begin(struct token_reader *reader, const struct token_request *request,
+                               size_t portion, struct token_result *out)
 {
     enum status status = STATUS_MALFORMED;
 
@@ -374,30 +358,31 @@ enum status exact_begin(struct exact_reader *reader, const struct exact_request 
         break;
     }
     if (status != STATUS_OK) {
-        count(reader, &request->dialect->shared.inexact_count, 1);
+        count(reader, &request->dialect->shared.by_text_count, 1);
         return status;
     }
     memo_begin(&reader->task);
-    return exact_continue(reader, portion, out);
+    return token_reader_continue(reader, portion, out);
 }
 
-enum status exact_continue(struct exact_reader *reader, size_t portion, struct exact_result *out)
+enum status token_reader_continue(struct token_reader *reader, size_t portion,
+                                  struct token_result *out)
 {
     struct memo_task *task = &reader->task;
     struct dialect *dialect = reader->dialect;
     enum status status = memo_continue(task, portion);
 
     if (status != STATUS_OK) {
-        count(reader, &dialect->shared.inexact_count, 1);
+        count(reader, &dialect->shared.by_text_count, 1);
         return refuse(reader, status, "the text cannot be encoded");
     }
     if (task->done < task->input.text.size) {
         return STATUS_AGAIN;
     }
-    count(reader, &dialect->shared.exact_count, 1);
+    count(reader, &dialect->shared.by_ids_count, 1);
     count(reader, &dialect->shared.text_bytes, task->input.text.size);
     count(reader, &dialect->shared.known_bytes, task->known_bytes);
-    *out = (struct exact_result){
+    *out = (struct token_result){
         .dialect = dialect,
         .ids = reader->ids,
         .count = (uint32_t)task->count,
