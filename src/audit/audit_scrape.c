@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "config/endpoint.h"
 #include "feed/exposition.h"
-#include "fleet/backend.h"
 #include "net/dns.h"
 #include "net/fetch.h"
 #include "net/tcp.h"
@@ -181,17 +180,16 @@ static bool ask(struct replica *replica, const char *path, fetch_done_fn *done)
 {
     struct audit_scrape *scrape = replica->scrape;
     const struct origin *origin = replica->origin;
-    struct backend backend = {
+    const struct fetch_peer peer = {
+        .address = replica->address,
         .host = origin->host,
         .authority = replica->authority,
         .authorization = scrape->authorization,
-        .port = origin->port,
         .tls = origin->tls,
-        .address = replica->address,
     };
     replica->fetch = fetch_start(&(struct fetch_options){
         .loop = scrape->options.loop,
-        .backend = &backend,
+        .peer = &peer,
         .tls = tls_of(scrape, origin),
         .path = path,
         .timeout_ms = scrape->options.timeout_ms,

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "config/endpoint.h"
 #include "feed/models_list.h"
-#include "fleet/backend.h"
 #include "fleet/fleet.h"
 #include "net/fetch.h"
 #include "sys/loop.h"
@@ -145,26 +144,21 @@ bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop
                         struct tls_context *tls, const char *authorization,
                         char model[drive_text_max], char error[drive_error_size])
 {
-    // fetch.h asks backends, so this is one for a moment.
-    struct drive_endpoint copy = *endpoint;
-    char key[drive_text_max * 2];
     char path[drive_text_max + 16];
-    snprintf(key, sizeof(key), "%s", authorization != NULL ? authorization : "");
     snprintf(path, sizeof(path), "%s/v1/models", endpoint->base);
-    const struct backend backend = {
-        .host = copy.host,
-        .authority = copy.authority,
-        .authorization = authorization != NULL ? key : NULL,
-        .port = copy.port,
-        .tls = copy.tls,
-        .address = copy.addresses[0],
+    const struct fetch_peer peer = {
+        .address = endpoint->addresses[0],
+        .host = endpoint->host,
+        .authority = endpoint->authority,
+        .authorization = authorization,
+        .tls = endpoint->tls,
     };
     struct question question = {.model = model, .error = error};
 
     model[0] = '\0';
     struct fetch *fetch = fetch_start(&(struct fetch_options){
         .loop = loop,
-        .backend = &backend,
+        .peer = &peer,
         .tls = tls,
         .path = path,
         .timeout_ms = ask_ms,

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "dialect/certify.h"
+#include "feed/backend_peer.h"
 #include "fleet/fleet.h"
-#include "net/fetch.h"
 #include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -286,10 +286,11 @@ static void ask(struct certifier *certifier)
         end(certifier, was_asked ? NULL : "it refuses every case");
         return;
     }
+    struct fetch_peer peer = backend_peer(backend);
     certifier->fetch = fetch_start(&(struct fetch_options){
         .loop = certifier->options.loop,
-        .backend = backend,
-        .tls = fetch_tls(backend, certifier->options.config, false, &certifier->tls),
+        .peer = &peer,
+        .tls = backend_peer_tls(&peer, certifier->options.config, &certifier->tls),
         .path = certifier->question.path,
         .body = certifier->question.body,
         .timeout_ms = question_timeout_ms,

@@ -5,8 +5,8 @@
 #include "base/base.h"
 #include "base/rng.h"
 #include "config/config.h"
+#include "feed/backend_peer.h"
 #include "fleet/backend.h"
-#include "net/fetch.h"
 #include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -218,10 +218,11 @@ static bool ask(struct watch *watch)
 {
     struct kv_poller *poller = watch->poller;
 
+    struct fetch_peer peer = backend_peer(watch->backend);
     watch->fetch = fetch_start(&(struct fetch_options){
         .loop = poller->options.loop,
-        .backend = watch->backend,
-        .tls = fetch_tls(watch->backend, poller->options.config, false, &poller->tls),
+        .peer = &peer,
+        .tls = backend_peer_tls(&peer, poller->options.config, &poller->tls),
         .path = path,
         .body = slice_str(question),
         .timeout_ms = timeout_ms,

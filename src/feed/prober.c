@@ -5,9 +5,9 @@
 #include "base/base.h"
 #include "base/rng.h"
 #include "config/config.h"
+#include "feed/backend_peer.h"
 #include "feed/models_list.h"
 #include "fleet/fleet.h"
-#include "net/fetch.h"
 #include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -262,10 +262,11 @@ static void ask_models(struct timer *timer)
     if (!prober->config->models.learn || watch->models != NULL) {
         return;
     }
+    struct fetch_peer peer = backend_peer(watch->backend);
     watch->models = fetch_start(&(struct fetch_options){
         .loop = prober->loop,
-        .backend = watch->backend,
-        .tls = fetch_tls(watch->backend, prober->config, true, &prober->tls),
+        .peer = &peer,
+        .tls = backend_peer_tls(&peer, prober->config, &prober->tls),
         .path = "/v1/models",
         .timeout_ms = models_timeout_ms,
         .done = models_done,
@@ -283,10 +284,11 @@ static void ask_health(struct timer *timer)
     if (config->health.interval == 0 || watch->health != NULL) {
         return;
     }
+    struct fetch_peer peer = backend_peer(watch->backend);
     watch->health = fetch_start(&(struct fetch_options){
         .loop = prober->loop,
-        .backend = watch->backend,
-        .tls = fetch_tls(watch->backend, prober->config, true, &prober->tls),
+        .peer = &peer,
+        .tls = backend_peer_tls(&peer, prober->config, &prober->tls),
         .path = config->health.path,
         .timeout_ms = config->health.timeout,
         .done = health_done,

@@ -5,9 +5,9 @@
 #include "base/base.h"
 #include "base/rng.h"
 #include "config/config.h"
+#include "feed/backend_peer.h"
 #include "feed/engine_metrics.h"
 #include "fleet/backend.h"
-#include "net/fetch.h"
 #include "net/tls.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -240,10 +240,11 @@ static bool ask(struct watch *watch, const char *path)
 {
     struct scraper *scraper = watch->scraper;
 
+    struct fetch_peer peer = backend_peer(watch->backend);
     watch->fetch = fetch_start(&(struct fetch_options){
         .loop = scraper->loop,
-        .backend = watch->backend,
-        .tls = fetch_tls(watch->backend, scraper->config, false, &scraper->tls),
+        .peer = &peer,
+        .tls = backend_peer_tls(&peer, scraper->config, &scraper->tls),
         .path = path,
         .timeout_ms = scraper->config->health.timeout,
         .takes_part = true,

@@ -4,14 +4,11 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "config/config.h"
-#include "fleet/backend.h"
 #include "http/chunked.h"
 #include "http/head.h"
 #include "net/tcp.h"
 #include "net/tls.h"
 #include "net/transport.h"
-#include "sys/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -279,34 +276,6 @@ static void expire(struct timer *timer)
     fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
 }
 
-struct tls_context *fetch_tls(const struct backend *backend, const struct config *config,
-                              bool says_why, struct tls_context **kept)
-{
-    if (backend->tls && *kept == NULL) {
-        char error[tls_error_size];
-        struct tls_client_options options = {.ca = config->backend_tls.ca,
-                                             .verify = config->backend_tls.verify};
-        if (tls_client_create(&options, kept, error) != STATUS_OK && says_why) {
-            log_error_seldom(0, "TLS to backends: %s", error);
-        }
-    }
-    return *kept;
-}
-
-static struct fetch_peer peer_of(const struct fetch_options *options)
-{
-    const struct backend *backend = options->backend;
-    ASSERT((backend != NULL) != (options->peer != NULL));
-    if (backend == NULL) {
-        return *options->peer;
-    }
-    return (struct fetch_peer){.address = backend->address,
-                               .host = backend->host,
-                               .authority = backend->authority,
-                               .authorization = backend->authorization,
-                               .tls = backend->tls};
-}
-
 static void write_request(struct fetch *fetch, const struct fetch_peer *peer, const char *path)
 {
     struct text out = text_over(fetch->request, sizeof(fetch->request));
@@ -374,12 +343,11 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->owner = options->owner;
     fetch->answer = answer;
     fetch->answer_size_max = answer_size_max;
-    struct fetch_peer peer = peer_of(options);
-    write_request(fetch, &peer, options->path);
+    write_request(fetch, options->peer, options->path);
     http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
                     (struct http_limits){head_size_max, head_size_max});
 
-    if (start_connecting(fetch, &peer, options->tls) == STATUS_EXHAUSTED) {
+    if (start_connecting(fetch, options->peer, options->tls) == STATUS_EXHAUSTED) {
         recycle(&fetch->recycle);
         return NULL;
     }

@@ -11,8 +11,6 @@
 
 #include "base/address.h"
 
-struct backend;
-struct config;
 struct fetch;
 struct loop;
 struct tls_context;
@@ -26,7 +24,7 @@ struct fetch_result {
 
 typedef void fetch_done_fn(void *owner, const struct fetch_result *result);
 
-// A server that is no backend.
+// The server that is asked.
 struct fetch_peer {
     struct address address;
     const char *host;          // the name that its certificate must have
@@ -37,10 +35,8 @@ struct fetch_peer {
 
 struct fetch_options {
     struct loop *loop;
-    // One of them; looked at only before fetch_start returns.
-    const struct backend *backend;
-    const struct fetch_peer *peer;
-    struct tls_context *tls; // for those that want it
+    const struct fetch_peer *peer; // read only before fetch_start returns
+    struct tls_context *tls;       // needed if peer->tls
     const char *path;
     struct slice body; // JSON to be posted, copied; empty: GET
     uint32_t timeout_ms;
@@ -49,12 +45,6 @@ struct fetch_options {
     fetch_done_fn *done;    // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };
-
-// The context for questions to that backend: made when the first one wants TLS, and kept in `*kept`, which
-// the caller destroys when trust may have changed.  NULL without one; `says_why`: an error is logged, by
-// one of those who ask.
-struct tls_context *fetch_tls(const struct backend *backend, const struct config *config,
-                              bool says_why, struct tls_context **kept);
 
 // NULL when memory or descriptors are short: nothing was asked, so nothing was learned.
 struct fetch *fetch_start(const struct fetch_options *options);

@@ -3,7 +3,6 @@
 #include "net/fetch.h"
 
 #include "base/text.h"
-#include "fleet/backend.h"
 #include "net/certificates.h"
 #include "net/stub_server.h"
 #include "net/tls.h"
@@ -16,7 +15,7 @@ struct scene {
     struct stub_server server;
     struct loop *loop;
     bool takes_part;
-    struct backend backend;
+    struct fetch_peer peer;
 };
 
 struct outcome {
@@ -36,10 +35,8 @@ static void scene_open(struct scene *scene)
     static char host[] = "127.0.0.1";
     static char authority[32];
     snprintf(authority, sizeof(authority), "%s:%u", host, scene->server.port);
-    scene->backend = (struct backend){.host = host,
-                                      .authority = authority,
-                                      .port = scene->server.port,
-                                      .address = scene->server.address};
+    scene->peer =
+        (struct fetch_peer){.address = scene->server.address, .host = host, .authority = authority};
 }
 
 static void scene_close(struct scene *scene)
@@ -70,7 +67,7 @@ static struct fetch *start(struct scene *scene, struct outcome *outcome)
     *outcome = (struct outcome){0};
     struct fetch *fetch = fetch_start(&(struct fetch_options){
         .loop = scene->loop,
-        .backend = &scene->backend,
+        .peer = &scene->peer,
         .path = "/x",
         .timeout_ms = timeout_ms,
         .takes_part = scene->takes_part,
@@ -131,8 +128,8 @@ TEST(asks_in_one_request_for_the_path_and_the_host)
              scene.server.port);
     CHECK_STR(scene.server.request, expected);
 
-    scene.backend.authority = v6;
-    scene.backend.authorization = key_text;
+    scene.peer.authority = v6;
+    scene.peer.authorization = key_text;
     CHECK_EQ(fetch(&scene).status, 200);
     snprintf(expected, sizeof(expected),
              "GET /x HTTP/1.1\r\nhost: %s\r\nauthorization: Bearer k\r\n"
@@ -152,11 +149,11 @@ TEST(the_longest_key_and_path_of_a_configuration_are_sent_whole)
     scene_open(&scene);
     memset(authorization + 7, 'k', 4096);
     memset(path + 1, 'p', 4095);
-    scene.backend.authorization = authorization;
+    scene.peer.authorization = authorization;
     scene.server.routes[0] = (struct stub_route){
         .path = path, .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")};
     fetch_start(&(struct fetch_options){.loop = scene.loop,
-                                        .backend = &scene.backend,
+                                        .peer = &scene.peer,
                                         .path = path,
                                         .timeout_ms = timeout_ms,
                                         .done = note,
@@ -173,7 +170,7 @@ static struct outcome fetch_post(struct scene *scene, struct slice body)
     scene->server.routes[0] = (struct stub_route){
         .path = "/x", .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")};
     fetch_start(&(struct fetch_options){.loop = scene->loop,
-                                        .backend = &scene->backend,
+                                        .peer = &scene->peer,
                                         .path = "/x",
                                         .body = body,
                                         .timeout_ms = timeout_ms,
@@ -191,7 +188,7 @@ TEST(a_body_is_posted_as_json_with_its_length)
     static char key_text[] = "Bearer k";
     char body[] = "{\"a\":1}";
     scene_open(&scene);
-    scene.backend.authorization = key_text;
+    scene.peer.authorization = key_text;
     CHECK_EQ(fetch_post(&scene, slice_str(body)).status, 200);
     snprintf(expected, sizeof(expected),
              "POST /x HTTP/1.1\r\nhost: 127.0.0.1:%u\r\ncontent-type: application/json\r\n"
@@ -212,7 +209,7 @@ TEST(a_body_is_copied)
     scene.server.routes[0] = (struct stub_route){
         .path = "/x", .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")};
     fetch_start(&(struct fetch_options){.loop = scene.loop,
-                                        .backend = &scene.backend,
+                                        .peer = &scene.peer,
                                         .path = "/x",
                                         .body = slice_str(body),
                                         .timeout_ms = timeout_ms,
@@ -504,12 +501,12 @@ TEST(nobody_there_is_said_later_and_with_the_reason)
     for (int tls = 0; tls < 2; tls++) {
         struct tls_context *context = NULL;
         char error[tls_error_size];
-        scene.backend.tls = tls == 1;
+        scene.peer.tls = tls == 1;
         struct tls_client_options trust = {0};
         CHECK_EQ(tls_client_create(&trust, &context, error), STATUS_OK);
         outcome = (struct outcome){0};
         fetch_start(&(struct fetch_options){.loop = scene.loop,
-                                            .backend = &scene.backend,
+                                            .peer = &scene.peer,
                                             .tls = context,
                                             .path = "/x",
                                             .timeout_ms = timeout_ms,
@@ -601,7 +598,7 @@ TEST(a_fetch_that_cannot_connect_can_be_cancelled_before_it_says_so)
     struct scene scene;
     struct outcome outcome;
     scene_open(&scene);
-    scene.backend.tls = true; // and there is no context
+    scene.peer.tls = true; // and there is no context
     struct fetch *it = start(&scene, &outcome);
     fetch_cancel(&it);
     turn_often(&scene);
@@ -641,7 +638,7 @@ TEST(a_callback_may_cancel_another_fetch_that_is_ready_in_the_same_turn)
         .path = "/b", .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nb")};
     for (int i = 0; i < 2; i++) {
         rivals.fetches[i] = fetch_start(&(struct fetch_options){.loop = scene.loop,
-                                                                .backend = &scene.backend,
+                                                                .peer = &scene.peer,
                                                                 .path = paths[i],
                                                                 .timeout_ms = timeout_ms,
                                                                 .done = cancel_rivals,
@@ -666,7 +663,7 @@ static void fetch_next(void *owner, const struct fetch_result *result)
     ASSERT(result->status == 200);
     if (++chain->done_count < 3) {
         fetch_start(&(struct fetch_options){.loop = chain->scene->loop,
-                                            .backend = &chain->scene->backend,
+                                            .peer = &chain->scene->peer,
                                             .path = "/x",
                                             .timeout_ms = timeout_ms,
                                             .done = fetch_next,
@@ -707,8 +704,8 @@ TEST(over_tls_only_whom_it_trusts_is_asked)
     struct tls_server_options identity = {.certificate = file_in_dir("leaf.pem"),
                                           .key = file_in_dir("key.pem")};
     CHECK_EQ(tls_server_create(&identity, &scene.server.tls, error), STATUS_OK);
-    scene.backend.tls = true;
-    scene.backend.host = host;
+    scene.peer.tls = true;
+    scene.peer.host = host;
     scene.server.routes[0] = (struct stub_route){
         .path = "/x",
         .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"),
@@ -719,7 +716,7 @@ TEST(over_tls_only_whom_it_trusts_is_asked)
         CHECK_EQ(tls_client_create(&trust, &context, error), STATUS_OK);
         struct outcome outcome = {0};
         fetch_start(&(struct fetch_options){.loop = scene.loop,
-                                            .backend = &scene.backend,
+                                            .peer = &scene.peer,
                                             .tls = context,
                                             .path = "/x",
                                             .timeout_ms = timeout_ms,
@@ -754,15 +751,15 @@ TEST(a_long_answer_leaves_others_their_turns_and_arrives_whole)
     struct tls_client_options trust = {.ca = file_in_dir("ca.pem"), .verify = true};
     CHECK_EQ(tls_server_create(&identity, &scene.server.tls, error), STATUS_OK);
     CHECK_EQ(tls_client_create(&trust, &context, error), STATUS_OK);
-    scene.backend.tls = true;
-    scene.backend.host = host;
+    scene.peer.tls = true;
+    scene.peer.host = host;
     int head_size = snprintf(answer, sizeof(answer),
                              "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", body_size);
     memset(answer + head_size, 'x', body_size);
     scene.server.routes[0] = (struct stub_route){
         .path = "/x", .answer = slice_of(answer, (size_t)head_size + body_size)};
     fetch_start(&(struct fetch_options){.loop = scene.loop,
-                                        .backend = &scene.backend,
+                                        .peer = &scene.peer,
                                         .tls = context,
                                         .path = "/x",
                                         .timeout_ms = timeout_ms,
