@@ -1,15 +1,29 @@
 #!/usr/bin/env python3
-"""Writes src/template/builtin/case_tables.def: what Python's str methods know of each character.
+"""What Python's str methods know of each character, as tables for src/template/value/value_text.c.
 
-    tools/case_tables.py > src/template/builtin/case_tables.def
+    tools/case_tables.py read > src/template/value/case_tables.txt
+    tools/case_tables.py write src/template/value/case_tables.txt build/debug/case_tables.def
 
-Classes are lists of first and last code points; mappings are runs of code points that move by the same
-distance, every one or every second of them, and a list of those that become several.
+`read` asks the Python that runs it, whose version of Unicode the text names.  The build runs `write`,
+which only rewrites that text as C: the program does not depend on the Python of the machine that builds it.
+
+The text is one line for each table, its name before its rows; a line that begins with a blank goes on
+with the one above.  A row begins so many code points
+after the last one of the row before.
+    classes:   skipped.length                  a range, from its first to its last; 0 is left out
+    *_runs:    skipped.length.step.distance    every `step`th of them moves by the same distance
+    *_several: skipped.a.b.c                   one character becomes two or three (no third: 0)
 """
+import pathlib
 import sys
+import textwrap
 import unicodedata
 
 POINTS = [c for c in range(0x110000) if not 0xd800 <= c <= 0xdfff]
+# How rows of a table are written in C, by the end of its name.
+KINDS = {"runs": ("struct case_run", "{{%d, %d}, %d, %d}"),
+         "several": ("struct case_several", "{{%d, %d}, {%d, %d, %d}}")}
+RANGE = ("struct character_range", "{%d, %d}")
 
 
 def is_cased(character):
@@ -21,6 +35,15 @@ def is_ignorable(character):
     if is_cased(character):
         return (character + "\u03a3").lower().endswith("\u03c3")
     return ("A" + character + "\u03a3").lower().endswith("\u03c2")
+
+
+CLASSES = {
+    "unprintable": lambda c: not c.isprintable(), "alphabetic": str.isalpha, "digit": str.isdigit,
+    "numeric": str.isnumeric, "lowercase": str.islower, "uppercase": str.isupper,
+    "titlecase": lambda c: c.istitle() and not c.isupper(), "ignorable": is_ignorable,
+}
+# Each with the mapping that it differs from: `title` lists only what is not as in `upper`.
+MAPPINGS = {"lower": (str.lower, str), "upper": (str.upper, str), "title": (str.title, str.upper)}
 
 
 def ranges(test):
@@ -50,49 +73,62 @@ def runs(mapping):
     return found
 
 
-def write_rows(name, kind, rows):
-    print(f"\nstatic const {kind} {name}[] = {{")
-    line = "   "
-    for row in rows:
-        word = " {" + ", ".join(str(n) for n in row) + "},"
-        if len(line) + len(word) > 108:
-            print(line)
-            line = "   "
-        line += word
-    print(line)
-    print("};")
-
-
-def write_mapping(name, method, base=None):
+def mapped(method, base):
     single, several = [], []
     for point in POINTS:
-        mapped = method(chr(point))
-        if mapped == (base(chr(point)) if base else chr(point)):
+        text = method(chr(point))
+        if text == base(chr(point)):
             continue
-        if len(mapped) == 1:
-            single.append((point, ord(mapped)))
+        if len(text) == 1:
+            single.append((point, ord(text)))
         else:
-            several.append([point] + [ord(c) for c in mapped] + [0] * (3 - len(mapped)))
-    write_rows(f"{name}_runs", "struct case_run", runs(single))
-    write_rows(f"{name}_several", "struct case_several", several)
+            several.append([point, point] + [ord(c) for c in text] + [0] * (3 - len(text)))
+    return runs(single), several
 
 
-def main():
-    print("// SPDX-License-Identifier: Apache-2.0")
-    print("//")
-    print("// Written by tools/case_tables.py with Python "
-          f"{sys.version_info[0]}.{sys.version_info[1]}, Unicode {unicodedata.unidata_version}.")
-    for name, test in [("unprintable", lambda c: not c.isprintable()), ("alphabetic", str.isalpha),
-                       ("digit", str.isdigit), ("numeric", str.isnumeric), ("lowercase", str.islower),
-                       ("uppercase", str.isupper),
-                       ("titlecase", lambda c: c.istitle() and not c.isupper()),
-                       ("ignorable", is_ignorable)]:
-        write_rows(name, "struct character_range", ranges(test))
-    write_mapping("lower", str.lower)
-    write_mapping("upper", str.upper)
-    # As upper, but for these.
-    write_mapping("title", str.title, str.upper)
+def pack(name, rows):
+    words, end = [], 0
+    for first, last, *rest in rows:
+        has_length = not name.endswith("_several") and (rest or last > first)
+        word = [first - end, *([last - first] if has_length else []), *rest]
+        words.append(".".join(str(n) for n in word))
+        end = last
+    print("\n".join(textwrap.wrap(f"{name} " + " ".join(words), 110, subsequent_indent=" ")))
+
+
+def unpack(name, words):
+    end = 0
+    for word in words:
+        skipped, *rest = (int(n) for n in word.split("."))
+        length = rest.pop(0) if rest and not name.endswith("_several") else 0
+        yield [end + skipped, end + skipped + length, *rest]
+        end += skipped + length
+
+
+def read():
+    version = f"Python {sys.version_info[0]}.{sys.version_info[1]}, Unicode {unicodedata.unidata_version}"
+    print(f"# Written by tools/case_tables.py, which explains it, with {version}.")
+    for name, test in CLASSES.items():
+        pack(name, ranges(test))
+    for name, (method, base) in MAPPINGS.items():
+        single, several = mapped(method, base)
+        pack(f"{name}_runs", single)
+        pack(f"{name}_several", several)
+
+
+def write(source, target):
+    text = pathlib.Path(source).read_text().replace("\n ", " ")
+    out = ["// Written by tools/case_tables.py."]
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        name, *words = line.split()
+        kind, row_format = KINDS.get(name.rpartition("_")[2], RANGE)
+        out.append(f"static const {kind} {name}[] = {{")
+        out += [f"    {row_format % tuple(row)}," for row in unpack(name, words)]
+        out.append("};")
+    pathlib.Path(target).write_text("\n".join(out) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    read() if sys.argv[1] == "read" else write(*sys.argv[2:])

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "template/value/value_internal.h"
 
+// Rows of the tables begin with the first and the last code point that they are about.
 struct character_range {
     uint32_t first;
     uint32_t last;
@@ -13,39 +14,46 @@ struct character_range {
 
 // Every `step`th code point from first to last moves by `distance`.
 struct case_run {
-    uint32_t first;
-    uint32_t last;
+    struct character_range range;
     uint32_t step;
     int32_t distance;
 };
 
 // One character that becomes two or three; 0: no third.
 struct case_several {
-    uint32_t from;
-    uint32_t first;
-    uint32_t second;
-    uint32_t third;
+    struct character_range range;
+    uint32_t characters[3];
 };
 
-#include "template/builtin/case_tables.def"
+#include "case_tables.def"
 
-#define IS_IN(code_point, table) (is_in(code_point, table, ARRAY_COUNT(table)))
+// A sorted table of any of these rows.
+struct case_table {
+    const void *rows;
+    size_t count;
+    size_t row_size;
+};
+#define CASE_TABLE(name) ((struct case_table){name, ARRAY_COUNT(name), sizeof((name)[0])})
+#define IS_IN(code_point, name) (case_table_find(CASE_TABLE(name), code_point) != NULL)
 
-static bool is_in(uint32_t code_point, const struct character_range *ranges, size_t count)
+// The row whose range includes the code point, or NULL.
+static const void *case_table_find(struct case_table table, uint32_t code_point)
 {
     size_t low = 0;
-    while (count > 0) {
-        size_t middle = low + count / 2;
-        if (ranges[middle].last < code_point) {
+    size_t high = table.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct character_range *range =
+            (const void *)((const char *)table.rows + middle * table.row_size);
+        if (range->last < code_point) {
             low = middle + 1;
-            count -= count / 2 + 1;
-        } else if (ranges[middle].first > code_point) {
-            count /= 2;
+        } else if (range->first > code_point) {
+            high = middle;
         } else {
-            return true;
+            return range;
         }
     }
-    return false;
+    return NULL;
 }
 
 static bool is_ascii_letter(uint32_t code_point)
@@ -172,82 +180,35 @@ size_t value_text_space_after(struct slice string)
     return (size_t)(end - at);
 }
 
-static const struct case_run *find_run(uint32_t code_point, const struct case_run *runs,
-                                       size_t count)
-{
-    for (size_t low = 0; count > 0;) {
-        const struct case_run *run = &runs[low + count / 2];
-        if (run->last < code_point) {
-            low += count / 2 + 1;
-            count -= count / 2 + 1;
-        } else if (run->first > code_point) {
-            count /= 2;
-        } else {
-            return (code_point - run->first) % run->step == 0 ? run : NULL;
-        }
-    }
-    return NULL;
-}
-
-struct case_table {
-    const struct case_run *runs;
-    size_t run_count;
-    const struct case_several *several;
-    size_t several_count;
-};
-#define CASE_TABLE(name)                                                                           \
-    {                                                                                              \
-        name##_runs, ARRAY_COUNT(name##_runs), name##_several, ARRAY_COUNT(name##_several)         \
-    }
-static const struct case_table lower_table = CASE_TABLE(lower);
-static const struct case_table upper_table = CASE_TABLE(upper);
-static const struct case_table title_table = CASE_TABLE(title);
-
 static void add_character(uint32_t code_point, struct text *out)
 {
     uint8_t bytes[4];
     text_add(out, slice_of(bytes, utf8_write(code_point, bytes)));
 }
 
-static const struct case_several *find_several(uint32_t code_point, const struct case_table *table)
+// False when neither table has the character.
+static bool add_mapped(uint32_t code_point, struct case_table runs, struct case_table several,
+                       struct text *out)
 {
-    size_t low = 0;
-    size_t high = table->several_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (table->several[middle].from < code_point) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    bool found = low < table->several_count && table->several[low].from == code_point;
-    return found ? &table->several[low] : NULL;
-}
-
-// False when the table does not have it.
-static bool add_mapped(uint32_t code_point, const struct case_table *table, struct text *out)
-{
-    // From here on there are the scripts of East Asia, most of what is not Latin in prompts, without case.
+    // East Asian scripts, most of the non-Latin text in prompts, have no case.
     if (code_point >= 0x2d30 && code_point < 0xa640) {
         return false;
     }
-    const struct case_run *run = find_run(code_point, table->runs, table->run_count);
-    if (run != NULL) {
+    const struct case_run *run = case_table_find(runs, code_point);
+    if (run != NULL && (code_point - run->range.first) % run->step == 0) {
         add_character((uint32_t)((int64_t)code_point + run->distance), out);
         return true;
     }
-    const struct case_several *several = find_several(code_point, table);
-    if (several == NULL) {
-        return false;
+    const struct case_several *row = case_table_find(several, code_point);
+    for (size_t i = 0; row != NULL && i < ARRAY_COUNT(row->characters); i++) {
+        if (row->characters[i] != 0) {
+            add_character(row->characters[i], out);
+        }
     }
-    add_character(several->first, out);
-    add_character(several->second, out);
-    if (several->third != 0) {
-        add_character(several->third, out);
-    }
-    return true;
+    return row != NULL;
 }
+#define ADD_MAPPED(code_point, name, out)                                                          \
+    add_mapped(code_point, CASE_TABLE(name##_runs), CASE_TABLE(name##_several), out)
 
 // A sigma at the end of a word: a letter is before it and none after it, but for what does not count.
 static bool is_final(struct slice string, size_t at, size_t size)
@@ -282,17 +243,17 @@ static void add_lower(struct slice string, size_t at, struct text *out)
     uint32_t code_point = utf8_read(string.bytes + at, &size);
     if (code_point == capital_sigma && is_final(string, at, size)) {
         add_character(final_sigma, out);
-    } else if (!add_mapped(code_point, &lower_table, out)) {
+    } else if (!ADD_MAPPED(code_point, lower, out)) {
         text_add(out, slice_of(string.bytes + at, size));
     }
 }
 
 static void add_upper(struct slice character, uint32_t code_point, bool title, struct text *out)
 {
-    if (title && add_mapped(code_point, &title_table, out)) {
+    if (title && ADD_MAPPED(code_point, title, out)) {
         return;
     }
-    if (!add_mapped(code_point, &upper_table, out)) {
+    if (!ADD_MAPPED(code_point, upper, out)) {
         text_add(out, character);
     }
 }
