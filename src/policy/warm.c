@@ -1,56 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// warm -- the target where this request costs everybody the least time.
+// warm -- picks the target where this request adds the least total delay, to itself and to others.
 //
-// Cache, queue, memory and crowd are all counted in milliseconds, predicted from speeds that were
-// measured, so that there is no weight to tune.  For a prompt of which a target lacks u tokens:
+// Cache, queue, KV memory and batch size are all priced in milliseconds.  Speeds, loads and traffic
+// are measured, so an operator sets nothing.  The constants below are fixed: they were chosen once,
+// in the lab, for all workloads together.  For a prompt of which a target lacks u tokens:
 //
 //     p    = time to compute u tokens behind the cached ones            (base/prefill_curve.h)
-//     W    = time to compute what is queued there + decode steps in between + half a step if busy,
+//     W    = time to compute the queue there + decode steps in between + half a step if it is busy,
 //            or M, the time until enough KV memory is free, if that is longer
-//     s    = time that the whole KV memory would be busy with this request alone
+//     s    = time for which this request alone would fill the whole KV memory
 //     l    = arrivals per ms and target
-//     T    = W + p                                    our own wait for the first token
-//          + l * p * (W + p/2)                        that of those who come while we are in front
-//          + l * (p - min p) * (w + p/2) * r/(1 - r)  work that another target would spare: all pay
-//                                                     for it when the fleet is busy
+//     T    = W + p                                    our own time to the first token
+//          + l * p * (W + p/2)                        delay of requests that arrive behind us
+//          + l * (p - min p) * (w + p/2) * r/(1 - r)  work that another target avoids: on a
+//                                                     busy fleet it delays everyone
 //          + l * s * (M + s/2) + l * (s - min s) * (m + s/2) * f/(1 - f)
 //                                                     the same for memory
-//     L    = (4 + n + N/4) / (1 - fill)               who else is slowed down, how near preemption is
-//     G    = 1 + (share - 1)/4                        what it was sent lately, over the mean
+//     L    = (crowd_base + n + crowd_of_fleet * N) / (1 - fill)
+//                                                     whom we slow down; risk of preemption
+//     G    = 1 + lean_max * (share - 1)               work sent there recently, over the mean
 //     cost = T * L * G
 //
-// where r = l * mean p is how busy the fleet is with prompts and f how full its memory is, in the mean;
-// w and m are the mean W and M; n counts the requests there, others' included, three quarters by head
-// and one quarter by the tokens they hold; N is the mean of n, and fill is the share of memory in use.  A
-// holder keeps winning until its queue and its crowd outgrow what the cache saves, target by target; no
-// threshold on the whole fleet switches affinity off.
+// r = l * mean p is the fleet's prefill load, f the mean fill of its memory; w and m are the means
+// of W and M.  n is the number of requests there, other routers' included, partly counted by the
+// tokens they hold; N is the mean of n; fill is the fraction of memory in use.  A holder keeps
+// winning until its queue and its batch cost more than the cache saves.  That is decided target by
+// target: no threshold on the whole fleet switches affinity off.
 //
-// A miss is also an investment: from then on the target holds the prompt.  What pays for itself is not
-// counted as a cost, so p - min p is multiplied by
+// A miss is also an investment: the target holds the prompt from then on.  So p - min p is
+// multiplied by
 //
-//     max(1 / (1 + reuse)^2, 1/20, min(1, 8 * scarcity))
+//     max((1 / (1 + reuse))^reuse_exponent, investment_min, min(1, scarcity_slope * scarcity))
 //
-// where reuse is how often a copy would be used before it is evicted if every target had one, and
-// scarcity the share of prompts whose copies would not last in such a fleet.  Where all that is asked
-// for fits everywhere, everybody soon holds everything, and what is left is to balance.  Where
-// caches are full of what is asked for, one copy more drives another one out, and misses cost in full.
+// reuse is how often a copy would be used before eviction if every target had one.  scarcity is the
+// fraction of prompts whose copies would not last in such a fleet.  If everything fits everywhere,
+// all targets soon hold everything, and only balance matters.  If caches are full, each new copy
+// evicts another one, and a miss costs in full.  A prompt that costs about the same everywhere then
+// goes to the target where a hash always sends it, so that an evicted prefix returns to the same
+// cache.
 //
-// And where caches are short, a prompt that costs about the same everywhere goes where it would go the
-// next time too.
+// Unknown quantities are left out, not guessed: without arrivals l is 0, without mean p there is no
+// price, and memory counts only if every target reports it.  The prices are bounded, by r and f,
+// and by taking for w at most the queue that such a load has in the long run.  A burst on cold
+// caches makes queues that pass; a price on those would pin every prompt to its first holder.
 //
-// What is not known is left out, not guessed: without arrivals there is no l, without mean p no price,
-// and memory counts only when every target reports it.  The prices are bounded, by r and f, and by taking
-// for w the mean W or the queue that such a load has in the long run, whichever is less: a burst on cold
-// caches makes queues that pass, and a price on those would pin every prompt to its first holder.
+// During the first few hundred requests scarcity is unknown: misses cost in full, and on a busy
+// fleet G grows with a power of the share.
 //
-// In the first few hundred requests nobody knows whether copies last: misses cost in full, and G grows
-// with the fourth power of the share once the fleet is busy.
-//
-// Speeds that differ by less than a factor of two, and costs by less than a fiftieth, are taken as
-// equal: what is learned on a busy engine is no better than that, and the luckiest target would draw all
-// cold prompts.  A weight scales queue and crowd, and decides between equals; an idle holder wins whatever
-// it weighs.
+// A weight scales queue and batch, and decides between equals; an idle holder wins at any weight.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -59,36 +57,93 @@
 #include "policy/policy.h"
 #include "policy/sample_internal.h"
 
-// Of engines' defaults: tokens that one step computes at most.
-static const float chunk_tokens = 8192;
-// To read so many tokens of context while decoding takes as long as to compute a new one.
+// The constants, one line each so that a sensitivity run can replace one value and rebuild.
+// "Study" is the simulation that the rule came from, "lab" is `warmpath sim`; docs/decisions/0010
+// and 0011 have the alternatives that were tried.
+
+// Of the engine.
+
+// Most tokens that one step computes: vLLM's default (max_num_batched_tokens), as in the study.
+static const float step_tokens_max = 8192;
+// Decoding reads this many tokens of context in the time of computing one.  The fits to one H200
+// give 248 (13B), 841 (8B) and 1,956 (32B); the lab preferred 500 to the 1,000 of the first
+// version.
 static const float context_per_token = 500;
 
+// Bounds of the prices.
+
+// Highest r and f: the price of avoidable work is at most 4 times.  The study used 0.95, which
+// pinned prefixes to their first holder in a burst on cold caches.
 static const float load_max = 0.8F;
+// Highest fill: L grows at most tenfold.  At 0.98 it swamped all other terms near saturation (lab,
+// b2b).
 static const float fill_max = 0.9F;
+
+// Differences that count as noise.
+
+// Speeds within this factor of the usual one count as equal.  Speeds learned on busy engines are no
+// better than that, and the luckiest target would draw all cold prompts (lab; 1.25 before).
 static const float speed_noise = 2;
-static const double tie = 1.02;
-// What it may cost more to stay where a session was last.
-static const double home_worth = 1.6;
-// And to go where a prompt that nobody holds would go the next time too, when caches are short.
-static const double habit_worth = 1.3;
-static const double recent_floor = 4;
-static const double lean_most = 0.25;
-static const float scarce = 8;
-// Requests in flight at each target from which on the fleet counts as busy.
-static const float busy_requests = 3;
-// However often it will be used: a holder that is as idle as the others is the better choice.
-static const float least_counted = 0.05F;
-// A batch of so many is hardly slower than one of one.
-static const double first_few = 4;
-// Of what a request counts in the crowd, the part that goes by the tokens it holds.
+// Costs within this factor of the least count as equal.  From the first version; never varied.
+static const double cost_noise = 1.02;
+
+// L, the batch.
+
+// A batch of this many is hardly slower than a batch of one (1 before).  It came with the rules for
+// the first requests, which together raised hits on small caches at light load from 80 to 95%.
+static const double crowd_base = 4;
+// Weight of the fleet's mean: on a full fleet, a few requests more or less are chance.  From the
+// first version; never varied.
+static const double crowd_of_fleet = 0.25;
+// Part of n that is counted by tokens held, not by requests: long contexts slow a batch more.  0,
+// 1/2 and 1 were no better in the lab.
 static const float crowd_by_tokens = 0.25F;
 
-// Estimates that are kept from one pass over the targets to the next; those of further targets are
-// made again.
+// G, recent work.
+
+// Added to both sides of the share, so that a few requests on an idle fleet are not a share yet.
+// From the first version; never varied.
+static const double recent_floor = 4;
+// Highest lean.  Hashed prefixes fall unevenly: the busiest of 8 engines had up to 1.27 of the mean
+// at 0.1, and 1.13 at 0.25.
+static const double lean_max = 0.25;
+// Share at which the lean is highest.  From the first version; never varied.
+static const double lean_share_max = 2;
+// While scarcity is unknown, G grows with this power of the share.  With a lower one a prompt in
+// 80% of requests stayed on 4 engines of 8, 1.61 of the mean; with 4 the busiest had at most 1.37.
+static const double guard_exponent = 4;
+// It grows only on a busy fleet: from about this many requests in flight at each target (4 before)
+// ...
+static const float busy_requests = 3;
+// ... and this steeply below.  Chosen with the above; never varied alone.
+static const double busy_exponent = 6;
+
+// Misses as investments.
+
+// 1 kept prompts from spreading: p99 of TTFT on `stress` 0.89 of the best peer, 0.98 with 2 (lab).
+static const float reuse_exponent = 2;
+// Least part of a miss that counts: among equally idle targets a holder is still the better one.
+static const float investment_min = 0.05F;
+// Misses cost in full once an eighth of the prompts would not last (lab; only this value is
+// recorded).
+static const float scarcity_slope = 8;
+
+// Affinity.
+
+// A session may stay where it was at this factor of the least cost: less than the first running
+// request makes, so it is a hint and not a pin (lab; 1.25 before).
+static const double session_worth = 1.6;
+// If keys cannot tell, the session's last target is assumed to hold this part of the prompt.  A
+// guess of the first version; never varied.
+static const float session_match = 0.5F;
+// With scarce caches, a prompt may go where its hash sends it at this factor of the least cost.  On
+// 4 full replicas mean TTFT fell from 131 s to 12 s (lab, b2b, 32B, 95% load).
+static const double habit_worth = 1.3;
+
+// Estimates are kept from the first pass for this many targets; those of more are computed again.
 enum { kept_max = 128 };
 
-struct estimate {
+struct warm_estimate {
     float crowd;       // n
     float missing;     // u
     float prefill;     // p
@@ -99,8 +154,8 @@ struct estimate {
     float share; // of the work, by weight; 1 on average
 };
 
-// What is the same for all targets of one decision.
-struct scene {
+// The values that all targets of one decision share.
+struct warm_scene {
     const struct policy_input *in;
     float prompt;          // tokens
     float block;           // tokens that are computed again at least
@@ -109,19 +164,19 @@ struct scene {
     float token_ms;        // of a usual target
     float weight;          // mean
     float crowd;           // mean: N
-    float request_tokens;  // held by one request, in the mean
-    float recent_requests; // mean of what was sent lately, by weight
+    float request_tokens;  // held by one request, mean
+    float recent_requests; // sent to a target recently, mean by weight
     float recent_tokens;   // likewise
     float decode_ms;       // mean time of a decoding; 0: not known
     float output_tokens;   // mean
-    float scarcity;        // 0: copies last; 1: each drives another one out
+    float scarcity;        // 0: copies last; 1: each copy evicts another one
     double guard;          // 0 on an idle fleet, 1 on a busy one
-    bool is_new;           // which of the two is not known yet
+    bool is_new;           // scarcity is not known yet
     float investment;      // the part of a miss that does not pay for itself
-    bool has_match;        // somebody holds some of it
-    bool has_memory;       // all targets say how full they are
+    bool has_match;        // some target holds a part of the prompt
+    bool has_memory;       // all targets report how full they are
 
-    // Of all targets, from the first pass.
+    // Over all targets, from the first pass.
     float least_prefill;
     float least_occupancy;
     float mean_wait;        // w
@@ -129,8 +184,8 @@ struct scene {
     float mean_fill;        // f
 };
 
-// Also what is not a number is within bounds.
-static float bounded(float value, float low, float high)
+// NaN clamps to the lower bound.
+static float clamp_float(float value, float low, float high)
 {
     return value > low ? (value < high ? value : high) : low;
 }
@@ -141,7 +196,7 @@ static bool is_learned(float speed, float shipped)
     return speed > 0 && speed != shipped;
 }
 
-// The harmonic mean of the learned ones, which a single very slow target does not spoil.
+// Harmonic mean of the learned speeds: one very slow target does not spoil it.
 struct speed_mean {
     float inverse_sum;
     float count;
@@ -150,7 +205,7 @@ struct speed_mean {
 static void speed_add(struct speed_mean *mean, float speed, float shipped)
 {
     if (is_learned(speed, shipped)) {
-        mean->inverse_sum += 1 / bounded(speed, 1e-5F, 1e5F);
+        mean->inverse_sum += 1 / clamp_float(speed, 1e-5F, 1e5F);
         mean->count++;
     }
 }
@@ -160,38 +215,37 @@ static float speed_usual(const struct speed_mean *mean, float shipped)
     return mean->count > 0 ? mean->count / mean->inverse_sum : shipped;
 }
 
-// Who has not shown its speed is a usual one: taken for slow it would never get to show it.
+// A target without a learned speed counts as a usual one: taken for slow, it would never learn one.
 static float speed_of(float speed, float shipped, float usual)
 {
     if (!is_learned(speed, shipped)) {
         return usual;
     }
-    speed = bounded(speed, 1e-5F, 1e5F);
+    speed = clamp_float(speed, 1e-5F, 1e5F);
     bool is_usual = speed < usual * speed_noise && speed * speed_noise > usual;
     return is_usual ? usual : speed;
 }
 
-// In the KV memory, or on their way there.
+// Tokens in the KV memory, or on their way there.
 static float tokens_at(const struct policy_target *target)
 {
-    return bounded((float)target->context_tokens, 0, 1e9F) +
-           bounded((float)target->queued_tokens, 0, 1e9F);
+    return clamp_float((float)target->context_tokens, 0, 1e9F) +
+           clamp_float((float)target->queued_tokens, 0, 1e9F);
 }
 
 static float running_at(const struct policy_target *target)
 {
-    return bounded((float)target->running_requests, 0, 1e6F);
+    return clamp_float((float)target->running_requests, 0, 1e6F);
 }
 
-// Who is there: some of it by head, some by what they hold, since long contexts slow a batch more.
-static float crowd_at(const struct scene *scene, const struct policy_target *target)
+static float crowd_at(const struct warm_scene *scene, const struct policy_target *target)
 {
     float by_tokens = tokens_at(target) / scene->request_tokens;
     return (1 - crowd_by_tokens) * running_at(target) + crowd_by_tokens * by_tokens +
-           bounded(target->foreign_requests, 0, 1e6F);
+           clamp_float(target->foreign_requests, 0, 1e6F);
 }
 
-static void survey_targets(const struct policy_input *in, struct scene *scene)
+static void scene_add_targets(const struct policy_input *in, struct warm_scene *scene)
 {
     struct speed_mean token = {0};
     double weight_sum = 0;
@@ -207,10 +261,10 @@ static void survey_targets(const struct policy_input *in, struct scene *scene)
         speed_add(&token, target->prefill_ms, PREFILL_SHIPPED_TOKEN_MS);
         weight_sum += target->weight;
         running += running_at(target);
-        foreign += bounded(target->foreign_requests, 0, 1e6F);
+        foreign += clamp_float(target->foreign_requests, 0, 1e6F);
         tokens += tokens_at(target);
-        recent_requests += (double)bounded(target->recent_requests, 0, 1e9F);
-        recent_tokens += (double)bounded(target->recent_tokens, 0, 1e12F);
+        recent_requests += (double)clamp_float(target->recent_requests, 0, 1e9F);
+        recent_tokens += (double)clamp_float(target->recent_tokens, 0, 1e12F);
         scene->has_match |= target->matched_tokens > 0;
         scene->has_memory &= target->cache_tokens > 0 && target->kv_usage >= 0;
     }
@@ -218,110 +272,111 @@ static void survey_targets(const struct policy_input *in, struct scene *scene)
     scene->weight = (float)(weight_sum / in->target_count);
     scene->recent_requests = (float)(recent_requests / weight_sum) * scene->weight;
     scene->recent_tokens = (float)(recent_tokens / weight_sum) * scene->weight;
-    scene->request_tokens = running > 0 ? bounded(tokens / running, 1, 1e9F) : 1;
-    // By the way it is made, the mean of the tokens is that of the heads.
+    scene->request_tokens = running > 0 ? clamp_float(tokens / running, 1, 1e9F) : 1;
     float by_tokens = tokens / scene->request_tokens;
     float crowd = (1 - crowd_by_tokens) * running + crowd_by_tokens * by_tokens + foreign;
     scene->crowd = crowd / (float)in->target_count;
 }
 
-static void survey(const struct policy_input *in, struct scene *scene)
+static void scene_init(const struct policy_input *in, struct warm_scene *scene)
 {
-    *scene = (struct scene){
+    *scene = (struct warm_scene){
         .in = in, .has_memory = true, .least_prefill = INFINITY, .least_occupancy = INFINITY};
-    survey_targets(in, scene);
+    scene_add_targets(in, scene);
 
-    // Nothing at all to compute would cost nothing anywhere: one token stands for it.
-    scene->prompt = bounded((float)in->prompt_tokens, 1, 1e7F);
-    scene->block = bounded((float)in->block_tokens, 1, scene->prompt);
-    scene->decode_ms = bounded(in->traffic->decode_ms, 0, 1e8F);
-    scene->output_tokens = bounded(in->traffic->output_tokens, 0, 1e7F);
+    // An empty prompt would cost nothing anywhere: count one token.
+    scene->prompt = clamp_float((float)in->prompt_tokens, 1, 1e7F);
+    scene->block = clamp_float((float)in->block_tokens, 1, scene->prompt);
+    scene->decode_ms = clamp_float(in->traffic->decode_ms, 0, 1e8F);
+    scene->output_tokens = clamp_float(in->traffic->output_tokens, 0, 1e7F);
 
     uint32_t pool = in->pool_size > in->target_count ? in->pool_size : in->target_count;
-    float usual_prefill = bounded(in->traffic->prefill_ms, 0, 1e9F);
-    scene->arrivals = bounded(in->traffic->arrivals_per_ms / (float)pool, 0, 1e3F);
-    scene->load = bounded(scene->arrivals * usual_prefill, 0, load_max);
-    // More than the fleet can do is a burst: the arrivals that matter are those it can serve.
+    float usual_prefill = clamp_float(in->traffic->prefill_ms, 0, 1e9F);
+    scene->arrivals = clamp_float(in->traffic->arrivals_per_ms / (float)pool, 0, 1e3F);
+    scene->load = clamp_float(scene->arrivals * usual_prefill, 0, load_max);
+    // More arrivals than the fleet can serve are a burst: count those that it can serve.
     if (scene->arrivals * usual_prefill > 1) {
         scene->arrivals = 1 / usual_prefill;
     }
 
-    // Steep: a fleet with little to do is left alone.
-    scene->guard = pow((double)bounded(scene->crowd / busy_requests, 0, 1), 6);
+    scene->guard = pow((double)clamp_float(scene->crowd / busy_requests, 0, 1), busy_exponent);
     scene->is_new = in->traffic->scarcity < 0;
-    scene->scarcity = scene->is_new ? 1 : bounded(in->traffic->scarcity * scarce, 0, 1);
-    float once = 1 / (1 + bounded(in->reuse, 0, 1e9F));
-    float counted = once * once > least_counted ? once * once : least_counted;
-    scene->investment = counted > scene->scarcity ? counted : scene->scarcity;
+    scene->scarcity = scene->is_new ? 1 : clamp_float(in->traffic->scarcity * scarcity_slope, 0, 1);
+    float unpaid = powf(1 / (1 + clamp_float(in->reuse, 0, 1e9F)), reuse_exponent);
+    scene->investment = fmaxf(fmaxf(unpaid, investment_min), scene->scarcity);
 }
 
-static float cached_tokens(const struct scene *scene, const struct policy_target *target)
+static float tokens_held(const struct warm_scene *scene, const struct policy_target *target)
 {
-    float cached = bounded((float)target->matched_tokens, 0, scene->prompt);
-    // The last turn of a conversation went there; how much of this one that is, nobody knows.
+    float cached = clamp_float((float)target->matched_tokens, 0, scene->prompt);
+    // The last turn of the conversation went there, but no key tells how much of it this one
+    // repeats.
     bool is_blind = scene->in->key_count == 0 || !scene->has_match;
-    if (is_blind && target->has_session && cached < scene->prompt / 2) {
-        cached = scene->prompt / 2;
+    if (is_blind && target->has_session && cached < scene->prompt * session_match) {
+        cached = scene->prompt * session_match;
     }
     return cached < scene->prompt - scene->block ? cached : scene->prompt - scene->block;
 }
 
-// What it takes of the KV memory, and how long until enough of that is free.
-static void estimate_memory(const struct scene *scene, const struct policy_target *target,
-                            struct estimate *out)
+// The request's share of the KV memory, and the time until enough of it is free.
+static void estimate_memory(const struct warm_scene *scene, const struct policy_target *target,
+                            struct warm_estimate *out)
 {
     if (!scene->has_memory) {
         return;
     }
     float capacity = (float)target->cache_tokens;
-    float queued = bounded((float)target->queued_tokens, 0, 1e9F);
-    float used = bounded(target->kv_usage, 0, 1) * capacity;
-    float lacking = bounded(out->missing + queued + used - capacity, 0, 1e9F);
+    float queued = clamp_float((float)target->queued_tokens, 0, 1e9F);
+    float used = clamp_float(target->kv_usage, 0, 1) * capacity;
+    float lacking = clamp_float(out->missing + queued + used - capacity, 0, 1e9F);
 
-    out->memory_wait = bounded(lacking * scene->decode_ms / bounded(used, 1, capacity), 0, 1e12F);
+    out->memory_wait =
+        clamp_float(lacking * scene->decode_ms / clamp_float(used, 1, capacity), 0, 1e12F);
     float held = out->missing + scene->output_tokens;
-    out->occupancy = bounded(held * (scene->decode_ms + out->prefill) / capacity, 0, 1e12F);
-    out->fill = bounded((used + queued + out->missing) / capacity, 0, fill_max);
+    out->occupancy = clamp_float(held * (scene->decode_ms + out->prefill) / capacity, 0, 1e12F);
+    out->fill = clamp_float((used + queued + out->missing) / capacity, 0, fill_max);
 }
 
-static struct estimate estimate(const struct scene *scene, const struct policy_target *target)
+static struct warm_estimate estimate_target(const struct warm_scene *scene,
+                                            const struct policy_target *target)
 {
     float token_ms = speed_of(target->prefill_ms, PREFILL_SHIPPED_TOKEN_MS, scene->token_ms);
     float floor_ms = token_ms * PREFILL_STEP_TOKENS;
-    float cached = cached_tokens(scene, target);
-    float queued = bounded((float)target->queued_tokens, 0, 1e9F);
-    float context = bounded((float)target->context_tokens, 0, 1e9F);
+    float cached = tokens_held(scene, target);
+    float queued = clamp_float((float)target->queued_tokens, 0, 1e9F);
+    float context = clamp_float((float)target->context_tokens, 0, 1e9F);
     float running = running_at(target);
-    float foreign = bounded(target->foreign_requests, 0, 1e6F);
+    float foreign = clamp_float(target->foreign_requests, 0, 1e6F);
 
-    struct estimate out = {.crowd = crowd_at(scene, target), .missing = scene->prompt - cached};
+    struct warm_estimate out = {.crowd = crowd_at(scene, target),
+                                .missing = scene->prompt - cached};
     out.prefill = prefill_curve_ms(token_ms, floor_ms, cached, out.missing);
     out.share = (float)target->weight / scene->weight;
     estimate_memory(scene, target, &out);
 
     // Prompts attend to themselves, not to each other.
-    float in_line = bounded(running - (float)target->decoding, 1, 1e6F);
+    float in_line = clamp_float(running - (float)target->decoding, 1, 1e6F);
     out.wait = token_ms * in_line * prefill_curve_work(0, queued / in_line);
-    // Each chunk shares its step with those who decode.
+    // Each chunk of prefill shares its step with the requests that decode.
     float decode_ms = context * token_ms * (1 / context_per_token);
-    float chunks = 1 + (float)(uint32_t)((queued + out.missing) * (1 / chunk_tokens));
+    float chunks = 1 + (float)(uint32_t)((queued + out.missing) * (1 / step_tokens_max));
     out.wait += chunks * decode_ms;
     out.wait += running + foreign > 0 ? (floor_ms + decode_ms) / 2 : 0;
-    // Those in the engine's queue that are not ours are like ours.
-    float strangers = bounded(target->waiting - in_line, 0, foreign);
-    out.wait += strangers * bounded(scene->in->traffic->prefill_ms, 0, 1e9F);
+    // Other routers' requests in the engine's queue are assumed to be like ours.
+    float strangers = clamp_float(target->waiting - in_line, 0, foreign);
+    out.wait += strangers * clamp_float(scene->in->traffic->prefill_ms, 0, 1e9F);
     out.wait = out.memory_wait > out.wait ? out.memory_wait : out.wait;
-    out.wait = bounded(out.wait / out.share, 0, 1e15F);
+    out.wait = clamp_float(out.wait / out.share, 0, 1e15F);
     return out;
 }
 
-// The first pass: what prices are made of.
-static void compare(struct scene *scene, struct estimate kept[kept_max])
+// The first pass: minima and means over all targets, from which the prices are made.
+static void scene_compare(struct warm_scene *scene, struct warm_estimate kept[kept_max])
 {
     float count = (float)scene->in->target_count;
 
     for (uint32_t i = 0; i < scene->in->target_count; i++) {
-        struct estimate now = estimate(scene, &scene->in->targets[i]);
+        struct warm_estimate now = estimate_target(scene, &scene->in->targets[i]);
         if (i < kept_max) {
             kept[i] = now;
         }
@@ -334,25 +389,26 @@ static void compare(struct scene *scene, struct estimate kept[kept_max])
         scene->mean_fill += now.fill / count;
     }
     float excess = scene->load / (1 - scene->load);
-    float lasting = bounded(scene->in->traffic->prefill_ms, 0, 1e9F) * excess;
-    scene->mean_wait = bounded(scene->mean_wait, 0, lasting);
-    scene->mean_fill = bounded(scene->mean_fill, 0, load_max);
+    float lasting = clamp_float(scene->in->traffic->prefill_ms, 0, 1e9F) * excess;
+    scene->mean_wait = clamp_float(scene->mean_wait, 0, lasting);
+    scene->mean_fill = clamp_float(scene->mean_fill, 0, load_max);
 }
 
-// What was sent there lately, over the mean: requests or tokens to compute, whichever is more.  Requests
-// in flight are a glance; this is a look.
-static double share_of(const struct scene *scene, const struct policy_target *target, float weight)
+// Requests, or tokens to compute, sent there recently over the mean; the larger of the two.
+// Requests in flight are one moment; this covers about half a minute.
+static double recent_share(const struct warm_scene *scene, const struct policy_target *target,
+                           float weight)
 {
     double usual = (double)scene->recent_requests;
-    double requests = (double)bounded(target->recent_requests, 0, 1e9F) / (double)weight;
-    double tokens = (double)bounded(target->recent_tokens, 0, 1e12F) / (double)weight;
-    // In units of a usual request, so that a few of them on an idle fleet are no share yet.
+    double requests = (double)clamp_float(target->recent_requests, 0, 1e9F) / (double)weight;
+    double tokens = (double)clamp_float(target->recent_tokens, 0, 1e12F) / (double)weight;
+    // In units of a usual request, so that recent_floor fits both.
     tokens = scene->recent_tokens > 0 ? tokens * usual / (double)scene->recent_tokens : usual;
     double most = requests > tokens ? requests : tokens;
     return (most + recent_floor) / (usual + recent_floor);
 }
 
-static double time_ms(const struct scene *scene, const struct estimate *now)
+static double time_ms(const struct warm_scene *scene, const struct warm_estimate *now)
 {
     double least = (double)scene->least_prefill;
     double extra = ((double)now->prefill - least) * (double)scene->investment;
@@ -370,26 +426,27 @@ static double time_ms(const struct scene *scene, const struct estimate *now)
     return wait + prefill + (double)scene->arrivals * later;
 }
 
-static double cost_ms(const struct scene *scene, const struct policy_target *target,
-                      const struct estimate *now)
+static double cost_ms(const struct warm_scene *scene, const struct policy_target *target,
+                      const struct warm_estimate *now)
 {
-    double crowd = first_few + (double)(now->crowd / now->share) + (double)scene->crowd / 4;
-    // Who got more than its share lately is leaned away from: it decides between targets that
-    // are the same to a cold prompt, since whoever gets it gets its followers.
-    double share = share_of(scene, target, now->share);
-    double lean = 1 + lean_most * (share < 2 ? share - 1 : 1);
-    // As long as nobody knows whether copies last they are not made freely, and a prompt that most requests
-    // begin with would stay on the few targets that had it first.
+    double crowd =
+        crowd_base + (double)(now->crowd / now->share) + crowd_of_fleet * (double)scene->crowd;
+    // Lean away from targets that got more than their share.  It decides between targets that cost
+    // a cold prompt the same: the one that gets it also gets the prompts that share its prefix.
+    double share = recent_share(scene, target, now->share);
+    double lean = 1 + lean_max * (fmin(share, lean_share_max) - 1);
+    // While scarcity is unknown, copies are not made freely: a prefix that most requests share
+    // would stay on the few targets that had it first.
     if (scene->is_new && share > 1) {
-        lean += scene->guard * (share * share * share * share - 1);
+        lean += scene->guard * (pow(share, guard_exponent) - 1);
     }
     return time_ms(scene, now) * crowd / (1 - (double)now->fill) * lean;
 }
 
-// Where the first block that nobody holds goes by habit: always to the same target, whatever came between
-// (rendezvous hashing).  A prefix that was evicted then comes back to where it was, and a fleet whose
-// caches are short divides the prefixes among its members instead of having each everywhere by turns.
-static uint32_t habit_of(const struct policy_input *in)
+// Rendezvous hashing: the target to which the first block without a holder always goes; UINT32_MAX
+// if every block has a holder.  An evicted prefix returns to where it was, so a fleet with scarce
+// caches divides the prefixes among its members instead of having each everywhere in turn.
+static uint32_t habitual_target(const struct policy_input *in)
 {
     uint32_t held = 0;
     for (uint32_t i = 0; i < in->target_count; i++) {
@@ -408,7 +465,7 @@ static uint32_t habit_of(const struct policy_input *in)
     return habit;
 }
 
-static uint32_t choose(const struct policy_input *in, double least, struct rng *rng)
+static uint32_t pick_cheapest(const struct policy_input *in, double least, struct rng *rng)
 {
     uint32_t best = 0;
     uint64_t tie_weight = 0;
@@ -416,7 +473,8 @@ static uint32_t choose(const struct policy_input *in, double least, struct rng *
 
     for (uint32_t i = 0; i < in->target_count; i++) {
         bool is_home = in->targets[i].has_session;
-        if (in->costs[i] > least * (is_home ? home_worth : tie) || (has_session && !is_home)) {
+        if (in->costs[i] > least * (is_home ? session_worth : cost_noise) ||
+            (has_session && !is_home)) {
             continue;
         }
         if (is_home && !has_session) {
@@ -436,20 +494,21 @@ static uint32_t warm_pick(void *state, const struct policy_input *in, struct rng
 {
     (void)state;
 
-    struct scene scene;
-    struct estimate kept[kept_max];
-    survey(in, &scene);
-    compare(&scene, kept);
+    struct warm_scene scene;
+    struct warm_estimate kept[kept_max];
+    scene_init(in, &scene);
+    scene_compare(&scene, kept);
 
     double least = INFINITY;
     for (uint32_t i = 0; i < in->target_count; i++) {
-        struct estimate now = i < kept_max ? kept[i] : estimate(&scene, &in->targets[i]);
+        struct warm_estimate now =
+            i < kept_max ? kept[i] : estimate_target(&scene, &in->targets[i]);
         in->costs[i] = cost_ms(&scene, &in->targets[i], &now);
         least = in->costs[i] < least ? in->costs[i] : least;
     }
-    uint32_t chosen = choose(in, least, rng);
+    uint32_t chosen = pick_cheapest(in, least, rng);
     if (scene.scarcity > 0 && !in->targets[chosen].has_session) {
-        uint32_t habit = habit_of(in);
+        uint32_t habit = habitual_target(in);
         double worth = 1 + (habit_worth - 1) * (double)scene.scarcity;
         chosen = habit != UINT32_MAX && in->costs[habit] <= least * worth ? habit : chosen;
     }
