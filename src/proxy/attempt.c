@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that bring a request to a backend, and what happens when one fails.
+// The steps of one attempt: connect, send the request, await the head of the response.
 //
-// An attempt begins when routing counts the request in at a backend and ends in attempt_end, on
-// every path.  Another backend is tried only while no byte of an answer has reached the client, never
-// one that was tried before, and within limits: retry.attempts for attempts that an engine may have
-// worked on, and the worker's budget.  A connection that was refused put no load on anyone and costs
-// neither, so a dead backend never makes a request fail while another one lives.
+// An attempt begins in choose, which counts the request in at a backend, and ends in attempt_end, on
+// every path.
 //
 // A kept connection that breaks before it brings a byte was closed by the backend while idle: that
 // says nothing about the backend, and the same one gets a fresh connection.
@@ -21,27 +18,16 @@
 #include "proxy/exchange_internal.h"
 #include "proxy/trail.h"
 #include "proxy/upstream.h"
-#include "sys/clock.h"
 #include "sys/log.h"
 
 #include <errno.h>
 #include <string.h>
 
-// Backoff stops doubling here; retry.attempts is never that large.
-enum { backoff_doublings_max = 8 };
-
-static const struct {
-    bool is_fault;
-    bool is_retried;
-    bool is_free; // of the budget and of retry.attempts: no engine has seen the request
-    enum http_problem problem;
-} failures[] = {
-    [FAILURE_CONNECT] = {true, true, true, HTTP_PROBLEM_UNREACHABLE},
-    [FAILURE_CONNECT_TIMEOUT] = {true, true, true, HTTP_PROBLEM_CONNECT_TIMEOUT},
-    [FAILURE_RESET] = {true, true, false, HTTP_PROBLEM_BAD_ANSWER},
-    [FAILURE_BUSY] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
-    [FAILURE_GARBAGE] = {true, false, false, HTTP_PROBLEM_BAD_ANSWER},
-    [FAILURE_FIRST_BYTE] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
+enum {
+    // Reads per wake-up: after that others have their turn.
+    head_reads_max = 16,
+    // Interim heads before one response; no engine sends more than a few.
+    interim_count_max = 64,
 };
 
 static const struct slice no_detail = {0};
@@ -85,106 +71,6 @@ void attempt_end(struct exchange *x, bool keep)
     }
 }
 
-// The value of the first session header that the request has.
-static struct slice session_of(const struct exchange *x)
-{
-    const struct config_list *headers = &x->worker->config->session_headers;
-    for (uint32_t i = 0; i < headers->count; i++) {
-        const struct http_field *field = http_head_find_text(x->head, headers->items[i]);
-        if (field != NULL && field->value_size > 0) {
-            return http_field_value(x->head, field);
-        }
-    }
-    return no_detail;
-}
-
-struct route_input attempt_input(const struct exchange *x)
-{
-    return (struct route_input){
-        .api = prompt_api_of(http_head_path(x->head)),
-        .body = slice_of(x->body, x->body_size),
-        .session = session_of(x),
-        .wall_s = x->worker->token_thread != NULL ? clock_wall_ms() / 1000 : 0,
-    };
-}
-
-bool attempt_may_retry(struct exchange *x, enum failure failure)
-{
-    const struct config *config = x->worker->config;
-    struct route_request request;
-
-    if (!failures[failure].is_retried || x->head == NULL || x->tried.count == route_tried_max) {
-        return false;
-    }
-    if (!failures[failure].is_free && x->attempts >= config->retry.attempts) {
-        return false;
-    }
-    struct route_input input = attempt_input(x);
-    route_read_model(x->worker->route, &input, &request);
-    // An engine that is busy is better news than one that is down: its answer is passed on then.
-    enum backend_tier worst = failure == FAILURE_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
-    uint64_t now_ms = loop_now_ms(x->worker->loop);
-    if (!route_has_more(x->worker->view, &request, &x->tried, worst, now_ms)) {
-        return false;
-    }
-    struct retry_budget_rules budget = {config->retry.budget_percent, config->retry.budget_min};
-    return failures[failure].is_free ||
-           retry_budget_withdraw(&x->worker->retry_budget, &budget, now_ms);
-}
-
-// Full jitter: many requests that failed together do not come back together.
-static const struct step *back_off(struct exchange *x)
-{
-    uint32_t doublings =
-        x->tried.count < backoff_doublings_max ? x->tried.count - 1 : backoff_doublings_max;
-    uint32_t most_ms = x->worker->config->retry.backoff << doublings;
-    uint32_t delay_ms = most_ms == 0 ? 0 : rng_below(&x->worker->rng, most_ms + 1);
-
-    worker_count(&x->worker->shared.retry_count);
-    if (delay_ms == 0) {
-        return tokenize_is_needed(x) ? &step_tokenize : &step_route;
-    }
-    exchange_set_phase(x, PHASE_BACK_OFF, delay_ms);
-    return &step_back_off;
-}
-
-// Left by the deadline alone.
-const struct step *back_off_run(struct exchange *x)
-{
-    (void)x;
-    return NULL;
-}
-
-// Forgets what the attempt brought, except for bytes that are on their way to the client.
-static void clear_attempt(struct exchange *x)
-{
-    attempt_end(x, false);
-    buffer_put(x->worker, &x->sending);
-    exchange_drop_answer(x);
-}
-
-const struct step *attempt_again(struct exchange *x)
-{
-    clear_attempt(x);
-    account_wait(x);
-    return back_off(x);
-}
-
-const struct step *attempt_failed(struct exchange *x, enum failure failure)
-{
-    ASSERT(x->backend != NULL && !x->has_begun);
-
-    if (failures[failure].is_fault) {
-        log_debug("backend %s: %s", x->backend->url, http_problem_code(failures[failure].problem));
-        attempt_judge(x, BACKEND_FAULT);
-    }
-    if (attempt_may_retry(x, failure)) {
-        return attempt_again(x);
-    }
-    clear_attempt(x);
-    return exchange_refuse(x, failures[failure].problem, no_detail);
-}
-
 // A fresh connection to the same backend, in place of a kept one that was dead.
 static const struct step *connect_afresh(struct exchange *x)
 {
@@ -194,68 +80,10 @@ static const struct step *connect_afresh(struct exchange *x)
     return &step_connect;
 }
 
-const struct step *attempt_reset(struct exchange *x)
+const struct step *attempt_starved(struct exchange *x, const char *what)
 {
-    return x->upstream->reused && !x->got_bytes ? connect_afresh(x)
-                                                : attempt_failed(x, FAILURE_RESET);
-}
-
-// Without a trail nobody would look at what comes back, nor hide it from the client.
-static void ask_for_usage(struct exchange *x, const struct prompt *prompt)
-{
-    bool asks = x->trail != NULL && x->trail->is_named && x->worker->config->ask_usage &&
-                prompt->usage_text != NULL && prompt->form != PROMPT_NOTHING;
-
-    x->insertion = asks ? prompt->usage_text : NULL;
-    x->insertion_at = prompt->usage_at;
-    x->insertion_over = prompt->usage_over;
-    if (asks) {
-        x->trail->hides_usage = true;
-    }
-}
-
-const struct step *route_run(struct exchange *x)
-{
-    struct worker *worker = x->worker;
-    struct route_request request;
-    struct route_choice choice;
-
-    ASSERT(x->backend == NULL && x->head != NULL);
-    if (x->tried.count == 0) {
-        x->arrived_us = loop_now_us(worker->loop);
-    }
-    struct route_input input = attempt_input(x);
-    input.token_result = tokenize_result(x);
-    input.is_timed = account_is_detailed(x);
-    route_read(worker->route, worker->view, &input, &request);
-    tokenize_release(x); // its ids are good until another turn
-    account_model(x, request.model);
-    switch (route_choose(worker->route, worker->view, &request, &x->tried,
-                         loop_now_us(worker->loop), &choice)) {
-    case ROUTE_CHOSEN:
-        break;
-    case ROUTE_NO_SUCH_MODEL:
-        return exchange_refuse(x, HTTP_PROBLEM_NO_SUCH_MODEL, request.model);
-    case ROUTE_NO_BACKEND:
-        return exchange_refuse(
-            x, x->tried.count > 0 ? HTTP_PROBLEM_UNREACHABLE : HTTP_PROBLEM_NO_BACKEND, no_detail);
-    }
-    x->backend = choice.backend;
-    x->on_trial = choice.on_trial;
-    x->decision = choice.decision;
-    account_route(x, &request, &choice);
-    // Who looks at no prompt may still want to know what became of it.
-    x->trail = request.chain != NULL || x->account != NULL
-                   ? trail_begin(worker, &request, &choice, x->arrived_us)
-                   : NULL;
-    if (forward_ids(x, &request) && worker->config->ask_usage) {
-        input = attempt_input(x); // places in the old body mean nothing in the new one
-        route_read_model(worker->route, &input, &request);
-    }
-    ask_for_usage(x, request.prompt);
-    x->tried.ids[x->tried.count++] = choice.backend->id;
-    x->use_fresh = false;
-    return &step_connect;
+    attempt_end(x, false);
+    return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str(what));
 }
 
 static void write_head(struct exchange *x)
@@ -314,7 +142,7 @@ static const struct step *connect_failed(struct exchange *x, int error)
         fleet_view_lose(x->worker->view, x->backend);
         route_try_gone(&x->tried, x->backend);
     }
-    return attempt_failed(x, FAILURE_CONNECT);
+    return x->step->backend_gone(x);
 }
 
 const struct step *connect_run(struct exchange *x)
@@ -325,15 +153,14 @@ const struct step *connect_run(struct exchange *x)
     if (x->upstream == NULL) {
         status = upstream_open(worker, x->backend, x->use_fresh, &x->upstream);
         if (status == STATUS_EXHAUSTED) {
-            attempt_end(x, false);
-            return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no connection is free"));
+            return attempt_starved(x, "no connection is free");
         }
         if (status != STATUS_OK) {
             return connect_failed(x, errno);
         }
         x->upstream->exchange = x;
         if (!x->upstream->connected) {
-            exchange_set_phase(x, PHASE_CONNECT, worker->config->timeouts.connect);
+            exchange_wait(x, WAIT_BACKEND, worker->config->timeouts.connect);
         }
     }
     status = upstream_connect(x->upstream);
@@ -347,8 +174,7 @@ const struct step *connect_run(struct exchange *x)
         return connect_failed(x, error);
     }
     if (x->sending.bytes == NULL && !buffer_take(worker, &x->sending)) {
-        attempt_end(x, false);
-        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
+        return attempt_starved(x, "no buffer is free");
     }
     write_head(x);
     x->sent = 0;
@@ -356,8 +182,18 @@ const struct step *connect_run(struct exchange *x)
     x->send_failed = false;
     x->got_bytes = false;
     x->attempts += !x->use_fresh;
-    exchange_set_phase(x, PHASE_FIRST_BYTE, worker->config->timeouts.first_byte);
+    exchange_wait(x, WAIT_BACKEND, worker->config->timeouts.first_byte);
     return &step_send_request;
+}
+
+const struct step *connect_expire(struct exchange *x)
+{
+    return retry_after(x, FAILURE_CONNECT_TIMEOUT);
+}
+
+const struct step *connect_gone(struct exchange *x)
+{
+    return retry_after(x, FAILURE_CONNECT);
 }
 
 enum { part_count = 7 };
@@ -418,4 +254,143 @@ const struct step *send_request_run(struct exchange *x)
     }
     buffer_put(x->worker, &x->sending);
     return &step_await_head;
+}
+
+// Feeds what has been received to the parser: the worker's own if it all came at once, else one
+// that the exchange keeps.
+static enum status feed_head(struct exchange *x, struct http_head **head)
+{
+    struct worker *worker = x->worker;
+    struct http_limits limits = {.head_size = worker->head_size_max,
+                                 .target_size = worker->head_size_max};
+
+    if (x->answer_head == NULL) {
+        http_head_start(worker->answer_head, HTTP_KIND_RESPONSE, limits);
+        *head = worker->answer_head;
+        enum status status = http_head_feed(*head, buffer_slice(&x->receiving));
+        if (status != STATUS_AGAIN) {
+            return status;
+        }
+        x->answer_head = pool_take(&worker->heads);
+        if (x->answer_head == NULL) {
+            return STATUS_EXHAUSTED;
+        }
+        http_head_start(x->answer_head, HTTP_KIND_RESPONSE, limits);
+    }
+    *head = x->answer_head;
+    return http_head_feed(x->answer_head, buffer_slice(&x->receiving));
+}
+
+static void note_garbage(const struct exchange *x, const struct http_head *head)
+{
+    log_warn_seldom(x->backend->id, "backend %s: its answer is no HTTP: %s", x->backend->url,
+                    head->why != NULL ? head->why : "the head is too large");
+}
+
+// One or more heads may have come: interim ones, then the answer's.  With *wait more must come.
+static const struct step *take_heads(struct exchange *x, bool *wait)
+{
+    struct http_head *head = NULL;
+
+    *wait = false;
+    while (!buffer_is_empty(&x->receiving)) {
+        switch (feed_head(x, &head)) {
+        case STATUS_OK:
+            break;
+        case STATUS_AGAIN:
+            *wait = true;
+            return NULL;
+        case STATUS_EXHAUSTED:
+            return attempt_starved(x, "no head is free");
+        default:
+            note_garbage(x, head);
+            return retry_after(x, FAILURE_GARBAGE);
+        }
+        if (head->status == 101) {
+            return retry_after(x, FAILURE_GARBAGE); // we asked for no upgrade
+        }
+        if (head->status >= 200) {
+            return relay_begin(x, head);
+        }
+        if (++x->interim_count > interim_count_max) {
+            return retry_after(x, FAILURE_GARBAGE);
+        }
+        response_pass_interim(x, head);
+        x->receiving.begin += head->size;
+        if (x->answer_head != NULL) {
+            pool_put(&x->worker->heads, &x->answer_head);
+        }
+    }
+    *wait = true;
+    return NULL;
+}
+
+// Makes room at the end of the buffer for the next read.
+static bool make_room(struct exchange *x)
+{
+    struct buffer *in = &x->receiving;
+
+    if (in->bytes == NULL) {
+        return buffer_take(x->worker, in);
+    }
+    if (in->begin > 0) {
+        memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
+        in->end -= in->begin;
+        in->begin = 0;
+    }
+    return true;
+}
+
+const struct step *await_head_run(struct exchange *x)
+{
+    struct transport *transport = &x->upstream->transport;
+    bool wait = true;
+
+    for (unsigned turn = 0; transport->can_read; turn++) {
+        if (turn == head_reads_max) {
+            worker_again(x->worker, x->client);
+            return NULL;
+        }
+        if (!make_room(x)) {
+            return attempt_starved(x, "no buffer is free");
+        }
+        size_t size = 0;
+        struct buffer *in = &x->receiving;
+        enum status status =
+            transport_read(transport, in->bytes + in->end, x->worker->read_size - in->end, &size);
+        if (status == STATUS_AGAIN) {
+            break;
+        }
+        if (status != STATUS_OK) {
+            return x->step->backend_gone(x);
+        }
+        in->end += (uint32_t)size;
+        x->got_bytes = true;
+        const struct step *next = take_heads(x, &wait);
+        if (!wait) {
+            return next;
+        }
+    }
+    if (buffer_is_empty(&x->receiving)) {
+        buffer_put(x->worker, &x->receiving);
+    }
+    if (exchange_flush(x) == STATUS_IO) { // of interim heads; whoever waits for them is gone
+        exchange_abort(x);
+        return NULL;
+    }
+    if (x->send_failed) {
+        return x->step->backend_gone(x);
+    }
+    // The backend reads on: the request may not be all sent.
+    return !x->request_is_sent && transport->can_write ? &step_send_request : NULL;
+}
+
+const struct step *await_head_expire(struct exchange *x)
+{
+    return retry_after(x, FAILURE_FIRST_BYTE);
+}
+
+const struct step *await_head_gone(struct exchange *x)
+{
+    return x->upstream->reused && !x->got_bytes ? connect_afresh(x) : retry_after(x, FAILURE_RESET);
 }

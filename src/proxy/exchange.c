@@ -11,11 +11,37 @@
 // More than all steps times all attempts: a longer walk without parking is a cycle.
 enum { step_walk_max = 256 };
 
-enum { retry_after_s = 1 };
+#define STEP(name, on_expire, on_backend_gone, on_client_gone, on_waits, on_needs, on_excludes)    \
+    const struct step step_##name = {#name,          name##_run, on_expire, on_backend_gone,       \
+                                     on_client_gone, on_waits,   on_needs,  on_excludes};
+#include "proxy/steps.def"
+#undef STEP
 
-#define X(name) const struct step step_##name = {#name, name##_run};
-STEPS(X)
-#undef X
+const struct step *step_impossible(struct exchange *x)
+{
+    (void)x;
+    ASSERT(false);
+    return NULL;
+}
+
+void step_nothing(struct exchange *x)
+{
+    (void)x;
+}
+
+static uint32_t exchange_has(const struct exchange *x)
+{
+    return (x->head != NULL ? HAS_REQUEST : 0) | (x->is_complete ? HAS_ALL : 0) |
+           (x->backend != NULL ? HAS_BACKEND : 0) | (x->upstream != NULL ? HAS_UPSTREAM : 0) |
+           (x->worker->lane.owner == x ? HAS_LANE : 0) | (x->has_begun ? HAS_BEGUN : 0);
+}
+
+static void exchange_check(const struct exchange *x)
+{
+    uint32_t has = exchange_has(x);
+    ASSERT((has & x->step->needs) == x->step->needs);
+    ASSERT((has & x->step->excludes) == 0);
+}
 
 bool exchange_start(struct client *client)
 {
@@ -44,38 +70,44 @@ bool exchange_start(struct client *client)
                     (struct http_limits){.head_size = worker->head_size_max,
                                          .target_size = worker->config->limits.uri_size});
     client->exchange = x;
-    exchange_set_phase(x, PHASE_HEADER, worker->config->timeouts.header);
+    exchange_wait(x, WAIT_CLIENT, worker->config->timeouts.header);
     return true;
 }
 
 // A client that closed its side while we work for it is gone, unless the operator knows better.
-static bool client_is_gone(const struct exchange *x)
+static bool exchange_lost_client(const struct exchange *x)
 {
     const struct transport *transport = &x->client->transport;
     return x->is_complete &&
            (transport->is_dead || (transport->hung_up && !x->worker->config->half_close));
 }
 
-static void walk(struct exchange *x, const struct step *next)
+// Runs steps until one of them parks or the exchange is over.
+static void exchange_go(struct exchange *x, const struct step *next)
 {
+    const struct client *client = x->client; // outlives `x`: recycled at the end of the turn
     unsigned walked = 0;
 
     while (next != NULL) {
         ASSERT(walked < step_walk_max);
         walked++;
         x->step = next;
-        if (client_is_gone(x) && next != &step_finish) {
+        exchange_check(x);
+        if (exchange_lost_client(x) && next != &step_finish) {
             exchange_abort(x);
             return;
         }
         next = next->run(x);
     }
-    // The last step may have freed `x`.
+    if (client->exchange == x) { // parked
+        exchange_check(x);
+        ASSERT(x->wait != WAIT_NOTHING && (x->wait & x->step->waits) == x->wait);
+    }
 }
 
 void exchange_run(struct exchange *x)
 {
-    walk(x, x->step);
+    exchange_go(x, x->step);
 }
 
 void exchange_wake(struct exchange *x)
@@ -83,93 +115,72 @@ void exchange_wake(struct exchange *x)
     client_wake(x->client);
 }
 
-void exchange_set_phase(struct exchange *x, enum phase phase, uint32_t limit_ms)
+void exchange_wait(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
-    // Events come before timers: the deadline may have passed without having been noticed.
-    uint64_t left_ms = x->request_deadline_ms > now_ms ? x->request_deadline_ms - now_ms : 1;
+    uint64_t delay_ms = limit_ms;
 
-    if (x->request_deadline_ms == UINT64_MAX || (limit_ms != 0 && limit_ms < left_ms)) {
-        x->phase = phase;
-        client_set_deadline(x->client, limit_ms);
-        return;
+    if (x->request_deadline_ms != UINT64_MAX) {
+        // Events come before timers: the deadline may have passed without having been noticed.
+        uint64_t left_ms = x->request_deadline_ms > now_ms ? x->request_deadline_ms - now_ms : 1;
+        delay_ms = limit_ms != 0 && limit_ms < left_ms ? limit_ms : left_ms;
     }
-    x->phase = PHASE_REQUEST;
-    client_set_deadline(x->client, left_ms);
+    x->wait = wait;
+    client_set_deadline(x->client, delay_ms);
 }
 
-void exchange_await(struct exchange *x, enum phase phase, uint32_t limit_ms)
+void exchange_stall(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
 {
-    if (x->awaited != phase) {
-        x->awaited = phase;
-        exchange_set_phase(x, phase, limit_ms);
+    if (x->wait != wait) {
+        exchange_wait(x, wait, limit_ms);
     }
 }
 
-// NULL when the exchange is over.
-static const struct step *expired(struct exchange *x)
+void exchange_stall_client(struct exchange *x)
 {
-    struct slice none = {0};
-
-    switch (x->phase) {
-    case PHASE_HEADER:
-    case PHASE_BODY:
-        return exchange_refuse(x, HTTP_PROBLEM_SLOW_REQUEST, none);
-    case PHASE_CONNECT:
-        return attempt_failed(x, FAILURE_CONNECT_TIMEOUT);
-    case PHASE_FIRST_BYTE:
-        return attempt_failed(x, FAILURE_FIRST_BYTE);
-    case PHASE_CHUNK:
-        return relay_broken(x, HTTP_PROBLEM_CHUNK_TIMEOUT);
-    case PHASE_BACK_OFF:
-        return tokenize_is_needed(x) ? &step_tokenize : &step_route;
-    case PHASE_REQUEST:
-        if (x->has_begun) {
-            return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
-        }
-        attempt_end(x, false);
-        return exchange_refuse(x, HTTP_PROBLEM_REQUEST_TIMEOUT, none);
-    case PHASE_CLIENT:
-        break;
+    if (x->wait != WAIT_CLIENT) {
+        x->unsent = transport_unsent(&x->client->transport);
     }
-    ASSERT(false);
-    return NULL;
+    exchange_stall(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
 }
 
-// The kernel tells of room only when much of its buffer is free: a client that reads slowly is found
-// out by asking.
-static bool client_has_read(struct exchange *x)
+// The kernel reports room only when much of its buffer is free, so a client that reads slowly is found
+// by asking how much waits for it.
+void exchange_expire_client(struct exchange *x)
 {
     size_t before = x->unsent;
     x->unsent = transport_unsent(&x->client->transport);
-    return x->unsent < before;
+    if (x->unsent < before) {
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
+    } else {
+        exchange_abort(x);
+    }
 }
 
-void exchange_await_client(struct exchange *x)
+// The request as a whole has taken too long.
+static const struct step *expire_request(struct exchange *x)
 {
-    if (x->awaited != PHASE_CLIENT) {
-        x->unsent = transport_unsent(&x->client->transport);
+    x->request_deadline_ms = UINT64_MAX; // later waits have limits of their own
+    if (x->answer_is_done) {
+        exchange_abort(x);
+        return NULL;
     }
-    exchange_await(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
+    if (x->has_begun) {
+        return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
+    }
+    attempt_end(x, false);
+    return respond_problem(x, HTTP_PROBLEM_REQUEST_TIMEOUT, (struct slice){0});
 }
 
 void exchange_expire(struct exchange *x)
 {
     struct client *client = x->client;
+    bool is_late = loop_now_ms(x->worker->loop) >= x->request_deadline_ms;
+    const struct step *next = is_late ? expire_request(x) : x->step->expire(x);
 
-    if (x->phase == PHASE_CLIENT && client_has_read(x)) {
-        exchange_set_phase(x, PHASE_CLIENT, x->worker->config->timeouts.unread);
-        return;
+    if (client->exchange == x) {
+        exchange_go(x, next);
     }
-    // What waits for a client that does not read is not waited for any longer.
-    if (x->phase == PHASE_CLIENT || (x->phase == PHASE_REQUEST && x->answer_is_done)) {
-        exchange_abort(x);
-        return;
-    }
-    if (x->phase == PHASE_REQUEST) {
-        x->request_deadline_ms = UINT64_MAX; // done; what follows has its own limits
-    }
-    walk(x, expired(x));
     if (client_is_open(client) && client->exchange == NULL) {
         client_wake(client);
     }
@@ -207,13 +218,12 @@ void exchange_drop_answer(struct exchange *x)
 }
 
 // Gives everything back; the client is on its own again.
-static void release(struct exchange *x)
+static void exchange_release(struct exchange *x)
 {
     struct worker *worker = x->worker;
 
     attempt_end(x, false);
     account_close(x, false);
-    tokenize_release(x);
     exchange_drop_request(x);
     exchange_drop_answer(x);
     buffer_put(worker, &x->out_head);
@@ -228,76 +238,9 @@ static void release(struct exchange *x)
 void exchange_abort(struct exchange *x)
 {
     struct client *client = x->client;
-    release(x);
+    x->step->client_gone(x);
+    exchange_release(x);
     client_close(client, TRANSPORT_ABORT);
-}
-
-// A request that is refused before its body was read may be all here nevertheless; then the
-// connection can go on.
-static void absorb_body(struct exchange *x)
-{
-    if (x->is_complete || x->head == NULL || x->head->size == 0 ||
-        x->head->framing != HTTP_LENGTH || x->block.bytes != NULL) {
-        return;
-    }
-    uint64_t here = x->client->in.end - x->head->size;
-    if (x->head->content_length <= here) {
-        x->in_used = x->head->size + (uint32_t)x->head->content_length;
-        x->is_complete = true;
-    }
-}
-
-const struct step *exchange_refuse(struct exchange *x, enum http_problem problem,
-                                   struct slice detail)
-{
-    struct worker *worker = x->worker;
-    uint16_t status = http_problem_status(problem);
-
-    ASSERT(!x->has_begun && x->backend == NULL);
-    if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
-        exchange_abort(x);
-        return NULL;
-    }
-    absorb_body(x);
-    x->keep_alive &= x->is_complete;
-    x->is_lingering = !x->is_complete;
-    struct text out =
-        text_over(x->out_head.bytes + x->out_head.end, worker->buffer_size - x->out_head.end);
-    http_problem_answer(
-        &(struct http_problem_answer){
-            .problem = problem,
-            .detail = detail,
-            .request_id = x->request_id_text,
-            .retry_after_s = status == 503 ? retry_after_s : 0,
-            .close = !x->keep_alive,
-            .without_body = x->is_head_request,
-        },
-        &out);
-    ASSERT(!out.overflow);
-    x->out_head.end += (uint32_t)out.size;
-    worker_count(&worker->shared.problems[problem]);
-    if (x->account != NULL) {
-        x->account->receipt.problem = http_problem_code(problem);
-        x->account->receipt.status = status;
-    }
-    return &step_answer;
-}
-
-const struct step *answer_run(struct exchange *x)
-{
-    x->has_begun = true;
-    x->answer_is_done = true;
-    account_close(x, true); // whoever has read the last byte finds it counted
-    switch (exchange_flush(x)) {
-    case STATUS_OK:
-        return &step_finish;
-    case STATUS_AGAIN:
-        exchange_await_client(x);
-        return NULL;
-    default:
-        exchange_abort(x);
-        return NULL;
-    }
 }
 
 const struct step *finish_run(struct exchange *x)
@@ -314,7 +257,7 @@ const struct step *finish_run(struct exchange *x)
     enum transport_end end = !x->is_truncated ? TRANSPORT_ORDERLY
                              : ends_by_close  ? TRANSPORT_ABORT
                                               : TRANSPORT_TRUNCATE;
-    release(x);
+    exchange_release(x);
     if (keep) {
         client_rest(client);
     } else if (linger) {
@@ -348,7 +291,9 @@ enum status exchange_flush(struct exchange *x)
         if (status != STATUS_OK) {
             return status;
         }
-        x->awaited = PHASE_HEADER; // something moved
+        if (x->has_begun) {
+            x->wait = WAIT_NOTHING; // bytes of the response moved: neither side is stalled
+        }
         if (x->account != NULL) {
             x->account->receipt.answer_bytes += moved;
         }

@@ -22,7 +22,6 @@
 #include "proxy/upstream.h"
 #include "sys/log.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -33,11 +32,8 @@ enum {
     busy_most_s = 60,
     busy_default_s = 1,
     event_size_max = 1024,
-    // Hints before one answer; nobody has more than a few to give.
-    interim_count_max = 64,
     // Room before a portion for the size line of a chunk.
     frame_room = 24,
-    decision_size_max = 512,
 };
 
 static bool is_busy_status(uint16_t status)
@@ -153,93 +149,6 @@ static enum status scan_watched(struct exchange *x, struct buffer *buffer, uint3
     return status;
 }
 
-static void write_decision(const struct exchange *x, struct text *out)
-{
-    const struct route_decision *why = &x->decision;
-    char numbers[64];
-
-    text_add_str(out, "policy=");
-    text_add_str(out, why->policy->name);
-    text_add_str(out, "; candidates=");
-    text_add_u64(out, why->target_count);
-    text_add_str(out, "; running_requests=");
-    text_add_u64(out, why->running_requests);
-    if (!why->policy->reads_prompt) {
-        return;
-    }
-    text_add_str(out, "; matched_blocks=");
-    text_add_u64(out, why->matched_blocks);
-    text_add_str(out, "; prompt_blocks=");
-    text_add_u64(out, why->prompt_blocks);
-    text_add_str(out, "; matched_tokens=");
-    text_add_u64(out, why->matched_tokens);
-    text_add_str(out, "; prompt_tokens=");
-    text_add_u64(out, why->prompt_tokens);
-    text_add_str(out, "; expected_tokens=");
-    text_add_u64(out, why->expected_tokens);
-    text_add_str(out, why->is_exact ? "; exact=yes" : "; exact=no");
-    text_add_str(out, "; queued_tokens=");
-    text_add_u64(out, why->queued_tokens);
-    snprintf(numbers, sizeof(numbers), "; predicted_ms=%.1f; cost=%.3g",
-             (double)(why->wait_ms + why->prefill_ms), why->cost);
-    text_add_str(out, numbers);
-}
-
-static bool wants_decision(const struct exchange *x)
-{
-    return x->worker->config->decision_header ||
-           (x->head != NULL && http_head_find_text(x->head, "x-warmpath-decision") != NULL);
-}
-
-static void write_answer_head(struct exchange *x, const struct http_head *head)
-{
-    const struct config *config = x->worker->config;
-    struct text out =
-        text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
-    bool chunked = x->framing == HTTP_CHUNKED && !x->is_http10;
-    uint8_t space[decision_size_max];
-    struct text decision = text_over(space, sizeof(space));
-
-    if (wants_decision(x)) {
-        write_decision(x, &decision);
-    }
-    x->keep_alive &= !x->worker->draining && x->framing != HTTP_UNTIL_CLOSE &&
-                     !(x->framing == HTTP_CHUNKED && x->is_http10);
-    http_forward_answer(
-        head,
-        &(struct http_forward_answer){
-            .chunked = chunked,
-            .close = !x->keep_alive,
-            .say_keep_alive = x->is_http10 && x->keep_alive,
-            .request_id = x->request_id_text,
-            .backend = config->backend_header ? slice_str(x->backend->url) : (struct slice){0},
-            .decision = text_slice(&decision),
-        },
-        &out);
-    ASSERT(!out.overflow);
-    x->out_head.end += (uint32_t)out.size;
-}
-
-// 1xx: 100 is between us and the backend; the others go on to those who know them.
-static void pass_interim(struct exchange *x, const struct http_head *head)
-{
-    if (head->status == 100 || x->is_http10) {
-        return;
-    }
-    if (x->out_head.bytes == NULL && !buffer_take(x->worker, &x->out_head)) {
-        return;
-    }
-    struct text out =
-        text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
-    http_forward_answer(head, &(struct http_forward_answer){0}, &out);
-    // Hints that do not fit any more are only hints; the answer itself must have its room: that of the
-    // largest head, and half of what is for the fields that we add.
-    uint32_t most = (x->worker->buffer_size - x->worker->read_size) / 2;
-    if (!out.overflow && x->out_head.end + out.size <= most) {
-        x->out_head.end += (uint32_t)out.size;
-    }
-}
-
 // How the body is to be taken apart, and whether a trail looks at it.
 static void watch_answer(struct exchange *x, const struct http_head *head)
 {
@@ -268,14 +177,14 @@ static enum status scan_first(struct exchange *x, struct buffer *in)
 }
 
 // The head is whole: decide, and turn to the body, whose first bytes may lie behind it.
-static const struct step *begin_answer(struct exchange *x, struct http_head *head)
+const struct step *relay_begin(struct exchange *x, struct http_head *head)
 {
     struct worker *worker = x->worker;
 
     if (is_busy_status(head->status)) {
         note_busy(x, head);
-        if (attempt_may_retry(x, FAILURE_BUSY)) {
-            return attempt_again(x);
+        if (retry_is_allowed(x, FAILURE_BUSY)) {
+            return retry_elsewhere(x);
         }
     }
     if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
@@ -295,7 +204,7 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
     x->upstream_is_reusable =
         head->keep_alive && x->request_is_sent && x->framing != HTTP_UNTIL_CLOSE;
     watch_answer(x, head);
-    write_answer_head(x, head);
+    response_write_head(x, head);
 
     struct buffer *in = &x->receiving;
     in->begin += head->size;
@@ -305,141 +214,11 @@ static const struct step *begin_answer(struct exchange *x, struct http_head *hea
     exchange_drop_answer(x); // a stream keeps no head
     exchange_drop_request(x);
     x->has_begun = true;
+    x->wait = WAIT_NOTHING;
     if (status != STATUS_OK && status != STATUS_AGAIN) {
         return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
     }
     return &step_relay;
-}
-
-// Feeds what has been received to the parser: the worker's own if it all came at once, else one
-// that the exchange keeps.
-static enum status feed_head(struct exchange *x, struct http_head **head)
-{
-    struct worker *worker = x->worker;
-    struct http_limits limits = {.head_size = worker->head_size_max,
-                                 .target_size = worker->head_size_max};
-
-    if (x->answer_head == NULL) {
-        http_head_start(worker->answer_head, HTTP_KIND_RESPONSE, limits);
-        *head = worker->answer_head;
-        enum status status = http_head_feed(*head, buffer_slice(&x->receiving));
-        if (status != STATUS_AGAIN) {
-            return status;
-        }
-        x->answer_head = pool_take(&worker->heads);
-        if (x->answer_head == NULL) {
-            return STATUS_EXHAUSTED;
-        }
-        http_head_start(x->answer_head, HTTP_KIND_RESPONSE, limits);
-    }
-    *head = x->answer_head;
-    return http_head_feed(x->answer_head, buffer_slice(&x->receiving));
-}
-
-static void note_garbage(const struct exchange *x, const struct http_head *head)
-{
-    log_warn_seldom(x->backend->id, "backend %s: its answer is no HTTP: %s", x->backend->url,
-                    head->why != NULL ? head->why : "the head is too large");
-}
-
-// One or more heads may have come: interim ones, then the answer's.  With *wait more must come.
-static const struct step *take_heads(struct exchange *x, bool *wait)
-{
-    struct http_head *head = NULL;
-
-    *wait = false;
-    while (!buffer_is_empty(&x->receiving)) {
-        switch (feed_head(x, &head)) {
-        case STATUS_OK:
-            break;
-        case STATUS_AGAIN:
-            *wait = true;
-            return NULL;
-        case STATUS_EXHAUSTED:
-            attempt_end(x, false);
-            return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no head is free"));
-        default:
-            note_garbage(x, head);
-            return attempt_failed(x, FAILURE_GARBAGE);
-        }
-        if (head->status == 101) {
-            return attempt_failed(x, FAILURE_GARBAGE); // we asked for no upgrade
-        }
-        if (head->status >= 200) {
-            return begin_answer(x, head);
-        }
-        if (++x->interim_count > interim_count_max) {
-            return attempt_failed(x, FAILURE_GARBAGE);
-        }
-        pass_interim(x, head);
-        x->receiving.begin += head->size;
-        if (x->answer_head != NULL) {
-            pool_put(&x->worker->heads, &x->answer_head);
-        }
-    }
-    *wait = true;
-    return NULL;
-}
-
-// Makes room at the end of the buffer for the next read.
-static bool make_room(struct exchange *x)
-{
-    struct buffer *in = &x->receiving;
-
-    if (in->bytes == NULL) {
-        return buffer_take(x->worker, in);
-    }
-    if (in->begin > 0) {
-        memmove(in->bytes, in->bytes + in->begin, in->end - in->begin);
-        in->end -= in->begin;
-        in->begin = 0;
-    }
-    return true;
-}
-
-const struct step *await_head_run(struct exchange *x)
-{
-    struct transport *transport = &x->upstream->transport;
-    bool wait = true;
-
-    for (unsigned turn = 0; transport->can_read; turn++) {
-        if (turn == read_turns_max) {
-            worker_again(x->worker, x->client);
-            return NULL;
-        }
-        if (!make_room(x)) {
-            attempt_end(x, false);
-            return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
-        }
-        size_t size = 0;
-        struct buffer *in = &x->receiving;
-        enum status status =
-            transport_read(transport, in->bytes + in->end, x->worker->read_size - in->end, &size);
-        if (status == STATUS_AGAIN) {
-            break;
-        }
-        if (status != STATUS_OK) {
-            return attempt_reset(x);
-        }
-        in->end += (uint32_t)size;
-        x->got_bytes = true;
-        const struct step *next = take_heads(x, &wait);
-        if (!wait) {
-            return next;
-        }
-    }
-    if (buffer_is_empty(&x->receiving)) {
-        buffer_put(x->worker, &x->receiving);
-    }
-    if (exchange_flush(x) == STATUS_IO) { // of interim heads; whoever waits for them is gone
-        exchange_abort(x);
-        return NULL;
-    }
-    if (x->send_failed) {
-        return attempt_reset(x);
-    }
-    // The backend reads on: the request may not be all sent.
-    return !x->request_is_sent && transport->can_write ? &step_send_request : NULL;
 }
 
 // Reads one portion into x->out.  OK: something is there or the answer is done.
@@ -466,7 +245,7 @@ static enum status read_portion(struct exchange *x)
     if (status != STATUS_OK) {
         return status;
     }
-    x->awaited = PHASE_HEADER;
+    x->wait = WAIT_NOTHING;
     if (x->is_watched) {
         trail_take_tail(x->trail, x->out.bytes + begin);
         status = scan_watched(x, &x->out, begin, held, size);
@@ -487,15 +266,15 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
         if (buffer_is_empty(&x->out)) {
             buffer_put(x->worker, &x->out);
         }
-        exchange_await(x, PHASE_CHUNK, limit_ms);
+        exchange_stall(x, WAIT_BACKEND, limit_ms);
         return NULL;
     case STATUS_EXHAUSTED:
         // Nothing is lost: the bytes wait in the kernel until a buffer is free.  Nobody is late.
-        exchange_set_phase(x, PHASE_CHUNK, limit_ms);
+        exchange_wait(x, WAIT_BACKEND, limit_ms);
         worker_again(x->worker, x->client);
         return NULL;
     default:
-        return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
+        return x->step->backend_gone(x);
     }
 }
 
@@ -522,7 +301,7 @@ const struct step *relay_run(struct exchange *x)
         }
         enum status status = exchange_flush(x);
         if (status == STATUS_AGAIN) {
-            exchange_await_client(x);
+            exchange_stall_client(x);
             return NULL;
         }
         if (status != STATUS_OK) {
@@ -538,7 +317,7 @@ const struct step *relay_run(struct exchange *x)
         }
     }
     // Whatever was waited for before this answer, or since it last stood still, has come.
-    exchange_await(x, PHASE_CHUNK, x->worker->config->timeouts.between_chunks);
+    exchange_stall(x, WAIT_BACKEND, x->worker->config->timeouts.between_chunks);
     worker_again(x->worker, x->client);
     return NULL;
 }
@@ -605,8 +384,23 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
     if (x->account != NULL) {
         x->account->receipt.problem = http_problem_code(problem);
     }
-    x->awaited = PHASE_HEADER;
+    x->wait = WAIT_NOTHING;
     x->is_truncated = true;
     x->answer_is_done = true;
     return &step_relay;
+}
+
+// Between two reads of the backend, or while the client does not read.
+const struct step *relay_expire(struct exchange *x)
+{
+    if (x->wait == WAIT_BACKEND) {
+        return relay_broken(x, HTTP_PROBLEM_CHUNK_TIMEOUT);
+    }
+    exchange_expire_client(x);
+    return NULL;
+}
+
+const struct step *relay_gone(struct exchange *x)
+{
+    return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The step that encodes a long prompt, a portion each turn, so that others do not wait for it.
+// The step that encodes a long prompt, one portion each turn, so that other requests do not wait for it.
 //
-// A worker has one lane for them, with memory for the longest prompt.  Whoever needs it and finds it taken
-// gives way and looks again next turn; short prompts never come here.
+// A worker has one lane, with memory for the longest prompt.  An exchange that finds it taken looks again
+// next turn; short prompts never come here.
 
 #include "base/base.h"
 #include "dialect/token_reader.h"
@@ -33,10 +33,10 @@ const struct token_result *tokenize_result(const struct exchange *x)
     return lane->owner == x ? &lane->result : NULL;
 }
 
-static enum status begin(struct exchange *x, struct lane *lane)
+static enum status tokenize_begin(struct exchange *x, struct lane *lane)
 {
     const struct worker *worker = x->worker;
-    struct route_input input = attempt_input(x);
+    struct route_input input = choose_input(x);
     struct route_request request;
 
     route_read_model(worker->route, &input, &request);
@@ -62,26 +62,32 @@ static enum status begin(struct exchange *x, struct lane *lane)
                               portion_size, &lane->result);
 }
 
-static enum status go_on(struct exchange *x, struct lane *lane)
+static enum status tokenize_portion(struct exchange *x, struct lane *lane)
 {
     if (lane->owner == x) {
         return token_reader_continue(lane->reader, portion_size, &lane->result);
     }
-    return lane->owner == NULL || !x->awaits_lane ? begin(x, lane) : STATUS_AGAIN;
+    return lane->owner == NULL || !x->awaits_lane ? tokenize_begin(x, lane) : STATUS_AGAIN;
 }
 
-// Without ids, whatever the reason, the request is routed by its text.
+// A request whose ids cannot be computed is routed by its text.
 const struct step *tokenize_run(struct exchange *x)
 {
     uint64_t begin_ns = x->account != NULL ? clock_monotonic_ns() : 0;
-    enum status status = go_on(x, &x->worker->lane);
+    enum status status = tokenize_portion(x, &x->worker->lane);
 
     if (x->account != NULL) {
         account_add(x->account, RECEIPT_STAGE_TOKENIZE, clock_monotonic_ns() - begin_ns);
     }
     if (status == STATUS_AGAIN) {
+        exchange_wait(x, WAIT_TURN, 0);
         worker_again(x->worker, x->client);
         return NULL;
     }
-    return &step_route;
+    return &step_choose;
+}
+
+void tokenize_client_gone(struct exchange *x)
+{
+    tokenize_release(x);
 }

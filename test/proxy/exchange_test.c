@@ -229,7 +229,7 @@ static void never(struct timer *timer)
     ASSERT(false);
 }
 
-TEST(a_deadline_that_has_passed_is_not_forgotten_when_a_phase_begins)
+TEST(a_deadline_that_has_passed_is_not_forgotten_when_a_wait_begins)
 {
     static struct worker worker;
     static struct exchange x;
@@ -238,19 +238,23 @@ TEST(a_deadline_that_has_passed_is_not_forgotten_when_a_phase_begins)
     x = (struct exchange){.worker = &worker, .client = &client};
     uint64_t now_ms = loop_now_ms(worker.loop);
     x.request_deadline_ms = now_ms - 5; // its timer is about to fire, but another event came first
-    exchange_set_phase(&x, PHASE_CHUNK, 1000);
-    CHECK_EQ(x.phase, PHASE_REQUEST);
+    exchange_wait(&x, WAIT_BACKEND, 1000);
+    CHECK_EQ(x.wait, WAIT_BACKEND);
     CHECK_EQ(client.deadline_ms, now_ms + 1);
     // The nearer of the two counts.
     x.request_deadline_ms = now_ms + 500;
-    exchange_set_phase(&x, PHASE_CHUNK, 1000);
-    CHECK_EQ(x.phase, PHASE_REQUEST);
+    exchange_wait(&x, WAIT_BACKEND, 1000);
     CHECK_EQ(client.deadline_ms, now_ms + 500);
-    exchange_set_phase(&x, PHASE_CHUNK, 400);
-    CHECK_EQ(x.phase, PHASE_CHUNK);
+    exchange_wait(&x, WAIT_BACKEND, 400);
     CHECK_EQ(client.deadline_ms, now_ms + 400);
-    exchange_set_phase(&x, PHASE_CHUNK, 0); // no limit of its own
-    CHECK_EQ(x.phase, PHASE_REQUEST);
+    exchange_wait(&x, WAIT_BACKEND, 0); // no limit of its own
+    CHECK_EQ(client.deadline_ms, now_ms + 500);
+    // The time of a stalled side runs on; that of the other side begins.
+    exchange_stall(&x, WAIT_BACKEND, 100);
+    CHECK_EQ(client.deadline_ms, now_ms + 500);
+    exchange_stall(&x, WAIT_CLIENT, 100);
+    CHECK_EQ(client.deadline_ms, now_ms + 100);
+    CHECK_EQ(x.wait, WAIT_CLIENT);
     loop_disarm(worker.loop, &client.timer);
     loop_destroy(&worker.loop);
 }
@@ -516,4 +520,25 @@ TEST(a_request_that_expires_when_no_buffer_is_left_ends_once)
     peer_close(client);
     CHECK(rig_becomes_idle(&rig));
     CHECK(rig_stop(&rig));
+}
+
+TEST(the_rows_of_the_step_table_do_not_contradict_themselves)
+{
+#define STEP(name, ...) &step_##name,
+    static const struct step *const steps[] = {
+#include "proxy/steps.def"
+    };
+#undef STEP
+    for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+        const struct step *step = steps[i];
+        CHECK_EQ(step->needs & step->excludes, 0);
+        CHECK(step->run != NULL && step->expire != NULL);
+        CHECK(step->backend_gone != NULL && step->client_gone != NULL);
+        // A step can lose its backend only if it may have one.
+        bool has_backend = (step->excludes & HAS_BACKEND) == 0;
+        CHECK_EQ(step->backend_gone != step_impossible, has_backend);
+        // A step that can park on a peer can see its deadline pass.
+        bool may_expire = (step->waits & (WAIT_CLIENT | WAIT_BACKEND | WAIT_TIME)) != 0;
+        CHECK_EQ(step->expire != step_impossible, may_expire);
+    }
 }

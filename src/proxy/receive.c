@@ -23,16 +23,16 @@ static const struct slice no_detail = {0};
 enum { given_id_size_max = 512 };
 
 // The client stopped in the middle of a request, or the connection broke.
-static const struct step *input_failed(struct exchange *x, enum status status)
+static const struct step *receive_failed(struct exchange *x, enum status status)
 {
     if (status == STATUS_EXHAUSTED) {
-        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
     }
     exchange_abort(x);
     return NULL;
 }
 
-static void name_request(struct exchange *x)
+static void receive_request_id(struct exchange *x)
 {
     const struct http_field *field = http_head_find(x->head, HTTP_NAME_REQUEST_ID);
     if (field != NULL && field->value_size > 0) {
@@ -50,37 +50,8 @@ static void name_request(struct exchange *x)
     x->request_id_text = slice_of(x->request_id, request_id_size);
 }
 
-// What we know to be the model list is answered here: no single backend knows it.  It is copied, since
-// the view that it belongs to may go while the client reads.
-static const struct step *answer_document(struct exchange *x, struct slice document)
-{
-    struct worker *worker = x->worker;
-
-    if (document.size > worker->bodies.sizes[body_class_count - 1] ||
-        !body_store_take(&worker->bodies, document.size, &x->block) ||
-        !buffer_take(worker, &x->out_head)) {
-        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("no room for the list"));
-    }
-    struct text out = text_over(x->out_head.bytes, worker->buffer_size);
-    text_add_str(&out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ");
-    text_add_u64(&out, document.size);
-    text_add_str(&out, "\r\nx-request-id: ");
-    text_add(&out, x->request_id_text);
-    text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
-    ASSERT(!out.overflow);
-    x->out_head.end = (uint32_t)out.size;
-    if (x->account != NULL) {
-        x->account->receipt.status = 200;
-    }
-    if (!x->is_head_request) {
-        memcpy(x->block.bytes, document.bytes, document.size);
-        x->document = slice_of(x->block.bytes, document.size);
-    }
-    return &step_answer;
-}
-
 // NULL when the request is not about models.
-static const struct step *answer_models(struct exchange *x)
+static const struct step *receive_models_request(struct exchange *x)
 {
     const struct fleet_view *view = x->worker->view;
     struct slice path = http_head_path(x->head);
@@ -94,9 +65,9 @@ static const struct step *answer_models(struct exchange *x)
         slice_of(path.bytes + sizeof(models_path) - 1, path.size - (sizeof(models_path) - 1));
     if (rest.size == 0) {
         if (!view->has_healthy) {
-            return exchange_refuse(x, HTTP_PROBLEM_NO_BACKEND, no_detail);
+            return respond_problem(x, HTTP_PROBLEM_NO_BACKEND, no_detail);
         }
-        return answer_document(x, slice_str(view->models_document));
+        return respond_document(x, slice_str(view->models_document));
     }
     if (rest.bytes[0] != '/' || rest.size == 1) {
         return NULL;
@@ -105,12 +76,12 @@ static const struct step *answer_models(struct exchange *x)
     const struct fleet_view_model *model = fleet_view_model(view, name);
     if (model == NULL || model->document == NULL) {
         return view->any_model.count > 0 ? NULL // somebody may know it
-                                         : exchange_refuse(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
+                                         : respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
     }
-    return answer_document(x, slice_str(model->document));
+    return respond_document(x, slice_str(model->document));
 }
 
-static bool is_blocked(const struct exchange *x)
+static bool receive_is_blocked(const struct exchange *x)
 {
     const struct config_list *blocked = &x->worker->config->blocked_paths;
     uint8_t space[http_path_size_max];
@@ -129,7 +100,7 @@ static bool is_blocked(const struct exchange *x)
 }
 
 // Counts the request in; false when there are as many as are allowed.
-static bool admit(struct exchange *x)
+static bool receive_admit(struct exchange *x)
 {
     struct worker *worker = x->worker;
     unsigned before = atomic_fetch_add_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
@@ -153,26 +124,26 @@ static const struct step *head_complete(struct exchange *x)
     if (config->timeouts.request != 0) {
         x->request_deadline_ms = loop_now_ms(x->worker->loop) + config->timeouts.request;
     }
-    name_request(x);
+    receive_request_id(x);
     account_request(x);
-    if (!admit(x)) {
-        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
+    if (!receive_admit(x)) {
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
     }
-    if (is_blocked(x)) {
-        return exchange_refuse(x, HTTP_PROBLEM_BLOCKED, http_head_path(head));
+    if (receive_is_blocked(x)) {
+        return respond_problem(x, HTTP_PROBLEM_BLOCKED, http_head_path(head));
     }
     if (head->framing == HTTP_LENGTH && head->content_length > x->worker->body_size_max) {
-        return exchange_refuse(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
+        return respond_problem(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
     }
     retry_budget_deposit(
         &x->worker->retry_budget,
         &(struct retry_budget_rules){config->retry.budget_percent, config->retry.budget_min});
-    const struct step *local = x->is_complete ? answer_models(x) : NULL;
+    const struct step *local = x->is_complete ? receive_models_request(x) : NULL;
     if (local != NULL) {
         return local;
     }
     chunked_start(&x->request_chunks, CHUNKED_KEEP_DATA_AND_TRAILERS);
-    exchange_set_phase(x, PHASE_BODY, config->timeouts.body);
+    exchange_wait(x, WAIT_CLIENT, config->timeouts.body);
     return &step_read_body;
 }
 
@@ -186,9 +157,9 @@ const struct step *read_head_run(struct exchange *x)
         case STATUS_OK:
             return head_complete(x);
         case STATUS_MALFORMED:
-            return exchange_refuse(x, HTTP_PROBLEM_MALFORMED, slice_str(x->head->why));
+            return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(x->head->why));
         case STATUS_TOO_LARGE:
-            return exchange_refuse(
+            return respond_problem(
                 x, x->head->target_is_long ? HTTP_PROBLEM_LONG_URI : HTTP_PROBLEM_LARGE_HEAD,
                 no_detail);
         default:
@@ -199,13 +170,13 @@ const struct step *read_head_run(struct exchange *x)
             return NULL;
         }
         if (status != STATUS_OK) {
-            return input_failed(x, status);
+            return receive_failed(x, status);
         }
     }
 }
 
 // The client waits for a word before it sends the body, unless it has begun to.
-static void encourage(struct exchange *x)
+static void receive_continue(struct exchange *x)
 {
     struct buffer *out = &x->out_head;
     if (!x->head->expects || x->is_complete || x->client->in.end > x->in_used) {
@@ -260,7 +231,7 @@ static enum status read_block(struct exchange *x, size_t most, size_t *size)
     enum status status = transport_read(&x->client->transport, x->block.bytes + used,
                                         room < most ? room : most, size);
     if (status == STATUS_OK) {
-        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
     }
     return status;
 }
@@ -269,12 +240,12 @@ static const struct step *body_failed(struct exchange *x, enum status status)
 {
     switch (status) {
     case STATUS_MALFORMED:
-        return exchange_refuse(x, HTTP_PROBLEM_MALFORMED,
+        return respond_problem(x, HTTP_PROBLEM_MALFORMED,
                                slice_str("the chunked body is malformed"));
     case STATUS_TOO_LARGE:
-        return exchange_refuse(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
+        return respond_problem(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
     case STATUS_EXHAUSTED:
-        return exchange_refuse(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.body_memory"));
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.body_memory"));
     default:
         exchange_abort(x);
         return NULL;
@@ -285,11 +256,11 @@ static const struct step *body_complete(struct exchange *x)
 {
     x->is_complete = true;
     account_wait(x);
-    return tokenize_is_needed(x) ? &step_tokenize : &step_route;
+    return choose_first(x);
 }
 
 // Others have their turn before more is read.
-static enum status give_way(struct exchange *x)
+static enum status receive_give_way(struct exchange *x)
 {
     worker_again(x->worker, x->client);
     return STATUS_AGAIN;
@@ -306,7 +277,7 @@ static enum status read_in_place(struct exchange *x)
         if (status != STATUS_OK) {
             return status;
         }
-        exchange_set_phase(x, PHASE_BODY, x->worker->config->timeouts.body);
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
     }
     x->body = client->in.bytes + x->head->size;
     x->body_size = wanted;
@@ -332,7 +303,7 @@ static enum status read_length(struct exchange *x)
     }
     for (unsigned turn = 0; x->body_size < wanted; turn++) {
         size_t size = 0;
-        enum status status = turn < client_reads_per_turn ? grow_block(x) : give_way(x);
+        enum status status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
         if (status == STATUS_OK) {
             status = read_block(x, wanted - x->body_size, &size);
         }
@@ -388,7 +359,7 @@ static enum status read_chunks(struct exchange *x)
     }
     for (unsigned turn = 0; status == STATUS_AGAIN; turn++) {
         size_t size = 0;
-        status = turn < client_reads_per_turn ? grow_block(x) : give_way(x);
+        status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
         if (status == STATUS_OK) {
             status = read_block(x, portion, &size);
         }
@@ -403,10 +374,10 @@ static enum status read_chunks(struct exchange *x)
 
 const struct step *read_body_run(struct exchange *x)
 {
-    encourage(x);
+    receive_continue(x);
     enum status status = exchange_flush(x);
     if (status != STATUS_OK && status != STATUS_AGAIN) {
-        return input_failed(x, status);
+        return receive_failed(x, status);
     }
     if (x->is_complete) {
         return body_complete(x);
@@ -416,4 +387,9 @@ const struct step *read_body_run(struct exchange *x)
         return body_complete(x);
     }
     return status == STATUS_AGAIN ? NULL : body_failed(x, status);
+}
+
+const struct step *receive_expire(struct exchange *x)
+{
+    return respond_problem(x, HTTP_PROBLEM_SLOW_REQUEST, no_detail);
 }
