@@ -7,19 +7,16 @@
 
 #include <stdlib.h>
 
-// Nobody has that much to say before the answer.
-enum { interim_count_max = 16, growth_first = 4096 };
-
-static const struct http_limits head_limits = {drive_buffer_size, drive_buffer_size};
+enum { growth_first = 4096 };
 
 void drive_answer_begin(struct drive_answer *answer, const struct drive_answer_options *options)
 {
-    // All but the buffer, which would be the most of it.
-    memset(answer, 0, offsetof(struct drive_answer, head));
+    // All but the head and the buffer, which would be most of it.
+    memset(answer, 0, offsetof(struct drive_answer, response));
     answer->api = options->api;
     answer->keeps_text = options->keeps_text;
     answer->gaps = options->gaps;
-    http_head_start(&answer->head, HTTP_KIND_RESPONSE, head_limits);
+    http_response_start(&answer->response, answer->buffer, drive_buffer_size);
 }
 
 static void release(struct text *text)
@@ -174,107 +171,37 @@ static void copy_field(const struct http_head *head, const char *name, char *out
 
 static void note_head(struct drive_answer *answer)
 {
-    struct http_head *head = &answer->head;
+    struct http_head *head = &answer->response.head;
 
-    http_head_answer_framing(head, false);
-    answer->has_head = true;
     answer->status = head->status;
-    answer->keep_alive = head->keep_alive && head->framing != HTTP_UNTIL_CLOSE;
     answer->is_stream = http_head_type_is(head, "text/event-stream");
-    answer->left = head->content_length;
     copy_field(head, "x-warmpath-backend", answer->backend, drive_backend_size, true);
     copy_field(head, "x-warmpath-decision", answer->decision, drive_decision_size, false);
-    chunked_start(&answer->chunks, CHUNKED_KEEP_DATA);
-}
-
-// Takes what belongs to the head from the front of the bytes.  AGAIN: they were not enough.
-static enum status take_head(struct drive_answer *answer, uint8_t **bytes, size_t *size)
-{
-    while (!answer->has_head) {
-        struct slice all = slice_of(*bytes, *size);
-        uint32_t before = answer->held;
-        size_t room = drive_buffer_size - before;
-        size_t part = *size < room ? *size : room;
-        if (before > 0) {
-            memcpy(answer->buffer + before, *bytes, part);
-            all = slice_of(answer->buffer, before + part);
-        }
-        enum status status = http_head_feed(&answer->head, all);
-        if (status == STATUS_AGAIN && before == 0) {
-            memcpy(answer->buffer, *bytes, part);
-        }
-        if (status == STATUS_AGAIN) {
-            answer->held = before + (uint32_t)part;
-            return part < *size ? STATUS_TOO_LARGE : STATUS_AGAIN;
-        }
-        if (status != STATUS_OK) {
-            return status;
-        }
-        size_t taken = answer->head.size - before;
-        *bytes += taken;
-        *size -= taken;
-        answer->held = 0;
-        if (answer->head.status >= 200) {
-            note_head(answer);
-            sse_begin(&answer->sse, answer->buffer, drive_buffer_size);
-        } else if (++answer->interim_count > interim_count_max) {
-            return STATUS_MALFORMED;
-        } else {
-            http_head_start(&answer->head, HTTP_KIND_RESPONSE, head_limits);
-        }
-        if (!answer->has_head && *size == 0) {
-            return STATUS_AGAIN;
-        }
-    }
-    return STATUS_OK;
-}
-
-static bool take_chunks(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us)
-{
-    size_t used = 0;
-    size_t kept = 0;
-    enum status status = chunked_scan(&answer->chunks, bytes, size, &used, &kept);
-
-    if (status != STATUS_OK && status != STATUS_AGAIN) {
-        return fail(answer, DRIVE_MALFORMED);
-    }
-    take_data(answer, slice_of(bytes, kept), now_us);
-    answer->keep_alive &= used == size; // nobody asked for more
-    return status == STATUS_OK ? complete(answer, now_us) : false;
+    sse_begin(&answer->sse, answer->buffer, drive_buffer_size);
 }
 
 bool drive_answer_feed(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us)
 {
-    enum status status = take_head(answer, &bytes, &size);
-    if (status == STATUS_AGAIN) {
-        return false;
+    struct slice data;
+    bool had_head = answer->response.has_head;
+    enum status status = http_response_read(&answer->response, bytes, size, &data);
+
+    if (!had_head && answer->response.has_head) {
+        note_head(answer);
     }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
         return fail(answer, DRIVE_MALFORMED);
     }
-    switch (answer->head.framing) {
-    case HTTP_NO_BODY:
-        return complete(answer, now_us);
-    case HTTP_CHUNKED:
-        return take_chunks(answer, bytes, size, now_us);
-    case HTTP_UNTIL_CLOSE:
-        take_data(answer, slice_of(bytes, size), now_us);
-        return false;
-    case HTTP_LENGTH:
-        break;
-    }
-    uint64_t part = size < answer->left ? size : answer->left;
-    take_data(answer, slice_of(bytes, part), now_us);
-    answer->left -= part;
-    answer->keep_alive &= part == size;
-    return answer->left == 0 ? complete(answer, now_us) : false;
+    answer->keep_alive = answer->response.is_reusable;
+    take_data(answer, data, now_us);
+    return status == STATUS_OK ? complete(answer, now_us) : false;
 }
 
 void drive_answer_cut(struct drive_answer *answer, bool is_orderly, uint64_t now_us)
 {
-    bool has_begun = answer->has_head || answer->held > 0;
+    bool has_begun = answer->response.has_head || answer->response.held > 0;
 
-    if (is_orderly && answer->has_head && answer->head.framing == HTTP_UNTIL_CLOSE) {
+    if (is_orderly && http_response_close(&answer->response) == STATUS_OK) {
         complete(answer, now_us);
     } else {
         fail(answer, is_orderly && has_begun ? DRIVE_INCOMPLETE : DRIVE_RESET);

@@ -14,8 +14,7 @@
 
 #include "api/answer.h"
 #include "base/text.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "http/response.h"
 #include "http/sse.h"
 
 struct histogram;
@@ -53,15 +52,10 @@ struct drive_answer {
     enum prompt_api api;
     bool keeps_text;
     bool is_stream;
-    bool has_head;
     bool has_last; // [DONE] came
-    uint32_t interim_count;
-    uint32_t held; // bytes of the head in the buffer
-    uint64_t left; // of a body with a length
     struct histogram *gaps;
     struct text body;
-    struct http_head head;
-    struct chunked chunks;
+    struct http_response response;
     struct sse sse;
     uint8_t buffer[drive_buffer_size];
 };

@@ -414,7 +414,7 @@ enum status http_head_feed(struct http_head *head, struct slice bytes)
     return STATUS_MALFORMED;
 }
 
-void http_head_answer_framing(struct http_head *head, bool to_head_request)
+void http_head_response_framing(struct http_head *head, bool to_head_request)
 {
     ASSERT(head->kind == HTTP_KIND_RESPONSE && head->size > 0);
 

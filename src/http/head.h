@@ -87,7 +87,7 @@ enum status http_head_feed(struct http_head *head, struct slice bytes);
 
 // For a response: whether one to this request method can have a body at all, and how it ends.
 // Called once, after the head is complete.
-void http_head_answer_framing(struct http_head *head, bool to_head_request);
+void http_head_response_framing(struct http_head *head, bool to_head_request);
 
 static inline struct slice http_head_at(const struct http_head *head, uint32_t at, uint32_t size)
 {

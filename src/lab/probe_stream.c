@@ -75,7 +75,6 @@ static void take_body(struct probe_stream *stream, struct slice bytes)
 {
     uint64_t now_us = clock_monotonic_ns() / 1000;
     struct sse_event event;
-    stream->body_size += bytes.size;
     if (stream->body != NULL) {
         text_add(stream->body, bytes);
     }
@@ -84,79 +83,28 @@ static void take_body(struct probe_stream *stream, struct slice bytes)
     }
 }
 
-// ---- where it ends
-
-static void head_start(struct probe_stream *stream)
-{
-    http_head_start(&stream->head, HTTP_KIND_RESPONSE,
-                    (struct http_limits){probe_stream_buffer_size, probe_stream_buffer_size});
-}
-
-// The whole of buffer[0 .. held) is body.  OK: it has ended.
-static enum status scan_body(struct probe_stream *stream, bool is_closed)
-{
-    const struct http_head *head = &stream->head;
-    size_t size = stream->held;
-    size_t used = 0;
-    size_t kept = 0;
-
-    stream->held = 0;
-    switch (head->framing) {
-    case HTTP_NO_BODY:
-        return STATUS_OK;
-    case HTTP_LENGTH:
-        take_body(stream, slice_of(stream->buffer, size));
-        return stream->body_size >= head->content_length ? STATUS_OK : STATUS_AGAIN;
-    case HTTP_UNTIL_CLOSE:
-        take_body(stream, slice_of(stream->buffer, size));
-        return is_closed ? STATUS_OK : STATUS_AGAIN;
-    case HTTP_CHUNKED:
-        break;
-    }
-    enum status status = chunked_scan(&stream->chunks, stream->buffer, size, &used, &kept);
-    take_body(stream, slice_of(stream->buffer, kept));
-    return status;
-}
-
-// OK: buffer[0 .. held) is what came behind it.
-static enum status scan_head(struct probe_stream *stream)
-{
-    for (;;) {
-        enum status status = http_head_feed(&stream->head, slice_of(stream->buffer, stream->held));
-        if (status != STATUS_OK) {
-            return status;
-        }
-        size_t size = stream->head.size;
-        stream->status = stream->head.status;
-        stream->has_head = stream->status >= 200;
-        if (stream->has_head) {
-            http_head_answer_framing(&stream->head, false);
-            stream->has_events = http_head_type_is(&stream->head, "text/event-stream");
-        } else {
-            head_start(stream); // one that says that another will come
-        }
-        stream->held -= size;
-        memmove(stream->buffer, stream->buffer + size, stream->held);
-        if (stream->has_head || stream->held == 0) {
-            return stream->has_head ? STATUS_OK : STATUS_AGAIN;
-        }
-    }
-}
-
 // ---- what the loop says
 
-static enum status scan(struct probe_stream *stream, bool is_closed)
+// Reads what has come.
+static enum status probe_read_response(struct probe_stream *stream, size_t size)
 {
-    enum status status = stream->has_head ? STATUS_OK : scan_head(stream);
-    return status == STATUS_OK ? scan_body(stream, is_closed) : status;
+    struct slice data;
+    bool had_head = stream->response.has_head;
+    enum status status = http_response_read(&stream->response, stream->buffer, size, &data);
+    if (!had_head && stream->response.has_head) {
+        stream->status = stream->response.head.status;
+        stream->has_events = http_head_type_is(&stream->response.head, "text/event-stream");
+    }
+    take_body(stream, data);
+    return status;
 }
 
 // False when there is nothing to go on with.
 static bool read_some(struct probe_stream *stream)
 {
     size_t size = 0;
-    enum status status = transport_read(&stream->transport, stream->buffer + stream->held,
-                                        sizeof(stream->buffer) - stream->held, &size);
+    enum status status =
+        transport_read(&stream->transport, stream->buffer, sizeof(stream->buffer), &size);
     if (status == STATUS_AGAIN) {
         return false;
     }
@@ -164,15 +112,14 @@ static bool read_some(struct probe_stream *stream)
         probe_stream_stop(stream, strerrordesc_np(errno));
         return false;
     }
-    stream->held += size;
-    bool is_closed = status == STATUS_CLOSED;
-    status = scan(stream, is_closed);
+    status = status == STATUS_CLOSED ? http_response_close(&stream->response)
+                                     : probe_read_response(stream, size);
     if (status == STATUS_OK) {
         probe_stream_stop(stream, NULL);
-    } else if (status != STATUS_AGAIN || stream->held == sizeof(stream->buffer)) {
-        probe_stream_stop(stream, "the answer is no HTTP");
-    } else if (is_closed) {
+    } else if (status == STATUS_CLOSED) {
         probe_stream_stop(stream, "the connection was closed");
+    } else if (status != STATUS_AGAIN) {
+        probe_stream_stop(stream, "the answer is no HTTP");
     }
     return !stream->is_over;
 }
@@ -226,8 +173,7 @@ void probe_stream_start(struct probe_stream *stream, const struct probe_stream_o
     *stream = (struct probe_stream){
         .loop = options->loop, .body = options->body, .request = options->request};
     stream->transport.source.ready = ready;
-    head_start(stream);
-    chunked_start(&stream->chunks, CHUNKED_KEEP_DATA);
+    http_response_start(&stream->response, stream->head, sizeof(stream->head));
     sse_begin(&stream->sse, stream->event, sizeof(stream->event));
     enum status status = tcp_connect(options->address, &fd);
     if (status == STATUS_OK) {

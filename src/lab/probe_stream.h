@@ -12,8 +12,7 @@
 
 #include "base/address.h"
 #include "base/slice.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "http/response.h"
 #include "http/sse.h"
 #include "net/transport.h"
 
@@ -54,13 +53,10 @@ struct probe_stream {
     struct text *body;
     struct slice request; // what is left of it
     bool is_connected;
-    bool has_head;
     bool has_events;
-    struct http_head head;
-    struct chunked chunks;
+    struct http_response response;
     struct sse sse;
-    uint64_t body_size;
-    size_t held; // bytes in the buffer
+    uint8_t head[probe_stream_buffer_size];
     uint8_t buffer[probe_stream_buffer_size];
     uint8_t event[probe_stream_event_size];
 };

@@ -4,8 +4,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "http/response.h"
 #include "net/tcp.h"
 #include "net/tls.h"
 #include "net/transport.h"
@@ -19,8 +18,6 @@ enum {
     // A path and a key of 4096 bytes each, which is what a configuration may hold, and the rest.
     request_size_max = 12288,
     head_size_max = 65536,
-    // Nobody has that much to say before the answer.
-    interim_count_max = 16,
     // Others have their turn after so many reads, however much the backend sends.
     reads_per_turn = 16,
     resume_ms = 1,
@@ -36,20 +33,16 @@ struct fetch {
     void *owner;
     const char *why; // there is not even a connection to wait for
     bool connected;
-    bool has_head;
     bool takes_part;
-    uint32_t interim_count;
     uint8_t request[request_size_max];
     uint32_t request_size;
     uint8_t *body; // what is posted behind it, or NULL
     size_t body_size;
-    size_t sent;     // of both together
-    uint8_t *answer; // the head, then the body as far as it is known
+    size_t sent; // of both together
+    struct http_response response;
+    uint8_t *answer; // its body as far as it has come; behind it, room for the head
     size_t answer_size;
-    size_t answer_size_max;
-    size_t scanned; // of a chunked body: what was looked at and kept
-    struct http_head head;
-    struct chunked chunks;
+    size_t answer_size_max; // of head and body
 };
 
 static void recycle(struct loop_deferred *deferred)
@@ -88,92 +81,13 @@ static void fail(struct fetch *fetch, const char *why)
     report(fetch, &(struct fetch_result){.why = why});
 }
 
-static void succeed(struct fetch *fetch, size_t body_size)
+static void succeed(struct fetch *fetch, bool is_part)
 {
     report(fetch, &(struct fetch_result){
-                      .status = fetch->head.status,
-                      .body = slice_of(fetch->answer + fetch->head.size, body_size),
+                      .status = fetch->response.head.status,
+                      .is_part = is_part,
+                      .body = slice_of(fetch->answer, fetch->answer_size),
                   });
-}
-
-static void overflow(struct fetch *fetch)
-{
-    if (!fetch->takes_part || !fetch->has_head) {
-        fail(fetch, "the answer is too large");
-        return;
-    }
-    report(fetch, &(struct fetch_result){
-                      .status = fetch->head.status,
-                      .is_part = true,
-                      .body = slice_of(fetch->answer + fetch->head.size,
-                                       fetch->answer_size - fetch->head.size),
-                  });
-}
-
-// OK: the answer is complete and *body_size says how long its body is.
-static enum status scan_body(struct fetch *fetch, bool closed, size_t *body_size)
-{
-    size_t size = fetch->answer_size - fetch->head.size;
-    size_t used = 0;
-    size_t kept = 0;
-    enum status status;
-
-    switch (fetch->head.framing) {
-    case HTTP_NO_BODY:
-        *body_size = 0;
-        return STATUS_OK;
-    case HTTP_LENGTH:
-        *body_size = fetch->head.content_length;
-        return size >= fetch->head.content_length ? STATUS_OK : STATUS_AGAIN;
-    case HTTP_UNTIL_CLOSE:
-        *body_size = size;
-        return closed ? STATUS_OK : STATUS_AGAIN;
-    case HTTP_CHUNKED:
-        status = chunked_scan(&fetch->chunks, fetch->answer + fetch->head.size + fetch->scanned,
-                              size - fetch->scanned, &used, &kept);
-        fetch->scanned += kept;
-        fetch->answer_size = fetch->head.size + fetch->scanned;
-        *body_size = fetch->scanned;
-        return status;
-    }
-    ASSERT(false);
-    return STATUS_MALFORMED;
-}
-
-// Looks at what has come.  OK: done, reported.  AGAIN: more must come.  EXHAUSTED: interim answers
-// have no end.
-static enum status scan(struct fetch *fetch, bool closed)
-{
-    size_t body_size = 0;
-    enum status status;
-
-    while (!fetch->has_head) {
-        status = http_head_feed(&fetch->head, slice_of(fetch->answer, fetch->answer_size));
-        if (status != STATUS_OK) {
-            return status;
-        }
-        if (fetch->head.status >= 200) {
-            http_head_answer_framing(&fetch->head, false);
-            fetch->has_head = true;
-            chunked_start(&fetch->chunks, CHUNKED_KEEP_DATA);
-            break;
-        }
-        if (++fetch->interim_count > interim_count_max) {
-            return STATUS_EXHAUSTED;
-        }
-        fetch->answer_size -= fetch->head.size;
-        memmove(fetch->answer, fetch->answer + fetch->head.size, fetch->answer_size);
-        http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
-                        (struct http_limits){head_size_max, head_size_max});
-        if (fetch->answer_size == 0) {
-            return STATUS_AGAIN;
-        }
-    }
-    status = scan_body(fetch, closed, &body_size);
-    if (status == STATUS_OK) {
-        succeed(fetch, body_size);
-    }
-    return status;
 }
 
 static const char *why_not(enum status status, bool closed)
@@ -184,16 +98,29 @@ static const char *why_not(enum status status, bool closed)
     return closed ? "the connection was closed" : "the answer is no HTTP";
 }
 
-// One read of what has come; false when there is nothing to go on with.
+// Bytes that the response may still have.
+static size_t fetch_room(const struct fetch *fetch)
+{
+    size_t taken = fetch->answer_size + (fetch->response.has_head ? fetch->response.head.size : 0);
+    ASSERT(taken <= fetch->answer_size_max);
+    return fetch->answer_size_max - taken;
+}
+
+// Reads once.  False: the fetch is over, or no more bytes are there.
 static bool read_some(struct fetch *fetch)
 {
     size_t size = 0;
-    if (fetch->answer_size == fetch->answer_size_max) {
-        overflow(fetch);
+    size_t room = fetch_room(fetch);
+    if (room == 0 && fetch->takes_part) {
+        succeed(fetch, true);
         return false;
     }
-    enum status status = transport_read(&fetch->transport, fetch->answer + fetch->answer_size,
-                                        fetch->answer_size_max - fetch->answer_size, &size);
+    if (room == 0) {
+        fail(fetch, "the answer is too large");
+        return false;
+    }
+    uint8_t *end = fetch->answer + fetch->answer_size;
+    enum status status = transport_read(&fetch->transport, end, room, &size);
     if (status == STATUS_AGAIN) {
         return false;
     }
@@ -201,17 +128,23 @@ static bool read_some(struct fetch *fetch)
         fail(fetch, strerrordesc_np(errno));
         return false;
     }
-    fetch->answer_size += size;
     bool closed = status == STATUS_CLOSED;
-    status = scan(fetch, closed);
+    struct slice data = {0};
+    if (closed) {
+        status = http_response_close(&fetch->response);
+    } else {
+        status = http_response_read(&fetch->response, end, size, &data);
+    }
+    if (data.size > 0) {
+        memmove(end, data.bytes, data.size);
+        fetch->answer_size += data.size;
+    }
     if (status == STATUS_OK) {
-        return false;
-    }
-    if (status != STATUS_AGAIN || closed) {
+        succeed(fetch, false);
+    } else if (status != STATUS_AGAIN) {
         fail(fetch, why_not(status, closed));
-        return false;
     }
-    return true;
+    return status == STATUS_AGAIN;
 }
 
 static void read_answer(struct fetch *fetch)
@@ -320,7 +253,8 @@ struct fetch *fetch_start(const struct fetch_options *options)
     struct fetch *fetch = calloc(1, sizeof(*fetch));
     size_t answer_size_max =
         options->answer_size_max > 0 ? options->answer_size_max : answer_size_usual;
-    uint8_t *answer = malloc(answer_size_max); // no page is there before its bytes are
+    // The kernel gives pages only to the bytes that are written.
+    uint8_t *answer = malloc(answer_size_max + head_size_max);
     uint8_t *body = options->body.size > 0 ? malloc(options->body.size) : NULL;
     if (fetch == NULL || answer == NULL || (options->body.size > 0 && body == NULL)) {
         free(fetch);
@@ -344,8 +278,7 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->answer = answer;
     fetch->answer_size_max = answer_size_max;
     write_request(fetch, options->peer, options->path);
-    http_head_start(&fetch->head, HTTP_KIND_RESPONSE,
-                    (struct http_limits){head_size_max, head_size_max});
+    http_response_start(&fetch->response, answer + answer_size_max, head_size_max);
 
     if (start_connecting(fetch, options->peer, options->tls) == STATUS_EXHAUSTED) {
         recycle(&fetch->recycle);

@@ -197,7 +197,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         x->account->receipt.head_us = account_moment(x->account, loop_now_us(worker->loop));
     }
     attempt_judge(x, x->answer_is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
-    http_head_answer_framing(head, x->is_head_request);
+    http_head_response_framing(head, x->is_head_request);
     x->framing = head->framing;
     x->answer_left = head->content_length;
     x->is_event_stream = http_head_type_is(head, "text/event-stream");

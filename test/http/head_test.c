@@ -46,18 +46,18 @@ TEST(tells_how_a_response_ends)
     CHECK_EQ(feed(&head, HTTP_KIND_RESPONSE, "HTTP/1.1 200 OK\r\n\r\n"), STATUS_OK);
     CHECK_EQ(head.status, 200);
     CHECK(slice_is(http_head_at(&head, head.reason_at, head.reason_size), "OK"));
-    http_head_answer_framing(&head, false);
+    http_head_response_framing(&head, false);
     CHECK_EQ(head.framing, HTTP_UNTIL_CLOSE);
 
     CHECK_EQ(feed(&head, HTTP_KIND_RESPONSE, "HTTP/1.1 200 \r\nContent-Length: 3\r\n\r\n"),
              STATUS_OK);
-    http_head_answer_framing(&head, true);
+    http_head_response_framing(&head, true);
     CHECK_EQ(head.framing, HTTP_NO_BODY);
 
     CHECK_EQ(
         feed(&head, HTTP_KIND_RESPONSE, "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n"),
         STATUS_OK);
-    http_head_answer_framing(&head, false);
+    http_head_response_framing(&head, false);
     CHECK_EQ(head.framing, HTTP_NO_BODY);
 
     CHECK_EQ(feed(&head, HTTP_KIND_RESPONSE, "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n"),
