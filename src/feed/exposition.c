@@ -190,11 +190,12 @@ bool exposition_sample(const struct exposition_series *series, struct exposition
     return true;
 }
 
-bool exposition_is_json(struct slice page)
+char exposition_json_bracket(struct slice page)
 {
     size_t at = 0;
     while (at < page.size && (is_blank(page.bytes[at]) || page.bytes[at] == '\n')) {
         at++;
     }
-    return at < page.size && (page.bytes[at] == '[' || page.bytes[at] == '{');
+    char first = at < page.size ? (char)page.bytes[at] : '\0';
+    return first == '[' || first == '{' ? first : '\0';
 }

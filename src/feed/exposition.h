@@ -58,5 +58,10 @@ bool exposition_name_is(struct slice name, const char *known);
 // below zero would mean "not said".
 bool exposition_number(struct slice text, double *out);
 
-// The page begins as JSON does, which TensorRT-LLM serves where others have text.
-bool exposition_is_json(struct slice page);
+// The bracket that opens a JSON document, which TensorRT-LLM serves where others have text; 0 for text.
+char exposition_json_bracket(struct slice page);
+
+static inline bool exposition_is_json(struct slice page)
+{
+    return exposition_json_bracket(page) != 0;
+}

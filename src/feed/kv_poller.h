@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_poller.h -- asks engines for their KV events, of those that keep them until somebody asks.
+// kv_poller.h -- asks engines that keep their KV events until they are asked, as TensorRT-LLM does.
 //
-// POST /kv_cache_events, as TensorRT-LLM has it, four times a second, one question at a time, to every
-// backend whose `events` say `poll`.  An answer with events goes on as it is (kv_json.h).
+// POST /kv_cache_events four times a second to every backend whose `events` are `poll`.  The poller pushes a
+// response with events on as it is (kv_json.h).
 //
-//     200 and a list               has them       next in a quarter of a second
-//     404                          has none       next in a minute
-//     anything else, or nothing    failed         next in a quarter, half, ... a minute
+//     200 and a list               push it         next in a quarter of a second
+//     404                          no events       next in a minute
+//     other, or no response        failed          next in a quarter, half, ... a minute
 //
-// Engines forget what they have handed out.  So there must be nobody else who asks; the first rank of a
-// server asks for all of its ranks; and an answer that is lost on its way is a gap in the numbers of
-// the events, which whoever follows them notices.  When its probes find a backend up again it is asked
-// at once.
+// An engine forgets events once it has sent them.  So the router must be the only one that asks; the first
+// rank of a server is asked for all ranks; and a response that is lost on its way leaves a gap in the event
+// ids, which the feeder notices.
 //
 // Threads: the keeper's.
 #pragma once
@@ -28,7 +27,7 @@ struct loop;
 struct kv_poller_options {
     struct loop *loop;
     const struct config *config; // until kv_poller_set_config
-    // Hands a document to whoever follows the events of the backend (kv_feeder_push).
+    // Hands a document to the follower of the backend's events (kv_feeder_push).
     enum status (*push)(void *owner, uint64_t backend_id, struct slice json);
     void *owner;
 };
@@ -41,6 +40,6 @@ void kv_poller_destroy(struct kv_poller **poller);
 
 void kv_poller_set_config(struct kv_poller *poller, const struct config *config);
 
-// Begins and ends asking a backend, if it is one to be asked.
-void kv_poller_watch(struct kv_poller *poller, const struct backend *backend);
+// Starts and stops asking a backend.  Ignores backends that are not polled.
+void kv_poller_watch(struct kv_poller *poller, struct backend *backend);
 void kv_poller_forget(struct kv_poller *poller, const struct backend *backend);
