@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/split/char_class.c: asks tokenizers what it takes each character for.
+"""The classes of characters, as ranges in src/tokenizer/split/char_class.txt and as a table for C.
 
-    PYTHON tools/char_classes.py > src/tokenizer/split/char_class.c
+    PYTHON tools/char_classes.py ask > src/tokenizer/split/char_class.txt
+    tools/char_classes.py table OUTPUT                                      (the build runs this)
 
-PYTHON has the package tokenizers, of the version that is to be followed: 0.23.2 so far.  Nothing
-else decides what is written, so running it again is the test of what is checked in.
+`ask` asks the package tokenizers what it takes each character for; PYTHON has the version that is to be
+followed: 0.23.2 so far.  No other input decides what is written, so running it again is the test of what
+is checked in.  `table` needs no package, and its output does not depend on the version of Python.
 """
 import collections
+import pathlib
+import sys
 
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
-
-PATTERNS = {  # by bit, as in char_class.h
-    0: r"\p{Lu}", 1: r"\p{Ll}", 2: r"\p{Lt}", 3: r"\p{Lm}", 4: r"\p{Lo}", 5: r"\p{M}", 6: r"\p{N}",
-    7: r"\p{P}", 8: r"\p{S}", 9: r"\s", 10: r"\p{Han}",
+RANGES = pathlib.Path(__file__).resolve().parent.parent / "src/tokenizer/split/char_class.txt"
+# Bit n, as in char_class.h, is the nth row: its name, and its pattern where tokenizers takes patterns.
+CLASSES = {
+    "LU": r"\p{Lu}", "LL": r"\p{Ll}", "LT": r"\p{Lt}", "LM": r"\p{Lm}", "LO": r"\p{Lo}", "M": r"\p{M}",
+    "N": r"\p{N}", "P": r"\p{P}", "S": r"\p{S}", "WS": r"\s", "HAN": r"\p{Han}",
+    "RUST_NUMERIC": None, "RUST_WORD": None,
 }
-NUMERIC_BIT, WORD_BIT = 11, 12
+BITS = {name: 1 << index for index, name in enumerate(CLASSES)}
+# Members of these classes are members of the first one, too, and are not listed there again.
+IMPLIED = {"RUST_NUMERIC": BITS["N"],
+           "RUST_WORD": BITS["LU"] | BITS["LL"] | BITS["LT"] | BITS["LM"] | BITS["LO"] | BITS["M"]}
+POINTS = 0x110000
 PAGE = 128
 PORTION = 2048  # divides the surrogates off
 BETWEEN, TOKEN = "\ue000", "\ue001"  # for private use: in no class
@@ -22,13 +31,14 @@ BETWEEN, TOKEN = "\ue000", "\ue001"  # for private use: in no class
 
 def portions():
     """All scalar values, some at a time."""
-    for begin in range(0, 0x110000, PORTION):
+    for begin in range(0, POINTS, PORTION):
         if not 0xD800 <= begin < 0xE000:
             yield [chr(point) for point in range(begin, begin + PORTION)]
 
 
 def matching(pattern):
-    """The characters that a pattern matches, alone."""
+    """The characters that a pattern matches."""
+    from tokenizers import Regex, pre_tokenizers
     splitter = pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
     for characters in portions():
         for piece, _ in splitter.pre_tokenize_str(BETWEEN.join(characters)):
@@ -36,7 +46,8 @@ def matching(pattern):
 
 
 def numeric():
-    """char::is_numeric of Rust: those that Digits cuts out."""
+    """char::is_numeric of Rust: the characters that Digits cuts out."""
+    from tokenizers import pre_tokenizers
     splitter = pre_tokenizers.Digits(individual_digits=True)
     for characters in portions():
         text = BETWEEN + BETWEEN.join(characters) + BETWEEN
@@ -46,7 +57,8 @@ def numeric():
 
 
 def word():
-    """\\w of Rust's regex crate: behind those, a token that must be a word alone is not seen."""
+    """\\w of Rust's regex crate: behind such a character, a token that must be a whole word is not found."""
+    from tokenizers import AddedToken, Tokenizer, models
     tokenizer = Tokenizer(models.BPE())
     tokenizer.add_tokens([AddedToken(TOKEN, single_word=True)])
     for characters in portions():
@@ -58,25 +70,36 @@ def word():
                 yield character
 
 
-def classes():
-    table = [0] * 0x110000
-    rows = {bit: matching(pattern) for bit, pattern in PATTERNS.items()}
-    for bit, characters in {**rows, NUMERIC_BIT: numeric(), WORD_BIT: word()}.items():
+def ask():
+    """What tokenizers says of every character: a word of bits each."""
+    table = [0] * POINTS
+    found = {name: matching(pattern) for name, pattern in CLASSES.items() if pattern}
+    for name, characters in {**found, "RUST_NUMERIC": numeric(), "RUST_WORD": word()}.items():
         for character in characters:
-            table[ord(character)] |= 1 << bit
+            table[ord(character)] |= BITS[name]
     return table
 
 
-def ranges(values):
-    """Initialisers, one for each run of equal values but for those of zeros."""
-    begin = 0
-    for end in range(1, len(values) + 1):
-        if end < len(values) and values[end] == values[begin]:
-            continue
-        if values[begin] != 0:
-            place = f"{begin}" if end - begin == 1 else f"{begin} ... {end - 1}"
-            yield f"[{place}] = {values[begin]},"
-        begin = end
+def ranges(points):
+    """[first, last, step] for runs of neighbours, or of every second code point."""
+    found = []
+    for point in points:
+        if found:
+            first, last, step = found[-1]
+            gap = point - last
+            # Two that are apart by two are no run yet: the second may begin one of neighbours.
+            if gap <= 2 and (first == last or gap == step):
+                found[-1] = [first, point, gap]
+                continue
+            if step == 2 and last - first == 2 and gap == 1:
+                found[-1:] = [[first, first, 1], [last, point, 1]]
+                continue
+        found.append([point, point, 1])
+    return found
+
+
+def range_text(first, last, step):
+    return f"{first:X}" if first == last else f"{first:X}-{last:X}" + ("/2" if step == 2 else "")
 
 
 def folded(words, indent):
@@ -90,30 +113,51 @@ def folded(words, indent):
         yield indent + line
 
 
-def main():
-    table = classes()
+def write_ranges(table):
+    print("# Written by tools/char_classes.py, which says how.  Members of each class as code points, first-last,")
+    print("# with /2 where it is every second one.  RUST_NUMERIC also has all of N, RUST_WORD all of L and M.")
+    for name, bit in BITS.items():
+        print(name)
+        members = [point for point in range(POINTS) if table[point] & bit and not table[point] & IMPLIED.get(name, 0)]
+        print("\n".join(folded((range_text(*found) for found in ranges(members)), "    ")))
+
+
+def read_ranges():
+    table = [0] * POINTS
+    bit = 0
+    for line in RANGES.read_text().splitlines():
+        if not line.startswith((" ", "#")):
+            bit = BITS[line]
+        elif line.startswith(" "):
+            for text in line.split():
+                text, _, step = text.partition("/")
+                first, _, last = text.partition("-")
+                for point in range(int(first, 16), int(last or first, 16) + 1, int(step or 1)):
+                    table[point] |= bit
+    for name, classes in IMPLIED.items():
+        table = [value | BITS[name] if value & classes else value for value in table]
+    return table
+
+
+def write_table(table, out):
     pages = collections.OrderedDict()
-    index = []
-    for begin in range(0, len(table), PAGE):
-        page = tuple(table[begin:begin + PAGE])
-        index.append(pages.setdefault(page, len(pages)))
+    index = [pages.setdefault(tuple(table[begin:begin + PAGE]), len(pages)) for begin in range(0, POINTS, PAGE)]
     assert len(pages) <= 256, "a page number is one byte"
-    print("""// SPDX-License-Identifier: Apache-2.0
-//
-// Written by tools/char_classes.py; not by hand.
-
-#include "tokenizer/split/char_class.h"
-
-// clang-format off
-const uint8_t char_class_pages[0x110000 / 128] = {""")
-    print("\n".join(folded(ranges(index), "    ")))
-    print("};\n\nconst uint16_t char_class_table[][128] = {")
+    print("// Written by tools/char_classes.py.", file=out)
+    print("const uint8_t char_class_pages[] = {", file=out)
+    print("\n".join(folded((f"{page}," for page in index), "    ")), file=out)
+    print("};\nconst uint16_t char_class_table[][128] = {", file=out)
     for page in pages:
-        # Where kinds alternate, a plain list is shorter than one of runs.
-        rows = min(list(folded(ranges(page), "     ")) or ["     0,"],
-                   list(folded([f"{value}," for value in page], "     ")), key=len)
-        print("    {" + "\n".join(rows)[5:].rstrip(",") + "},")
-    print("};")
+        print("{" + ",".join(map(str, page)) + "},", file=out)
+    print("};", file=out)
+
+
+def main():
+    if sys.argv[1] == "ask":
+        write_ranges(ask())
+    else:
+        with open(sys.argv[2], "w", encoding="utf-8") as out:
+            write_table(read_ranges(), out)
 
 
 if __name__ == "__main__":

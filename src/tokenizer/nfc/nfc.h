@@ -2,15 +2,15 @@
 //
 // nfc.h -- Unicode normalization form C, with the data of Unicode 9.0.
 //
-// That is what tokenizers has: characters that are younger stay as they are.  The tables are
-// generated: tools/nfc_tables.py.
+// Tokenizers has the same version: younger characters stay as they are.  The build writes the tables
+// (tools/nfc_tables.py).
 #pragma once
 
 #include "base/slice.h"
 #include "base/status.h"
 
-// How many leading bytes stay as they are, such that the rest can be normalized without them: all of
-// them for nearly every text, in one fast pass.  Nothing behind the text is read, UTF-8 or not.
+// How many leading bytes stay as they are, such that the rest can be normalized without them: all
+// bytes of nearly every text, in one fast pass.  Reads nothing behind the text, UTF-8 or not.
 size_t nfc_clean_prefix(struct slice text);
 
 // The longest that a text of that size can become.

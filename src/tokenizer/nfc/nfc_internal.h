@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nfc_internal.h -- what normalization form C has to know of characters; written by tools/nfc_tables.py.
+// nfc_internal.h -- the tables of normalization form C; tools/nfc_tables.py writes their contents.
 #pragma once
 
 #include <stdint.h>

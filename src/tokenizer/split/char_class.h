@@ -2,8 +2,9 @@
 //
 // char_class.h -- what kind of character a code point is, as the regex engine of tokenizers sees it.
 //
-// Unicode 16.0, which is what tokenizers 0.22 and 0.23 have in their patterns; two classes come from
-// Rust's own, newer tables.  The table is generated: tools/char_classes.py.
+// Patterns of tokenizers 0.22 and 0.23 know Unicode 16.0; two classes come from Rust's own, newer
+// tables.  char_class.txt has the members of each class, and the build makes the table of it
+// (tools/char_classes.py).
 #pragma once
 
 #include <stdint.h>
