@@ -76,6 +76,11 @@ struct prompt_reader {
     struct prompt_pieces pieces;
 };
 
+size_t prompt_reader_size(void)
+{
+    return sizeof(struct prompt_reader);
+}
+
 struct prompt_reader *prompt_reader_create(void)
 {
     return calloc(1, sizeof(struct prompt_reader));

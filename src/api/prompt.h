@@ -69,6 +69,16 @@ struct prompt {
 
 struct prompt_reader;
 
+// What one pass over a body has found.  It can be hashed as often as needed, until the body goes or the
+// reader reads another one.
+struct reading {
+    struct prompt prompt;
+    struct prompt_reader *reader; // NULL: the body is empty
+};
+
+// For callers that keep readers in memory of their own.
+size_t prompt_reader_size(void);
+
 // NULL when memory is short.
 struct prompt_reader *prompt_reader_create(void);
 void prompt_reader_destroy(struct prompt_reader **reader);

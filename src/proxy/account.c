@@ -51,7 +51,7 @@ static void join_trace(struct exchange *x, struct receipt *receipt)
     if (!worker->is_traced) {
         return;
     }
-    if (traceparent_find(x->head, &caller)) {
+    if (traceparent_find(&x->request->head, &caller)) {
         receipt->trace[0] = caller.trace[0];
         receipt->trace[1] = caller.trace[1];
         receipt->parent = caller.parent;
@@ -86,10 +86,17 @@ void account_request(struct exchange *x)
         return;
     }
     struct receipt *receipt = &account->receipt;
-    receipt->id_hash = hash_bytes(x->request_id_text, 0);
-    receipt->id_size = keep_text(account->id, x->request_id_text);
-    receipt->path_size = keep_text(account->path, http_head_path(x->head));
+    receipt->id_hash = hash_bytes(x->request->id_text, 0);
+    receipt->id_size = keep_text(account->id, x->request->id_text);
+    receipt->path_size = keep_text(account->path, http_head_path(&x->request->head));
     join_trace(x, receipt);
+}
+
+void account_body(struct exchange *x)
+{
+    if (x->account != NULL && x->request != NULL) {
+        x->account->receipt.request_bytes = x->request->body_size;
+    }
 }
 
 void account_wait(struct exchange *x)
@@ -316,7 +323,7 @@ void account_close(struct exchange *x, bool is_finished)
         return;
     }
     receipt->outcome = outcome_of(x, is_finished);
-    receipt->request_bytes = x->body_size;
+    account_body(x);
     receipt->answer_bytes +=
         buffer_slice(&x->out_head).size + buffer_slice(&x->out).size + x->document.size;
     receipt->end_us = account_moment(account, loop_now_us(worker->loop));

@@ -43,6 +43,8 @@ struct account {
 struct account *account_open(struct worker *worker);
 
 void account_request(struct exchange *x);
+// The size of its body, before the request is dropped.
+void account_body(struct exchange *x);
 void account_wait(struct exchange *x);
 // Whether more is noted of this request than what is counted: of thousands a second nobody looks at each.
 bool account_is_detailed(const struct exchange *x);

@@ -30,8 +30,6 @@ enum {
     interim_count_max = 64,
 };
 
-static const struct slice no_detail = {0};
-
 static struct backend_rules rules_of(const struct config *config)
 {
     return (struct backend_rules){
@@ -86,8 +84,9 @@ const struct step *attempt_starved(struct exchange *x, const char *what)
     return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str(what));
 }
 
-static void write_head(struct exchange *x)
+static void attempt_write_head(struct exchange *x)
 {
+    const struct request *request = x->request;
     const struct config *config = x->worker->config;
     const struct backend *backend = x->backend;
     uint8_t address_space[64];
@@ -98,7 +97,7 @@ static void write_head(struct exchange *x)
     struct text trace = text_over(trace_space, sizeof(trace_space));
     struct http_forward_request how = {
         .host = slice_str(backend->authority),
-        .request_id = x->request_id_text,
+        .request_id = x->request->id_text,
         .keep_authorization = config->authorization == CONFIG_AUTHORIZATION_FORWARD,
     };
 
@@ -115,18 +114,14 @@ static void write_head(struct exchange *x)
     }
     how.traceparent = account_traceparent(x->account, &trace);
     how.begins_trace = how.traceparent.size > 0 && x->account->receipt.parent == 0;
-    size_t body_size = x->body_size;
-    if (x->is_rewritten) {
-        how.content_length = body_size;
-    }
-    if (x->insertion != NULL) {
-        body_size += strlen(x->insertion) - x->insertion_over;
+    size_t body_size = body_edits_size(&request->edits, request->body_size);
+    if (request->edits.count > 0) {
         how.content_length = body_size;
     }
     struct text out = text_over(x->sending.bytes, x->worker->buffer_size);
-    http_forward_request(x->head, &how, &out);
+    http_forward_request(&x->request->head, &how, &out);
     // A chunked body goes on as one chunk, with its trailers behind it.
-    if (x->head->framing == HTTP_CHUNKED && x->body_size > 0) {
+    if (x->request->head.framing == HTTP_CHUNKED && x->request->body_size > 0) {
         text_add_hex(&out, body_size);
         text_add_str(&out, "\r\n");
     }
@@ -140,7 +135,7 @@ static const struct step *connect_failed(struct exchange *x, int error)
 {
     if (error == ECONNREFUSED) {
         fleet_view_lose(x->worker->view, x->backend);
-        route_try_gone(&x->tried, x->backend);
+        route_try_gone(&x->request->tried, x->backend);
     }
     return x->step->backend_gone(x);
 }
@@ -176,12 +171,12 @@ const struct step *connect_run(struct exchange *x)
     if (x->sending.bytes == NULL && !buffer_take(worker, &x->sending)) {
         return attempt_starved(x, "no buffer is free");
     }
-    write_head(x);
+    attempt_write_head(x);
     x->sent = 0;
     x->request_is_sent = false;
     x->send_failed = false;
     x->got_bytes = false;
-    x->attempts += !x->use_fresh;
+    x->request->attempts += !x->use_fresh;
     exchange_wait(x, WAIT_BACKEND, worker->config->timeouts.first_byte);
     return &step_send_request;
 }
@@ -196,28 +191,23 @@ const struct step *connect_gone(struct exchange *x)
     return retry_after(x, FAILURE_CONNECT);
 }
 
-enum { part_count = 7 };
+enum { part_max = body_part_max + 4 };
 
-// Head, body, and for a chunked one its end: what of them is not sent yet.
-static uint32_t parts_left(const struct exchange *x, struct slice parts[part_count])
+// Head, edited body, and for a chunked one its end: the parts of them that are not sent yet.
+static uint32_t parts_left(const struct exchange *x, struct slice parts[part_max])
 {
-    bool chunked = x->head->framing == HTTP_CHUNKED;
-    struct slice end = slice_str(x->body_size > 0 ? "\r\n0\r\n" : "0\r\n");
-    size_t before = x->insertion != NULL ? x->insertion_at : x->body_size;
-    size_t behind = x->insertion != NULL ? before + x->insertion_over : before;
-    struct slice all[part_count] = {
-        slice_of(x->sending.bytes, x->sending.end),
-        slice_of(x->body, before),
-        x->insertion != NULL ? slice_str(x->insertion) : no_detail,
-        slice_of(x->body + behind, x->body_size - behind),
-        chunked ? end : no_detail,
-        slice_of(x->body + x->body_size, x->trailer_size),
-        chunked ? slice_str("\r\n") : no_detail,
-    };
+    const struct request *request = x->request;
+    struct slice all[part_max] = {slice_of(x->sending.bytes, x->sending.end)};
+    uint32_t all_count = 1 + body_edits_parts(&request->edits, request_body(request), all + 1);
     size_t skip = x->sent;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < part_count; i++) {
+    if (request->head.framing == HTTP_CHUNKED) {
+        all[all_count++] = slice_str(request->body_size > 0 ? "\r\n0\r\n" : "0\r\n");
+        all[all_count++] = slice_of(request->body + request->body_size, request->trailer_size);
+        all[all_count++] = slice_str("\r\n");
+    }
+    for (uint32_t i = 0; i < all_count; i++) {
         size_t passed = skip < all[i].size ? skip : all[i].size;
         skip -= passed;
         if (all[i].size > passed) {
@@ -230,7 +220,7 @@ static uint32_t parts_left(const struct exchange *x, struct slice parts[part_cou
 const struct step *send_request_run(struct exchange *x)
 {
     struct transport *transport = &x->upstream->transport;
-    struct slice parts[part_count];
+    struct slice parts[part_max];
     uint32_t count;
 
     while ((count = parts_left(x, parts)) > 0) {

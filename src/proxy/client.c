@@ -150,10 +150,7 @@ static bool begin(struct client *client)
             return false;
         }
     }
-    if (!exchange_start(client)) {
-        client_close(client, TRANSPORT_ABORT);
-        return false;
-    }
+    exchange_start(client);
     return true;
 }
 

@@ -31,7 +31,7 @@ void step_nothing(struct exchange *x)
 
 static uint32_t exchange_has(const struct exchange *x)
 {
-    return (x->head != NULL ? HAS_REQUEST : 0) | (x->is_complete ? HAS_ALL : 0) |
+    return (x->request != NULL ? HAS_REQUEST : 0) | (x->is_complete ? HAS_ALL : 0) |
            (x->backend != NULL ? HAS_BACKEND : 0) | (x->upstream != NULL ? HAS_UPSTREAM : 0) |
            (x->worker->lane.owner == x ? HAS_LANE : 0) | (x->has_begun ? HAS_BEGUN : 0);
 }
@@ -43,35 +43,28 @@ static void exchange_check(const struct exchange *x)
     ASSERT((has & x->step->excludes) == 0);
 }
 
-bool exchange_start(struct client *client)
+void exchange_start(struct client *client)
 {
     struct worker *worker = client->worker;
     struct exchange *x = pool_take(&worker->exchanges);
-    struct http_head *head = pool_take(&worker->heads);
+    struct request *request = pool_take(&worker->requests);
 
-    if (x == NULL || head == NULL) {
-        if (x != NULL) {
-            pool_put(&worker->exchanges, &x);
-        }
-        if (head != NULL) {
-            pool_put(&worker->heads, &head);
-        }
-        return false;
-    }
+    // One of each for every connection.
+    ASSERT(x != NULL && request != NULL);
+    memset(request, 0, offsetof(struct request, head));
     *x = (struct exchange){
         .step = &step_read_head,
         .worker = worker,
         .client = client,
-        .head = head,
+        .request = request,
         .account = account_open(worker),
         .request_deadline_ms = UINT64_MAX,
     };
-    http_head_start(head, HTTP_KIND_REQUEST,
+    http_head_start(&request->head, HTTP_KIND_REQUEST,
                     (struct http_limits){.head_size = worker->head_size_max,
                                          .target_size = worker->config->limits.uri_size});
     client->exchange = x;
     exchange_wait(x, WAIT_CLIENT, worker->config->timeouts.header);
-    return true;
 }
 
 // A client that closed its side while we work for it is gone, unless the operator knows better.
@@ -189,24 +182,29 @@ void exchange_expire(struct exchange *x)
 void exchange_drop_request(struct exchange *x)
 {
     struct worker *worker = x->worker;
-    struct client *client = x->client;
+    struct buffer *in = &x->client->in;
+    struct request *request = x->request;
 
-    if (x->head == NULL) {
+    if (request == NULL) {
         return;
     }
-    pool_put(&worker->heads, &x->head);
-    body_store_put(&worker->bodies, &x->block);
+    account_body(x);
+    ASSERT(request->in_used <= in->end);
+    body_store_put(&worker->bodies, &request->block);
+    body_store_put(&worker->bodies, &request->ids);
     buffer_put(worker, &x->sending);
-    x->body = NULL;
-    // What is left is the beginning of the next request.
-    uint32_t left = client->in.end - x->in_used;
-    if (left == 0) {
-        buffer_put(worker, &client->in);
-    } else {
-        memmove(client->in.bytes, client->in.bytes + x->in_used, left);
-        client->in.end = left;
+    if (request->reading.reader != NULL) {
+        pool_put(&worker->readers, &request->reading.reader);
     }
-    x->in_used = 0;
+    // The bytes behind it begin the next request.
+    uint32_t left = in->end - request->in_used;
+    if (left == 0) {
+        buffer_put(worker, in);
+    } else {
+        memmove(in->bytes, in->bytes + request->in_used, left);
+        in->end = left;
+    }
+    pool_put(&worker->requests, &x->request);
 }
 
 void exchange_drop_answer(struct exchange *x)
@@ -248,8 +246,9 @@ const struct step *finish_run(struct exchange *x)
     struct client *client = x->client;
     bool keep = x->keep_alive && !x->is_truncated && !x->worker->draining;
     // Closing on bytes that nobody read would make the kernel throw the answer away.
+    uint32_t used = x->request != NULL ? x->request->in_used : 0;
     bool linger =
-        !x->is_truncated && (x->is_lingering || client->in.end > x->in_used ||
+        !x->is_truncated && (x->is_lingering || client->in.end > used ||
                              (client->transport.tls == NULL && client->transport.can_read));
     // Where the end of the stream is the end of the answer, one that is missing must not look like it.
     bool ends_by_close =

@@ -15,8 +15,8 @@
 struct client;
 struct exchange;
 
-// Begins with the bytes in client->in.  False when no slot is left.
-bool exchange_start(struct client *client);
+// Begins with the bytes in client->in.
+void exchange_start(struct client *client);
 
 // Runs steps until one of them parks or the exchange is over; then client->exchange is NULL and the
 // client may be closed.

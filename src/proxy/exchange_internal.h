@@ -18,6 +18,7 @@
 #include "http/problem.h"
 #include "proxy/client.h"
 #include "proxy/exchange.h"
+#include "proxy/request.h"
 #include "proxy/worker_internal.h"
 #include "route/route.h"
 
@@ -67,8 +68,6 @@ struct step {
 #include "proxy/steps.def"
 #undef STEP
 
-enum { request_id_size = 32 };
-
 struct exchange {
     const struct step *step;
     struct worker *worker;
@@ -77,25 +76,9 @@ struct exchange {
     enum wait_for wait;           // while parked
     uint64_t request_deadline_ms; // of the whole request; UINT64_MAX: none
 
-    // The request, until its answer begins.
-    struct http_head *head;
-    uint32_t in_used; // bytes of client->in that are this request's
-    struct body_block block;
-    uint8_t *body; // in client->in behind the head, or in the block
-    size_t body_size;
-    uint32_t trailer_size; // lines behind the body
-    const char
-        *insertion; // what goes into the body where the client's bytes do not say it, or NULL
-    size_t insertion_at;
-    size_t insertion_over; // bytes of the body that it takes the place of
-    struct chunked request_chunks;
-    char request_id[request_id_size];
-    struct slice request_id_text; // the client's, in its head, or ours; empty: too long to repeat
-    uint64_t arrived_us;          // when all of it was here
-    bool is_complete;             // all of the request is here
-    bool awaits_lane;             // it is known to need it (tokenize)
-    bool is_rewritten;            // the body is not the client's any more (forward_ids)
-    bool is_counted;              // in proxy->in_flight
+    struct request *request; // NULL once the response has begun
+    bool is_complete;        // the client has sent all of it
+    bool is_counted;         // in proxy->in_flight
     bool is_head_request;
     bool is_http10;
     bool keep_alive;
@@ -111,12 +94,10 @@ struct exchange {
     size_t sent;           // of head, body and framing together
     bool request_is_sent;
     bool send_failed; // the connection takes no more; it may still have something to say
-    uint32_t attempts;
-    struct route_tried tried;
 
     // The answer.
     struct buffer receiving;       // a head that has not come to its end
-    struct http_head *answer_head; // its parser
+    struct http_head *answer_head; // the parser of its head
     struct buffer out_head;        // bytes for the client: first these,
     struct buffer out;             // then these,
     struct slice document;         // or what is left of an answer of our own, in the block
@@ -175,8 +156,8 @@ const struct token_result *tokenize_result(const struct exchange *x);
 // Gives the lane to others; idempotent.
 void tokenize_release(struct exchange *x);
 
-// Puts our ids into the body, where the operator wants it and the engine takes them.
-bool forward_ids(struct exchange *x, const struct route_request *request);
+// Edits our ids into the body, where the operator wants it and the engine takes them.
+void forward_ids(struct exchange *x, const struct route_request *route_request);
 
 // How an attempt can fail before the response begins.
 enum failure {

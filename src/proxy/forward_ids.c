@@ -7,7 +7,7 @@
 //     SGLang              /generate              "text": "text"    ->  "text": null, and input_ids
 //     TensorRT-LLM        /v1/chat/completions   {...}             ->  {"prompt_token_ids": [1, 2, 3], ...}
 //
-// The body that was read is replaced by a new one in a block of its own; another attempt sends that, too.
+// The ids are edits of the body (api/body_edit.h): another attempt makes them anew.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -17,40 +17,38 @@
 // Ten digits and a comma.
 enum { id_size_max = 11 };
 
-struct edit {
-    const char *member;      // to be put before all others, or NULL
-    bool replaces;           // the text of the prompt goes
-    const char *replacement; // what takes its place; NULL: the ids
+struct ids_place {
+    const char *member; // of the body's object, put before all others; NULL: in place of the text
+    bool replaces;      // the text of the prompt goes; null takes its place if there is a member
 };
 
 static const struct {
     enum dialect_engine engine;
     enum prompt_api api;
-    struct edit edit;
-} edits[] = {
+    struct ids_place place;
+} ids_places[] = {
     {DIALECT_VLLM, PROMPT_COMPLETION, {.replaces = true}},
     {DIALECT_SGLANG, PROMPT_COMPLETION, {.replaces = true}},
     {DIALECT_TRTLLM, PROMPT_COMPLETION, {.replaces = true}},
     {DIALECT_PLAIN, PROMPT_COMPLETION, {.replaces = true}},
     {DIALECT_SGLANG, PROMPT_CHAT, {.member = "input_ids"}},
-    {DIALECT_SGLANG,
-     PROMPT_GENERATE,
-     {.member = "input_ids", .replaces = true, .replacement = "null"}},
+    {DIALECT_SGLANG, PROMPT_GENERATE, {.member = "input_ids", .replaces = true}},
     {DIALECT_TRTLLM, PROMPT_CHAT, {.member = "prompt_token_ids"}},
 };
 
-static const struct edit *edit_for(const struct route_request *request)
+static const struct ids_place *ids_place_for(const struct route_request *request)
 {
-    for (size_t i = 0; i < ARRAY_COUNT(edits); i++) {
-        const struct edit *edit = &edits[i].edit;
-        if (edits[i].engine == request->dialect->engine && edits[i].api == request->prompt->api) {
-            return edit->replaces && request->prompt->literal_size == 0 ? NULL : edit;
+    for (size_t i = 0; i < ARRAY_COUNT(ids_places); i++) {
+        const struct ids_place *place = &ids_places[i].place;
+        if (ids_places[i].engine == request->dialect->engine &&
+            ids_places[i].api == request->prompt->api) {
+            return place->replaces && request->prompt->literal_size == 0 ? NULL : place;
         }
     }
     return NULL;
 }
 
-static void add_ids(const struct route_request *request, struct text *out)
+static void ids_write(const struct route_request *request, struct text *out)
 {
     text_add_str(out, "[");
     for (uint32_t i = 0; i < request->id_count; i++) {
@@ -60,54 +58,35 @@ static void add_ids(const struct route_request *request, struct text *out)
     text_add_str(out, "]");
 }
 
-static void add_edited(const struct route_request *request, const struct edit *edit,
-                       struct slice body, struct text *out)
-{
-    const struct prompt *prompt = request->prompt;
-    size_t at = prompt->inside_at;
-
-    text_add(out, slice_of(body.bytes, at));
-    if (edit->member != NULL) {
-        text_add_format(out, "\"%s\":", edit->member);
-        add_ids(request, out);
-        text_add_str(out, ",");
-    }
-    if (edit->replaces) {
-        text_add(out, slice_of(body.bytes + at, prompt->literal_at - at));
-        at = prompt->literal_at + prompt->literal_size;
-        if (edit->replacement != NULL) {
-            text_add_str(out, edit->replacement);
-        } else {
-            add_ids(request, out);
-        }
-    }
-    text_add(out, slice_of(body.bytes + at, body.size - at));
-}
-
-bool forward_ids(struct exchange *x, const struct route_request *request)
+void forward_ids(struct exchange *x, const struct route_request *route_request)
 {
     struct body_store *bodies = &x->worker->bodies;
-    struct body_block block = {0};
+    struct request *request = x->request;
+    const struct prompt *prompt = route_request->prompt;
 
-    if (request->dialect == NULL || !request->dialect->forwards_ids) {
-        return false;
+    body_store_put(bodies, &request->ids);
+    if (route_request->dialect == NULL || !route_request->dialect->forwards_ids) {
+        return;
     }
-    const struct edit *edit = edit_for(request);
-    size_t most = x->body_size + x->trailer_size + (size_t)request->id_count * id_size_max + 64;
-    // Without room the engine tokenizes, as it would without us.
-    if (edit == NULL || most > bodies->sizes[body_class_count - 1] ||
-        !body_store_take(bodies, most, &block)) {
-        return false;
+    const struct ids_place *place = ids_place_for(route_request);
+    size_t most = (size_t)route_request->id_count * id_size_max + 64;
+    // Without memory for their text the engine tokenizes, as it would without us.
+    if (place == NULL || request->body_size + most > bodies->sizes[body_class_count - 1] ||
+        !body_store_take(bodies, most, &request->ids)) {
+        return;
     }
-    struct text out = text_over(block.bytes, block.capacity);
-    add_edited(request, edit, slice_of(x->body, x->body_size), &out);
-    size_t size = out.size;
-    text_add(&out, slice_of(x->body + x->body_size, x->trailer_size));
+    struct text out = text_over(request->ids.bytes, request->ids.capacity);
+    if (place->member != NULL) {
+        text_add_format(&out, "\"%s\":", place->member);
+    }
+    ids_write(route_request, &out);
+    text_add_str(&out, place->member != NULL ? "," : "");
     ASSERT(!out.overflow);
-    body_store_put(bodies, &x->block);
-    x->block = block;
-    x->body = block.bytes;
-    x->body_size = size;
-    x->is_rewritten = true;
-    return true;
+    if (place->member != NULL) {
+        body_edits_add(&request->edits, prompt->inside_at, 0, text_slice(&out));
+    }
+    if (place->replaces) {
+        body_edits_add(&request->edits, prompt->literal_at, prompt->literal_size,
+                       place->member != NULL ? slice_str("null") : text_slice(&out));
+    }
 }

@@ -13,6 +13,7 @@
 #include "http/path.h"
 #include "proxy/account.h"
 #include "proxy/exchange_internal.h"
+#include "sys/clock.h"
 
 static const char models_path[] = "/v1/models";
 static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -34,28 +35,28 @@ static const struct step *receive_failed(struct exchange *x, enum status status)
 
 static void receive_request_id(struct exchange *x)
 {
-    const struct http_field *field = http_head_find(x->head, HTTP_NAME_REQUEST_ID);
+    const struct http_field *field = http_head_find(&x->request->head, HTTP_NAME_REQUEST_ID);
     if (field != NULL && field->value_size > 0) {
         // Buffers have room for what we add to a head, but not for another head.
         if (field->value_size <= given_id_size_max) {
-            x->request_id_text = http_field_value(x->head, field);
+            x->request->id_text = http_field_value(&x->request->head, field);
         }
         return;
     }
     static const char digits[] = "0123456789abcdef";
     uint64_t words[2] = {rng_next(&x->worker->rng), rng_next(&x->worker->rng)};
     for (uint32_t i = 0; i < request_id_size; i++) {
-        x->request_id[i] = digits[words[i / 16] >> (4 * (i % 16)) & 15];
+        x->request->id[i] = digits[words[i / 16] >> (4 * (i % 16)) & 15];
     }
-    x->request_id_text = slice_of(x->request_id, request_id_size);
+    x->request->id_text = slice_of(x->request->id, request_id_size);
 }
 
 // NULL when the request is not about models.
 static const struct step *receive_models_request(struct exchange *x)
 {
     const struct fleet_view *view = x->worker->view;
-    struct slice path = http_head_path(x->head);
-    struct slice method = http_head_method(x->head);
+    struct slice path = http_head_path(&x->request->head);
+    struct slice method = http_head_method(&x->request->head);
 
     if ((!slice_is(method, "GET") && !x->is_head_request) ||
         !slice_starts_with(path, models_path)) {
@@ -90,7 +91,7 @@ static bool receive_is_blocked(const struct exchange *x)
     if (blocked->count == 0) {
         return false;
     }
-    struct slice path = http_path_plain(http_head_path(x->head), space);
+    struct slice path = http_path_plain(http_head_path(&x->request->head), space);
     for (uint32_t i = 0; i < blocked->count; i++) {
         if (slice_equal(path, http_path_plain(slice_str(blocked->items[i]), blocked_space))) {
             return true;
@@ -113,9 +114,9 @@ static bool receive_admit(struct exchange *x)
 static const struct step *head_complete(struct exchange *x)
 {
     const struct config *config = x->worker->config;
-    struct http_head *head = x->head;
+    struct http_head *head = &x->request->head;
 
-    x->in_used = head->size;
+    x->request->in_used = head->size;
     x->is_http10 = head->is_http10;
     x->is_head_request = slice_is(http_head_method(head), "HEAD");
     x->keep_alive = head->keep_alive;
@@ -142,7 +143,7 @@ static const struct step *head_complete(struct exchange *x)
     if (local != NULL) {
         return local;
     }
-    chunked_start(&x->request_chunks, CHUNKED_KEEP_DATA_AND_TRAILERS);
+    chunked_start(&x->request->chunks, CHUNKED_KEEP_DATA_AND_TRAILERS);
     exchange_wait(x, WAIT_CLIENT, config->timeouts.body);
     return &step_read_body;
 }
@@ -152,16 +153,17 @@ const struct step *read_head_run(struct exchange *x)
     struct client *client = x->client;
 
     for (;;) {
-        enum status status = http_head_feed(x->head, buffer_slice(&client->in));
+        enum status status = http_head_feed(&x->request->head, buffer_slice(&client->in));
         switch (status) {
         case STATUS_OK:
             return head_complete(x);
         case STATUS_MALFORMED:
-            return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(x->head->why));
+            return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(x->request->head.why));
         case STATUS_TOO_LARGE:
-            return respond_problem(
-                x, x->head->target_is_long ? HTTP_PROBLEM_LONG_URI : HTTP_PROBLEM_LARGE_HEAD,
-                no_detail);
+            return respond_problem(x,
+                                   x->request->head.target_is_long ? HTTP_PROBLEM_LONG_URI
+                                                                   : HTTP_PROBLEM_LARGE_HEAD,
+                                   no_detail);
         default:
             break;
         }
@@ -179,10 +181,10 @@ const struct step *read_head_run(struct exchange *x)
 static void receive_continue(struct exchange *x)
 {
     struct buffer *out = &x->out_head;
-    if (!x->head->expects || x->is_complete || x->client->in.end > x->in_used) {
+    if (!x->request->head.expects || x->is_complete || x->client->in.end > x->request->in_used) {
         return;
     }
-    x->head->expects = false;
+    x->request->head.expects = false;
     if (buffer_take(x->worker, out)) {
         memcpy(out->bytes, continue_line, sizeof(continue_line) - 1);
         out->end = sizeof(continue_line) - 1;
@@ -194,13 +196,13 @@ static void receive_continue(struct exchange *x)
 static bool begin_block(struct exchange *x)
 {
     struct client *client = x->client;
-    size_t here = client->in.end - x->head->size;
+    size_t here = client->in.end - x->request->head.size;
 
-    if (!body_store_take(&x->worker->bodies, x->worker->buffer_size, &x->block)) {
+    if (!body_store_take(&x->worker->bodies, x->worker->buffer_size, &x->request->block)) {
         return false;
     }
-    memcpy(x->block.bytes, client->in.bytes + x->head->size, here);
-    client->in.end = x->head->size;
+    memcpy(x->request->block.bytes, client->in.bytes + x->request->head.size, here);
+    client->in.end = x->request->head.size;
     return true;
 }
 
@@ -208,27 +210,28 @@ static bool begin_block(struct exchange *x)
 static enum status grow_block(struct exchange *x)
 {
     struct body_store *bodies = &x->worker->bodies;
-    size_t used = x->body_size + x->trailer_size;
+    size_t used = x->request->body_size + x->request->trailer_size;
 
-    if (used < x->block.capacity) {
+    if (used < x->request->block.capacity) {
         return STATUS_OK;
     }
     if (used >= bodies->sizes[body_class_count - 1]) {
         return STATUS_TOO_LARGE;
     }
-    return body_store_grow(bodies, &x->block, used, used + 1) ? STATUS_OK : STATUS_EXHAUSTED;
+    return body_store_grow(bodies, &x->request->block, used, used + 1) ? STATUS_OK
+                                                                       : STATUS_EXHAUSTED;
 }
 
 // Reads at most `most` bytes behind what the block holds.
 static enum status read_block(struct exchange *x, size_t most, size_t *size)
 {
-    size_t used = x->body_size + x->trailer_size;
-    size_t room = x->block.capacity - used;
+    size_t used = x->request->body_size + x->request->trailer_size;
+    size_t room = x->request->block.capacity - used;
 
     if (!x->client->transport.can_read) {
         return STATUS_AGAIN;
     }
-    enum status status = transport_read(&x->client->transport, x->block.bytes + used,
+    enum status status = transport_read(&x->client->transport, x->request->block.bytes + used,
                                         room < most ? room : most, size);
     if (status == STATUS_OK) {
         exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
@@ -252,10 +255,38 @@ static const struct step *body_failed(struct exchange *x, enum status status)
     }
 }
 
+// The one reading of the body.  False when memory is short.
+static bool receive_read_body(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct reading *reading = &request->reading;
+    enum prompt_api api = prompt_api_of(http_head_path(&request->head));
+
+    reading->prompt = (struct prompt){.api = api, .sequences = 1};
+    if (request->body_size == 0) {
+        return true;
+    }
+    reading->reader = pool_take(&x->worker->readers);
+    if (reading->reader == NULL) {
+        return false;
+    }
+    bool is_timed = account_is_detailed(x);
+    uint64_t begin_ns = is_timed ? clock_monotonic_ns() : 0;
+    prompt_read(reading->reader, api, request_body(request), &reading->prompt);
+    if (is_timed) {
+        account_add(x->account, RECEIPT_STAGE_PARSE, clock_monotonic_ns() - begin_ns);
+    }
+    return true;
+}
+
 static const struct step *body_complete(struct exchange *x)
 {
     x->is_complete = true;
     account_wait(x);
+    x->request->arrived_us = loop_now_us(x->worker->loop);
+    if (!receive_read_body(x)) {
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
+    }
     return choose_first(x);
 }
 
@@ -270,49 +301,50 @@ static enum status receive_give_way(struct exchange *x)
 static enum status read_in_place(struct exchange *x)
 {
     struct client *client = x->client;
-    size_t wanted = x->head->content_length;
+    size_t wanted = x->request->head.content_length;
 
-    while (client->in.end - x->head->size < wanted) {
+    while (client->in.end - x->request->head.size < wanted) {
         enum status status = client_fill(client);
         if (status != STATUS_OK) {
             return status;
         }
         exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
     }
-    x->body = client->in.bytes + x->head->size;
-    x->body_size = wanted;
-    x->in_used = (uint32_t)(x->head->size + wanted);
+    x->request->body = client->in.bytes + x->request->head.size;
+    x->request->body_size = wanted;
+    x->request->in_used = (uint32_t)(x->request->head.size + wanted);
     return STATUS_OK;
 }
 
 // A body of known length.  OK: it is all here.
 static enum status read_length(struct exchange *x)
 {
-    size_t wanted = x->head->content_length;
+    size_t wanted = x->request->head.content_length;
 
-    if (x->block.bytes == NULL && x->head->size + wanted <= x->worker->buffer_size) {
+    if (x->request->block.bytes == NULL &&
+        x->request->head.size + wanted <= x->worker->buffer_size) {
         return read_in_place(x);
     }
-    if (x->block.bytes == NULL) {
+    if (x->request->block.bytes == NULL) {
         // All that came with the head is body, since the body is longer than the buffer.
-        size_t here = x->client->in.end - x->head->size;
+        size_t here = x->client->in.end - x->request->head.size;
         if (!begin_block(x)) {
             return STATUS_EXHAUSTED;
         }
-        x->body_size = here;
+        x->request->body_size = here;
     }
-    for (unsigned turn = 0; x->body_size < wanted; turn++) {
+    for (unsigned turn = 0; x->request->body_size < wanted; turn++) {
         size_t size = 0;
         enum status status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
         if (status == STATUS_OK) {
-            status = read_block(x, wanted - x->body_size, &size);
+            status = read_block(x, wanted - x->request->body_size, &size);
         }
         if (status != STATUS_OK) {
             return status;
         }
-        x->body_size += size;
+        x->request->body_size += size;
     }
-    x->body = x->block.bytes;
+    x->request->body = x->request->block.bytes;
     return STATUS_OK;
 }
 
@@ -323,22 +355,23 @@ static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
     struct client *client = x->client;
     size_t used = 0;
     size_t kept = 0;
-    enum status status = chunked_scan(&x->request_chunks, bytes, size, &used, &kept);
-    size_t total = x->body_size + x->trailer_size + kept;
+    enum status status = chunked_scan(&x->request->chunks, bytes, size, &used, &kept);
+    size_t total = x->request->body_size + x->request->trailer_size + kept;
 
-    x->body_size = x->request_chunks.data_size;
+    x->request->body_size = x->request->chunks.data_size;
     // What is announced counts as well: nobody has to send it to be told.
     uint64_t most = x->worker->body_size_max;
-    if (x->body_size > most || chunked_left(&x->request_chunks) > most - x->body_size) {
+    if (x->request->body_size > most ||
+        chunked_left(&x->request->chunks) > most - x->request->body_size) {
         return STATUS_TOO_LARGE;
     }
     if (status != STATUS_OK && status != STATUS_AGAIN) {
         return status;
     }
-    x->trailer_size = (uint32_t)(total - x->body_size);
+    x->request->trailer_size = (uint32_t)(total - x->request->body_size);
     if (status == STATUS_OK && used < size) {
-        memcpy(client->in.bytes + x->head->size, bytes + used, size - used);
-        client->in.end = x->head->size + (uint32_t)(size - used);
+        memcpy(client->in.bytes + x->request->head.size, bytes + used, size - used);
+        client->in.end = x->request->head.size + (uint32_t)(size - used);
     }
     return status;
 }
@@ -347,15 +380,15 @@ static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
 static enum status read_chunks(struct exchange *x)
 {
     // What is read too far must fit behind the head again.
-    size_t portion = x->worker->buffer_size - x->head->size;
+    size_t portion = x->worker->buffer_size - x->request->head.size;
     enum status status = STATUS_AGAIN;
 
-    if (x->block.bytes == NULL) {
-        size_t here = x->client->in.end - x->head->size;
+    if (x->request->block.bytes == NULL) {
+        size_t here = x->client->in.end - x->request->head.size;
         if (!begin_block(x)) {
             return STATUS_EXHAUSTED;
         }
-        status = here > 0 ? scan_chunks(x, x->block.bytes, here) : STATUS_AGAIN;
+        status = here > 0 ? scan_chunks(x, x->request->block.bytes, here) : STATUS_AGAIN;
     }
     for (unsigned turn = 0; status == STATUS_AGAIN; turn++) {
         size_t size = 0;
@@ -366,9 +399,10 @@ static enum status read_chunks(struct exchange *x)
         if (status != STATUS_OK) {
             return status;
         }
-        status = scan_chunks(x, x->block.bytes + x->body_size + x->trailer_size, size);
+        status = scan_chunks(
+            x, x->request->block.bytes + x->request->body_size + x->request->trailer_size, size);
     }
-    x->body = x->block.bytes;
+    x->request->body = x->request->block.bytes;
     return status;
 }
 
@@ -382,7 +416,7 @@ const struct step *read_body_run(struct exchange *x)
     if (x->is_complete) {
         return body_complete(x);
     }
-    status = x->head->framing == HTTP_LENGTH ? read_length(x) : read_chunks(x);
+    status = x->request->head.framing == HTTP_LENGTH ? read_length(x) : read_chunks(x);
     if (status == STATUS_OK) {
         return body_complete(x);
     }

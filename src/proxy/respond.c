@@ -23,13 +23,13 @@ static const struct step *respond_begin(struct exchange *x)
 // the connection can be kept.
 static void respond_absorb_body(struct exchange *x)
 {
-    if (x->is_complete || x->head == NULL || x->head->size == 0 ||
-        x->head->framing != HTTP_LENGTH || x->block.bytes != NULL) {
+    if (x->is_complete || x->request == NULL || x->request->head.size == 0 ||
+        x->request->head.framing != HTTP_LENGTH || x->request->block.bytes != NULL) {
         return;
     }
-    uint64_t here = x->client->in.end - x->head->size;
-    if (x->head->content_length <= here) {
-        x->in_used = x->head->size + (uint32_t)x->head->content_length;
+    uint64_t here = x->client->in.end - x->request->head.size;
+    if (x->request->head.content_length <= here) {
+        x->request->in_used = x->request->head.size + (uint32_t)x->request->head.content_length;
         x->is_complete = true;
     }
 }
@@ -55,7 +55,7 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
         &(struct http_problem_answer){
             .problem = problem,
             .detail = detail,
-            .request_id = x->request_id_text,
+            .request_id = x->request->id_text,
             .retry_after_s = status == 503 ? retry_after_s : 0,
             .close = !x->keep_alive,
             .without_body = x->is_head_request,
@@ -77,7 +77,7 @@ const struct step *respond_document(struct exchange *x, struct slice document)
     struct worker *worker = x->worker;
 
     if (document.size > worker->bodies.sizes[body_class_count - 1] ||
-        !body_store_take(&worker->bodies, document.size, &x->block) ||
+        !body_store_take(&worker->bodies, document.size, &x->request->block) ||
         !buffer_take(worker, &x->out_head)) {
         return respond_problem(x, HTTP_PROBLEM_OVERLOADED,
                                slice_str("no memory for the list of models"));
@@ -86,7 +86,7 @@ const struct step *respond_document(struct exchange *x, struct slice document)
     text_add_str(&out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ");
     text_add_u64(&out, document.size);
     text_add_str(&out, "\r\nx-request-id: ");
-    text_add(&out, x->request_id_text);
+    text_add(&out, x->request->id_text);
     text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
     x->out_head.end = (uint32_t)out.size;
@@ -94,8 +94,8 @@ const struct step *respond_document(struct exchange *x, struct slice document)
         x->account->receipt.status = 200;
     }
     if (!x->is_head_request) {
-        memcpy(x->block.bytes, document.bytes, document.size);
-        x->document = slice_of(x->block.bytes, document.size);
+        memcpy(x->request->block.bytes, document.bytes, document.size);
+        x->document = slice_of(x->request->block.bytes, document.size);
     }
     return respond_begin(x);
 }

@@ -47,7 +47,8 @@ static void write_decision(const struct exchange *x, struct text *out)
 static bool wants_decision(const struct exchange *x)
 {
     return x->worker->config->decision_header ||
-           (x->head != NULL && http_head_find_text(x->head, "x-warmpath-decision") != NULL);
+           (x->request != NULL &&
+            http_head_find_text(&x->request->head, "x-warmpath-decision") != NULL);
 }
 
 void response_write_head(struct exchange *x, const struct http_head *head)
@@ -70,7 +71,7 @@ void response_write_head(struct exchange *x, const struct http_head *head)
             .chunked = chunked,
             .close = !x->keep_alive,
             .say_keep_alive = x->is_http10 && x->keep_alive,
-            .request_id = x->request_id_text,
+            .request_id = x->request->id_text,
             .backend = config->backend_header ? slice_str(x->backend->url) : (struct slice){0},
             .decision = text_slice(&decision),
         },

@@ -35,10 +35,11 @@ bool retry_is_allowed(struct exchange *x, enum failure failure)
     const struct config *config = x->worker->config;
     struct route_request request;
 
-    if (!failures[failure].is_retried || x->head == NULL || x->tried.count == route_tried_max) {
+    if (!failures[failure].is_retried || x->request == NULL ||
+        x->request->tried.count == route_tried_max) {
         return false;
     }
-    if (!failures[failure].is_free && x->attempts >= config->retry.attempts) {
+    if (!failures[failure].is_free && x->request->attempts >= config->retry.attempts) {
         return false;
     }
     struct route_input input = choose_input(x);
@@ -46,7 +47,7 @@ bool retry_is_allowed(struct exchange *x, enum failure failure)
     // An engine that is busy is better news than one that is down: its answer is passed on then.
     enum backend_tier worst = failure == FAILURE_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
-    if (!route_has_more(x->worker->view, &request, &x->tried, worst, now_ms)) {
+    if (!route_has_more(x->worker->view, &request, &x->request->tried, worst, now_ms)) {
         return false;
     }
     struct retry_budget_rules budget = {config->retry.budget_percent, config->retry.budget_min};
@@ -57,8 +58,9 @@ bool retry_is_allowed(struct exchange *x, enum failure failure)
 // Full jitter: many requests that failed together do not come back together.
 static const struct step *retry_back_off(struct exchange *x)
 {
-    uint32_t doublings =
-        x->tried.count < backoff_doublings_max ? x->tried.count - 1 : backoff_doublings_max;
+    uint32_t doublings = x->request->tried.count < backoff_doublings_max
+                             ? x->request->tried.count - 1
+                             : backoff_doublings_max;
     uint32_t most_ms = x->worker->config->retry.backoff << doublings;
     uint32_t delay_ms = most_ms == 0 ? 0 : rng_below(&x->worker->rng, most_ms + 1);
 

@@ -16,7 +16,7 @@ enum { portion_size = 65536 };
 
 bool tokenize_is_needed(const struct exchange *x)
 {
-    return x->worker->lane.reader != NULL && x->body_size > token_portion_max;
+    return x->worker->lane.reader != NULL && x->request->body_size > token_portion_max;
 }
 
 void tokenize_release(struct exchange *x)
@@ -48,7 +48,7 @@ static enum status tokenize_begin(struct exchange *x, struct lane *lane)
         return STATUS_MALFORMED;
     }
     if (lane->owner != NULL) {
-        x->awaits_lane = true;
+        x->request->awaits_lane = true;
         return STATUS_AGAIN;
     }
     lane->owner = x;
@@ -67,7 +67,7 @@ static enum status tokenize_portion(struct exchange *x, struct lane *lane)
     if (lane->owner == x) {
         return token_reader_continue(lane->reader, portion_size, &lane->result);
     }
-    return lane->owner == NULL || !x->awaits_lane ? tokenize_begin(x, lane) : STATUS_AGAIN;
+    return lane->owner == NULL || !x->request->awaits_lane ? tokenize_begin(x, lane) : STATUS_AGAIN;
 }
 
 // A request whose ids cannot be computed is routed by its text.

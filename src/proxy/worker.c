@@ -168,6 +168,7 @@ static void keep_house(struct timer *timer)
     set_wall(worker);
     worker->detailed_left = detailed_per_second;
     pool_trim(&worker->buffers, pages_discard);
+    pool_trim(&worker->readers, pages_discard);
     body_store_trim(&worker->bodies);
     for (uint32_t i = 0; i < trail_class_count; i++) {
         if (worker->trails[i].slot_size % 4096 == 0) {
@@ -262,13 +263,19 @@ static void begin_turn(void *owner)
     reclaim_announce(worker->reclaim, worker->index, epoch);
 }
 
+// Whole pages, so that they can be given back.
+static size_t reader_slot_size(void)
+{
+    return (prompt_reader_size() + 4095) / 4096 * 4096;
+}
+
 struct pool_need {
     struct pool *pool;
     size_t slot_size;
     uint32_t count;
 };
 
-enum { pool_kind_count = 6 + trail_class_count };
+enum { pool_kind_count = 8 + trail_class_count };
 
 static bool reserve(struct worker *worker, uint64_t body_memory)
 {
@@ -277,6 +284,7 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
     struct pool_need needs[pool_kind_count] = {
         // Whole pages first, so that they stay aligned.
         {&worker->buffers, worker->buffer_size, connections + 2 * requests},
+        {&worker->readers, reader_slot_size(), requests},
         {&worker->trails[5], trail_slot_size(5), requests},
         {&worker->trails[4], trail_slot_size(4), requests},
         {&worker->trails[3], trail_slot_size(3), requests},
@@ -285,7 +293,8 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
         {&worker->trails[0], trail_slot_size(0), requests},
         {&worker->clients, sizeof(struct client), connections},
         {&worker->exchanges, sizeof(struct exchange), connections},
-        {&worker->heads, sizeof(struct http_head), connections + requests},
+        {&worker->requests, sizeof(struct request), connections},
+        {&worker->heads, sizeof(struct http_head), requests},
         // One for each connection, not only for each request: who sends the beginnings of many
         // requests must not make the others uncounted.
         {&worker->accounts, sizeof(struct account), worker->meters != NULL ? connections : 1},
@@ -383,6 +392,8 @@ static void worker_free(struct worker **worker_ptr)
         pool_fini(&worker->buffers);
         pool_fini(&worker->clients);
         pool_fini(&worker->exchanges);
+        pool_fini(&worker->requests);
+        pool_fini(&worker->readers);
         pool_fini(&worker->heads);
         pool_fini(&worker->accounts);
         pool_fini(&worker->upstreams);

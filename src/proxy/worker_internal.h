@@ -3,8 +3,8 @@
 // worker_internal.h -- one worker thread and everything that belongs to it.
 //
 // All memory of the request path is reserved when the worker starts, in pools: clients (accepted
-// connections), exchanges (requests under way), upstreams (connections to backends), heads (parsed
-// request heads) and buffers.  An idle client holds none of the others; a stream that flows holds no
+// connections), exchanges, requests, readers (what was read of their bodies), upstreams (connections to
+// backends), heads (of responses) and buffers.  An idle client holds none of the others; a stream that flows holds no
 // buffer, since a buffer is held only while bytes wait in it.
 //
 // Objects whose descriptors were in the loop are recycled at the end of the turn, so an event that
@@ -118,7 +118,9 @@ struct worker {
     struct pool clients;
     struct pool exchanges;
     struct pool upstreams;
-    struct pool heads;
+    struct pool requests;
+    struct pool readers; // of bodies
+    struct pool heads;   // of responses that came in pieces
     struct pool buffers;
     struct pool accounts;
     struct pool trails[trail_class_count]; // by the number of keys

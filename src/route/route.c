@@ -55,8 +55,9 @@ struct route {
     const struct dialect_set *dialects;
     struct token_reader *token_reader; // NULL: there is no set
     size_t token_text_max;
-    struct prompt_reader *reader;
-    struct prompt prompt; // of the last route_read, with what follows
+    struct prompt_reader *own_reader;
+    struct prompt_reader *reader; // of the last route_read: ours, or that of its reading
+    struct prompt prompt;         // of the last route_read, with what follows
     struct prefix_chain chain;
     uint64_t *keys; // of the request, and behind them by blocks of other sizes
     float host_worth;
@@ -96,7 +97,7 @@ struct route *route_create(const struct route_options *options)
     route->rng.state = options->seed;
     route->dialects = token_thread_set(options->token_thread);
     route->token_text_max = options->token_text_max;
-    route->reader = prompt_reader_create();
+    route->own_reader = prompt_reader_create();
     route->host_worth = options->host_worth;
     route->disk_worth = options->disk_worth;
     route->keys = calloc((size_t)key_count_max * route_size_max, sizeof(uint64_t));
@@ -108,8 +109,8 @@ struct route *route_create(const struct route_options *options)
         route->token_reader = token_reader_create(options->token_thread, options->token_text_max);
         complete &= route->token_reader != NULL;
     }
-    if (!complete || route->reader == NULL || route->keys == NULL || route->predicted_ms == NULL ||
-        route->holdings == NULL) {
+    if (!complete || route->own_reader == NULL || route->keys == NULL ||
+        route->predicted_ms == NULL || route->holdings == NULL) {
         route_destroy(&route);
     }
     return route;
@@ -130,7 +131,7 @@ void route_destroy(struct route **route_ptr)
     free(route->states);
     survey_fini(&route->survey);
     token_reader_destroy(&route->token_reader);
-    prompt_reader_destroy(&route->reader);
+    prompt_reader_destroy(&route->own_reader);
     free(route->keys);
     free(route->predicted_ms);
     free(route->holdings);
@@ -319,7 +320,13 @@ void route_read_model(struct route *route, const struct route_input *input,
 {
     struct prompt *prompt = &route->prompt;
 
-    prompt_read(route->reader, input->api, input->body, prompt);
+    if (input->reading != NULL) {
+        route->reader = input->reading->reader;
+        *prompt = input->reading->prompt;
+    } else {
+        route->reader = route->own_reader;
+        prompt_read(route->reader, input->api, input->body, prompt);
+    }
     *out = (struct route_request){
         .model = prompt->model,
         .session_key = session_key(input->session.size > 0 ? input->session : prompt->session),

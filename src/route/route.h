@@ -34,8 +34,9 @@ enum { route_tried_max = 16 };
 struct route_input {
     enum prompt_api api;
     struct slice body;
-    struct slice session; // as the headers name it; empty: as the body does, if it does
-    uint64_t wall_s;      // since 1970; some chat templates print the date
+    const struct reading *reading; // of the body; NULL: it is read here
+    struct slice session;          // as the headers name it; empty: as the body does, if it does
+    uint64_t wall_s;               // since 1970; some chat templates print the date
     const struct token_result
         *token_result; // its ids, where they have been computed before; or NULL
     bool is_timed;     // what it takes to route it is told, if a clock was handed in
