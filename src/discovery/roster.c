@@ -7,6 +7,7 @@
 #include "config/backend_events.h"
 #include "config/config.h"
 #include "config/endpoint.h"
+#include "discovery/dns_source.h"
 #include "feed/kv_poller.h"
 #include "feed/prober.h"
 #include "feed/scraper.h"
@@ -21,14 +22,17 @@
 #include <string.h>
 
 enum {
-    // After a failure, when to try again: DNS, or to find room in the fleet.
-    retry_ms = 2000,
+    room_retry_ms = 2000, // when to look for room in the fleet again
     url_size_max = 1024,
     endpoint_size_max = 512,
 };
 
+// Who lists an origin.  A further source (a watched file, Kubernetes) is a value here and calls roster_merge
+// with its list whenever the list changes.
+enum origin_source { SOURCE_CONFIG, SOURCE_ADMIN };
+
 // Where a server publishes its KV events; see config_events.
-struct events {
+struct origin_events {
     char *endpoint;
     char *replay;
     char *topic;
@@ -37,47 +41,35 @@ struct events {
 struct origin {
     struct origin *next;
     struct roster *roster;
+    enum origin_source source;
+    bool is_listed; // while its source is merged
+    bool has_own_key;
+    bool is_crowded; // some backend does not fit; logged
+    bool tls;
+    uint16_t port;
     char *url;
     char *host;
     char *pool_name;
-    char *api_key; // its own, or else the configuration's; NULL: there is none
-    uint16_t port;
-    bool tls;
-    bool has_own_key;
-    bool from_config;
-    bool in_new_config; // while a new configuration is applied
-    bool is_name;
-    bool has_resolved; // or failed to, once
-    bool is_resolving;
-    bool has_failed; // said so in the log
-    bool is_crowded; // some backend does not fit; said so in the log
-    bool is_gone;    // to be freed when its query comes back
+    char *api_key; // its own, or else the configuration's; NULL: none
     uint32_t weight;
     uint32_t pool;
     char **models;
     uint32_t model_count;
     uint32_t ranks;
-    struct events own_events; // as written
-    struct events events;     // what that comes to
-    struct address address;   // unless is_name
-    struct timer timer;
+    struct origin_events own_events; // as written
+    struct origin_events events;     // own, completed from the configuration's
+    struct dns_name *name;           // NULL: the host is an address
+    struct address address;          // unless there is a name
+    struct timer retry;              // for an address without room in the fleet
     struct backend **backends; // each rank of each address, the first rank of an address first
     uint32_t backend_count;
     uint32_t backend_count_max;
 };
 
 struct roster {
-    struct loop *loop;
-    struct fleet *fleet;
-    struct prober *prober;
-    struct scraper *scraper;
-    struct kv_poller *poller;
-    const struct config *config;
-    void (*changed)(void *owner);
-    void *owner;
-    struct dns *dns; // made when the first name needs it
-    struct origin *origins;
-    struct origin *gone; // removed, each with a query under way
+    struct roster_options options;
+    struct dns_source *dns;
+    struct origin *origins; // in the order in which they were listed
 };
 
 static char *copy_text(const char *text)
@@ -87,12 +79,17 @@ static char *copy_text(const char *text)
     return copy;
 }
 
+static bool texts_equal(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 static uint32_t ranks_of(const struct config_backend *spec)
 {
     return spec->ranks > 0 ? spec->ranks : 1;
 }
 
-static void free_key(struct origin *origin)
+static void origin_free_key(struct origin *origin)
 {
     if (origin->api_key != NULL) {
         explicit_bzero(origin->api_key, strlen(origin->api_key));
@@ -101,43 +98,27 @@ static void free_key(struct origin *origin)
     origin->api_key = NULL;
 }
 
-static void events_free(struct events *events)
+static void origin_events_free(struct origin_events *events)
 {
     free(events->endpoint);
     free(events->replay);
     free(events->topic);
-    *events = (struct events){0};
+    *events = (struct origin_events){0};
 }
 
-static void drop_backend(struct origin *origin, uint32_t index)
+static void origin_set_events(struct origin *origin, const struct config_events *events)
 {
-    struct roster *roster = origin->roster;
-    struct backend *backend = origin->backends[index];
-
-    log_info("backend %s leaves the fleet", backend->url);
-    prober_forget(roster->prober, backend);
-    if (roster->scraper != NULL) {
-        scraper_forget(roster->scraper, backend);
-    }
-    if (roster->poller != NULL) {
-        kv_poller_forget(roster->poller, backend);
-    }
-    fleet_remove(roster->fleet, backend);
-    origin->backends[index] = origin->backends[--origin->backend_count];
+    origin_events_free(&origin->events);
+    origin->events = (struct origin_events){
+        .endpoint = copy_text(events->endpoint),
+        .replay = copy_text(events->replay),
+        .topic = copy_text(events->topic),
+    };
 }
 
-static void note_crowd(struct origin *origin, const char *url)
-{
-    if (!origin->is_crowded) {
-        log_error("backend %s does not fit: limits.backends is %u", url,
-                  origin->roster->config->limits.backends);
-    }
-    origin->is_crowded = true;
-}
-
-// NULL when there is none.
-static const struct backend *find_rank(const struct origin *origin, const struct address *address,
-                                       uint32_t rank)
+// NULL when the address has no such rank.
+static const struct backend *origin_rank(const struct origin *origin, const struct address *address,
+                                         uint32_t rank)
 {
     for (uint32_t i = 0; i < origin->backend_count; i++) {
         const struct backend *backend = origin->backends[i];
@@ -148,13 +129,13 @@ static const struct backend *find_rank(const struct origin *origin, const struct
     return NULL;
 }
 
-static void write_url(const struct origin *origin, const struct address *address, uint32_t rank,
-                      char url[url_size_max])
+static void write_backend_url(const struct origin *origin, const struct address *address,
+                              uint32_t rank, char url[url_size_max])
 {
     struct text text = text_over(url, url_size_max - 1);
 
     text_add_str(&text, origin->url);
-    if (origin->is_name) {
+    if (origin->name != NULL) {
         text_add_str(&text, "#");
         address_format_host(address, &text);
     }
@@ -165,8 +146,8 @@ static void write_url(const struct origin *origin, const struct address *address
 }
 
 // The endpoint of one rank, in `space`; NULL: it has none.
-static const char *endpoint_of(const char *endpoint, const struct address *address, uint32_t rank,
-                               char space[endpoint_size_max])
+static const char *rank_endpoint(const char *endpoint, const struct address *address, uint32_t rank,
+                                 char space[endpoint_size_max])
 {
     struct config_socket socket;
     uint8_t host_space[64];
@@ -177,9 +158,9 @@ static const char *endpoint_of(const char *endpoint, const struct address *addre
         return endpoint;
     }
     const char *wrong = config_socket_split(slice_str(endpoint), &socket);
-    ASSERT(wrong == NULL); // who read the configuration saw to it
+    ASSERT(wrong == NULL); // the configuration's reader checked it
     address_format_host(address, &host);
-    // What operators added may come under defaults that have no ports for its ranks.
+    // An origin from the admin API may fall under a default without ports for its ranks.
     if (!config_socket_write(&socket, rank, text_slice(&host), &out)) {
         return NULL;
     }
@@ -187,19 +168,28 @@ static const char *endpoint_of(const char *endpoint, const struct address *addre
     return space;
 }
 
-// False when it does not fit.
-static bool add_backend(struct origin *origin, const struct address *address, uint32_t rank)
+static void origin_log_crowded(struct origin *origin, const char *url)
 {
-    struct roster *roster = origin->roster;
-    const struct backend *first = find_rank(origin, address, 0);
+    if (!origin->is_crowded) {
+        log_error("backend %s: does not fit: limits.backends is %u", url,
+                  origin->roster->options.config->limits.backends);
+    }
+    origin->is_crowded = true;
+}
+
+// False when it does not fit.
+static bool origin_add_backend(struct origin *origin, const struct address *address, uint32_t rank)
+{
+    const struct roster_options *options = &origin->roster->options;
+    const struct backend *first = origin_rank(origin, address, 0);
     char url[url_size_max];
     char events[endpoint_size_max];
     char replay[endpoint_size_max];
 
-    write_url(origin, address, rank, url);
+    write_backend_url(origin, address, rank, url);
     ASSERT(origin->backend_count < origin->backend_count_max);
     struct backend *backend =
-        fleet_add(roster->fleet,
+        fleet_add(options->fleet,
                   &(struct fleet_spec){
                       .url = url,
                       .host = origin->host,
@@ -212,169 +202,110 @@ static bool add_backend(struct origin *origin, const struct address *address, ui
                       .server = first != NULL ? first->id : 0,
                       .rank = rank,
                       .rank_count = origin->ranks,
-                      .events = endpoint_of(origin->events.endpoint, address, rank, events),
-                      .events_replay = endpoint_of(origin->events.replay, address, rank, replay),
+                      .events = rank_endpoint(origin->events.endpoint, address, rank, events),
+                      .events_replay = rank_endpoint(origin->events.replay, address, rank, replay),
                       .events_topic = origin->events.topic,
                       .models = (const char *const *)origin->models,
                       .model_count = origin->model_count,
                   });
     if (backend == NULL) {
-        note_crowd(origin, url);
+        origin_log_crowded(origin, url);
         return false;
     }
     origin->backends[origin->backend_count++] = backend;
-    log_info("backend %s joins the fleet", url);
-    prober_watch(roster->prober, backend);
-    if (roster->scraper != NULL) {
-        scraper_watch(roster->scraper, backend);
+    log_info("backend %s: added", url);
+    prober_watch(options->prober, backend);
+    if (options->scraper != NULL) {
+        scraper_watch(options->scraper, backend);
     }
-    if (roster->poller != NULL) {
-        kv_poller_watch(roster->poller, backend);
-    }
-    return true;
-}
-
-// Adds the ranks of one address that are not there yet.  False when not all fit.
-static bool add_ranks(struct origin *origin, const struct address *address)
-{
-    for (uint32_t rank = 0; rank < origin->ranks; rank++) {
-        if (find_rank(origin, address, rank) == NULL && !add_backend(origin, address, rank)) {
-            return false;
-        }
+    if (options->poller != NULL) {
+        kv_poller_watch(options->poller, backend);
     }
     return true;
 }
 
-static bool answer_has(const struct dns_answer *answer, const struct address *address)
+static void origin_drop_backend(struct origin *origin, uint32_t index)
 {
-    for (uint32_t i = 0; i < answer->address_count; i++) {
-        if (address_equal(&answer->addresses[i], address)) {
+    const struct roster_options *options = &origin->roster->options;
+    struct backend *backend = origin->backends[index];
+
+    log_info("backend %s: removed", backend->url);
+    prober_forget(options->prober, backend);
+    if (options->scraper != NULL) {
+        scraper_forget(options->scraper, backend);
+    }
+    if (options->poller != NULL) {
+        kv_poller_forget(options->poller, backend);
+    }
+    fleet_remove(options->fleet, backend);
+    origin->backends[index] = origin->backends[--origin->backend_count];
+}
+
+static void origin_drop_backends(struct origin *origin)
+{
+    while (origin->backend_count > 0) {
+        origin_drop_backend(origin, origin->backend_count - 1);
+    }
+}
+
+static void roster_tell(struct roster *roster)
+{
+    roster->options.changed(roster->options.owner);
+}
+
+static bool addresses_have(const struct address *addresses, uint32_t count,
+                           const struct address *wanted)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (address_equal(&addresses[i], wanted)) {
             return true;
         }
     }
     return false;
 }
 
-// False when not all fit.
-static bool follow(struct origin *origin, const struct dns_answer *answer)
+// Makes the backends of an origin those of the addresses.  False when not all fit.
+static bool origin_set_addresses(void *owner, const struct address *addresses, uint32_t count)
 {
+    struct origin *origin = owner;
     bool all_fit = true;
 
     for (uint32_t i = origin->backend_count; i-- > 0;) {
-        if (!answer_has(answer, &origin->backends[i]->address)) {
-            drop_backend(origin, i);
+        if (!addresses_have(addresses, count, &origin->backends[i]->address)) {
+            origin_drop_backend(origin, i);
         }
     }
-    for (uint32_t i = 0; i < answer->address_count; i++) {
-        all_fit &= add_ranks(origin, &answer->addresses[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        bool fits = true;
+        for (uint32_t rank = 0; fits && rank < origin->ranks; rank++) {
+            fits = origin_rank(origin, &addresses[i], rank) != NULL ||
+                   origin_add_backend(origin, &addresses[i], rank);
+        }
+        all_fit &= fits;
     }
     origin->is_crowded = !all_fit;
-    origin->roster->changed(origin->roster->owner);
+    roster_tell(origin->roster);
     return all_fit;
 }
 
-static void unlink_from(struct origin **link, const struct origin *origin)
+// Brings the backends of an origin into the fleet: now, or when its name is resolved, or when there is room.
+static void origin_settle(struct origin *origin)
 {
-    while (*link != origin) {
-        link = &(*link)->next;
-    }
-    *link = origin->next;
-}
+    struct loop *loop = origin->roster->options.loop;
 
-static void origin_free(struct origin *origin)
-{
-    loop_disarm(origin->roster->loop, &origin->timer);
-    for (uint32_t i = 0; i < origin->model_count; i++) {
-        free(origin->models[i]);
-    }
-    free(origin->models);
-    free(origin->url);
-    free(origin->host);
-    free(origin->pool_name);
-    free_key(origin);
-    events_free(&origin->own_events);
-    events_free(&origin->events);
-    free(origin->backends);
-    free(origin);
-}
-
-static void resolved(void *owner, const struct dns_answer *answer)
-{
-    struct origin *origin = owner;
-    const struct config *config = origin->roster->config;
-    uint32_t wait_ms = retry_ms;
-
-    origin->is_resolving = false;
-    origin->has_resolved = true;
-    if (origin->is_gone) {
-        unlink_from(&origin->roster->gone, origin);
-        origin_free(origin);
+    if (origin->name != NULL) {
+        dns_name_resolve(origin->name);
         return;
     }
-    if (answer->status == STATUS_OK) {
-        origin->has_failed = false;
-        wait_ms = answer->ttl_ms;
-        wait_ms = wait_ms < config->dns.ttl_min ? config->dns.ttl_min : wait_ms;
-        wait_ms = wait_ms > config->dns.ttl_max ? config->dns.ttl_max : wait_ms;
-        // Room is made soon after a backend has left.
-        if (!follow(origin, answer) && wait_ms > retry_ms) {
-            wait_ms = retry_ms;
-        }
-    } else if (!origin->has_failed) {
-        origin->has_failed = true;
-        log_warn_seldom((uintptr_t)origin, "%s does not resolve: %s; %u known addresses stay",
-                        origin->host, answer->why, origin->backend_count);
+    loop_disarm(loop, &origin->retry);
+    if (!origin_set_addresses(origin, &origin->address, 1)) {
+        loop_arm(loop, &origin->retry, room_retry_ms);
     }
-    loop_arm(origin->roster->loop, &origin->timer, wait_ms);
 }
 
-static const char *servers_of(const struct config *config, char *space, size_t size)
+static void origin_retry(struct timer *timer)
 {
-    struct text text = text_over(space, size - 1);
-    for (uint32_t i = 0; i < config->dns.servers.count; i++) {
-        text_add_str(&text, i > 0 ? "," : "");
-        text_add_str(&text, config->dns.servers.items[i]);
-    }
-    space[text.size] = '\0';
-    return text.size > 0 ? space : NULL;
-}
-
-static void resolve(struct origin *origin)
-{
-    struct roster *roster = origin->roster;
-    char servers[1024];
-    struct dns_options options = {.servers = servers_of(roster->config, servers, sizeof(servers))};
-
-    if (roster->dns == NULL && dns_create(roster->loop, &options, &roster->dns) != STATUS_OK) {
-        log_error_seldom((uintptr_t)origin, "DNS cannot be set up, %s waits", origin->host);
-        loop_arm(roster->loop, &origin->timer, retry_ms);
-        return;
-    }
-    origin->is_resolving = true;
-    dns_resolve(roster->dns, origin->host, origin->port, resolved, origin);
-}
-
-// Brings the backends of an origin into the fleet: now, or when DNS has answered, or when there is
-// room.
-static void settle(struct timer *timer)
-{
-    struct origin *origin = CONTAINER_OF(timer, struct origin, timer);
-
-    loop_disarm(origin->roster->loop, timer);
-    if (origin->is_resolving) {
-        return; // and will be settled by the answer
-    }
-    if (origin->is_name) {
-        resolve(origin);
-        return;
-    }
-    origin->has_resolved = true;
-    if (add_ranks(origin, &origin->address)) {
-        origin->is_crowded = false;
-    } else {
-        loop_arm(origin->roster->loop, timer, retry_ms);
-    }
-    origin->roster->changed(origin->roster->owner);
+    origin_settle(CONTAINER_OF(timer, struct origin, retry));
 }
 
 static struct origin *origin_find(const struct roster *roster, const char *url)
@@ -386,7 +317,7 @@ static struct origin *origin_find(const struct roster *roster, const char *url)
     return origin;
 }
 
-static void copy_models(struct origin *origin, const struct config_list *models)
+static void origin_copy_models(struct origin *origin, const struct config_list *models)
 {
     origin->models = calloc(models->count + 1, sizeof(char *));
     ASSERT(origin->models != NULL);
@@ -395,24 +326,30 @@ static void copy_models(struct origin *origin, const struct config_list *models)
     }
 }
 
-static void set_events(struct origin *origin, const struct config_events *events)
+// Follows the name, unless the host is an address.
+static void origin_set_host(struct origin *origin, const struct config_backend *spec)
 {
-    events_free(&origin->events);
-    origin->events = (struct events){
-        .endpoint = copy_text(events->endpoint),
-        .replay = copy_text(events->replay),
-        .topic = copy_text(events->topic),
-    };
+    uint32_t address_count_max = 1;
+    if (address_from_literal(spec->host, spec->port, &origin->address) != STATUS_OK) {
+        address_count_max = dns_address_count_max;
+        origin->name = dns_name_follow(origin->roster->dns, spec->host, spec->port,
+                                       origin_set_addresses, origin);
+    }
+    origin->backend_count_max = origin->ranks * address_count_max;
+    origin->backends = calloc(origin->backend_count_max, sizeof(struct backend *));
+    ASSERT(origin->backends != NULL);
 }
 
-static struct origin *origin_add(struct roster *roster, const struct config_backend *spec)
+static struct origin *origin_add(struct roster *roster, const struct config_backend *spec,
+                                 enum origin_source source)
 {
-    const struct config *config = roster->config;
+    const struct config *config = roster->options.config;
     struct config_events events = config_backend_events(config, spec);
     struct origin *origin = calloc(1, sizeof(*origin));
     ASSERT(origin != NULL);
     *origin = (struct origin){
         .roster = roster,
+        .source = source,
         .url = copy_text(spec->url),
         .host = copy_text(spec->host),
         .pool_name = copy_text(config->pools[spec->pool].name),
@@ -426,58 +363,58 @@ static struct origin *origin_add(struct roster *roster, const struct config_back
         .own_events = {.endpoint = copy_text(spec->events),
                        .replay = copy_text(spec->events_replay),
                        .topic = copy_text(spec->events_topic)},
-        .timer.fire = settle,
+        .retry.fire = origin_retry,
     };
-    copy_models(origin, &spec->models);
-    set_events(origin, &events);
+    origin_copy_models(origin, &spec->models);
+    origin_set_events(origin, &events);
+    origin_set_host(origin, spec);
     // At the end, so that backends keep the order of the configuration.
     struct origin **link = &roster->origins;
     while (*link != NULL) {
         link = &(*link)->next;
     }
     *link = origin;
-    origin->is_name = address_from_literal(spec->host, spec->port, &origin->address) != STATUS_OK;
-    origin->backend_count_max = origin->ranks * (origin->is_name ? dns_address_count_max : 1);
-    origin->backends = calloc(origin->backend_count_max, sizeof(struct backend *));
-    ASSERT(origin->backends != NULL);
-    settle(&origin->timer);
+    origin_settle(origin);
     return origin;
 }
 
-static void drop_backends(struct origin *origin)
+static void origin_free(struct origin *origin)
 {
-    while (origin->backend_count > 0) {
-        drop_backend(origin, origin->backend_count - 1);
+    for (uint32_t i = 0; i < origin->model_count; i++) {
+        free(origin->models[i]);
     }
+    free(origin->models);
+    free(origin->url);
+    free(origin->host);
+    free(origin->pool_name);
+    origin_free_key(origin);
+    origin_events_free(&origin->own_events);
+    origin_events_free(&origin->events);
+    free(origin->backends);
+    free(origin);
 }
 
 static void origin_remove(struct origin *origin)
 {
     struct roster *roster = origin->roster;
+    struct origin **link = &roster->origins;
 
-    unlink_from(&roster->origins, origin);
-    drop_backends(origin);
-    loop_disarm(roster->loop, &origin->timer);
-    if (origin->is_resolving) {
-        origin->is_gone = true; // freed when the query comes back
-        origin->next = roster->gone;
-        roster->gone = origin;
-    } else {
-        origin_free(origin);
+    while (*link != origin) {
+        link = &(*link)->next;
     }
+    *link = origin->next;
+    origin_drop_backends(origin);
+    dns_name_leave(&origin->name);
+    loop_disarm(roster->options.loop, &origin->retry);
+    origin_free(origin);
 }
 
-static bool texts_equal(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static bool has_key(const struct origin *origin, const char *key)
+static bool origin_has_key(const struct origin *origin, const char *key)
 {
     return strcmp(origin->api_key == NULL ? "" : origin->api_key, key == NULL ? "" : key) == 0;
 }
 
-static bool has_events(const struct origin *origin, const struct config_events *events)
+static bool origin_has_events(const struct origin *origin, const struct config_events *events)
 {
     return texts_equal(origin->events.endpoint, events->endpoint) &&
            texts_equal(origin->events.replay, events->replay) &&
@@ -485,36 +422,57 @@ static bool has_events(const struct origin *origin, const struct config_events *
 }
 
 // Whether the backends of an origin can stay as they are under a new line of configuration.
-static bool is_same(const struct origin *origin, const struct config_backend *spec)
+static bool origin_matches(const struct origin *origin, const struct config_backend *spec)
 {
-    const char *key = spec->api_key != NULL ? spec->api_key : origin->roster->config->api_key;
-    struct config_events events = config_backend_events(origin->roster->config, spec);
+    const struct config *config = origin->roster->options.config;
+    const char *key = spec->api_key != NULL ? spec->api_key : config->api_key;
+    struct config_events events = config_backend_events(config, spec);
     bool same = origin->pool == spec->pool && origin->model_count == spec->models.count &&
-                origin->ranks == ranks_of(spec) && has_events(origin, &events);
+                origin->ranks == ranks_of(spec) && origin_has_events(origin, &events);
     for (uint32_t i = 0; same && i < spec->models.count; i++) {
         same = strcmp(origin->models[i], spec->models.items[i]) == 0;
     }
-    return same && has_key(origin, key);
+    return same && origin_has_key(origin, key);
 }
 
-static void apply(struct roster *roster, const struct config_backend *spec)
+static void roster_merge_one(struct roster *roster, const struct config_backend *spec,
+                             enum origin_source source)
 {
     struct origin *origin = origin_find(roster, spec->url);
 
-    if (origin != NULL && !is_same(origin, spec)) {
+    if (origin != NULL && !origin_matches(origin, spec)) {
         origin_remove(origin);
         origin = NULL;
     }
     if (origin == NULL) {
-        origin = origin_add(roster, spec);
+        origin = origin_add(roster, spec, source);
     }
     for (uint32_t i = 0; origin->weight != spec->weight && i < origin->backend_count; i++) {
-        fleet_set_weight(roster->fleet, origin->backends[i], spec->weight);
+        fleet_set_weight(roster->options.fleet, origin->backends[i], spec->weight);
     }
     origin->weight = spec->weight;
     origin->has_own_key = spec->api_key != NULL;
-    origin->from_config = true;
-    origin->in_new_config = true;
+    origin->source = source;
+    origin->is_listed = true;
+}
+
+// Makes the origins of a source those of its new list.  An origin that another source listed becomes its own.
+static void roster_merge(struct roster *roster, enum origin_source source,
+                         const struct config_backend *list, uint32_t count)
+{
+    for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+        origin->is_listed = false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        roster_merge_one(roster, &list[i], source);
+    }
+    struct origin *next = NULL;
+    for (struct origin *origin = roster->origins; origin != NULL; origin = next) {
+        next = origin->next;
+        if (origin->source == source && !origin->is_listed) {
+            origin_remove(origin);
+        }
+    }
 }
 
 static uint32_t pool_find(const struct config *config, const char *name)
@@ -526,11 +484,11 @@ static uint32_t pool_find(const struct config *config, const char *name)
     return pool;
 }
 
-// What an operator added stays, in the pool of that name, which may have another number now, and
-// with the key and the events that now hold.  Backends do not change, so they are replaced where that differs.
-static void keep_added(struct origin *origin)
+// An origin from the admin API stays in the pool of its name, which may have another number now, with the
+// key and events that now hold.  Backends are immutable, so they are replaced if any of these differ.
+static void origin_follow_config(struct origin *origin)
 {
-    const struct config *config = origin->roster->config;
+    const struct config *config = origin->roster->options.config;
     uint32_t pool = pool_find(config, origin->pool_name);
     struct config_events events =
         config_backend_events(config, &(struct config_backend){
@@ -540,74 +498,65 @@ static void keep_added(struct origin *origin)
                                       });
 
     if (pool == config->pool_count) {
-        log_warn("backend %s goes with its pool %s", origin->url, origin->pool_name);
+        log_warn("backend %s: removed: its pool %s is no longer configured", origin->url,
+                 origin->pool_name);
         origin_remove(origin);
         return;
     }
-    if (pool == origin->pool && (origin->has_own_key || has_key(origin, config->api_key)) &&
-        has_events(origin, &events)) {
+    if (pool == origin->pool && (origin->has_own_key || origin_has_key(origin, config->api_key)) &&
+        origin_has_events(origin, &events)) {
         return;
     }
     origin->pool = pool;
-    set_events(origin, &events);
+    origin_set_events(origin, &events);
     if (!origin->has_own_key) {
-        free_key(origin);
+        origin_free_key(origin);
         origin->api_key = copy_text(config->api_key);
     }
-    drop_backends(origin);
-    settle(&origin->timer);
+    origin_drop_backends(origin);
+    origin_settle(origin);
 }
 
-// Pools that there were before and are not any more must not keep their models.
-static void set_pool_models(const struct roster *roster)
+// Pools that are no longer configured lose their models.
+static void roster_set_pool_models(const struct roster *roster)
 {
     static const struct config_list none;
+    const struct config *config = roster->options.config;
 
     for (uint32_t i = 0; i < fleet_pool_count_max; i++) {
         const struct config_list *models =
-            i < roster->config->pool_count ? &roster->config->pools[i].models : &none;
-        fleet_set_pool_models(roster->fleet, i, (const char *const *)models->items, models->count);
+            i < config->pool_count ? &config->pools[i].models : &none;
+        fleet_set_pool_models(roster->options.fleet, i, (const char *const *)models->items,
+                              models->count);
     }
 }
 
 void roster_set_config(struct roster *roster, const struct config *config)
 {
-    roster->config = config;
-    for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
-        origin->in_new_config = false;
-    }
-    set_pool_models(roster);
-    for (uint32_t i = 0; i < config->backend_count; i++) {
-        apply(roster, &config->backends[i]);
-    }
-    struct origin *origin = roster->origins;
-    while (origin != NULL) {
-        struct origin *next = origin->next;
-        if (!origin->from_config) {
-            keep_added(origin);
-        } else if (!origin->in_new_config) {
-            origin_remove(origin);
+    roster->options.config = config;
+    dns_source_set_config(roster->dns, config);
+    roster_set_pool_models(roster);
+    roster_merge(roster, SOURCE_CONFIG, config->backends, config->backend_count);
+    struct origin *next = NULL;
+    for (struct origin *origin = roster->origins; origin != NULL; origin = next) {
+        next = origin->next;
+        if (origin->source != SOURCE_CONFIG) {
+            origin_follow_config(origin);
         }
-        origin = next;
     }
-    roster->changed(roster->owner);
+    roster_tell(roster);
 }
 
 struct roster *roster_create(const struct roster_options *options)
 {
     struct roster *roster = calloc(1, sizeof(*roster));
-    if (roster == NULL) {
+    struct dns_source *dns = dns_source_create(options->loop);
+    if (roster == NULL || dns == NULL) {
+        free(roster);
+        dns_source_destroy(&dns);
         return NULL;
     }
-    *roster = (struct roster){
-        .loop = options->loop,
-        .fleet = options->fleet,
-        .prober = options->prober,
-        .scraper = options->scraper,
-        .poller = options->poller,
-        .changed = options->changed,
-        .owner = options->owner,
-    };
+    *roster = (struct roster){.options = *options, .dns = dns};
     roster_set_config(roster, options->config);
     return roster;
 }
@@ -620,31 +569,20 @@ void roster_destroy(struct roster **roster_ptr)
     if (roster == NULL) {
         return;
     }
-    dns_destroy(&roster->dns); // drops the open queries: nobody comes back for those that are gone
-    while (roster->gone != NULL) {
-        struct origin *origin = roster->gone;
-        roster->gone = origin->next;
-        origin_free(origin);
-    }
     while (roster->origins != NULL) {
-        struct origin *origin = roster->origins;
-        origin->is_resolving = false;
-        origin_remove(origin);
+        origin_remove(roster->origins);
     }
+    dns_source_destroy(&roster->dns);
     free(roster);
 }
 
-// Names that are gone count until their queries have come back.
-static bool is_full(const struct roster *roster)
+static bool roster_is_full(const struct roster *roster)
 {
-    uint32_t count = 0;
+    uint32_t count = dns_source_leaving_count(roster->dns);
     for (const struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
         count++;
     }
-    for (const struct origin *origin = roster->gone; origin != NULL; origin = origin->next) {
-        count++;
-    }
-    return count >= roster->config->limits.backends;
+    return count >= roster->options.config->limits.backends;
 }
 
 enum status roster_add(struct roster *roster, const struct config_backend *spec,
@@ -653,16 +591,16 @@ enum status roster_add(struct roster *roster, const struct config_backend *spec,
     if (origin_find(roster, spec->url) != NULL) {
         return STATUS_MALFORMED;
     }
-    if (is_full(roster)) {
+    if (roster_is_full(roster)) {
         return STATUS_EXHAUSTED;
     }
-    struct origin *origin = origin_add(roster, spec);
-    if (!origin->is_name && origin->backend_count < origin->ranks) {
+    struct origin *origin = origin_add(roster, spec, SOURCE_ADMIN);
+    if (origin->name == NULL && origin->backend_count < origin->ranks) {
         origin_remove(origin);
         return STATUS_EXHAUSTED;
     }
     *out = origin->backend_count > 0 ? origin->backends[0] : NULL;
-    roster->changed(roster->owner);
+    roster_tell(roster);
     return STATUS_OK;
 }
 
@@ -676,14 +614,14 @@ static bool origin_owns(const struct origin *origin, const struct backend *backe
     return false;
 }
 
-// `origin` may be NULL.
-static enum status remove_if_ours(struct roster *roster, struct origin *origin)
+// `origin` may be NULL.  A name of the configuration stays: its records decide.
+static enum status roster_remove_origin(struct roster *roster, struct origin *origin)
 {
-    if (origin == NULL || (origin->is_name && origin->from_config)) {
+    if (origin == NULL || (origin->name != NULL && origin->source == SOURCE_CONFIG)) {
         return STATUS_MALFORMED;
     }
     origin_remove(origin);
-    roster->changed(roster->owner);
+    roster_tell(roster);
     return STATUS_OK;
 }
 
@@ -693,7 +631,7 @@ enum status roster_remove(struct roster *roster, struct backend *backend)
     while (origin != NULL && !origin_owns(origin, backend)) {
         origin = origin->next;
     }
-    return remove_if_ours(roster, origin);
+    return roster_remove_origin(roster, origin);
 }
 
 bool roster_has(const struct roster *roster, const char *url)
@@ -703,13 +641,13 @@ bool roster_has(const struct roster *roster, const char *url)
 
 enum status roster_remove_url(struct roster *roster, const char *url)
 {
-    return remove_if_ours(roster, origin_find(roster, url));
+    return roster_remove_origin(roster, origin_find(roster, url));
 }
 
 bool roster_has_resolved_all(const struct roster *roster)
 {
     for (const struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
-        if (!origin->has_resolved) {
+        if (origin->name != NULL && !dns_name_has_resolved(origin->name)) {
             return false;
         }
     }
