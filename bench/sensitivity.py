@@ -82,7 +82,7 @@ def points_of(program, options, pool):
         jobs.append((workload, common, pool.submit(simulate, program, [*common, "--load", LOADS], {})))
     for workload, common, job in jobs:
         for point in job.result():
-            yield workload, point["load"], [*common, "--rate", repr(point["rate"])]
+            yield workload, point["level"], [*common, "--rate", repr(point["rate_per_s"])]
 
 
 def compare(program, options, pool):
