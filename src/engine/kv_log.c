@@ -14,37 +14,18 @@ enum status kv_log_init(struct kv_log *log, uint32_t message_max, size_t size_ma
     return log->ring != NULL ? STATUS_OK : STATUS_EXHAUSTED;
 }
 
-struct kv_message *kv_message_create(size_t size)
+static void kv_log_drop_oldest(struct kv_log *log)
 {
-    struct kv_message *message = malloc(sizeof(*message) + size);
-    if (message != NULL) {
-        *message = (struct kv_message){.reference_count = 1, .size = size};
-    }
-    return message;
-}
-
-void kv_message_release(struct kv_message **message_ptr)
-{
-    struct kv_message *message = *message_ptr;
-    *message_ptr = NULL;
-
-    if (message != NULL && --message->reference_count == 0) {
-        free(message);
-    }
-}
-
-static void drop_oldest(struct kv_log *log)
-{
-    struct kv_message **slot = &log->ring[log->oldest % log->capacity];
-    log->size -= (*slot)->size;
+    struct kv_message *message = log->ring[log->oldest % log->capacity];
+    log->size -= message->size;
     log->oldest++;
-    kv_message_release(slot);
+    free(message);
 }
 
 void kv_log_clear(struct kv_log *log)
 {
     while (log->oldest < log->end) {
-        drop_oldest(log);
+        kv_log_drop_oldest(log);
     }
 }
 
@@ -59,11 +40,12 @@ enum status kv_log_append(struct kv_log *log, struct kv_message **message)
 {
     size_t size = (*message)->size;
     if (size > log->size_max) {
-        kv_message_release(message);
+        free(*message);
+        *message = NULL;
         return STATUS_TOO_LARGE;
     }
     while (log->end - log->oldest == log->capacity || log->size > log->size_max - size) {
-        drop_oldest(log);
+        kv_log_drop_oldest(log);
     }
     ASSERT(log->oldest == log->end ||
            log->ring[(log->end - 1) % log->capacity]->sequence < (*message)->sequence);
@@ -74,18 +56,10 @@ enum status kv_log_append(struct kv_log *log, struct kv_message **message)
     return STATUS_OK;
 }
 
-bool kv_log_is_withheld(const struct kv_log *log, uint64_t position)
+const struct kv_message *kv_log_at(const struct kv_log *log, uint64_t position)
 {
     ASSERT(position >= log->oldest && position < log->end);
-    return log->ring[position % log->capacity]->is_withheld;
-}
-
-struct kv_message *kv_log_take(struct kv_log *log, uint64_t position)
-{
-    ASSERT(position >= log->oldest && position < log->end);
-    struct kv_message *message = log->ring[position % log->capacity];
-    message->reference_count++;
-    return message;
+    return log->ring[position % log->capacity];
 }
 
 uint64_t kv_log_find(const struct kv_log *log, uint64_t sequence)

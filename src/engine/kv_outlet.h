@@ -1,60 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_outlet.h -- a ZeroMQ socket that binds and gives out what is in a log.
+// kv_outlet.h -- the two ZeroMQ sockets of one engine, as vLLM has them.
 //
-//     PUB      to each peer that subscribes to a beginning of the topic, everything from then on that is
-//              not withheld
-//     ROUTER   to each peer that asks [empty][8 bytes: sequence number], everything from there to what
-//              was the end when it asked, and an end marker; each behind an empty frame
+//     XPUB     to each peer that subscribes to a prefix of the topic: [topic][sequence number][batch]
+//     ROUTER   to each peer that asks [empty][8 bytes: sequence number]: all batches of the log from
+//              there, and an end marker; each behind an empty frame
 //
-// Peers are cursors into the log: a slow one loses what leaves the log, whole messages at a time.  One
-// that asks again while it is being answered is heard when the answer is complete.
+// XPUB is PUB that also says who subscribes, which tests wait for.  libzmq queues for each peer as many
+// messages as the log keeps; what a slower subscriber would get beyond that is dropped.  Requests of
+// another form get no response, as from real engines.
 //
-// A peer that does not speak ZMTP, is of the wrong kind, says too much at once or takes longer than
-// kv_outlet_handshake_ms to introduce itself is dropped.  Any other request gets no answer.
+// libzmq runs two threads for each outlet.  No call waits for a peer.
 //
 // Threads: the one of its loop.
 #pragma once
 
 #include "base/address.h"
-#include "base/list.h"
+#include "base/slice.h"
 #include "sys/loop.h"
 
 #include <stddef.h>
 
 struct kv_log;
-
-enum {
-    kv_outlet_peer_max = 64,         // further ones are closed at once
-    kv_outlet_handshake_ms = 30000,  // libzmq's default
-    kv_outlet_topic_max = UINT8_MAX, // so that its frame has a short head
-};
-
-enum kv_outlet_kind { KV_OUTLET_PUB, KV_OUTLET_ROUTER };
+struct kv_message;
 
 struct kv_outlet_options {
-    struct loop *loop;
-    struct kv_log *log; // both kept
-    enum kv_outlet_kind kind;
+    struct loop *loop;        // kept
+    const struct kv_log *log; // kept; what is replayed
+    const char *host;         // a literal address
+    uint16_t port;            // 0: the kernel's choice
+    uint16_t replay_port;     // likewise
+    bool has_replay;
     struct slice topic; // kept
-    bool replays_topic; // ROUTER: a message begins with its topic
+    bool replays_topic; // a replayed message has its topic
+    uint32_t queue_max; // messages that wait for one peer
+};
+
+struct kv_outlet_socket {
+    struct loop_source source; // first: `ready` finds us from here
+    void *handle;              // NULL: closed
+    uint16_t port;
 };
 
 struct kv_outlet {
-    struct loop_source source; // first: the listener's `ready` finds us from here
     struct kv_outlet_options options;
-    struct list_node *peers;
-    uint32_t peer_count;
-    uint32_t subscriber_count; // peers that get messages
-    uint64_t skipped_count;    // messages that left the log before a peer got them
+    void *context; // NULL: closed
+    struct kv_outlet_socket live;
+    struct kv_outlet_socket replay;
+    uint32_t subscription_count; // of all topics
+    uint32_t subscriber_count;   // subscriptions that match the topic
 };
 
-// IO: errno says why.
-enum status kv_outlet_open(struct kv_outlet *outlet, const struct kv_outlet_options *options,
-                           const struct address *address);
+// Listens.  IO: errno says why.  MALFORMED: the host is not an address.
+enum status kv_outlet_open(struct kv_outlet *outlet, const struct kv_outlet_options *options);
 
-// Does nothing to one that is not open.  Its peers' memory is freed at the end of the turn.
+// Ends all connections; the ports are free afterwards.  Does nothing to one that is closed.  Its memory
+// may be reused when the turn has ended.
 void kv_outlet_close(struct kv_outlet *outlet);
 
-// There is more in the log: what peers and kernel take is sent now, the rest by and by.
-void kv_outlet_push(struct kv_outlet *outlet);
+void kv_outlet_publish(struct kv_outlet *outlet, const struct kv_message *message);

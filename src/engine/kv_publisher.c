@@ -7,16 +7,11 @@
 #include "base/text.h"
 #include "engine/kv_log.h"
 #include "engine/kv_outlet.h"
-#include "net/tcp.h"
-#include "sim/engine/zmtp.h"
 #include "sys/pages.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-_Static_assert((int)kv_publisher_topic_max == (int)kv_outlet_topic_max, "a topic fits");
-_Static_assert((int)kv_publisher_peer_max == (int)kv_outlet_peer_max, "the same limit");
 
 // What happened, until the next flush.  Each event has ranges of hashes and tokens.
 struct pending_event {
@@ -69,8 +64,7 @@ struct kv_publisher {
     uint64_t batch_count;
     uint64_t lost_count;
     struct kv_log log;
-    struct kv_outlet live;
-    struct kv_outlet replay;
+    struct kv_outlet outlet;
 };
 
 static void forget_pending(struct kv_publisher *publisher)
@@ -86,43 +80,9 @@ static void forget_pending(struct kv_publisher *publisher)
 
 void kv_publisher_stop(struct kv_publisher *publisher)
 {
-    kv_outlet_close(&publisher->replay);
-    kv_outlet_close(&publisher->live);
+    kv_outlet_close(&publisher->outlet);
     kv_log_clear(&publisher->log);
     forget_pending(publisher);
-}
-
-static enum status listen_on(struct kv_publisher *publisher, struct kv_outlet *outlet,
-                             enum kv_outlet_kind kind, uint16_t port)
-{
-    const struct kv_publisher_options *options = &publisher->options;
-    struct address address;
-    enum status status = address_from_literal(options->host, port, &address);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return kv_outlet_open(outlet,
-                          &(struct kv_outlet_options){
-                              .loop = options->loop,
-                              .log = &publisher->log,
-                              .kind = kind,
-                              .topic = slice_str(publisher->topic),
-                              .replays_topic = options->format->replays_topic,
-                          },
-                          &address);
-}
-
-static uint16_t port_of(const struct kv_outlet *outlet)
-{
-    struct address address;
-    char text[64] = {0};
-    struct text out = text_over(text, sizeof(text) - 1);
-
-    if (outlet->source.magic == 0 || tcp_local(outlet->source.fd, &address) != STATUS_OK) {
-        return 0;
-    }
-    address_format(&address, &out);
-    return (uint16_t)strtoul(strrchr(text, ':') + 1, NULL, 10);
 }
 
 enum status kv_publisher_start(struct kv_publisher *publisher)
@@ -130,18 +90,24 @@ enum status kv_publisher_start(struct kv_publisher *publisher)
     struct kv_publisher_options *options = &publisher->options;
 
     publisher->next_sequence = 0;
-    enum status status = listen_on(publisher, &publisher->live, KV_OUTLET_PUB, options->port);
-    if (status == STATUS_OK && options->has_replay) {
-        status = listen_on(publisher, &publisher->replay, KV_OUTLET_ROUTER, options->replay_port);
+    enum status status =
+        kv_outlet_open(&publisher->outlet, &(struct kv_outlet_options){
+                                               .loop = options->loop,
+                                               .log = &publisher->log,
+                                               .host = options->host,
+                                               .port = options->port,
+                                               .replay_port = options->replay_port,
+                                               .has_replay = options->has_replay,
+                                               .topic = slice_str(publisher->topic),
+                                               .replays_topic = options->format->replays_topic,
+                                               .queue_max = options->batches_max,
+                                           });
+    if (status == STATUS_OK) {
+        // The kernel's choice of a port holds for the next start too.
+        options->port = publisher->outlet.live.port;
+        options->replay_port = publisher->outlet.replay.port;
     }
-    if (status != STATUS_OK) {
-        kv_publisher_stop(publisher);
-        return status;
-    }
-    // Where the kernel chose, the next start is at the same place.
-    options->port = port_of(&publisher->live);
-    options->replay_port = port_of(&publisher->replay);
-    return STATUS_OK;
+    return status;
 }
 
 static enum status make(struct kv_publisher *publisher, char error[kv_publisher_error_size])
@@ -381,55 +347,36 @@ static void write_events(const struct kv_publisher *publisher, struct text *out)
     }
 }
 
-// Three frames: topic, sequence number, batch.
-static struct kv_message *make_message(const struct kv_publisher *publisher, struct slice payload)
-{
-    struct slice topic = slice_str(publisher->topic);
-    struct kv_message *message =
-        kv_message_create((size_t)3 * zmtp_head_size_max + topic.size + 8 + payload.size);
-    if (message == NULL) {
-        return NULL;
-    }
-    struct text out = text_over(message->bytes, message->size);
-    uint8_t sequence[8];
-    for (uint32_t i = 0; i < sizeof(sequence); i++) {
-        sequence[i] = (uint8_t)(publisher->next_sequence >> (56 - 8 * i));
-    }
-    zmtp_head_write(topic.size, true, &out);
-    text_add(&out, topic);
-    message->topic_size = (uint32_t)out.size;
-    zmtp_head_write(sizeof(sequence), true, &out);
-    text_add(&out, slice_of(sequence, sizeof(sequence)));
-    zmtp_head_write(payload.size, false, &out);
-    text_add(&out, payload);
-    ASSERT(!out.overflow);
-    message->size = out.size;
-    message->sequence = publisher->next_sequence;
-    return message;
-}
-
+// NULL when memory is short.
 static struct kv_message *make_batch(const struct kv_publisher *publisher, double wall_seconds)
 {
     size_t events_max = (size_t)publisher->event_count * event_overhead +
                         (size_t)publisher->hash_count * hash_size_max +
                         (size_t)publisher->token_count * token_size_max + publisher->names_size;
-    struct kv_message *message = NULL;
-    uint8_t *space = malloc(2 * events_max + kv_batch_overhead);
-    if (space != NULL) {
-        struct text events = text_over(space, events_max);
-        struct text batch = text_over(space + events_max, events_max + kv_batch_overhead);
-        write_events(publisher, &events);
-        kv_batch_write(publisher->options.format,
-                       &(struct kv_batch){.seconds = wall_seconds,
-                                          .events = text_slice(&events),
-                                          .event_count = publisher->event_count,
-                                          .rank = publisher->options.rank},
-                       &batch);
-        ASSERT(!events.overflow && !batch.overflow);
-        message = make_message(publisher, text_slice(&batch));
+    size_t batch_max = events_max + kv_batch_overhead;
+    uint8_t *space = malloc(events_max);
+    struct kv_message *message = malloc(sizeof(*message) + batch_max);
+    if (space == NULL || message == NULL) {
+        free(space);
+        free(message);
+        return NULL;
     }
+    struct text events = text_over(space, events_max);
+    struct text batch = text_over(message->bytes, batch_max);
+    write_events(publisher, &events);
+    kv_batch_write(publisher->options.format,
+                   &(struct kv_batch){.seconds = wall_seconds,
+                                      .events = text_slice(&events),
+                                      .event_count = publisher->event_count,
+                                      .rank = publisher->options.rank},
+                   &batch);
+    ASSERT(!events.overflow && !batch.overflow);
     free(space);
-    return message;
+    message->sequence = publisher->next_sequence;
+    message->size = batch.size;
+    // The log keeps thousands of these: give back what the longest form would have needed.
+    struct kv_message *shrunk = realloc(message, sizeof(*message) + message->size);
+    return shrunk != NULL ? shrunk : message;
 }
 
 void kv_publisher_lose(struct kv_publisher *publisher, double share)
@@ -455,15 +402,15 @@ void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
     struct kv_message *message = make_batch(publisher, wall_seconds);
     publisher->next_sequence++;
     forget_pending(publisher);
-    if (message != NULL) {
-        message->is_withheld = gets_lost(publisher);
-    }
+    bool reaches_subscribers = !gets_lost(publisher);
     if (message == NULL || kv_log_append(&publisher->log, &message) != STATUS_OK) {
         publisher->lost_count++;
         return;
     }
     publisher->batch_count++;
-    kv_outlet_push(&publisher->live);
+    if (reaches_subscribers) {
+        kv_outlet_publish(&publisher->outlet, kv_log_at(&publisher->log, publisher->log.end - 1));
+    }
 }
 
 void kv_publisher_status(const struct kv_publisher *publisher, struct kv_publisher_status *out)
@@ -472,10 +419,9 @@ void kv_publisher_status(const struct kv_publisher *publisher, struct kv_publish
         .next_sequence = publisher->next_sequence,
         .batch_count = publisher->batch_count,
         .lost_count = publisher->lost_count,
-        .skipped_count = publisher->live.skipped_count + publisher->replay.skipped_count,
         .log_size = publisher->log.size,
         .log_batches = (uint32_t)(publisher->log.end - publisher->log.oldest),
-        .subscriber_count = publisher->live.subscriber_count,
-        .peer_count = publisher->live.peer_count + publisher->replay.peer_count,
+        .subscription_count = publisher->outlet.subscription_count,
+        .subscriber_count = publisher->outlet.subscriber_count,
     };
 }

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_publisher.h -- one engine's KV events, published over ZeroMQ as engines do.
+// kv_publisher.h -- publishes one engine's KV events over ZeroMQ, as engines do.
 //
-// Two sockets that bind, spoken as ZMTP 3.1 with the NULL mechanism: PUB, where routers subscribe,
-// and ROUTER, where they ask for batches that they missed.
+//     stored, removed, cleared --> [ pending ] --flush--> [ log: batch 7, 8, 9 ] --> each replay
+//                                                    \--> each subscriber
 //
-//     stored, removed, cleared --> [ pending ] --flush--> [ log: batch 7, 8, 9 ] --> each subscriber
-//                                                                             \--> each replay
-//
-// A flush makes one batch with the next sequence number, from 0; when nothing has happened it makes
-// none.  The log keeps the last batches, bounded in number and bytes; subscribers and replays are
-// cursors into it.  So nothing waits for a slow subscriber: what has left the log before it was sent
-// is left out, whole batches at a time, and its sequence numbers show it, as with any PUB socket.
+// A flush makes one batch of the pending events, if there are any, with the next sequence number, from
+// 0.  Subscribers get it at once; the log keeps the last batches, bounded in number and bytes, for
+// replays.  kv_outlet.h has the sockets.
 //
 // Limits: pending events that do not fit are lost, as is a batch that is larger than the log; the
-// sequence number then skips one, so that subscribers can tell.  Others can be made to get lost.  Who connects beyond
-// kv_publisher_peer_max, does not speak ZMTP, or is not done with the handshake in time is dropped.
+// sequence number then skips one, so that subscribers can tell.  kv_publisher_lose makes others lost.
 //
 // Threads: the one of its loop.  Memory: some by _create, the log and pending events as they grow.
 #pragma once
@@ -27,7 +22,6 @@ struct kv_publisher;
 struct loop;
 
 enum {
-    kv_publisher_peer_max = 64, // of each socket
     kv_publisher_topic_max = 255,
     kv_publisher_error_size = 256,
     kv_publisher_batches_default = 10000,    // as vLLM's buffer_steps
@@ -55,21 +49,19 @@ struct kv_publisher_options {
 
 struct kv_publisher_status {
     uint64_t next_sequence;
-    uint64_t batch_count;   // made
-    uint64_t lost_count;    // events or batches beyond a limit
-    uint64_t skipped_count; // batches that a subscriber or a replay came too late for
-    uint64_t log_size;      // bytes
+    uint64_t batch_count; // made
+    uint64_t lost_count;  // events or batches beyond a limit
+    uint64_t log_size;    // bytes
     uint32_t log_batches;
-    uint32_t subscriber_count; // whose subscription matches the topic
-    uint32_t peer_count;       // connections to both sockets
+    uint32_t subscription_count;
+    uint32_t subscriber_count; // subscriptions that match the topic
 };
 
 // Listens.  IO or MALFORMED: `error` says why.
 enum status kv_publisher_create(const struct kv_publisher_options *options,
                                 struct kv_publisher **out, char error[kv_publisher_error_size]);
 
-// Between turns or within one; the memory of connections goes at the end of the next.  What was not
-// sent is not sent.  Clears the caller's pointer, which may be NULL.
+// Between turns.  Drops messages that were not sent.  Clears the caller's pointer, which may be NULL.
 void kv_publisher_destroy(struct kv_publisher **publisher);
 
 // The ports that it got; the second is 0 when there is no replay socket.
@@ -101,11 +93,11 @@ void kv_publisher_cleared(struct kv_publisher *publisher);
 // have them.
 void kv_publisher_lose(struct kv_publisher *publisher, double share);
 
-// As when the engine's process dies: connections end, nobody listens, nothing is pending or kept.
+// As when the engine's process dies: connections and listeners close, pending events and the log go.
 void kv_publisher_stop(struct kv_publisher *publisher);
 
-// As when the next one has come, on the same ports: the next number is 0.  IO: somebody has taken a port
-// meanwhile, errno says more; try again.
+// As when the next process starts, on the same ports: the next number is 0.  IO: a port is taken, errno
+// says more; try again.
 enum status kv_publisher_start(struct kv_publisher *publisher);
 
 // Publishes what is pending as one batch, in the order of the calls.

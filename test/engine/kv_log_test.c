@@ -4,11 +4,13 @@
 
 #include "test.h"
 
+#include <stdlib.h>
+
 static enum status append(struct kv_log *log, uint64_t sequence, size_t size)
 {
-    struct kv_message *message = kv_message_create(size);
+    struct kv_message *message = malloc(sizeof(*message) + size);
     ASSERT(message != NULL);
-    message->sequence = sequence;
+    *message = (struct kv_message){.sequence = sequence, .size = size};
     memset(message->bytes, (int)sequence, size);
     enum status status = kv_log_append(log, &message);
     ASSERT(message == NULL);
@@ -25,20 +27,6 @@ TEST(the_oldest_go_when_there_are_too_many)
         CHECK_EQ(log.oldest, i < 3 ? 0 : i - 2);
     }
     CHECK_EQ(log.size, 30);
-    kv_log_fini(&log);
-}
-
-TEST(what_is_withheld_is_known_without_taking_it)
-{
-    struct kv_log log;
-    CHECK(kv_log_init(&log, 3, 1000) == STATUS_OK);
-    CHECK(append(&log, 5, 10) == STATUS_OK);
-    struct kv_message *message = kv_message_create(10);
-    message->sequence = 6;
-    message->is_withheld = true;
-    CHECK(kv_log_append(&log, &message) == STATUS_OK);
-    CHECK(!kv_log_is_withheld(&log, 0));
-    CHECK(kv_log_is_withheld(&log, 1));
     kv_log_fini(&log);
 }
 
@@ -60,20 +48,17 @@ TEST(the_oldest_go_when_they_are_too_large)
     kv_log_fini(&log);
 }
 
-TEST(a_message_that_somebody_reads_outlives_its_place)
+TEST(messages_are_found_by_their_position)
 {
     struct kv_log log;
     CHECK(kv_log_init(&log, 2, 1000) == STATUS_OK);
-    CHECK(append(&log, 7, 10) == STATUS_OK);
-    struct kv_message *held = kv_log_take(&log, 0);
-    CHECK(append(&log, 8, 10) == STATUS_OK);
-    CHECK(append(&log, 9, 10) == STATUS_OK);
+    for (uint64_t sequence = 7; sequence < 10; sequence++) {
+        CHECK(append(&log, sequence, 10) == STATUS_OK);
+    }
     CHECK_EQ(log.oldest, 1);
+    CHECK_EQ(kv_log_at(&log, 1)->sequence, 8);
+    CHECK_EQ(kv_log_at(&log, 2)->bytes[9], 9);
     kv_log_fini(&log);
-    CHECK_EQ(held->sequence, 7);
-    CHECK_EQ(held->bytes[9], 7);
-    kv_message_release(&held);
-    CHECK(held == NULL);
 }
 
 TEST(a_sequence_number_is_found_or_the_next_one_is)

@@ -58,9 +58,9 @@ static void print_status(const struct program *program)
 {
     struct kv_publisher_status status;
     kv_publisher_status(program->publisher, &status);
-    printf("{\"subscribers\": %u, \"peers\": %u, \"next_sequence\": %" PRIu64
-           ", \"skipped\": %" PRIu64 ", \"log_batches\": %u}\n",
-           status.subscriber_count, status.peer_count, status.next_sequence, status.skipped_count,
+    printf("{\"subscribers\": %u, \"subscriptions\": %u, \"next_sequence\": %" PRIu64
+           ", \"log_batches\": %u}\n",
+           status.subscriber_count, status.subscription_count, status.next_sequence,
            status.log_batches);
     fflush(stdout);
 }

@@ -45,16 +45,22 @@ static struct kv_publisher_status status_of(const struct scene *scene)
 static bool subscribe(struct scene *scene)
 {
     client_open(&scene->client, scene->loop, kv_publisher_port(scene->publisher));
-    client_say(&scene->client, BYTES(GREETING_1 READY_SUB "\0\1\1"));
-    return client_hears(&scene->client, BYTES(GREETING_1 READY_PUB)) &&
-           client_is_in_step(&scene->client);
+    client_say(&scene->client, BYTES(GREETING_1 READY_SUB));
+    bool is_welcome = client_hears(&scene->client, BYTES(GREETING_1 READY_XPUB));
+    client_say(&scene->client, BYTES("\0\1\1"));
+    for (int i = 0; i < 1000 && status_of(scene).subscriber_count == 0; i++) {
+        loop_turn(scene->loop, 5);
+    }
+    return is_welcome && status_of(scene).subscriber_count == 1;
 }
 
 static bool ask_for_all(struct scene *scene)
 {
     client_open(&scene->client, scene->loop, kv_publisher_replay_port(scene->publisher));
-    client_say(&scene->client, BYTES(GREETING_1 READY_DEALER "\1\0\0\10\0\0\0\0\0\0\0\0"));
-    return client_hears(&scene->client, BYTES(GREETING_1 READY_ROUTER));
+    client_say(&scene->client, BYTES(GREETING_1 READY_DEALER));
+    bool is_welcome = client_hears(&scene->client, BYTES(GREETING_1 READY_ROUTER));
+    client_say(&scene->client, BYTES("\1\0\0\10\0\0\0\0\0\0\0\0"));
+    return is_welcome;
 }
 
 static void store(struct scene *scene, uint64_t key, uint64_t parent)
@@ -258,7 +264,7 @@ TEST(after_a_stop_it_starts_at_0_and_with_nobody)
     client_close(&scene->client);
     client_open(&scene->client, scene->loop, port);
     CHECK(client_is_dropped(&scene->client)); // nobody is there
-    CHECK_EQ(status_of(scene).peer_count, 0);
+    CHECK_EQ(status_of(scene).subscription_count, 0);
     CHECK_EQ(status_of(scene).log_batches, 0);
     client_close(&scene->client);
 
@@ -358,7 +364,7 @@ TEST(the_log_is_bounded_in_batches_and_bytes)
         CHECK(status_of(scene).log_size <= 300);
     }
     CHECK_EQ(status_of(scene).batch_count, 100);
-    CHECK_EQ(status_of(scene).log_batches, 3);
+    CHECK_EQ(status_of(scene).log_batches, 4);
     scene_close(scene);
 }
 
@@ -502,7 +508,6 @@ TEST(batches_that_get_lost_are_gaps_to_subscribers_and_are_replayed)
         CHECK(client->bytes[i * size + number_at] > client->bytes[(i - 1) * size + number_at]);
     }
     CHECK_EQ(status_of(scene).log_batches, count + 1);
-    CHECK_EQ(status_of(scene).skipped_count, 0);
     client_close(client);
     // Here an empty frame comes first, and no topic; the end is 14 bytes.
     CHECK(ask_for_all(scene));

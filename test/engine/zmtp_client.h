@@ -19,7 +19,7 @@
 #define GREETING_1 "\xff\0\0\0\0\0\0\0\1\x7f\3\1NULL" ZERO_16 FILLER
 #define READY_SUB "\4\x19\5READY\13Socket-Type\0\0\0\3SUB"
 #define READY_XSUB "\4\x1a\5READY\13Socket-Type\0\0\0\4XSUB"
-#define READY_PUB "\4\x19\5READY\13Socket-Type\0\0\0\3PUB"
+#define READY_XPUB "\4\x1a\5READY\13Socket-Type\0\0\0\4XPUB"
 #define READY_DEALER "\4\x29\5READY\13Socket-Type\0\0\0\6DEALER\10Identity\0\0\0\0"
 #define READY_ROUTER "\4\x29\5READY\13Socket-Type\0\0\0\6ROUTER\10Identity\0\0\0\0"
 #define BYTES(literal) slice_of(literal, sizeof(literal) - 1)
@@ -105,7 +105,7 @@ static inline bool client_is_dropped(struct zmtp_client *client)
     return client->is_closed;
 }
 
-// A PING that is answered shows that everything said before it was heard, and that nothing else was said.
+// A PING that gets its PONG shows that the peer is there, and that it has sent nothing else.
 static inline bool client_is_in_step(struct zmtp_client *client)
 {
     client_say(client, BYTES("\4\11\4PING\0\0hi"));
