@@ -11,20 +11,6 @@
 typedef const struct value *evaluate_fn(struct render *render, const struct expression *expression,
                                         struct value *scratch);
 
-static const struct value *fail(struct render *render, const char *what, const struct value *value)
-{
-    (void)value_fail(&render->room, STATUS_MALFORMED, "'%s' object %s", value_type_name(value),
-                     what);
-    return NULL;
-}
-
-static const struct value *fail_undefined(struct render *render, const struct value *value)
-{
-    (void)value_fail(&render->room, STATUS_MALFORMED, "'%.*s' is undefined", (int)value->name.size,
-                     value->name.bytes);
-    return NULL;
-}
-
 bool print_value(struct render *render, const struct value *value)
 {
     if (value->kind == VALUE_STRING) {
@@ -41,8 +27,8 @@ bool print_value(struct render *render, const struct value *value)
     bool was_full = render->out->overflow;
     value_print(value, render->out);
     if (render->out->overflow && !was_full && value->kind >= VALUE_CALLABLE) {
-        (void)fail(render, "cannot be printed as Python does", value);
-        return false;
+        return value_raise(&render->room, "'%s' object cannot be printed as Python does",
+                           value_type_name(value));
     }
     return true;
 }
@@ -102,27 +88,6 @@ static const struct value *evaluate_list(struct render *render, const struct exp
     return scratch;
 }
 
-// Of equal keys the first place and the last value.
-static bool put_member(struct render *render, struct value_dict *dict, const struct value *key,
-                       const struct value *value)
-{
-    const struct value *found;
-    if (!value_step(&render->room, dict->count / 8 + 1) ||
-        !value_dict_find(&render->room, dict, key, &found)) {
-        return false;
-    }
-    if (found == NULL) {
-        dict->members[dict->count++] = (struct value_member){.key = *key, .value = *value};
-        return true;
-    }
-    for (uint32_t i = 0; i < dict->count; i++) {
-        if (&dict->members[i].value == found) {
-            dict->members[i].value = *value;
-        }
-    }
-    return true;
-}
-
 static const struct value *evaluate_dict(struct render *render, const struct expression *expression,
                                          struct value *scratch)
 {
@@ -136,7 +101,7 @@ static const struct value *evaluate_dict(struct render *render, const struct exp
         struct value key_scratch;
         const struct value *name = evaluate(render, key, &key_scratch);
         const struct value *value = name != NULL ? evaluate(render, key->next, scratch) : NULL;
-        if (value == NULL || !put_member(render, dict, name, value)) {
+        if (value == NULL || !value_dict_put(&render->room, dict, name, value)) {
             return NULL;
         }
     }
@@ -317,81 +282,6 @@ static const struct value *evaluate_conditional(struct render *render,
     return chosen != NULL ? evaluate(render, chosen, scratch) : &nothing;
 }
 
-static const struct value *bound_method(struct render *render, const struct builtin *builtin,
-                                        const struct value *subject, struct value *scratch)
-{
-    struct value_callable *callable = (void *)value_bytes_new(&render->room, sizeof(*callable));
-    if (callable == NULL) {
-        return NULL;
-    }
-    callable->kind = CALLABLE_METHOD;
-    callable->method.builtin = builtin;
-    callable->method.subject = *subject;
-    *scratch = (struct value){.kind = VALUE_CALLABLE, .callable = callable};
-    return scratch;
-}
-
-// Something that Python has as an attribute: a method, or what we do not have.
-static const struct value *attribute_of(struct render *render, const struct value *subject,
-                                        const struct member *member, struct value *scratch)
-{
-    unsigned bit = 1u << subject->kind;
-    if ((member->hidden & bit) != 0) {
-        *scratch = value_undefined(member->name);
-        return scratch;
-    }
-    if (member->methods[subject->kind] != NULL) {
-        return bound_method(render, member->methods[subject->kind], subject, scratch);
-    }
-    (void)value_fail(&render->room, STATUS_MALFORMED, "'%.*s' of '%s' objects is not implemented",
-                     (int)member->name.size, member->name.bytes, value_type_name(subject));
-    return NULL;
-}
-
-static bool has_attribute(const struct value *subject, const struct member *member)
-{
-    unsigned bit = 1u << subject->kind;
-    return member->methods[subject->kind] != NULL ||
-           ((member->hidden | member->refused) & bit) != 0;
-}
-
-static const struct value *space_member(const struct value *subject, const struct member *member,
-                                        struct value *scratch)
-{
-    const struct value_space *space = subject->space;
-    for (uint32_t i = 0; i < space->count; i++) {
-        const struct value *key = &space->members[i].key;
-        if (key->kind == VALUE_STRING && slice_equal(key->string, member->name)) {
-            *scratch = space->members[i].value;
-            return scratch;
-        }
-    }
-    *scratch = value_undefined(member->name);
-    return scratch;
-}
-
-// x.name: the method, then the key.
-static const struct value *member_of(struct render *render, const struct value *subject,
-                                     const struct member *member, struct value *scratch)
-{
-    if (subject->kind == VALUE_UNDEFINED) {
-        return fail_undefined(render, subject);
-    }
-    if (has_attribute(subject, member)) {
-        return attribute_of(render, subject, member, scratch);
-    }
-    if (subject->kind == VALUE_DICT) {
-        const struct value *value = value_dict_get(subject->dict, member->name);
-        if (value != NULL) {
-            return value;
-        }
-    } else if (subject->kind == VALUE_NAMESPACE) {
-        return space_member(subject, member, scratch);
-    }
-    *scratch = value_undefined(member->name);
-    return scratch;
-}
-
 static const struct value *evaluate_attribute(struct render *render,
                                               const struct expression *expression,
                                               struct value *scratch)
@@ -400,20 +290,7 @@ static const struct value *evaluate_attribute(struct render *render,
     if (subject == NULL) {
         return NULL;
     }
-    return member_of(render, subject, expression->member.member, scratch);
-}
-
-// x['name']: the key, then the method.
-static const struct value *item_of(struct render *render, const struct value *subject,
-                                   const struct member *member, struct value *scratch)
-{
-    if (subject->kind == VALUE_DICT) {
-        const struct value *value = value_dict_get(subject->dict, member->name);
-        if (value != NULL) {
-            return value;
-        }
-    }
-    return member_of(render, subject, member, scratch);
+    return member_attribute(&render->room, subject, expression->member.member, scratch);
 }
 
 static const struct value *evaluate_item(struct render *render, const struct expression *expression,
@@ -423,63 +300,10 @@ static const struct value *evaluate_item(struct render *render, const struct exp
     if (subject == NULL) {
         return NULL;
     }
-    return item_of(render, subject, expression->member.member, scratch);
-}
-
-static const struct value *element(struct render *render, const struct value *subject, int64_t at,
-                                   struct value *scratch)
-{
-    uint32_t length;
-    if (!value_length(&render->room, subject, &length)) {
-        return NULL;
-    }
-    if (at < 0) {
-        at += length;
-    }
-    if (at < 0 || at >= length) {
-        *scratch = value_undefined(slice_str("element"));
-        return scratch;
-    }
-    if (subject->kind != VALUE_STRING) {
-        return &subject->list->items[at];
-    }
-    struct slice part = value_string_part(subject->string, (size_t)at, (size_t)at + 1);
-    *scratch = *subject;
-    scratch->string = part;
-    return scratch;
-}
-
-static const struct value *subscript(struct render *render, const struct value *subject,
-                                     const struct value *key, struct value *scratch)
-{
-    bool is_integer = key->kind == VALUE_INT || key->kind == VALUE_BOOL;
-    bool is_sequence = subject->kind == VALUE_LIST || subject->kind == VALUE_TUPLE ||
-                       subject->kind == VALUE_STRING;
-    if (subject->kind == VALUE_UNDEFINED) {
-        return fail_undefined(render, subject);
-    }
-    if (key->kind == VALUE_STRING) {
-        const struct value *value =
-            subject->kind == VALUE_DICT ? value_dict_get(subject->dict, key->string) : NULL;
-        struct member member;
-        if (value != NULL) {
-            return value;
-        }
-        member_init(&member, key->string);
-        return member_of(render, subject, &member, scratch);
-    }
-    if (subject->kind == VALUE_DICT) {
-        const struct value *value = NULL;
-        struct value_room trial = render->room; // an unhashable key is no failure here
-        if (value_dict_find(&trial, subject->dict, key, &value) && value != NULL) {
-            return value;
-        }
-    } else if (is_sequence && is_integer) {
-        return element(render, subject, key->kind == VALUE_INT ? key->integer : key->boolean,
-                       scratch);
-    }
-    *scratch = value_undefined(slice_str("element"));
-    return scratch;
+    const struct member *member = expression->member.member;
+    const struct value *found =
+        subject->kind == VALUE_DICT ? value_dict_get(subject->dict, member->name) : NULL;
+    return found != NULL ? found : member_attribute(&render->room, subject, member, scratch);
 }
 
 static const struct value *evaluate_subscript(struct render *render,
@@ -493,7 +317,7 @@ static const struct value *evaluate_subscript(struct render *render,
         return NULL;
     }
     const struct value *key = evaluate(render, expression->subscript.key, &key_scratch);
-    return key != NULL ? subscript(render, subject, key, scratch) : NULL;
+    return key != NULL ? member_item(&render->room, subject, key, scratch) : NULL;
 }
 
 static const struct value *
@@ -547,9 +371,8 @@ static bool spread_arguments(struct render *render, const struct argument_list *
     return true;
 }
 
-// Evaluates arguments into `few`, or into the arena when there are more.
-static bool evaluate_arguments(struct render *render, const struct argument_list *arguments,
-                               struct value few[call_argument_max], struct call_arguments *out)
+bool evaluate_arguments(struct render *render, const struct argument_list *arguments,
+                        struct value few[call_argument_max], struct call_arguments *out)
 {
     uint32_t count = arguments->values.count;
     struct value *values = few;
@@ -589,7 +412,7 @@ static const struct value *call_builtin(struct render *render, const struct buil
     struct call_arguments given;
     struct value result;
     if (!value_step(&render->room, 1) || !evaluate_arguments(render, arguments, few, &given) ||
-        !builtin->call(&render->room, subject, &given, &result)) {
+        !builtin_run(builtin, &render->room, subject, &given, &result)) {
         return NULL;
     }
     *scratch = result;
@@ -645,8 +468,10 @@ static bool prepare_call(struct render *render, const struct value *callee,
                          const struct expression *expression, struct call *call)
 {
     if (callee->kind != VALUE_CALLABLE) {
-        return callee->kind == VALUE_UNDEFINED ? fail_undefined(render, callee) != NULL
-                                               : fail(render, "is not callable", callee) != NULL;
+        return callee->kind == VALUE_UNDEFINED
+                   ? value_raise_undefined(&render->room, callee)
+                   : value_raise(&render->room, "'%s' object is not callable",
+                                 value_type_name(callee));
     }
     call->callable = callee->callable;
     return value_step(&render->room, 1) &&
@@ -660,8 +485,8 @@ static bool finish_call(struct render *render, const struct call *call, struct v
     case CALLABLE_FUNCTION:
         return call->callable->function.call(render, &call->arguments, out);
     case CALLABLE_METHOD:
-        return call->callable->method.builtin->call(&render->room, &call->callable->method.subject,
-                                                    &call->arguments, out);
+        return builtin_run(call->callable->method.builtin, &render->room,
+                           &call->callable->method.subject, &call->arguments, out);
     default:
         return render_macro(render, call->callable, &call->arguments) &&
                render_capture(render, mark, out);
@@ -693,7 +518,7 @@ static const struct value *evaluate_method_call(struct render *render,
         return call_builtin(render, method, subject, &expression->call.arguments, scratch);
     }
     struct call call;
-    const struct value *callee = member_of(render, subject, member, scratch);
+    const struct value *callee = member_attribute(&render->room, subject, member, scratch);
     bool good = callee != NULL && prepare_call(render, callee, expression, &call) &&
                 finish_call(render, &call, scratch);
     return good ? scratch : NULL;

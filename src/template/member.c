@@ -5,6 +5,8 @@
 
 #include "template/member.h"
 
+#include "template/render_internal.h"
+
 #define WHOLE_NUMBER                                                                               \
     " as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag is_integer "     \
     "numerator real to_bytes "
@@ -15,29 +17,30 @@
     "removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines "           \
     "startswith strip swapcase title translate upper zfill "
 
+// By kind: every name between blanks.
 static const struct {
-    enum value_kind kind;
-    const char *visible; // every name between blanks
+    const char *visible;
     const char *hidden;
-} attributes[] = {
-    {VALUE_BOOL, WHOLE_NUMBER, ""},
-    {VALUE_INT, WHOLE_NUMBER, ""},
-    {VALUE_BIG_INT, WHOLE_NUMBER, ""},
-    {VALUE_FLOAT, " as_integer_ratio conjugate fromhex hex imag is_integer real ", ""},
-    {VALUE_STRING, STRING, ""},
-    {VALUE_LIST, " copy count index ", " append clear extend insert pop remove reverse sort "},
-    {VALUE_TUPLE, " count index ", ""},
-    {VALUE_DICT, " copy fromkeys get items keys values ", " clear pop popitem setdefault update "},
-    {VALUE_CALLABLE, " arguments caller catch_kwargs catch_varargs explicit_caller fromkeys name ",
-     ""},
-    {VALUE_VIEW, " isdisjoint mapping ", ""},
-    {VALUE_GENERATOR, " close gi_code gi_frame gi_running gi_suspended gi_yieldfrom send throw ",
-     ""},
+} attributes[value_kind_count] = {
+    [VALUE_BOOL] = {WHOLE_NUMBER, ""},
+    [VALUE_INT] = {WHOLE_NUMBER, ""},
+    [VALUE_BIG_INT] = {WHOLE_NUMBER, ""},
+    [VALUE_FLOAT] = {" as_integer_ratio conjugate fromhex hex imag is_integer real ", ""},
+    [VALUE_STRING] = {STRING, ""},
+    [VALUE_LIST] = {" copy count index ", " append clear extend insert pop remove reverse sort "},
+    [VALUE_TUPLE] = {" count index ", ""},
+    [VALUE_DICT] = {" copy fromkeys get items keys values ",
+                    " clear pop popitem setdefault update "},
+    [VALUE_CALLABLE] =
+        {" arguments caller catch_kwargs catch_varargs explicit_caller fromkeys name ", ""},
+    [VALUE_VIEW] = {" isdisjoint mapping ", ""},
+    [VALUE_GENERATOR] = {" close gi_code gi_frame gi_running gi_suspended gi_yieldfrom send throw ",
+                         ""},
 };
 
-static bool lists(const char *names, struct slice name)
+static bool lists_name(const char *names, struct slice name)
 {
-    for (const char *at = strchr(names, ' '); at != NULL && at[1] != '\0';
+    for (const char *at = names; at != NULL && at[0] != '\0' && at[1] != '\0';
          at = strchr(at + 1, ' ')) {
         if (strncmp(at + 1, (const char *)name.bytes, name.size) == 0 && at[1 + name.size] == ' ') {
             return true;
@@ -46,24 +49,133 @@ static bool lists(const char *names, struct slice name)
     return false;
 }
 
-void member_init(struct member *member, struct slice name)
+static void member_init_kind(struct member *member, enum value_kind kind)
 {
-    *member = (struct member){.name = name};
-    for (int kind = 0; kind < value_kind_count; kind++) {
-        member->methods[kind] = builtin_method((enum value_kind)kind, name);
-    }
-    // A name is never empty, and what has a blank or a NUL in it is in no list.
+    struct slice name = member->name;
+    uint16_t bit = (uint16_t)(1u << kind);
+    member->methods[kind] = builtin_method(kind, name);
+    // Names of Python have no blank and no NUL.
     if (name.size == 0 || memchr(name.bytes, '\0', name.size) != NULL ||
         memchr(name.bytes, ' ', name.size) != NULL) {
         return;
     }
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
-        uint16_t bit = (uint16_t)(1u << attributes[i].kind);
-        if (member->methods[attributes[i].kind] == NULL && lists(attributes[i].visible, name)) {
-            member->refused |= bit;
-        }
-        if (lists(attributes[i].hidden, name)) {
-            member->hidden |= bit;
-        }
+    if (member->methods[kind] == NULL && lists_name(attributes[kind].visible, name)) {
+        member->refused |= bit;
     }
+    if (lists_name(attributes[kind].hidden, name)) {
+        member->hidden |= bit;
+    }
+}
+
+void member_init(struct member *member, struct slice name)
+{
+    *member = (struct member){.name = name};
+    for (int kind = 0; kind < value_kind_count; kind++) {
+        member_init_kind(member, (enum value_kind)kind);
+    }
+}
+
+static const struct value *undefined_member(struct slice name, struct value *scratch)
+{
+    *scratch = value_undefined(name);
+    return scratch;
+}
+
+static const struct value *bound_method(struct value_room *room, const struct builtin *builtin,
+                                        const struct value *subject, struct value *scratch)
+{
+    struct value_callable *callable = (void *)value_bytes_new(room, sizeof(*callable));
+    if (callable == NULL) {
+        return NULL;
+    }
+    callable->kind = CALLABLE_METHOD;
+    callable->method.builtin = builtin;
+    callable->method.subject = *subject;
+    *scratch = (struct value){.kind = VALUE_CALLABLE, .callable = callable};
+    return scratch;
+}
+
+const struct value *member_attribute(struct value_room *room, const struct value *subject,
+                                     const struct member *member, struct value *scratch)
+{
+    unsigned bit = 1u << subject->kind;
+    if (subject->kind == VALUE_UNDEFINED) {
+        (void)value_raise_undefined(room, subject);
+        return NULL;
+    }
+    if ((member->hidden & bit) != 0) {
+        return undefined_member(member->name, scratch);
+    }
+    if (member->methods[subject->kind] != NULL) {
+        return bound_method(room, member->methods[subject->kind], subject, scratch);
+    }
+    if ((member->refused & bit) != 0) {
+        (void)value_raise(room, "'%.*s' of '%s' objects is not implemented", (int)member->name.size,
+                          member->name.bytes, value_type_name(subject));
+        return NULL;
+    }
+    const struct value *found = NULL;
+    if (subject->kind == VALUE_DICT) {
+        found = value_dict_get(subject->dict, member->name);
+    } else if (subject->kind == VALUE_NAMESPACE) {
+        // Members of namespaces change, so they are copied.
+        found = value_space_find(subject->space, member->name);
+        *scratch = found != NULL ? *found : value_undefined(member->name);
+        return scratch;
+    }
+    return found != NULL ? found : undefined_member(member->name, scratch);
+}
+
+static const struct value *element_at(struct value_room *room, const struct value *subject,
+                                      int64_t at, struct value *scratch)
+{
+    uint32_t length;
+    if (!value_length(room, subject, &length)) {
+        return NULL;
+    }
+    at += at < 0 ? length : 0;
+    if (at < 0 || at >= length) {
+        return undefined_member(slice_str("element"), scratch);
+    }
+    if (subject->kind != VALUE_STRING) {
+        return &subject->list->items[at];
+    }
+    struct slice part = value_string_part(subject->string, (size_t)at, (size_t)at + 1);
+    *scratch = *subject;
+    scratch->string = part;
+    return scratch;
+}
+
+const struct value *member_item(struct value_room *room, const struct value *subject,
+                                const struct value *key, struct value *scratch)
+{
+    const struct value *found = NULL;
+    switch (subject->kind) {
+    case VALUE_UNDEFINED:
+        (void)value_raise_undefined(room, subject);
+        return NULL;
+    case VALUE_DICT:
+        if (key->kind == VALUE_STRING) {
+            found = value_dict_get(subject->dict, key->string);
+        } else {
+            struct value_room trial = *room; // a key that cannot be hashed is no failure here
+            found = value_dict_find(&trial, subject->dict, key, &found) ? found : NULL;
+        }
+        break;
+    case VALUE_STRING:
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+        if (value_is_whole(key)) {
+            return element_at(room, subject, value_whole(key), scratch);
+        }
+        break;
+    default:
+        break;
+    }
+    if (found != NULL || key->kind != VALUE_STRING) {
+        return found != NULL ? found : undefined_member(slice_str("element"), scratch);
+    }
+    struct member member = {.name = key->string};
+    member_init_kind(&member, subject->kind);
+    return member_attribute(room, subject, &member, scratch);
 }

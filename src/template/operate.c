@@ -31,12 +31,6 @@ static bool number_of(const struct value *value, struct number *out)
     }
 }
 
-static bool fail_undefined(struct value_room *room, const struct value *value)
-{
-    return value_fail(room, STATUS_MALFORMED, "'%.*s' is undefined", (int)value->name.size,
-                      value->name.bytes);
-}
-
 static const char *text_of(enum operation operation)
 {
     static const char *const texts[] = {
@@ -51,41 +45,30 @@ static bool fail_operands(struct value_room *room, enum operation operation,
                           const struct value *left, const struct value *right)
 {
     if (left->kind == VALUE_UNDEFINED) {
-        return fail_undefined(room, left);
+        return value_raise_undefined(room, left);
     }
     if (right->kind == VALUE_UNDEFINED) {
-        return fail_undefined(room, right);
+        return value_raise_undefined(room, right);
     }
     if (left->kind == VALUE_BIG_INT || right->kind == VALUE_BIG_INT) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "arithmetic on whole numbers beyond 64 bits is not implemented");
+        return value_raise(room, "arithmetic on whole numbers beyond 64 bits is not implemented");
     }
-    return value_fail(room, STATUS_MALFORMED, "unsupported operand type(s) for %s: '%s' and '%s'",
-                      text_of(operation), value_type_name(left), value_type_name(right));
+    return value_raise(room, "unsupported operand type(s) for %s: '%s' and '%s'",
+                       text_of(operation), value_type_name(left), value_type_name(right));
 }
 
 static bool fail_overflow(struct value_room *room)
 {
-    return value_fail(room, STATUS_MALFORMED, "a result beyond 64 bits, which is not implemented");
+    return value_raise(room, "a result beyond 64 bits, which is not implemented");
 }
 
 // What a byte becomes beside a safe string; NULL: it stays.
 static const char *escaped(uint8_t byte)
 {
-    switch (byte) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '\'':
-        return "&#39;";
-    case '"':
-        return "&#34;";
-    default:
-        return NULL;
-    }
+    static const char *const texts[128] = {
+        ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['\''] = "&#39;", ['"'] = "&#34;",
+    };
+    return byte < ARRAY_COUNT(texts) ? texts[byte] : NULL;
 }
 
 static size_t escaped_size(struct slice string)
@@ -221,7 +204,7 @@ static bool divide(struct value_room *room, const struct number *a, const struct
     // Python rounds the exact quotient; two roundings may differ from that.
     const int64_t exact = 1LL << 53;
     if (b->real == 0) {
-        return value_fail(room, STATUS_MALFORMED, "division by zero");
+        return value_raise(room, "division by zero");
     }
     bool is_exact = (a->is_float || (a->integer <= exact && a->integer >= -exact)) &&
                     (b->is_float || (b->integer <= exact && b->integer >= -exact));
@@ -236,7 +219,7 @@ static bool float_mod(struct value_room *room, double a, double b, bool wants_qu
                       struct value *out)
 {
     if (b == 0) {
-        return value_fail(room, STATUS_MALFORMED, "division by zero");
+        return value_raise(room, "division by zero");
     }
     double rest = fmod(a, b);
     double quotient = (a - rest) / b;
@@ -267,7 +250,7 @@ static bool floor_divide(struct value_room *room, const struct number *a, const 
         return float_mod(room, a->real, b->real, wants_quotient, out);
     }
     if (b->integer == 0) {
-        return value_fail(room, STATUS_MALFORMED, "integer division or modulo by zero");
+        return value_raise(room, "integer division or modulo by zero");
     }
     if (b->integer == -1) { // the one quotient that can overflow
         if (wants_quotient && a->integer == INT64_MIN) {
@@ -314,14 +297,14 @@ static bool power(struct value_room *room, const struct number *a, const struct 
         return integer_power(room, a->integer, b->integer, out);
     }
     if (a->real == 0 && b->real < 0) {
-        return value_fail(room, STATUS_MALFORMED, "0.0 cannot be raised to a negative power");
+        return value_raise(room, "0.0 cannot be raised to a negative power");
     }
     if (a->real < 0 && isfinite(b->real) && floor(b->real) != b->real) {
-        return value_fail(room, STATUS_MALFORMED, "complex numbers are not implemented");
+        return value_raise(room, "complex numbers are not implemented");
     }
     double result = pow(a->real, b->real);
     if (isinf(result) && isfinite(a->real) && isfinite(b->real)) {
-        return value_fail(room, STATUS_MALFORMED, "a result out of range");
+        return value_raise(room, "a result out of range");
     }
     *out = value_float(result);
     return true;
@@ -384,9 +367,9 @@ bool operate_negate(struct value_room *room, const struct value *value, struct v
     struct number number;
     if (!number_of(value, &number)) {
         return value->kind == VALUE_UNDEFINED
-                   ? fail_undefined(room, value)
-                   : value_fail(room, STATUS_MALFORMED, "bad operand type for unary -: '%s'",
-                                value_type_name(value));
+                   ? value_raise_undefined(room, value)
+                   : value_raise(room, "bad operand type for unary -: '%s'",
+                                 value_type_name(value));
     }
     if (!number.is_float && number.integer == INT64_MIN) {
         return fail_overflow(room);
@@ -400,9 +383,9 @@ bool operate_plus(struct value_room *room, const struct value *value, struct val
     struct number number;
     if (!number_of(value, &number)) {
         return value->kind == VALUE_UNDEFINED
-                   ? fail_undefined(room, value)
-                   : value_fail(room, STATUS_MALFORMED, "bad operand type for unary +: '%s'",
-                                value_type_name(value));
+                   ? value_raise_undefined(room, value)
+                   : value_raise(room, "bad operand type for unary +: '%s'",
+                                 value_type_name(value));
     }
     *out = number.is_float ? *value : value_int(number.integer);
     return true;
@@ -447,8 +430,8 @@ static bool read_bound(struct value_room *room, const struct value *bound, int64
     }
     if (!number_of(bound, &number) || number.is_float) {
         return bound->kind == VALUE_UNDEFINED
-                   ? fail_undefined(room, bound)
-                   : value_fail(room, STATUS_MALFORMED, "slice indices must be integers or None");
+                   ? value_raise_undefined(room, bound)
+                   : value_raise(room, "slice indices must be integers or None");
     }
     int64_t at = number.integer;
     if (at < 0) {
@@ -476,7 +459,7 @@ static bool read_bounds(struct value_room *room, const struct value *const bound
         return false; // it is no number, and now that is said
     }
     if (step == 0) {
-        return value_fail(room, STATUS_MALFORMED, "slice step cannot be zero");
+        return value_raise(room, "slice step cannot be zero");
     }
     bool is_down = step < 0;
     const int64_t limits[2] = {is_down ? -1 : 0, is_down ? length - 1 : length};
@@ -545,9 +528,8 @@ bool operate_slice(struct value_room *room, const struct value *subject,
     bool is_string = subject->kind == VALUE_STRING;
     if (!is_string && subject->kind != VALUE_LIST && subject->kind != VALUE_TUPLE) {
         return subject->kind == VALUE_UNDEFINED
-                   ? fail_undefined(room, subject)
-                   : value_fail(room, STATUS_MALFORMED, "'%s' object cannot be sliced",
-                                value_type_name(subject));
+                   ? value_raise_undefined(room, subject)
+                   : value_raise(room, "'%s' object cannot be sliced", value_type_name(subject));
     }
     uint32_t length = 0;
     struct slice_bounds read = {0};

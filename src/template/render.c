@@ -58,20 +58,16 @@ static bool assign_attribute(struct render *render, const struct target *target,
     struct slice name = target->attribute;
 
     if (holder == NULL || holder->kind != VALUE_NAMESPACE) {
-        return value_fail(&render->room, STATUS_MALFORMED,
-                          "cannot assign attribute on non-namespace object");
+        return value_raise(&render->room, "cannot assign attribute on non-namespace object");
     }
     if (name.bytes[0] == '_') {
-        return value_fail(&render->room, STATUS_MALFORMED,
-                          "a namespace has no names with an underscore in front");
+        return value_raise(&render->room, "a namespace has no names with an underscore in front");
     }
     struct value_space *space = holder->space;
-    for (uint32_t i = 0; i < space->count; i++) {
-        const struct value *key = &space->members[i].key;
-        if (key->kind == VALUE_STRING && slice_equal(key->string, name)) {
-            space->members[i].value = *value;
-            return true;
-        }
+    struct value *member = value_space_find(space, name);
+    if (member != NULL) {
+        *member = *value;
+        return true;
     }
     if (space->count == space->capacity) {
         uint32_t capacity = space->capacity * 2 + 4;
@@ -99,11 +95,11 @@ static bool unpack(struct render *render, const struct target *target, const str
         return false;
     }
     if (items->count != target->count) {
-        return value_fail(&render->room, STATUS_MALFORMED,
-                          items->count < target->count
-                              ? "not enough values to unpack (expected %u, got %u)"
-                              : "too many values to unpack (expected %u, got %u)",
-                          target->count, items->count);
+        return value_raise(&render->room,
+                           items->count < target->count
+                               ? "not enough values to unpack (expected %u, got %u)"
+                               : "too many values to unpack (expected %u, got %u)",
+                           target->count, items->count);
     }
     uint32_t i = 0;
     for (const struct target *item = target->first; item != NULL; item = item->next) {
@@ -222,8 +218,7 @@ static bool check_namespaces(struct render *render, const struct target *target)
     if (target->kind == TARGET_ATTRIBUTE) {
         const struct value *holder = evaluate(render, target->name, &scratch);
         return (holder != NULL && holder->kind == VALUE_NAMESPACE) ||
-               value_fail(&render->room, STATUS_MALFORMED,
-                          "cannot assign attribute on non-namespace object");
+               value_raise(&render->room, "cannot assign attribute on non-namespace object");
     }
     for (const struct target *item = target->first; item != NULL; item = item->next) {
         if (!check_namespaces(render, item)) {
@@ -290,9 +285,9 @@ static enum flow run_filter_block(struct render *render, const struct statement 
         return flow;
     }
     // Jinja joins what a template gives, and only strings can be joined.
-    bool good = value.kind == VALUE_STRING ||
-                value_fail(&render->room, STATUS_MALFORMED, "a filter block gave '%s', not 'str'",
-                           value_type_name(&value));
+    bool good =
+        value.kind == VALUE_STRING ||
+        value_raise(&render->room, "a filter block gave '%s', not 'str'", value_type_name(&value));
     return good && print_value(render, &value) ? FLOW_ON : FLOW_FAILED;
 }
 
@@ -455,8 +450,8 @@ static bool bind_rest(struct render *render, const struct function *function,
         render->frame->slots[function->named_slot] =
             (struct value){.kind = VALUE_DICT, .dict = dict};
     } else if ((unsigned)__builtin_popcountll(used) < arguments->named_count) {
-        return value_fail(room, STATUS_MALFORMED, "macro '%.*s' has no parameter of that name",
-                          size, function->name.bytes);
+        return value_raise(room, "macro '%.*s' has no parameter of that name", size,
+                           function->name.bytes);
     }
     if (function->takes_rest) {
         struct value_list *list = value_list_new(room, positional - taken);
@@ -469,8 +464,8 @@ static bool bind_rest(struct render *render, const struct function *function,
         render->frame->slots[function->rest_slot] =
             (struct value){.kind = VALUE_TUPLE, .list = list};
     } else if (positional > taken) {
-        return value_fail(room, STATUS_MALFORMED, "macro '%.*s' takes not more than %u arguments",
-                          size, function->name.bytes, function->parameter_count);
+        return value_raise(room, "macro '%.*s' takes not more than %u arguments", size,
+                           function->name.bytes, function->parameter_count);
     }
     return true;
 }

@@ -88,6 +88,10 @@ const struct value *evaluate(struct render *render, const struct expression *exp
 bool print(struct render *render, const struct expression *expression);
 bool print_value(struct render *render, const struct value *value);
 
+// Evaluates arguments into `few`, or into the arena when there are more.
+bool evaluate_arguments(struct render *render, const struct argument_list *arguments,
+                        struct value few[call_argument_max], struct call_arguments *out);
+
 // The value with a filter of a block, whose innermost subject is `content`.
 const struct value *evaluate_filter_on(struct render *render, const struct expression *filter,
                                        const struct value *content, struct value *scratch);

@@ -249,20 +249,6 @@ static void visit_member(struct resolver *resolver, struct expression *expressio
     }
 }
 
-// Filters to which a range is what a list of its numbers is.
-static const char *const range_filters[] = {"count",  "first", "join", "last",  "length",
-                                            "list",   "map",   "max",  "min",   "reject",
-                                            "select", "sort",  "sum",  "unique"};
-
-static void allow_range_in_filter(const struct expression *filter)
-{
-    for (size_t i = 0; i < ARRAY_COUNT(range_filters); i++) {
-        if (slice_is(filter->call.builtin->name, range_filters[i])) {
-            allow_range(filter->call.subject);
-        }
-    }
-}
-
 static void check_range(struct resolver *resolver, const struct expression *call)
 {
     const struct expression *callee = call->call.subject;
@@ -281,8 +267,9 @@ static void visit_call(struct resolver *resolver, struct expression *expression)
     if (subject == NULL) {
         return;
     }
-    if (expression->kind == EXPRESSION_FILTER) {
-        allow_range_in_filter(expression);
+    if (expression->kind == EXPRESSION_FILTER &&
+        (expression->call.builtin->traits & TAKES_RANGE) != 0) {
+        allow_range(subject);
     }
     if (expression->kind != EXPRESSION_METHOD_CALL) {
         visit(resolver, subject);

@@ -1,61 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The table of builtins, how arguments find their parameters, and what builtins ask of their arguments.
 
 #include "base/base.h"
+#include "template/ast_internal.h"
 #include "template/builtin/builtins_internal.h"
+#include "template/value/value_text.h"
+
+#define K(kind) (1u << VALUE_##kind)
+#define SEQUENCES (K(STRING) | K(LIST) | K(TUPLE) | K(DICT))
+#define TAKES(required_count, ...) .required = (required_count), .parameters = {__VA_ARGS__}
+#define ROW(text, function, variant_value, trait_bits, ...)                                        \
+    {                                                                                              \
+        .name = {(const uint8_t *)(text), sizeof(text) - 1}, .run = (function),                    \
+        .variant = (variant_value), .traits = (trait_bits), __VA_ARGS__                            \
+    }
 
 static const struct builtin filters[] = {
-#define FILTER(name, function) {{(const uint8_t *)(name), sizeof(name) - 1}, function},
-#define IS(name, function)
-#define METHOD(kind, name, function)
-#define NO_FILTER(name)
+#define FILTER(...) ROW(__VA_ARGS__),
 #include "template/builtin/builtins.def"
-#undef FILTER
-#undef IS
-#undef METHOD
-#undef NO_FILTER
 };
 
 static const struct builtin tests[] = {
-#define FILTER(name, function)
-#define IS(name, function) {{(const uint8_t *)(name), sizeof(name) - 1}, function},
-#define METHOD(kind, name, function)
-#define NO_FILTER(name)
+#define IS(...) ROW(__VA_ARGS__),
 #include "template/builtin/builtins.def"
-#undef FILTER
-#undef IS
-#undef METHOD
-#undef NO_FILTER
 };
 
 static const struct {
     enum value_kind kind;
     struct builtin builtin;
 } methods[] = {
-#define FILTER(name, function)
-#define IS(name, function)
-#define METHOD(kind, name, function)                                                               \
-    {VALUE_##kind, {{(const uint8_t *)(name), sizeof(name) - 1}, function}},
-#define NO_FILTER(name)
+#define METHOD(kind, ...) {VALUE_##kind, ROW(__VA_ARGS__)},
 #include "template/builtin/builtins.def"
-#undef FILTER
-#undef IS
-#undef METHOD
-#undef NO_FILTER
 };
 
 static const char *const missing_filters[] = {
-#define FILTER(name, function)
-#define IS(name, function)
-#define METHOD(kind, name, function)
 #define NO_FILTER(name) name,
 #include "template/builtin/builtins.def"
-#undef FILTER
-#undef IS
-#undef METHOD
-#undef NO_FILTER
 };
 
-static const struct builtin *find(const struct builtin *rows, size_t count, struct slice name)
+static const struct builtin *builtin_find(const struct builtin *rows, size_t count,
+                                          struct slice name)
 {
     for (size_t i = 0; i < count; i++) {
         if (slice_equal(rows[i].name, name)) {
@@ -67,7 +52,7 @@ static const struct builtin *find(const struct builtin *rows, size_t count, stru
 
 const struct builtin *builtin_filter(struct slice name)
 {
-    return find(filters, ARRAY_COUNT(filters), name);
+    return builtin_find(filters, ARRAY_COUNT(filters), name);
 }
 
 bool builtin_is_filter_name(struct slice name)
@@ -81,7 +66,7 @@ bool builtin_is_filter_name(struct slice name)
 
 const struct builtin *builtin_test(struct slice name)
 {
-    return find(tests, ARRAY_COUNT(tests), name);
+    return builtin_find(tests, ARRAY_COUNT(tests), name);
 }
 
 const struct builtin *builtin_method(enum value_kind kind, struct slice name)
@@ -94,100 +79,123 @@ const struct builtin *builtin_method(enum value_kind kind, struct slice name)
     return NULL;
 }
 
-static bool bind_named(struct value_room *room, const struct signature *signature,
-                       struct slice name, const struct value *argument, const struct value **out)
+// The parameter that an argument with a name is for; call_parameter_max: none is.
+static uint32_t named_parameter(const struct builtin *builtin, struct slice name)
 {
-    for (uint32_t i = 0; i < signature->count; i++) {
-        if (name.size > 0 && slice_is(name, signature->parameters[i])) {
-            if (out[i] != NULL) {
-                return value_fail(room, STATUS_MALFORMED,
-                                  "%s() got multiple values for argument '%s'", signature->name,
-                                  signature->parameters[i]);
-            }
-            out[i] = argument;
-            return true;
+    for (uint32_t i = 0; i < call_parameter_max && builtin->parameters[i] != NULL; i++) {
+        if (name.size > 0 && slice_is(name, builtin->parameters[i])) {
+            return i;
         }
     }
-    return value_fail(room, STATUS_MALFORMED, "%s() got an unexpected keyword argument '%.*s'",
-                      signature->name, (int)(name.size < 40 ? name.size : 40), name.bytes);
+    return call_parameter_max;
 }
 
-bool builtin_bind(struct value_room *room, const struct signature *signature,
-                  const struct call_arguments *arguments, const struct value **out)
+static bool bind_arguments(struct builtin_call *call)
 {
-    uint32_t placed = arguments->count - arguments->named_count;
-    if (placed > signature->count) {
-        return value_fail(room, STATUS_MALFORMED, "%s() takes at most %u arguments (%u given)",
-                          signature->name, signature->count, placed);
+    const struct builtin *builtin = call->builtin;
+    const struct call_arguments *arguments = call->arguments;
+    const char *name = (const char *)builtin->name.bytes;
+    uint32_t placed = positional_count(arguments);
+    uint32_t parameters = 0;
+    while (parameters < call_parameter_max && builtin->parameters[parameters] != NULL) {
+        parameters++;
     }
-    for (uint32_t i = 0; i < signature->count; i++) {
-        out[i] = i < placed ? &arguments->values[i] : NULL;
+    if (parameters == 0) {
+        return value_raise(call->room, "%s() takes no arguments (%u given)", name,
+                           arguments->count);
+    }
+    if (placed > parameters) {
+        return value_raise(call->room, "%s() takes at most %u arguments (%u given)", name,
+                           parameters, placed);
+    }
+    for (uint32_t i = 0; i < placed; i++) {
+        call->given[i] = &arguments->values[i];
     }
     for (uint32_t i = 0; i < arguments->named_count; i++) {
-        if (!bind_named(room, signature, arguments->names[i], &arguments->values[placed + i],
-                        out)) {
-            return false;
+        struct slice given = arguments->names[i];
+        uint32_t parameter = named_parameter(builtin, given);
+        if (parameter == call_parameter_max) {
+            return value_raise(call->room, "%s() got an unexpected keyword argument '%.*s'", name,
+                               (int)(given.size < 40 ? given.size : 40), given.bytes);
         }
+        if (call->given[parameter] != NULL) {
+            return value_raise(call->room, "%s() got multiple values for argument '%s'", name,
+                               builtin->parameters[parameter]);
+        }
+        call->given[parameter] = &arguments->values[placed + i];
     }
-    for (uint32_t i = 0; i < signature->required; i++) {
-        if (out[i] == NULL) {
-            return value_fail(room, STATUS_MALFORMED, "%s() misses an argument", signature->name);
+    for (uint32_t i = 0; i < builtin->required; i++) {
+        if (call->given[i] == NULL) {
+            return value_raise(call->room, "%s() misses an argument", name);
         }
     }
     return true;
 }
 
-bool builtin_bind_none(struct value_room *room, const char *name,
-                       const struct call_arguments *arguments)
+bool builtin_run(const struct builtin *builtin, struct value_room *room,
+                 const struct value *subject, const struct call_arguments *arguments,
+                 struct value *out)
 {
-    if (arguments->count > 0) {
-        return value_fail(room, STATUS_MALFORMED, "%s() takes no arguments (%u given)", name,
-                          arguments->count);
+    ASSERT_SLOW(out != subject);
+    struct builtin_call call = {
+        .room = room,
+        .builtin = builtin,
+        .subject = subject,
+        .arguments = arguments,
+        .out = out,
+    };
+    if ((builtin->traits & REFUSES_MARKUP) != 0 && subject->kind == VALUE_STRING &&
+        subject->markup) {
+        return value_raise(room,
+                           "%s() of a string marked as safe would escape its arguments; not "
+                           "implemented",
+                           (const char *)builtin->name.bytes);
     }
-    return true;
+    bool is_bound = (builtin->traits & TAKES_ANY) != 0 ||
+                    (arguments->count == 0 && builtin->required == 0) || bind_arguments(&call);
+    return is_bound && builtin->run(&call);
 }
 
-bool argument_integer(struct value_room *room, const struct value *argument, int64_t otherwise,
-                      int64_t *out)
+bool call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise,
+                  int64_t *out)
 {
-    if (argument == NULL) {
-        *out = otherwise;
-        return true;
+    const struct value *argument = call->given[parameter];
+    if (argument != NULL && !value_is_whole(argument)) {
+        return value_raise(call->room, "'%s' object cannot be interpreted as an integer",
+                           value_type_name(argument));
     }
-    if (argument->kind != VALUE_INT && argument->kind != VALUE_BOOL) {
-        return value_fail(room, STATUS_MALFORMED, "'%s' object cannot be interpreted as an integer",
-                          value_type_name(argument));
-    }
-    *out = argument->kind == VALUE_BOOL ? argument->boolean : argument->integer;
+    *out = argument != NULL ? value_whole(argument) : otherwise;
     return true;
 }
 
 bool argument_string(struct value_room *room, const struct value *argument, struct slice *out)
 {
     if (argument->kind != VALUE_STRING) {
-        return value_fail(room, STATUS_MALFORMED, "must be str, not %s", value_type_name(argument));
+        return value_raise(room, "must be str, not %s", value_type_name(argument));
     }
     *out = argument->string;
     return true;
 }
 
-bool argument_is_true(const struct value *argument)
+bool call_string(const struct builtin_call *call, uint32_t parameter, struct slice *out)
 {
-    return argument != NULL && value_is_true(argument);
+    const struct value *argument = call->given[parameter];
+    return argument == NULL || argument_string(call->room, argument, out);
 }
 
-bool argument_is_given(const struct value *argument)
+bool call_is_true(const struct builtin_call *call, uint32_t parameter)
+{
+    return call->given[parameter] != NULL && value_is_true(call->given[parameter]);
+}
+
+static bool argument_is_given(const struct value *argument)
 {
     return argument != NULL && argument->kind != VALUE_NONE;
 }
 
-bool builtin_refuse_markup(struct value_room *room, const struct value *value)
+bool call_has(const struct builtin_call *call, uint32_t parameter)
 {
-    if (value->kind == VALUE_STRING && value->markup) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "what is marked as safe would escape its arguments; not implemented");
-    }
-    return true;
+    return argument_is_given(call->given[parameter]);
 }
 
 static bool is_digits(struct slice text)
@@ -200,93 +208,40 @@ static bool is_digits(struct slice text)
     return text.size > 0;
 }
 
-static bool find_in_space(const struct value_space *space, struct slice name, struct value *out)
+// Methods are refused: a bound one would take from the arena, where filters are writing.
+static bool allow_attribute(struct value_room *room, const struct value *item, struct slice name)
 {
-    for (uint32_t i = 0; i < space->count; i++) {
-        if (slice_equal(space->members[i].key.string, name)) {
-            *out = space->members[i].value;
-            return true;
-        }
-    }
-    return false;
-}
-
-// item[part] where there is one, else item.part, else undefined.
-static bool find_by_name(struct value_room *room, const struct value *item, struct slice name,
-                         struct value *out)
-{
-    const struct value *found = item->kind == VALUE_DICT ? value_dict_get(item->dict, name) : NULL;
-    if (found != NULL) {
-        *out = *found;
+    if (item->kind == VALUE_DICT && value_dict_get(item->dict, name) != NULL) {
         return true;
     }
-    if (item->kind == VALUE_NAMESPACE && find_in_space(item->space, name, out)) {
-        return true;
-    }
-    if (builtin_method(item->kind, name) != NULL || (name.size > 0 && name.bytes[0] == '_') ||
-        item->kind == VALUE_CALLABLE) {
-        return value_fail(room, STATUS_MALFORMED, "attribute '%.*s' of '%s' is not implemented",
-                          (int)(name.size < 40 ? name.size : 40), name.bytes,
-                          value_type_name(item));
-    }
-    *out = value_undefined(name);
-    return true;
-}
-
-static bool find_by_index(struct value_room *room, const struct value *item, int64_t index,
-                          struct value *out)
-{
-    struct value key = value_int(index);
-    const struct value *found = NULL;
-    uint32_t length = 0;
-    *out = value_undefined(slice_str("element"));
-    switch (item->kind) {
-    case VALUE_DICT:
-        if (!value_dict_find(room, item->dict, &key, &found)) {
-            return false;
-        }
-        *out = found != NULL ? *found : *out;
-        return true;
-    case VALUE_STRING:
-    case VALUE_LIST:
-    case VALUE_TUPLE:
-        break;
-    default:
-        return true;
-    }
-    if (!value_length(room, item, &length)) {
-        return false;
-    }
-    index += index < 0 ? length : 0;
-    if (index < 0 || index >= length) {
-        return true;
-    }
-    if (item->kind == VALUE_STRING) {
-        size_t at = (size_t)index;
-        *out = value_string(value_string_part(item->string, at, at + 1));
-        out->markup = item->markup;
-    } else {
-        *out = item->list->items[index];
+    if (slice_starts_with(name, "_") || item->kind == VALUE_CALLABLE ||
+        builtin_method(item->kind, name) != NULL) {
+        return value_raise(room, "attribute '%.*s' of '%s' is not implemented",
+                           (int)(name.size < 40 ? name.size : 40), name.bytes,
+                           value_type_name(item));
     }
     return true;
 }
 
-static bool find_part(struct value_room *room, const struct value *item, struct slice part,
+// item[part], where a part in digits is a number.
+static bool find_part(struct value_room *room, const struct value *item, struct value part,
                       struct value *out)
 {
     uint64_t index = 0;
-    if (item->kind == VALUE_UNDEFINED) {
-        return value_fail(room, STATUS_MALFORMED, "'%.*s' is undefined",
-                          (int)(item->name.size < 40 ? item->name.size : 40), item->name.bytes);
+    if (part.kind == VALUE_STRING && is_digits(part.string)) {
+        // A number beyond 64 bits is behind every end.
+        bool is_read = slice_parse_u64(part.string, &index) && index < INT64_MAX;
+        part = value_int(is_read ? (int64_t)index : INT64_MAX);
+    } else if (part.kind == VALUE_STRING && !allow_attribute(room, item, part.string)) {
+        return false;
     }
-    if (!is_digits(part)) {
-        return find_by_name(room, item, part, out);
+    struct value scratch;
+    const struct value *found = member_item(room, item, &part, &scratch);
+    if (found == NULL) {
+        return false;
     }
-    if (!slice_parse_u64(part, &index) || index > INT32_MAX) {
-        *out = value_undefined(part);
-        return true;
-    }
-    return find_by_index(room, item, (int64_t)index, out);
+    *out = *found;
+    return true;
 }
 
 bool builtin_attribute(struct value_room *room, const struct value *item,
@@ -297,33 +252,21 @@ bool builtin_attribute(struct value_room *room, const struct value *item,
     if (!value_step(room, 1)) {
         return false;
     }
-    if (!argument_is_given(attribute)) {
-        *out = found;
-        return true;
-    }
-    bool replaces = argument_is_given(otherwise);
-    if (attribute->kind != VALUE_STRING) {
-        int64_t index = 0;
-        if (item->kind == VALUE_UNDEFINED || !argument_integer(room, attribute, 0, &index)) {
-            return value_fail(room, STATUS_MALFORMED, "an item is undefined");
-        }
-        if (!find_by_index(room, item, index, &found)) {
-            return false;
-        }
-        *out = replaces && found.kind == VALUE_UNDEFINED ? *otherwise : found;
-        return true;
-    }
-    struct slice rest = attribute->string;
-    for (bool more = true; more;) {
-        size_t dot = place_of(rest, slice_str("."));
-        struct slice part = dot == PLACE_NONE ? rest : slice_of(rest.bytes, dot);
-        struct value next = value_none();
+    bool more = argument_is_given(attribute);
+    bool is_path = more && attribute->kind == VALUE_STRING;
+    struct slice rest = is_path ? attribute->string : slice_of(NULL, 0);
+    while (more) {
+        size_t dot = is_path ? place_of(rest, slice_str(".")) : PLACE_NONE;
+        more = dot != PLACE_NONE;
+        struct value part = *attribute;
+        part.string = !is_path ? part.string : more ? slice_of(rest.bytes, dot) : rest;
+        rest = more ? string_after(rest, dot + 1) : rest;
+        struct value next;
         if (!find_part(room, &found, part, &next)) {
             return false;
         }
-        found = replaces && next.kind == VALUE_UNDEFINED ? *otherwise : next;
-        more = dot != PLACE_NONE;
-        rest = more ? slice_of(rest.bytes + dot + 1, rest.size - dot - 1) : rest;
+        bool is_replaced = argument_is_given(otherwise) && next.kind == VALUE_UNDEFINED;
+        found = is_replaced ? *otherwise : next;
     }
     *out = found;
     return true;

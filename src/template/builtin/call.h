@@ -2,29 +2,53 @@
 //
 // call.h -- what templates can call by name: filters, tests and methods.
 //
-// Each is a row of a table (builtins.def).  Names are looked up while a template is compiled, so a template
-// that uses an unknown filter or test is refused before it ever runs, as Jinja does; methods are looked up by
-// name at compile time too and by the kind of their value when they run.
+// Each is a row of a table (builtins.def).  The parser looks filters and tests up, so a template that uses
+// an unknown one is refused before it runs, as in Jinja.  Methods are found by name while parsing and by the
+// kind of their value while rendering.
 #pragma once
 
 #include "template/value/value.h"
 
-enum { call_argument_max = 8 };
+enum {
+    call_argument_max = 8,  // arguments that need no memory of the arena
+    call_parameter_max = 4, // of any builtin
+};
 
+// Arguments as the template gives them, without the value that a filter or test is applied to.
 struct call_arguments {
-    const struct value
-        *values; // the positional ones; of a filter or test without what it is applied to
+    const struct value *values;
     uint32_t count;
     const struct slice *names; // of the last `named_count` of them: keyword arguments
     uint32_t named_count;
 };
 
-typedef bool call_fn(struct value_room *room, const struct value *subject,
-                     const struct call_arguments *arguments, struct value *out);
+// One call of a builtin, its arguments bound to the parameters.
+struct builtin_call {
+    struct value_room *room;
+    const struct builtin *builtin;
+    const struct value *subject;
+    const struct value *given[call_parameter_max]; // by parameter; NULL: not given
+    const struct call_arguments *arguments;        // for builtins that TAKE_ANY arguments
+    struct value *out;
+};
+
+// False with the failure noted in the room.
+typedef bool builtin_fn(const struct builtin_call *call);
+
+enum builtin_trait {
+    REFUSES_MARKUP =
+        1,           // Jinja's Markup, made by |safe, would escape the arguments: not implemented
+    TAKES_RANGE = 2, // gives for a range() what it gives for the list of its numbers
+    TAKES_ANY = 4,   // arguments are not bound
+};
 
 struct builtin {
     struct slice name;
-    call_fn *call;
+    builtin_fn *run;
+    uint32_t variant;                           // tells builtins that share `run` apart
+    uint8_t traits;                             // enum builtin_trait, added up
+    uint8_t required;                           // so many of the parameters must be given
+    const char *parameters[call_parameter_max]; // up to NULL; "" can be given by its place only
 };
 
 // NULL when there is none of that name.  A test gives a VALUE_BOOL.
@@ -34,8 +58,12 @@ const struct builtin *builtin_test(struct slice name);
 // The method of that name that values of this kind have, or NULL.
 const struct builtin *builtin_method(enum value_kind kind, struct slice name);
 
+// Binds the arguments and runs the builtin.  `out` is neither the subject nor an argument.
+bool builtin_run(const struct builtin *builtin, struct value_room *room,
+                 const struct value *subject, const struct call_arguments *arguments,
+                 struct value *out);
+
 // "format" % operand, as Python has it: a tuple holds the arguments, a dict those of %(name)s, anything else
-// is the one argument.  The other operators live with the interpreter, and so does the refusal of a format
-// that is marked as safe.
+// is the one argument.  The caller refuses a format that is marked as safe.
 bool value_format_percent(struct value_room *room, struct slice format, const struct value *operand,
                           struct value *out);

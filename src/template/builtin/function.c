@@ -3,25 +3,11 @@
 #include "template/builtin/function.h"
 
 #include "base/base.h"
+#include "template/builtin/builtins_internal.h"
 #include "template/render_internal.h"
 
 // The sandbox of Jinja has the same bound.
 enum { range_max = 100000 };
-
-static uint32_t positional_count(const struct call_arguments *arguments)
-{
-    return arguments->count - arguments->named_count;
-}
-
-static bool read_integer(struct value_room *room, const struct value *value, int64_t *out)
-{
-    if (value->kind != VALUE_INT && value->kind != VALUE_BOOL) {
-        return value_fail(room, STATUS_MALFORMED, "range() takes whole numbers, not '%s'",
-                          value_type_name(value));
-    }
-    *out = value->kind == VALUE_INT ? value->integer : value->boolean;
-    return true;
-}
 
 static bool call_range(struct render *render, const struct call_arguments *arguments,
                        struct value *out)
@@ -30,27 +16,30 @@ static bool call_range(struct render *render, const struct call_arguments *argum
     int64_t bounds[3] = {0, 0, 1};
 
     if (arguments->count == 0 || arguments->count > 3 || arguments->named_count > 0) {
-        return value_fail(room, STATUS_MALFORMED, "range() takes 1 to 3 arguments");
+        return value_raise(room, "range() takes 1 to 3 arguments");
     }
     uint32_t shift = arguments->count == 1 ? 1 : 0;
     for (uint32_t i = 0; i < arguments->count; i++) {
-        if (!read_integer(room, &arguments->values[i], &bounds[i + shift])) {
-            return false;
+        const struct value *value = &arguments->values[i];
+        if (!value_is_whole(value)) {
+            return value_raise(room, "range() takes whole numbers, not '%s'",
+                               value_type_name(value));
         }
+        bounds[i + shift] = value_whole(value);
     }
     int64_t step = bounds[2];
     if (step == 0) {
-        return value_fail(room, STATUS_MALFORMED, "range() arg 3 must not be zero");
+        return value_raise(room, "range() arg 3 must not be zero");
     }
     int64_t distance;
     bool overflow = step > 0 ? __builtin_sub_overflow(bounds[1], bounds[0], &distance)
                              : __builtin_sub_overflow(bounds[0], bounds[1], &distance);
     if (overflow || step == INT64_MIN) {
-        return value_fail(room, STATUS_MALFORMED, "range too big");
+        return value_raise(room, "range too big");
     }
     int64_t count = distance > 0 ? (distance - 1) / (step > 0 ? step : -step) + 1 : 0;
     if (count > range_max) {
-        return value_fail(room, STATUS_MALFORMED, "range too big");
+        return value_raise(room, "range too big");
     }
     struct value_list *list = value_list_new(room, (uint32_t)count);
     if (list == NULL || !value_step(room, (uint64_t)count + 1)) {
@@ -59,25 +48,7 @@ static bool call_range(struct render *render, const struct call_arguments *argum
     for (int64_t i = 0; i < count; i++) {
         list->items[i] = value_int(bounds[0] + i * step);
     }
-    *out = (struct value){.kind = VALUE_LIST, .list = list};
-    return true;
-}
-
-// A table of members that grows: each key once, at its first place, with its last value.
-static bool put_member(struct value_room *room, struct value_dict *dict, const struct value *key,
-                       const struct value *value)
-{
-    const struct value *found;
-    if (!value_dict_find(room, dict, key, &found)) {
-        return false;
-    }
-    for (uint32_t i = 0; found != NULL && i < dict->count; i++) {
-        if (&dict->members[i].value == found) {
-            dict->members[i].value = *value;
-            return true;
-        }
-    }
-    dict->members[dict->count++] = (struct value_member){.key = *key, .value = *value};
+    *out = value_of_list(list);
     return true;
 }
 
@@ -87,7 +58,7 @@ static bool put_all(struct value_room *room, struct value_dict *dict, const stru
     if (from->kind == VALUE_DICT) {
         for (uint32_t i = 0; i < from->dict->count; i++) {
             const struct value_member *member = &from->dict->members[i];
-            if (!put_member(room, dict, &member->key, &member->value)) {
+            if (!value_dict_put(room, dict, &member->key, &member->value)) {
                 return false;
             }
         }
@@ -103,9 +74,9 @@ static bool put_all(struct value_room *room, struct value_dict *dict, const stru
             return false;
         }
         if (pair->count != 2) {
-            return value_fail(room, STATUS_MALFORMED, "dict() takes pairs");
+            return value_raise(room, "dict() takes pairs");
         }
-        if (!put_member(room, dict, &pair->items[0], &pair->items[1])) {
+        if (!value_dict_put(room, dict, &pair->items[0], &pair->items[1])) {
             return false;
         }
     }
@@ -120,7 +91,7 @@ static struct value_dict *make_dict(struct render *render, const struct call_arg
     uint32_t length = 0;
 
     if (positional > 1) {
-        (void)value_fail(room, STATUS_MALFORMED, "dict() takes one argument");
+        (void)value_raise(room, "dict() takes one argument");
         return NULL;
     }
     struct value from = {.kind = VALUE_UNDEFINED};
@@ -131,7 +102,7 @@ static struct value_dict *make_dict(struct render *render, const struct call_arg
             if (!value_iterate(room, &from, &list)) {
                 return NULL;
             }
-            from = (struct value){.kind = VALUE_LIST, .list = list};
+            from = value_of_list(list);
         }
         if (!value_length(room, &from, &length)) {
             return NULL;
@@ -152,7 +123,7 @@ static struct value_dict *make_dict(struct render *render, const struct call_arg
     }
     for (uint32_t i = 0; i < arguments->named_count; i++) {
         struct value key = value_string(arguments->names[i]);
-        if (!put_member(room, dict, &key, &arguments->values[positional + i])) {
+        if (!value_dict_put(room, dict, &key, &arguments->values[positional + i])) {
             return NULL;
         }
     }
@@ -180,8 +151,8 @@ static bool call_namespace(struct render *render, const struct call_arguments *a
     for (uint32_t i = 0; i < dict->count; i++) {
         const struct value *key = &dict->members[i].key;
         if (key->kind == VALUE_STRING && key->string.size > 0 && key->string.bytes[0] == '_') {
-            return value_fail(&render->room, STATUS_MALFORMED,
-                              "a namespace has no names with an underscore in front");
+            return value_raise(&render->room,
+                               "a namespace has no names with an underscore in front");
         }
     }
     struct value_space *space = (void *)value_bytes_new(&render->room, sizeof(*space));
@@ -203,12 +174,12 @@ static bool call_raise_exception(struct render *render, const struct call_argume
     (void)out;
     struct slice message;
     if (arguments->count != 1) {
-        return value_fail(&render->room, STATUS_MALFORMED, "raise_exception() takes one argument");
+        return value_raise(&render->room, "raise_exception() takes one argument");
     }
     if (!value_to_string(&render->room, &arguments->values[0], &message)) {
         return false;
     }
-    return value_fail(&render->room, STATUS_MALFORMED, "%.*s", (int)message.size, message.bytes);
+    return value_raise(&render->room, "%.*s", (int)message.size, message.bytes);
 }
 
 static const char *const months[] = {"January",   "February", "March",    "April",
@@ -217,96 +188,85 @@ static const char *const months[] = {"January",   "February", "March",    "April
 static const char *const weekdays[] = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                        "Friday", "Saturday", "Sunday"};
 
-static void add_number(struct text *out, int32_t number, int digits, char pad)
+static bool format_time(struct value_room *room, const struct template_time *now,
+                        struct slice format, struct text *out);
+
+// Letters that stand for a number, padded to so many digits; `letter` 'e' pads with blanks.
+static bool add_time_number(const struct template_time *now, uint8_t letter, bool is_padded,
+                            struct text *out)
 {
-    int width = pad == '\0' ? 0 : digits;
-    text_add_format(out, pad == '0' ? "%0*d" : "%*d", width, number);
+    const struct {
+        uint8_t letter;
+        int digits;
+        int number;
+    } numbers[] = {
+        {'Y', 1, now->year},   {'y', 2, now->year % 100},
+        {'m', 2, now->month},  {'d', 2, now->day},
+        {'e', 2, now->day},    {'j', 3, now->year_day},
+        {'H', 2, now->hour},   {'I', 2, (now->hour + 11) % 12 + 1},
+        {'M', 2, now->minute}, {'S', 2, now->second},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+        if (numbers[i].letter == letter) {
+            text_add_format(out, letter == 'e' ? "%*d" : "%0*d", is_padded ? numbers[i].digits : 0,
+                            numbers[i].number);
+            return true;
+        }
+    }
+    return false;
 }
 
-static bool add_day(const struct template_time *now, uint8_t letter, char pad, struct text *out)
+// What a letter after '%' stands for; NULL: it is not implemented.  A '%' in it is a letter again.
+static const char *time_text(const struct template_time *now, uint8_t letter)
 {
+    ASSERT(now->weekday < ARRAY_COUNT(weekdays) && now->month >= 1 && now->month <= 12);
     switch (letter) {
     case 'A':
-        text_add_str(out, weekdays[now->weekday % ARRAY_COUNT(weekdays)]);
-        return true;
     case 'a':
-        text_add(out, slice_of(weekdays[now->weekday % ARRAY_COUNT(weekdays)], 3));
-        return true;
+        return weekdays[now->weekday];
     case 'B':
-        text_add_str(out, months[(now->month + 11) % ARRAY_COUNT(months)]);
-        return true;
     case 'b':
     case 'h':
-        text_add(out, slice_of(months[(now->month + 11) % ARRAY_COUNT(months)], 3));
-        return true;
-    case 'Y':
-        text_add_format(out, "%d", now->year);
-        return true;
-    case 'y':
-        add_number(out, now->year % 100, 2, pad);
-        return true;
-    case 'm':
-        add_number(out, now->month, 2, pad);
-        return true;
-    case 'd':
-        add_number(out, now->day, 2, pad);
-        return true;
-    case 'e':
-        add_number(out, now->day, 2, (char)(pad == '0' ? ' ' : pad));
-        return true;
-    case 'j':
-        add_number(out, now->year_day, 3, pad);
-        return true;
+        return months[now->month - 1];
+    case 'p':
+        return now->hour < 12 ? "AM" : "PM";
+    case 'F':
+        return "%Y-%m-%d";
+    case 'T':
+        return "%H:%M:%S";
+    case 'R':
+        return "%H:%M";
+    case 'D':
+        return "%m/%d/%y";
+    case 'Z': // a naive time has no zone
+    case 'z':
+        return "";
+    case 'n':
+        return "\n";
+    case 't':
+        return "\t";
     default:
-        return false;
+        return NULL;
     }
 }
 
-static bool add_hour(const struct template_time *now, uint8_t letter, char pad, struct text *out)
+static bool add_time(struct value_room *room, const struct template_time *now, uint8_t letter,
+                     bool is_padded, struct text *out)
 {
-    switch (letter) {
-    case 'H':
-        add_number(out, now->hour, 2, pad);
-        return true;
-    case 'I':
-        add_number(out, (now->hour + 11) % 12 + 1, 2, pad);
-        return true;
-    case 'M':
-        add_number(out, now->minute, 2, pad);
-        return true;
-    case 'S':
-        add_number(out, now->second, 2, pad);
-        return true;
-    case 'p':
-        text_add_str(out, now->hour < 12 ? "AM" : "PM");
-        return true;
-    case 'F':
-        text_add_format(out, "%d-%02u-%02u", now->year, now->month, now->day);
-        return true;
-    case 'T':
-        text_add_format(out, "%02u:%02u:%02u", now->hour, now->minute, now->second);
-        return true;
-    case 'R':
-        text_add_format(out, "%02u:%02u", now->hour, now->minute);
-        return true;
-    case 'D':
-        text_add_format(out, "%02u/%02u/%02d", now->month, now->day, now->year % 100);
-        return true;
-    case 'Z': // a naive time has no zone
-    case 'z':
-        return true;
-    case 'n':
-        text_add_str(out, "\n");
-        return true;
-    case 't':
-        text_add_str(out, "\t");
-        return true;
-    case '%':
+    if (letter == '%') {
         text_add_str(out, "%");
         return true;
-    default:
-        return false;
     }
+    if (add_time_number(now, letter, is_padded, out)) {
+        return true;
+    }
+    const char *text = time_text(now, letter);
+    if (text == NULL) {
+        return value_raise(room, "strftime_now: '%%%c' is not implemented",
+                           letter >= 0x20 && letter < 0x7f ? letter : '?');
+    }
+    bool is_short = letter == 'a' || letter == 'b' || letter == 'h';
+    return format_time(room, now, is_short ? slice_of(text, 3) : slice_str(text), out);
 }
 
 static bool format_time(struct value_room *room, const struct template_time *now,
@@ -317,15 +277,11 @@ static bool format_time(struct value_room *room, const struct template_time *now
             text_add(out, slice_of(format.bytes + i, 1));
             continue;
         }
-        char pad = '0';
-        if (i + 1 < format.size && format.bytes[i + 1] == '-') { // as glibc has it: no padding
-            pad = '\0';
-            i++;
-        }
-        uint8_t letter = ++i < format.size ? format.bytes[i] : '\0';
-        if (!add_day(now, letter, pad, out) && !add_hour(now, letter, pad, out)) {
-            return value_fail(room, STATUS_MALFORMED, "strftime_now: '%%%c' is not implemented",
-                              letter >= 0x20 && letter < 0x7f ? letter : '?');
+        // As glibc has it: "%-d" is not padded.
+        bool is_padded = i + 1 >= format.size || format.bytes[i + 1] != '-';
+        i += is_padded ? 1 : 2;
+        if (!add_time(room, now, i < format.size ? format.bytes[i] : '\0', is_padded, out)) {
+            return false;
         }
     }
     return true;
@@ -336,7 +292,7 @@ static bool call_strftime_now(struct render *render, const struct call_arguments
 {
     enum { date_size_max = 256 };
     if (arguments->count != 1 || arguments->values[0].kind != VALUE_STRING) {
-        return value_fail(&render->room, STATUS_MALFORMED, "strftime_now() takes one string");
+        return value_raise(&render->room, "strftime_now() takes one string");
     }
     uint8_t *bytes = value_bytes_new(&render->room, date_size_max);
     if (bytes == NULL) {

@@ -5,8 +5,8 @@
 #include "template/render_internal.h"
 
 // The next item that passes the test.
-static bool find_item(struct render *render, struct loop_state *loop, bool *found,
-                      struct value *out)
+static bool loop_find_item(struct render *render, struct loop_state *loop, bool *found,
+                           struct value *out)
 {
     while (loop->next < loop->items->count) {
         *out = loop->items->items[loop->next++];
@@ -39,7 +39,7 @@ bool loop_next(struct render *render, struct loop_state *loop, bool *has_item)
         item = loop->after;
         loop->has_after = false;
         *has_item = true;
-    } else if (!find_item(render, loop, has_item, &item)) {
+    } else if (!loop_find_item(render, loop, has_item, &item)) {
         return false;
     }
     if (*has_item) {
@@ -51,11 +51,11 @@ bool loop_next(struct render *render, struct loop_state *loop, bool *has_item)
 }
 
 // Looks one item ahead.
-static bool peek(struct render *render, struct loop_state *loop, bool *found)
+static bool loop_peek(struct render *render, struct loop_state *loop, bool *found)
 {
     *found = loop->has_after;
     if (!loop->has_after) {
-        if (!find_item(render, loop, found, &loop->after)) {
+        if (!loop_find_item(render, loop, found, &loop->after)) {
             return false;
         }
         loop->has_after = *found;
@@ -64,7 +64,7 @@ static bool peek(struct render *render, struct loop_state *loop, bool *found)
 }
 
 // Tests all that is left, and keeps what passes.
-static bool count(struct render *render, struct loop_state *loop)
+static bool loop_count_rest(struct render *render, struct loop_state *loop)
 {
     if (loop->has_length) {
         return true;
@@ -77,7 +77,7 @@ static bool count(struct render *render, struct loop_state *loop)
     bool found;
     struct value item;
     do {
-        if (!find_item(render, loop, &found, &item)) {
+        if (!loop_find_item(render, loop, &found, &item)) {
             return false;
         }
         if (found) {
@@ -92,50 +92,36 @@ static bool count(struct render *render, struct loop_state *loop)
     return true;
 }
 
-static bool evaluate_arguments(struct render *render, const struct argument_list *arguments,
-                               struct value_list **out)
+static bool loop_cycle(struct render *render, const struct loop_state *loop,
+                       const struct argument_list *arguments, struct value *out)
 {
-    struct value_list *list = value_list_new(&render->room, arguments->values.count);
-    if (list == NULL) {
+    struct value few[call_argument_max];
+    struct call_arguments given;
+    if (!evaluate_arguments(render, arguments, few, &given)) {
         return false;
     }
-    uint32_t i = 0;
-    for (const struct expression *argument = arguments->values.first; argument != NULL;
-         argument = argument->next) {
-        struct value scratch;
-        const struct value *value = evaluate(render, argument, &scratch);
-        if (value == NULL) {
-            return false;
-        }
-        list->items[i++] = *value;
+    if (given.count == 0) {
+        return value_raise(&render->room, "no items for cycling given");
     }
-    *out = list;
+    *out = given.values[loop->index % given.count];
     return true;
 }
 
-static bool cycle(struct render *render, const struct loop_state *loop,
-                  const struct argument_list *arguments, struct value *out)
+static bool loop_changed(struct render *render, struct loop_state *loop,
+                         const struct argument_list *arguments, struct value *out)
 {
-    struct value_list *values;
-    if (!evaluate_arguments(render, arguments, &values)) {
-        return false;
-    }
-    if (values->count == 0) {
-        return value_fail(&render->room, STATUS_MALFORMED, "no items for cycling given");
-    }
-    *out = values->items[loop->index % values->count];
-    return true;
-}
-
-static bool changed(struct render *render, struct loop_state *loop,
-                    const struct argument_list *arguments, struct value *out)
-{
-    struct value_list *values;
-    if (!evaluate_arguments(render, arguments, &values)) {
-        return false;
-    }
-    struct value now = {.kind = VALUE_TUPLE, .list = values};
+    struct value few[call_argument_max];
+    struct call_arguments given;
     bool equal;
+    if (!evaluate_arguments(render, arguments, few, &given)) {
+        return false;
+    }
+    struct value_list *kept = value_list_new(&render->room, given.count);
+    if (kept == NULL) {
+        return false;
+    }
+    memcpy(kept->items, given.values, given.count * sizeof(kept->items[0]));
+    struct value now = {.kind = VALUE_TUPLE, .list = kept};
     if (!value_equals(&render->room, &loop->changed, &now, &equal)) {
         return false;
     }
@@ -145,14 +131,14 @@ static bool changed(struct render *render, struct loop_state *loop,
 }
 
 // Those that need what comes next, or arguments.
-static bool ask(struct render *render, const struct expression *expression, struct loop_state *loop,
-                struct value *out)
+static bool loop_field_ahead(struct render *render, const struct expression *expression,
+                             struct loop_state *loop, struct value *out)
 {
     bool found;
     switch (expression->loop.field) {
     case LOOP_LAST:
     case LOOP_NEXTITEM:
-        if (!peek(render, loop, &found)) {
+        if (!loop_peek(render, loop, &found)) {
             return false;
         }
         *out = expression->loop.field == LOOP_LAST ? value_bool(!found)
@@ -160,11 +146,11 @@ static bool ask(struct render *render, const struct expression *expression, stru
                                                    : value_undefined(slice_str("loop.nextitem"));
         return true;
     case LOOP_CYCLE:
-        return cycle(render, loop, &expression->loop.arguments, out);
+        return loop_cycle(render, loop, &expression->loop.arguments, out);
     case LOOP_CHANGED:
-        return changed(render, loop, &expression->loop.arguments, out);
+        return loop_changed(render, loop, &expression->loop.arguments, out);
     default:
-        if (!count(render, loop)) {
+        if (!loop_count_rest(render, loop)) {
             return false;
         }
         *out =
@@ -180,7 +166,7 @@ bool loop_field(struct render *render, const struct expression *expression, stru
     struct loop_state *loop =
         render_frame(render, expression->loop.levels)->loops[expression->loop.slot].running;
     if (loop == NULL) {
-        return value_fail(&render->room, STATUS_MALFORMED, "'loop' is undefined");
+        return value_raise(&render->room, "'loop' is undefined");
     }
     switch (expression->loop.field) {
     case LOOP_INDEX:
@@ -202,6 +188,6 @@ bool loop_field(struct render *render, const struct expression *expression, stru
         *out = loop->index > 0 ? loop->before : value_undefined(slice_str("loop.previtem"));
         return true;
     default:
-        return ask(render, expression, loop, out);
+        return loop_field_ahead(render, expression, loop, out);
     }
 }

@@ -18,8 +18,7 @@ static bool refuse_foreign_digits(struct value_room *room, struct slice text)
     for (size_t at = 0; at < text.size; at += size) {
         uint32_t code_point = utf8_read(text.bytes + at, &size);
         if (code_point >= 0x80 && value_text_is_digit(code_point)) {
-            return value_fail(room, STATUS_MALFORMED,
-                              "numbers in digits other than 0 to 9 are not implemented");
+            return value_raise(room, "numbers in digits other than 0 to 9 are not implemented");
         }
     }
     return true;
@@ -68,7 +67,7 @@ static bool copy_number(struct slice text, char *out, size_t *size)
 }
 
 // float(text): *found says whether it is one.
-static bool read_float(struct value_room *room, struct slice text, bool *found, double *out)
+static bool number_read_float(struct value_room *room, struct slice text, bool *found, double *out)
 {
     text = strip_number(text);
     *found = false;
@@ -205,8 +204,8 @@ static bool sum_digits(struct value_room *room, const struct integer_text *text,
 }
 
 // int(text, base): *found says whether it is one.
-static bool read_integer(struct value_room *room, struct slice text, int64_t base, bool *found,
-                         struct value *out)
+static bool number_read_integer(struct value_room *room, struct slice text, int64_t base,
+                                bool *found, struct value *out)
 {
     *found = false;
     text = strip_number(text);
@@ -243,149 +242,117 @@ static bool read_integer(struct value_room *room, struct slice text, int64_t bas
     return sum_digits(room, &parsed, out);
 }
 
-static bool int_of_string(struct value_room *room, struct slice text, int64_t base,
-                          const struct value *otherwise, struct value *out)
+static struct value given_or(const struct builtin_call *call, struct value otherwise)
+{
+    return call->given[0] != NULL ? *call->given[0] : otherwise;
+}
+
+static bool int_of_string(const struct builtin_call *call, struct slice text)
 {
     bool found = false;
     double number = 0;
-    if (!read_integer(room, text, base, &found, out)) {
+    int64_t base = 10;
+    if (!call_integer(call, 1, 10, &base) ||
+        !number_read_integer(call->room, text, base, &found, call->out)) {
         return false;
     }
     if (found) {
         return true;
     }
     // "42.23" is 42.
-    if (!read_float(room, text, &found, &number)) {
+    if (!number_read_float(call->room, text, &found, &number)) {
         return false;
     }
-    if (found && isfinite(number)) {
-        return whole_of_float(room, number, out);
-    }
-    *out = otherwise != NULL ? *otherwise : value_int(0);
-    return true;
+    return found && isfinite(number) ? whole_of_float(call->room, number, call->out)
+                                     : call_gives(call, given_or(call, value_int(0)));
 }
 
-bool filter_int(struct value_room *room, const struct value *subject,
-                const struct call_arguments *arguments, struct value *out)
+bool filter_int(const struct builtin_call *call)
 {
-    static const struct signature signature = {"int", 0, 2, {"default", "base"}};
-    const struct value *given[2];
-    int64_t base = 10;
-    if (!builtin_bind(room, &signature, arguments, given)) {
-        return false;
-    }
+    const struct value *subject = call->subject;
     switch (subject->kind) {
     case VALUE_STRING:
-        return argument_integer(room, given[1], 10, &base) &&
-               int_of_string(room, subject->string, base, given[0], out);
+        return int_of_string(call, subject->string);
     case VALUE_BOOL:
-        *out = value_int(subject->boolean);
-        return true;
     case VALUE_INT:
+        return call_gives(call, value_int(value_whole(subject)));
     case VALUE_BIG_INT:
-        *out = *subject;
-        return true;
+        return call_gives(call, *subject);
     case VALUE_FLOAT:
         if (isinf(subject->number)) {
-            return value_fail(room, STATUS_MALFORMED, "cannot convert float infinity to integer");
+            return value_raise(call->room, "cannot convert float infinity to integer");
         }
         if (!isnan(subject->number)) {
-            return whole_of_float(room, subject->number, out);
+            return whole_of_float(call->room, subject->number, call->out);
         }
         break;
     case VALUE_UNDEFINED:
-        return value_fail(room, STATUS_MALFORMED, "'%.*s' is undefined",
-                          (int)(subject->name.size < 60 ? subject->name.size : 60),
-                          subject->name.bytes);
+        return value_raise_undefined(call->room, subject);
     default:
         break;
     }
-    *out = given[0] != NULL ? *given[0] : value_int(0);
-    return true;
+    return call_gives(call, given_or(call, value_int(0)));
 }
 
-static bool float_of_big(struct value_room *room, struct slice digits, struct value *out)
+static bool float_of_big(const struct builtin_call *call, struct slice digits)
 {
-    if (digits.size > number_size_max) {
-        return value_fail(room, STATUS_MALFORMED, "int too large to convert to float");
-    }
     char copy[number_size_max + 1];
-    memcpy(copy, digits.bytes, digits.size);
-    copy[digits.size] = '\0';
-    *out = value_float(strtod(copy, NULL));
-    return !isinf(out->number) ||
-           value_fail(room, STATUS_MALFORMED, "int too large to convert to float");
+    double number = INFINITY;
+    if (digits.size <= number_size_max) {
+        memcpy(copy, digits.bytes, digits.size);
+        copy[digits.size] = '\0';
+        number = strtod(copy, NULL);
+    }
+    return isinf(number) ? value_raise(call->room, "int too large to convert to float")
+                         : call_gives(call, value_float(number));
 }
 
-bool filter_float(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, struct value *out)
+bool filter_float(const struct builtin_call *call)
 {
-    static const struct signature signature = {"float", 0, 1, {"default"}};
-    const struct value *otherwise = NULL;
+    const struct value *subject = call->subject;
     bool found = false;
     double number = 0;
-    if (!builtin_bind(room, &signature, arguments, &otherwise)) {
-        return false;
-    }
     switch (subject->kind) {
     case VALUE_STRING:
-        if (!read_float(room, subject->string, &found, &number)) {
+        if (!number_read_float(call->room, subject->string, &found, &number)) {
             return false;
         }
         break;
     case VALUE_BOOL:
     case VALUE_INT:
-        found = true;
-        number = subject->kind == VALUE_BOOL ? subject->boolean : (double)subject->integer;
-        break;
+        return call_gives(call, value_float((double)value_whole(subject)));
     case VALUE_FLOAT:
-        found = true;
-        number = subject->number;
-        break;
+        return call_gives(call, *subject);
     case VALUE_BIG_INT:
-        return float_of_big(room, subject->string, out);
+        return float_of_big(call, subject->string);
     case VALUE_UNDEFINED:
-        return value_fail(room, STATUS_MALFORMED, "'%.*s' is undefined",
-                          (int)(subject->name.size < 60 ? subject->name.size : 60),
-                          subject->name.bytes);
+        return value_raise_undefined(call->room, subject);
     default:
         break;
     }
-    *out = otherwise != NULL ? *otherwise : value_float(0.0);
-    if (found) {
-        *out = value_float(number);
-    }
-    return true;
+    return call_gives(call, found ? value_float(number) : given_or(call, value_float(0)));
 }
 
-bool filter_abs(struct value_room *room, const struct value *subject,
-                const struct call_arguments *arguments, struct value *out)
+bool filter_abs(const struct builtin_call *call)
 {
-    if (!builtin_bind_none(room, "abs", arguments)) {
-        return false;
-    }
-    switch (subject->kind) {
+    struct value number = *call->subject;
+    switch (number.kind) {
     case VALUE_BOOL:
-        *out = value_int(subject->boolean);
-        return true;
     case VALUE_INT:
-        if (subject->integer == INT64_MIN) {
-            return value_fail(room, STATUS_TOO_LARGE, "an integer is too large");
+        number = value_int(value_whole(&number));
+        if (number.integer == INT64_MIN) {
+            return value_fail(call->room, STATUS_TOO_LARGE, "an integer is too large");
         }
-        *out = value_int(subject->integer < 0 ? -subject->integer : subject->integer);
-        return true;
-    case VALUE_BIG_INT: {
-        bool negative = subject->string.bytes[0] == '-';
-        *out = *subject;
-        out->string = slice_of(subject->string.bytes + negative, subject->string.size - negative);
-        return true;
-    }
+        number.integer = number.integer < 0 ? -number.integer : number.integer;
+        return call_gives(call, number);
+    case VALUE_BIG_INT:
+        number.string = string_after(number.string, number.string.bytes[0] == '-');
+        return call_gives(call, number);
     case VALUE_FLOAT:
-        *out = value_float(fabs(subject->number));
-        return true;
+        return call_gives(call, value_float(fabs(number.number)));
     default:
-        return value_fail(room, STATUS_MALFORMED, "bad operand type for abs(): '%s'",
-                          value_type_name(subject));
+        return value_raise(call->room, "bad operand type for abs(): '%s'",
+                           value_type_name(call->subject));
     }
 }
 
@@ -400,63 +367,53 @@ static double round_float(double number, int precision)
     return strtod(digits, NULL);
 }
 
-static bool round_to_side(struct value_room *room, const struct value *number, int64_t precision,
-                          bool up, struct value *out)
+// The methods ceil and floor.
+static bool round_to_side(const struct builtin_call *call, int64_t precision, bool up)
 {
+    const struct value *number = call->subject;
     if (number->kind != VALUE_FLOAT) {
-        int64_t whole = number->kind == VALUE_BOOL ? number->boolean : number->integer;
-        *out = value_float((double)whole);
-        return true;
+        return call_gives(call, value_float((double)value_whole(number)));
     }
     // Powers of ten up to this one are exact.
     double scale = pow(10, (double)precision);
     double scaled = number->number * scale;
     if (!isfinite(scaled)) {
-        return value_fail(room, STATUS_MALFORMED, "cannot convert float infinity to integer");
+        return value_raise(call->room, "cannot convert float infinity to integer");
     }
     // A whole number has no negative zero.
     double side = up ? ceil(scaled) : floor(scaled);
-    *out = value_float((side == 0 ? 0 : side) / scale);
-    return true;
+    return call_gives(call, value_float((side == 0 ? 0 : side) / scale));
 }
 
-bool filter_round(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, struct value *out)
+bool filter_round(const struct builtin_call *call)
 {
-    static const struct signature signature = {"round", 0, 2, {"precision", "method"}};
-    const struct value *given[2];
+    const struct value *subject = call->subject;
     struct slice method = slice_str("common");
     int64_t precision = 0;
-    if (!builtin_bind(room, &signature, arguments, given) ||
-        !argument_integer(room, given[0], 0, &precision) ||
-        (given[1] != NULL && !argument_string(room, given[1], &method))) {
+    if (!call_integer(call, 0, 0, &precision) || !call_string(call, 1, &method)) {
         return false;
     }
-    bool common = slice_is(method, "common");
-    if (!common && !slice_is(method, "ceil") && !slice_is(method, "floor")) {
-        return value_fail(room, STATUS_MALFORMED, "method must be common, ceil or floor");
+    bool is_common = slice_is(method, "common");
+    if (!is_common && !slice_is(method, "ceil") && !slice_is(method, "floor")) {
+        return value_raise(call->room, "method must be common, ceil or floor");
     }
-    bool whole = subject->kind == VALUE_BOOL || subject->kind == VALUE_INT;
     if (subject->kind == VALUE_BIG_INT) {
-        return value_fail(room, STATUS_TOO_LARGE, "an integer is too large");
+        return value_fail(call->room, STATUS_TOO_LARGE, "an integer is too large");
     }
-    if (!whole && subject->kind != VALUE_FLOAT) {
-        return value_fail(room, STATUS_MALFORMED, "type %s doesn't define __round__ method",
-                          value_type_name(subject));
+    if (!value_is_whole(subject) && subject->kind != VALUE_FLOAT) {
+        return value_raise(call->room, "type %s doesn't define __round__ method",
+                           value_type_name(subject));
     }
     if (precision < 0 || precision > 22) {
-        return value_fail(room, STATUS_MALFORMED, "round to %d digits is not implemented",
-                          (int)(precision < 0 ? -1 : 23));
+        return value_raise(call->room, "round to %d digits is not implemented",
+                           (int)(precision < 0 ? -1 : 23));
     }
-    if (!common) {
-        return round_to_side(room, subject, precision, slice_is(method, "ceil"), out);
+    if (!is_common) {
+        return round_to_side(call, precision, slice_is(method, "ceil"));
     }
-    if (whole) {
-        *out = value_int(subject->kind == VALUE_BOOL ? subject->boolean : subject->integer);
-    } else {
-        *out = value_float(round_float(subject->number, (int)precision));
-    }
-    return true;
+    return call_gives(call, value_is_whole(subject)
+                                ? value_int(value_whole(subject))
+                                : value_float(round_float(subject->number, (int)precision)));
 }
 
 // Python's sum of floats got more exact with 3.12; where that makes a difference it is refused.
@@ -467,7 +424,7 @@ struct total {
     double lost; // what rounding took away, by Neumaier's method
 };
 
-static void add_number(struct total *total, double number)
+static void total_add_float(struct total *total, double number)
 {
     double sum = total->number + number;
     double larger = fabs(total->number) >= fabs(number) ? total->number : number;
@@ -476,55 +433,45 @@ static void add_number(struct total *total, double number)
     total->number = sum;
 }
 
-static bool add_item(struct value_room *room, struct total *total, const struct value *item)
+static bool total_add(struct total *total, struct value_room *room, const struct value *item)
 {
-    if (item->kind == VALUE_FLOAT) {
-        if (!total->is_float) {
-            total->is_float = true;
-            total->number = (double)total->whole;
-        }
-        add_number(total, item->number);
-        return true;
-    }
     if (item->kind == VALUE_BIG_INT) {
         return value_fail(room, STATUS_TOO_LARGE, "an integer is too large");
     }
-    if (item->kind != VALUE_INT && item->kind != VALUE_BOOL) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "unsupported operand type(s) for +: 'int' and '%s'",
-                          value_type_name(item));
+    if (item->kind != VALUE_FLOAT && !value_is_whole(item)) {
+        return value_raise(room, "unsupported operand type(s) for +: 'int' and '%s'",
+                           value_type_name(item));
     }
-    int64_t number = item->kind == VALUE_BOOL ? item->boolean : item->integer;
+    if (item->kind == VALUE_FLOAT && !total->is_float) {
+        total->is_float = true;
+        total->number = (double)total->whole;
+    }
     if (total->is_float) {
-        add_number(total, (double)number);
+        total_add_float(total,
+                        item->kind == VALUE_FLOAT ? item->number : (double)value_whole(item));
         return true;
     }
-    return !__builtin_add_overflow(total->whole, number, &total->whole) ||
+    return !__builtin_add_overflow(total->whole, value_whole(item), &total->whole) ||
            value_fail(room, STATUS_TOO_LARGE, "an integer is too large");
 }
 
-bool filter_sum(struct value_room *room, const struct value *subject,
-                const struct call_arguments *arguments, struct value *out)
+bool filter_sum(const struct builtin_call *call)
 {
-    static const struct signature signature = {"sum", 0, 2, {"attribute", "start"}};
-    const struct value *given[2];
     const struct value_list *list = NULL;
     struct total total = {0};
-    if (!builtin_bind(room, &signature, arguments, given) || !value_iterate(room, subject, &list) ||
-        (given[1] != NULL && !add_item(room, &total, given[1]))) {
+    if (!value_iterate(call->room, call->subject, &list) ||
+        (call->given[1] != NULL && !total_add(&total, call->room, call->given[1]))) {
         return false;
     }
     for (uint32_t i = 0; i < list->count; i++) {
         struct value item;
-        if (!builtin_attribute(room, &list->items[i], given[0], NULL, &item) ||
-            !add_item(room, &total, &item)) {
+        if (!builtin_attribute(call->room, &list->items[i], call->given[0], NULL, &item) ||
+            !total_add(&total, call->room, &item)) {
             return false;
         }
     }
     if (total.is_float && isfinite(total.number) && total.number + total.lost != total.number) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "this sum of floats depends on the version of Python");
+        return value_raise(call->room, "this sum of floats depends on the version of Python");
     }
-    *out = total.is_float ? value_float(total.number) : value_int(total.whole);
-    return true;
+    return call_gives(call, total.is_float ? value_float(total.number) : value_int(total.whole));
 }

@@ -19,8 +19,7 @@ static bool parts_open(struct parts *parts, struct value_room *room)
     struct arena *arena = room->arena;
     size_t left = arena->size - arena->used;
     if (left < sizeof(struct value_list)) {
-        (void)value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
-        return false;
+        return value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
     }
     *parts = (struct parts){
         .room = room,
@@ -31,13 +30,13 @@ static bool parts_open(struct parts *parts, struct value_room *room)
     return true;
 }
 
-static bool parts_add(struct parts *parts, const uint8_t *begin, size_t size)
+static bool parts_add(struct parts *parts, struct slice part)
 {
     struct value_list *list = parts->list;
     if (list->count == parts->capacity) {
         return value_fail(parts->room, STATUS_TOO_LARGE, "the template takes too much memory");
     }
-    list->items[list->count++] = value_string(slice_of(begin, size));
+    list->items[list->count++] = value_string(part);
     return true;
 }
 
@@ -54,16 +53,11 @@ static bool parts_take(struct parts *parts, bool reverse, struct value *out)
         list->items[i] = list->items[count - 1 - i];
         list->items[count - 1 - i] = swap;
     }
-    *out = (struct value){.kind = VALUE_LIST, .list = list};
+    *out = value_of_list(list);
     return value_step(parts->room, 1 + count);
 }
 
-static struct slice skip(struct slice string, size_t size)
-{
-    return slice_of(size > 0 ? string.bytes + size : string.bytes, string.size - size);
-}
-
-// Where the white space begins, or the end.
+// Bytes of the word that the string begins with.
 static size_t word_size(struct slice string)
 {
     size_t at = 0;
@@ -82,7 +76,7 @@ static size_t word_size(struct slice string)
     return at;
 }
 
-// The same from the end.
+// Bytes of the word that the string ends with.
 static size_t last_word_size(struct slice string)
 {
     const uint8_t *at = string.bytes + string.size;
@@ -97,146 +91,106 @@ static size_t last_word_size(struct slice string)
     return string.size - (size_t)(at - string.bytes);
 }
 
-static bool split_words(struct parts *parts, struct slice rest, int64_t left)
+// Takes `part_size` bytes off one end of `rest`, and `gap` more, which are dropped.
+static struct slice cut_part(struct slice *rest, size_t part_size, size_t gap, bool from_end)
 {
-    rest = skip(rest, value_text_space_before(rest));
+    ASSERT_SLOW(part_size + gap <= rest->size);
+    struct slice part = slice_of(rest->bytes, part_size);
+    if (from_end) {
+        part = string_after(*rest, rest->size - part_size);
+        rest->size -= part_size + gap;
+    } else {
+        *rest = string_after(*rest, part_size + gap);
+    }
+    return part;
+}
+
+static size_t space_size(struct slice string, bool from_end)
+{
+    return from_end ? value_text_space_after(string) : value_text_space_before(string);
+}
+
+static bool split_words(struct parts *parts, struct slice rest, int64_t left, bool from_end)
+{
+    (void)cut_part(&rest, 0, space_size(rest, from_end), from_end);
     for (; rest.size > 0 && left != 0; left--) {
-        size_t size = word_size(rest);
-        if (!parts_add(parts, rest.bytes, size)) {
+        size_t size = from_end ? last_word_size(rest) : word_size(rest);
+        struct slice word = cut_part(&rest, size, 0, from_end);
+        (void)cut_part(&rest, 0, space_size(rest, from_end), from_end);
+        if (!parts_add(parts, word)) {
             return false;
         }
-        rest = skip(rest, size);
-        rest = skip(rest, value_text_space_before(rest));
     }
-    return rest.size == 0 || parts_add(parts, rest.bytes, rest.size);
+    return rest.size == 0 || parts_add(parts, rest);
 }
 
-static bool split_last_words(struct parts *parts, struct slice rest, int64_t left)
+static bool split_at(struct parts *parts, struct slice rest, struct slice separator, int64_t left,
+                     bool from_end)
 {
-    rest.size -= value_text_space_after(rest);
-    for (; rest.size > 0 && left != 0; left--) {
-        size_t size = last_word_size(rest);
-        if (!parts_add(parts, rest.bytes + rest.size - size, size)) {
+    for (; left != 0; left--) {
+        size_t place = from_end ? last_place_of(rest, separator) : place_of(rest, separator);
+        if (place == PLACE_NONE) {
+            break;
+        }
+        size_t size = from_end ? rest.size - place - separator.size : place;
+        if (!parts_add(parts, cut_part(&rest, size, separator.size, from_end))) {
             return false;
         }
-        rest.size -= size;
-        rest.size -= value_text_space_after(rest);
     }
-    return rest.size == 0 || parts_add(parts, rest.bytes, rest.size);
+    return parts_add(parts, rest);
 }
 
-static bool split_at(struct parts *parts, struct slice rest, struct slice separator, int64_t left)
+bool method_split(const struct builtin_call *call)
 {
-    size_t place = left == 0 ? PLACE_NONE : place_of(rest, separator);
-    while (place != PLACE_NONE) {
-        if (!parts_add(parts, rest.bytes, place)) {
-            return false;
-        }
-        rest = skip(rest, place + separator.size);
-        left--;
-        place = left == 0 ? PLACE_NONE : place_of(rest, separator);
-    }
-    return parts_add(parts, rest.bytes, rest.size);
-}
-
-static bool split_last_at(struct parts *parts, struct slice rest, struct slice separator,
-                          int64_t left)
-{
-    size_t place = left == 0 ? PLACE_NONE : last_place_of(rest, separator);
-    while (place != PLACE_NONE) {
-        size_t after = place + separator.size;
-        if (!parts_add(parts, rest.bytes + after, rest.size - after)) {
-            return false;
-        }
-        rest.size = place;
-        left--;
-        place = left == 0 ? PLACE_NONE : last_place_of(rest, separator);
-    }
-    return parts_add(parts, rest.bytes, rest.size);
-}
-
-static bool split(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, bool from_end, struct value *out)
-{
-    static const struct signature signature = {"split", 0, 2, {"sep", "maxsplit"}};
-    const struct value *given[2];
+    bool from_end = call->builtin->variant == FROM_END;
+    bool has_separator = call_has(call, 0);
     struct slice separator = {0};
-    struct slice string = subject->string;
+    struct slice string = call->subject->string;
     struct parts parts;
     int64_t most = -1;
-    if (!builtin_refuse_markup(room, subject) ||
-        !builtin_bind(room, &signature, arguments, given) ||
-        !argument_integer(room, given[1], -1, &most) ||
-        (argument_is_given(given[0]) && !argument_string(room, given[0], &separator)) ||
-        !value_step(room, 1 + string.size * (from_end ? 1 + separator.size / 8 : 1) / 64) ||
-        !parts_open(&parts, room)) {
+    if (!call_integer(call, 1, -1, &most) || (has_separator && !call_string(call, 0, &separator)) ||
+        !call_takes_steps(call, 1 + string.size * (from_end ? 1 + separator.size / 8 : 1) / 64) ||
+        !parts_open(&parts, call->room)) {
         return false;
     }
-    bool done = false;
-    if (!argument_is_given(given[0])) {
-        done =
-            from_end ? split_last_words(&parts, string, most) : split_words(&parts, string, most);
-    } else if (separator.size == 0) {
-        return value_fail(room, STATUS_MALFORMED, "empty separator");
-    } else {
-        done = from_end ? split_last_at(&parts, string, separator, most)
-                        : split_at(&parts, string, separator, most);
+    if (has_separator && separator.size == 0) {
+        return value_raise(call->room, "empty separator");
     }
-    return done && parts_take(&parts, from_end, out);
+    bool is_split = has_separator ? split_at(&parts, string, separator, most, from_end)
+                                  : split_words(&parts, string, most, from_end);
+    return is_split && parts_take(&parts, from_end, call->out);
 }
 
-bool method_split(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, struct value *out)
+bool method_splitlines(const struct builtin_call *call)
 {
-    return split(room, subject, arguments, false, out);
-}
-
-bool method_rsplit(struct value_room *room, const struct value *subject,
-                   const struct call_arguments *arguments, struct value *out)
-{
-    return split(room, subject, arguments, true, out);
-}
-
-bool method_splitlines(struct value_room *room, const struct value *subject,
-                       const struct call_arguments *arguments, struct value *out)
-{
-    static const struct signature signature = {"splitlines", 0, 1, {"keepends"}};
-    const struct value *keep = NULL;
     struct parts parts;
-    if (!builtin_refuse_markup(room, subject) ||
-        !builtin_bind(room, &signature, arguments, &keep) ||
-        !value_step(room, 1 + subject->string.size / 16) || !parts_open(&parts, room)) {
+    struct slice rest = call->subject->string;
+    struct string_line line;
+    if (!call_takes_steps(call, 1 + rest.size / 16) || !parts_open(&parts, call->room)) {
         return false;
     }
-    struct slice rest = subject->string;
-    struct string_line line;
     while (string_next_line(&rest, &line)) {
-        struct slice kept = argument_is_true(keep) ? line.whole : line.line;
-        if (!parts_add(&parts, kept.bytes, kept.size)) {
+        if (!parts_add(&parts, call_is_true(call, 0) ? line.whole : line.line)) {
             return false;
         }
     }
-    return parts_take(&parts, false, out);
+    return parts_take(&parts, false, call->out);
 }
 
-static bool partition(struct value_room *room, const struct value *subject,
-                      const struct call_arguments *arguments, bool from_end, struct value *out)
+bool method_partition(const struct builtin_call *call)
 {
-    static const struct signature signature = {"partition", 1, 1, {""}};
-    const struct value *given = NULL;
+    bool from_end = call->builtin->variant == FROM_END;
     struct slice separator;
-    struct slice string = subject->string;
-    if (!builtin_refuse_markup(room, subject) ||
-        !builtin_bind(room, &signature, arguments, &given) ||
-        !argument_string(room, given, &separator)) {
+    struct slice string = call->subject->string;
+    if (!call_string(call, 0, &separator)) {
         return false;
     }
     if (separator.size == 0) {
-        return value_fail(room, STATUS_MALFORMED, "empty separator");
+        return value_raise(call->room, "empty separator");
     }
-    struct value_list *tuple = value_list_new(room, 3);
+    struct value_list *tuple = value_list_new(call->room, 3);
     if (tuple == NULL ||
-        !value_step(room, 1 + string.size * (from_end ? 1 + separator.size / 8 : 1) / 64)) {
+        !call_takes_steps(call, 1 + string.size * (from_end ? 1 + separator.size / 8 : 1) / 64)) {
         return false;
     }
     size_t place = from_end ? last_place_of(string, separator) : place_of(string, separator);
@@ -248,20 +202,7 @@ static bool partition(struct value_room *room, const struct value *subject,
     } else {
         tuple->items[0].string = slice_of(string.bytes, place);
         tuple->items[1].string = slice_of(string.bytes + place, separator.size);
-        tuple->items[2].string = skip(string, place + separator.size);
+        tuple->items[2].string = string_after(string, place + separator.size);
     }
-    *out = (struct value){.kind = VALUE_TUPLE, .list = tuple};
-    return true;
-}
-
-bool method_partition(struct value_room *room, const struct value *subject,
-                      const struct call_arguments *arguments, struct value *out)
-{
-    return partition(room, subject, arguments, false, out);
-}
-
-bool method_rpartition(struct value_room *room, const struct value *subject,
-                       const struct call_arguments *arguments, struct value *out)
-{
-    return partition(room, subject, arguments, true, out);
+    return call_gives(call, (struct value){.kind = VALUE_TUPLE, .list = tuple});
 }

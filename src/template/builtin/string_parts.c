@@ -54,11 +54,6 @@ size_t last_place_of(struct slice string, struct slice part)
     return PLACE_NONE;
 }
 
-static struct slice slice_from(struct slice string, size_t from)
-{
-    return slice_of(from > 0 ? string.bytes + from : string.bytes, string.size - from);
-}
-
 // Between all characters, before the first and after the last.
 static void replace_nothing(struct slice string, struct slice to, int64_t count, struct text *out)
 {
@@ -72,7 +67,7 @@ static void replace_nothing(struct slice string, struct slice to, int64_t count,
     if (count != 0) {
         text_add(out, to);
     }
-    text_add(out, slice_from(string, at));
+    text_add(out, string_after(string, at));
 }
 
 bool string_replace(struct value_room *room, struct slice string, const struct slice pair[2],
@@ -95,7 +90,7 @@ bool string_replace(struct value_room *room, struct slice string, const struct s
     for (; count != 0 && place != PLACE_NONE && !text.overflow; count--) {
         text_add(&text, slice_of(rest.bytes, place));
         text_add(&text, pair[1]);
-        rest = slice_from(rest, place + pair[0].size);
+        rest = string_after(rest, place + pair[0].size);
         place = place_of(rest, pair[0]);
     }
     text_add(&text, rest);
@@ -111,7 +106,7 @@ struct slice string_strip(struct slice string, struct slice chars, unsigned side
 {
     if (chars.bytes == NULL) {
         size_t before = (sides & STRIP_LEFT) != 0 ? value_text_space_before(string) : 0;
-        struct slice rest = slice_from(string, before);
+        struct slice rest = string_after(string, before);
         size_t after = (sides & STRIP_RIGHT) != 0 ? value_text_space_after(rest) : 0;
         return slice_of(rest.bytes, rest.size - after);
     }
@@ -121,7 +116,7 @@ struct slice string_strip(struct slice string, struct slice chars, unsigned side
         if (!has_character(chars, string.bytes, size)) {
             break;
         }
-        string = slice_from(string, size);
+        string = string_after(string, size);
     }
     while ((sides & STRIP_RIGHT) != 0 && string.size > 0) {
         const uint8_t *last = utf8_back(string.bytes, string.bytes + string.size);
@@ -134,10 +129,10 @@ struct slice string_strip(struct slice string, struct slice chars, unsigned side
     return string;
 }
 
-static void add_blanks(struct text *out, uint64_t count)
+void string_add_repeated(struct text *out, const char *part, uint64_t count)
 {
     for (uint64_t i = 0; i < count && !out->overflow; i++) {
-        text_add_str(out, " ");
+        text_add_str(out, part);
     }
 }
 
@@ -156,9 +151,9 @@ bool string_pad(struct value_room *room, struct slice string, int64_t width, enu
         before = side == PAD_BEFORE ? missing : 0;
     }
     struct text text = value_text_open(room);
-    add_blanks(&text, before);
+    string_add_repeated(&text, " ", before);
     text_add(&text, string);
-    add_blanks(&text, missing - before);
+    string_add_repeated(&text, " ", missing - before);
     return value_text_take(room, &text, out);
 }
 
@@ -197,6 +192,6 @@ bool string_next_line(struct slice *rest, struct string_line *out)
         .line = slice_of(rest->bytes, at),
         .whole = slice_of(rest->bytes, at + end),
     };
-    *rest = slice_from(*rest, at + end);
+    *rest = string_after(*rest, at + end);
     return true;
 }

@@ -8,38 +8,14 @@
 #include "template/builtin/builtins_internal.h"
 #include "template/value/value_text.h"
 
-static bool change_case(struct value_room *room, const struct value *subject,
-                        const struct call_arguments *arguments, enum value_text_case to,
-                        struct value *out)
+// lower, upper and capitalize as filters, these and title as methods.
+bool text_case(const struct builtin_call *call)
 {
     struct slice text;
     struct slice changed;
-    if (!builtin_bind_none(room, "the filter", arguments) ||
-        !value_to_string(room, subject, &text) || !value_text_to_case(room, text, to, &changed)) {
-        return false;
-    }
-    bool markup = subject->kind == VALUE_STRING && subject->markup;
-    *out = value_string(changed);
-    out->markup = markup;
-    return true;
-}
-
-bool filter_lower(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, struct value *out)
-{
-    return change_case(room, subject, arguments, VALUE_TEXT_LOWER, out);
-}
-
-bool filter_upper(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, struct value *out)
-{
-    return change_case(room, subject, arguments, VALUE_TEXT_UPPER, out);
-}
-
-bool filter_capitalize(struct value_room *room, const struct value *subject,
-                       const struct call_arguments *arguments, struct value *out)
-{
-    return change_case(room, subject, arguments, VALUE_TEXT_CAPITALIZE, out);
+    enum value_text_case to = (enum value_text_case)call->builtin->variant;
+    return call_text(call, &text) && value_text_to_case(call->room, text, to, &changed) &&
+           call_gives_text(call, changed);
 }
 
 // What Jinja cuts words at: [-\s({\[<].
@@ -61,143 +37,111 @@ static size_t run_size(struct slice text)
     return at;
 }
 
-// Jinja's own: not that of Python, which makes "They'Re" of "they're".
-bool filter_title(struct value_room *room, const struct value *subject,
-                  const struct call_arguments *arguments, struct value *out)
+// Jinja's own: Python's makes "They'Re" of "they're".
+bool filter_title(const struct builtin_call *call)
 {
     struct slice rest;
-    if (!builtin_bind_none(room, "title", arguments) || !value_to_string(room, subject, &rest) ||
-        !value_step(room, 1 + rest.size / 16)) {
+    if (!call_text(call, &rest) || !call_takes_steps(call, 1 + rest.size / 16)) {
         return false;
     }
-    struct text text = value_text_open(room);
+    struct text text = value_text_open(call->room);
     while (rest.size > 0 && !text.overflow) {
         size_t size = run_size(rest);
         unsigned first = utf8_size_of_lead(rest.bytes[0]);
         value_text_add_case(slice_of(rest.bytes, first), VALUE_TEXT_UPPER, &text);
         value_text_add_case(slice_of(rest.bytes + first, size - first), VALUE_TEXT_LOWER, &text);
-        rest = slice_of(rest.bytes + size, rest.size - size);
+        rest = string_after(rest, size);
     }
-    struct slice titled;
-    if (!value_text_take(room, &text, &titled)) {
-        return false;
-    }
-    *out = value_string(titled);
-    return true;
+    return value_text_end(call->room, &text, call->out);
 }
 
-bool filter_string(struct value_room *room, const struct value *subject,
-                   const struct call_arguments *arguments, struct value *out)
+// string, and safe as its variant.
+bool filter_string(const struct builtin_call *call)
 {
     struct slice text;
-    if (!builtin_bind_none(room, "string", arguments) || !value_to_string(room, subject, &text)) {
+    if (!call_text(call, &text)) {
         return false;
     }
-    bool markup = subject->kind == VALUE_STRING && subject->markup;
-    *out = value_string(text);
-    out->markup = markup;
+    (void)call_gives_text(call, text);
+    call->out->markup |= call->builtin->variant != 0;
     return true;
 }
 
-bool filter_safe(struct value_room *room, const struct value *subject,
-                 const struct call_arguments *arguments, struct value *out)
+// The filter trim and the methods strip, lstrip and rstrip.
+bool text_strip(const struct builtin_call *call)
 {
-    if (!filter_string(room, subject, arguments, out)) {
-        return false;
-    }
-    out->markup = true;
-    return true;
-}
-
-bool filter_trim(struct value_room *room, const struct value *subject,
-                 const struct call_arguments *arguments, struct value *out)
-{
-    static const struct signature signature = {"trim", 0, 1, {"chars"}};
-    const struct value *chars = NULL;
     struct slice set = {0};
     struct slice text;
-    if (!builtin_bind(room, &signature, arguments, &chars) ||
-        !value_to_string(room, subject, &text)) {
+    if (!call_text(call, &text) || (call_has(call, 0) && !call_string(call, 0, &set))) {
         return false;
     }
-    if (argument_is_given(chars)) {
-        if (!argument_string(room, chars, &set)) {
-            return false;
-        }
-        set.bytes = set.size > 0 ? set.bytes : (const uint8_t *)"";
+    if (call_has(call, 0) && set.size == 0) {
+        set = slice_str(""); // strips nothing
     }
-    bool markup = subject->kind == VALUE_STRING && subject->markup;
-    struct slice trimmed = string_strip(text, set, STRIP_LEFT | STRIP_RIGHT);
-    *out = value_string(trimmed);
-    out->markup = markup;
-    return value_step(room, 1 + (text.size - trimmed.size) * (1 + set.size / 8) / 16);
+    struct slice stripped = string_strip(text, set, call->builtin->variant);
+    return call_gives_text(call, stripped) &&
+           call_takes_steps(call, 1 + (text.size - stripped.size) * (1 + set.size / 8) / 16);
 }
 
-bool filter_replace(struct value_room *room, const struct value *subject,
-                    const struct call_arguments *arguments, struct value *out)
+bool filter_replace(const struct builtin_call *call)
 {
-    static const struct signature signature = {"replace", 2, 3, {"old", "new", "count"}};
-    const struct value *given[3];
     struct slice pair[2];
     struct slice text;
     struct slice replaced;
     int64_t count = -1;
-    if (!builtin_bind(room, &signature, arguments, given) ||
-        !value_to_string(room, subject, &text) || !value_to_string(room, given[0], &pair[0]) ||
-        !value_to_string(room, given[1], &pair[1]) ||
-        (argument_is_given(given[2]) && !argument_integer(room, given[2], -1, &count)) ||
-        !string_replace(room, text, pair, count, &replaced)) {
-        return false;
-    }
-    *out = value_string(replaced);
-    return true;
+    return call_text(call, &text) && value_to_string(call->room, call->given[0], &pair[0]) &&
+           value_to_string(call->room, call->given[1], &pair[1]) &&
+           (!call_has(call, 2) || call_integer(call, 2, -1, &count)) &&
+           string_replace(call->room, text, pair, count, &replaced) &&
+           call_gives(call, value_string(replaced));
 }
 
-bool filter_center(struct value_room *room, const struct value *subject,
-                   const struct call_arguments *arguments, struct value *out)
+// The filter center and the methods center, ljust and rjust, which take a fill character.
+bool text_pad(const struct builtin_call *call)
 {
-    static const struct signature signature = {"center", 0, 1, {"width"}};
-    const struct value *given = NULL;
     struct slice text;
     struct slice padded;
+    struct slice fill = slice_str(" ");
     int64_t width = 80;
-    if (!builtin_refuse_markup(room, subject) ||
-        !builtin_bind(room, &signature, arguments, &given) ||
-        !argument_integer(room, given, 80, &width) || !value_to_string(room, subject, &text) ||
-        !string_pad(room, text, width, PAD_BOTH, &padded)) {
+    if (!call_text(call, &text) || !call_integer(call, 0, 80, &width) ||
+        !call_string(call, 1, &fill)) {
         return false;
     }
-    *out = value_string(padded);
-    return true;
+    if (!slice_is(fill, " ")) {
+        return value_raise(call->room, "a fill character is not implemented");
+    }
+    return string_pad(call->room, text, width, (enum pad_side)call->builtin->variant, &padded) &&
+           call_gives(call, value_string(padded));
 }
 
-bool filter_format(struct value_room *room, const struct value *subject,
-                   const struct call_arguments *arguments, struct value *out)
+bool filter_format(const struct builtin_call *call)
 {
+    const struct call_arguments *arguments = call->arguments;
     struct slice format;
-    if (!builtin_refuse_markup(room, subject) || !value_to_string(room, subject, &format)) {
+    if (!call_text(call, &format)) {
         return false;
     }
     if (arguments->named_count > 0 && arguments->named_count < arguments->count) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "can't handle positional and keyword arguments at the same time");
+        return value_raise(call->room,
+                           "can't handle positional and keyword arguments at the same time");
     }
     struct value operand = {.kind = VALUE_TUPLE};
     if (arguments->named_count > 0) {
-        struct value_dict *dict = value_dict_new(room, arguments->count);
+        struct value_dict *dict = value_dict_new(call->room, arguments->count);
         for (uint32_t i = 0; dict != NULL && i < arguments->count; i++) {
             dict->members[i] =
                 (struct value_member){value_string(arguments->names[i]), arguments->values[i]};
         }
         operand = (struct value){.kind = VALUE_DICT, .dict = dict};
     } else {
-        struct value_list *list = value_list_new(room, arguments->count);
+        struct value_list *list = value_list_new(call->room, arguments->count);
         for (uint32_t i = 0; list != NULL && i < arguments->count; i++) {
             list->items[i] = arguments->values[i];
         }
         operand.list = list;
     }
-    return room->status == STATUS_OK && value_format_percent(room, format, &operand, out);
+    return call->room->status == STATUS_OK &&
+           value_format_percent(call->room, format, &operand, call->out);
 }
 
 // What is written before a line: a string, or as many blanks.
@@ -209,9 +153,7 @@ struct indentation {
 static void add_indentation(struct text *out, const struct indentation *indentation)
 {
     text_add(out, indentation->text);
-    for (uint64_t i = 0; i < indentation->blanks && !out->overflow; i++) {
-        text_add_str(out, " ");
-    }
+    string_add_repeated(out, " ", indentation->blanks);
 }
 
 static void indent_lines(struct text *out, struct slice rest, const struct indentation *indentation,
@@ -239,74 +181,55 @@ static void indent_lines(struct text *out, struct slice rest, const struct inden
     }
 }
 
-bool filter_indent(struct value_room *room, const struct value *subject,
-                   const struct call_arguments *arguments, struct value *out)
+bool filter_indent(const struct builtin_call *call)
 {
-    static const struct signature signature = {"indent", 0, 3, {"width", "first", "blank"}};
-    const struct value *given[3];
     struct slice string;
     struct indentation indentation = {0};
     int64_t width = 4;
-    if (!builtin_refuse_markup(room, subject) ||
-        !builtin_bind(room, &signature, arguments, given) ||
-        !argument_string(room, subject, &string)) {
+    if (!argument_string(call->room, call->subject, &string)) {
         return false;
     }
-    if (given[0] != NULL && given[0]->kind == VALUE_STRING) {
-        indentation.text = given[0]->string;
-    } else if (!argument_integer(room, given[0], 4, &width)) {
+    if (call->given[0] != NULL && call->given[0]->kind == VALUE_STRING) {
+        indentation.text = call->given[0]->string;
+    } else if (!call_integer(call, 0, 4, &width)) {
         return false;
     } else {
         indentation.blanks = width > 0 ? (uint64_t)width : 0;
     }
-    struct text text = value_text_open(room);
-    if (argument_is_true(given[1])) {
+    struct text text = value_text_open(call->room);
+    if (call_is_true(call, 1)) {
         add_indentation(&text, &indentation);
     }
-    indent_lines(&text, string, &indentation, argument_is_true(given[2]));
-    struct slice indented;
-    if (!value_text_take(room, &text, &indented)) {
-        return false;
-    }
-    *out = value_string(indented);
-    return true;
+    indent_lines(&text, string, &indentation, call_is_true(call, 2));
+    return value_text_end(call->room, &text, call->out);
 }
 
-bool filter_truncate(struct value_room *room, const struct value *subject,
-                     const struct call_arguments *arguments, struct value *out)
+bool filter_truncate(const struct builtin_call *call)
 {
-    static const struct signature signature = {
-        "truncate", 0, 4, {"length", "killwords", "end", "leeway"}};
-    const struct value *given[4];
     struct slice string;
     struct slice end = slice_str("...");
     int64_t length = 255;
     int64_t leeway = 5;
-    if (!builtin_refuse_markup(room, subject) ||
-        !builtin_bind(room, &signature, arguments, given) ||
-        !argument_string(room, subject, &string) ||
-        !argument_integer(room, given[0], 255, &length) ||
-        (given[2] != NULL && !argument_string(room, given[2], &end)) ||
-        (argument_is_given(given[3]) && !argument_integer(room, given[3], 5, &leeway)) ||
-        !value_step(room, 1 + string.size / 64)) {
+    if (!argument_string(call->room, call->subject, &string) ||
+        !call_integer(call, 0, 255, &length) || !call_string(call, 2, &end) ||
+        (call_has(call, 3) && !call_integer(call, 3, 5, &leeway)) ||
+        !call_takes_steps(call, 1 + string.size / 64)) {
         return false;
     }
     int64_t end_length = (int64_t)value_string_length(end);
     if (length < end_length || leeway < 0 || length > INT32_MAX || leeway > INT32_MAX) {
-        return value_fail(room, STATUS_MALFORMED, "expected length >= %d, and leeway >= 0",
-                          (int)end_length);
+        return value_raise(call->room, "expected length >= %d, and leeway >= 0", (int)end_length);
     }
-    *out = *subject;
     if ((int64_t)value_string_length(string) <= length + leeway) {
-        return true;
+        return call_gives(call, *call->subject);
     }
     struct slice kept = value_string_part(string, 0, (size_t)(length - end_length));
-    size_t blank = argument_is_true(given[1]) ? PLACE_NONE : last_place_of(kept, slice_str(" "));
+    size_t blank = call_is_true(call, 1) ? PLACE_NONE : last_place_of(kept, slice_str(" "));
     kept.size = blank != PLACE_NONE ? blank : kept.size;
-    struct text text = value_text_open(room);
+    struct text text = value_text_open(call->room);
     text_add(&text, kept);
     text_add(&text, end);
-    return value_text_take(room, &text, &out->string);
+    return value_text_end(call->room, &text, call->out);
 }
 
 static bool is_unreserved(uint8_t byte)
@@ -315,38 +238,27 @@ static bool is_unreserved(uint8_t byte)
            (byte != '\0' && strchr("_.-~/", byte) != NULL);
 }
 
-bool filter_urlencode(struct value_room *room, const struct value *subject,
-                      const struct call_arguments *arguments, struct value *out)
+bool filter_urlencode(const struct builtin_call *call)
 {
     static const char digits[] = "0123456789ABCDEF";
-    if (!builtin_bind_none(room, "urlencode", arguments)) {
-        return false;
+    if (call->subject->kind != VALUE_STRING) {
+        return value_raise(call->room, "urlencode of '%s' is not implemented",
+                           value_type_name(call->subject));
     }
-    if (subject->kind != VALUE_STRING) {
-        return value_fail(room, STATUS_MALFORMED, "urlencode of '%s' is not implemented",
-                          value_type_name(subject));
-    }
-    struct slice string = subject->string;
-    struct text text = value_text_open(room);
+    struct slice string = call->subject->string;
+    struct text text = value_text_open(call->room);
     for (size_t i = 0; i < string.size && !text.overflow; i++) {
         uint8_t byte = string.bytes[i];
         char escape[3] = {'%', digits[byte >> 4], digits[byte & 15]};
         text_add(&text, is_unreserved(byte) ? slice_of(&byte, 1) : slice_of(escape, 3));
     }
-    struct slice encoded;
-    if (!value_text_take(room, &text, &encoded)) {
-        return false;
-    }
-    *out = value_string(encoded);
-    return true;
+    return value_text_end(call->room, &text, call->out);
 }
 
-bool filter_wordcount(struct value_room *room, const struct value *subject,
-                      const struct call_arguments *arguments, struct value *out)
+bool filter_wordcount(const struct builtin_call *call)
 {
     struct slice text;
-    if (!builtin_bind_none(room, "wordcount", arguments) ||
-        !value_to_string(room, subject, &text) || !value_step(room, 1 + text.size / 16)) {
+    if (!call_text(call, &text) || !call_takes_steps(call, 1 + text.size / 16)) {
         return false;
     }
     int64_t count = 0;
@@ -354,76 +266,58 @@ bool filter_wordcount(struct value_room *room, const struct value *subject,
     unsigned size = 0;
     for (size_t at = 0; at < text.size; at += size) {
         uint32_t code_point = utf8_read(text.bytes + at, &size);
-        bool word = code_point == '_' || value_text_is_alphabetic(code_point) ||
-                    value_text_is_numeric(code_point);
-        count += word && !inside;
-        inside = word;
+        bool is_word = code_point == '_' || value_text_is_alphabetic(code_point) ||
+                       value_text_is_numeric(code_point);
+        count += is_word && !inside;
+        inside = is_word;
     }
-    *out = value_int(count);
-    return true;
+    return call_gives(call, value_int(count));
 }
 
+// (item separator, key separator), either of which may be empty.
 static bool read_separators(struct value_room *room, const struct value *given,
                             struct value_json_style *style)
 {
-    if (!argument_is_given(given)) {
-        return true;
+    bool is_pair = (given->kind == VALUE_TUPLE || given->kind == VALUE_LIST) &&
+                   given->list->count == 2 && given->list->items[0].kind == VALUE_STRING &&
+                   given->list->items[1].kind == VALUE_STRING;
+    if (!is_pair) {
+        return value_raise(room, "separators of tojson are two strings");
     }
-    bool pair = (given->kind == VALUE_TUPLE || given->kind == VALUE_LIST) &&
-                given->list->count == 2 && given->list->items[0].kind == VALUE_STRING &&
-                given->list->items[1].kind == VALUE_STRING;
-    if (!pair) {
-        return value_fail(room, STATUS_MALFORMED, "separators of tojson are two strings");
-    }
-    style->item_separator = given->list->items[0].string;
-    style->key_separator = given->list->items[1].string;
-    // An empty one is there, other than one that is not given.
-    if (style->item_separator.size == 0) {
-        style->item_separator = slice_str("");
-    }
-    if (style->key_separator.size == 0) {
-        style->key_separator = slice_str("");
-    }
+    struct slice item = given->list->items[0].string;
+    struct slice key = given->list->items[1].string;
+    style->item_separator = item.size > 0 ? item : slice_str("");
+    style->key_separator = key.size > 0 ? key : slice_str("");
     return true;
 }
 
 // json.dumps as transformers calls it.
-bool filter_tojson(struct value_room *room, const struct value *subject,
-                   const struct call_arguments *arguments, struct value *out)
+bool filter_tojson(const struct builtin_call *call)
 {
-    static const struct signature signature = {
-        "tojson", 0, 4, {"ensure_ascii", "indent", "separators", "sort_keys"}};
-    const struct value *given[4];
-    struct value_json_style style = {.indent = -1};
+    struct value_json_style style = {
+        .indent = -1,
+        .ensure_ascii = call_is_true(call, 0),
+        .sort_keys = call_is_true(call, 3),
+    };
     int64_t indent = 0;
-    if (!builtin_bind(room, &signature, arguments, given) ||
-        !read_separators(room, given[2], &style)) {
+    if (call_has(call, 2) && !read_separators(call->room, call->given[2], &style)) {
         return false;
     }
-    style.ensure_ascii = argument_is_true(given[0]);
-    style.sort_keys = argument_is_true(given[3]);
-    if (argument_is_given(given[1])) {
-        if (!argument_integer(room, given[1], 0, &indent)) {
+    if (call_has(call, 1)) {
+        if (!call_integer(call, 1, 0, &indent)) {
             return false;
         }
         // Below zero there are line breaks all the same.
         style.indent = indent < 0 ? 0 : indent > INT32_MAX ? INT32_MAX : (int32_t)indent;
     }
-    struct text text = value_text_open(room);
-    struct slice written;
-    if (!value_to_json(room, subject, &style, &text) || !value_text_take(room, &text, &written)) {
-        return false;
-    }
-    *out = value_string(written);
-    return true;
+    struct text text = value_text_open(call->room);
+    return value_to_json(call->room, call->subject, &style, &text) &&
+           value_text_end(call->room, &text, call->out);
 }
 
-// Transformers has none either.  Templates name it in branches that are rarely run, which Jinja allows.
-bool filter_from_json(struct value_room *room, const struct value *subject,
-                      const struct call_arguments *arguments, struct value *out)
+// Transformers has no such filter either.  Templates name it in branches that are rarely run, which Jinja
+// allows.
+bool filter_from_json(const struct builtin_call *call)
 {
-    (void)subject;
-    (void)arguments;
-    (void)out;
-    return value_fail(room, STATUS_MALFORMED, "No filter named 'from_json' found.");
+    return value_raise(call->room, "No filter named 'from_json' found.");
 }

@@ -13,20 +13,41 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+static void value_note(struct value_room *room, enum status status, const char *format,
+                       va_list arguments)
+{
+    ASSERT(status != STATUS_OK);
+    if (room->status == STATUS_OK) {
+        room->status = status;
+        (void)vsnprintf(room->error, sizeof(room->error), format, arguments);
+    }
+}
+
 bool value_fail(struct value_room *room, enum status status, const char *format, ...)
 {
-    if (room->status != STATUS_OK) {
-        return false;
-    }
-    room->status = status;
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(room->error, sizeof(room->error), format, arguments);
+    value_note(room, status, format, arguments);
     va_end(arguments);
     return false;
 }
 
-static void *take(struct value_room *room, size_t size)
+bool value_raise(struct value_room *room, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    value_note(room, STATUS_MALFORMED, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool value_raise_undefined(struct value_room *room, const struct value *value)
+{
+    ASSERT(value->kind == VALUE_UNDEFINED);
+    return value_raise(room, "'%.*s' is undefined", (int)value->name.size, value->name.bytes);
+}
+
+static void *value_take(struct value_room *room, size_t size)
 {
     void *taken = arena_take(room->arena, size);
     if (taken == NULL) {
@@ -37,7 +58,8 @@ static void *take(struct value_room *room, size_t size)
 
 struct value_list *value_list_new(struct value_room *room, uint32_t count)
 {
-    struct value_list *list = take(room, sizeof(*list) + (size_t)count * sizeof(list->items[0]));
+    struct value_list *list =
+        value_take(room, sizeof(*list) + (size_t)count * sizeof(list->items[0]));
     if (list != NULL) {
         list->count = count;
     }
@@ -46,7 +68,8 @@ struct value_list *value_list_new(struct value_room *room, uint32_t count)
 
 struct value_dict *value_dict_new(struct value_room *room, uint32_t count)
 {
-    struct value_dict *dict = take(room, sizeof(*dict) + (size_t)count * sizeof(dict->members[0]));
+    struct value_dict *dict =
+        value_take(room, sizeof(*dict) + (size_t)count * sizeof(dict->members[0]));
     if (dict != NULL) {
         dict->count = count;
     }
@@ -55,12 +78,12 @@ struct value_dict *value_dict_new(struct value_room *room, uint32_t count)
 
 uint8_t *value_bytes_new(struct value_room *room, size_t size)
 {
-    return take(room, size);
+    return value_take(room, size);
 }
 
 bool value_generator_new(struct value_room *room, const struct value_list *list, struct value *out)
 {
-    struct value_generator *generator = take(room, sizeof(*generator));
+    struct value_generator *generator = value_take(room, sizeof(*generator));
     if (generator == NULL) {
         return false;
     }
@@ -72,7 +95,7 @@ bool value_generator_new(struct value_room *room, const struct value_list *list,
 bool value_view_new(struct value_room *room, const char *name, const struct value_list *list,
                     struct value *out)
 {
-    struct value_view *view = take(room, sizeof(*view));
+    struct value_view *view = value_take(room, sizeof(*view));
     if (view == NULL) {
         return false;
     }
@@ -83,36 +106,19 @@ bool value_view_new(struct value_room *room, const char *name, const struct valu
 
 const char *value_type_name(const struct value *value)
 {
-    switch (value->kind) {
-    case VALUE_UNDEFINED:
-        return "Undefined";
-    case VALUE_NONE:
-        return "NoneType";
-    case VALUE_BOOL:
-        return "bool";
-    case VALUE_INT:
-    case VALUE_BIG_INT:
-        return "int";
-    case VALUE_FLOAT:
-        return "float";
-    case VALUE_STRING:
-        return value->markup ? "Markup" : "str";
-    case VALUE_LIST:
-        return "list";
-    case VALUE_TUPLE:
-        return "tuple";
-    case VALUE_DICT:
-        return "dict";
-    case VALUE_NAMESPACE:
-        return "Namespace";
-    case VALUE_CALLABLE:
-        return "function";
-    case VALUE_VIEW:
+    static const char *const names[] = {
+        [VALUE_UNDEFINED] = "Undefined", [VALUE_NONE] = "NoneType",
+        [VALUE_BOOL] = "bool",           [VALUE_INT] = "int",
+        [VALUE_BIG_INT] = "int",         [VALUE_FLOAT] = "float",
+        [VALUE_STRING] = "str",          [VALUE_LIST] = "list",
+        [VALUE_TUPLE] = "tuple",         [VALUE_DICT] = "dict",
+        [VALUE_NAMESPACE] = "Namespace", [VALUE_CALLABLE] = "function",
+        [VALUE_GENERATOR] = "generator",
+    };
+    if (value->kind == VALUE_VIEW) {
         return value->view->name;
-    case VALUE_GENERATOR:
-        return "generator";
     }
-    return "object";
+    return value->kind == VALUE_STRING && value->markup ? "Markup" : names[value->kind];
 }
 
 bool value_is_true(const struct value *value)
@@ -148,11 +154,6 @@ bool value_is_true(const struct value *value)
 static bool is_number(const struct value *value)
 {
     return value->kind >= VALUE_BOOL && value->kind <= VALUE_FLOAT;
-}
-
-static int64_t whole(const struct value *value)
-{
-    return value->kind == VALUE_BOOL ? value->boolean : value->integer;
 }
 
 static int sign_of(int64_t difference)
@@ -219,7 +220,7 @@ static int compare_numbers(const struct value *a, const struct value *b)
     }
     if (b->kind == VALUE_FLOAT) {
         return a->kind == VALUE_BIG_INT ? compare_big_with_float(a->string, b->number)
-                                        : compare_whole_with_float(whole(a), b->number);
+                                        : compare_whole_with_float(value_whole(a), b->number);
     }
     if (a->kind == VALUE_BIG_INT && b->kind == VALUE_BIG_INT) {
         return compare_digits(a->string, b->string);
@@ -230,7 +231,7 @@ static int compare_numbers(const struct value *a, const struct value *b)
     if (b->kind == VALUE_BIG_INT) {
         return b->string.bytes[0] == '-' ? 1 : -1;
     }
-    return (whole(a) > whole(b)) - (whole(a) < whole(b));
+    return (value_whole(a) > value_whole(b)) - (value_whole(a) < value_whole(b));
 }
 
 static int compare_strings(struct slice a, struct slice b)
@@ -253,29 +254,11 @@ struct equality {
 static bool find_equal(struct equality *equality, const struct value *a, const struct value *b,
                        unsigned depth);
 
-// Objects that are the same are equal inside containers, whatever they are; a nan is.
-static bool is_same(const struct value *a, const struct value *b)
+// Whether both are the very same object, which makes them equal inside containers.  Kinds that point to
+// something all do so in the same place.
+static bool is_same_object(const struct value *a, const struct value *b)
 {
-    if (a->kind != b->kind) {
-        return false;
-    }
-    switch (a->kind) {
-    case VALUE_LIST:
-    case VALUE_TUPLE:
-        return a->list == b->list;
-    case VALUE_DICT:
-        return a->dict == b->dict;
-    case VALUE_NAMESPACE:
-        return a->space == b->space;
-    case VALUE_CALLABLE:
-        return a->callable == b->callable;
-    case VALUE_VIEW:
-        return a->view == b->view;
-    case VALUE_GENERATOR:
-        return a->generator == b->generator;
-    default:
-        return false;
-    }
+    return a->kind == b->kind && a->kind >= VALUE_LIST && a->list == b->list;
 }
 
 static bool lists_equal(struct equality *equality, const struct value_list *a,
@@ -344,17 +327,17 @@ static bool find_equal(struct equality *equality, const struct value *a, const s
     case VALUE_VIEW:
         break;
     default:
-        equality->equal = is_same(a, b);
+        equality->equal = is_same_object(a, b);
         return true;
     }
-    if (is_same(a, b)) {
+    if (is_same_object(a, b)) {
         equality->equal = true;
         return true;
     }
     if (a->kind == VALUE_VIEW) {
         // Python compares some as sets.
-        return value_fail(equality->room, STATUS_MALFORMED, "'%s' == '%s' is not implemented",
-                          value_type_name(a), value_type_name(b));
+        return value_raise(equality->room, "'%s' == '%s' is not implemented", value_type_name(a),
+                           value_type_name(b));
     }
     if (depth >= value_depth_max) {
         return value_fail(equality->room, STATUS_TOO_LARGE, "values are nested too deep");
@@ -410,7 +393,7 @@ static bool compare(struct value_room *room, const struct value *a, const struct
 {
     if (is_number(a) && is_number(b)) {
         if (is_nan(a) || is_nan(b)) {
-            return value_fail(room, STATUS_MALFORMED, "nan has no order");
+            return value_raise(room, "nan has no order");
         }
         *out = compare_numbers(a, b);
         return value_step(room, 1);
@@ -422,9 +405,8 @@ static bool compare(struct value_room *room, const struct value *a, const struct
     if (a->kind == b->kind && (a->kind == VALUE_LIST || a->kind == VALUE_TUPLE)) {
         return compare_lists(room, a->list, b->list, depth, out);
     }
-    return value_fail(room, STATUS_MALFORMED,
-                      "'<' not supported between instances of '%s' and '%s'", value_type_name(a),
-                      value_type_name(b));
+    return value_raise(room, "'<' not supported between instances of '%s' and '%s'",
+                       value_type_name(a), value_type_name(b));
 }
 
 bool value_compare(struct value_room *room, const struct value *a, const struct value *b, int *out)
@@ -447,7 +429,7 @@ const struct value *value_dict_get(const struct value_dict *dict, struct slice k
 static bool check_key(struct value_room *room, const struct value *key, unsigned depth)
 {
     if (key->kind == VALUE_LIST || key->kind == VALUE_DICT) {
-        return value_fail(room, STATUS_MALFORMED, "unhashable type: '%s'", value_type_name(key));
+        return value_raise(room, "unhashable type: '%s'", value_type_name(key));
     }
     if (key->kind != VALUE_TUPLE) {
         return true;
@@ -487,6 +469,38 @@ bool value_dict_find(struct value_room *room, const struct value_dict *dict,
     return true;
 }
 
+bool value_dict_put(struct value_room *room, struct value_dict *dict, const struct value *key,
+                    const struct value *value)
+{
+    const struct value *found;
+    if (!value_step(room, dict->count / 8 + 1) || !value_dict_find(room, dict, key, &found)) {
+        return false;
+    }
+    if (found == NULL) {
+        dict->members[dict->count++] = (struct value_member){.key = *key, .value = *value};
+        return true;
+    }
+    uint32_t at = 0;
+    while (&dict->members[at].value != found) {
+        at++;
+        ASSERT(at < dict->count);
+    }
+    dict->members[at].value = *value;
+    return true;
+}
+
+struct value *value_space_find(const struct value_space *space, struct slice name)
+{
+    ASSERT(space->count <= space->capacity);
+    for (uint32_t i = 0; i < space->count; i++) {
+        struct value_member *member = &space->members[i];
+        if (member->key.kind == VALUE_STRING && slice_equal(member->key.string, name)) {
+            return &member->value;
+        }
+    }
+    return NULL;
+}
+
 bool value_length(struct value_room *room, const struct value *value, uint32_t *out)
 {
     switch (value->kind) {
@@ -507,8 +521,7 @@ bool value_length(struct value_room *room, const struct value *value, uint32_t *
         *out = value->view->list->count;
         return true;
     default:
-        return value_fail(room, STATUS_MALFORMED, "object of type '%s' has no len()",
-                          value_type_name(value));
+        return value_raise(room, "object of type '%s' has no len()", value_type_name(value));
     }
 }
 
@@ -533,8 +546,8 @@ static bool list_characters(struct value_room *room, struct slice string,
     return true;
 }
 
-static bool list_keys(struct value_room *room, const struct value_dict *dict,
-                      const struct value_list **out)
+bool value_dict_list(struct value_room *room, const struct value_dict *dict,
+                     enum value_dict_part part, const struct value_list **out)
 {
     struct value_list *list =
         value_step(room, 1 + dict->count) ? value_list_new(room, dict->count) : NULL;
@@ -542,30 +555,20 @@ static bool list_keys(struct value_room *room, const struct value_dict *dict,
         return false;
     }
     for (uint32_t i = 0; i < dict->count; i++) {
-        list->items[i] = dict->members[i].key;
-    }
-    *out = list;
-    return true;
-}
-
-bool value_pairs(struct value_room *room, const struct value_dict *dict,
-                 const struct value_list **out)
-{
-    struct value_list *pairs =
-        value_step(room, 1 + dict->count) ? value_list_new(room, dict->count) : NULL;
-    if (pairs == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < dict->count; i++) {
+        const struct value_member *member = &dict->members[i];
+        if (part != VALUE_DICT_ITEMS) {
+            list->items[i] = part == VALUE_DICT_KEYS ? member->key : member->value;
+            continue;
+        }
         struct value_list *pair = value_list_new(room, 2);
         if (pair == NULL) {
             return false;
         }
-        pair->items[0] = dict->members[i].key;
-        pair->items[1] = dict->members[i].value;
-        pairs->items[i] = (struct value){.kind = VALUE_TUPLE, .list = pair};
+        pair->items[0] = member->key;
+        pair->items[1] = member->value;
+        list->items[i] = (struct value){.kind = VALUE_TUPLE, .list = pair};
     }
-    *out = pairs;
+    *out = list;
     return true;
 }
 
@@ -608,12 +611,11 @@ bool value_iterate(struct value_room *room, const struct value *value,
     case VALUE_STRING:
         return list_characters(room, value->string, out);
     case VALUE_DICT:
-        return list_keys(room, value->dict, out);
+        return value_dict_list(room, value->dict, VALUE_DICT_KEYS, out);
     case VALUE_GENERATOR:
         return list_rest(room, value->generator, out);
     default:
-        return value_fail(room, STATUS_MALFORMED, "'%s' object is not iterable",
-                          value_type_name(value));
+        return value_raise(room, "'%s' object is not iterable", value_type_name(value));
     }
 }
 
@@ -621,9 +623,8 @@ static bool contains_string(struct value_room *room, struct slice haystack,
                             const struct value *needle, bool *out)
 {
     if (needle->kind != VALUE_STRING) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "'in <string>' requires string as left operand, not %s",
-                          value_type_name(needle));
+        return value_raise(room, "'in <string>' requires string as left operand, not %s",
+                           value_type_name(needle));
     }
     *out = needle->string.size == 0 ||
            (haystack.size > 0 && memmem(haystack.bytes, haystack.size, needle->string.bytes,
@@ -678,8 +679,8 @@ bool value_contains(struct value_room *room, const struct value *haystack,
     case VALUE_GENERATOR:
         return value_iterate(room, haystack, &list) && contains_item(room, list, needle, out);
     default:
-        return value_fail(room, STATUS_MALFORMED, "argument of type '%s' is not iterable",
-                          value_type_name(haystack));
+        return value_raise(room, "argument of type '%s' is not iterable",
+                           value_type_name(haystack));
     }
 }
 

@@ -114,6 +114,22 @@ static inline struct value value_undefined(struct slice name)
     return (struct value){.kind = VALUE_UNDEFINED, .name = name};
 }
 
+// A whole number of up to 64 bits: bool is a kind of int in Python.
+static inline bool value_is_whole(const struct value *value)
+{
+    return value->kind == VALUE_INT || value->kind == VALUE_BOOL;
+}
+
+static inline int64_t value_whole(const struct value *value)
+{
+    return value->kind == VALUE_BOOL ? value->boolean : value->integer;
+}
+
+static inline struct value value_of_list(const struct value_list *list)
+{
+    return (struct value){.kind = VALUE_LIST, .list = list};
+}
+
 // What can go wrong while values are worked with: the template is wrong (MALFORMED, with a text like
 // Python's), or a bound is reached (TOO_LARGE).  The first failure stays.
 struct value_room {
@@ -123,9 +139,14 @@ struct value_room {
     uint64_t steps_left; // every loop turn, call and byte of a copy takes some
 };
 
-// Notes the failure; returns false, so that callers can return it.
+// Both note the failure and return false, so that callers can return it.  `value_raise` is for templates
+// that are wrong: MALFORMED.
 bool value_fail(struct value_room *room, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+bool value_raise(struct value_room *room, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// "'x' is undefined".
+bool value_raise_undefined(struct value_room *room, const struct value *value);
 
 // A list with room for `count` items, which the caller fills before it shows it to anybody.  NULL, with
 // the failure noted, when the arena is full.  The same for dicts and bytes of strings.
@@ -168,6 +189,14 @@ const struct value *value_dict_get(const struct value_dict *dict, struct slice k
 // key cannot be one, as a list.  *out is NULL when it is not there.
 bool value_dict_find(struct value_room *room, const struct value_dict *dict,
                      const struct value *key, const struct value **out);
+
+// Sets the value of a key, which the caller has left room for: the place of a key is its first, the value
+// its last.
+bool value_dict_put(struct value_room *room, struct value_dict *dict, const struct value *key,
+                    const struct value *value);
+
+// The member of a namespace, or NULL.
+struct value *value_space_find(const struct value_space *space, struct slice name);
 
 // As len() and iter(): the items of lists, the keys of dicts, the characters of strings, nothing for what
 // is undefined.  A generator is empty afterwards.  False with the failure noted when it has none.

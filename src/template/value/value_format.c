@@ -111,7 +111,7 @@ static bool add_float(struct value_room *room, const struct field *field, double
     int precision = field->precision < 0 ? 6 : field->precision;
     int size = 0;
     if (field->alternate) {
-        return value_fail(room, STATUS_MALFORMED, "the format '#' of a float is not implemented");
+        return value_raise(room, "the format '#' of a float is not implemented");
     }
     double magnitude = fabs(number);
     switch (field->type) {
@@ -155,10 +155,10 @@ static bool refuse_number(struct value_room *room, const struct field *field,
                           const struct value *value)
 {
     bool large = value->kind == VALUE_BIG_INT || value->kind == VALUE_FLOAT;
-    return value_fail(room, STATUS_MALFORMED,
-                      large ? "%%%c format: a %s like this is not implemented"
-                            : "%%%c format: a number is required, not %s",
-                      field->type, value_type_name(value));
+    return value_raise(room,
+                       large ? "%%%c format: a %s like this is not implemented"
+                             : "%%%c format: a number is required, not %s",
+                       field->type, value_type_name(value));
 }
 
 // %d and its like.
@@ -253,7 +253,7 @@ static bool add_as_character(struct value_room *room, const struct field *field,
                (whole(value) < 0xd800 || whole(value) > 0xdfff)) {
         character = slice_of(bytes, utf8_write((uint32_t)whole(value), bytes));
     } else {
-        return value_fail(room, STATUS_MALFORMED, "%%c requires int or char");
+        return value_raise(room, "%%c requires int or char");
     }
     struct field plain = *field;
     plain.precision = -1;
@@ -283,8 +283,8 @@ static bool add_field(struct value_room *room, const struct field *field, const 
     case 'c':
         return add_as_character(room, field, value, out);
     default:
-        return value_fail(room, STATUS_MALFORMED, "the format '%c' is not implemented",
-                          field->type >= ' ' && field->type < 0x7f ? field->type : '?');
+        return value_raise(room, "the format '%c' is not implemented",
+                           field->type >= ' ' && field->type < 0x7f ? field->type : '?');
     }
 }
 
@@ -339,7 +339,7 @@ struct operand {
 static const struct value *next_argument(struct scan *scan, struct operand *operand)
 {
     if (operand->next == operand->count) {
-        (void)value_fail(scan->room, STATUS_MALFORMED, "not enough arguments for format string");
+        (void)value_raise(scan->room, "not enough arguments for format string");
         return NULL;
     }
     return &operand->values[operand->next++];
@@ -355,7 +355,7 @@ static bool read_measure(struct scan *scan, struct operand *operand, uint32_t li
             return false;
         }
         if (!is_whole(argument)) {
-            return value_fail(scan->room, STATUS_MALFORMED, "* wants int");
+            return value_raise(scan->room, "* wants int");
         }
         *out = whole(argument);
         if (*out > limit || *out < -(int64_t)limit) {
@@ -377,26 +377,26 @@ static const struct value *read_name(struct scan *scan, struct operand *operand)
     // Parentheses nest in names, which nobody uses; then the name is not found.
     while (scan->at < scan->format.size && peek(scan) != ')') {
         if (peek(scan) == '(') {
-            (void)value_fail(scan->room, STATUS_MALFORMED, "'(' in a name is not implemented");
+            (void)value_raise(scan->room, "'(' in a name is not implemented");
             return NULL;
         }
         scan->at++;
     }
     if (scan->at == scan->format.size) {
-        (void)value_fail(scan->room, STATUS_MALFORMED, "incomplete format key");
+        (void)value_raise(scan->room, "incomplete format key");
         return NULL;
     }
     struct slice name = slice_of(scan->format.bytes + begin, scan->at - begin);
     scan->at++;
     if (operand->mapping == NULL || operand->mapping->kind != VALUE_DICT) {
-        (void)value_fail(scan->room, STATUS_MALFORMED, "format requires a mapping");
+        (void)value_raise(scan->room, "format requires a mapping");
         return NULL;
     }
     // From here on fields without a name have nothing left.
     operand->next = operand->count;
     const struct value *found = value_dict_get(operand->mapping->dict, name);
     if (found == NULL) {
-        (void)value_fail(scan->room, STATUS_MALFORMED, "a key of the format is missing");
+        (void)value_raise(scan->room, "a key of the format is missing");
     }
     return found;
 }
@@ -457,7 +457,7 @@ static bool format_one(struct scan *scan, struct operand *operand)
         return false;
     }
     if (scan->at == scan->format.size) {
-        return value_fail(scan->room, STATUS_MALFORMED, "incomplete format");
+        return value_raise(scan->room, "incomplete format");
     }
     field.type = peek(scan);
     scan->at++;
@@ -498,8 +498,7 @@ bool value_format_percent(struct value_room *room, struct slice format, const st
         }
     }
     if (arguments.next < arguments.count && arguments.mapping == NULL) {
-        return value_fail(room, STATUS_MALFORMED,
-                          "not all arguments converted during string formatting");
+        return value_raise(room, "not all arguments converted during string formatting");
     }
     struct slice written;
     if (!value_text_take(room, &text, &written)) {
@@ -527,20 +526,18 @@ static const struct value *find_positional(struct scan *scan, struct braces *bra
     } else {
         braces->numbered = true;
         if (!slice_parse_u64(name, &index)) {
-            (void)value_fail(scan->room, STATUS_MALFORMED, "a number of a field is too large");
+            (void)value_raise(scan->room, "a number of a field is too large");
             return NULL;
         }
     }
     if (braces->counted && braces->numbered) {
-        (void)value_fail(scan->room, STATUS_MALFORMED,
-                         "cannot switch between automatic and manual field numbering");
+        (void)value_raise(scan->room, "cannot switch between automatic and manual field numbering");
         return NULL;
     }
     const struct call_arguments *arguments = braces->arguments;
     if (index >= arguments->count - arguments->named_count) {
-        (void)value_fail(scan->room, STATUS_MALFORMED,
-                         "Replacement index %u out of range for positional args tuple",
-                         (unsigned)index);
+        (void)value_raise(scan->room, "Replacement index %u out of range for positional args tuple",
+                          (unsigned)index);
         return NULL;
     }
     return &arguments->values[index];
@@ -553,8 +550,8 @@ static const struct value *find_argument(struct scan *scan, struct braces *brace
     for (size_t i = 0; i < name.size; i++) {
         digits = digits && name.bytes[i] >= '0' && name.bytes[i] <= '9';
         if (name.bytes[i] == '.' || name.bytes[i] == '[') {
-            (void)value_fail(scan->room, STATUS_MALFORMED,
-                             "attributes and indices in format fields are not implemented");
+            (void)value_raise(scan->room,
+                              "attributes and indices in format fields are not implemented");
             return NULL;
         }
     }
@@ -568,7 +565,7 @@ static const struct value *find_argument(struct scan *scan, struct braces *brace
             return &arguments->values[placed + i];
         }
     }
-    (void)value_fail(scan->room, STATUS_MALFORMED, "a name of the format is missing");
+    (void)value_raise(scan->room, "a name of the format is missing");
     return NULL;
 }
 
@@ -632,9 +629,8 @@ static bool add_specified(struct scan *scan, const struct value *value, struct f
         (whole_number && (field->type == 0 || field->type == 'd') && field->precision < 0) ||
         ((is_whole(value) || value->kind == VALUE_FLOAT) && field->type == 'f');
     if (!known || (field->zeros && aligned)) {
-        return value_fail(scan->room, STATUS_MALFORMED,
-                          "this format of a value of type %s is not implemented",
-                          value_type_name(value));
+        return value_raise(scan->room, "this format of a value of type %s is not implemented",
+                           value_type_name(value));
     }
     // Strings lean to the left, numbers to the right.
     field->left = aligned ? field->left : string;
@@ -658,12 +654,11 @@ static bool format_braces_one(struct scan *scan, struct braces *braces)
         scan->at++;
         bool repr = peek(scan) == 'r';
         if (!repr && peek(scan) != 's') {
-            return value_fail(scan->room, STATUS_MALFORMED, "this conversion is not implemented");
+            return value_raise(scan->room, "this conversion is not implemented");
         }
         scan->at++;
         if (peek(scan) != '}') {
-            return value_fail(scan->room, STATUS_MALFORMED,
-                              "a format after a conversion is not implemented");
+            return value_raise(scan->room, "a format after a conversion is not implemented");
         }
         scan->at++;
         return add_as_text(scan->room, &field, value, repr, scan->out);
@@ -676,8 +671,7 @@ static bool format_braces_one(struct scan *scan, struct braces *braces)
         return false;
     }
     if (peek(scan) != '}') {
-        return value_fail(scan->room, STATUS_MALFORMED,
-                          "a field of the format has no end, or is not implemented");
+        return value_raise(scan->room, "a field of the format has no end, or is not implemented");
     }
     scan->at++;
     return specified ? add_specified(scan, value, &field, aligned)
@@ -699,7 +693,7 @@ bool value_format_braces(struct value_room *room, struct slice format,
             continue;
         }
         if (brace == '}') {
-            return value_fail(room, STATUS_MALFORMED, "Single '}' encountered in format string");
+            return value_raise(room, "Single '}' encountered in format string");
         }
         if (!value_step(room, 1) || !format_braces_one(&scan, &braces)) {
             return false;

@@ -219,9 +219,8 @@ static bool write_key(const struct writer *writer, const struct value *key)
         text_add_str(writer->out, "\"");
         return true;
     default:
-        return value_fail(writer->room, STATUS_MALFORMED,
-                          "keys must be str, int, float, bool or None, not %s",
-                          value_type_name(key));
+        return value_raise(writer->room, "keys must be str, int, float, bool or None, not %s",
+                           value_type_name(key));
     }
 }
 
@@ -293,8 +292,8 @@ static bool write_value(const struct writer *writer, const struct value *value, 
     case VALUE_DICT:
         return write_dict(writer, value->dict, depth + 1);
     default:
-        return value_fail(writer->room, STATUS_MALFORMED,
-                          "Object of type %s is not JSON serializable", value_type_name(value));
+        return value_raise(writer->room, "Object of type %s is not JSON serializable",
+                           value_type_name(value));
     }
 }
 
@@ -361,8 +360,7 @@ static bool read_string(struct reader *reader, struct slice raw, struct value *o
     }
     struct slice string;
     if (json_string_decode(raw, bytes, raw.size, &string) != STATUS_OK) {
-        return value_fail(reader->room, STATUS_MALFORMED,
-                          "a string of the JSON has half a surrogate pair");
+        return value_raise(reader->room, "a string of the JSON has half a surrogate pair");
     }
     *out = value_string(string);
     return true;
@@ -384,8 +382,8 @@ static bool read_integer(struct reader *reader, struct slice text, struct value 
     size_t digits = text.size - negative;
     uint64_t magnitude = 0;
     if (digits > integer_digits_max) {
-        return value_fail(reader->room, STATUS_MALFORMED,
-                          "an integer of the JSON has more than %d digits", integer_digits_max);
+        return value_raise(reader->room, "an integer of the JSON has more than %d digits",
+                           integer_digits_max);
     }
     struct slice number = slice_of(text.bytes + negative, digits);
     if (slice_parse_u64(number, &magnitude) && magnitude <= (uint64_t)INT64_MAX + negative) {

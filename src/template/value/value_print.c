@@ -26,6 +26,16 @@ bool value_text_take(struct value_room *room, const struct text *text, struct sl
     return value_step(room, 1 + text->size / 64);
 }
 
+bool value_text_end(struct value_room *room, const struct text *text, struct value *out)
+{
+    struct slice written;
+    if (!value_text_take(room, text, &written)) {
+        return false;
+    }
+    *out = value_string(written);
+    return true;
+}
+
 // Digits and a decimal exponent: d.ddd * 10^exponent.
 struct decimal {
     char digits[20];

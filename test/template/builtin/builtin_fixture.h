@@ -44,7 +44,7 @@ static inline const char *call_row(const struct builtin *builtin, const struct b
     }
     struct value out = value_none();
     const struct value_list *items = NULL;
-    if (!builtin->call(&fixture_room, &subject, &arguments, &out)) {
+    if (!builtin_run(builtin, &fixture_room, &subject, &arguments, &out)) {
         return fixture_room.error;
     }
     if (out.kind == VALUE_GENERATOR && value_iterate(&fixture_room, &out, &items)) {

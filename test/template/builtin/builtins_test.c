@@ -14,7 +14,7 @@ TEST(names_are_found_among_their_own_kind)
     CHECK(builtin_method(VALUE_DICT, slice_str("split")) == NULL);
     CHECK(builtin_method(VALUE_DICT, slice_str("items")) != NULL);
     CHECK(builtin_filter(slice_str("d")) != builtin_filter(slice_str("default")));
-    CHECK(builtin_filter(slice_str("d"))->call == builtin_filter(slice_str("default"))->call);
+    CHECK(builtin_filter(slice_str("d"))->run == builtin_filter(slice_str("default"))->run);
 }
 
 TEST(what_jinja_has_and_we_do_not_is_known_by_name_only)
@@ -25,35 +25,72 @@ TEST(what_jinja_has_and_we_do_not_is_known_by_name_only)
     CHECK(!builtin_is_filter_name(slice_str("nothing")));
 }
 
-static const struct signature signature = {"f", 1, 3, {"a", "b", ""}};
+static const struct value *bound[3];
+
+static bool keep_bound(const struct builtin_call *call)
+{
+    memcpy(bound, call->given, sizeof(bound));
+    return true;
+}
 
 static struct value values[4];
 
-static bool bind(uint32_t count, uint32_t named_count, const char *first_name,
-                 const struct value **out)
+static bool bind(uint32_t count, uint32_t named_count, const char *first_name)
 {
+    static const struct builtin builtin = {
+        .name = {(const uint8_t *)"f", 1},
+        .run = keep_bound,
+        .required = 1,
+        .parameters = {"a", "b", ""},
+    };
     static struct slice names[4];
     names[0] = slice_str(first_name);
     struct call_arguments arguments = {values, count, names, named_count};
+    struct value subject = value_none();
+    struct value out;
     fresh_room();
-    return builtin_bind(&fixture_room, &signature, &arguments, out);
+    return builtin_run(&builtin, &fixture_room, &subject, &arguments, &out);
 }
 
 TEST(arguments_find_their_parameters_by_place_and_by_name)
 {
-    const struct value *out[3];
-    CHECK(bind(2, 1, "b", out));
-    CHECK(out[0] == &values[0] && out[1] == &values[1] && out[2] == NULL);
-    CHECK(bind(3, 0, "", out));
-    CHECK(out[2] == &values[2]);
-    CHECK(!bind(1, 1, "b", out));
+    CHECK(bind(2, 1, "b"));
+    CHECK(bound[0] == &values[0] && bound[1] == &values[1] && bound[2] == NULL);
+    CHECK(bind(3, 0, ""));
+    CHECK(bound[2] == &values[2]);
+    CHECK(!bind(1, 1, "b"));
     CHECK_STR(fixture_room.error, "f() misses an argument");
-    CHECK(!bind(2, 1, "a", out));
+    CHECK(!bind(2, 1, "a"));
     CHECK_STR(fixture_room.error, "f() got multiple values for argument 'a'");
-    CHECK(!bind(2, 1, "", out));
+    CHECK(!bind(2, 1, ""));
     CHECK_STR(fixture_room.error, "f() got an unexpected keyword argument ''");
-    CHECK(!bind(4, 0, "", out));
+    CHECK(!bind(4, 0, ""));
     CHECK_STR(fixture_room.error, "f() takes at most 3 arguments (4 given)");
+}
+
+TEST(a_builtin_without_parameters_takes_no_arguments)
+{
+    struct call_arguments arguments = {.values = values, .count = 1};
+    struct value subject = value_string(slice_str("x"));
+    struct value out;
+    fresh_room();
+    CHECK(!builtin_run(builtin_filter(slice_str("upper")), &fixture_room, &subject, &arguments,
+                       &out));
+    CHECK_STR(fixture_room.error, "upper() takes no arguments (1 given)");
+}
+
+TEST(a_safe_string_is_refused_where_it_would_escape_arguments)
+{
+    struct call_arguments arguments = {0};
+    struct value subject = value_string(slice_str("x"));
+    struct value out;
+    subject.markup = true;
+    fresh_room();
+    CHECK(
+        builtin_run(builtin_filter(slice_str("upper")), &fixture_room, &subject, &arguments, &out));
+    CHECK(out.markup);
+    CHECK(!builtin_run(builtin_method(VALUE_STRING, slice_str("upper")), &fixture_room, &subject,
+                       &arguments, &out));
 }
 
 static const char *attribute(const char *item, const char *name, const char *otherwise)

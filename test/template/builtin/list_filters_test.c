@@ -281,15 +281,17 @@ TEST(what_map_gives_is_gone_through_once_and_always_true)
     struct value mapped;
     struct call_arguments none = {0};
     struct value first;
-    CHECK(builtin_filter(slice_str("map"))->call(&fixture_room, &subject, &arguments, &mapped));
+    CHECK(builtin_run(builtin_filter(slice_str("map")), &fixture_room, &subject, &arguments,
+                      &mapped));
     CHECK(value_is_true(&mapped));
     subject = from_json("[\"a\", \"b\", \"c\"]");
-    CHECK(builtin_filter(slice_str("map"))->call(&fixture_room, &subject, &arguments, &mapped));
-    CHECK(builtin_filter(slice_str("first"))->call(&fixture_room, &mapped, &none, &first));
+    CHECK(builtin_run(builtin_filter(slice_str("map")), &fixture_room, &subject, &arguments,
+                      &mapped));
+    CHECK(builtin_run(builtin_filter(slice_str("first")), &fixture_room, &mapped, &none, &first));
     CHECK_STR(repr_of(&first), "'A'");
     struct value list;
-    CHECK(builtin_filter(slice_str("list"))->call(&fixture_room, &mapped, &none, &list));
+    CHECK(builtin_run(builtin_filter(slice_str("list")), &fixture_room, &mapped, &none, &list));
     CHECK_STR(repr_of(&list), "['B', 'C']");
-    CHECK(builtin_filter(slice_str("list"))->call(&fixture_room, &mapped, &none, &list));
+    CHECK(builtin_run(builtin_filter(slice_str("list")), &fixture_room, &mapped, &none, &list));
     CHECK_STR(repr_of(&list), "[]");
 }

@@ -183,13 +183,13 @@ TEST(methods_that_would_escape_are_refused_for_safe_strings)
     struct call_arguments two = {.values = pair, .count = 2};
     struct value out;
     fresh_room();
-    CHECK(
-        builtin_method(VALUE_STRING, slice_str("strip"))->call(&fixture_room, &safe, &none, &out));
+    CHECK(builtin_run(builtin_method(VALUE_STRING, slice_str("strip")), &fixture_room, &safe, &none,
+                      &out));
     CHECK_STR(repr_of(&out), "Markup('a')");
-    CHECK(!builtin_method(VALUE_STRING, slice_str("replace"))
-               ->call(&fixture_room, &safe, &two, &out));
+    CHECK(!builtin_run(builtin_method(VALUE_STRING, slice_str("replace")), &fixture_room, &safe,
+                       &two, &out));
     CHECK_STR(fixture_room.error,
-              "what is marked as safe would escape its arguments; not implemented");
+              "replace() of a string marked as safe would escape its arguments; not implemented");
 }
 
 TEST(searching_takes_steps_by_what_is_read)
@@ -202,7 +202,7 @@ TEST(searching_takes_steps_by_what_is_read)
     struct value out;
     fresh_room();
     fixture_room.steps_left = 900;
-    CHECK(!builtin_method(VALUE_STRING, slice_str("find"))
-               ->call(&fixture_room, &subject, &arguments, &out));
+    CHECK(!builtin_run(builtin_method(VALUE_STRING, slice_str("find")), &fixture_room, &subject,
+                       &arguments, &out));
     CHECK_EQ(fixture_room.status, STATUS_TOO_LARGE);
 }

@@ -153,7 +153,7 @@ TEST(unknown_arguments_are_refused)
 static bool apply(const char *name, const struct value *subject, struct value *out)
 {
     struct call_arguments none = {0};
-    return builtin_filter(slice_str(name))->call(&fixture_room, subject, &none, out);
+    return builtin_run(builtin_filter(slice_str(name)), &fixture_room, subject, &none, out);
 }
 
 TEST(safe_strings_stay_safe_and_escape_nothing_unseen)
