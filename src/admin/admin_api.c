@@ -11,10 +11,10 @@
 #include "admin/pushed_events.h"
 #include "admin/query.h"
 #include "base/base.h"
-#include "base/text.h"
 #include "dialect/token_reader.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/fleet.h"
+#include "json/json_writer.h"
 #include "knowledge/knowledge.h"
 #include "proxy/proxy.h"
 #include "proxy/recorder.h"
@@ -22,16 +22,14 @@
 
 #include <stdlib.h>
 
-static void add_names(struct text *json, const char *key, uint32_t shapes)
+static void put_shapes(struct json_writer *json, const char *key, uint32_t shapes)
 {
-    char space[1024];
-    struct text names = text_over(space, sizeof(space));
-    dialect_add_shapes(shapes, &names);
-    text_add_format(json, ",\"%s\":", key);
-    text_add_json(json, text_slice(&names));
+    json_begin_string(json, key);
+    dialect_add_shapes(shapes, json->out);
+    json_end_string(json);
 }
 
-static void add_dialect(const struct dialect *dialect, struct text *json)
+static void put_dialect(const struct dialect *dialect, struct json_writer *json)
 {
     uint32_t revoked = atomic_load_explicit(&dialect->shared.revoked, memory_order_relaxed);
     const struct {
@@ -46,34 +44,33 @@ static void add_dialect(const struct dialect *dialect, struct text *json)
         {"remembered_bytes", &dialect->shared.known_bytes},
     };
 
-    text_add_str(json, "{\"path\":");
-    text_add_json(json, slice_str(dialect->name));
-    add_names(json, "exact_for", dialect_shapes(dialect));
-    add_names(json, "revoked", revoked);
+    json_begin_object(json, NULL);
+    json_put_str(json, "path", dialect->name);
+    put_shapes(json, "exact_for", dialect_shapes(dialect));
+    put_shapes(json, "revoked", revoked);
     for (size_t i = 0; i < ARRAY_COUNT(counters); i++) {
-        uint64_t count = atomic_load_explicit(counters[i].counter, memory_order_relaxed);
-        text_add_format(json, ",\"%s\":%lu", counters[i].key, (unsigned long)count);
+        json_put_u64(json, counters[i].key,
+                     atomic_load_explicit(counters[i].counter, memory_order_relaxed));
     }
-    text_add_str(json, ",\"chat_template\":");
-    text_add_json(json, slice_str(dialect->chat_error[0] == '\0' ? "ok" : dialect->chat_error));
-    text_add_str(json, "}");
+    json_put_str(json, "chat_template",
+                 dialect->chat_error[0] == '\0' ? "ok" : dialect->chat_error);
+    json_end(json);
 }
 
-static void add_dialects(const struct dialect_set *set, struct text *json)
+static void put_dialects(const struct dialect_set *set, struct json_writer *json)
 {
     if (set == NULL) {
         return;
     }
-    text_add_str(json, ",\"tokenizers\":[");
+    json_begin_array(json, "tokenizers");
     for (uint32_t i = 0; i < set->count; i++) {
-        text_add_str(json, i > 0 ? "," : "");
-        add_dialect(set->dialects[i], json);
+        put_dialect(set->dialects[i], json);
     }
-    text_add_str(json, "]");
+    json_end(json);
 }
 
-// What engines have told, all of them together, and what nobody sent.
-static void add_ledger(const struct admin_call *call, struct text *json)
+// KV events of all engines together.
+static void put_ledger(const struct admin_call *call, struct json_writer *json)
 {
     const struct prefix_ledger *ledger = knowledge_ledger(proxy_knowledge(*call->options->proxy));
     struct kv_feeder *feeder = call->options->feeder != NULL ? *call->options->feeder : NULL;
@@ -83,59 +80,74 @@ static void add_ledger(const struct admin_call *call, struct text *json)
         return;
     }
     prefix_ledger_usage(ledger, &usage);
-    text_add_format(json,
-                    ",\"events\":{\"memory\":%lu,\"memory_max\":%lu,\"runs\":%lu,"
-                    "\"refused\":%lu,\"strays\":%lu}",
-                    (unsigned long)usage.memory, (unsigned long)usage.limit,
-                    (unsigned long)usage.run_count, (unsigned long)usage.refused,
-                    (unsigned long)(feeder != NULL ? kv_feeder_stray_count(feeder) : 0));
+    json_begin_object(json, "events");
+    json_put_u64(json, "memory", usage.memory);
+    json_put_u64(json, "memory_max", usage.limit);
+    json_put_u64(json, "runs", usage.run_count);
+    json_put_u64(json, "refused", usage.refused);
+    json_put_u64(json, "strays", feeder != NULL ? kv_feeder_stray_count(feeder) : 0);
+    json_end(json);
 }
 
-static void write_status(const struct admin_call *call, struct text *json)
+static void put_index(const struct knowledge_status *known, struct json_writer *json)
 {
-    struct proxy_totals totals = {0};
-    struct knowledge_status known = {0};
+    json_begin_object(json, "prefix");
+    json_put_u64(json, "memory", known->index.memory);
+    json_put_u64(json, "runs", known->index.run_count);
+    json_put_u64(json, "evictions", known->index.evictions);
+    json_put_u64(json, "expiries", known->index.expiries);
+    json_put_u64(json, "letters_lost", known->letters_lost);
+    json_end(json);
+}
+
+static void put_backend_counts(const struct admin_call *call, struct json_writer *json)
+{
     const struct backend *backend;
     uint32_t backends = 0;
     uint32_t usable = 0;
 
-    if (*call->options->proxy != NULL) {
-        proxy_totals(*call->options->proxy, &totals);
-        knowledge_status(proxy_knowledge(*call->options->proxy), &known);
-    }
     while ((backend = fleet_at(call->options->fleet, backends)) != NULL) {
         usable += backend_tier(backend, call->now_ms) != BACKEND_DOWN;
         backends++;
     }
-    text_add_format(json,
-                    "{\"version\":\"%s\",\"uptime_s\":%lu,\"in_flight\":%u,\"connections\":%u,"
-                    "\"requests\":%lu,\"retries\":%lu,\"problems\":%lu,\"body_memory\":%lu,"
-                    "\"buffers\":%lu,\"backends\":%u,\"usable_backends\":%u,"
-                    "\"prefix\":{\"memory\":%lu,\"runs\":%lu,\"evictions\":%lu,"
-                    "\"expiries\":%lu,\"letters_lost\":%lu}",
-                    WARMPATH_VERSION, (unsigned long)(call->uptime_ms / 1000), totals.in_flight,
-                    totals.connection_count, (unsigned long)totals.request_count,
-                    (unsigned long)totals.retry_count, (unsigned long)totals.problem_count,
-                    (unsigned long)totals.body_memory, (unsigned long)totals.buffers_in_use,
-                    backends, usable, (unsigned long)known.index.memory,
-                    (unsigned long)known.index.run_count, (unsigned long)known.index.evictions,
-                    (unsigned long)known.index.expiries, (unsigned long)known.letters_lost);
-    const struct recorder_totals *recorded = call->options->recorded;
-    if (recorded != NULL) {
-        text_add_format(json, ",\"record\":{\"requests\":%lu,\"dropped\":%lu}",
-                        (unsigned long)recorded->recorded, (unsigned long)recorded->dropped);
-    }
-    if (*call->options->proxy != NULL) {
-        add_ledger(call, json);
-        add_dialects(proxy_dialects(*call->options->proxy), json);
-    }
-    text_add_str(json, "}");
+    json_put_u64(json, "backends", backends);
+    json_put_u64(json, "usable_backends", usable);
 }
 
-static void write_ok(const struct admin_call *call, struct text *json)
+static void write_status(const struct admin_call *call, struct json_writer *json)
 {
-    (void)call;
-    text_add_str(json, "{\"status\":\"ok\"}");
+    const struct proxy *proxy = *call->options->proxy;
+    const struct recorder_totals *recorded = call->options->recorded;
+    struct proxy_totals totals = {0};
+    struct knowledge_status known = {0};
+
+    if (proxy != NULL) {
+        proxy_totals(proxy, &totals);
+        knowledge_status(proxy_knowledge(proxy), &known);
+    }
+    json_begin_object(json, NULL);
+    json_put_str(json, "version", WARMPATH_VERSION);
+    json_put_u64(json, "uptime_s", call->uptime_ms / 1000);
+    json_put_u64(json, "in_flight", totals.in_flight);
+    json_put_u64(json, "connections", totals.connection_count);
+    json_put_u64(json, "requests", totals.request_count);
+    json_put_u64(json, "retries", totals.retry_count);
+    json_put_u64(json, "problems", totals.problem_count);
+    json_put_u64(json, "body_memory", totals.body_memory);
+    json_put_u64(json, "buffers", totals.buffers_in_use);
+    put_backend_counts(call, json);
+    put_index(&known, json);
+    if (recorded != NULL) {
+        json_begin_object(json, "record");
+        json_put_u64(json, "requests", recorded->recorded);
+        json_put_u64(json, "dropped", recorded->dropped);
+        json_end(json);
+    }
+    if (proxy != NULL) {
+        put_ledger(call, json);
+        put_dialects(proxy_dialects(proxy), json);
+    }
+    json_end(json);
 }
 
 static void show_status(const struct admin_call *call)
@@ -145,7 +157,7 @@ static void show_status(const struct admin_call *call)
 
 static void show_health(const struct admin_call *call)
 {
-    admin_call_written(call, 200, write_ok);
+    admin_call_document(call, 200, slice_str(ADMIN_STATUS_OK));
 }
 
 static void show_metrics(const struct admin_call *call)
@@ -153,12 +165,12 @@ static void show_metrics(const struct admin_call *call)
     metrics_answer(call->options, call->now_ms, call->out);
 }
 
-static void write_overview(const struct admin_call *call, struct text *json)
+static void write_overview(const struct admin_call *call, struct json_writer *json)
 {
     struct overview_request request = {
         .now_ms = call->now_ms, .uptime_ms = call->uptime_ms, .wall_ms = clock_wall_ms()};
     if (query_number(call->request->target, "since", 0, &request.since_ms)) {
-        overview_json_add(call->options, &request, json);
+        overview_json_put(call->options, &request, json);
     }
 }
 
@@ -172,7 +184,7 @@ static void show_overview(const struct admin_call *call)
     }
 }
 
-// The listener answers it itself (stream.h), as long as it has room.
+// The listener serves streams itself (stream.h); this runs only when all of them are taken.
 static void refuse_stream(const struct admin_call *call)
 {
     admin_call_problem(call, HTTP_PROBLEM_OVERLOADED, "too many streams are open");
@@ -180,18 +192,19 @@ static void refuse_stream(const struct admin_call *call)
 
 static void explain(const struct admin_call *call)
 {
-    size_t capacity = call->out->capacity - admin_answer_head_size;
+    size_t capacity = call->out->capacity - admin_response_head_size;
     uint8_t *space = malloc(capacity);
     ASSERT(space != NULL);
-    struct text json = text_over(space, capacity);
+    struct text text = text_over(space, capacity);
+    struct json_writer json = json_writer_over(&text);
     struct explain_request request = {.path = slice_str("/v1/chat/completions"),
                                       .body = call->request->body,
                                       .now_us = call->now_ms * 1000};
     enum http_problem why = HTTP_PROBLEM_INTERNAL;
 
     query_find(call->request->target, "path", &request.path);
-    if (explain_write(call->options, &request, &json, &why) && !json.overflow) {
-        admin_call_document(call, 200, text_slice(&json));
+    if (explain_write(call->options, &request, &json, &why) && !text.overflow) {
+        admin_call_document(call, 200, text_slice(&text));
     } else {
         admin_call_problem(call, why, "");
     }
@@ -215,7 +228,7 @@ const struct admin_path admin_paths[] = {
     {0},
 };
 
-// Whether `path` has that form; *name is what stands for its mark.
+// Whether `path` has that form; *name is the part that `#` or `*` stands for.
 static bool path_matches(struct slice path, const char *form, struct slice *name)
 {
     size_t before_size = strcspn(form, "#*");
@@ -233,7 +246,7 @@ static bool path_matches(struct slice path, const char *form, struct slice *name
     return memchr(name->bytes, '/', name->size) == NULL;
 }
 
-static void run(const struct admin_path *path, struct admin_call *call)
+static void admin_run(const struct admin_path *path, struct admin_call *call)
 {
     uint64_t id = 0;
 
@@ -263,7 +276,7 @@ void admin_api_answer(const struct admin_options *options, const struct admin_re
             continue;
         }
         if (slice_is(request->method, path->method)) {
-            run(path, &call);
+            admin_run(path, &call);
             return;
         }
         path_is_known = true;

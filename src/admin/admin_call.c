@@ -3,9 +3,8 @@
 #include "admin/admin_call.h"
 
 #include "base/base.h"
-#include "base/text.h"
+#include "json/json_writer.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 void admin_call_problem(const struct admin_call *call, enum http_problem which, const char *detail)
@@ -27,24 +26,16 @@ void admin_call_document(const struct admin_call *call, uint16_t status, struct 
 
 void admin_call_written(const struct admin_call *call, uint16_t status, admin_write_fn *write)
 {
-    size_t capacity = call->out->capacity - admin_answer_head_size;
+    size_t capacity = call->out->capacity - admin_response_head_size;
     uint8_t *space = malloc(capacity);
     ASSERT(space != NULL);
-    struct text json = text_over(space, capacity);
+    struct text text = text_over(space, capacity);
+    struct json_writer json = json_writer_over(&text);
     write(call, &json);
-    if (json.overflow) {
+    if (text.overflow) {
         admin_call_problem(call, HTTP_PROBLEM_INTERNAL, "the list is too long for one answer");
     } else {
-        admin_call_document(call, status, text_slice(&json));
+        admin_call_document(call, status, text_slice(&text));
     }
     free(space);
-}
-
-void admin_add_number(struct text *json, double number)
-{
-    if (isfinite(number)) {
-        text_add_format(json, "%.6g", number);
-    } else {
-        text_add_str(json, "null");
-    }
 }

@@ -5,32 +5,32 @@
 #include "admin/admin.h"
 #include "admin/document/decision_json.h"
 #include "base/base.h"
-#include "base/text.h"
+#include "json/json_writer.h"
 #include "scribe/scribe.h"
 
 #include <stdlib.h>
 
-// One that was copied; its receipt lies behind it.
-struct copy {
+// A decision and its receipt, copied out of the chronicle.
+struct decision_copy {
     struct chronicle_decision decision;
     _Alignas(uint64_t) uint8_t receipt[receipt_size_max];
 };
 
-static struct scribe *scribe_of(const struct admin_options *options)
+static struct scribe *decision_scribe(const struct admin_options *options)
 {
     return options->scribe != NULL ? *options->scribe : NULL;
 }
 
-static void keep(struct copy *copy, const struct chronicle_decision *decision)
+static void decision_copy(struct decision_copy *copy, const struct chronicle_decision *decision)
 {
     copy->decision = *decision;
     memcpy(copy->receipt, decision->receipt, receipt_size(decision->receipt));
     copy->decision.receipt = (const struct receipt *)copy->receipt;
 }
 
-// How many; the pages of `copies` that are not needed are not touched.
-static uint32_t copy_list(struct scribe *scribe, const struct decision_query *query,
-                          struct copy *copies, uint64_t *serial)
+// Returns how many.  Pages of `copies` that are not needed stay untouched.
+static uint32_t decision_copy_list(struct scribe *scribe, const struct decision_query *query,
+                                   struct decision_copy *copies, uint64_t *serial)
 {
     struct chronicle_decision *found = calloc(decision_list_max, sizeof(*found));
     ASSERT(found != NULL);
@@ -38,51 +38,54 @@ static uint32_t copy_list(struct scribe *scribe, const struct decision_query *qu
     *serial = chronicle_decisions(chronicle, 0, found, 1) == 1 ? found[0].serial : 0;
     uint32_t count = chronicle_decisions(chronicle, query->since, found, query->limit);
     for (uint32_t i = 0; i < count; i++) {
-        keep(&copies[i], &found[i]);
+        decision_copy(&copies[i], &found[i]);
     }
     scribe_unlock(scribe);
     free(found);
     return count;
 }
 
-uint32_t decision_list_add(const struct admin_options *options, const struct decision_query *query,
-                           uint64_t *serial, struct text *json)
+uint32_t decision_list_put(const struct admin_options *options, const struct decision_query *query,
+                           uint64_t *serial, struct json_writer *json)
 {
-    struct scribe *scribe = scribe_of(options);
-    struct copy *copies = malloc(decision_list_max * sizeof(*copies));
+    struct scribe *scribe = decision_scribe(options);
+    struct decision_copy *copies = malloc(decision_list_max * sizeof(*copies));
     uint32_t count = 0;
 
     ASSERT(copies != NULL && query->limit <= decision_list_max);
     *serial = 0;
     if (scribe != NULL) {
-        count = copy_list(scribe, query, copies, serial);
+        count = decision_copy_list(scribe, query, copies, serial);
     }
-    text_add_format(json, "{\"serial\":%lu,\"decisions\":[", (unsigned long)*serial);
+    json_begin_object(json, NULL);
+    json_put_u64(json, "serial", *serial);
+    json_begin_array(json, "decisions");
     for (uint32_t i = 0; i < count; i++) {
-        text_add_str(json, i > 0 ? "," : "");
-        decision_json_add(&copies[i].decision, options->fleet, json);
+        decision_json_put(&copies[i].decision, options->fleet, json);
     }
-    text_add_str(json, "]}");
+    json_end(json);
+    json_end(json);
     free(copies);
     return count;
 }
 
-bool decision_list_find(const struct admin_options *options, struct slice id, struct text *json)
+bool decision_list_find(const struct admin_options *options, struct slice id,
+                        struct json_writer *json)
 {
-    struct scribe *scribe = scribe_of(options);
+    struct scribe *scribe = decision_scribe(options);
     struct chronicle_decision decision;
-    struct copy copy;
+    struct decision_copy copy;
 
     if (scribe == NULL) {
         return false;
     }
     bool is_kept = chronicle_find(scribe_lock(scribe), id, &decision);
     if (is_kept) {
-        keep(&copy, &decision);
+        decision_copy(&copy, &decision);
     }
     scribe_unlock(scribe);
     if (is_kept) {
-        decision_json_add(&copy.decision, options->fleet, json);
+        decision_json_put(&copy.decision, options->fleet, json);
     }
     return is_kept;
 }

@@ -7,8 +7,8 @@
 #include "admin/decision_list.h"
 #include "admin/query.h"
 #include "base/base.h"
-#include "base/text.h"
 #include "config/config.h"
+#include "json/json_writer.h"
 
 enum {
     limit_unsaid = 100,
@@ -16,8 +16,8 @@ enum {
     document_size_max = 64 << 10,
 };
 
-// False: it says nonsense.
-static bool read_query(const struct admin_call *call, struct decision_query *query)
+// False: a value is not a number, or the limit is too large.
+static bool read_decision_query(const struct admin_call *call, struct decision_query *query)
 {
     struct slice target = call->request->target;
     uint64_t limit;
@@ -30,13 +30,13 @@ static bool read_query(const struct admin_call *call, struct decision_query *que
     return true;
 }
 
-static void write_list(const struct admin_call *call, struct text *json)
+static void write_decisions(const struct admin_call *call, struct json_writer *json)
 {
     struct decision_query query;
     uint64_t serial;
 
-    if (read_query(call, &query)) {
-        decision_list_add(call->options, &query, &serial, json);
+    if (read_decision_query(call, &query)) {
+        decision_list_put(call->options, &query, &serial, json);
     }
 }
 
@@ -44,8 +44,8 @@ void decisions_api_list(const struct admin_call *call)
 {
     struct decision_query query;
 
-    if (read_query(call, &query)) {
-        admin_call_written(call, 200, write_list);
+    if (read_decision_query(call, &query)) {
+        admin_call_written(call, 200, write_decisions);
     } else {
         admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY,
                            "limit is a number up to 1000, since is a serial");
@@ -61,11 +61,12 @@ static const char *why_not_found(const struct admin_options *options)
                                                    : "no decision of that request id is kept";
 }
 
-static void show(const struct admin_call *call, struct slice spelt)
+static void show_decision(const struct admin_call *call, struct slice spelt)
 {
     uint8_t id_space[id_size_max];
     uint8_t space[document_size_max];
-    struct text json = text_over(space, sizeof(space));
+    struct text text = text_over(space, sizeof(space));
+    struct json_writer json = json_writer_over(&text);
     struct slice id;
 
     if (!query_decode(spelt, id_space, sizeof(id_space), &id)) {
@@ -73,14 +74,14 @@ static void show(const struct admin_call *call, struct slice spelt)
     } else if (!decision_list_find(call->options, id, &json)) {
         admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, why_not_found(call->options));
     } else {
-        ASSERT(!json.overflow);
-        admin_call_document(call, 200, text_slice(&json));
+        ASSERT(!text.overflow);
+        admin_call_document(call, 200, text_slice(&text));
     }
 }
 
 void decisions_api_show(const struct admin_call *call)
 {
-    show(call, call->name);
+    show_decision(call, call->name);
 }
 
 void decisions_api_find(const struct admin_call *call)
@@ -88,7 +89,7 @@ void decisions_api_find(const struct admin_call *call)
     struct slice spelt;
 
     if (query_find(call->request->target, "id", &spelt) && spelt.size > 0) {
-        show(call, spelt);
+        show_decision(call, spelt);
     } else {
         admin_call_problem(call, HTTP_PROBLEM_BAD_QUERY,
                            "say which: ?id=REQUEST-ID; or POST a request");

@@ -2,14 +2,14 @@
 
 #include "admin/explain.h"
 
-#include "admin/admin_call.h"
+#include "admin/admin.h"
 #include "admin/document/truth_json.h"
 #include "base/base.h"
-#include "base/text.h"
 #include "config/config.h"
 #include "config/option/knobs.h"
 #include "dialect/token_reader.h"
 #include "fleet/fleet.h"
+#include "json/json_writer.h"
 #include "knowledge/knowledge.h"
 #include "metrics/reason.h"
 #include "policy/policy.h"
@@ -19,11 +19,13 @@
 
 #include <math.h>
 
-// Urls of two backends and what is said of them.
-enum { summary_size_max = 4096 };
+enum {
+    figure_digits = 6,
+    summary_size_max = 4096, // the URLs of two backends and a sentence about each
+};
 
-static struct route *make_route(const struct config *config, const struct proxy *proxy,
-                                struct token_thread *token_thread)
+static struct route *explain_route(const struct config *config, const struct proxy *proxy,
+                                   struct token_thread *token_thread)
 {
     const struct policy *policies[fleet_pool_count_max];
 
@@ -33,7 +35,7 @@ static struct route *make_route(const struct config *config, const struct proxy 
     return route_create(&(struct route_options){
         .policies = policies,
         .pool_count = config->pool_count,
-        // As the proxy began: a limit that was lowered since takes effect at the next start.
+        // As at start: a changed limits.backends needs a restart.
         .target_count_max = knowledge_backend_count_max(proxy_knowledge(proxy)),
         .knobs = config_knobs(config),
         .block_size = config->prefix.block_size,
@@ -48,39 +50,38 @@ static struct route *make_route(const struct config *config, const struct proxy 
     });
 }
 
-static void add_target(const struct route_explanation *why, uint32_t i, uint64_t now_ms,
-                       struct text *json)
+static void put_candidate(const struct route_explanation *why, uint32_t i, uint64_t now_ms,
+                          struct json_writer *json)
 {
     const struct policy_target *target = &why->targets[i];
     const struct route_holding *holding = &why->holdings[i];
 
-    text_add_str(json, "{\"url\":");
-    text_add_json(json, slice_str(why->backends[i]->url));
-    text_add_format(json,
-                    ",\"chosen\":%s,\"events\":\"%s\",\"exact\":%s,\"matched_blocks\":%u,"
-                    "\"matched_tokens\":%u,\"host_tokens\":%u,\"disk_tokens\":%u,"
-                    "\"expected_tokens\":%u,"
-                    "\"queued_tokens\":%lu,\"running_requests\":%u,\"decoding\":%u,"
-                    "\"context_tokens\":%lu,\"foreign_requests\":%.1f,\"has_session\":%s,"
-                    "\"cache_tokens\":%lu,\"prefill_ms_per_token\":%.5g,\"step_ms\":%.4g,"
-                    "\"predicted_ms\":",
-                    i == why->chosen ? "true" : "false", backend_events_text(why->backends[i]),
-                    holding->is_exact ? "true" : "false", holding->blocks, holding->tokens,
-                    holding->host_tokens, holding->disk_tokens, holding->expected_tokens,
-                    (unsigned long)target->queued_tokens, target->running_requests,
-                    target->decoding, (unsigned long)target->context_tokens,
-                    (double)target->foreign_requests, target->has_session ? "true" : "false",
-                    (unsigned long)target->cache_tokens, (double)target->prefill_ms,
-                    (double)target->step_ms);
-    admin_add_number(json, (double)why->predicted_ms[i]);
-    text_add_str(json, ",\"cost\":");
-    admin_add_number(json, why->costs[i]);
-    text_add_str(json, ",\"truth\":");
-    truth_json_add_brief(&why->backends[i]->truth, now_ms, json);
-    text_add_str(json, "}");
+    json_begin_object(json, NULL);
+    json_put_str(json, "url", why->backends[i]->url);
+    json_put_bool(json, "chosen", i == why->chosen);
+    json_put_str(json, "events", backend_events_text(why->backends[i]));
+    json_put_bool(json, "exact", holding->is_exact);
+    json_put_u64(json, "matched_blocks", holding->blocks);
+    json_put_u64(json, "matched_tokens", holding->tokens);
+    json_put_u64(json, "host_tokens", holding->host_tokens);
+    json_put_u64(json, "disk_tokens", holding->disk_tokens);
+    json_put_u64(json, "expected_tokens", holding->expected_tokens);
+    json_put_u64(json, "queued_tokens", target->queued_tokens);
+    json_put_u64(json, "running_requests", target->running_requests);
+    json_put_u64(json, "decoding", target->decoding);
+    json_put_u64(json, "context_tokens", target->context_tokens);
+    json_put_fixed(json, "foreign_requests", (double)target->foreign_requests, 1);
+    json_put_bool(json, "has_session", target->has_session);
+    json_put_u64(json, "cache_tokens", target->cache_tokens);
+    json_put_number(json, "prefill_ms_per_token", (double)target->prefill_ms, 5);
+    json_put_number(json, "step_ms", (double)target->step_ms, 4);
+    json_put_number(json, "predicted_ms", (double)why->predicted_ms[i], figure_digits);
+    json_put_number(json, "cost", why->costs[i], figure_digits);
+    truth_json_put(&why->backends[i]->truth, now_ms, false, json);
+    json_end(json);
 }
 
-static struct reason_party party_of(const struct route_explanation *why, uint32_t i)
+static struct reason_party explain_party(const struct route_explanation *why, uint32_t i)
 {
     return (struct reason_party){.url = slice_str(why->backends[i]->url),
                                  .expected_tokens = why->holdings[i].expected_tokens,
@@ -91,7 +92,7 @@ static struct reason_party party_of(const struct route_explanation *why, uint32_
 }
 
 // One sentence for people.
-static void add_summary(const struct route_explanation *why, struct text *json)
+static void put_summary(const struct route_explanation *why, struct json_writer *json)
 {
     const struct route_decision *decision = &why->decision;
     struct reason reason = {.policy = decision->policy->name,
@@ -100,60 +101,58 @@ static void add_summary(const struct route_explanation *why, struct text *json)
                             .prompt_tokens = decision->prompt_tokens,
                             .candidate_count = decision->target_count,
                             .attempts = 1,
-                            .chosen = party_of(why, why->chosen)};
+                            .chosen = explain_party(why, why->chosen)};
     char line[summary_size_max];
     struct text text = text_over(line, sizeof(line));
 
     for (uint32_t i = 0; i < decision->target_count; i++) {
         if (i != why->chosen) {
-            struct reason_party rival = party_of(why, i);
+            struct reason_party rival = explain_party(why, i);
             reason_add_rival(&reason, &rival);
         }
     }
     reason_write(&reason, &text);
-    text_add_str(json, "\"summary\":");
-    text_add_json(json, text_slice(&text));
+    json_put_string(json, "summary", text_slice(&text));
 }
 
-static void add_document(const struct route_request *request, const struct route_explanation *why,
-                         uint64_t now_ms, struct text *json)
+static void put_explanation(const struct route_request *request,
+                            const struct route_explanation *why, uint64_t now_ms,
+                            struct json_writer *json)
 {
     const struct route_decision *decision = &why->decision;
+    bool is_predicted = decision->policy->reads_prompt;
 
-    text_add_format(json, "{\"policy\":\"%s\",\"model\":", decision->policy->name);
-    text_add_json(json, request->model);
-    text_add_str(json, ",\"chosen\":");
-    text_add_json(json, slice_str(why->backends[why->chosen]->url));
-    text_add_format(json,
-                    ",\"prompt_tokens\":%u,\"prompt_blocks\":%u,\"block_tokens\":%u,"
-                    "\"exact\":%s,",
-                    decision->prompt_tokens, decision->prompt_blocks, request->block_tokens,
-                    request->prompt->form == PROMPT_TOKENS ? "true" : "false");
-    text_add_str(json, "\"wait_ms\":");
-    admin_add_number(json,
-                     decision->policy->reads_prompt ? (double)decision->wait_ms : (double)NAN);
-    text_add_str(json, ",\"prefill_ms\":");
-    admin_add_number(json,
-                     decision->policy->reads_prompt ? (double)decision->prefill_ms : (double)NAN);
-    text_add_str(json, ",");
-    add_summary(why, json);
-    text_add_str(json, ",\"backends\":[");
+    json_begin_object(json, NULL);
+    json_put_str(json, "policy", decision->policy->name);
+    json_put_string(json, "model", request->model);
+    json_put_str(json, "chosen", why->backends[why->chosen]->url);
+    json_put_u64(json, "prompt_tokens", decision->prompt_tokens);
+    json_put_u64(json, "prompt_blocks", decision->prompt_blocks);
+    json_put_u64(json, "block_tokens", request->block_tokens);
+    json_put_bool(json, "exact", request->prompt->form == PROMPT_TOKENS);
+    json_put_number(json, "wait_ms", is_predicted ? (double)decision->wait_ms : (double)NAN,
+                    figure_digits);
+    json_put_number(json, "prefill_ms", is_predicted ? (double)decision->prefill_ms : (double)NAN,
+                    figure_digits);
+    put_summary(why, json);
+    json_begin_array(json, "backends");
     for (uint32_t i = 0; i < decision->target_count; i++) {
-        text_add_str(json, i > 0 ? "," : "");
-        add_target(why, i, now_ms, json);
+        put_candidate(why, i, now_ms, json);
     }
-    text_add_str(json, "]}");
+    json_end(json);
+    json_end(json);
 }
 
 bool explain_write(const struct admin_options *options, const struct explain_request *request,
-                   struct text *json, enum http_problem *problem)
+                   struct json_writer *json, enum http_problem *problem)
 {
     const struct proxy *proxy = *options->proxy;
     const struct dialect_set *set = proxy == NULL ? NULL : proxy_dialects(proxy);
-    // We and the certifier are one thread, and never at the same time.
+    // The certifier uses the same slot; both run on the keeper, one after the other.
     struct token_thread *token_thread =
         set == NULL ? NULL : token_thread_create(set, proxy_worker_count(proxy));
-    struct route *route = proxy == NULL ? NULL : make_route(*options->config, proxy, token_thread);
+    struct route *route =
+        proxy == NULL ? NULL : explain_route(*options->config, proxy, token_thread);
     struct route_explanation why;
     struct route_request read;
 
@@ -170,7 +169,7 @@ bool explain_write(const struct admin_options *options, const struct explain_req
                &read);
     enum route_verdict verdict = route_explain(route, view, &read, request->now_us, &why);
     if (verdict == ROUTE_CHOSEN) {
-        add_document(&read, &why, request->now_us / 1000, json);
+        put_explanation(&read, &why, request->now_us / 1000, json);
     } else {
         *problem =
             verdict == ROUTE_NO_SUCH_MODEL ? HTTP_PROBLEM_NO_SUCH_MODEL : HTTP_PROBLEM_NO_BACKEND;

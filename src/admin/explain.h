@@ -2,16 +2,16 @@
 //
 // explain.h -- where a request would go, and why.
 //
-// The same reading, matching and choosing as for a real request, on the same knowledge, with nobody
-// counted in and nothing sent.  A policy that has a memory of its own (whose turn it is, who owned a
-// prefix) is asked without it, since each worker has another.
+// The request is read, matched and routed like a real one, on the same knowledge, but not counted and not
+// sent.  A policy with state of its own (whose turn it is, who owns a prefix) starts from an empty state here,
+// since every worker has a different one.
 #pragma once
 
 #include "base/slice.h"
 #include "http/problem.h"
 
 struct admin_options;
-struct text;
+struct json_writer;
 
 struct explain_request {
     struct slice path; // of the request that is explained
@@ -19,6 +19,6 @@ struct explain_request {
     uint64_t now_us;
 };
 
-// Writes a JSON document.  False: `*problem` says why there is none.
+// False, with nothing written: `*problem` says why.
 bool explain_write(const struct admin_options *options, const struct explain_request *request,
-                   struct text *json, enum http_problem *problem);
+                   struct json_writer *json, enum http_problem *problem);

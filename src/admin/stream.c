@@ -6,7 +6,7 @@
 #include "admin/decision_list.h"
 #include "admin/document/overview_json.h"
 #include "base/base.h"
-#include "base/text.h"
+#include "json/json_writer.h"
 #include "net/transport.h"
 #include "sys/clock.h"
 #include "sys/loop.h"
@@ -45,18 +45,20 @@ static void add_overview(struct streams *streams, struct stream_round *round, st
         .since_ms = round->point_ms < wall_ms ? round->point_ms : wall_ms,
     };
 
+    struct json_writer json = json_writer_over(out);
     text_add_str(out, "event: overview\ndata: ");
-    round->next_point_ms = overview_json_add(streams->options, &request, out);
+    round->next_point_ms = overview_json_put(streams->options, &request, &json);
     text_add_str(out, "\n\n");
 }
 
 static void add_decisions(struct streams *streams, struct stream_round *round, struct text *out)
 {
     struct decision_query query = {.since = round->serial, .limit = stream_decisions_max};
+    struct json_writer json = json_writer_over(out);
     size_t before = out->size;
 
     text_add_str(out, "event: decisions\ndata: ");
-    if (decision_list_add(streams->options, &query, &round->next_serial, out) > 0) {
+    if (decision_list_put(streams->options, &query, &round->next_serial, &json) > 0) {
         text_add_str(out, "\n\n");
     } else {
         out->size = before;

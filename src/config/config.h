@@ -302,3 +302,9 @@ void config_destroy(struct config **config);
 
 // Appends "file:line:column: text", or "file: text" where there is no line.
 void config_error_write(const struct config_error *error, struct text *out);
+
+// "" for a pool that a reload has removed.
+static inline const char *config_pool_name(const struct config *config, uint32_t pool)
+{
+    return pool < config->pool_count ? config->pools[pool].name : "";
+}

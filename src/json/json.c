@@ -11,6 +11,9 @@
 #include "base/text.h"
 #include "json/json_vector_internal.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -763,4 +766,25 @@ bool json_uint(const struct json_value *value, uint64_t *out)
 bool json_is_true(const struct json_value *value)
 {
     return value->kind == JSON_BOOL && slice_is(value->raw, "true");
+}
+
+double json_number(const struct json_value *value)
+{
+    char digits[64];
+    if (value->kind != JSON_NUMBER || value->raw.size >= sizeof(digits)) {
+        return (double)NAN;
+    }
+    memcpy(digits, value->raw.bytes, value->raw.size);
+    digits[value->raw.size] = '\0';
+    double number = strtod(digits, NULL);
+    return isfinite(number) ? number : (double)NAN;
+}
+
+struct json_value json_member(const struct json_value *object, const char *name)
+{
+    struct json_value value = {0};
+    if (object->kind != JSON_OBJECT || json_find(object->raw, &name, 1, &value) != STATUS_OK) {
+        return (struct json_value){0};
+    }
+    return value;
 }

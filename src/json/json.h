@@ -129,3 +129,10 @@ bool json_uint(const struct json_value *value, uint64_t *out);
 
 // True only for the literal true.
 bool json_is_true(const struct json_value *value);
+
+// The value of a number as strtod reads it; NaN for anything else, and for numbers that are not finite or longer
+// than 63 characters.
+double json_number(const struct json_value *value);
+
+// The last member of that name; JSON_ABSENT when there is none or `object` is not an object with all of its text.
+struct json_value json_member(const struct json_value *object, const char *name);

@@ -4,7 +4,7 @@
 
 #include "admin/keeper_scene.h"
 #include "admin/told_scribe.h"
-#include "base/text.h"
+#include "json/json_writer.h"
 #include "test.h"
 
 static struct scene scene;
@@ -24,8 +24,9 @@ static void set_up(void)
 static uint32_t list(uint64_t since, uint32_t limit)
 {
     struct text text = text_over(bytes, sizeof(bytes) - 1);
+    struct json_writer json = json_writer_over(&text);
     struct decision_query query = {.since = since, .limit = limit};
-    uint32_t count = decision_list_add(&scene.options, &query, &serial, &text);
+    uint32_t count = decision_list_put(&scene.options, &query, &serial, &json);
     bytes[text.size] = '\0';
     ASSERT(!scribe.is_locked);
     return count;
@@ -48,7 +49,7 @@ TEST(decisions_come_newest_first_up_to_the_limit)
     scene_close(&scene);
 }
 
-TEST(where_there_is_nothing_new_the_newest_serial_is_said)
+TEST(an_empty_list_still_has_the_newest_serial)
 {
     set_up();
     CHECK_EQ(list(0, 100), 0);
@@ -61,30 +62,32 @@ TEST(where_there_is_nothing_new_the_newest_serial_is_said)
     scene_close(&scene);
 }
 
-TEST(one_is_found_by_its_id)
+TEST(a_decision_is_found_by_its_request_id)
 {
     set_up();
     told_add_named(&scribe.chronicle, "one");
     told_add_named(&scribe.chronicle, "two");
     struct text text = text_over(bytes, sizeof(bytes) - 1);
-    CHECK(decision_list_find(&scene.options, slice_str("one"), &text));
+    struct json_writer json = json_writer_over(&text);
+    CHECK(decision_list_find(&scene.options, slice_str("one"), &json));
     bytes[text.size] = '\0';
     CHECK_EQ(strncmp(bytes, "{\"serial\":1,\"id\":\"one\"", 22), 0);
     text = text_over(bytes, sizeof(bytes) - 1);
-    CHECK(!decision_list_find(&scene.options, slice_str("three"), &text));
+    CHECK(!decision_list_find(&scene.options, slice_str("three"), &json));
     CHECK_EQ(text.size, 0);
     CHECK(!scribe.is_locked);
     scene_close(&scene);
 }
 
-TEST(without_a_scribe_there_are_none)
+TEST(without_a_scribe_the_list_is_empty)
 {
     set_up();
     struct text text = text_over(bytes, sizeof(bytes) - 1);
+    struct json_writer json = json_writer_over(&text);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(list(0, 100), 0);
         CHECK_STR(bytes, "{\"serial\":0,\"decisions\":[]}");
-        CHECK(!decision_list_find(&scene.options, slice_str("one"), &text));
+        CHECK(!decision_list_find(&scene.options, slice_str("one"), &json));
         there = NULL;
         scene.options.scribe = i == 0 ? &there : NULL;
     }

@@ -3,8 +3,8 @@
 #include "admin/explain.h"
 
 #include "admin/admin.h"
-#include "base/text.h"
 #include "dialect/tiny_dialect.h"
+#include "json/json_writer.h"
 #include "knowledge/knowledge.h"
 #include "proxy/rig.h"
 #include "test.h"
@@ -30,14 +30,15 @@ static void set_up(const char *config)
 
 static cJSON *explain(const char *body, enum http_problem *problem)
 {
-    struct text json = text_over(space, sizeof(space) - 1);
+    struct text text = text_over(space, sizeof(space) - 1);
+    struct json_writer json = json_writer_over(&text);
     struct explain_request request = {.path = slice_str("/v1/chat/completions"),
                                       .body = slice_str(body)};
     if (!explain_write(&options, &request, &json, problem)) {
         return NULL;
     }
-    ASSERT(!json.overflow);
-    space[json.size] = '\0';
+    ASSERT(!text.overflow);
+    space[text.size] = '\0';
     return cJSON_Parse((const char *)space);
 }
 
@@ -141,7 +142,8 @@ TEST(what_cannot_be_explained_has_a_reason)
     CHECK(rig_stop(&rig));
     struct proxy *none = NULL;
     options.proxy = &none;
-    struct text json = text_over(space, sizeof(space));
+    struct text text = text_over(space, sizeof(space));
+    struct json_writer json = json_writer_over(&text);
     CHECK(!explain_write(&options, &(struct explain_request){0}, &json, &problem));
     CHECK_EQ(problem, HTTP_PROBLEM_OVERLOADED);
 }

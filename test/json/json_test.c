@@ -10,6 +10,7 @@
 #include "test.h"
 
 #include <cJSON.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -513,6 +514,27 @@ TEST(reads_whole_numbers_and_no_others)
     CHECK_EQ(number, 0);
     CHECK(!json_is_true(&(struct json_value){.kind = JSON_STRING, .raw = slice_str("true")}));
     CHECK(!json_is_true(&(struct json_value){.kind = JSON_BOOL, .raw = slice_str("false")}));
+}
+
+TEST(a_number_is_finite_or_nan)
+{
+    struct json_value value = {.kind = JSON_NUMBER, .raw = slice_str("-1.5e3")};
+    CHECK(json_number(&value) == -1500);
+    value.raw = slice_str("1e999");
+    CHECK(isnan(json_number(&value)));
+    value.kind = JSON_STRING;
+    value.raw = slice_str("1");
+    CHECK(isnan(json_number(&value)));
+}
+
+TEST(a_member_is_found_by_name_or_absent)
+{
+    struct json_value object = {.kind = JSON_OBJECT, .raw = slice_str("{\"a\":1,\"b\":2,\"a\":3}")};
+    struct json_value a = json_member(&object, "a");
+    CHECK(json_number(&a) == 3);
+    CHECK_EQ(json_member(&object, "c").kind, JSON_ABSENT);
+    object.kind = JSON_ARRAY;
+    CHECK_EQ(json_member(&object, "a").kind, JSON_ABSENT);
 }
 
 enum { document_size_max = 4096, trace_size_max = 4 * document_size_max };

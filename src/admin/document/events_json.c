@@ -3,60 +3,52 @@
 #include "admin/document/events_json.h"
 
 #include "base/base.h"
-#include "base/text.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/backend.h"
+#include "json/json_writer.h"
 
-static void add_count(const char *name, uint64_t value, struct text *json)
+static void put_age(struct json_writer *json, const char *key, uint64_t ms)
 {
-    text_add_format(json, ",\"%s\":%lu", name, (unsigned long)value);
+    if (ms == UINT64_MAX) {
+        json_put_null(json, key);
+    } else {
+        json_put_u64(json, key, ms);
+    }
 }
 
-// The first of a list has no comma before it, so each list begins with what it is about.
-static void add_counts(const struct kv_feed_status *status, struct text *json)
+static void put_feed(const struct kv_feed_status *status, struct json_writer *json)
 {
-    text_add_format(json, ",\"stream\":{\"number\":%lu", (unsigned long)status->next_number);
-#define X(name, help) add_count(#name, status->follower.name, json);
+    json_put_bool(json, "connected", status->is_connected);
+    json_put_u64(json, "block_tokens", status->block_tokens);
+    json_put_u64(json, "orphans_waiting", status->orphan_count);
+    put_age(json, "silent_ms", status->last_ms);
+    put_age(json, "lag_ms", status->lag_ms);
+
+    json_begin_object(json, "stream");
+    json_put_u64(json, "number", status->next_number);
+#define X(name, help) json_put_u64(json, #name, status->follower.name);
     KV_FOLLOWER_COUNTS(X)
 #undef X
-    text_add_format(json, "},\"told\":{\"blocks\":%lu", (unsigned long)status->block_count);
-#define X(name, help) add_count(#name, status->holdings.name, json);
+    json_end(json);
+
+    json_begin_object(json, "told");
+    json_put_u64(json, "blocks", status->block_count);
+#define X(name, help) json_put_u64(json, #name, status->holdings.name);
     KV_HOLDINGS_COUNTS(X)
 #undef X
-    text_add_str(json, "}");
+    json_end(json);
 }
 
-static void add_status(const struct kv_feed_status *status, struct text *json)
+void events_json_put(const struct backend *backend, const struct kv_feed_status *status,
+                     struct json_writer *json)
 {
-    text_add_str(json, status->is_connected ? ",\"connected\":true" : ",\"connected\":false");
-    add_count("block_tokens", status->block_tokens, json);
-    add_count("orphans_waiting", status->orphan_count, json);
-    if (status->last_ms == UINT64_MAX) {
-        text_add_str(json, ",\"silent_ms\":null");
-    } else {
-        add_count("silent_ms", status->last_ms, json);
+    json_begin_object(json, "events");
+    json_put_str(json, "state", backend_events_text(backend));
+    json_put_str(json, "endpoint", backend->events);
+    json_put_u64(json, "rank", backend->rank);
+    json_put_u64(json, "ranks", backend->rank_count);
+    if (status != NULL) {
+        put_feed(status, json);
     }
-    if (status->lag_ms == UINT64_MAX) {
-        text_add_str(json, ",\"lag_ms\":null");
-    } else {
-        add_count("lag_ms", status->lag_ms, json);
-    }
-    add_counts(status, json);
-}
-
-void events_json_add(const struct backend *backend, const struct kv_feed_status *heard,
-                     struct text *json)
-{
-    text_add_format(json, "{\"state\":\"%s\",\"endpoint\":", backend_events_text(backend));
-    if (backend->events == NULL) {
-        text_add_str(json, "null");
-    } else {
-        text_add_json(json, slice_str(backend->events));
-    }
-    add_count("rank", backend->rank, json);
-    add_count("ranks", backend->rank_count, json);
-    if (heard != NULL) {
-        add_status(heard, json);
-    }
-    text_add_str(json, "}");
+    json_end(json);
 }

@@ -164,9 +164,8 @@ static void add_backend_info(const struct page *page, enum metric metric)
         text_add_u64(&id, row->backend->id);
         text_add(&labels, row->labels);
         metric_label(&labels, "id", text_slice(&id));
-        metric_label(
-            &labels, "pool",
-            slice_str(config != NULL && pool < config->pool_count ? config->pools[pool].name : ""));
+        metric_label(&labels, "pool",
+                     slice_str(config != NULL ? config_pool_name(config, pool) : ""));
         page->out->overflow |= labels.overflow;
         metric_add(page->out, metric, text_slice(&labels), 1, 0);
     }

@@ -3,11 +3,11 @@
 #include "admin/document/overview_json.h"
 
 #include "admin/admin.h"
-#include "admin/admin_call.h"
+#include "admin/document/backend_json.h"
 #include "base/base.h"
-#include "base/text.h"
 #include "config/config.h"
 #include "fleet/fleet.h"
+#include "json/json_writer.h"
 #include "proxy/proxy.h"
 #include "scribe/scribe.h"
 
@@ -15,19 +15,20 @@
 #include <stdlib.h>
 
 enum {
-    window_s = 60, // of what is recent, about
+    window_s = 60, // shown before any second has passed
     prefix_max = 20,
+    figure_digits = 6,
 };
 
-// Of one backend, lately.
-struct lately {
+// The last minute of one backend.
+struct backend_recent {
     bool is_known;
     struct chronicle_figures figures;
 };
 
-// What was copied from the scribe.
+// Figures of the chronicle, copied while its lock is held.
 struct snapshot {
-    bool is_kept; // otherwise all of it is empty
+    bool is_kept; // false without a scribe: all the rest is empty
     struct chronicle_figures recent;
     struct chronicle_figures total;
     struct scribe_totals scribe;
@@ -35,36 +36,31 @@ struct snapshot {
     uint32_t point_count;
     struct chronicle_prefix prefixes[prefix_max];
     uint32_t prefix_count;
-    struct lately *backends; // in the fleet's order
+    struct backend_recent *backends; // in the fleet's order
 };
 
-static double share(double part, double whole)
+static double overview_share(double part, double whole)
 {
     return whole > 0 ? part / whole : (double)NAN;
 }
 
-static double known(double number)
+// NaN before any time has passed.
+static double overview_rate(uint64_t count, const struct chronicle_figures *figures)
 {
-    return number >= 0 ? number : (double)NAN;
+    return overview_share((double)count, figures->span_s);
 }
 
-// Null before any time has passed.
-static double rate(uint64_t count, const struct chronicle_figures *figures)
+static double overview_hit_rate(const struct chronicle_figures *figures)
 {
-    return share((double)count, figures->span_s);
+    return overview_share((double)figures->cached_tokens, (double)figures->told_prompt_tokens);
 }
 
-static double hit_rate(const struct chronicle_figures *figures)
+static double overview_shadow_hit_rate(const struct chronicle_figures *figures)
 {
-    return share((double)figures->cached_tokens, (double)figures->told_prompt_tokens);
+    return overview_share(figures->shadow_cached_tokens, (double)figures->told_prompt_tokens);
 }
 
-static double shadow_hit_rate(const struct chronicle_figures *figures)
-{
-    return share(figures->shadow_cached_tokens, (double)figures->told_prompt_tokens);
-}
-
-static uint32_t count_backends(const struct fleet *fleet)
+static uint32_t overview_count_backends(const struct fleet *fleet)
 {
     uint32_t count = 0;
     while (fleet_at(fleet, count) != NULL) {
@@ -77,7 +73,7 @@ static void snapshot_open(struct snapshot *snapshot, const struct admin_options 
                           const struct overview_request *request)
 {
     struct scribe *scribe = options->scribe != NULL ? *options->scribe : NULL;
-    uint32_t backend_count = count_backends(options->fleet);
+    uint32_t backend_count = overview_count_backends(options->fleet);
 
     *snapshot = (struct snapshot){.is_kept = scribe != NULL};
     snapshot->backends = calloc(backend_count + 1, sizeof(*snapshot->backends));
@@ -93,9 +89,9 @@ static void snapshot_open(struct snapshot *snapshot, const struct admin_options 
         chronicle_points(chronicle, request->since_ms, snapshot->points, chronicle_point_max);
     snapshot->prefix_count = chronicle_prefixes(chronicle, snapshot->prefixes, prefix_max);
     for (uint32_t i = 0; i < backend_count; i++) {
-        struct lately *lately = &snapshot->backends[i];
-        lately->is_known =
-            chronicle_backend(chronicle, fleet_at(options->fleet, i)->id, &lately->figures);
+        struct backend_recent *recent = &snapshot->backends[i];
+        recent->is_known =
+            chronicle_backend(chronicle, fleet_at(options->fleet, i)->id, &recent->figures);
     }
     scribe_unlock(scribe);
     scribe_totals(scribe, &snapshot->scribe);
@@ -107,63 +103,63 @@ static void snapshot_close(struct snapshot *snapshot)
     free(snapshot->points);
 }
 
-// A member with its comma and its key.
-static void add_member(struct text *json, const char *key, double number)
+static void overview_put_figure(struct json_writer *json, const char *key, double number)
 {
-    text_add_format(json, ",\"%s\":", key);
-    admin_add_number(json, number);
+    json_put_number(json, key, number, figure_digits);
 }
 
-// Whole, and null where nobody counted.
-static void add_count(struct text *json, const char *key, bool is_known, uint64_t count)
+// Negative means unknown in the chronicle's figures.
+static double known_or_nan(double number)
 {
-    text_add_format(json, ",\"%s\":", key);
+    return number >= 0 ? number : (double)NAN;
+}
+
+static void overview_put_count(struct json_writer *json, const char *key, bool is_known,
+                               uint64_t count)
+{
     if (is_known) {
-        text_add_u64(json, count);
+        json_put_u64(json, key, count);
     } else {
-        text_add_str(json, "null");
+        json_put_null(json, key);
     }
 }
 
 // Pools may have policies of their own.
-static void add_policies(const struct config *config, struct text *json)
+static void put_policies(const struct config *config, struct json_writer *json)
 {
-    char space[512];
-    struct text names = text_over(space, sizeof(space));
-
+    json_begin_string(json, "policy");
     for (uint32_t i = 0; i < config->pool_count; i++) {
         bool is_new = true;
         for (uint32_t j = 0; j < i; j++) {
             is_new = is_new && strcmp(config->pools[i].policy, config->pools[j].policy) != 0;
         }
         if (is_new) {
-            text_add_str(&names, i > 0 ? ", " : "");
-            text_add_str(&names, config->pools[i].policy);
+            text_add_str(json->out, i > 0 ? ", " : "");
+            text_add_str(json->out, config->pools[i].policy);
         }
     }
-    text_add_str(json, ",\"policy\":");
-    text_add_json(json, text_slice(&names));
+    json_end_string(json);
 }
 
-static void add_price(const struct config *config, struct text *json)
+static void put_price(const struct config *config, struct json_writer *json)
 {
     uint32_t cents = config->savings.gpu_hour_cents;
 
-    text_add_str(json, ",\"price\":{\"gpu_hour\":");
-    admin_add_number(json, cents > 0 ? cents / 100.0 : (double)NAN);
-    text_add_str(json, ",\"currency\":");
-    text_add_json(json, slice_str(config->savings.currency));
-    text_add_format(json, ",\"gpus\":%u}", config->savings.gpus);
+    json_begin_object(json, "price");
+    overview_put_figure(json, "gpu_hour", cents > 0 ? cents / 100.0 : (double)NAN);
+    json_put_str(json, "currency", config->savings.currency);
+    json_put_u64(json, "gpus", config->savings.gpus);
+    json_end(json);
 }
 
-// A second of prefill that is saved is one of each GPU of the backend.
+// A saved second of prefill saves that second on each GPU of the backend.
 static double money_of(const struct config *config, double saved_s)
 {
     uint32_t cents = config->savings.gpu_hour_cents;
     return cents > 0 ? saved_s / 3600 * config->savings.gpus * cents / 100 : (double)NAN;
 }
 
-static uint64_t queued_tokens(const struct fleet *fleet, uint64_t now_ms)
+static uint64_t overview_queued_tokens(const struct fleet *fleet, uint64_t now_ms)
 {
     const struct backend *backend;
     uint64_t sum = 0;
@@ -176,8 +172,9 @@ static uint64_t queued_tokens(const struct fleet *fleet, uint64_t now_ms)
     return sum;
 }
 
-static void add_totals(const struct admin_options *options, const struct overview_request *request,
-                       const struct snapshot *snapshot, struct text *json)
+static void put_overview_totals(const struct admin_options *options,
+                                const struct overview_request *request,
+                                const struct snapshot *snapshot, struct json_writer *json)
 {
     const struct chronicle_figures *total = &snapshot->total;
     bool is_kept = snapshot->is_kept;
@@ -188,167 +185,164 @@ static void add_totals(const struct admin_options *options, const struct overvie
     if (*options->proxy != NULL) {
         proxy_totals(*options->proxy, &proxy);
     }
-    text_add_format(json, ",\"totals\":{\"requests\":%lu", (unsigned long)proxy.request_count);
-    add_count(json, "failures", is_kept, total->failures);
-    add_count(json, "retries", true, proxy.retry_count);
-    add_count(json, "in_flight", true, proxy.in_flight);
-    add_count(json, "connections", true, proxy.connection_count);
-    add_count(json, "queued_tokens", true, queued_tokens(options->fleet, request->now_ms));
-    add_count(json, "prompt_tokens", is_kept, total->prompt_tokens);
-    add_count(json, "cached_tokens", is_kept, total->cached_tokens);
-    add_count(json, "told_prompt_tokens", is_kept, total->told_prompt_tokens);
-    add_count(json, "output_tokens", is_kept, total->output_tokens);
-    add_member(json, "saved_s", is_kept ? total->saved_s : unknown);
-    add_member(json, "round_robin_saved_s", is_kept ? total->shadow_saved_s : unknown);
-    add_member(json, "saved_money", is_kept ? money_of(*options->config, total->saved_s) : unknown);
-    add_member(json, "over_round_robin_money",
-               is_kept ? money_of(*options->config, over) : unknown);
-    add_count(json, "lost_receipts", is_kept, snapshot->scribe.lost);
-    text_add_str(json, "}");
+    json_begin_object(json, "totals");
+    json_put_u64(json, "requests", proxy.request_count);
+    overview_put_count(json, "failures", is_kept, total->failures);
+    json_put_u64(json, "retries", proxy.retry_count);
+    json_put_u64(json, "in_flight", proxy.in_flight);
+    json_put_u64(json, "connections", proxy.connection_count);
+    json_put_u64(json, "queued_tokens", overview_queued_tokens(options->fleet, request->now_ms));
+    overview_put_count(json, "prompt_tokens", is_kept, total->prompt_tokens);
+    overview_put_count(json, "cached_tokens", is_kept, total->cached_tokens);
+    overview_put_count(json, "told_prompt_tokens", is_kept, total->told_prompt_tokens);
+    overview_put_count(json, "output_tokens", is_kept, total->output_tokens);
+    overview_put_figure(json, "saved_s", is_kept ? total->saved_s : unknown);
+    overview_put_figure(json, "round_robin_saved_s", is_kept ? total->shadow_saved_s : unknown);
+    overview_put_figure(json, "saved_money",
+                        is_kept ? money_of(*options->config, total->saved_s) : unknown);
+    overview_put_figure(json, "over_round_robin_money",
+                        is_kept ? money_of(*options->config, over) : unknown);
+    overview_put_count(json, "lost_receipts", is_kept, snapshot->scribe.lost);
+    json_end(json);
 }
 
-static void add_percentiles(struct text *json, const char *key, bool is_kept,
+static void put_percentiles(struct json_writer *json, const char *key, bool is_kept,
                             const double values[chronicle_percentile_count])
 {
     static const char *const names[chronicle_percentile_count] = {"p50", "p95", "p99"};
 
-    text_add_format(json, ",\"%s\":{", key);
+    json_begin_object(json, key);
     for (int i = 0; i < chronicle_percentile_count; i++) {
-        text_add_format(json, "%s\"%s\":", i > 0 ? "," : "", names[i]);
-        admin_add_number(json, is_kept ? known(values[i]) : (double)NAN);
+        overview_put_figure(json, names[i], is_kept ? known_or_nan(values[i]) : (double)NAN);
     }
-    text_add_str(json, "}");
+    json_end(json);
 }
 
-static void add_recent(const struct snapshot *snapshot, struct text *json)
+static void put_overview_recent(const struct snapshot *snapshot, struct json_writer *json)
 {
     const struct chronicle_figures *recent = &snapshot->recent;
-    double span_s = recent->span_s > 0 ? recent->span_s : window_s;
 
-    text_add_format(json, ",\"recent\":{\"window_s\":%.6g", span_s);
-    add_member(json, "requests_per_s", rate(recent->requests, recent));
-    add_member(json, "failures_per_s", rate(recent->failures, recent));
-    add_member(json, "output_tokens_per_s", rate(recent->output_tokens, recent));
-    add_member(json, "prompt_tokens_per_s", rate(recent->prompt_tokens, recent));
-    add_member(json, "hit_rate", hit_rate(recent));
-    add_member(json, "round_robin_hit_rate", shadow_hit_rate(recent));
-    add_percentiles(json, "ttft_ms", snapshot->is_kept, recent->ttft_ms);
-    add_percentiles(json, "round_robin_ttft_ms", snapshot->is_kept, recent->shadow_ttft_ms);
-    text_add_str(json, "}");
+    json_begin_object(json, "recent");
+    overview_put_figure(json, "window_s", recent->span_s > 0 ? recent->span_s : window_s);
+    overview_put_figure(json, "requests_per_s", overview_rate(recent->requests, recent));
+    overview_put_figure(json, "failures_per_s", overview_rate(recent->failures, recent));
+    overview_put_figure(json, "output_tokens_per_s", overview_rate(recent->output_tokens, recent));
+    overview_put_figure(json, "prompt_tokens_per_s", overview_rate(recent->prompt_tokens, recent));
+    overview_put_figure(json, "hit_rate", overview_hit_rate(recent));
+    overview_put_figure(json, "round_robin_hit_rate", overview_shadow_hit_rate(recent));
+    put_percentiles(json, "ttft_ms", snapshot->is_kept, recent->ttft_ms);
+    put_percentiles(json, "round_robin_ttft_ms", snapshot->is_kept, recent->shadow_ttft_ms);
+    json_end(json);
 }
 
-static void add_load(const struct backend *backend, uint64_t now_ms, struct text *json)
+static void put_overview_load(const struct backend *backend, uint64_t now_ms,
+                              struct json_writer *json)
 {
     struct load_view load;
 
     load_read(&backend->load, now_ms, &load);
-    add_count(json, "queued_tokens", true, load.queued_tokens);
-    add_member(json, "kv_usage", known((double)load.kv_usage));
-    add_member(json, "prefill_tokens_per_s",
-               load.speed_is_learned ? 1000 / (double)load.prefill_ms : (double)NAN);
+    json_put_u64(json, "queued_tokens", load.queued_tokens);
+    overview_put_figure(json, "kv_usage", known_or_nan((double)load.kv_usage));
+    overview_put_figure(json, "prefill_tokens_per_s",
+                        load.speed_is_learned ? 1000 / (double)load.prefill_ms : (double)NAN);
 }
 
-static void add_lately(const struct snapshot *snapshot, uint32_t i, struct text *json)
+static void put_backend_recent(const struct snapshot *snapshot, uint32_t i,
+                               struct json_writer *json)
 {
-    const struct lately *lately = &snapshot->backends[i];
-    const struct chronicle_figures *figures = &lately->figures;
+    const struct backend_recent *recent = &snapshot->backends[i];
+    const struct chronicle_figures *figures = &recent->figures;
     double unknown = (double)NAN;
-    // Of whom the scribe has never heard, nobody came to.
-    double nobody = snapshot->is_kept ? 0 : unknown;
+    // A backend that the chronicle does not know has had no requests.
+    double idle = snapshot->is_kept ? 0 : unknown;
 
-    add_member(json, "requests_per_s",
-               lately->is_known ? rate(figures->requests, figures) : nobody);
-    add_member(json, "hit_rate", lately->is_known ? hit_rate(figures) : unknown);
-    add_member(json, "ttft_p50_ms", lately->is_known ? known(figures->ttft_ms[0]) : unknown);
-    add_member(json, "ttft_p95_ms", lately->is_known ? known(figures->ttft_ms[1]) : unknown);
+    overview_put_figure(json, "requests_per_s",
+                        recent->is_known ? overview_rate(figures->requests, figures) : idle);
+    overview_put_figure(json, "hit_rate", recent->is_known ? overview_hit_rate(figures) : unknown);
+    overview_put_figure(json, "ttft_p50_ms",
+                        recent->is_known ? known_or_nan(figures->ttft_ms[0]) : unknown);
+    overview_put_figure(json, "ttft_p95_ms",
+                        recent->is_known ? known_or_nan(figures->ttft_ms[1]) : unknown);
 }
 
-static void add_backend(const struct admin_options *options, const struct backend *backend,
-                        uint64_t now_ms, struct text *json)
+static void put_overview_backend(const struct admin_options *options, const struct backend *backend,
+                                 uint64_t now_ms, struct json_writer *json)
 {
-    const struct config *config = *options->config;
     const struct fleet *fleet = options->fleet;
     bool draining = fleet_is_draining(fleet, backend);
-    const char *name;
 
-    text_add_format(json, "{\"id\":%lu,\"url\":", (unsigned long)backend->id);
-    text_add_json(json, slice_str(backend->url));
-    text_add_str(json, ",\"pool\":");
-    text_add_json(
-        json,
-        slice_str(backend->pool < config->pool_count ? config->pools[backend->pool].name : ""));
-    text_add_format(
-        json,
-        ",\"state\":\"%s\",\"weight\":%u,\"draining\":%s,\"in_flight\":%u,\"requests\":%lu,"
-        "\"failures\":%lu,\"events\":\"%s\",\"models\":[",
-        draining ? "draining" : backend_state(backend, now_ms), fleet_weight(fleet, backend),
-        draining ? "true" : "false",
-        atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed),
-        (unsigned long)atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed),
-        (unsigned long)atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed),
-        backend_events_text(backend));
-    for (uint32_t i = 0; (name = fleet_model_name(fleet, backend, i)) != NULL; i++) {
-        text_add_str(json, i > 0 ? "," : "");
-        text_add_json(json, slice_str(name));
-    }
-    text_add_str(json, "]");
-    add_load(backend, now_ms, json);
+    json_put_u64(json, "id", backend->id);
+    json_put_str(json, "url", backend->url);
+    json_put_str(json, "pool", config_pool_name(*options->config, backend->pool));
+    json_put_str(json, "state", draining ? "draining" : backend_state(backend, now_ms));
+    json_put_u64(json, "weight", fleet_weight(fleet, backend));
+    json_put_bool(json, "draining", draining);
+    json_put_u64(json, "in_flight",
+                 atomic_load_explicit(&backend->shared.in_flight, memory_order_relaxed));
+    json_put_u64(json, "requests",
+                 atomic_load_explicit(&backend->shared.request_count, memory_order_relaxed));
+    json_put_u64(json, "failures",
+                 atomic_load_explicit(&backend->shared.failure_count, memory_order_relaxed));
+    json_put_str(json, "events", backend_events_text(backend));
+    backend_json_put_models(fleet, backend, json);
+    put_overview_load(backend, now_ms, json);
 }
 
-static void add_backends(const struct admin_options *options, const struct snapshot *snapshot,
-                         uint64_t now_ms, struct text *json)
+static void put_overview_backends(const struct admin_options *options,
+                                  const struct snapshot *snapshot, uint64_t now_ms,
+                                  struct json_writer *json)
 {
     const struct backend *backend;
 
-    text_add_str(json, ",\"backends\":[");
+    json_begin_array(json, "backends");
     for (uint32_t i = 0; (backend = fleet_at(options->fleet, i)) != NULL; i++) {
-        text_add_str(json, i > 0 ? "," : "");
-        add_backend(options, backend, now_ms, json);
-        add_lately(snapshot, i, json);
-        text_add_str(json, "}");
+        json_begin_object(json, NULL);
+        put_overview_backend(options, backend, now_ms, json);
+        put_backend_recent(snapshot, i, json);
+        json_end(json);
     }
-    text_add_str(json, "]");
+    json_end(json);
 }
 
-// What a point has of each line.
+// One value of a point, for each line of the chart.
 static double line_requests(const struct chronicle_point *point)
 {
-    return rate(point->figures.requests, &point->figures);
+    return overview_rate(point->figures.requests, &point->figures);
 }
 
 static double line_failures(const struct chronicle_point *point)
 {
-    return rate(point->figures.failures, &point->figures);
+    return overview_rate(point->figures.failures, &point->figures);
 }
 
 static double line_hit_rate(const struct chronicle_point *point)
 {
-    return hit_rate(&point->figures);
+    return overview_hit_rate(&point->figures);
 }
 
 static double line_shadow_hit_rate(const struct chronicle_point *point)
 {
-    return shadow_hit_rate(&point->figures);
+    return overview_shadow_hit_rate(&point->figures);
 }
 
 static double line_ttft_p50(const struct chronicle_point *point)
 {
-    return known(point->figures.ttft_ms[0]);
+    return known_or_nan(point->figures.ttft_ms[0]);
 }
 
 static double line_ttft_p95(const struct chronicle_point *point)
 {
-    return known(point->figures.ttft_ms[1]);
+    return known_or_nan(point->figures.ttft_ms[1]);
 }
 
 static double line_shadow_ttft_p50(const struct chronicle_point *point)
 {
-    return known(point->figures.shadow_ttft_ms[0]);
+    return known_or_nan(point->figures.shadow_ttft_ms[0]);
 }
 
 static double line_shadow_ttft_p95(const struct chronicle_point *point)
 {
-    return known(point->figures.shadow_ttft_ms[1]);
+    return known_or_nan(point->figures.shadow_ttft_ms[1]);
 }
 
 static double line_saved(const struct chronicle_point *point)
@@ -361,7 +355,7 @@ static double line_shadow_saved(const struct chronicle_point *point)
     return point->figures.shadow_saved_s;
 }
 
-static void add_series(const struct snapshot *snapshot, struct text *json)
+static void put_series(const struct snapshot *snapshot, struct json_writer *json)
 {
     static const struct {
         const char *key;
@@ -379,74 +373,72 @@ static void add_series(const struct snapshot *snapshot, struct text *json)
         {"round_robin_saved_s", line_shadow_saved},
     };
 
-    text_add_format(json, ",\"series\":{\"step_s\":%d,\"time_ms\":[", chronicle_step_ms / 1000);
+    json_begin_object(json, "series");
+    json_put_u64(json, "step_s", chronicle_step_ms / 1000);
+    json_begin_array(json, "time_ms");
     for (uint32_t j = 0; j < snapshot->point_count; j++) {
-        text_add_format(json, "%s%lu", j > 0 ? "," : "",
-                        (unsigned long)snapshot->points[j].wall_ms);
+        json_put_u64(json, NULL, snapshot->points[j].wall_ms);
     }
-    text_add_str(json, "]");
+    json_end(json);
     for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
-        text_add_format(json, ",\"%s\":[", lines[i].key);
+        json_begin_array(json, lines[i].key);
         for (uint32_t j = 0; j < snapshot->point_count; j++) {
-            text_add_str(json, j > 0 ? "," : "");
-            admin_add_number(json, lines[i].value(&snapshot->points[j]));
+            overview_put_figure(json, NULL, lines[i].value(&snapshot->points[j]));
         }
-        text_add_str(json, "]");
+        json_end(json);
     }
-    text_add_str(json, "}");
+    json_end(json);
 }
 
-static void add_prefix(const struct fleet *fleet, const struct chronicle_prefix *prefix,
-                       struct text *json)
+static void put_prefix(const struct fleet *fleet, const struct chronicle_prefix *prefix,
+                       struct json_writer *json)
 {
     uint32_t listed =
         prefix->holder_count < chronicle_holder_max ? prefix->holder_count : chronicle_holder_max;
-    const char *comma = "";
 
-    text_add_format(json, "{\"prefix\":\"%016lx\",\"tokens\":%u", (unsigned long)prefix->key,
-                    prefix->tokens);
-    add_member(json, "requests", prefix->requests);
-    add_member(json, "share", prefix->share);
-    text_add_format(json, ",\"holder_count\":%u,\"holders\":[", prefix->holder_count);
+    json_begin_object(json, NULL);
+    json_put_format(json, "prefix", "%016lx", (unsigned long)prefix->key);
+    json_put_u64(json, "tokens", prefix->tokens);
+    overview_put_figure(json, "requests", prefix->requests);
+    overview_put_figure(json, "share", prefix->share);
+    json_put_u64(json, "holder_count", prefix->holder_count);
+    json_begin_array(json, "holders");
     for (uint32_t i = 0; i < listed; i++) {
         const struct backend *backend = fleet_find(fleet, prefix->holders[i]);
         if (backend != NULL) {
-            text_add_format(json, "%s{\"id\":%lu,\"url\":", comma, (unsigned long)backend->id);
-            text_add_json(json, slice_str(backend->url));
-            text_add_str(json, "}");
-            comma = ",";
+            json_begin_object(json, NULL);
+            json_put_u64(json, "id", backend->id);
+            json_put_str(json, "url", backend->url);
+            json_end(json);
         }
     }
-    text_add_str(json, "]}");
+    json_end(json);
+    json_end(json);
 }
 
-static void add_hottest(const struct admin_options *options, const struct snapshot *snapshot,
-                        struct text *json)
+uint64_t overview_json_put(const struct admin_options *options,
+                           const struct overview_request *request, struct json_writer *json)
 {
-    text_add_str(json, ",\"hottest\":[");
-    for (uint32_t i = 0; i < snapshot->prefix_count; i++) {
-        text_add_str(json, i > 0 ? "," : "");
-        add_prefix(options->fleet, &snapshot->prefixes[i], json);
-    }
-    text_add_str(json, "]");
-}
-
-uint64_t overview_json_add(const struct admin_options *options,
-                           const struct overview_request *request, struct text *json)
-{
+    const struct config *config = *options->config;
     struct snapshot snapshot;
 
     snapshot_open(&snapshot, options, request);
-    text_add_format(json, "{\"version\":\"%s\",\"now_ms\":%lu,\"uptime_s\":%lu", WARMPATH_VERSION,
-                    (unsigned long)request->wall_ms, (unsigned long)(request->uptime_ms / 1000));
-    add_policies(*options->config, json);
-    add_price(*options->config, json);
-    add_totals(options, request, &snapshot, json);
-    add_recent(&snapshot, json);
-    add_backends(options, &snapshot, request->now_ms, json);
-    add_series(&snapshot, json);
-    add_hottest(options, &snapshot, json);
-    text_add_str(json, "}");
+    json_begin_object(json, NULL);
+    json_put_str(json, "version", WARMPATH_VERSION);
+    json_put_u64(json, "now_ms", request->wall_ms);
+    json_put_u64(json, "uptime_s", request->uptime_ms / 1000);
+    put_policies(config, json);
+    put_price(config, json);
+    put_overview_totals(options, request, &snapshot, json);
+    put_overview_recent(&snapshot, json);
+    put_overview_backends(options, &snapshot, request->now_ms, json);
+    put_series(&snapshot, json);
+    json_begin_array(json, "hottest");
+    for (uint32_t i = 0; i < snapshot.prefix_count; i++) {
+        put_prefix(options->fleet, &snapshot.prefixes[i], json);
+    }
+    json_end(json);
+    json_end(json);
     uint64_t last_ms = snapshot.point_count > 0 ? snapshot.points[snapshot.point_count - 1].wall_ms
                                                 : request->since_ms;
     snapshot_close(&snapshot);

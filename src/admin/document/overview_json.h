@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// overview_json.h -- the router as those see it who watch: totals, the last minute, every backend, the line of
-// time against what round-robin would have given, the hottest prefixes.  docs/admin-api.md shows one.
+// overview_json.h -- the document behind the dashboard and `top`: totals, the last minute, every backend, a time
+// series beside the estimate for round-robin, the hottest prefixes.  docs/admin-api.md shows one.
 //
-// What is not known is null.  Without a scribe nothing is known but the fleet and the workers' own counts.  Its
-// lock is held only while figures are copied.
+// Unknown values are null.  Without a scribe only the fleet and the workers' own counts are known.  The
+// scribe's lock is held only while figures are copied.
 #pragma once
 
 #include "base/slice.h"
 
 struct admin_options;
-struct text;
+struct json_writer;
 
 struct overview_request {
     uint64_t now_ms; // the loop's
     uint64_t uptime_ms;
     uint64_t wall_ms;
-    uint64_t since_ms; // of the line of time, only points that began after that
+    uint64_t since_ms; // the time series has only points that began after this
 };
 
-// Returns when the last point that was told began; since_ms: there was none.
-uint64_t overview_json_add(const struct admin_options *options,
-                           const struct overview_request *request, struct text *json);
+// Returns when the last point of the series began; since_ms if the series is empty.
+uint64_t overview_json_put(const struct admin_options *options,
+                           const struct overview_request *request, struct json_writer *json);

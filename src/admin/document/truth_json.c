@@ -3,85 +3,71 @@
 #include "admin/document/truth_json.h"
 
 #include "base/base.h"
+#include "json/json_writer.h"
 
-#include <math.h>
-
-static void add_figures(const struct truth_figures *figures, struct text *json)
+static void put_figures(const char *key, const struct truth_figures *figures,
+                        struct json_writer *json)
 {
     if (figures->count == 0) {
-        text_add_str(json, "null"); // no share of nothing
+        json_put_null(json, key);
         return;
     }
-    text_add_format(json,
-                    "{\"count\":%lu,\"equal\":%lu,\"equal_share\":%.5g,\"p1\":%d,\"p50\":%d,"
-                    "\"p99\":%d,\"wrong_percent\":",
-                    (unsigned long)figures->count, (unsigned long)figures->equal,
-                    figures->equal_share, figures->p1, figures->p50, figures->p99);
-    if (isfinite(figures->wrong_percent)) {
-        text_add_format(json, "%.4g", figures->wrong_percent);
-    } else {
-        text_add_str(json, "null");
-    }
-    text_add_format(json, ",\"predicted_tokens\":%lu,\"actual_tokens\":%lu}",
-                    (unsigned long)figures->predicted_tokens,
-                    (unsigned long)figures->actual_tokens);
+    json_begin_object(json, key);
+    json_put_u64(json, "count", figures->count);
+    json_put_u64(json, "equal", figures->equal);
+    json_put_number(json, "equal_share", figures->equal_share, 5);
+    json_put_i64(json, "p1", figures->p1);
+    json_put_i64(json, "p50", figures->p50);
+    json_put_i64(json, "p99", figures->p99);
+    json_put_number(json, "wrong_percent", figures->wrong_percent, 4);
+    json_put_u64(json, "predicted_tokens", figures->predicted_tokens);
+    json_put_u64(json, "actual_tokens", figures->actual_tokens);
+    json_end(json);
 }
 
-static void add_histogram(const struct truth_figures *figures, struct text *json)
+static void put_histogram(const struct truth_figures *figures, struct json_writer *json)
 {
-    const char *between = "";
-
-    text_add_str(json, ",\"histogram\":[");
+    json_begin_array(json, "histogram");
     for (uint32_t i = 0; i < truth_bucket_count; i++) {
         if (figures->buckets[i] > 0) {
-            text_add_format(json, "%s[%d,%lu]", between, truth_bucket_edge(i),
-                            (unsigned long)figures->buckets[i]);
-            between = ",";
+            json_begin_array(json, NULL);
+            json_put_i64(json, NULL, truth_bucket_edge(i));
+            json_put_u64(json, NULL, figures->buckets[i]);
+            json_end(json);
         }
     }
-    text_add_str(json, "]");
+    json_end(json);
 }
 
-static void add_view(const struct truth_view *view, bool is_brief, struct text *json)
+static void put_view(const char *key, const struct truth_view *view, bool has_histogram,
+                     struct json_writer *json)
 {
     if (view->all.count == 0) {
-        text_add_str(json, "null");
+        json_put_null(json, key);
         return;
     }
-    text_add_str(json, "{\"all\":");
-    add_figures(&view->all, json);
-    text_add_str(json, ",\"recent\":");
-    add_figures(&view->recent, json);
-    text_add_format(json, ",\"last\":{\"predicted\":%u,\"actual\":%u}", view->last_predicted,
-                    view->last_actual);
-    if (!is_brief) {
-        add_histogram(&view->all, json);
+    json_begin_object(json, key);
+    put_figures("all", &view->all, json);
+    put_figures("recent", &view->recent, json);
+    json_begin_object(json, "last");
+    json_put_u64(json, "predicted", view->last_predicted);
+    json_put_u64(json, "actual", view->last_actual);
+    json_end(json);
+    if (has_histogram) {
+        put_histogram(&view->all, json);
     }
-    text_add_str(json, "}");
+    json_end(json);
 }
 
-static void add_kinds(const struct truth *truth, uint64_t now_ms, bool is_brief, struct text *json)
+void truth_json_put(const struct truth *truth, uint64_t now_ms, bool has_histogram,
+                    struct json_writer *json)
 {
-    static const struct {
-        const char *opening;
-        enum truth_kind kind;
-    } kinds[] = {{"{\"exact\":", TRUTH_EXACT}, {",\"believed\":", TRUTH_BELIEVED}};
+    struct truth_view view;
 
-    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-        struct truth_view view;
-        truth_read(truth, kinds[i].kind, now_ms, &view);
-        text_add_str(json, kinds[i].opening);
-        add_view(&view, is_brief, json);
-    }
-    text_add_str(json, "}");
-}
-
-void truth_json_add(const struct truth *truth, uint64_t now_ms, struct text *json)
-{
-    add_kinds(truth, now_ms, false, json);
-}
-
-void truth_json_add_brief(const struct truth *truth, uint64_t now_ms, struct text *json)
-{
-    add_kinds(truth, now_ms, true, json);
+    json_begin_object(json, "truth");
+    truth_read(truth, TRUTH_EXACT, now_ms, &view);
+    put_view("exact", &view, has_histogram, json);
+    truth_read(truth, TRUTH_BELIEVED, now_ms, &view);
+    put_view("believed", &view, has_histogram, json);
+    json_end(json);
 }

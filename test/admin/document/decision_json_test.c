@@ -4,7 +4,7 @@
 
 #include "admin/keeper_scene.h"
 #include "admin/told_scribe.h"
-#include "base/text.h"
+#include "json/json_writer.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>
@@ -30,7 +30,8 @@ static void tear_down(void)
 static void write_out(const struct chronicle_decision *decision)
 {
     struct text text = text_over(bytes, sizeof(bytes) - 1);
-    decision_json_add(decision, scene.fleet, &text);
+    struct json_writer writer = json_writer_over(&text);
+    decision_json_put(decision, scene.fleet, &writer);
     ASSERT(!text.overflow);
     bytes[text.size] = '\0';
     cJSON_Delete(json);

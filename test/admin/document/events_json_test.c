@@ -2,20 +2,22 @@
 
 #include "admin/document/events_json.h"
 
-#include "base/text.h"
 #include "feed/kv/kv_feeder.h"
 #include "fleet/backend.h"
+#include "json/json_writer.h"
 #include "test.h"
 
 static char space[4096];
 
-static const char *write(const struct backend *backend, const struct kv_feed_status *heard)
+static const char *write(const struct backend *backend, const struct kv_feed_status *status)
 {
     struct text text = text_over(space, sizeof(space) - 1);
-    events_json_add(backend, heard, &text);
+    struct json_writer json = json_writer_over(&text);
+    json_begin_object(&json, NULL);
+    events_json_put(backend, status, &json);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
-    return space;
+    return space + strlen("{\"events\":");
 }
 
 TEST(a_backend_without_events_says_so)
@@ -25,7 +27,7 @@ TEST(a_backend_without_events_says_so)
               "{\"state\":\"none\",\"endpoint\":null,\"rank\":0,\"ranks\":1}");
 }
 
-TEST(what_is_heard_is_told_with_every_count)
+TEST(a_feed_is_shown_with_every_count)
 {
     char endpoint[] = "tcp://10.0.0.7:5558";
     struct backend backend = {.rank = 1, .rank_count = 2, .events = endpoint};
@@ -48,7 +50,7 @@ TEST(what_is_heard_is_told_with_every_count)
     CHECK_STR(json + strlen(json) - 2, "}}");
 }
 
-TEST(who_was_never_heard_has_been_silent_for_no_time)
+TEST(a_feed_without_a_message_has_no_silence)
 {
     struct backend backend = {.rank_count = 1};
     struct kv_feed_status status = {.last_ms = UINT64_MAX};

@@ -4,7 +4,7 @@
 
 #include "admin/keeper_scene.h"
 #include "admin/told_scribe.h"
-#include "base/text.h"
+#include "json/json_writer.h"
 #include "test.h"
 
 #include <cjson/cJSON.h>
@@ -40,7 +40,8 @@ static void write_since(uint64_t since_ms)
                                        .wall_ms = 1700000000123,
                                        .since_ms = since_ms};
     struct text text = text_over(bytes, sizeof(bytes) - 1);
-    last_ms = overview_json_add(&scene.options, &request, &text);
+    struct json_writer writer = json_writer_over(&text);
+    last_ms = overview_json_put(&scene.options, &request, &writer);
     ASSERT(!text.overflow);
     CHECK(!scribe.is_locked);
     bytes[text.size] = '\0';

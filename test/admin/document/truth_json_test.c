@@ -2,34 +2,36 @@
 
 #include "admin/document/truth_json.h"
 
+#include "json/json_writer.h"
 #include "test.h"
 
 static struct truth truth;
 static char space[16384];
 
-static const char *written(void (*add)(const struct truth *, uint64_t, struct text *),
-                           uint64_t now_ms)
+static const char *written(bool has_histogram, uint64_t now_ms)
 {
-    struct text json = text_over(space, sizeof(space) - 1);
-    add(&truth, now_ms, &json);
-    ASSERT(!json.overflow);
-    space[json.size] = '\0';
-    return space;
+    struct text text = text_over(space, sizeof(space) - 1);
+    struct json_writer json = json_writer_over(&text);
+    json_begin_object(&json, NULL);
+    truth_json_put(&truth, now_ms, has_histogram, &json);
+    ASSERT(!text.overflow);
+    space[text.size] = '\0';
+    return space + strlen("{\"truth\":");
 }
 
-TEST(what_was_never_predicted_is_null)
+TEST(a_kind_without_predictions_is_null)
 {
     truth_init(&truth);
-    CHECK_STR(written(truth_json_add, 0), "{\"exact\":null,\"believed\":null}");
-    CHECK_STR(written(truth_json_add_brief, 0), "{\"exact\":null,\"believed\":null}");
+    CHECK_STR(written(true, 0), "{\"exact\":null,\"believed\":null}");
+    CHECK_STR(written(false, 0), "{\"exact\":null,\"believed\":null}");
 }
 
-TEST(figures_of_all_and_of_late_and_the_last_pair)
+TEST(figures_cover_all_predictions_the_recent_ones_and_the_last)
 {
     truth_init(&truth);
     truth_note(&truth, TRUTH_EXACT, 0, 512, 1000);
     truth_note(&truth, TRUTH_EXACT, 512, 512, 1000 + 2 * truth_half_ms);
-    CHECK_STR(written(truth_json_add, 1000 + 2 * truth_half_ms),
+    CHECK_STR(written(true, 1000 + 2 * truth_half_ms),
               "{\"exact\":{\"all\":{\"count\":2,\"equal\":1,\"equal_share\":0.5,\"p1\":-512,"
               "\"p50\":0,\"p99\":0,\"wrong_percent\":50,\"predicted_tokens\":512,"
               "\"actual_tokens\":1024},\"recent\":{\"count\":1,\"equal\":1,\"equal_share\":1,"
@@ -38,26 +40,25 @@ TEST(figures_of_all_and_of_late_and_the_last_pair)
               "\"histogram\":[[-512,1],[0,1]]},\"believed\":null}");
 }
 
-TEST(a_brief_one_has_no_histogram)
+TEST(the_histogram_is_optional)
 {
     truth_init(&truth);
     truth_note(&truth, TRUTH_BELIEVED, 16, 16, 1000);
-    CHECK(strstr(written(truth_json_add, 1000), "\"histogram\":[[0,1]]") != NULL);
-    CHECK(strstr(written(truth_json_add_brief, 1000), "histogram") == NULL);
+    CHECK(strstr(written(true, 1000), "\"histogram\":[[0,1]]") != NULL);
+    CHECK(strstr(written(false, 1000), "histogram") == NULL);
     CHECK(strstr(space, "\"last\":{\"predicted\":16,\"actual\":16}}}") != NULL);
 }
 
-TEST(where_nothing_is_recent_there_are_no_figures_of_it)
+TEST(recent_figures_without_a_sample_are_null)
 {
     truth_init(&truth);
     truth_note(&truth, TRUTH_BELIEVED, 16, 16, 1000);
-    CHECK(strstr(written(truth_json_add_brief, 1000 + 2 * truth_half_ms), "\"recent\":null,") !=
-          NULL);
+    CHECK(strstr(written(false, 1000 + 2 * truth_half_ms), "\"recent\":null,") != NULL);
 }
 
-TEST(a_percentage_of_nothing_is_null)
+TEST(a_percentage_of_zero_tokens_is_null)
 {
     truth_init(&truth);
     truth_note(&truth, TRUTH_BELIEVED, 16, 0, 1000);
-    CHECK(strstr(written(truth_json_add_brief, 1000), "\"wrong_percent\":null") != NULL);
+    CHECK(strstr(written(false, 1000), "\"wrong_percent\":null") != NULL);
 }
