@@ -232,7 +232,7 @@ static uint32_t at_most_u32(uint64_t value)
 
 void account_learn(struct exchange *x)
 {
-    const struct trail *trail = x->trail;
+    const struct trail *trail = x->hop.trail;
     if (x->account == NULL || trail == NULL) {
         return;
     }
@@ -261,7 +261,7 @@ static enum receipt_outcome outcome_of(const struct exchange *x, bool is_finishe
     if (!is_finished) {
         return RECEIPT_GONE;
     }
-    if (x->is_truncated) {
+    if (x->response.is_truncated) {
         return RECEIPT_BROKEN;
     }
     if (receipt->problem != NULL) {
@@ -324,8 +324,8 @@ void account_close(struct exchange *x, bool is_finished)
     }
     receipt->outcome = outcome_of(x, is_finished);
     account_body(x);
-    receipt->answer_bytes +=
-        buffer_slice(&x->out_head).size + buffer_slice(&x->out).size + x->document.size;
+    receipt->answer_bytes += buffer_slice(&x->response.head).size +
+                             buffer_slice(&x->response.out).size + x->response.document.size;
     receipt->end_us = account_moment(account, loop_now_us(worker->loop));
     struct receipt_parts parts = parts_of(account);
     meters_note(worker->meters, receipt, &parts, account->slot, account->is_served);

@@ -43,11 +43,11 @@ const struct step *choose_first(const struct exchange *x)
 // Only a trail reads the usage that comes back, and hides it from the client.
 static void choose_ask_usage(struct exchange *x, const struct prompt *prompt)
 {
-    if (x->trail != NULL && x->trail->is_named && x->worker->config->ask_usage &&
+    if (x->hop.trail != NULL && x->hop.trail->is_named && x->worker->config->ask_usage &&
         prompt->usage_text != NULL && prompt->form != PROMPT_NOTHING) {
         body_edits_add(&x->request->edits, prompt->usage_at, prompt->usage_over,
                        slice_str(prompt->usage_text));
-        x->trail->hides_usage = true;
+        x->hop.trail->hides_usage = true;
     }
 }
 
@@ -74,18 +74,23 @@ const struct step *choose_run(struct exchange *x)
             x, x->request->tried.count > 0 ? HTTP_PROBLEM_UNREACHABLE : HTTP_PROBLEM_NO_BACKEND,
             no_detail);
     }
-    x->backend = choice.backend;
-    x->on_trial = choice.on_trial;
+    x->hop = (struct hop){
+        .worker = worker,
+        .wake = exchange_wake,
+        .owner = x,
+        .request = x->request,
+        .backend = choice.backend,
+        .on_trial = choice.on_trial,
+    };
     x->decision = choice.decision;
     account_route(x, &request, &choice);
     // Who looks at no prompt may still want to know what became of it.
-    x->trail = request.chain != NULL || x->account != NULL
-                   ? trail_begin(worker, &request, &choice, x->request->arrived_us)
-                   : NULL;
+    x->hop.trail = request.chain != NULL || x->account != NULL
+                       ? trail_begin(worker, &request, &choice, x->request->arrived_us)
+                       : NULL;
     x->request->edits.count = 0;
     choose_ask_usage(x, request.prompt);
     forward_ids(x, &request);
     x->request->tried.ids[x->request->tried.count++] = choice.backend->id;
-    x->use_fresh = false;
-    return &step_connect;
+    return &step_attempt;
 }

@@ -32,8 +32,9 @@ void step_nothing(struct exchange *x)
 static uint32_t exchange_has(const struct exchange *x)
 {
     return (x->request != NULL ? HAS_REQUEST : 0) | (x->is_complete ? HAS_ALL : 0) |
-           (x->backend != NULL ? HAS_BACKEND : 0) | (x->upstream != NULL ? HAS_UPSTREAM : 0) |
-           (x->worker->lane.owner == x ? HAS_LANE : 0) | (x->has_begun ? HAS_BEGUN : 0);
+           (x->hop.backend != NULL ? HAS_BACKEND : 0) |
+           (x->hop.upstream != NULL ? HAS_UPSTREAM : 0) |
+           (x->worker->lane.owner == x ? HAS_LANE : 0) | (x->response.has_begun ? HAS_BEGUN : 0);
 }
 
 static void exchange_check(const struct exchange *x)
@@ -103,8 +104,9 @@ void exchange_run(struct exchange *x)
     exchange_go(x, x->step);
 }
 
-void exchange_wake(struct exchange *x)
+void exchange_wake(void *owner)
 {
+    struct exchange *x = owner;
     client_wake(x->client);
 }
 
@@ -132,7 +134,7 @@ void exchange_stall(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
 void exchange_stall_client(struct exchange *x)
 {
     if (x->wait != WAIT_CLIENT) {
-        x->unsent = transport_unsent(&x->client->transport);
+        x->response.unsent = transport_unsent(&x->client->transport);
     }
     exchange_stall(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
 }
@@ -141,9 +143,9 @@ void exchange_stall_client(struct exchange *x)
 // by asking how much waits for it.
 void exchange_expire_client(struct exchange *x)
 {
-    size_t before = x->unsent;
-    x->unsent = transport_unsent(&x->client->transport);
-    if (x->unsent < before) {
+    size_t before = x->response.unsent;
+    x->response.unsent = transport_unsent(&x->client->transport);
+    if (x->response.unsent < before) {
         exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
     } else {
         exchange_abort(x);
@@ -154,11 +156,11 @@ void exchange_expire_client(struct exchange *x)
 static const struct step *expire_request(struct exchange *x)
 {
     x->request_deadline_ms = UINT64_MAX; // later waits have limits of their own
-    if (x->answer_is_done) {
+    if (x->response.is_done) {
         exchange_abort(x);
         return NULL;
     }
-    if (x->has_begun) {
+    if (x->response.has_begun) {
         return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
     }
     attempt_end(x, false);
@@ -192,7 +194,6 @@ void exchange_drop_request(struct exchange *x)
     ASSERT(request->in_used <= in->end);
     body_store_put(&worker->bodies, &request->block);
     body_store_put(&worker->bodies, &request->ids);
-    buffer_put(worker, &x->sending);
     if (request->reading.reader != NULL) {
         pool_put(&worker->readers, &request->reading.reader);
     }
@@ -207,14 +208,6 @@ void exchange_drop_request(struct exchange *x)
     pool_put(&worker->requests, &x->request);
 }
 
-void exchange_drop_answer(struct exchange *x)
-{
-    buffer_put(x->worker, &x->receiving);
-    if (x->answer_head != NULL) {
-        pool_put(&x->worker->heads, &x->answer_head);
-    }
-}
-
 // Gives everything back; the client is on its own again.
 static void exchange_release(struct exchange *x)
 {
@@ -223,9 +216,8 @@ static void exchange_release(struct exchange *x)
     attempt_end(x, false);
     account_close(x, false);
     exchange_drop_request(x);
-    exchange_drop_answer(x);
-    buffer_put(worker, &x->out_head);
-    buffer_put(worker, &x->out);
+    buffer_put(worker, &x->response.head);
+    buffer_put(worker, &x->response.out);
     if (x->is_counted) {
         atomic_fetch_sub_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
     }
@@ -244,18 +236,18 @@ void exchange_abort(struct exchange *x)
 const struct step *finish_run(struct exchange *x)
 {
     struct client *client = x->client;
-    bool keep = x->keep_alive && !x->is_truncated && !x->worker->draining;
+    bool keep = x->keep_alive && !x->response.is_truncated && !x->worker->draining;
     // Closing on bytes that nobody read would make the kernel throw the answer away.
     uint32_t used = x->request != NULL ? x->request->in_used : 0;
-    bool linger =
-        !x->is_truncated && (x->is_lingering || client->in.end > used ||
-                             (client->transport.tls == NULL && client->transport.can_read));
+    bool linger = !x->response.is_truncated &&
+                  (x->response.is_lingering || client->in.end > used ||
+                   (client->transport.tls == NULL && client->transport.can_read));
     // Where the end of the stream is the end of the answer, one that is missing must not look like it.
-    bool ends_by_close =
-        x->framing == HTTP_UNTIL_CLOSE || (x->framing == HTTP_CHUNKED && x->is_http10);
-    enum transport_end end = !x->is_truncated ? TRANSPORT_ORDERLY
-                             : ends_by_close  ? TRANSPORT_ABORT
-                                              : TRANSPORT_TRUNCATE;
+    bool ends_by_close = x->hop.body.framing == HTTP_UNTIL_CLOSE ||
+                         (x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
+    enum transport_end end = !x->response.is_truncated ? TRANSPORT_ORDERLY
+                             : ends_by_close           ? TRANSPORT_ABORT
+                                                       : TRANSPORT_TRUNCATE;
     exchange_release(x);
     if (keep) {
         client_rest(client);
@@ -280,28 +272,31 @@ enum status exchange_flush(struct exchange *x)
     struct worker *worker = x->worker;
     struct transport *transport = &x->client->transport;
 
-    while (!buffer_is_empty(&x->out_head) || !buffer_is_empty(&x->out) || x->document.size > 0) {
+    while (!buffer_is_empty(&x->response.head) || !buffer_is_empty(&x->response.out) ||
+           x->response.document.size > 0) {
         if (!transport->can_write) {
             return STATUS_AGAIN;
         }
-        struct slice parts[3] = {buffer_slice(&x->out_head), buffer_slice(&x->out), x->document};
+        struct slice parts[3] = {buffer_slice(&x->response.head), buffer_slice(&x->response.out),
+                                 x->response.document};
         size_t moved = 0;
         enum status status = transport_write(transport, parts, 3, &moved);
         if (status != STATUS_OK) {
             return status;
         }
-        if (x->has_begun) {
+        if (x->response.has_begun) {
             x->wait = WAIT_NOTHING; // bytes of the response moved: neither side is stalled
         }
         if (x->account != NULL) {
             x->account->receipt.answer_bytes += moved;
         }
-        x->out_head.begin += (uint32_t)take_from(&moved, parts[0].size);
-        x->out.begin += (uint32_t)take_from(&moved, parts[1].size);
+        x->response.head.begin += (uint32_t)take_from(&moved, parts[0].size);
+        x->response.out.begin += (uint32_t)take_from(&moved, parts[1].size);
         size_t sent = take_from(&moved, parts[2].size);
-        x->document = slice_of(x->document.bytes + sent, x->document.size - sent);
+        x->response.document =
+            slice_of(x->response.document.bytes + sent, x->response.document.size - sent);
     }
-    buffer_put(worker, &x->out_head);
-    buffer_put(worker, &x->out);
+    buffer_put(worker, &x->response.head);
+    buffer_put(worker, &x->response.out);
     return STATUS_OK;
 }

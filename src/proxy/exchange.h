@@ -22,8 +22,8 @@ void exchange_start(struct client *client);
 // client may be closed.
 void exchange_run(struct exchange *x);
 
-// A connection of the exchange has news.
-void exchange_wake(struct exchange *x);
+// The connection to the backend has news; `owner` is the exchange.
+void exchange_wake(void *owner);
 
 // The deadline of the present phase has passed.
 void exchange_expire(struct exchange *x);

@@ -2,29 +2,26 @@
 //
 // exchange_internal.h -- the steps of a request, and the state that they share.
 //
-//     read_head -> read_body -> choose -> connect -> send_request -> await_head -> relay -> finish
-//                      |          ^
-//                      + tokenize +      a long prompt
-//          |           |          ^         |             |             |                    ^
-//          |           |          +-- back_off <----------+-------------+  another backend   |
-//          +-----------+----------------------+-----------+-------------+----> respond ------+
-//                                                     a response of our own
+//     read_head -> read_body -> choose -> attempt -> relay -> finish
+//         |           |    |     ^  |        |                  ^
+//         |           | tokenize +  |        |                  |
+//         |           |          ^  |        |                  |
+//         |           |          +- | back_off  another backend |
+//         +-----------+-------------+--------+----> respond ----+
+//                                      a response of our own
 //
 // steps.def is the table of the steps.
 #pragma once
 
-#include "http/chunked.h"
-#include "http/head.h"
 #include "http/problem.h"
 #include "proxy/client.h"
 #include "proxy/exchange.h"
+#include "proxy/hop.h"
 #include "proxy/request.h"
 #include "proxy/worker_internal.h"
 #include "route/route.h"
 
 struct account;
-struct trail;
-struct upstream;
 
 // What an exchange is parked for, and so what its deadline means.  Bits, so that a step can list
 // several.
@@ -68,6 +65,20 @@ struct step {
 #include "proxy/steps.def"
 #undef STEP
 
+// The bytes for the client, and how they end.
+struct response {
+    struct buffer head;    // sent first,
+    struct buffer out;     // then this,
+    struct slice document; // or the rest of a response of our own, in the request's block
+    size_t unsent;         // bytes that wait in the kernel for the client, when last asked
+    bool has_begun;        // a byte of it may have reached the client
+    bool is_event_stream;
+    bool is_watched;   // the trail sees the body; its framing is made anew
+    bool is_done;      // all that will be sent is in the buffers
+    bool is_truncated; // it cannot be finished
+    bool is_lingering; // the request was not read to its end
+};
+
 struct exchange {
     const struct step *step;
     struct worker *worker;
@@ -83,38 +94,9 @@ struct exchange {
     bool is_http10;
     bool keep_alive;
 
-    // The present attempt.
-    struct backend *backend;        // counted in; NULL between attempts
-    struct route_decision decision; // why it was chosen
-    struct trail *trail;            // NULL: nothing is learned from this attempt
-    bool on_trial;
-    bool use_fresh; // a kept connection was stale: open another one to the same backend
-    struct upstream *upstream;
-    struct buffer sending; // the head for the backend
-    size_t sent;           // of head, body and framing together
-    bool request_is_sent;
-    bool send_failed; // the connection takes no more; it may still have something to say
-
-    // The answer.
-    struct buffer receiving;       // a head that has not come to its end
-    struct http_head *answer_head; // the parser of its head
-    struct buffer out_head;        // bytes for the client: first these,
-    struct buffer out;             // then these,
-    struct slice document;         // or what is left of an answer of our own, in the block
-    enum http_framing framing;
-    uint64_t answer_left; // HTTP_LENGTH
-    struct chunked answer_chunks;
-    size_t unsent;          // bytes that wait in the kernel for the client, when last asked
-    uint32_t interim_count; // heads of 1xx
-    bool got_bytes;         // anything came over the present connection
-    bool has_begun;         // a byte of the answer may have reached the client
-    bool is_event_stream;
-    bool is_watched;      // the trail sees the body; its framing is made anew
-    bool answer_is_fault; // 500, 502, 504
-    bool upstream_is_reusable;
-    bool answer_is_done; // all that will be sent is in the out buffers
-    bool is_truncated;
-    bool is_lingering; // the request was not read to its end
+    struct hop hop;                 // its response goes to the client
+    struct route_decision decision; // why its backend was chosen
+    struct response response;
 };
 
 // The step is about to park: `wait` must end within limit_ms; 0: it may last.  The deadline of the
@@ -138,9 +120,6 @@ enum status exchange_flush(struct exchange *x);
 // Frees what only the request needed.
 void exchange_drop_request(struct exchange *x);
 
-// Frees a response head that is incomplete.
-void exchange_drop_answer(struct exchange *x);
-
 // Where a complete request goes, and where a retry begins: choose, or tokenize for a long prompt.
 const struct step *choose_first(const struct exchange *x);
 
@@ -159,16 +138,6 @@ void tokenize_release(struct exchange *x);
 // Edits our ids into the body, where the operator wants it and the engine takes them.
 void forward_ids(struct exchange *x, const struct route_request *route_request);
 
-// How an attempt can fail before the response begins.
-enum failure {
-    FAILURE_CONNECT,
-    FAILURE_CONNECT_TIMEOUT,
-    FAILURE_RESET, // after the request was sent, perhaps in part
-    FAILURE_BUSY,  // 429 or 503
-    FAILURE_GARBAGE,
-    FAILURE_FIRST_BYTE,
-};
-
 // Ends the attempt, if there is one.  The connection is kept if `keep`, and closed otherwise.
 void attempt_end(struct exchange *x, bool keep);
 
@@ -179,13 +148,13 @@ void attempt_judge(struct exchange *x, enum backend_outcome outcome);
 const struct step *attempt_starved(struct exchange *x, const char *what);
 
 // Whether a failure of that kind may be followed by another attempt; yes spends of the budget.
-bool retry_is_allowed(struct exchange *x, enum failure failure);
+bool retry_is_allowed(struct exchange *x, enum hop_failure failure);
 
 // Ends the attempt and begins another one, which retry_is_allowed has allowed.
 const struct step *retry_elsewhere(struct exchange *x);
 
 // Judges the backend, ends the attempt, and tries another backend or gives up.
-const struct step *retry_after(struct exchange *x, enum failure failure);
+const struct step *retry_after(struct exchange *x, enum hop_failure failure);
 
 // The head of the response is complete: passes it on, with the part of the body that came with it.
 const struct step *relay_begin(struct exchange *x, struct http_head *head);
@@ -196,7 +165,7 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem);
 // A head of 1xx, for a client that knows them.
 void response_pass_interim(struct exchange *x, const struct http_head *head);
 
-// The head of the response as the client gets it, in x->out_head, which has a buffer.
+// The head of the response as the client gets it, in x->response.head, which has a buffer.
 void response_write_head(struct exchange *x, const struct http_head *head);
 
 // Our own response instead of a backend's.

@@ -180,7 +180,7 @@ const struct step *read_head_run(struct exchange *x)
 // The client waits for a word before it sends the body, unless it has begun to.
 static void receive_continue(struct exchange *x)
 {
-    struct buffer *out = &x->out_head;
+    struct buffer *out = &x->response.head;
     if (!x->request->head.expects || x->is_complete || x->client->in.end > x->request->in_used) {
         return;
     }

@@ -56,7 +56,7 @@ static void note_busy(struct exchange *x, const struct http_head *head)
         seconds = busy_default_s; // a date: rare, and no engine sends it
     }
     seconds = seconds < busy_most_s ? seconds : busy_most_s;
-    backend_set_busy(x->backend, loop_now_ms(x->worker->loop) + seconds * 1000);
+    backend_set_busy(x->hop.backend, loop_now_ms(x->worker->loop) + seconds * 1000);
 }
 
 // A part of a body, where it was read.
@@ -68,32 +68,18 @@ struct portion {
 // Checks and compacts a portion of body in place; sets *kept to what goes to the client.
 static enum status scan_body(struct exchange *x, struct portion body, size_t *kept)
 {
-    size_t used = body.size;
-    enum status status = STATUS_AGAIN;
+    size_t used = 0;
 
     *kept = body.size;
-    switch (x->framing) {
-    case HTTP_NO_BODY:
-        *kept = 0;
-        used = 0;
-        status = STATUS_OK;
-        break;
-    case HTTP_LENGTH:
-        used = body.size < x->answer_left ? body.size : (size_t)x->answer_left;
-        *kept = used;
-        x->answer_left -= used;
-        status = x->answer_left == 0 ? STATUS_OK : STATUS_AGAIN;
-        break;
-    case HTTP_CHUNKED:
-        status = chunked_scan(&x->answer_chunks, body.bytes, body.size, &used, kept);
-        break;
-    case HTTP_UNTIL_CLOSE:
-        break;
+    if (x->response.is_done) {
+        return STATUS_OK; // it ended with the connection
     }
+    enum status status = http_body_scan(&x->hop.body, body.bytes, body.size, &used, kept);
+
     if (status == STATUS_OK) {
-        x->answer_is_done = true;
-        // Bytes that nobody asked for: the connection is not what we think it is.
-        x->upstream_is_reusable &= used == body.size;
+        x->response.is_done = true;
+        // Bytes behind a complete response: the connection is not what we think it is.
+        x->hop.is_reusable &= used == body.size;
     }
     return status;
 }
@@ -101,7 +87,7 @@ static enum status scan_body(struct exchange *x, struct portion body, size_t *ke
 // Whether what goes to the client is in chunks that we make.
 static bool is_framed_anew(const struct exchange *x)
 {
-    return x->is_watched && x->framing == HTTP_CHUNKED && !x->is_http10;
+    return x->response.is_watched && x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
 }
 
 // Shows the data that lies at `begin`, with frame_room before it, to the trail, and frames what may go
@@ -110,7 +96,7 @@ static void pass_watched(struct exchange *x, struct buffer *buffer, uint32_t beg
                          size_t data_size)
 {
     uint8_t *data = buffer->bytes + begin;
-    size_t size = trail_see(x->trail, data, data_size, x->answer_is_done);
+    size_t size = trail_see(x->hop.trail, data, data_size, x->response.is_done);
 
     buffer->begin = begin;
     buffer->end = begin + (uint32_t)size;
@@ -127,7 +113,7 @@ static void pass_watched(struct exchange *x, struct buffer *buffer, uint32_t beg
         memcpy(buffer->bytes + buffer->begin, space, line.size);
         text_add_str(&end, "\r\n");
     }
-    if (x->answer_is_done) {
+    if (x->response.is_done) {
         text_add_str(&end, "0\r\n\r\n");
     }
     ASSERT(!end.overflow);
@@ -149,17 +135,20 @@ static enum status scan_watched(struct exchange *x, struct buffer *buffer, uint3
     return status;
 }
 
-// How the body is to be taken apart, and whether a trail looks at it.
-static void watch_answer(struct exchange *x, const struct http_head *head)
+// Whether the trail reads the body, and hence how the body is taken apart.
+static void watch_response(struct exchange *x, const struct http_head *head)
 {
-    if (x->trail != NULL) {
-        bool may_hold_back = x->framing == HTTP_CHUNKED || x->framing == HTTP_UNTIL_CLOSE;
-        trail_answer(x->trail, head, may_hold_back);
-        x->is_watched = x->trail->watch != TRAIL_BLIND && x->framing != HTTP_NO_BODY;
+    struct hop *hop = &x->hop;
+
+    if (hop->trail != NULL) {
+        bool may_hold_back = head->framing == HTTP_CHUNKED || head->framing == HTTP_UNTIL_CLOSE;
+        trail_answer(hop->trail, head, may_hold_back);
+        x->response.is_watched = hop->trail->watch != TRAIL_BLIND && head->framing != HTTP_NO_BODY;
     }
-    // Trailers of a watched answer are dropped, as a proxy may; no engine sends any.
-    chunked_start(&x->answer_chunks,
-                  x->is_http10 || x->is_watched ? CHUNKED_KEEP_DATA : CHUNKED_KEEP_FRAMED);
+    // Trailers of a watched response are dropped, as a proxy may; no engine sends any.
+    http_body_start(&hop->body, head,
+                    x->is_http10 || x->response.is_watched ? CHUNKED_KEEP_DATA
+                                                           : CHUNKED_KEEP_FRAMED);
 }
 
 // What came of the body with its head.
@@ -167,7 +156,7 @@ static enum status scan_first(struct exchange *x, struct buffer *in)
 {
     size_t size = in->end - in->begin;
 
-    if (x->is_watched) {
+    if (x->response.is_watched) {
         return scan_watched(x, in, in->begin, 0, size);
     }
     size_t kept = 0;
@@ -183,37 +172,31 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
 
     if (is_busy_status(head->status)) {
         note_busy(x, head);
-        if (retry_is_allowed(x, FAILURE_BUSY)) {
+        if (retry_is_allowed(x, HOP_BUSY)) {
             return retry_elsewhere(x);
         }
     }
-    if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
+    if (x->response.head.bytes == NULL && !buffer_take(worker, &x->response.head)) {
         exchange_abort(x);
         return NULL;
     }
-    x->answer_is_fault = is_fault_status(head->status);
+    x->hop.is_fault = is_fault_status(head->status);
     if (x->account != NULL) {
         x->account->receipt.status = head->status;
         x->account->receipt.head_us = account_moment(x->account, loop_now_us(worker->loop));
     }
-    attempt_judge(x, x->answer_is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
+    attempt_judge(x, x->hop.is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
     http_head_response_framing(head, x->is_head_request);
-    x->framing = head->framing;
-    x->answer_left = head->content_length;
-    x->is_event_stream = http_head_type_is(head, "text/event-stream");
-    x->upstream_is_reusable =
-        head->keep_alive && x->request_is_sent && x->framing != HTTP_UNTIL_CLOSE;
-    watch_answer(x, head);
+    x->response.is_event_stream = http_head_type_is(head, "text/event-stream");
+    x->hop.is_reusable =
+        head->keep_alive && x->hop.stage == HOP_AWAITING && head->framing != HTTP_UNTIL_CLOSE;
+    watch_response(x, head);
     response_write_head(x, head);
 
-    struct buffer *in = &x->receiving;
-    in->begin += head->size;
-    enum status status = scan_first(x, in);
-    x->out = *in; // what is left of the buffer is the first portion of the body
-    *in = (struct buffer){0};
-    exchange_drop_answer(x); // a stream keeps no head
+    x->response.out = hop_take_response(&x->hop);
+    enum status status = scan_first(x, &x->response.out);
     exchange_drop_request(x);
-    x->has_begun = true;
+    x->response.has_begun = true;
     x->wait = WAIT_NOTHING;
     if (status != STATUS_OK && status != STATUS_AGAIN) {
         return relay_broken(x, HTTP_PROBLEM_BAD_ANSWER);
@@ -221,38 +204,39 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     return &step_relay;
 }
 
-// Reads one portion into x->out.  OK: something is there or the answer is done.
+// Reads one portion into x->response.out.  OK: something is there or the answer is done.
 static enum status read_portion(struct exchange *x)
 {
     struct worker *worker = x->worker;
     size_t size = 0;
 
-    if (!x->upstream->transport.can_read) {
+    if (!x->hop.upstream->transport.can_read) {
         return STATUS_AGAIN;
     }
-    if (x->out.bytes == NULL && !buffer_take(worker, &x->out)) {
+    if (x->response.out.bytes == NULL && !buffer_take(worker, &x->response.out)) {
         return STATUS_EXHAUSTED;
     }
     // Behind what the trail held back, if it did.
-    uint32_t begin = x->is_watched ? frame_room : 0;
-    size_t held = x->is_watched ? trail_tail_size(x->trail) : 0;
-    enum status status = transport_read(&x->upstream->transport, x->out.bytes + begin + held,
-                                        worker->read_size - begin - held, &size);
-    if (status == STATUS_CLOSED && x->framing == HTTP_UNTIL_CLOSE) {
-        x->answer_is_done = true;
-        status = STATUS_OK;
+    uint32_t begin = x->response.is_watched ? frame_room : 0;
+    size_t held = x->response.is_watched ? trail_tail_size(x->hop.trail) : 0;
+    enum status status =
+        transport_read(&x->hop.upstream->transport, x->response.out.bytes + begin + held,
+                       worker->read_size - begin - held, &size);
+    if (status == STATUS_CLOSED) {
+        status = http_body_close(&x->hop.body);
+        x->response.is_done = status == STATUS_OK;
     }
     if (status != STATUS_OK) {
         return status;
     }
     x->wait = WAIT_NOTHING;
-    if (x->is_watched) {
-        trail_take_tail(x->trail, x->out.bytes + begin);
-        status = scan_watched(x, &x->out, begin, held, size);
+    if (x->response.is_watched) {
+        trail_take_tail(x->hop.trail, x->response.out.bytes + begin);
+        status = scan_watched(x, &x->response.out, begin, held, size);
     } else {
         size_t kept = 0;
-        status = scan_body(x, (struct portion){x->out.bytes, size}, &kept);
-        x->out.end = (uint32_t)kept;
+        status = scan_body(x, (struct portion){x->response.out.bytes, size}, &kept);
+        x->response.out.end = (uint32_t)kept;
     }
     return status == STATUS_AGAIN ? STATUS_OK : status;
 }
@@ -263,8 +247,8 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
 
     switch (status) {
     case STATUS_AGAIN:
-        if (buffer_is_empty(&x->out)) {
-            buffer_put(x->worker, &x->out);
+        if (buffer_is_empty(&x->response.out)) {
+            buffer_put(x->worker, &x->response.out);
         }
         exchange_stall(x, WAIT_BACKEND, limit_ms);
         return NULL;
@@ -281,19 +265,19 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
 // All of the answer is here, or all that will come.
 static void end_attempt(struct exchange *x)
 {
-    if (x->backend != NULL && !x->is_truncated && !x->answer_is_fault) {
+    if (x->hop.backend != NULL && !x->response.is_truncated && !x->hop.is_fault) {
         attempt_judge(x, BACKEND_SUCCESS);
     }
-    if (x->trail != NULL && !x->is_truncated) {
-        trail_complete(x->trail);
+    if (x->hop.trail != NULL && !x->response.is_truncated) {
+        trail_complete(x->hop.trail);
     }
-    attempt_end(x, x->upstream_is_reusable && !x->is_truncated);
+    attempt_end(x, x->hop.is_reusable && !x->response.is_truncated);
 }
 
 const struct step *relay_run(struct exchange *x)
 {
     for (unsigned turn = 0; turn < read_turns_max; turn++) {
-        if (x->answer_is_done) {
+        if (x->response.is_done) {
             // The backend has done its part, however long the client takes for the rest; and whoever
             // has read the last byte finds the request counted out.
             end_attempt(x);
@@ -308,7 +292,7 @@ const struct step *relay_run(struct exchange *x)
             exchange_abort(x);
             return NULL;
         }
-        if (x->answer_is_done) {
+        if (x->response.is_done) {
             return &step_finish;
         }
         status = read_portion(x);
@@ -337,11 +321,12 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
 {
     uint8_t space[event_size_max];
     struct text event = text_over(space, sizeof(space));
-    struct text out = text_over(x->out.bytes + x->out.end, x->worker->buffer_size - x->out.end);
-    bool framed = x->framing == HTTP_CHUNKED && !x->is_http10;
+    struct text out = text_over(x->response.out.bytes + x->response.out.end,
+                                x->worker->buffer_size - x->response.out.end);
+    bool framed = x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
     // Where we make the frames, none is ever open.
-    bool passes_frames = framed && !x->is_watched;
-    uint64_t left = passes_frames ? chunked_left(&x->answer_chunks) : 0;
+    bool passes_frames = framed && !x->response.is_watched;
+    uint64_t left = passes_frames ? chunked_left(&x->hop.body.chunked) : 0;
     struct slice ending = slice_str(left > 0 ? "\r\n" : "");
 
     // The empty lines end whatever was begun; where nothing was, they mean nothing.
@@ -349,7 +334,7 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
     http_problem_document(problem, (struct slice){0}, &event);
     text_add_str(&event, "\n\n");
     ASSERT(!event.overflow);
-    if (passes_frames && left == 0 && !chunked_ending(&x->answer_chunks, &ending)) {
+    if (passes_frames && left == 0 && !chunked_ending(&x->hop.body.chunked, &ending)) {
         return; // in the middle of a size or of the trailers: nothing can be said there
     }
     if (left >= event.size) {
@@ -361,23 +346,24 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
         text_add(&out, ending);
         add_chunk(&out, text_slice(&event), framed);
     }
-    x->out.end += out.overflow ? 0 : (uint32_t)out.size;
+    x->response.out.end += out.overflow ? 0 : (uint32_t)out.size;
 }
 
 const struct step *relay_broken(struct exchange *x, enum http_problem problem)
 {
-    ASSERT(x->has_begun);
+    ASSERT(x->response.has_begun);
 
-    bool can_say = x->is_event_stream && x->framing != HTTP_LENGTH && x->framing != HTTP_NO_BODY;
-    if (can_say && (x->out.bytes != NULL || buffer_take(x->worker, &x->out))) {
+    bool can_say = x->response.is_event_stream && x->hop.body.framing != HTTP_LENGTH &&
+                   x->hop.body.framing != HTTP_NO_BODY;
+    if (can_say && (x->response.out.bytes != NULL || buffer_take(x->worker, &x->response.out))) {
         add_error_event(x, problem);
     }
-    if (x->backend != NULL) {
+    if (x->hop.backend != NULL) {
         // A long answer is nobody's fault; a broken or a silent one is.
         if (problem != HTTP_PROBLEM_REQUEST_TIMEOUT) {
             attempt_judge(x, BACKEND_FAULT);
         }
-        log_debug("backend %s: its answer broke off: %s", x->backend->url,
+        log_debug("backend %s: its answer broke off: %s", x->hop.backend->url,
                   http_problem_code(problem));
     }
     attempt_end(x, false);
@@ -385,8 +371,8 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
         x->account->receipt.problem = http_problem_code(problem);
     }
     x->wait = WAIT_NOTHING;
-    x->is_truncated = true;
-    x->answer_is_done = true;
+    x->response.is_truncated = true;
+    x->response.is_done = true;
     return &step_relay;
 }
 

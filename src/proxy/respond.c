@@ -13,8 +13,8 @@ enum { retry_after_s = 1 };
 
 static const struct step *respond_begin(struct exchange *x)
 {
-    x->has_begun = true;
-    x->answer_is_done = true;
+    x->response.has_begun = true;
+    x->response.is_done = true;
     x->wait = WAIT_NOTHING;
     return &step_respond;
 }
@@ -40,17 +40,17 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
     struct worker *worker = x->worker;
     uint16_t status = http_problem_status(problem);
 
-    ASSERT(!x->has_begun && x->backend == NULL);
+    ASSERT(!x->response.has_begun && x->hop.backend == NULL);
     tokenize_release(x); // held if the request expired while its prompt was encoded
-    if (x->out_head.bytes == NULL && !buffer_take(worker, &x->out_head)) {
+    if (x->response.head.bytes == NULL && !buffer_take(worker, &x->response.head)) {
         exchange_abort(x);
         return NULL;
     }
     respond_absorb_body(x);
     x->keep_alive &= x->is_complete;
-    x->is_lingering = !x->is_complete;
-    struct text out =
-        text_over(x->out_head.bytes + x->out_head.end, worker->buffer_size - x->out_head.end);
+    x->response.is_lingering = !x->is_complete;
+    struct text out = text_over(x->response.head.bytes + x->response.head.end,
+                                worker->buffer_size - x->response.head.end);
     http_problem_answer(
         &(struct http_problem_answer){
             .problem = problem,
@@ -62,7 +62,7 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
         },
         &out);
     ASSERT(!out.overflow);
-    x->out_head.end += (uint32_t)out.size;
+    x->response.head.end += (uint32_t)out.size;
     worker_count(&worker->shared.problems[problem]);
     if (x->account != NULL) {
         x->account->receipt.problem = http_problem_code(problem);
@@ -78,24 +78,24 @@ const struct step *respond_document(struct exchange *x, struct slice document)
 
     if (document.size > worker->bodies.sizes[body_class_count - 1] ||
         !body_store_take(&worker->bodies, document.size, &x->request->block) ||
-        !buffer_take(worker, &x->out_head)) {
+        !buffer_take(worker, &x->response.head)) {
         return respond_problem(x, HTTP_PROBLEM_OVERLOADED,
                                slice_str("no memory for the list of models"));
     }
-    struct text out = text_over(x->out_head.bytes, worker->buffer_size);
+    struct text out = text_over(x->response.head.bytes, worker->buffer_size);
     text_add_str(&out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ");
     text_add_u64(&out, document.size);
     text_add_str(&out, "\r\nx-request-id: ");
     text_add(&out, x->request->id_text);
     text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
-    x->out_head.end = (uint32_t)out.size;
+    x->response.head.end = (uint32_t)out.size;
     if (x->account != NULL) {
         x->account->receipt.status = 200;
     }
     if (!x->is_head_request) {
         memcpy(x->request->block.bytes, document.bytes, document.size);
-        x->document = slice_of(x->request->block.bytes, document.size);
+        x->response.document = slice_of(x->request->block.bytes, document.size);
     }
     return respond_begin(x);
 }

@@ -54,17 +54,17 @@ static bool wants_decision(const struct exchange *x)
 void response_write_head(struct exchange *x, const struct http_head *head)
 {
     const struct config *config = x->worker->config;
-    struct text out =
-        text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
-    bool chunked = x->framing == HTTP_CHUNKED && !x->is_http10;
+    struct text out = text_over(x->response.head.bytes + x->response.head.end,
+                                x->worker->buffer_size - x->response.head.end);
+    bool chunked = x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
     uint8_t space[decision_size_max];
     struct text decision = text_over(space, sizeof(space));
 
     if (wants_decision(x)) {
         write_decision(x, &decision);
     }
-    x->keep_alive &= !x->worker->draining && x->framing != HTTP_UNTIL_CLOSE &&
-                     !(x->framing == HTTP_CHUNKED && x->is_http10);
+    x->keep_alive &= !x->worker->draining && x->hop.body.framing != HTTP_UNTIL_CLOSE &&
+                     !(x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
     http_forward_answer(
         head,
         &(struct http_forward_answer){
@@ -72,12 +72,12 @@ void response_write_head(struct exchange *x, const struct http_head *head)
             .close = !x->keep_alive,
             .say_keep_alive = x->is_http10 && x->keep_alive,
             .request_id = x->request->id_text,
-            .backend = config->backend_header ? slice_str(x->backend->url) : (struct slice){0},
+            .backend = config->backend_header ? slice_str(x->hop.backend->url) : (struct slice){0},
             .decision = text_slice(&decision),
         },
         &out);
     ASSERT(!out.overflow);
-    x->out_head.end += (uint32_t)out.size;
+    x->response.head.end += (uint32_t)out.size;
 }
 
 // 1xx: 100 is between us and the backend; the others go on to those who know them.
@@ -86,16 +86,16 @@ void response_pass_interim(struct exchange *x, const struct http_head *head)
     if (head->status == 100 || x->is_http10) {
         return;
     }
-    if (x->out_head.bytes == NULL && !buffer_take(x->worker, &x->out_head)) {
+    if (x->response.head.bytes == NULL && !buffer_take(x->worker, &x->response.head)) {
         return;
     }
-    struct text out =
-        text_over(x->out_head.bytes + x->out_head.end, x->worker->buffer_size - x->out_head.end);
+    struct text out = text_over(x->response.head.bytes + x->response.head.end,
+                                x->worker->buffer_size - x->response.head.end);
     http_forward_answer(head, &(struct http_forward_answer){0}, &out);
     // Hints that do not fit any more are only hints; the answer itself must have its room: that of the
     // largest head, and half of what is for the fields that we add.
     uint32_t most = (x->worker->buffer_size - x->worker->read_size) / 2;
-    if (!out.overflow && x->out_head.end + out.size <= most) {
-        x->out_head.end += (uint32_t)out.size;
+    if (!out.overflow && x->response.head.end + out.size <= most) {
+        x->response.head.end += (uint32_t)out.size;
     }
 }

@@ -22,15 +22,15 @@ static const struct {
     bool is_free; // of the budget and of retry.attempts: no engine has seen the request
     enum http_problem problem;
 } failures[] = {
-    [FAILURE_CONNECT] = {true, true, true, HTTP_PROBLEM_UNREACHABLE},
-    [FAILURE_CONNECT_TIMEOUT] = {true, true, true, HTTP_PROBLEM_CONNECT_TIMEOUT},
-    [FAILURE_RESET] = {true, true, false, HTTP_PROBLEM_BAD_ANSWER},
-    [FAILURE_BUSY] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
-    [FAILURE_GARBAGE] = {true, false, false, HTTP_PROBLEM_BAD_ANSWER},
-    [FAILURE_FIRST_BYTE] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
+    [HOP_UNREACHABLE] = {true, true, true, HTTP_PROBLEM_UNREACHABLE},
+    [HOP_CONNECT_TIMEOUT] = {true, true, true, HTTP_PROBLEM_CONNECT_TIMEOUT},
+    [HOP_RESET] = {true, true, false, HTTP_PROBLEM_BAD_ANSWER},
+    [HOP_BUSY] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
+    [HOP_INVALID] = {true, false, false, HTTP_PROBLEM_BAD_ANSWER},
+    [HOP_FIRST_BYTE_TIMEOUT] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
 };
 
-bool retry_is_allowed(struct exchange *x, enum failure failure)
+bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
 {
     const struct config *config = x->worker->config;
     struct route_request request;
@@ -45,7 +45,7 @@ bool retry_is_allowed(struct exchange *x, enum failure failure)
     struct route_input input = choose_input(x);
     route_read_model(x->worker->route, &input, &request);
     // An engine that is busy is better news than one that is down: its answer is passed on then.
-    enum backend_tier worst = failure == FAILURE_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
+    enum backend_tier worst = failure == HOP_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
     if (!route_has_more(x->worker->view, &request, &x->request->tried, worst, now_ms)) {
         return false;
@@ -84,32 +84,25 @@ const struct step *back_off_expire(struct exchange *x)
     return choose_first(x);
 }
 
-// Forgets what the attempt brought, except for bytes that are on their way to the client.
-static void retry_clear(struct exchange *x)
-{
-    attempt_end(x, false);
-    buffer_put(x->worker, &x->sending);
-    exchange_drop_answer(x);
-}
-
 const struct step *retry_elsewhere(struct exchange *x)
 {
-    retry_clear(x);
+    attempt_end(x, false);
     account_wait(x);
     return retry_back_off(x);
 }
 
-const struct step *retry_after(struct exchange *x, enum failure failure)
+const struct step *retry_after(struct exchange *x, enum hop_failure failure)
 {
-    ASSERT(x->backend != NULL && !x->has_begun);
+    ASSERT(x->hop.backend != NULL && !x->response.has_begun);
 
     if (failures[failure].is_fault) {
-        log_debug("backend %s: %s", x->backend->url, http_problem_code(failures[failure].problem));
+        log_debug("backend %s: %s", x->hop.backend->url,
+                  http_problem_code(failures[failure].problem));
         attempt_judge(x, BACKEND_FAULT);
     }
     if (retry_is_allowed(x, failure)) {
         return retry_elsewhere(x);
     }
-    retry_clear(x);
+    attempt_end(x, false);
     return respond_problem(x, failures[failure].problem, (struct slice){0});
 }

@@ -7,8 +7,6 @@
 #include "fleet/backend.h"
 #include "net/tcp.h"
 #include "net/tls.h"
-#include "proxy/client.h"
-#include "proxy/exchange.h"
 #include "proxy/worker_internal.h"
 
 #include <errno.h>
@@ -45,7 +43,7 @@ void upstream_close(struct upstream **upstream_ptr)
     leave_idle(upstream);
     loop_disarm(worker->loop, &upstream->timer);
     transport_close(&upstream->transport, worker->loop, TRANSPORT_ORDERLY);
-    upstream->exchange = NULL;
+    upstream->owner = NULL;
     loop_defer(worker->loop, &upstream->recycle);
 }
 
@@ -66,8 +64,8 @@ static void ready(struct loop_source *source, uint32_t events)
 {
     struct upstream *upstream = (struct upstream *)source;
     transport_note(&upstream->transport, events);
-    if (upstream->exchange != NULL) {
-        exchange_wake(upstream->exchange);
+    if (upstream->owner != NULL) {
+        upstream->wake(upstream->owner);
     } else if (!is_silent(upstream)) {
         upstream_close(&upstream);
     }
@@ -77,7 +75,7 @@ static void expire(struct timer *timer)
 {
     struct upstream *upstream = of_timer(timer);
     struct worker *worker = upstream->worker;
-    if (upstream->exchange != NULL) {
+    if (upstream->owner != NULL) {
         return; // armed again when it becomes idle
     }
     uint64_t now_ms = loop_now_ms(worker->loop);
@@ -161,6 +159,13 @@ enum status upstream_connect(struct upstream *upstream)
     return transport_handshake(&upstream->transport);
 }
 
+void upstream_use(struct upstream *upstream, void (*wake)(void *owner), void *owner)
+{
+    ASSERT(owner != NULL && upstream->owner == NULL);
+    upstream->wake = wake;
+    upstream->owner = owner;
+}
+
 void upstream_keep(struct upstream **upstream_ptr)
 {
     struct upstream *upstream = *upstream_ptr;
@@ -175,7 +180,7 @@ void upstream_keep(struct upstream **upstream_ptr)
         return;
     }
     *upstream_ptr = NULL;
-    upstream->exchange = NULL;
+    upstream->owner = NULL;
     upstream->idle_until_ms = loop_now_ms(worker->loop) + keep_ms;
     list_push(&worker->idle[backend->slot], &upstream->idle);
     worker->idle_count++;

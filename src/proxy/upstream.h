@@ -17,14 +17,14 @@
 #include "net/transport.h"
 
 struct backend;
-struct exchange;
 struct worker;
 
 struct upstream {
     struct transport transport; // first: `ready` finds us from here
     struct worker *worker;
     struct backend *backend;
-    struct exchange *exchange; // NULL: idle
+    void (*wake)(void *owner); // it has news
+    void *owner;               // NULL: idle
     struct list_node idle;     // among the idle ones of the backend
     uint64_t idle_until_ms;
     bool reused;
@@ -41,7 +41,10 @@ enum status upstream_open(struct worker *worker, struct backend *backend, bool f
 // Whether bytes can be sent: AGAIN while it connects or shakes hands.
 enum status upstream_connect(struct upstream *upstream);
 
-// Keeps it for the next exchange.  Clears the caller's pointer, as the next one does.
+// News of the connection goes to `wake` from now on.
+void upstream_use(struct upstream *upstream, void (*wake)(void *owner), void *owner);
+
+// Keeps it for the next hop.  Clears the caller's pointer, as the next one does.
 void upstream_keep(struct upstream **upstream);
 
 // Closes at once, which makes an engine stop generating.

@@ -95,29 +95,6 @@ TEST(a_kept_connection_that_turns_out_dead_is_replaced_at_the_same_backend_for_f
     CHECK(rig_stop(&rig));
 }
 
-TEST(in_place_of_a_dead_connection_comes_a_fresh_one_and_not_another_kept_one)
-{
-    struct rig_pair pairs[2];
-    CHECK(rig_start(&rig, &(struct rig_options){.config = NO_RETRIES}));
-    for (uint32_t i = 0; i < 2; i++) {
-        CHECK(rig_ask(&rig, RIG_GET, &pairs[i]));
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        CHECK(peer_send(pairs[i].backend, RIG_OK));
-        CHECK(peer_expect(pairs[i].client, RIG_OK));
-        CHECK(rig_turn(&rig));
-    }
-    CHECK(peer_send(pairs[0].client, RIG_GET));
-    CHECK(peer_expect(pairs[1].backend, RIG_GET));
-    peer_close(pairs[1].backend);
-    struct peer *fresh = rig_accept(&rig, 0);
-    CHECK(peer_expect(fresh, RIG_GET));
-    CHECK(peer_is_silent(pairs[0].backend));
-    CHECK(peer_send(fresh, RIG_OK));
-    CHECK(peer_expect(pairs[0].client, RIG_OK));
-    CHECK(rig_stop(&rig));
-}
-
 TEST(a_kept_connection_that_has_said_something_is_a_fault_and_so_is_a_fresh_one)
 {
     struct rig_pair pair;
@@ -146,39 +123,6 @@ TEST(a_kept_connection_that_has_said_something_is_a_fault_and_so_is_a_fresh_one)
     CHECK(peer_expect_problem(pair.client, 502, "bad_backend_answer"));
     CHECK_EQ(faults(0), 2);
     CHECK(rig_has_no_call(&rig));
-    CHECK(rig_stop(&rig));
-}
-
-TEST(a_backend_may_answer_before_it_has_read_the_body)
-{
-    enum { body_size = 24 << 20 };
-    static const char answer[] =
-        "HTTP/1.1 413 Too Much\r\nx-request-id: r\r\ncontent-length: 2\r\n\r\nno";
-    char head[256];
-    char seen[1024];
-    CHECK(rig_start(&rig,
-                    &(struct rig_options){.config = "limits: {body_size: 32m, body_memory: 64m}"}));
-    snprintf(head, sizeof(head), POST "content-length: %d\r\n\r\n", body_size);
-    for (uint32_t i = 0; i < 3; i++) {
-        struct peer *client = rig_connect(&rig);
-        CHECK(peer_send(client, head));
-        CHECK(peer_send_zeros(client, body_size));
-        struct peer *backend = rig_accept(&rig, 0);
-        CHECK(peer_read_head(backend, seen, sizeof(seen)));
-        CHECK_STR(seen, head);
-        CHECK(peer_send(backend, answer));
-        if (i > 0) {
-            peer_close(backend); // with a reset, since there is more to read
-        }
-        CHECK(peer_expect(client, answer));
-        // Half a request is on that connection: it is not used again.
-        CHECK(i > 0 || peer_drain(backend) < body_size);
-        CHECK(peer_is_silent(client));
-        CHECK(rig_becomes_idle(&rig));
-        CHECK_EQ(faults(0), 0);
-        peer_close(client);
-        peer_close(backend);
-    }
     CHECK(rig_stop(&rig));
 }
 
