@@ -28,7 +28,7 @@ static const struct way {
 };
 enum { WAY_TOKENIZE, WAY_TOKENIZE_V1, WAY_RENDER, WAY_LLAMA, WAY_NONE };
 
-// What is tried, in order, until one exists.
+// The ways that are tried, in order, until the engine has one.
 static const uint8_t ways_of[][4] = {
     [DIALECT_VLLM] = {WAY_TOKENIZE, WAY_RENDER, WAY_NONE},
     [DIALECT_SGLANG] = {WAY_TOKENIZE, WAY_TOKENIZE_V1, WAY_NONE},
@@ -42,7 +42,7 @@ static const struct way *way_of(const struct certify *certify)
     return way == WAY_NONE ? NULL : &ways[way];
 }
 
-// Some members only the request itself can have.
+// Cases with members that only the request itself can have are rendered, not tokenized.
 static bool is_rendered(const struct way *way, const struct certify_case *item)
 {
     return item->is_chat_only && way->form == FORM_TOKENIZE;
@@ -60,7 +60,7 @@ void certify_begin(struct certify *certify, struct dialect *dialect, struct toke
         (struct certify){.dialect = dialect, .reader = reader, .model = model, .wall_s = wall_s};
 }
 
-static void add_request(const struct certify *certify, const char *members, struct text *out)
+static void add_case_request(const struct certify *certify, const char *members, struct text *out)
 {
     text_add_str(out, "{");
     if (certify->model.size > 0) {
@@ -72,9 +72,9 @@ static void add_request(const struct certify *certify, const char *members, stru
     text_add_str(out, "}");
 }
 
-// Our own answer.  False: we have none.
-static bool answer_ourselves(struct certify *certify, const struct certify_case *item,
-                             struct slice body)
+// Computes our own ids.  False: we have none.
+static bool compute_our_ids(struct certify *certify, const struct certify_case *item,
+                            struct slice body)
 {
     struct token_request request = {
         .dialect = certify->dialect,
@@ -93,14 +93,14 @@ bool certify_question(struct certify *certify, struct text *space, struct certif
     for (; way != NULL && certify->case_index < certify_case_count(); certify->case_index++) {
         const struct certify_case *item = certify_case(certify->case_index);
         *space = text_over(space->bytes, space->capacity);
-        add_request(certify, item->members, space);
+        add_case_request(certify, item->members, space);
         *out = (struct certify_question){
             .name = item->name,
             .path = item->is_completion ? way->text_path : way_for(way, item)->chat_path,
             .body = text_slice(space),
         };
-        if (!space->overflow && answer_ourselves(certify, item, out->body)) {
-            // llama.cpp's own tokenizer has names of its own, and the text may have been asked for already.
+        if (!space->overflow && compute_our_ids(certify, item, out->body)) {
+            // llama.cpp's tokenizer takes a text; that of a chat has been asked for before.
             if (way->form == FORM_LLAMA && (item->is_completion || certify->has_text)) {
                 *space = text_over(space->bytes, space->capacity);
                 text_add_str(space, "{\"add_special\":true,\"parse_special\":true,\"content\":");
@@ -149,7 +149,7 @@ static bool ids_agree(struct certify *certify, struct slice array)
 
 static bool text_agrees(struct certify *certify, const struct json_value *text)
 {
-    // Ours escaped the same way would do, but there is more than one way to escape.
+    // There is more than one way to escape a text: compare them unescaped.
     struct slice ours = token_reader_text(certify->reader);
     uint8_t space[16384];
     struct slice theirs = {0};
@@ -163,8 +163,8 @@ static bool text_agrees(struct certify *certify, const struct json_value *text)
     return true;
 }
 
-// The engine's list of ids, wherever it is; an empty slice when there is none.
-static struct slice find_ids(struct slice body)
+// The engine's list of ids, under any of its names; empty when the response has none.
+static struct slice find_response_ids(struct slice body)
 {
     static const char *const names[] = {"tokens", "token_ids"};
     struct json_value values[ARRAY_COUNT(names)] = {0};
@@ -185,7 +185,7 @@ static struct slice find_ids(struct slice body)
     return found->kind == JSON_ARRAY ? found->raw : (struct slice){0};
 }
 
-static enum certify_verdict next_case(struct certify *certify, enum certify_verdict verdict)
+static enum certify_verdict end_case(struct certify *certify, enum certify_verdict verdict)
 {
     certify->case_index++;
     certify->has_text = false;
@@ -205,7 +205,7 @@ static enum certify_verdict next_case(struct certify *certify, enum certify_verd
     return verdict;
 }
 
-// The path does not exist there: another way, if there is one.
+// The engine does not have this path: take the next way, if any.
 static enum certify_verdict try_other_way(struct certify *certify)
 {
     certify->way++;
@@ -218,13 +218,13 @@ static enum certify_verdict judge_text(struct certify *certify, struct slice bod
     struct json_value value = {0};
 
     if (json_find(body, &name, 1, &value) != STATUS_OK || !text_agrees(certify, &value)) {
-        return next_case(certify, CERTIFY_DIFFERED);
+        return end_case(certify, CERTIFY_DIFFERED);
     }
     certify->has_text = true;
     return CERTIFY_ASK_ON;
 }
 
-// It has no time for us, which says nothing about the case.
+// The engine is overloaded, which says nothing about the case.
 static bool is_busy(uint16_t status)
 {
     return status == 429 || status == 502 || status == 503 || status == 504;
@@ -235,36 +235,39 @@ enum certify_verdict certify_answer(struct certify *certify, uint16_t status, st
     const struct way *way = way_of(certify);
     const struct certify_case *item = certify_case(certify->case_index);
 
-    ASSERT(way != NULL);
+    ASSERT(way != NULL); // certify_question said true
     if (is_busy(status)) {
-        snprintf(certify->why, sizeof(certify->why), "the engine answers %u", status);
+        snprintf(certify->why, sizeof(certify->why), "the engine responds with status %u", status);
         return CERTIFY_IMPOSSIBLE;
     }
     if (!certify->way_is_known && !is_rendered(way, item) &&
         (status == 404 || status == 405 || status == 501)) {
-        snprintf(certify->why, sizeof(certify->why), "%s answers %u", way->chat_path, status);
+        snprintf(certify->why, sizeof(certify->why), "%s responds with status %u", way->chat_path,
+                 status);
         return try_other_way(certify);
     }
     if (status < 200 || status >= 300) {
         if (certify->differed_count == 0) {
-            snprintf(certify->why, sizeof(certify->why), "the engine answers %u", status);
+            snprintf(certify->why, sizeof(certify->why), "the engine responds with status %u",
+                     status);
         }
-        return next_case(certify, CERTIFY_SKIPPED);
+        return end_case(certify, CERTIFY_SKIPPED);
     }
     if (way->form == FORM_LLAMA && !item->is_completion && !certify->has_text) {
         certify->way_is_known = true;
         return judge_text(certify, body);
     }
-    struct slice ids = find_ids(body);
+    struct slice ids = find_response_ids(body);
     if (ids.size == 0 && !certify->way_is_known && !is_rendered(way, item)) {
-        snprintf(certify->why, sizeof(certify->why), "%s does not answer with ids", way->chat_path);
+        snprintf(certify->why, sizeof(certify->why), "%s does not respond with ids",
+                 way->chat_path);
         return try_other_way(certify);
     }
     certify->way_is_known |= !is_rendered(way, item);
     if (ids.size == 0) {
-        snprintf(certify->why, sizeof(certify->why), "the engine does not answer with ids");
+        snprintf(certify->why, sizeof(certify->why), "the engine does not respond with ids");
     }
-    return next_case(certify, ids_agree(certify, ids) ? CERTIFY_AGREED : CERTIFY_DIFFERED);
+    return end_case(certify, ids_agree(certify, ids) ? CERTIFY_AGREED : CERTIFY_DIFFERED);
 }
 
 uint32_t certify_result(const struct certify *certify)
@@ -273,12 +276,12 @@ uint32_t certify_result(const struct certify *certify)
 
     for (uint32_t i = 0; i < certify->differed_count; i++) {
         uint32_t suspects = certify->differing[i] & ~certify->innocent;
-        // What every request uses is not what makes this one different, if it agreed elsewhere and there
-        // is anything else.
+        // PLAIN, which every request uses, is not to blame if the request has other features.
         uint32_t special = certify->differing[i] & ~(uint32_t)CHAT_PLAIN_SHAPE;
         uint32_t all = special != 0 ? special : certify->differing[i];
         blamed |= suspects != 0 ? suspects : all;
     }
+    ASSERT(certify->differed_count == 0 || blamed != 0);
     uint32_t result = certify->innocent & ~blamed;
     bool has_base = (result & (CHAT_PLAIN_SHAPE | CHAT_COMPLETION_SHAPE)) != 0;
     return has_base ? result : 0;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// certify_suite.h -- the requests that a model is certified with: our ids for each are compared with the
-// engine's own.
+// certify_suite.h -- the requests that a model is certified with: our ids for each are compared
+// with the engine's own.
 //
-// Every bit of a chat's shape is in some case alone, or with as few others as it can be, and in others
-// together with what it comes with in practice; texts are those that tokenizers treat differently: scripts,
-// marks that compose, runs of white space, digits, code, emoji, and what looks like a special token.
+// Every feature of a chat is in one case alone, or with as few others as possible, and in other
+// cases with the features that it comes with in practice.  The texts are those that tokenizers
+// treat differently: scripts, marks that compose, runs of white space, digits, code, emoji, special
+// tokens.
 //
-// A case is the members of a request's object without the braces, so that whoever sends it puts the model,
-// and whatever else an endpoint asks for, beside them:
+// A case is the members of a request's object without the braces, so that the sender can add the
+// model and other members that an endpoint requires:
 //
 //     {"model":"m",<members of the case>}
 #pragma once

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass over the body: messages are made as they are read, since nothing else in a body changes them;
-// the other members are kept until the end.
+// One pass over the body.  Messages are made as they are read, since no other member of a body
+// changes them; the other members are kept until the end.
 
 #include "dialect/chat.h"
 
 #include "base/base.h"
 #include "dialect/chat_internal.h"
 
-static const struct chat_name field_names[chat_field_count] = {
+static const struct chat_name body_names[chat_field_count] = {
     [CHAT_FIELD_MESSAGES] = CHAT_NAME("messages"),
     [CHAT_FIELD_TOOLS] = CHAT_NAME("tools"),
     [CHAT_FIELD_TOOL_CHOICE] = CHAT_NAME("tool_choice"),
@@ -27,13 +27,13 @@ static const struct chat_name field_names[chat_field_count] = {
     [CHAT_FIELD_SESSION] = CHAT_NAME("session_params"),
 };
 
-// Members that change the prompt in ways that are not followed, unless they are null or false.
+// Members that change the prompt in ways that we do not follow, unless they are null or false.
 static const enum chat_field unfollowed[] = {
     CHAT_FIELD_CONTINUE,  CHAT_FIELD_SPECIAL_TOKENS, CHAT_FIELD_TEMPLATE, CHAT_FIELD_INPUT_IDS,
     CHAT_FIELD_TOKEN_IDS, CHAT_FIELD_TRUNCATE,       CHAT_FIELD_SESSION,
 };
 
-// Arguments of apply_chat_template and functions of templates, which are no variables.
+// Arguments of apply_chat_template and functions of templates: they cannot be variables.
 static const char *const reserved_kwargs[] = {
     "add_generation_prompt",
     "chat_template",
@@ -59,10 +59,19 @@ static const char *const reserved_kwargs[] = {
     "truncation",
 };
 
-// Putting them one by one takes time that grows with the square of their number.
+// chat_dict_put takes time in proportion to the number of members.
 enum { kwargs_count_max = 64 };
 
 static const struct value_dict no_kwargs;
+
+bool chat_is_one_of(struct slice name, const char *const *names, uint32_t count)
+{
+    uint32_t i = 0;
+    while (i < count && !slice_is(name, names[i])) {
+        i++;
+    }
+    return i < count;
+}
 
 struct value chat_member(const struct value_dict *dict, const char *key)
 {
@@ -84,7 +93,7 @@ bool chat_member_of_kind(struct chat_walk *walk, const struct value_dict *dict, 
 const struct value_dict *chat_function_of(struct chat_walk *walk, const struct value *tool)
 {
     if (tool->kind != VALUE_DICT) {
-        (void)chat_refuse(walk, "a tool that is no object");
+        (void)chat_refuse(walk, "a tool that is not an object");
         return NULL;
     }
     struct value type = chat_member(tool->dict, "type");
@@ -93,7 +102,7 @@ const struct value_dict *chat_function_of(struct chat_walk *walk, const struct v
     if (function.kind != VALUE_DICT ||
         (type.kind != VALUE_UNDEFINED &&
          (type.kind != VALUE_STRING || !slice_is(type.string, "function")))) {
-        (void)chat_refuse(walk, "a tool that is no function");
+        (void)chat_refuse(walk, "a tool that is not a function");
         return NULL;
     }
     struct value function_deferred = chat_member(function.dict, "defer_loading");
@@ -102,6 +111,34 @@ const struct value_dict *chat_function_of(struct chat_walk *walk, const struct v
         return NULL;
     }
     return function.dict;
+}
+
+bool chat_function_make(struct chat_walk *walk, const struct value_dict *given,
+                        const char *const order[chat_function_key_count], struct value *out)
+{
+    struct chat_dict made;
+    struct value member;
+
+    if (!chat_member_of_kind(walk, given, "name", VALUE_STRING, &member)) {
+        return false;
+    }
+    if (!chat_is_given(&member)) {
+        return chat_refuse(walk, "a tool without a name");
+    }
+    if (!chat_member_of_kind(walk, given, "description", VALUE_STRING, &member) ||
+        !chat_member_of_kind(walk, given, "strict", VALUE_BOOL, &member) ||
+        !chat_dict_begin(walk, chat_function_key_count, &made)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < chat_function_key_count; i++) {
+        member = chat_member(given, order[i]);
+        bool is_missing = member.kind == VALUE_UNDEFINED;
+        if (chat_is_given(&member) || strcmp(order[i], "strict") != 0) {
+            chat_dict_add(&made, order[i], is_missing ? value_none() : member);
+        }
+    }
+    *out = chat_dict_end(&made);
+    return true;
 }
 
 bool chat_reads(const struct chat_walk *walk, struct slice variable)
@@ -113,33 +150,22 @@ bool chat_reads(const struct chat_walk *walk, struct slice variable)
 bool chat_effort(struct chat_walk *walk, struct value *out)
 {
     const struct json_value *value = &walk->fields[CHAT_FIELD_EFFORT];
-    struct slice text;
 
     *out = value_none();
     if (value->kind == JSON_ABSENT || value->kind == JSON_NULL) {
         return true;
     }
     if (value->kind != JSON_STRING) {
-        return chat_refuse(walk, "a reasoning_effort that is no text");
-    }
-    if (!chat_string(walk, value->raw, &text)) {
-        return false;
+        return chat_refuse(walk, "a reasoning_effort that is not a text");
     }
     walk->shape |= CHAT_EFFORT_SHAPE;
-    *out = value_string(text);
-    return true;
+    return chat_string(walk, value->raw, out);
 }
 
-// Templates take these as they are in the body; the message was read for its shape.
-static bool plain_tools(struct chat_walk *walk, const struct value_list *tools, struct value *out)
+static bool plain_tools([[maybe_unused]] struct chat_walk *walk, const struct value_list *tools,
+                        struct value *out)
 {
-    (void)walk;
     *out = (struct value){.kind = VALUE_LIST, .list = tools};
-    return true;
-}
-
-static bool plain_finish([[maybe_unused]] struct chat_walk *walk)
-{
     return true;
 }
 
@@ -154,41 +180,26 @@ static bool plain_kwargs(struct chat_walk *walk, const struct chat_kwargs *kwarg
     if (chat_is_given(&effort)) {
         return chat_refuse(walk, "reasoning_effort, which is an engine's");
     }
-    for (uint32_t i = 0; i < kwargs->defaults->count; i++) {
-        const struct value_member *member = &kwargs->defaults->members[i];
-        chat_dict_put(variables, member->key.string, member->value);
-    }
-    for (uint32_t i = 0; i < kwargs->given->count; i++) {
-        const struct value_member *member = &kwargs->given->members[i];
-        walk->shape |= CHAT_KWARGS_SHAPE;
-        chat_dict_put(variables, member->key.string, member->value);
-    }
+    walk->shape |= kwargs->given->count > 0 ? CHAT_KWARGS_SHAPE : 0u;
+    chat_dict_put_all(variables, kwargs->defaults);
+    chat_dict_put_all(variables, kwargs->given);
     return true;
 }
 
 static const struct chat_maker chat_plain = {
-    .finish = plain_finish,
     .tools = plain_tools,
     .kwargs = plain_kwargs,
     .has_documents = true,
     .obeys_generation = true,
 };
 
-static const struct chat_maker *maker_of(enum chat_engine engine)
-{
-    switch (engine) {
-    case CHAT_VLLM:
-        return &chat_vllm;
-    case CHAT_SGLANG:
-        return &chat_sglang;
-    case CHAT_PLAIN:
-        return &chat_plain;
-    }
-    ASSERT(false);
-    return NULL;
-}
+static const struct chat_maker *const chat_makers[] = {
+    [CHAT_VLLM] = &chat_vllm,
+    [CHAT_SGLANG] = &chat_sglang,
+    [CHAT_PLAIN] = &chat_plain,
+};
 
-// The message that the cursor has handed out, as it stands.
+// The message that the cursor has handed out, as it is; it is read for its shape.
 static bool plain_message(struct chat_walk *walk, struct json_value *value,
                           struct chat_message *message, struct value *made)
 {
@@ -204,14 +215,14 @@ static bool plain_message(struct chat_walk *walk, struct json_value *value,
            value_from_json(walk->room, value->raw, made);
 }
 
-static bool message_read(struct chat_walk *walk, const struct chat_maker *maker,
-                         struct json_value *value)
+static bool body_message_read(struct chat_walk *walk, const struct chat_maker *maker,
+                              struct json_value *value)
 {
     struct chat_message message;
     struct value made;
 
     if (value->kind != JSON_OBJECT) {
-        return chat_refuse(walk, "a message that is no object");
+        return chat_refuse(walk, "a message that is not an object");
     }
     if (maker->message == NULL) {
         if (!plain_message(walk, value, &message, &made)) {
@@ -228,15 +239,15 @@ static bool message_read(struct chat_walk *walk, const struct chat_maker *maker,
     return chat_push(walk, &walk->messages, made);
 }
 
-static bool messages_read(struct chat_walk *walk, const struct chat_maker *maker,
-                          const struct json_value *value)
+static bool body_messages_read(struct chat_walk *walk, const struct chat_maker *maker,
+                               const struct json_value *value)
 {
     struct json_item item;
 
     if (value->kind != JSON_ARRAY) {
-        return chat_refuse(walk, "messages that are no list");
+        return chat_refuse(walk, "messages that are not a list");
     }
-    // Of lists that come twice the last one counts.
+    // Of duplicate members the last counts.
     walk->messages.count = 0;
     walk->shape = 0;
     walk->system_count = 0;
@@ -246,28 +257,28 @@ static bool messages_read(struct chat_walk *walk, const struct chat_maker *maker
     walk->has_developer = false;
     json_enter(&walk->json);
     while (json_next(&walk->json, &item)) {
-        if (!message_read(walk, maker, &item.value)) {
+        if (!body_message_read(walk, maker, &item.value)) {
             return false;
         }
     }
     return true;
 }
 
-static bool body_read(struct chat_walk *walk, const struct chat_maker *maker)
+static bool chat_body_read(struct chat_walk *walk, const struct chat_maker *maker)
 {
     struct json_item item;
 
     if (!json_next(&walk->json, &item) || item.value.kind != JSON_OBJECT) {
-        return chat_refuse(walk, "a body that is no object");
+        return chat_refuse(walk, "a body that is not an object");
     }
     json_enter(&walk->json);
     while (json_next(&walk->json, &item)) {
-        uint32_t field = chat_name_find(field_names, chat_field_count, item.key);
+        uint32_t field = chat_name_find(body_names, chat_field_count, item.key);
         if (field == chat_field_count) {
             continue;
         }
         if (field == CHAT_FIELD_MESSAGES) {
-            if (!messages_read(walk, maker, &item.value)) {
+            if (!body_messages_read(walk, maker, &item.value)) {
                 return false;
             }
         } else if (!json_skip(&walk->json, &item.value)) {
@@ -278,12 +289,12 @@ static bool body_read(struct chat_walk *walk, const struct chat_maker *maker)
     return true;
 }
 
-static bool is_absent(const struct json_value *value)
+static bool is_absent_field(const struct json_value *value)
 {
     return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
 }
 
-static bool fields_check(struct chat_walk *walk)
+static bool body_fields_check(struct chat_walk *walk)
 {
     static const char *const inner[] = {"prompt_token_ids"};
     const struct json_value *transfer = &walk->fields[CHAT_FIELD_TRANSFER];
@@ -291,55 +302,51 @@ static bool fields_check(struct chat_walk *walk)
 
     for (uint32_t i = 0; i < ARRAY_COUNT(unfollowed); i++) {
         const struct json_value *value = &walk->fields[unfollowed[i]];
-        if (!is_absent(value) && (value->kind != JSON_BOOL || json_is_true(value))) {
-            return chat_refuse(walk, "%s", field_names[unfollowed[i]].text);
+        if (!is_absent_field(value) && (value->kind != JSON_BOOL || json_is_true(value))) {
+            return chat_refuse(walk, "%s", body_names[unfollowed[i]].text);
         }
     }
     if (transfer->kind == JSON_OBJECT &&
-        (json_find(transfer->raw, inner, 1, &ids) != STATUS_OK || !is_absent(&ids))) {
+        (json_find(transfer->raw, inner, 1, &ids) != STATUS_OK || !is_absent_field(&ids))) {
         return chat_refuse(walk, "prompt_token_ids of kv_transfer_params");
     }
     return walk->messages.count > 0 || chat_refuse(walk, "no messages");
 }
 
-static bool kwargs_check(struct chat_walk *walk, const struct value_dict *kwargs)
+static bool kwargs_read(struct chat_walk *walk, struct slice json, const struct value_dict **out)
 {
-    if (kwargs->count > kwargs_count_max) {
+    struct value kwargs;
+
+    if (!value_from_json(walk->room, json, &kwargs)) {
+        return false;
+    }
+    if (kwargs.kind != VALUE_DICT) {
+        return chat_refuse(walk, "kwargs that are not an object");
+    }
+    if (kwargs.dict->count > kwargs_count_max) {
         return chat_refuse(walk, "more kwargs than %u", (unsigned)kwargs_count_max);
     }
     for (uint32_t i = 0; i < ARRAY_COUNT(reserved_kwargs); i++) {
-        if (value_dict_get(kwargs, slice_str(reserved_kwargs[i])) != NULL) {
+        if (value_dict_get(kwargs.dict, slice_str(reserved_kwargs[i])) != NULL) {
             return chat_refuse(walk, "%s among the kwargs", reserved_kwargs[i]);
         }
     }
+    *out = kwargs.dict;
     return true;
 }
 
-static bool kwargs_read(struct chat_walk *walk, struct slice json, const struct value_dict **out)
-{
-    struct value value;
-
-    if (!value_from_json(walk->room, json, &value)) {
-        return false;
-    }
-    if (value.kind != VALUE_DICT) {
-        return chat_refuse(walk, "kwargs that are no object");
-    }
-    *out = value.dict;
-    return kwargs_check(walk, value.dict);
-}
-
-static bool tools_read(struct chat_walk *walk, const struct chat_maker *maker, struct value *out)
+static bool body_tools_read(struct chat_walk *walk, const struct chat_maker *maker,
+                            struct value *out)
 {
     const struct json_value *field = &walk->fields[CHAT_FIELD_TOOLS];
     struct value given;
 
     *out = value_none();
-    if (is_absent(field)) {
+    if (is_absent_field(field)) {
         return true;
     }
     if (field->kind != JSON_ARRAY) {
-        return chat_refuse(walk, "tools that are no list");
+        return chat_refuse(walk, "tools that are not a list");
     }
     if (!value_from_json(walk->room, field->raw, &given)) {
         return false;
@@ -353,7 +360,7 @@ static bool generation_read(struct chat_walk *walk, const struct chat_maker *mak
     const struct json_value *field = &walk->fields[CHAT_FIELD_GENERATION];
 
     *out = true;
-    if (is_absent(field)) {
+    if (is_absent_field(field)) {
         return true;
     }
     if (field->kind != JSON_BOOL) {
@@ -375,11 +382,11 @@ static bool documents_put(struct chat_walk *walk, struct chat_dict *variables)
     const struct json_value *field = &walk->fields[CHAT_FIELD_DOCUMENTS];
     struct value documents;
 
-    if (is_absent(field)) {
+    if (is_absent_field(field)) {
         return true;
     }
     if (field->kind != JSON_ARRAY) {
-        return chat_refuse(walk, "documents that are no list");
+        return chat_refuse(walk, "documents that are not a list");
     }
     if (!value_from_json(walk->room, field->raw, &documents)) {
         return false;
@@ -399,10 +406,10 @@ static bool variables_make(struct chat_walk *walk, const struct chat_maker *make
     bool generates;
     struct chat_dict variables;
 
-    if (!chat_list_of(walk, &walk->messages, &messages) || !tools_read(walk, maker, &tools) ||
+    if (!chat_list_of(walk, &walk->messages, &messages) || !body_tools_read(walk, maker, &tools) ||
         !generation_read(walk, maker, &generates) ||
         (rules->kwargs.size > 0 && !kwargs_read(walk, rules->kwargs, &kwargs.defaults)) ||
-        (!is_absent(field) && !kwargs_read(walk, field->raw, &kwargs.given)) ||
+        (!is_absent_field(field) && !kwargs_read(walk, field->raw, &kwargs.given)) ||
         !chat_dict_begin(walk,
                          4 + rules->token_count + kwargs.defaults->count + kwargs.given->count +
                              chat_kwargs_extra_max,
@@ -428,19 +435,20 @@ static bool variables_make(struct chat_walk *walk, const struct chat_maker *make
 enum status chat_read(const struct chat_rules *rules, struct slice body, struct value_room *room,
                       struct chat *out)
 {
-    const struct chat_maker *maker = maker_of(rules->engine);
+    ASSERT(rules->engine < ARRAY_COUNT(chat_makers));
+    const struct chat_maker *maker = chat_makers[rules->engine];
     struct chat_walk walk = {.rules = rules, .room = room, .json = json_open(body)};
     struct chat chat = {0};
 
-    bool good = body_read(&walk, maker);
+    bool good = chat_body_read(&walk, maker);
     enum status status = json_close(&walk.json);
     if (status != STATUS_OK) {
-        // It stands above whatever was found to be missing where the text went wrong.
+        // This error hides those that the cut-off text led to.
         room->status = STATUS_OK;
-        (void)value_fail(room, status, "a body that is no JSON, or nested too deep");
+        (void)value_fail(room, status, "a body that is not JSON, or nested too deep");
         return status;
     }
-    if (!good || !fields_check(&walk) || !maker->finish(&walk) ||
+    if (!good || !body_fields_check(&walk) || (maker->finish != NULL && !maker->finish(&walk)) ||
         !variables_make(&walk, maker, &chat)) {
         ASSERT(room->status != STATUS_OK);
         return room->status;

@@ -2,19 +2,19 @@
 //
 // chat.h -- from the body of a chat request to the variables of the chat template.
 //
-// Engines change a request before its template sees it, and each does it in its own way: texts are joined,
-// contents become lists, arguments of tool calls become objects, tools pass through a typed model.  Here that
-// is done as the engine does it, so that the same template gives the same text.
+// Each engine changes a request in its own way before its template sees it: texts are joined,
+// contents become lists, arguments of tool calls become objects, tools pass through a typed model.
+// We repeat those changes, so that the same template gives the same text.
 //
 //     body  {"messages": [...], "tools": [...], "chat_template_kwargs": {...}}
 //     out   {messages, tools, documents, add_generation_prompt, bos_token, ..., kwargs}
 //
 // Bodies of /v1/chat/completions, and of the engines' /tokenize with messages.
 //
-// What cannot be known from the body (images, continue_final_message), what is not implemented and what
-// releases of an engine are known to do differently is refused: such a request is routed without token
-// ids.  What the engine itself would answer with an error may be accepted or refused; there are no ids.
-// Engines are followed as of vLLM 0.32 and SGLang 0.5.23.
+// A request is refused, and then routed without token ids, if it depends on more than the body
+// (images, continue_final_message), if a part of it is not implemented, or if releases of the
+// engine treat it differently.  Requests that the engine rejects may be accepted here: they have no
+// ids.  Engines are followed as of vLLM 0.32 and SGLang 0.5.23.
 //
 // Threads: pure.  Memory: values lie in the arena of the room, or in the body, or in the rules.
 #pragma once
@@ -30,8 +30,8 @@ enum chat_engine {
     CHAT_PLAIN, // messages and tools as they are, as apply_chat_template of transformers takes them
 };
 
-// The features that a request uses.  A model is certified for each, and a request has token ids when all that it
-// uses are.
+// The features that a request uses.  A model is certified for each; a request has token ids when
+// all features that it uses are certified.
 #define CHAT_SHAPE_MAP(X)                                                                          \
     X(PLAIN, "plain")                 /* every request */                                          \
     X(SYSTEM, "system")               /* a system message */                                       \
@@ -42,8 +42,8 @@ enum chat_engine {
     X(PARTS, "parts")                 /* content as a list of texts */                             \
     X(TOOLS, "tools")                 /* a list of tools */                                        \
     X(TOOL_EXTRAS, "tool_extras")     /* a tool with more than name, description, parameters */    \
-    X(TOOL_CALLS, "tool_calls")       /* an assistant that calls one */                            \
-    X(TOOL_RESULTS, "tool_results")   /* what it said */                                           \
+    X(TOOL_CALLS, "tool_calls")       /* an assistant that calls a tool */                         \
+    X(TOOL_RESULTS, "tool_results")   /* the result of a tool */                                   \
     X(REASONING, "reasoning")         /* thoughts of the assistant in the history */               \
     X(NAMES, "names")                 /* a message with a name */                                  \
     X(KWARGS, "kwargs")               /* chat_template_kwargs */                                   \
@@ -68,7 +68,7 @@ enum chat_shape {
 
 const char *chat_shape_text(enum chat_shape_bit bit);
 
-// What a text alone makes of a shape: SPACE, SPECIAL.
+// The features that a text alone shows: SPACE, SPECIAL.
 uint32_t chat_shape_of_text(struct slice text);
 
 // Of one model, made once.
@@ -77,11 +77,6 @@ struct chat_rules {
     // The engine gives the template lists of parts (template_loops_over_content).
     bool content_is_list;
     bool knows_developer; // the template has the word in quotes
-    // vLLM's --exclude-tools-when-tool-choice-none.
-    bool drops_unchosen_tools;
-    // Older releases of SGLang: tools have all members of its model, in its order.  Newer ones leave the
-    // order to the client, and `strict` out where it does not say it.
-    bool tools_as_modelled;
     const struct tokenizer_config_token *tokens;
     uint32_t token_count;
     struct slice kwargs; // --default-chat-template-kwargs: an object, or empty
@@ -96,7 +91,7 @@ struct chat {
     uint32_t shape; // of enum chat_shape
 };
 
-// MALFORMED: not a chat request that we can follow; `room->error` says what.  TOO_LARGE: the arena is full.
-// Keeps the body and the rules in what it gives.
+// MALFORMED: a chat request that we cannot follow; `room->error` says why.  TOO_LARGE: the arena is
+// full.  `out` keeps the body and the rules.
 enum status chat_read(const struct chat_rules *rules, struct slice body, struct value_room *room,
                       struct chat *out);

@@ -4,14 +4,14 @@
 //
 //     chat.c          the body: its members, tools, kwargs -> variables
 //     chat_message.c  a message: its members and parts, the same for all engines
-//     chat_vllm.c, chat_sglang.c   what an engine makes of messages, tools and kwargs
-//     chat_shape.c    which features that uses
+//     chat_vllm.c, chat_sglang.c   how an engine changes messages, tools and kwargs
+//     chat_shape.c    which features the request uses
 #pragma once
 
 #include "dialect/chat.h"
 #include "json/json.h"
 
-// A row of a table of names; with escapes they are found too, slower.
+// A row of a table of names.  Names with escapes are found too, slower.
 struct chat_name {
     const char *text;
     uint32_t size;
@@ -20,7 +20,7 @@ struct chat_name {
     {                                                                                              \
         (text), sizeof(text) - 1                                                                   \
     }
-// The index of the name that `key`, raw, is; `count` when it is none.
+// The index of the name that equals `key`, which is raw; `count` when no name does.
 uint32_t chat_name_find(const struct chat_name *names, uint32_t count, struct slice key);
 
 // Members of a body.
@@ -60,9 +60,9 @@ enum chat_key {
     chat_key_count
 };
 
-// What is not there is UNDEFINED, what is null NONE.  The role is a string; the content NONE, a string, or
-// a list of strings, which are the texts of its parts; calls and tools are lists; of the phase and the
-// prefix is known whether they say anything; all else is strings.
+// A missing member is UNDEFINED, a null one NONE.  The role is a string; the content a string, or a
+// list of strings: the texts of its parts; calls and tools are lists; phase and prefix are true if
+// they are set; all others are strings.
 struct chat_message {
     struct value values[chat_key_count];
 };
@@ -88,10 +88,10 @@ struct chat_walk {
     struct chat_values parts; // of the content that is being read
     bool has_part_members;    // one of them has more than a type and a text
     uint32_t shape;
-    uint32_t system_count; // system and developer messages at the beginning
+    uint32_t system_count; // system and developer messages
     uint32_t turn_count;   // the others
     struct slice last_role;
-    bool last_calls; // it called tools
+    bool last_calls; // the last message called tools
     bool has_developer;
 };
 
@@ -99,9 +99,9 @@ bool chat_push(struct chat_walk *walk, struct chat_values *values, struct value 
 bool chat_list_of(struct chat_walk *walk, const struct chat_values *values, struct value *out);
 
 // A string that json.h handed out, unescaped; in place when it has no escapes.
-bool chat_string(struct chat_walk *walk, struct slice raw, struct slice *out);
+bool chat_string(struct chat_walk *walk, struct slice raw, struct value *out);
 
-// A list of what `make` makes of each item.
+// A list of the results of `make` for each item.
 typedef bool chat_make_fn(struct chat_walk *walk, const struct value *item, struct value *out);
 bool chat_map(struct chat_walk *walk, const struct value_list *list, chat_make_fn *make,
               struct value *out);
@@ -115,10 +115,10 @@ bool chat_join(struct chat_walk *walk, const struct value_list *list, const char
 // Reads the members of the message that `json` is in.
 bool chat_message_read(struct chat_walk *walk, struct json *json, struct chat_message *out);
 
-// Takes note of a message in the shape; of the last one when all are read.
+// Adds the features of a message to the shape; chat_shape_end those of the whole.
 void chat_shape_note(struct chat_walk *walk, const struct chat_message *message);
 void chat_shape_end(struct chat_walk *walk);
-// Of the tools as they are in the body.
+// The tools as they are in the body.
 void chat_shape_note_tools(struct chat_walk *walk, const struct value_list *tools);
 
 // A dict with room for `capacity` members that is filled one by one.
@@ -132,16 +132,17 @@ static inline void chat_dict_add(struct chat_dict *dict, const char *key, struct
 {
     chat_dict_append(dict, slice_str(key), value);
 }
-// The same when it may be there already: then it is replaced.
+// The same for a key that may be there: its value is replaced.
 void chat_dict_put(struct chat_dict *dict, struct slice key, struct value value);
+void chat_dict_put_all(struct chat_dict *dict, const struct value_dict *members);
 struct value chat_dict_end(const struct chat_dict *dict);
 
 bool chat_reads(const struct chat_walk *walk, struct slice variable);
-// Notes that a request cannot be followed; returns false.
+// Notes why a request cannot be followed; returns false.
 bool chat_refuse(struct chat_walk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Their keys are none that would be taken for something else.
+// No key is reserved: an argument of apply_chat_template or a function of templates.
 struct chat_kwargs {
     const struct value_dict *defaults; // of the engine's command line
     const struct value_dict *given;    // in the body
@@ -149,29 +150,35 @@ struct chat_kwargs {
 // How many members a maker may put on top of these.
 enum { chat_kwargs_extra_max = 3 };
 
-// The seam between engines.
+// The differences between engines.
 struct chat_maker {
-    // A message as the template sees it, from one that was read.
+    // A message as the template sees it, from one that was read.  NULL: as it is in the body.
     bool (*message)(struct chat_walk *walk, const struct chat_message *message, struct value *out);
-    // Called when all messages are made; may change them.
+    // Called when all messages are made; may change them.  NULL: nothing to do.
     bool (*finish)(struct chat_walk *walk);
     // The tools that the template sees, NONE for none, from those of the body.
     bool (*tools)(struct chat_walk *walk, const struct value_list *tools, struct value *out);
-    // Puts what defaults, chat_template_kwargs and the like of the body come to.
+    // Puts the variables that defaults, chat_template_kwargs and reasoning_effort set.
     bool (*kwargs)(struct chat_walk *walk, const struct chat_kwargs *kwargs,
                    struct chat_dict *variables);
-    bool has_documents;    // `documents` of the body is theirs
-    bool obeys_generation; // so is add_generation_prompt
+    bool has_documents;    // the engine reads `documents` of the body
+    bool obeys_generation; // and add_generation_prompt
 };
 extern const struct chat_maker chat_vllm;
 extern const struct chat_maker chat_sglang;
 
-// A member of a dict; UNDEFINED when it is not there.
+bool chat_is_one_of(struct slice name, const char *const *names, uint32_t count);
+// A member of a dict; UNDEFINED when it is missing.
 struct value chat_member(const struct value_dict *dict, const char *key);
-// The same; NONE when it is not there, refused when it is of another kind than `kind` or NONE.
+// The same; NONE when it is missing, refused when it is neither of `kind` nor NONE.
 bool chat_member_of_kind(struct chat_walk *walk, const struct value_dict *dict, const char *key,
                          enum value_kind kind, struct value *out);
 // The function of a tool, or of a call of one; NULL, refused, when it has none.
 const struct value_dict *chat_function_of(struct chat_walk *walk, const struct value *tool);
+// The function of a tool, checked, with these members in this order: NONE for missing ones, but
+// without `strict` unless it is set.
+enum { chat_function_key_count = 4 };
+bool chat_function_make(struct chat_walk *walk, const struct value_dict *given,
+                        const char *const order[chat_function_key_count], struct value *out);
 // reasoning_effort of the body: a string, or NONE.
 bool chat_effort(struct chat_walk *walk, struct value *out);

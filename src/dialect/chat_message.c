@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearly all bytes of a request are in the content of messages.  Texts without escapes stay where they are
-// in the body; nothing is looked at twice but for its escapes.
+// Nearly all bytes of a request are in the content of messages.  Texts without escapes stay where
+// they are in the body; only the search for escapes reads them a second time.
 
 #include "base/base.h"
 #include "dialect/chat_internal.h"
@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const struct chat_name key_names[chat_key_count] = {
+static const struct chat_name message_names[chat_key_count] = {
     [CHAT_KEY_ROLE] = CHAT_NAME("role"),
     [CHAT_KEY_CONTENT] = CHAT_NAME("content"),
     [CHAT_KEY_NAME] = CHAT_NAME("name"),
@@ -88,19 +88,20 @@ bool chat_list_of(struct chat_walk *walk, const struct chat_values *values, stru
     return true;
 }
 
-bool chat_string(struct chat_walk *walk, struct slice raw, struct slice *out)
+bool chat_string(struct chat_walk *walk, struct slice raw, struct value *out)
 {
-    if (raw.size == 0 || memchr(raw.bytes, '\\', raw.size) == NULL) {
-        *out = raw;
-        return true;
+    struct slice text = raw;
+
+    if (raw.size > 0 && memchr(raw.bytes, '\\', raw.size) != NULL) {
+        uint8_t *bytes = value_bytes_new(walk->room, raw.size);
+        if (bytes == NULL) {
+            return false;
+        }
+        if (json_string_decode(raw, bytes, raw.size, &text) != STATUS_OK) {
+            return chat_refuse(walk, "half a surrogate pair");
+        }
     }
-    uint8_t *bytes = value_bytes_new(walk->room, raw.size);
-    if (bytes == NULL) {
-        return false;
-    }
-    if (json_string_decode(raw, bytes, raw.size, out) != STATUS_OK) {
-        return chat_refuse(walk, "half a surrogate pair");
-    }
+    *out = value_string(text);
     return true;
 }
 
@@ -133,6 +134,13 @@ void chat_dict_put(struct chat_dict *dict, struct slice key, struct value value)
     ASSERT(i < dict->capacity);
     inner->members[i] = (struct value_member){.key = value_string(key), .value = value};
     inner->count += i == inner->count;
+}
+
+void chat_dict_put_all(struct chat_dict *dict, const struct value_dict *members)
+{
+    for (uint32_t i = 0; i < members->count; i++) {
+        chat_dict_put(dict, members->members[i].key.string, members->members[i].value);
+    }
 }
 
 struct value chat_dict_end(const struct chat_dict *dict)
@@ -206,13 +214,13 @@ bool chat_join(struct chat_walk *walk, const struct value_list *list, const char
     return true;
 }
 
-// A part of the content; `json` is in it.
+// A part of the content, whose object `json` has entered.
 static bool part_read(struct chat_walk *walk, struct json *json)
 {
     struct json_value found[part_key_count] = {0};
     struct json_item item;
-    struct slice type = {0};
-    struct slice text = {0};
+    struct value type;
+    struct value text;
 
     while (json_next(json, &item)) {
         uint32_t key = chat_name_find(part_names, part_key_count, item.key);
@@ -228,15 +236,14 @@ static bool part_read(struct chat_walk *walk, struct json *json)
     if (!chat_string(walk, found[PART_TYPE].raw, &type)) {
         return false;
     }
-    if (!slice_is(type, "text")) {
-        return chat_refuse(walk, "a part of type %.*s", (int)(type.size < 40 ? type.size : 40),
-                           (const char *)type.bytes);
+    if (!slice_is(type.string, "text")) {
+        size_t size = type.string.size < 40 ? type.string.size : 40;
+        return chat_refuse(walk, "a part of type %.*s", (int)size, (const char *)type.string.bytes);
     }
     if (found[PART_TEXT].kind != JSON_STRING) {
         return chat_refuse(walk, "a part of type text without a text");
     }
-    return chat_string(walk, found[PART_TEXT].raw, &text) &&
-           chat_push(walk, &walk->parts, value_string(text));
+    return chat_string(walk, found[PART_TEXT].raw, &text) && chat_push(walk, &walk->parts, text);
 }
 
 static bool parts_read(struct chat_walk *walk, struct json *json, struct value *out)
@@ -248,7 +255,7 @@ static bool parts_read(struct chat_walk *walk, struct json *json, struct value *
     json_enter(json);
     while (json_next(json, &item)) {
         if (item.value.kind != JSON_OBJECT) {
-            return chat_refuse(walk, "a part of a content that is no object");
+            return chat_refuse(walk, "a part of a content that is not an object");
         }
         json_enter(json);
         if (!part_read(walk, json)) {
@@ -258,79 +265,38 @@ static bool parts_read(struct chat_walk *walk, struct json *json, struct value *
     return chat_list_of(walk, &walk->parts, out);
 }
 
-static bool content_read(struct chat_walk *walk, struct json *json, const struct json_value *value,
-                         struct value *out)
-{
-    struct slice text;
-
-    switch (value->kind) {
-    case JSON_NULL:
-        *out = value_none();
-        return true;
-    case JSON_STRING:
-        if (!chat_string(walk, value->raw, &text)) {
-            return false;
-        }
-        *out = value_string(text);
-        return true;
-    case JSON_ARRAY:
-        return parts_read(walk, json, out);
-    default:
-        return chat_refuse(walk, "a content that is no text");
-    }
-}
-
-static bool list_read(struct chat_walk *walk, struct json *json, enum chat_key key,
-                      struct json_value *value, struct value *out)
+static bool message_member_read(struct chat_walk *walk, struct json *json, enum chat_key key,
+                                struct json_value *value, struct value *out)
 {
     if (value->kind == JSON_NULL) {
         *out = value_none();
         return true;
     }
-    if (value->kind != JSON_ARRAY) {
-        return chat_refuse(walk, "%s of a message that are no list", key_names[key].text);
-    }
-    // A failure of the cursor is found out at its end.
-    return json_skip(json, value) && value_from_json(walk->room, value->raw, out);
-}
-
-static bool string_read(struct chat_walk *walk, enum chat_key key, const struct json_value *value,
-                        struct value *out)
-{
-    struct slice text;
-
-    if (value->kind == JSON_NULL) {
-        *out = value_none();
-        return true;
-    }
-    if (value->kind != JSON_STRING) {
-        return chat_refuse(walk, "a %s of a message that is no text", key_names[key].text);
-    }
-    if (!chat_string(walk, value->raw, &text)) {
-        return false;
-    }
-    *out = value_string(text);
-    return true;
-}
-
-static bool member_read(struct chat_walk *walk, struct json *json, enum chat_key key,
-                        struct json_value *value, struct value *out)
-{
     switch (key) {
-    case CHAT_KEY_CONTENT:
-        return content_read(walk, json, value, out);
     case CHAT_KEY_TOOL_CALLS:
     case CHAT_KEY_TOOLS:
-        return list_read(walk, json, key, value, out);
+        if (value->kind != JSON_ARRAY) {
+            return chat_refuse(walk, "%s of a message that are not a list",
+                               message_names[key].text);
+        }
+        // json_close reports a failure of the cursor.
+        return json_skip(json, value) && value_from_json(walk->room, value->raw, out);
     case CHAT_KEY_PHASE:
     case CHAT_KEY_PREFIX:
-        *out = value->kind == JSON_NULL || (value->kind == JSON_BOOL && !json_is_true(value))
-                   ? value_none()
-                   : value_bool(true);
+        *out = value->kind == JSON_BOOL && !json_is_true(value) ? value_none() : value_bool(true);
         return true;
+    case CHAT_KEY_CONTENT:
+        if (value->kind == JSON_ARRAY) {
+            return parts_read(walk, json, out);
+        }
+        break;
     default:
-        return string_read(walk, key, value, out);
+        break;
     }
+    if (value->kind != JSON_STRING) {
+        return chat_refuse(walk, "a %s of a message that is not a text", message_names[key].text);
+    }
+    return chat_string(walk, value->raw, out);
 }
 
 bool chat_message_read(struct chat_walk *walk, struct json *json, struct chat_message *out)
@@ -339,9 +305,9 @@ bool chat_message_read(struct chat_walk *walk, struct json *json, struct chat_me
 
     *out = (struct chat_message){0};
     while (json_next(json, &item)) {
-        uint32_t key = chat_name_find(key_names, chat_key_count, item.key);
+        uint32_t key = chat_name_find(message_names, chat_key_count, item.key);
         if (key < chat_key_count &&
-            !member_read(walk, json, (enum chat_key)key, &item.value, &out->values[key])) {
+            !message_member_read(walk, json, (enum chat_key)key, &item.value, &out->values[key])) {
             return false;
         }
     }

@@ -26,7 +26,7 @@ static bool has_space_around(struct slice text)
 }
 
 // Special tokens are short and without blanks: <|im_end|>, </s>, <tool_call>.
-static bool has_tag(struct slice text)
+static bool has_special_tag(struct slice text)
 {
     enum { tag_size_max = 64 };
     const uint8_t *at = text.bytes;
@@ -51,7 +51,7 @@ uint32_t chat_shape_of_text(struct slice text)
         return 0;
     }
     return (has_space_around(text) ? CHAT_SPACE_SHAPE : 0u) |
-           (has_tag(text) ? CHAT_SPECIAL_SHAPE : 0u);
+           (has_special_tag(text) ? CHAT_SPECIAL_SHAPE : 0u);
 }
 
 static uint32_t shape_of_content(const struct value *content, bool calls)
@@ -72,8 +72,8 @@ static uint32_t shape_of_content(const struct value *content, bool calls)
     return shape;
 }
 
-// What most templates are made for: one system message, then the user and the assistant in turns, with
-// results between calls and the answer.
+// Most templates are made for this: one system message, then the user and the assistant in turns,
+// with the results of tools between calls and text.
 static bool is_regular_next(const struct chat_walk *walk, struct slice role)
 {
     if (walk->turn_count == 0) {
@@ -89,7 +89,7 @@ static bool is_regular_next(const struct chat_walk *walk, struct slice role)
            (slice_is(role, "tool") || slice_is(role, "assistant"));
 }
 
-static void note_role(struct chat_walk *walk, struct slice role)
+static void shape_note_role(struct chat_walk *walk, struct slice role)
 {
     bool is_developer = slice_is(role, "developer");
 
@@ -119,7 +119,7 @@ void chat_shape_note(struct chat_walk *walk, const struct chat_message *message)
     bool calls = values[CHAT_KEY_TOOL_CALLS].kind == VALUE_LIST &&
                  values[CHAT_KEY_TOOL_CALLS].list->count > 0;
 
-    note_role(walk, values[CHAT_KEY_ROLE].string);
+    shape_note_role(walk, values[CHAT_KEY_ROLE].string);
     walk->last_calls = calls;
     walk->shape |= shape_of_content(&values[CHAT_KEY_CONTENT], calls);
     if (chat_is_given(&values[CHAT_KEY_TOOL_CALLS])) {
@@ -145,11 +145,7 @@ void chat_shape_end(struct chat_walk *walk)
 static bool has_other_than(const struct value_dict *dict, const char *const *names, uint32_t count)
 {
     for (uint32_t i = 0; i < dict->count; i++) {
-        uint32_t j = 0;
-        while (j < count && !slice_is(dict->members[i].key.string, names[j])) {
-            j++;
-        }
-        if (j == count) {
+        if (!chat_is_one_of(dict->members[i].key.string, names, count)) {
             return true;
         }
     }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What vLLM makes of a request before the template sees it.
+// How vLLM changes a request before the template sees it.
 //
-// Messages are built anew, with the members that it knows.  Calls pass through typed dicts, which put their
-// own members first, in the order of their declaration, and keep the others behind; tools pass through a
-// model, which has all of its members and no others.
+// It builds messages anew, with the members that it knows.  Calls pass through typed dicts, which
+// put their own members first, in the order of their declaration, and keep the others behind them.
+// Tools pass through a model, which has all of its members and no others.
 //
-// The developer is a system to templates that do not know the role; then there is one system message for
-// all of them, with a text for its content even where templates take lists.
+// For templates that do not know the role, the developer becomes a system; then one system message
+// holds the texts of all, with a text for its content even where templates take lists.
 
 #include "base/base.h"
 #include "dialect/chat_internal.h"
 
-static const char *const call_order[] = {"id", "function", "type"};
-static const char *const function_order[] = {"arguments", "name"};
+static const char *const vllm_call_order[] = {"id", "function", "type"};
+static const char *const vllm_function_order[] = {"arguments", "name"};
 
-static bool content_make(struct chat_walk *walk, const struct value *content, bool is_tool,
+static bool vllm_content(struct chat_walk *walk, const struct value *content, bool is_tool,
                          struct value *out)
 {
     bool is_list = walk->rules->content_is_list;
@@ -26,8 +26,8 @@ static bool content_make(struct chat_walk *walk, const struct value *content, bo
     if (content->kind == VALUE_LIST) {
         return is_list && !is_tool
                    ? chat_map(walk, content->list, chat_text_part, out)
-                   // Parts become texts before they are joined, and empty texts go, but what tools
-                   // say is joined when it has been a list of parts.
+                   // Parts become texts before they are joined, without the empty ones; but
+                   // results of tools are joined as parts.
                    : chat_join(walk, content->list, "\n", !is_list, out);
     }
     bool is_text = content->kind == VALUE_STRING;
@@ -43,18 +43,9 @@ static bool content_make(struct chat_walk *walk, const struct value *content, bo
     return true;
 }
 
-static bool is_one_of(struct slice name, const char *const *names, uint32_t count)
-{
-    uint32_t i = 0;
-    while (i < count && !slice_is(name, names[i])) {
-        i++;
-    }
-    return i < count;
-}
-
 // A copy of `dict` with the named members, where it has them, at the front.
-static bool reorder(struct chat_walk *walk, const struct value_dict *dict, const char *const *order,
-                    uint32_t count, struct chat_dict *out)
+static bool vllm_reorder(struct chat_walk *walk, const struct value_dict *dict,
+                         const char *const *order, uint32_t count, struct chat_dict *out)
 {
     if (!chat_dict_begin(walk, dict->count + 1, out)) {
         return false;
@@ -66,14 +57,14 @@ static bool reorder(struct chat_walk *walk, const struct value_dict *dict, const
         }
     }
     for (uint32_t i = 0; i < dict->count; i++) {
-        if (!is_one_of(dict->members[i].key.string, order, count)) {
+        if (!chat_is_one_of(dict->members[i].key.string, order, count)) {
             chat_dict_append(out, dict->members[i].key.string, dict->members[i].value);
         }
     }
     return true;
 }
 
-static bool is_blank(struct slice text)
+static bool is_blank_json(struct slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
         uint8_t byte = text.bytes[i];
@@ -84,10 +75,10 @@ static bool is_blank(struct slice text)
     return true;
 }
 
-// The text of an object becomes that object; nothing, and what is neither text nor a container, becomes {}.
-static bool arguments_make(struct chat_walk *walk, struct value given, struct value *out)
+// The text of an object becomes that object; a missing value and a scalar become {}.
+static bool vllm_arguments(struct chat_walk *walk, struct value given, struct value *out)
 {
-    bool is_text = given.kind == VALUE_STRING && !is_blank(given.string);
+    bool is_text = given.kind == VALUE_STRING && !is_blank_json(given.string);
 
     if (is_text && !value_from_json(walk->room, given.string, &given)) {
         return false;
@@ -97,23 +88,24 @@ static bool arguments_make(struct chat_walk *walk, struct value given, struct va
         return true;
     }
     if (is_text || given.kind == VALUE_LIST) {
-        return chat_refuse(walk, "arguments of a call that are no object"); // releases differ
+        return chat_refuse(walk, "arguments of a call that are not an object"); // releases differ
     }
     struct value_dict *empty = value_dict_new(walk->room, 0);
     *out = (struct value){.kind = VALUE_DICT, .dict = empty};
     return empty != NULL;
 }
 
-static bool call_make(struct chat_walk *walk, const struct value *call, struct value *out)
+static bool vllm_call(struct chat_walk *walk, const struct value *call, struct value *out)
 {
     const struct value_dict *given = chat_function_of(walk, call);
     struct value arguments;
     struct chat_dict function;
     struct chat_dict made;
 
-    if (given == NULL || !arguments_make(walk, chat_member(given, "arguments"), &arguments) ||
-        !reorder(walk, given, function_order, ARRAY_COUNT(function_order), &function) ||
-        !reorder(walk, call->dict, call_order, ARRAY_COUNT(call_order), &made)) {
+    if (given == NULL || !vllm_arguments(walk, chat_member(given, "arguments"), &arguments) ||
+        !vllm_reorder(walk, given, vllm_function_order, ARRAY_COUNT(vllm_function_order),
+                      &function) ||
+        !vllm_reorder(walk, call->dict, vllm_call_order, ARRAY_COUNT(vllm_call_order), &made)) {
         return false;
     }
     chat_dict_put(&function, slice_str("arguments"), arguments);
@@ -122,7 +114,7 @@ static bool call_make(struct chat_walk *walk, const struct value *call, struct v
     return true;
 }
 
-static bool assistant_make(struct chat_walk *walk, const struct chat_message *message,
+static bool vllm_assistant(struct chat_walk *walk, const struct chat_message *message,
                            struct chat_dict *made)
 {
     const struct value *calls = &message->values[CHAT_KEY_TOOL_CALLS];
@@ -130,7 +122,7 @@ static bool assistant_make(struct chat_walk *walk, const struct chat_message *me
 
     if (calls->kind == VALUE_LIST && calls->list->count > 0) {
         struct value value;
-        if (!chat_map(walk, calls->list, call_make, &value)) {
+        if (!chat_map(walk, calls->list, vllm_call, &value)) {
             return false;
         }
         chat_dict_add(made, "tool_calls", value);
@@ -145,7 +137,7 @@ static bool assistant_make(struct chat_walk *walk, const struct chat_message *me
     return true;
 }
 
-// A line that some client puts into system messages, and that newer releases take out.
+// A line that one client puts into system messages, and that newer releases take out.
 static bool has_billing_line(const struct value *content)
 {
     static const char line[] = "x-anthropic-billing-header";
@@ -161,7 +153,7 @@ static bool has_billing_line(const struct value *content)
     return i < count;
 }
 
-static bool message_make(struct chat_walk *walk, const struct chat_message *message,
+static bool vllm_message(struct chat_walk *walk, const struct chat_message *message,
                          struct value *out)
 {
     const struct value *values = message->values;
@@ -178,7 +170,7 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     if (slice_is(role, "system") && has_billing_line(&values[CHAT_KEY_CONTENT])) {
         return chat_refuse(walk, "a billing header in a system message");
     }
-    if (!content_make(walk, &values[CHAT_KEY_CONTENT], is_tool, &content) ||
+    if (!vllm_content(walk, &values[CHAT_KEY_CONTENT], is_tool, &content) ||
         !chat_dict_begin(walk, is_assistant ? 7 : 5, &made)) {
         return false;
     }
@@ -186,7 +178,7 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     chat_dict_add(&made, "role",
                   is_renamed ? value_string(slice_str("system")) : values[CHAT_KEY_ROLE]);
     chat_dict_add(&made, "content", content);
-    if (is_assistant && !assistant_make(walk, message, &made)) {
+    if (is_assistant && !vllm_assistant(walk, message, &made)) {
         return false;
     }
     if (is_tool && values[CHAT_KEY_TOOL_CALL_ID].kind != VALUE_UNDEFINED) {
@@ -205,14 +197,14 @@ static bool message_make(struct chat_walk *walk, const struct chat_message *mess
     return true;
 }
 
-static bool is_system(const struct value *message)
+static bool is_system_message(const struct value *message)
 {
     struct value role = chat_member(message->dict, "role");
     return slice_is(role.string, "system");
 }
 
 // The text of a content, whose parts are lines when it is a list.
-static bool text_of(struct chat_walk *walk, struct value content, struct value *out)
+static bool content_text(struct chat_walk *walk, struct value content, struct value *out)
 {
     struct chat_values lines = {0};
     struct value list;
@@ -230,17 +222,17 @@ static bool text_of(struct chat_walk *walk, struct value content, struct value *
 }
 
 // Sorts messages into the texts of systems, and others.
-static bool part_systems(struct chat_walk *walk, struct chat_values *texts,
-                         struct chat_values *others)
+static bool separate_systems(struct chat_walk *walk, struct chat_values *texts,
+                             struct chat_values *others)
 {
     for (uint32_t i = 0; i < walk->messages.count; i++) {
         const struct value *message = &walk->messages.items[i];
         struct value text;
-        if (!is_system(message)) {
+        if (!is_system_message(message)) {
             if (!chat_push(walk, others, *message)) {
                 return false;
             }
-        } else if (!text_of(walk, chat_member(message->dict, "content"), &text) ||
+        } else if (!content_text(walk, chat_member(message->dict, "content"), &text) ||
                    !chat_push(walk, texts, text)) {
             return false;
         }
@@ -248,7 +240,7 @@ static bool part_systems(struct chat_walk *walk, struct chat_values *texts,
     return true;
 }
 
-// One system message of all their texts, then the others.
+// Puts one system message, with the texts of all, before the other messages.
 static bool merge_systems(struct chat_walk *walk)
 {
     struct chat_values texts = {0};
@@ -257,7 +249,7 @@ static bool merge_systems(struct chat_walk *walk)
     struct value content;
     struct chat_dict made;
 
-    if (!chat_push(walk, &others, value_none()) || !part_systems(walk, &texts, &others) ||
+    if (!chat_push(walk, &others, value_none()) || !separate_systems(walk, &texts, &others) ||
         !chat_list_of(walk, &texts, &list) || !chat_join(walk, list.list, "\n\n", true, &content) ||
         !chat_dict_begin(walk, 2, &made)) {
         return false;
@@ -269,75 +261,53 @@ static bool merge_systems(struct chat_walk *walk)
     return true;
 }
 
-static bool messages_finish(struct chat_walk *walk)
+static bool vllm_finish(struct chat_walk *walk)
 {
     uint32_t i = 1;
 
     if (!walk->has_developer || walk->rules->knows_developer) {
         return true;
     }
-    while (i < walk->messages.count && !is_system(&walk->messages.items[i])) {
+    while (i < walk->messages.count && !is_system_message(&walk->messages.items[i])) {
         i++;
     }
     return i >= walk->messages.count || merge_systems(walk);
 }
 
-static bool tool_make(struct chat_walk *walk, const struct value *tool, struct value *out)
+static bool vllm_tool(struct chat_walk *walk, const struct value *tool, struct value *out)
 {
+    static const char *const order[] = {"name", "description", "parameters", "strict"};
     const struct value_dict *given = chat_function_of(walk, tool);
-    struct value name;
-    struct value description;
-    struct value parameters;
-    struct value strict;
-    struct chat_dict function;
+    struct value function;
     struct chat_dict made;
 
-    if (given == NULL || !chat_member_of_kind(walk, given, "name", VALUE_STRING, &name) ||
-        !chat_member_of_kind(walk, given, "description", VALUE_STRING, &description) ||
-        !chat_member_of_kind(walk, given, "parameters", VALUE_DICT, &parameters) ||
-        !chat_member_of_kind(walk, given, "strict", VALUE_BOOL, &strict) ||
-        !chat_dict_begin(walk, 4, &function) || !chat_dict_begin(walk, 2, &made)) {
+    if (given == NULL || !chat_member_of_kind(walk, given, "parameters", VALUE_DICT, &function) ||
+        !chat_function_make(walk, given, order, &function) || !chat_dict_begin(walk, 2, &made)) {
         return false;
     }
-    if (!chat_is_given(&name)) {
-        return chat_refuse(walk, "a tool without a name");
-    }
-    chat_dict_add(&function, "name", name);
-    chat_dict_add(&function, "description", description);
-    chat_dict_add(&function, "parameters", parameters);
-    if (chat_is_given(&strict)) {
-        chat_dict_add(&function, "strict", strict);
-    }
     chat_dict_add(&made, "type", value_string(slice_str("function")));
-    chat_dict_add(&made, "function", chat_dict_end(&function));
+    chat_dict_add(&made, "function", function);
     *out = chat_dict_end(&made);
     return true;
 }
 
-static bool tools_make(struct chat_walk *walk, const struct value_list *tools, struct value *out)
+static bool vllm_tools(struct chat_walk *walk, const struct value_list *tools, struct value *out)
 {
-    const struct json_value *choice = &walk->fields[CHAT_FIELD_TOOL_CHOICE];
-
     if (tools->count == 0) {
         return chat_refuse(walk, "a list of tools without any"); // an error of newer releases
     }
-    if (walk->rules->drops_unchosen_tools && choice->kind == JSON_STRING &&
-        json_string_is(choice->raw, "none")) {
-        *out = value_none();
-        return true;
-    }
-    return chat_map(walk, tools, tool_make, out);
+    return chat_map(walk, tools, vllm_tool, out);
 }
 
-// Null and "auto" stand for what is not set.
-static bool is_set(const struct value *value)
+// Null and "auto" mean: not set.
+static bool is_set_kwarg(const struct value *value)
 {
     return value->kind != VALUE_NONE &&
            (value->kind != VALUE_STRING || !slice_is(value->string, "auto"));
 }
 
-static bool kwargs_put(struct chat_walk *walk, const struct chat_kwargs *kwargs,
-                       struct chat_dict *variables)
+static bool vllm_kwargs(struct chat_walk *walk, const struct chat_kwargs *kwargs,
+                        struct chat_dict *variables)
 {
     struct value effort;
     struct slice thinking = slice_str("enable_thinking");
@@ -350,7 +320,7 @@ static bool kwargs_put(struct chat_walk *walk, const struct chat_kwargs *kwargs,
     }
     for (uint32_t i = 0; i < kwargs->given->count; i++) {
         const struct value_member *member = &kwargs->given->members[i];
-        if (is_set(&member->value) && chat_reads(walk, member->key.string)) {
+        if (is_set_kwarg(&member->value) && chat_reads(walk, member->key.string)) {
             walk->shape |= CHAT_KWARGS_SHAPE;
             chat_dict_put(variables, member->key.string, member->value);
         }
@@ -368,10 +338,10 @@ static bool kwargs_put(struct chat_walk *walk, const struct chat_kwargs *kwargs,
 }
 
 const struct chat_maker chat_vllm = {
-    .message = message_make,
-    .finish = messages_finish,
-    .tools = tools_make,
-    .kwargs = kwargs_put,
+    .message = vllm_message,
+    .finish = vllm_finish,
+    .tools = vllm_tools,
+    .kwargs = vllm_kwargs,
     .has_documents = true,
     .obeys_generation = true,
 };

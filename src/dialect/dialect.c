@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What the rules and the models point to.
+// The texts that the rules and the models point to.
 struct dialect_memory {
     struct tokenizer_config config;
     uint8_t texts[]; // kwargs, the name with its NUL, then those of the models
 };
 
-static bool has_word(struct slice text, const char *word)
+static bool contains_word(struct slice text, const char *word)
 {
     return text.size > 0 && memmem(text.bytes, text.size, word, strlen(word)) != NULL;
 }
@@ -23,8 +23,8 @@ static bool has_word(struct slice text, const char *word)
 // SGLang looks for the names of media in the text of the template.
 static bool names_media(struct slice template)
 {
-    return has_word(template, "image") || has_word(template, "audio") ||
-           has_word(template, "video") || has_word(template, "vision");
+    return contains_word(template, "image") || contains_word(template, "audio") ||
+           contains_word(template, "video") || contains_word(template, "vision");
 }
 
 static bool takes_parts(const struct dialect_options *options, const struct template *template,
@@ -37,7 +37,7 @@ static bool takes_parts(const struct dialect_options *options, const struct temp
            (options->engine == DIALECT_SGLANG && names_media(source));
 }
 
-static bool reads_variable(const void *owner, struct slice variable)
+static bool template_reads_variable(const void *owner, struct slice variable)
 {
     return template_reads(owner, variable);
 }
@@ -56,8 +56,8 @@ static enum chat_engine chat_engine_of(enum dialect_engine engine)
     return CHAT_PLAIN;
 }
 
-static bool compile(struct dialect *dialect, const struct dialect_options *options,
-                    struct slice source, struct dialect_chat *out)
+static bool dialect_compile(struct dialect *dialect, const struct dialect_options *options,
+                            struct slice source, struct dialect_chat *out)
 {
     const struct dialect_memory *memory = dialect->memory;
     struct template_error why = {0};
@@ -70,17 +70,18 @@ static bool compile(struct dialect *dialect, const struct dialect_options *optio
     out->rules = (struct chat_rules){
         .engine = chat_engine_of(options->engine),
         .content_is_list = takes_parts(options, out->template, source),
-        .knows_developer = has_word(source, "'developer'") || has_word(source, "\"developer\""),
+        .knows_developer =
+            contains_word(source, "'developer'") || contains_word(source, "\"developer\""),
         .tokens = memory->config.tokens,
         .token_count = memory->config.token_count,
         .kwargs = slice_of(memory->texts, options->kwargs.size),
-        .reads = reads_variable,
+        .reads = template_reads_variable,
         .owner = out->template,
     };
     return true;
 }
 
-static void compile_all(struct dialect *dialect, const struct dialect_options *options)
+static void dialect_compile_all(struct dialect *dialect, const struct dialect_options *options)
 {
     const struct dialect_memory *memory = dialect->memory;
     const struct tokenizer_config *config = &memory->config;
@@ -88,17 +89,17 @@ static void compile_all(struct dialect *dialect, const struct dialect_options *o
     struct slice source = is_given ? options->template : config->template;
 
     if (source.size == 0) {
-        snprintf(dialect->chat_error, dialect_error_size, "there is no chat template");
+        snprintf(dialect->chat_error, dialect_error_size, "the model has no chat template");
         return;
     }
-    if (compile(dialect, options, source, &dialect->chat) && !is_given &&
+    if (dialect_compile(dialect, options, source, &dialect->chat) && !is_given &&
         config->tool_template.size > 0 &&
-        !compile(dialect, options, config->tool_template, &dialect->tool_chat)) {
+        !dialect_compile(dialect, options, config->tool_template, &dialect->tool_chat)) {
         template_destroy(&dialect->chat.template);
     }
 }
 
-static size_t size_of_texts(const struct dialect_options *options)
+static size_t dialect_texts_size(const struct dialect_options *options)
 {
     size_t size = options->kwargs.size + strlen(options->name) + 1;
     for (uint32_t i = 0; i < options->model_count; i++) {
@@ -107,9 +108,9 @@ static size_t size_of_texts(const struct dialect_options *options)
     return size;
 }
 
-static bool keep_texts(struct dialect *dialect, const struct dialect_options *options)
+static bool dialect_keep_texts(struct dialect *dialect, const struct dialect_options *options)
 {
-    struct dialect_memory *memory = calloc(1, sizeof(*memory) + size_of_texts(options));
+    struct dialect_memory *memory = calloc(1, sizeof(*memory) + dialect_texts_size(options));
     dialect->memory = memory;
     dialect->models = calloc(options->model_count + 1, sizeof(struct slice));
     if (memory == NULL || dialect->models == NULL) {
@@ -133,8 +134,8 @@ static bool keep_texts(struct dialect *dialect, const struct dialect_options *op
     return true;
 }
 
-static enum status read_config(struct dialect *dialect, struct slice json,
-                               char error[dialect_error_size])
+static enum status dialect_read_config(struct dialect *dialect, struct slice json,
+                                       char error[dialect_error_size])
 {
     struct dialect_memory *memory = dialect->memory;
 
@@ -148,8 +149,9 @@ static enum status read_config(struct dialect *dialect, struct slice json,
     return status;
 }
 
-static enum status load_tokenizer(struct dialect *dialect, const struct dialect_options *options,
-                                  char error[dialect_error_size])
+static enum status dialect_load_tokenizer(struct dialect *dialect,
+                                          const struct dialect_options *options,
+                                          char error[dialect_error_size])
 {
     struct tokenizer_error why = {0};
     struct rank_specials specials = {0};
@@ -190,17 +192,17 @@ enum status dialect_create(const struct dialect_options *options, struct dialect
         .is_trusted = options->is_trusted,
         .forwards_ids = options->forwards_ids,
     };
-    if (keep_texts(dialect, options)) {
-        status = read_config(dialect, options->config, error);
+    if (dialect_keep_texts(dialect, options)) {
+        status = dialect_read_config(dialect, options->config, error);
     }
     if (status == STATUS_OK) {
-        status = load_tokenizer(dialect, options, error);
+        status = dialect_load_tokenizer(dialect, options, error);
     }
     if (status != STATUS_OK) {
         dialect_destroy(&dialect);
         return status;
     }
-    compile_all(dialect, options);
+    dialect_compile_all(dialect, options);
     if (options->is_trusted) {
         atomic_store_explicit(&dialect->shared.certified, (1u << chat_shape_count) - 1,
                               memory_order_relaxed);
@@ -269,7 +271,7 @@ bool dialect_check(struct dialect *dialect, uint32_t shape, uint64_t ours, uint6
         return false;
     }
     atomic_fetch_add_explicit(&dialect->shared.drift_count, 1, memory_order_relaxed);
-    // The feature that is at fault is not known.  What every request uses is suspected last.
+    // The feature at fault is not known: blame all but the one that every request uses.
     uint32_t special = shape & ~(uint32_t)CHAT_PLAIN_SHAPE;
     uint32_t suspects = special != 0 ? special : shape;
     uint32_t before =

@@ -2,16 +2,18 @@
 //
 // dialect.h -- how the engines of a model turn a request into token ids.
 //
-// Three things together: the tokenizer, the chat template, and what the engine does to a request before its
-// template sees it.  Each of them can differ from what the engine really runs, so none is believed: a
-// dialect is certified, feature by feature (chat.h, CHAT_SHAPE_MAP), by comparing its ids with the engine's own for
-// a suite of requests.  A request is keyed by token ids when all features that it uses are certified.
+// A dialect is the tokenizer, the chat template, and the changes that the engine makes to a request
+// before its template sees it.  Each can differ from what the engine really runs, so a dialect is
+// certified, feature by feature (chat.h, CHAT_SHAPE_MAP): its ids are compared with the engine's
+// own for a suite of requests.  A request is keyed by token ids when all its features are
+// certified.
 //
-//     certified  plain, system, turns, tools      set by whoever asks the engine
-//     revoked    tools                            an answer counted another number of tokens
+//     certified  plain, system, turns, tools      set after asking the engine (certify.h)
+//     revoked    tools                            a response counted another number of tokens
 //     in use     plain, system, turns
 //
-// What is revoked stays so until the next start: an engine that disagreed once cannot be followed.
+// A revoked feature stays revoked until the next start: an engine that disagreed once may do so
+// again.
 //
 // Threads: what is loaded does not change and is shared; features and counters are atomic.
 // Memory: taken by dialect_create.
@@ -38,8 +40,8 @@ struct dialect_options {
     enum dialect_content content;
     struct slice tokenizer; // the text of tokenizer.json, or of a file of ranks
     const char *pattern;    // of the file of ranks, by name; NULL: it is a tokenizer.json
-    struct slice config;    // of tokenizer_config.json; empty: there is none
-    struct slice template;  // instead of the one in there; empty: that one
+    struct slice config;    // of tokenizer_config.json; empty: the model has none
+    struct slice template;  // replaces the one in the config; empty: that one
     struct slice
         kwargs; // variables of the template where a request does not set them: a JSON object
     int32_t utc_offset_s; // of the engine's clock
@@ -49,7 +51,7 @@ struct dialect_options {
 
 // A template and what goes with it.
 struct dialect_chat {
-    struct template *template; // NULL: none, and chats have no ids
+    struct template *template; // NULL: chats have no ids
     struct chat_rules rules;
 };
 
@@ -62,7 +64,7 @@ struct dialect {
     int32_t utc_offset_s;
     bool is_trusted;
     bool forwards_ids;
-    char chat_error[dialect_error_size]; // why there is no template; empty: there is
+    char chat_error[dialect_error_size]; // why the template is missing; empty: it is there
     uint32_t model_count;
     struct slice *models;
     void *memory; // of texts that the rules point to
@@ -71,24 +73,23 @@ struct dialect {
     struct {
         _Alignas(64) atomic_uint certified; // features
         atomic_uint revoked;
-        // Every request adds to these, and must not take the line above from those who read it.
+        // Every request adds to these: a cache line of their own keeps the one above shared.
         _Alignas(64) atomic_uint_fast64_t by_ids_count; // requests with ids of ours
-        atomic_uint_fast64_t by_text_count; // without: not certified, or not to be known
-        atomic_uint_fast64_t
-            confirmed_count;              // whose number of tokens the engine told, and it was ours
-        atomic_uint_fast64_t drift_count; // and it was not
-        atomic_uint_fast64_t text_bytes;  // of requests with ids
-        atomic_uint_fast64_t known_bytes; // of them, found in the memo
+        atomic_uint_fast64_t by_text_count;             // without: not certified, or refused
+        atomic_uint_fast64_t confirmed_count;           // the engine's token count equals ours
+        atomic_uint_fast64_t drift_count;               // the engine's token count differs
+        atomic_uint_fast64_t text_bytes;                // of requests with ids
+        atomic_uint_fast64_t known_bytes;               // of text_bytes, found in the memo
     } shared;
 };
 
-// Copies what it keeps.  MALFORMED: the tokenizer is refused, and `error` says why.  A template that is
-// refused is no failure: texts of completions still have ids.
+// Copies its input.  MALFORMED: the tokenizer is refused, and `error` says why.  With a refused
+// template it succeeds: texts of completions still have ids.
 enum status dialect_create(const struct dialect_options *options, struct dialect **out,
                            char error[dialect_error_size]);
 void dialect_destroy(struct dialect **dialect);
 
-// One without models speaks for all.
+// A dialect without models speaks for all.
 bool dialect_speaks_for(const struct dialect *dialect, struct slice model);
 
 enum { dialect_max = 16 };
@@ -116,8 +117,8 @@ static inline uint32_t dialect_shapes(const struct dialect *dialect)
 // Whether the engine's date has just changed, or will within `before_s`.
 bool dialect_is_midnight(const struct dialect *dialect, uint64_t wall_s, uint32_t before_s);
 
-// The engine counted the tokens of a request of that shape, which we had counted, too.  True when this
-// is the first that revokes something: `*revoked` are the features that it takes away.
+// Compares the engine's token count of a request of that shape with ours.  True when this is the
+// first difference that revokes a feature; `*revoked` are the features that it takes away.
 bool dialect_check(struct dialect *dialect, uint32_t shape, uint64_t ours, uint64_t theirs,
                    uint32_t *revoked);
 

@@ -8,20 +8,18 @@
 
 #include <stdlib.h>
 
-// An id as the key of a member, and the text that it stands for.
-static bool read_one(struct slice key, struct slice object, uint8_t **at,
-                     struct tokenizer_special *out)
+// An id as the key of a member, and the text that it stands for, which is put at `*at`.
+static bool read_special(struct slice key, struct slice object, uint8_t **at,
+                         struct tokenizer_special *out)
 {
     static const char *const name = "content";
     struct json_value content = {0};
+    struct slice text = {0};
     uint64_t id = 0;
 
     if (!slice_parse_u64(key, &id) || id > UINT32_MAX ||
-        json_find(object, &name, 1, &content) != STATUS_OK || content.kind != JSON_STRING) {
-        return false;
-    }
-    struct slice text = {0};
-    if (json_string_decode(content.raw, *at, content.raw.size, &text) != STATUS_OK) {
+        json_find(object, &name, 1, &content) != STATUS_OK || content.kind != JSON_STRING ||
+        json_string_decode(content.raw, *at, content.raw.size, &text) != STATUS_OK) {
         return false;
     }
     memmove(*at, text.bytes, text.size);
@@ -30,37 +28,34 @@ static bool read_one(struct slice key, struct slice object, uint8_t **at,
     return true;
 }
 
-// What the object has: counted first, so that there is one block.
-static enum status read_all(struct slice object, struct rank_specials *out)
+static enum status read_specials(struct slice object, struct rank_specials *out)
 {
-    struct json counting = json_open(object);
-    struct json json = json_open(object);
-    struct json_item item;
-    uint32_t count = 0;
-
-    if (json_next(&counting, &item)) {
-        json_enter(&counting);
-        while (json_next(&counting, &item)) {
-            count++;
-        }
-    }
-    struct tokenizer_special *items = calloc(1, (count + 1) * sizeof(*items) + object.size);
+    // Room for as many of the shortest members as the object could have, and for all texts.
+    size_t capacity = object.size / (sizeof("'1':{'content':''}") - 1) + 1;
+    struct tokenizer_special *items = calloc(1, capacity * sizeof(*items) + object.size);
     if (items == NULL) {
         return STATUS_EXHAUSTED;
     }
-    uint8_t *at = (uint8_t *)(items + count + 1);
-    uint32_t done = 0;
+    struct json json = json_open(object);
+    struct json_item item;
+    uint8_t *at = (uint8_t *)(items + capacity);
+    uint32_t count = 0;
     bool good = json_next(&json, &item);
     json_enter(&json);
     while (good && json_next(&json, &item)) {
+        struct tokenizer_special special;
         good = item.value.kind == JSON_OBJECT && json_skip(&json, &item.value) &&
-               read_one(item.key, item.value.raw, &at, &items[done++]);
+               read_special(item.key, item.value.raw, &at, &special);
+        if (good) {
+            ASSERT(count < capacity);
+            items[count++] = special;
+        }
     }
     if (!good) {
         free(items);
         return STATUS_MALFORMED;
     }
-    *out = (struct rank_specials){.items = items, .count = done};
+    *out = (struct rank_specials){.items = items, .count = count};
     return STATUS_OK;
 }
 
@@ -76,7 +71,7 @@ enum status rank_specials_read(struct slice json, struct rank_specials *out)
         *out = (struct rank_specials){0};
         return found.kind == JSON_ABSENT || found.kind == JSON_NULL ? STATUS_OK : STATUS_MALFORMED;
     }
-    return read_all(found.raw, out);
+    return read_specials(found.raw, out);
 }
 
 void rank_specials_free(struct rank_specials *specials)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rank_specials.h -- the special tokens of a model that has a file of ranks, from its tokenizer_config.json.
+// rank_specials.h -- the special tokens of a model with a file of ranks: its tokenizer_config.json.
 //
 // A file of ranks has no special tokens; models that come with one list them as
 //
@@ -16,7 +16,7 @@ struct rank_specials {
     uint32_t count;
 };
 
-// MALFORMED: not such a file; EXHAUSTED: memory is short.  A file without that member has none.  On success
-// the caller owes rank_specials_free.
+// MALFORMED: not such a file.  EXHAUSTED: out of memory.  A file without that member has none.  On
+// success the caller owes rank_specials_free.
 enum status rank_specials_read(struct slice json, struct rank_specials *out);
 void rank_specials_free(struct rank_specials *specials);

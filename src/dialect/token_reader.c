@@ -10,26 +10,26 @@
 #include <stdlib.h>
 
 enum {
-    // Values of a request beside its texts, which are not copied: some hundred bytes a message.  Templates
-    // join and cut texts, so there is room for several copies of the prompt, too.
+    // Values of a request take some hundred bytes a message; texts are not copied.  Templates join
+    // and cut texts, so there is room for several copies of the prompt, too.
     arena_size_min = 1 << 20,
     arena_copies = 8,
     why_size = dialect_error_size,
-    // A chat of 60,000 messages takes less than half of it.  All of it takes about a tenth of a second.
+    // A chat of 60,000 messages takes less than half of it.  All steps take about 0.1 s.
     step_max = 4 * 1000 * 1000,
-    // Our clock and the engine's may be apart by so much.
+    // The greatest difference between our clock and the engine's.
     clock_skew_s = 2,
-    // Of one event, or of a whole document.
-    answer_size_max = 65536,
+    // Text of one event, or of a whole response.
+    response_size_max = 65536,
 };
 
 struct token_thread {
     const struct dialect_set *set;
     uint32_t number;
     struct tokenizer_scratch *scratches[dialect_max]; // by dialect
-    uint8_t *answer_text;
-    uint32_t *answer_ids;
-    size_t answer_id_max;
+    uint8_t *response_text;
+    uint32_t *response_ids;
+    size_t response_id_max;
 };
 
 struct token_reader {
@@ -44,12 +44,12 @@ struct token_reader {
     struct dialect *dialect;
     struct memo_task task;
     uint32_t shape;
-    bool is_counted; // it is somebody's request, not a question of ours
+    bool is_counted; // a client's request, not a case of certify.c
     char why[why_size];
 };
 
-static struct tokenizer_scratch *scratch_of(const struct token_thread *thread,
-                                            const struct dialect *dialect)
+static struct tokenizer_scratch *thread_scratch_of(const struct token_thread *thread,
+                                                   const struct dialect *dialect)
 {
     for (uint32_t i = 0; i < thread->set->count; i++) {
         if (thread->set->dialects[i] == dialect) {
@@ -62,6 +62,7 @@ static struct tokenizer_scratch *scratch_of(const struct token_thread *thread,
 
 struct token_thread *token_thread_create(const struct dialect_set *set, uint32_t number)
 {
+    ASSERT(set->count <= dialect_max);
     struct token_thread *thread = calloc(1, sizeof(*thread));
     bool complete = thread != NULL;
 
@@ -72,12 +73,12 @@ struct token_thread *token_thread_create(const struct dialect_set *set, uint32_t
     for (uint32_t i = 0; complete && i < set->count; i++) {
         thread->scratches[i] = tokenizer_scratch_create(set->dialects[i]->tokenizer);
         complete = thread->scratches[i] != NULL;
-        size_t bound = tokenizer_bound(set->dialects[i]->tokenizer, answer_size_max);
-        thread->answer_id_max = bound > thread->answer_id_max ? bound : thread->answer_id_max;
+        size_t bound = tokenizer_bound(set->dialects[i]->tokenizer, response_size_max);
+        thread->response_id_max = bound > thread->response_id_max ? bound : thread->response_id_max;
     }
-    thread->answer_text = malloc(answer_size_max);
-    thread->answer_ids = malloc((thread->answer_id_max + 1) * sizeof(uint32_t));
-    if (!complete || thread->answer_text == NULL || thread->answer_ids == NULL) {
+    thread->response_text = malloc(response_size_max);
+    thread->response_ids = malloc((thread->response_id_max + 1) * sizeof(uint32_t));
+    if (!complete || thread->response_text == NULL || thread->response_ids == NULL) {
         token_thread_destroy(&thread);
     }
     return thread;
@@ -94,8 +95,8 @@ void token_thread_destroy(struct token_thread **thread_ptr)
     for (uint32_t i = 0; i < dialect_max; i++) {
         tokenizer_scratch_destroy(&thread->scratches[i]);
     }
-    free(thread->answer_text);
-    free(thread->answer_ids);
+    free(thread->response_text);
+    free(thread->response_ids);
     free(thread);
 }
 
@@ -110,16 +111,16 @@ bool token_thread_add_response(struct token_thread *thread, const struct dialect
     struct slice text = {0};
     size_t count = 0;
 
-    if (raw.size > answer_size_max ||
-        json_string_decode(raw, thread->answer_text, answer_size_max, &text) != STATUS_OK) {
+    if (raw.size > response_size_max ||
+        json_string_decode(raw, thread->response_text, response_size_max, &text) != STATUS_OK) {
         return false;
     }
     struct tokenizer_input input = {.text = text, .continues = true, .is_continued = true};
-    if (tokenizer_encode(dialect->tokenizer, scratch_of(thread, dialect), &input,
-                         thread->answer_ids, thread->answer_id_max, &count) != STATUS_OK) {
+    if (tokenizer_encode(dialect->tokenizer, thread_scratch_of(thread, dialect), &input,
+                         thread->response_ids, thread->response_id_max, &count) != STATUS_OK) {
         return false;
     }
-    prefix_chain_add(chain, slice_of(thread->answer_ids, count * sizeof(uint32_t)));
+    prefix_chain_add(chain, slice_of(thread->response_ids, count * sizeof(uint32_t)));
     return true;
 }
 
@@ -169,13 +170,14 @@ struct slice token_reader_text(const struct token_reader *reader)
     return reader->task.input.text;
 }
 
-static enum status refuse(struct token_reader *reader, enum status status, const char *why)
+static enum status token_reader_refuse(struct token_reader *reader, enum status status,
+                                       const char *why)
 {
     snprintf(reader->why, why_size, "%s", why);
     return status;
 }
 
-// Days since 1970 to a date, by eras of 400 years that begin in March.
+// From days since 1970 to a date, by eras of 400 years that begin in March.
 static void date_of_days(int64_t days, struct template_time *out)
 {
     int64_t since = days + 719468;
@@ -194,7 +196,7 @@ static void date_of_days(int64_t days, struct template_time *out)
     out->year_day = (uint16_t)(out->month > 2 ? in_year + 60 + is_leap : in_year - 305);
 }
 
-static struct template_time time_of(uint64_t wall_s, int32_t utc_offset_s)
+static struct template_time template_time_of(uint64_t wall_s, int32_t utc_offset_s)
 {
     int64_t local_s = (int64_t)wall_s + utc_offset_s;
     int64_t days = local_s / 86400;
@@ -212,36 +214,40 @@ static struct template_time time_of(uint64_t wall_s, int32_t utc_offset_s)
     return out;
 }
 
-static bool may_use(const struct token_request *request, uint32_t shape)
+static bool may_use_shape(const struct token_request *request, uint32_t shape)
 {
     return request->any_feature || (shape & ~dialect_shapes(request->dialect)) == 0;
 }
 
-static enum status render(struct token_reader *reader, const struct token_request *request,
-                          const struct dialect_chat *how, struct chat *chat, struct slice *text)
+static enum status token_reader_render(struct token_reader *reader,
+                                       const struct token_request *request,
+                                       const struct dialect_chat *how, struct chat *chat,
+                                       struct slice *text)
 {
     struct text out = text_over(reader->text, reader->text_max);
     struct template_output output = {.text = &out};
     struct template_error why = {0};
-    enum status status =
-        template_render(how->template,
-                        &(struct template_input){
-                            .variables = chat->variables,
-                            .now = time_of(request->wall_s, request->dialect->utc_offset_s),
-                            .step_max = step_max,
-                        },
-                        &reader->arena, &output, &why);
+    enum status status = template_render(
+        how->template,
+        &(struct template_input){
+            .variables = chat->variables,
+            .now = template_time_of(request->wall_s, request->dialect->utc_offset_s),
+            .step_max = step_max,
+        },
+        &reader->arena, &output, &why);
     *text = text_slice(&out);
     if (status == STATUS_OK && output.used_time &&
         dialect_is_midnight(request->dialect, request->wall_s, clock_skew_s)) {
-        return refuse(reader, STATUS_MALFORMED, "it has a date, which is about to change");
+        return token_reader_refuse(reader, STATUS_MALFORMED,
+                                   "it has a date, which is about to change");
     }
-    return status == STATUS_OK ? STATUS_OK : refuse(reader, status, why.text);
+    return status == STATUS_OK ? STATUS_OK : token_reader_refuse(reader, status, why.text);
 }
 
-// The variables of a chat, by the rules that go with the template it will have.
-static enum status read_chat(struct token_reader *reader, const struct token_request *request,
-                             const struct dialect_chat **how, struct chat *chat)
+// The variables of a chat, by the rules of the template that will token_reader_render it.
+static enum status token_reader_chat(struct token_reader *reader,
+                                     const struct token_request *request,
+                                     const struct dialect_chat **how, struct chat *chat)
 {
     const struct dialect *dialect = request->dialect;
     struct value_room room = {.arena = &reader->arena, .steps_left = step_max};
@@ -253,34 +259,37 @@ static enum status read_chat(struct token_reader *reader, const struct token_req
         *how = &dialect->tool_chat;
         status = chat_read(&dialect->tool_chat.rules, request->body, &room, chat);
     }
-    return status == STATUS_OK ? STATUS_OK : refuse(reader, status, room.error);
+    return status == STATUS_OK ? STATUS_OK : token_reader_refuse(reader, status, room.error);
 }
 
-static enum status begin_chat(struct token_reader *reader, const struct token_request *request)
+static enum status token_reader_begin_chat(struct token_reader *reader,
+                                           const struct token_request *request)
 {
     const struct dialect_chat *how = NULL;
     struct chat chat = {0};
     struct slice text = {0};
 
     if (request->dialect->chat.template == NULL) {
-        return refuse(reader, STATUS_MALFORMED, request->dialect->chat_error);
+        return token_reader_refuse(reader, STATUS_MALFORMED, request->dialect->chat_error);
     }
-    enum status status = read_chat(reader, request, &how, &chat);
+    enum status status = token_reader_chat(reader, request, &how, &chat);
     if (status != STATUS_OK) {
         return status;
     }
     reader->shape = chat.shape;
-    if (!may_use(request, chat.shape)) {
-        return refuse(reader, STATUS_MALFORMED, "it uses a feature that is not certified");
+    if (!may_use_shape(request, chat.shape)) {
+        return token_reader_refuse(reader, STATUS_MALFORMED,
+                                   "it uses a feature that is not certified");
     }
-    status = render(reader, request, how, &chat, &text);
-    // The template has written what the engine's tokenizer would add.
+    status = token_reader_render(reader, request, how, &chat, &text);
+    // No special tokens: the template has written those that the engine's tokenizer would add.
     reader->task.input = (struct tokenizer_input){.text = text};
     return status;
 }
 
 // The text of a completion, or of SGLang's own API.
-static enum status begin_text(struct token_reader *reader, const struct token_request *request)
+static enum status token_reader_begin_text(struct token_reader *reader,
+                                           const struct token_request *request)
 {
     enum { PROMPT, ADDS, TRUNCATES, SUFFIX, EMBEDS, FIELD_COUNT };
     const char *names[FIELD_COUNT] = {
@@ -293,23 +302,24 @@ static enum status begin_text(struct token_reader *reader, const struct token_re
     struct json_value values[FIELD_COUNT] = {0};
     struct slice text = {0};
 
-    if (!may_use(request, CHAT_COMPLETION_SHAPE)) {
-        return refuse(reader, STATUS_MALFORMED, "completions are not certified");
+    if (!may_use_shape(request, CHAT_COMPLETION_SHAPE)) {
+        return token_reader_refuse(reader, STATUS_MALFORMED, "completions are not certified");
     }
     enum status status = json_find(request->body, names, FIELD_COUNT, values);
     if (status != STATUS_OK || values[PROMPT].kind != JSON_STRING) {
-        return refuse(reader, STATUS_MALFORMED, "the prompt is not one text");
+        return token_reader_refuse(reader, STATUS_MALFORMED, "the prompt is not one text");
     }
     for (uint32_t i = TRUNCATES; i < FIELD_COUNT; i++) {
         if (values[i].kind != JSON_ABSENT && values[i].kind != JSON_NULL) {
-            return refuse(reader, STATUS_MALFORMED, names[i]);
+            return token_reader_refuse(reader, STATUS_MALFORMED, names[i]);
         }
     }
     status = json_string_decode(values[PROMPT].raw, reader->text, reader->text_max, &text);
     if (status != STATUS_OK || text.size > reader->text_max) {
-        return refuse(reader, status == STATUS_OK ? STATUS_TOO_LARGE : status, "the prompt");
+        return token_reader_refuse(reader, status == STATUS_OK ? STATUS_TOO_LARGE : status,
+                                   "the prompt");
     }
-    // Without escapes it lies in the body, which token_reader_continue does without.
+    // Without escapes the text lies in the body, which token_reader_continue does not have.
     if (text.bytes != reader->text && text.size > 0) {
         memcpy(reader->text, text.bytes, text.size);
     }
@@ -322,7 +332,8 @@ static enum status begin_text(struct token_reader *reader, const struct token_re
     return STATUS_OK;
 }
 
-static void count(const struct token_reader *reader, atomic_uint_fast64_t *counter, uint64_t more)
+static void token_reader_count(const struct token_reader *reader, atomic_uint_fast64_t *counter,
+                               uint64_t more)
 {
     if (reader->is_counted) {
         atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
@@ -334,6 +345,7 @@ enum status token_reader_begin(struct token_reader *reader, const struct token_r
 {
     enum status status = STATUS_MALFORMED;
 
+    ASSERT(request->dialect != NULL);
     reader->dialect = request->dialect;
     reader->is_counted = !request->any_feature;
     reader->task = (struct memo_task){
@@ -341,24 +353,24 @@ enum status token_reader_begin(struct token_reader *reader, const struct token_r
         .thread = reader->thread->number,
         .tokenizer = request->dialect->tokenizer,
         .space = request->salt.size > 0 ? hash_bytes(request->salt, 0) : 0,
-        .scratch = scratch_of(reader->thread, request->dialect),
+        .scratch = thread_scratch_of(reader->thread, request->dialect),
         .ids = reader->ids,
         .capacity = reader->id_max,
     };
     switch (request->api) {
     case PROMPT_CHAT:
-        status = begin_chat(reader, request);
+        status = token_reader_begin_chat(reader, request);
         break;
     case PROMPT_COMPLETION:
     case PROMPT_GENERATE:
-        status = begin_text(reader, request);
+        status = token_reader_begin_text(reader, request);
         break;
     default:
-        status = refuse(reader, STATUS_MALFORMED, "there are no rules for this API");
+        status = token_reader_refuse(reader, STATUS_MALFORMED, "there are no rules for this API");
         break;
     }
     if (status != STATUS_OK) {
-        count(reader, &request->dialect->shared.by_text_count, 1);
+        token_reader_count(reader, &request->dialect->shared.by_text_count, 1);
         return status;
     }
     memo_begin(&reader->task);
@@ -370,18 +382,20 @@ enum status token_reader_continue(struct token_reader *reader, size_t portion,
 {
     struct memo_task *task = &reader->task;
     struct dialect *dialect = reader->dialect;
+    ASSERT(dialect != NULL); // token_reader_begin was called
     enum status status = memo_continue(task, portion);
 
     if (status != STATUS_OK) {
-        count(reader, &dialect->shared.by_text_count, 1);
-        return refuse(reader, status, "the text cannot be encoded");
+        token_reader_count(reader, &dialect->shared.by_text_count, 1);
+        return token_reader_refuse(reader, status, "the text cannot be encoded");
     }
     if (task->done < task->input.text.size) {
         return STATUS_AGAIN;
     }
-    count(reader, &dialect->shared.by_ids_count, 1);
-    count(reader, &dialect->shared.text_bytes, task->input.text.size);
-    count(reader, &dialect->shared.known_bytes, task->known_bytes);
+    ASSERT(task->count <= reader->id_max);
+    token_reader_count(reader, &dialect->shared.by_ids_count, 1);
+    token_reader_count(reader, &dialect->shared.text_bytes, task->input.text.size);
+    token_reader_count(reader, &dialect->shared.known_bytes, task->known_bytes);
     *out = (struct token_result){
         .dialect = dialect,
         .ids = reader->ids,

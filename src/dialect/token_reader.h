@@ -4,11 +4,12 @@
 //
 //     body --chat--> variables --template--> text --memo, tokenizer--> ids
 //
-// What does not go all the way has no ids and is routed by its text: another API, a feature that is not
-// certified, an image, a template that raises an error.  The engine gets the request in any case.
+// A request that fails on the way has no ids and is routed by its text: another API, a feature that
+// is not certified, an image, a template that raises an error.  The engine gets the request in any
+// case.
 //
-// A long text is encoded in portions: token_reader_begin renders it, and token_reader_continue is called until it says
-// that it is done, with other work in between.
+// A long text is encoded in portions: token_reader_begin renders it, and token_reader_continue is
+// called until it is done, with other work in between.
 //
 // Threads: a reader belongs to one thread; the set is shared and does not change.  Memory: taken by
 // token_reader_create; reading allocates nothing.
@@ -18,26 +19,25 @@
 #include "dialect/dialect.h"
 #include "tokenizer/bpe/memo.h"
 
-// What one thread needs of its own to encode, whichever of its readers does: a few megabytes a
-// dialect.
+// Scratch memory that the readers of one thread share: a few megabytes a dialect.
 struct token_thread;
 
-// `number` is ours in the memo.  Keeps the set.  NULL when memory is short.
+// `number` is the thread's number in the memo.  Keeps the set.  NULL when out of memory.
 struct token_thread *token_thread_create(const struct dialect_set *set, uint32_t number);
 void token_thread_destroy(struct token_thread **thread);
 
 const struct dialect_set *token_thread_set(const struct token_thread *thread);
 
-// Text of an answer, raw as a JSON string has it, behind a prompt whose ids the chain has: its ids, as a next
-// prompt will have them if the template repeats what was said.  False, and nothing added, when it is too
-// long or no text.
+// Adds the ids of a piece of response text, raw as in a JSON string, to the chain of its prompt:
+// the next prompt has the same ids if the template repeats the text.  False, and nothing added,
+// when the text is too long or cannot be decoded.
 bool token_thread_add_response(struct token_thread *thread, const struct dialect *dialect,
                                struct slice raw, struct prefix_chain *chain);
 
 struct token_reader;
 
-// Keeps the thread.  A rendered prompt of more than `text_max` bytes has no ids.  NULL when memory is
-// short.
+// Keeps the thread.  A rendered prompt of more than `text_max` bytes has no ids.  NULL when out of
+// memory.
 struct token_reader *token_reader_create(struct token_thread *thread, size_t text_max);
 void token_reader_destroy(struct token_reader **reader);
 
@@ -45,20 +45,19 @@ struct token_request {
     struct dialect *dialect;
     enum prompt_api api;
     struct slice body;
-    struct slice
-        salt; // of the tenant: who has another one cannot tell by the time it takes what was sent
-    uint64_t wall_s;  // seconds since 1970
-    bool any_feature; // certified or not; for who certifies
+    struct slice salt; // of the tenant: others cannot learn its prompts from response times
+    uint64_t wall_s;   // seconds since 1970
+    bool any_feature;  // certified or not; for certify.c
 };
 
 struct token_result {
-    struct dialect *dialect; // NULL: there are no ids
+    struct dialect *dialect; // NULL: no ids
     const uint32_t *ids;     // in the reader, until its next use
     uint32_t count;
     uint32_t shape;
 };
 
-// OK: done, see `*out`.  AGAIN: token_reader_continue has to be called; the body is not needed for it.
+// OK: done, see `*out`.  AGAIN: call token_reader_continue, which does not need the body.
 // MALFORMED, TOO_LARGE: no ids; token_reader_why says why.  Encodes about `portion` bytes.
 enum status token_reader_begin(struct token_reader *reader, const struct token_request *request,
                                size_t portion, struct token_result *out);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of a megabyte are mostly a list of added tokens, which is passed over.  A first pass notes where
-// things lie in the text; what is kept at its end is then copied and unescaped into one block.
+// Files of a megabyte are mostly a list of added tokens, which is passed over.  The first pass
+// notes where names and texts lie in the file; then they are copied and unescaped into one block.
 
 #include "dialect/tokenizer_config.h"
 
@@ -10,28 +10,21 @@
 
 #include <stdlib.h>
 
-// What transformers calls the attributes of special tokens: variables of every template.
+// Attributes of special tokens in transformers: variables of every template.
 static const char *const token_names[] = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
 };
 
-struct noted_token {
-    struct slice name; // raw, as is the text
-    struct slice text;
-};
-
-struct notes {
-    struct noted_token tokens[tokenizer_config_token_max];
+struct config_notes {
+    struct tokenizer_config_token tokens[tokenizer_config_token_max]; // raw
     uint32_t token_count;
     struct slice template;
     struct slice tool_template;
-    struct json_value adds_bos;
-    struct json_value adds_eos;
-    enum status status; // of what is wrong with the members, as opposed to the JSON
+    enum status status; // of the members, as opposed to the JSON
 };
 
 // The text of a token, which is a string or an object with one; empty when it is null.
-static enum status content_of(struct json_value *value, struct slice *out)
+static enum status token_content(const struct json_value *value, struct slice *out)
 {
     static const char *const names[] = {"content"};
     struct json_value content = *value;
@@ -47,12 +40,13 @@ static enum status content_of(struct json_value *value, struct slice *out)
     return value->kind == JSON_NULL ? STATUS_OK : STATUS_MALFORMED;
 }
 
-static void note_token(struct notes *notes, struct slice name, struct json_value *value)
+static void note_token(struct config_notes *notes, struct slice name,
+                       const struct json_value *value)
 {
     struct slice text = {0};
     uint32_t i = 0;
 
-    if (content_of(value, &text) != STATUS_OK) {
+    if (token_content(value, &text) != STATUS_OK) {
         notes->status = STATUS_MALFORMED;
         return;
     }
@@ -63,12 +57,12 @@ static void note_token(struct notes *notes, struct slice name, struct json_value
         notes->status = STATUS_TOO_LARGE;
         return;
     }
-    notes->tokens[i] = (struct noted_token){.name = name, .text = text};
+    notes->tokens[i] = (struct tokenizer_config_token){.name = name, .text = text};
     notes->token_count += i == notes->token_count;
 }
 
-// Tokens that the model names itself, as {"image_token": "<image>"}.  A list has no names.
-static void note_extra_tokens(struct notes *notes, struct json *json)
+// Tokens that the model names itself, as {"image_token": "<image>"}.
+static void note_extra_tokens(struct config_notes *notes, struct json *json)
 {
     struct json_item item;
 
@@ -80,7 +74,7 @@ static void note_extra_tokens(struct notes *notes, struct json *json)
     }
 }
 
-static void note_named_template(struct notes *notes, struct slice entry)
+static void note_named_template(struct config_notes *notes, struct slice entry)
 {
     static const char *const names[] = {"name", "template"};
     struct json_value found[2] = {0};
@@ -95,7 +89,8 @@ static void note_named_template(struct notes *notes, struct slice entry)
     }
 }
 
-static void note_template(struct notes *notes, struct json *json, const struct json_value *value)
+static void note_template(struct config_notes *notes, struct json *json,
+                          const struct json_value *value)
 {
     struct json_item item;
 
@@ -115,41 +110,26 @@ static void note_template(struct notes *notes, struct json *json, const struct j
     }
 }
 
-// The name that a key is, however it is written; NULL: none of them.
-static const char *token_name_of(struct slice key)
+static void note_config_member(struct config_notes *notes, struct json *json,
+                               struct json_item *item)
 {
     for (uint32_t i = 0; i < ARRAY_COUNT(token_names); i++) {
-        if (json_string_is(key, token_names[i])) {
-            return token_names[i];
+        if (json_string_is(item->key, token_names[i])) {
+            if (json_skip(json, &item->value)) {
+                note_token(notes, slice_str(token_names[i]), &item->value);
+            }
+            return;
         }
     }
-    return NULL;
-}
-
-static void note_member(struct notes *notes, struct json *json, struct json_item *item,
-                        bool tokens_only)
-{
-    const char *name = token_name_of(item->key);
-
-    if (name != NULL) {
-        if (json_skip(json, &item->value)) {
-            note_token(notes, slice_str(name), &item->value);
-        }
-    } else if (tokens_only) {
-        return;
-    } else if (json_string_is(item->key, "chat_template")) {
+    if (json_string_is(item->key, "chat_template")) {
         note_template(notes, json, &item->value);
     } else if (json_string_is(item->key, "extra_special_tokens") &&
                item->value.kind == JSON_OBJECT) {
         note_extra_tokens(notes, json);
-    } else if (json_string_is(item->key, "add_bos_token")) {
-        notes->adds_bos = item->value;
-    } else if (json_string_is(item->key, "add_eos_token")) {
-        notes->adds_eos = item->value;
     }
 }
 
-static enum status notes_take(struct notes *notes, struct slice text, bool tokens_only)
+static enum status take_notes(struct config_notes *notes, struct slice text)
 {
     struct json json = json_open(text);
     struct json_item item;
@@ -158,7 +138,7 @@ static enum status notes_take(struct notes *notes, struct slice text, bool token
     if (is_object) {
         json_enter(&json);
         while (json_next(&json, &item)) {
-            note_member(notes, &json, &item, tokens_only);
+            note_config_member(notes, &json, &item);
         }
     }
     enum status status = json_close(&json);
@@ -168,7 +148,7 @@ static enum status notes_take(struct notes *notes, struct slice text, bool token
     return is_object ? notes->status : STATUS_MALFORMED;
 }
 
-static size_t notes_size(const struct notes *notes)
+static size_t notes_size(const struct config_notes *notes)
 {
     size_t size = notes->template.size + notes->tool_template.size;
     for (uint32_t i = 0; i < notes->token_count; i++) {
@@ -178,7 +158,7 @@ static size_t notes_size(const struct notes *notes)
 }
 
 // Unescapes at `*at`, which moves on, and where raw.size bytes are free.
-static bool keep(struct slice raw, uint8_t **at, struct slice *out)
+static bool keep_string(struct slice raw, uint8_t **at, struct slice *out)
 {
     struct slice decoded = slice_of(*at, 0);
 
@@ -193,57 +173,45 @@ static bool keep(struct slice raw, uint8_t **at, struct slice *out)
     return true;
 }
 
-static bool keep_tokens(const struct notes *notes, uint8_t **at, struct tokenizer_config *config)
+static bool keep_notes(const struct config_notes *notes, struct tokenizer_config *config)
 {
+    uint8_t *at = config->memory;
+
+    if (!keep_string(notes->template, &at, &config->template) ||
+        !keep_string(notes->tool_template, &at, &config->tool_template)) {
+        return false;
+    }
     for (uint32_t i = 0; i < notes->token_count; i++) {
         struct tokenizer_config_token token;
-        if (!keep(notes->tokens[i].name, at, &token.name) ||
-            !keep(notes->tokens[i].text, at, &token.text)) {
+        if (!keep_string(notes->tokens[i].name, &at, &token.name) ||
+            !keep_string(notes->tokens[i].text, &at, &token.text)) {
             return false;
         }
         if (token.text.size > 0) {
             config->tokens[config->token_count++] = token;
         }
     }
+    ASSERT((size_t)(at - (uint8_t *)config->memory) <= notes_size(notes));
     return true;
 }
 
-static enum status read(struct slice json, bool tokens_only, struct tokenizer_config *out)
+enum status tokenizer_config_read(struct slice json, struct tokenizer_config *out)
 {
-    struct notes notes = {0};
-    enum status status = notes_take(&notes, json, tokens_only);
+    struct config_notes notes = {0};
+    enum status status = take_notes(&notes, json);
     if (status != STATUS_OK) {
         return status;
     }
-    struct tokenizer_config config = {
-        .adds_bos = json_is_true(&notes.adds_bos),
-        .adds_eos = json_is_true(&notes.adds_eos),
-        .has_adds_bos = notes.adds_bos.kind == JSON_BOOL,
-        .has_adds_eos = notes.adds_eos.kind == JSON_BOOL,
-        .memory = malloc(notes_size(&notes) + 1),
-    };
+    struct tokenizer_config config = {.memory = malloc(notes_size(&notes) + 1)};
     if (config.memory == NULL) {
         return STATUS_EXHAUSTED;
     }
-    uint8_t *at = config.memory;
-    if (!keep(notes.template, &at, &config.template) ||
-        !keep(notes.tool_template, &at, &config.tool_template) ||
-        !keep_tokens(&notes, &at, &config)) {
+    if (!keep_notes(&notes, &config)) {
         tokenizer_config_free(&config);
         return STATUS_MALFORMED;
     }
     *out = config;
     return STATUS_OK;
-}
-
-enum status tokenizer_config_read(struct slice json, struct tokenizer_config *out)
-{
-    return read(json, false, out);
-}
-
-enum status tokenizer_config_read_tokens(struct slice json, struct tokenizer_config *out)
-{
-    return read(json, true, out);
 }
 
 void tokenizer_config_free(struct tokenizer_config *config)

@@ -6,7 +6,7 @@
 #include "json/json.h"
 #include "test.h"
 
-// What is refused although it is in the suite, by engine.
+// Cases of the suite that an engine's rules refuse.
 static bool is_refused_on_purpose(enum chat_engine engine, const char *name)
 {
     static const struct {
@@ -125,7 +125,7 @@ TEST(every_bit_is_in_a_case_with_as_few_others_as_it_can_be)
     }
 }
 
-TEST(what_an_endpoint_does_not_know_is_marked)
+TEST(cases_with_members_that_tokenize_ignores_are_marked)
 {
     for (uint32_t i = 0; i < certify_case_count(); i++) {
         const struct certify_case *row = certify_case(i);

@@ -132,7 +132,7 @@ TEST(an_engine_without_an_endpoint_cannot_be_asked)
     engine.paths[0] = NULL;
     CHECK(!examine());
     CHECK_EQ(certify_result(&certify), 0);
-    CHECK_STR(certify.why, "/v1/chat/completions/render answers 404");
+    CHECK_STR(certify.why, "/v1/chat/completions/render responds with status 404");
     tear_down();
 }
 
@@ -148,7 +148,7 @@ TEST(another_way_is_found_where_the_first_does_not_exist)
     tear_down();
 }
 
-TEST(what_tokenize_does_not_know_is_put_to_render)
+TEST(cases_that_tokenize_ignores_a_member_of_go_to_render)
 {
     static const char *const template = "{% for m in messages %}{{ m.content }}{% endfor %}"
                                         "{{ reasoning_effort }}{{ documents | tojson }}";
@@ -255,6 +255,6 @@ TEST(an_engine_that_stops_answering_with_ids_differs_and_is_told_so)
     CHECK_EQ(certify_answer(&certify, 200, text_slice(&answer)), CERTIFY_AGREED);
     CHECK(certify_question(&certify, &space, &question));
     CHECK_EQ(certify_answer(&certify, 200, slice_str("{\"detail\":\"x\"}")), CERTIFY_DIFFERED);
-    CHECK_STR(certify.why, "the engine does not answer with ids");
+    CHECK_STR(certify.why, "the engine does not respond with ids");
     tear_down();
 }

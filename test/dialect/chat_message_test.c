@@ -16,17 +16,18 @@ TEST(escapes_are_decoded)
               "[{'role':'user','content':'A'}]");
 }
 
-TEST(what_is_no_text_is_refused_by_name)
+TEST(members_of_the_wrong_kind_are_refused_by_name)
 {
     static const struct {
         const char *message;
         const char *why;
     } cases[] = {
-        {"{'role':1,'content':'x'}", "a role of a message that is no text"},
+        {"{'role':1,'content':'x'}", "a role of a message that is not a text"},
         {"{'role':null,'content':'x'}", "a message without a role"},
-        {"{'role':'user','content':7}", "a content that is no text"},
-        {"{'role':'user','content':{'type':'text','text':'x'}}", "a content that is no text"},
-        {"{'role':'user','content':['x']}", "a part of a content that is no object"},
+        {"{'role':'user','content':7}", "a content of a message that is not a text"},
+        {"{'role':'user','content':{'type':'text','text':'x'}}",
+         "a content of a message that is not a text"},
+        {"{'role':'user','content':['x']}", "a part of a content that is not an object"},
         {"{'role':'user','content':[{'text':'x'}]}", "a part of a content without a type"},
         {"{'role':'user','content':[{'type':'text'}]}", "a part of type text without a text"},
         {"{'role':'user','content':[{'type':'text','text':null}]}",
@@ -38,9 +39,9 @@ TEST(what_is_no_text_is_refused_by_name)
         {"{'role':'user','content':[{'type':'video_url'}]}", "a part of type video_url"},
         {"{'role':'assistant','content':[{'type':'refusal','refusal':'no'}]}",
          "a part of type refusal"},
-        {"{'role':'user','content':'x','name':['n']}", "a name of a message that is no text"},
-        {"{'role':'assistant','reasoning':{}}", "a reasoning of a message that is no text"},
-        {"{'role':'assistant','tool_calls':{}}", "tool_calls of a message that are no list"},
+        {"{'role':'user','content':'x','name':['n']}", "a name of a message that is not a text"},
+        {"{'role':'assistant','reasoning':{}}", "a reasoning of a message that is not a text"},
+        {"{'role':'assistant','tool_calls':{}}", "tool_calls of a message that are not a list"},
         {"{'role':'user','content':'\\ud83d'}", "half a surrogate pair"},
         {"{'role':'user','content':'\\ude00\\ud83d'}", "half a surrogate pair"},
     };

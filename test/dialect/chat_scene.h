@@ -71,8 +71,8 @@ static inline const char *chat_scene_end(struct chat_scene *scene, const struct 
     return scene->text;
 }
 
-// A variable as JSON text without blanks, "undefined" when there is none of that name, or why the body was
-// refused.
+// A variable as JSON text without blanks, "undefined" when there is none of that name, or why the
+// body was refused.
 static inline const char *chat_scene_variable(struct chat_scene *scene, const char *name)
 {
     static const struct value_json_style style = {
@@ -113,14 +113,14 @@ static inline const char *chat_scene_shape(struct chat_scene *scene)
     return chat_scene_end(scene, &text);
 }
 
-// What becomes of a list of messages.
+// A list of messages as the template sees it.
 static inline const char *chat_scene_messages(struct chat_scene *scene, const char *messages)
 {
     chat_scene_read_joined(scene, "{'messages':", messages, "}");
     return chat_scene_variable(scene, "messages");
 }
 
-// What becomes of a variable when a body with one message of the user has these members beside it.
+// A variable of a body that has one message of the user and these members.
 static inline const char *chat_scene_with(struct chat_scene *scene, const char *members,
                                           const char *variable)
 {

@@ -55,7 +55,7 @@ TEST(no_content_is_an_empty_text)
               "[{'role':'system','content':''}]");
 }
 
-TEST(what_tools_say_is_a_text_in_any_case)
+TEST(results_of_tools_are_texts_even_where_contents_are_lists)
 {
     static const char messages[] =
         "[{'role':'tool','name':'f','content':[{'type':'text','text':'a'},"
@@ -135,7 +135,7 @@ TEST(a_list_of_no_calls_stays)
     CHECK_STR(chat_scene_messages(strings(), messages), messages);
 }
 
-TEST(what_is_not_known_of_a_message_is_refused)
+TEST(members_of_a_message_that_releases_treat_differently_are_refused)
 {
     static const struct {
         const char *messages;
@@ -156,7 +156,7 @@ TEST(what_is_not_known_of_a_message_is_refused)
         {"[{'role':'tool','content':'x','tool_calls':[]}]",
          "tool_calls of a message that is not the assistant's"},
         {"[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':'[1]'}}]}]",
-         "arguments of a call that are no object"},
+         "arguments of a call that are not an object"},
         {"[{'role':'assistant','tool_calls':[{'function':{'name':'f','arguments':''}}]}]",
          "what is read as JSON is none"},
         {"[{'role':'assistant','tool_calls':[{'id':1,'function':{'name':'f'}}]}]",
@@ -181,20 +181,9 @@ TEST(tools_have_the_order_of_the_client_and_then_what_it_left_out)
               "'parameters':null},'defer_loading':null}]");
 }
 
-TEST(tools_had_the_order_of_the_model)
-{
-    struct chat_scene *scene = strings();
-    scene->rules.tools_as_modelled = true;
-    CHECK_STR(chat_scene_with(scene, two_tools, "tools"),
-              "[{'type':'function','function':{'description':'d','name':'f','parameters':{'type':"
-              "'object','properties':{'type':{'type':['string','null']}}},'strict':true},"
-              "'defer_loading':null},{'type':'function','function':{'description':null,'name':'g',"
-              "'parameters':null,'strict':false},'defer_loading':null}]");
-}
-
 TEST(types_that_schemas_do_not_have_are_refused)
 {
-    static const char why[] = "a tool without a name, or with types that schemas do not have";
+    static const char why[] = "a tool with types that schemas do not have";
     CHECK_STR(chat_scene_with(strings(),
                               "'tools':[{'function':{'name':'f','parameters':{'type':'object',"
                               "'properties':{'a':{'anyOf':[{'type':'int'}]}}}}}]",
@@ -231,7 +220,8 @@ TEST(of_a_named_choice_only_that_tool_is_left)
               "'defer_loading':null}]");
     CHECK(scene->chat.has_tools);
     snprintf(members, sizeof(members), "%s{'type':'function','function':{'name':'h'}}", tools);
-    CHECK_STR(chat_scene_with(scene, members, "tools"), "a tool_choice that is none of the tools");
+    CHECK_STR(chat_scene_with(scene, members, "tools"),
+              "a tool_choice that names none of the tools");
     snprintf(members, sizeof(members), "%s{'type':'function'}", tools);
     CHECK_STR(chat_scene_with(scene, members, "tools"),
               "a tool_choice without the name of a function");
@@ -294,7 +284,7 @@ TEST(reasoning_of_the_request_is_refused)
               "[{'role':'user','content':'hi'}]");
 }
 
-TEST(documents_are_no_member_of_its_model)
+TEST(documents_of_the_body_are_ignored)
 {
     struct chat_scene *scene = strings();
     CHECK_STR(chat_scene_with(scene, "'documents':[{'text':'x'}]", "documents"), "null");

@@ -82,7 +82,7 @@ TEST(of_members_that_come_twice_the_last_counts)
     }
 }
 
-TEST(what_changes_the_prompt_in_other_ways_is_refused_by_name)
+TEST(members_that_change_the_prompt_in_other_ways_are_refused_by_name)
 {
     static const struct {
         const char *members;
@@ -98,8 +98,8 @@ TEST(what_changes_the_prompt_in_other_ways_is_refused_by_name)
         {"'session_params':{'id':'x'}", "session_params"},
         {"'kv_transfer_params':{'prompt_token_ids':[1]}", "prompt_token_ids of kv_transfer_params"},
         {"'add_generation_prompt':1", "add_generation_prompt that is neither true nor false"},
-        {"'tools':'f'", "tools that are no list"},
-        {"'chat_template_kwargs':[]", "kwargs that are no object"},
+        {"'tools':'f'", "tools that are not a list"},
+        {"'chat_template_kwargs':[]", "kwargs that are not an object"},
         {"'chat_template_kwargs':{'messages':[]}", "messages among the kwargs"},
         {"'chat_template_kwargs':{'tokenize':true}", "tokenize among the kwargs"},
         {"'chat_template_kwargs':{'raise_exception':1}", "raise_exception among the kwargs"},
@@ -111,7 +111,7 @@ TEST(what_changes_the_prompt_in_other_ways_is_refused_by_name)
     }
 }
 
-TEST(what_is_null_or_false_is_not_there)
+TEST(null_and_false_members_change_nothing)
 {
     static const char members[] =
         "'continue_final_message':false,'add_special_tokens':false,'chat_template':null,'input_ids'"
@@ -127,24 +127,24 @@ TEST(what_is_null_or_false_is_not_there)
     }
 }
 
-TEST(what_is_no_chat_is_refused)
+TEST(bodies_that_are_not_chats_are_refused)
 {
     static const struct {
         const char *body;
         const char *why;
     } cases[] = {
-        {"", "a body that is no JSON, or nested too deep"},
+        {"", "a body that is not JSON, or nested too deep"},
         {"{'messages':[{'role':'user','content':'x'}]",
-         "a body that is no JSON, or nested too deep"},
-        {"{'messages':[{'content':'x'}],}", "a body that is no JSON, or nested too deep"},
+         "a body that is not JSON, or nested too deep"},
+        {"{'messages':[{'content':'x'}],}", "a body that is not JSON, or nested too deep"},
         {"{'messages':[{'role':'user','content':'\xff'}]}",
-         "a body that is no JSON, or nested too deep"},
-        {"[]", "a body that is no object"},
+         "a body that is not JSON, or nested too deep"},
+        {"[]", "a body that is not an object"},
         {"{}", "no messages"},
         {"{'prompt':'x'}", "no messages"},
         {"{'messages':[]}", "no messages"},
-        {"{'messages':'x'}", "messages that are no list"},
-        {"{'messages':['x']}", "a message that is no object"},
+        {"{'messages':'x'}", "messages that are not a list"},
+        {"{'messages':['x']}", "a message that is not an object"},
         {"{'messages':[{'content':'x'}]}", "a message without a role"},
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(cases); i++) {

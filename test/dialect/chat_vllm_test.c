@@ -83,7 +83,7 @@ TEST(an_empty_text_is_a_part_of_a_list)
               "[{'role':'user','content':[{'type':'text','text':''}]}]");
 }
 
-TEST(what_tools_say_is_a_text_in_any_case)
+TEST(results_of_tools_are_texts_even_where_contents_are_lists)
 {
     static const char parts[] =
         "[{'role':'tool','tool_call_id':'c','content':[{'type':'text','text':"
@@ -171,9 +171,9 @@ TEST(arguments_that_are_json_already_stay)
     CHECK_STR(arguments_of(",'arguments':{'a':1}"), "{'a':1},'name':'f'},'type':'function'}]}]");
 }
 
-TEST(arguments_that_are_no_object_are_refused)
+TEST(arguments_that_are_not_an_object_are_refused)
 {
-    static const char why[] = "arguments of a call that are no object";
+    static const char why[] = "arguments of a call that are not an object";
     CHECK_STR(arguments_of(",'arguments':'{a: 1}'"), "what is read as JSON is none");
     CHECK_STR(arguments_of(",'arguments':'[1]'"), why);
     CHECK_STR(arguments_of(",'arguments':'7'"), why);
@@ -205,14 +205,14 @@ TEST(a_list_of_no_calls_is_dropped)
 TEST(calls_that_are_none_are_refused)
 {
     CHECK_STR(chat_scene_messages(strings(), "[{'role':'assistant','tool_calls':['x']}]"),
-              "a tool that is no object");
+              "a tool that is not an object");
     CHECK_STR(chat_scene_messages(strings(), "[{'role':'assistant','tool_calls':[{'id':'c'}]}]"),
-              "a tool that is no function");
+              "a tool that is not a function");
     CHECK_STR(
         chat_scene_messages(
             strings(),
             "[{'role':'assistant','tool_calls':[{'type':'custom','function':{'name':'f'}}]}]"),
-        "a tool that is no function");
+        "a tool that is not a function");
 }
 
 TEST(a_developer_stays_one_where_the_template_knows_the_role)
@@ -303,10 +303,10 @@ TEST(tools_that_are_none_are_refused)
         const char *why;
     } cases[] = {
         {"[]", "a list of tools without any"},
-        {"{}", "tools that are no list"},
-        {"['f']", "a tool that is no object"},
-        {"[{'type':'function'}]", "a tool that is no function"},
-        {"[{'type':'web_search','function':{'name':'f'}}]", "a tool that is no function"},
+        {"{}", "tools that are not a list"},
+        {"['f']", "a tool that is not an object"},
+        {"[{'type':'function'}]", "a tool that is not a function"},
+        {"[{'type':'web_search','function':{'name':'f'}}]", "a tool that is not a function"},
         {"[{'type':'function','function':{}}]", "a tool without a name"},
         {"[{'type':'function','function':{'name':1}}]", "a name of another kind"},
         {"[{'type':'function','function':{'name':'f','parameters':[]}}]",
@@ -322,21 +322,13 @@ TEST(tools_that_are_none_are_refused)
     }
 }
 
-TEST(tools_that_may_not_be_chosen_are_shown_unless_the_engine_hides_them)
+TEST(tools_that_may_not_be_chosen_are_shown)
 {
-    static const char members[] = "'tools':[{'function':{'name':'f'}}],'tool_choice':'none'";
-    static const char shown[] =
-        "[{'type':'function','function':{'name':'f','description':null,'parameters':null}}]";
     struct chat_scene *scene = strings();
-
-    CHECK_STR(chat_scene_with(scene, members, "tools"), shown);
-    CHECK(scene->chat.has_tools);
-    scene->rules.drops_unchosen_tools = true;
-    CHECK_STR(chat_scene_with(scene, members, "tools"), "null");
-    CHECK(!scene->chat.has_tools);
     CHECK_STR(
-        chat_scene_with(scene, "'tools':[{'function':{'name':'f'}}],'tool_choice':'auto'", "tools"),
-        shown);
+        chat_scene_with(scene, "'tools':[{'function':{'name':'f'}}],'tool_choice':'none'", "tools"),
+        "[{'type':'function','function':{'name':'f','description':null,'parameters':null}}]");
+    CHECK(scene->chat.has_tools);
 }
 
 TEST(a_named_choice_leaves_all_tools)
@@ -400,7 +392,7 @@ TEST(an_effort_does_not_overrule_what_the_request_says_about_thinking)
     CHECK_STR(chat_scene_with(scene, "'reasoning_effort':'high'", "enable_thinking"), "true");
     CHECK_STR(chat_scene_with(scene, "'reasoning_effort':'high'", "reasoning_effort"), "undefined");
     CHECK_STR(chat_scene_with(scene, "'reasoning_effort':0.5", "enable_thinking"),
-              "a reasoning_effort that is no text");
+              "a reasoning_effort that is not a text");
 }
 
 TEST(documents_and_generation_are_members_of_the_body)

@@ -14,7 +14,7 @@ static const char *shapes_text(uint32_t shapes)
     return line;
 }
 
-TEST(one_that_nobody_has_certified_may_be_used_for_nothing)
+TEST(a_dialect_without_certification_has_no_shapes)
 {
     struct dialect *dialect = tiny_dialect((struct dialect_options){0});
     CHECK_EQ(dialect_shapes(dialect), 0);

@@ -25,7 +25,7 @@ TEST(ids_are_keys_and_texts_are_contents)
     CHECK_EQ(specials.count, 0);
 }
 
-TEST(a_file_without_them_has_none)
+TEST(a_file_without_the_member_has_no_special_tokens)
 {
     CHECK_EQ(read("{}"), STATUS_OK);
     CHECK_EQ(specials.count, 0);
@@ -36,7 +36,7 @@ TEST(a_file_without_them_has_none)
     rank_specials_free(&specials);
 }
 
-TEST(what_is_not_a_list_of_tokens_is_refused)
+TEST(malformed_lists_of_tokens_are_refused)
 {
     static const char *const files[] = {
         "",

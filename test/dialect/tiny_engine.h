@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tiny_engine.h -- an engine that answers with the ids of a trusted tiny dialect, on every path that
-// certify.c knows.
+// tiny_engine.h -- an engine that answers with the ids of a trusted tiny dialect, on every path
+// that certify.c knows.
 #pragma once
 
 #include "json/json.h"

@@ -70,7 +70,7 @@ TEST(a_completion_has_what_the_tokenizer_puts_before_it)
     tiny_set_close(&tiny);
 }
 
-TEST(what_is_not_certified_has_no_ids)
+TEST(requests_with_uncertified_features_have_no_ids)
 {
     struct token_result result = {0};
     open_with((struct dialect_options){0});
@@ -89,7 +89,7 @@ TEST(what_is_not_certified_has_no_ids)
     tiny_set_close(&tiny);
 }
 
-TEST(what_the_engine_alone_can_know_has_no_ids)
+TEST(requests_that_depend_on_more_than_the_body_have_no_ids)
 {
     struct token_result result = {0};
     static const char *const bodies[] = {
@@ -263,7 +263,7 @@ TEST(a_beginning_that_was_seen_is_remembered)
     tiny_set_close(&tiny);
 }
 
-TEST(what_one_tenant_sent_is_not_known_to_another)
+TEST(tenants_do_not_share_remembered_texts)
 {
     enum { size = 20000 };
     static char body[size + 64];

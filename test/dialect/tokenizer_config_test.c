@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-// What was read, one thing after the other, or the status that it is refused with.
+// Tokens and templates that were read, or the status of the refusal.
 static const char *shown(enum status status, struct tokenizer_config *config)
 {
     static char space[4096];
@@ -28,8 +28,6 @@ static const char *shown(enum status status, struct tokenizer_config *config)
     text_add_str(&text, "][");
     text_add(&text, config->tool_template);
     text_add_str(&text, "]");
-    text_add_str(&text, config->has_adds_bos ? (config->adds_bos ? " bos" : " no bos") : "");
-    text_add_str(&text, config->has_adds_eos ? (config->adds_eos ? " eos" : " no eos") : "");
     tokenizer_config_free(config);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
@@ -40,12 +38,6 @@ static const char *config_of(const char *json)
 {
     struct tokenizer_config config = {0};
     return shown(tokenizer_config_read(slice_str(json), &config), &config);
-}
-
-static const char *tokens_of(const char *json)
-{
-    struct tokenizer_config config = {0};
-    return shown(tokenizer_config_read_tokens(slice_str(json), &config), &config);
 }
 
 static const char malformed[] = "input does not follow its format";
@@ -59,7 +51,7 @@ TEST(a_token_is_a_text_or_an_object_around_one)
         "bos_token=<s> eos_token=</s> [][]");
 }
 
-TEST(tokens_that_are_null_or_empty_are_no_variables)
+TEST(null_and_empty_tokens_do_not_become_variables)
 {
     CHECK_STR(config_of("{\"bos_token\":null,\"pad_token\":\"\",\"unk_token\":\"u\"}"),
               "unk_token=u [][]");
@@ -101,28 +93,15 @@ TEST(templates_in_a_list_go_by_their_names)
     CHECK_STR(config_of("{\"chat_template\":[{\"name\":\"rag\",\"template\":\"R\"}]}"), "[][]");
 }
 
-TEST(bos_and_eos_may_be_said_to_be_added)
-{
-    CHECK_STR(config_of("{\"add_bos_token\":true,\"add_eos_token\":false}"), "[][] bos no eos");
-    CHECK_STR(config_of("{\"add_bos_token\":null}"), "[][]");
-}
-
-TEST(of_members_that_come_twice_the_last_counts)
+TEST(of_duplicate_members_the_last_counts)
 {
     CHECK_STR(config_of("{\"bos_token\":\"a\",\"eos_token\":\"e\",\"bos_\\u0074oken\":\"b\","
                         "\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"T\"}],"
-                        "\"chat_template\":\"D\",\"add_bos_token\":true,\"add_bos_token\":false}"),
-              "bos_token=b eos_token=e [D][] no bos");
+                        "\"chat_template\":\"D\"}"),
+              "bos_token=b eos_token=e [D][]");
 }
 
-TEST(a_map_of_special_tokens_has_tokens_alone)
-{
-    static const char map[] = "{\"bos_token\":{\"content\":\"<s>\"},\"chat_template\":\"no\","
-                              "\"add_bos_token\":true,\"additional_special_tokens\":[\"<x>\"]}";
-    CHECK_STR(tokens_of(map), "bos_token=<s> [][]");
-}
-
-TEST(what_was_read_does_not_need_the_text_any_more)
+TEST(the_result_does_not_point_into_the_file)
 {
     char json[] = "{\"bos_token\":\"<s>\",\"chat_template\":\"{{ x }}\"}";
     struct tokenizer_config config;
@@ -132,7 +111,7 @@ TEST(what_was_read_does_not_need_the_text_any_more)
     tokenizer_config_free(&config); // nothing happens
 }
 
-TEST(what_is_no_such_file_is_refused)
+TEST(other_files_are_refused)
 {
     static const char *const texts[] = {
         "",

@@ -386,7 +386,7 @@ TEST(a_backend_that_cannot_be_asked_takes_nothing_away_and_is_asked_again)
     uint32_t before = certified();
     add_backend(1);
     turn_until(&scene.end_count, 2);
-    CHECK_STR(scene.why, "/v1/chat/completions/render answers 404");
+    CHECK_STR(scene.why, "/v1/chat/completions/render responds with status 404");
     CHECK_EQ(certified(), before);
     uint32_t asked = asked_count(1);
     clock_push_ms(28000);
@@ -437,7 +437,7 @@ TEST(one_that_is_busy_is_asked_all_of_it_later)
     turn_until(&scene.case_count, 3);
     scene.engines[0].fails_with = 503;
     turn_until(&scene.end_count, 1);
-    CHECK_STR(scene.why, "the engine answers 503");
+    CHECK_STR(scene.why, "the engine responds with status 503");
     CHECK_EQ(certified(), 0);
     scene.engines[0].fails_with = 0;
     clock_push_ms(31000);

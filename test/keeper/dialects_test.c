@@ -52,7 +52,7 @@ static const char *rendered_by(struct config_tokenizer row)
 TEST(the_template_is_the_named_file_or_the_directorys_or_the_configurations)
 {
     tiny_files_make(&files);
-    CHECK_STR(rendered_by((struct config_tokenizer){0}), "there is no chat template");
+    CHECK_STR(rendered_by((struct config_tokenizer){0}), "the model has no chat template");
     tiny_write(&files, "tokenizer_config.json",
                slice_str("{\"chat_template\":\"config {{ messages[0].content }}\"}"));
     CHECK_STR(rendered_by((struct config_tokenizer){0}), "config Hi");
