@@ -456,7 +456,7 @@ TEST(a_backend_that_answers_is_known_before_the_first_client_comes)
     say(probe, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     CHECK(comes_up(&scene));
     const char *text = child_text(scene.child.err);
-    const char *up = strstr(text, "is up");
+    const char *up = strstr(text, ": up");
     CHECK(up != NULL && up < strstr(text, "listening on"));
     tcp_close(&probe);
     scene_close(&scene);
