@@ -2,6 +2,7 @@
 
 #include "template/lexer.h"
 
+#include "base/base.h"
 #include "base/utf8.h"
 #include "template/value/value_text.h"
 
@@ -12,7 +13,7 @@ struct lexer lexer_open(struct slice source)
     return (struct lexer){.at = source.bytes, .end = end, .line = 1, .line_starting = true};
 }
 
-static struct token failed(struct lexer *lexer, enum status status, const char *error)
+static struct token lexer_fail(struct lexer *lexer, enum status status, const char *error)
 {
     if (lexer->error == NULL) {
         lexer->status = status;
@@ -31,7 +32,7 @@ unsigned lexer_space_size(const uint8_t *at, const uint8_t *end)
     return value_text_is_space(utf8_read(at, &size)) ? size : 0;
 }
 
-static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
+static const uint8_t *lexer_skip_space(const uint8_t *at, const uint8_t *end)
 {
     unsigned size;
     while ((size = lexer_space_size(at, end)) > 0) {
@@ -40,7 +41,7 @@ static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-static const uint8_t *skip_space_back(const uint8_t *begin, const uint8_t *at)
+static const uint8_t *lexer_skip_space_back(const uint8_t *begin, const uint8_t *at)
 {
     while (at > begin) {
         const uint8_t *before = utf8_back(begin, at);
@@ -59,7 +60,7 @@ static bool is_at(const uint8_t *at, const uint8_t *end, const char *text)
 }
 
 // Moves to `to` and counts the lines passed.
-static void advance(struct lexer *lexer, const uint8_t *to)
+static void lexer_advance(struct lexer *lexer, const uint8_t *to)
 {
     for (const uint8_t *at = lexer->at; at < to; at++) {
         lexer->line += *at == '\n';
@@ -73,7 +74,7 @@ static void advance(struct lexer *lexer, const uint8_t *to)
 static const uint8_t *tag_end(const uint8_t *at, const uint8_t *end, const char *close, bool trims)
 {
     if (at < end && *at == '-' && is_at(at + 1, end, close)) {
-        return skip_space(at + 3, end);
+        return lexer_skip_space(at + 3, end);
     }
     if (trims && at < end && *at == '+' && is_at(at + 1, end, close)) {
         return at + 3;
@@ -93,14 +94,14 @@ static struct slice stripped(const struct lexer *lexer, const uint8_t *tag, bool
     const uint8_t *end = tag;
 
     if (sign < lexer->end && *sign == '-') {
-        end = skip_space_back(begin, tag);
+        end = lexer_skip_space_back(begin, tag);
     } else if (!is_print && !(sign < lexer->end && *sign == '+')) {
         const uint8_t *line = tag;
         while (line > begin && line[-1] != '\n') {
             line--;
         }
         bool at_line_start = line > begin || lexer->line_starting;
-        if (at_line_start && skip_space(line, tag) == tag) {
+        if (at_line_start && lexer_skip_space(line, tag) == tag) {
             end = line;
         }
     }
@@ -115,24 +116,24 @@ static const uint8_t *after_sign(const uint8_t *at, const uint8_t *end)
 // Where the text after {% raw %} begins when `tag` is that; NULL otherwise.
 static const uint8_t *raw_begin(const uint8_t *tag, const uint8_t *end)
 {
-    const uint8_t *at = skip_space(after_sign(tag + 2, end), end);
+    const uint8_t *at = lexer_skip_space(after_sign(tag + 2, end), end);
     if (!is_at(at, end, "raw")) {
         return NULL;
     }
-    at = skip_space(at + 3, end);
+    at = lexer_skip_space(at + 3, end);
     if (at < end && *at == '-' && is_at(at + 1, end, "%}")) {
-        return skip_space(at + 3, end);
+        return lexer_skip_space(at + 3, end);
     }
     return is_at(at, end, "%}") ? at + 2 : NULL;
 }
 
 static const uint8_t *raw_end(const uint8_t *tag, const uint8_t *end)
 {
-    const uint8_t *at = skip_space(after_sign(tag + 2, end), end);
+    const uint8_t *at = lexer_skip_space(after_sign(tag + 2, end), end);
     if (!is_at(at, end, "endraw")) {
         return NULL;
     }
-    return tag_end(skip_space(at + 6, end), end, "%}", true);
+    return tag_end(lexer_skip_space(at + 6, end), end, "%}", true);
 }
 
 static const uint8_t *find_tag(const uint8_t *at, const uint8_t *end)
@@ -170,19 +171,19 @@ static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
 {
     const uint8_t *raw = tag[1] == '%' ? raw_begin(tag, lexer->end) : NULL;
 
-    advance(lexer, tag);
+    lexer_advance(lexer, tag);
     if (raw != NULL) {
         lexer->state = LEXER_RAW;
-        advance(lexer, raw);
+        lexer_advance(lexer, raw);
         return true;
     }
     if (tag[1] == '#') {
         const uint8_t *end = comment_end(tag + 2, lexer->end);
         if (end == NULL) {
-            failed(lexer, STATUS_MALFORMED, "a comment has no end");
+            lexer_fail(lexer, STATUS_MALFORMED, "a comment has no end");
             return false;
         }
-        advance(lexer, end);
+        lexer_advance(lexer, end);
         return true;
     }
     bool is_print = tag[1] == '{';
@@ -192,7 +193,7 @@ static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
         .line = lexer->line,
         .text = slice_of(tag, 2),
     };
-    advance(lexer, after_sign(tag + 2, lexer->end));
+    lexer_advance(lexer, after_sign(tag + 2, lexer->end));
     return true;
 }
 
@@ -203,7 +204,7 @@ static bool next_text(struct lexer *lexer, struct token *out)
     const uint8_t *tag = find_tag(lexer->at, lexer->end);
     if (tag == NULL) {
         out->text = slice_of(lexer->at, (size_t)(lexer->end - lexer->at));
-        advance(lexer, lexer->end);
+        lexer_advance(lexer, lexer->end);
         return true;
     }
     out->text = stripped(lexer, tag, tag[1] == '{');
@@ -218,11 +219,11 @@ static bool next_raw(struct lexer *lexer, struct token *out)
         if (end != NULL) {
             out->text = stripped(lexer, tag, false);
             lexer->state = LEXER_TEXT;
-            advance(lexer, end);
+            lexer_advance(lexer, end);
             return true;
         }
     }
-    failed(lexer, STATUS_MALFORMED, "raw has no endraw");
+    lexer_fail(lexer, STATUS_MALFORMED, "raw has no endraw");
     return false;
 }
 
@@ -279,7 +280,7 @@ static const uint8_t *read_integer(const uint8_t *at, const uint8_t *end)
     if (*at != '0') {
         return read_digits(at, end, 10);
     }
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(prefixes); i++) {
         if (end - at < 3 || ascii_lower(at[1]) != prefixes[i].letter) {
             continue;
         }
@@ -304,7 +305,7 @@ static struct token next_number(struct lexer *lexer)
         end = read_integer(lexer->at, lexer->end);
     }
     token.text = slice_of(lexer->at, (size_t)(end - lexer->at));
-    advance(lexer, end);
+    lexer_advance(lexer, end);
     return token;
 }
 
@@ -316,51 +317,44 @@ static struct token next_string(struct lexer *lexer)
     for (const uint8_t *at = lexer->at + 1; at < lexer->end; at++) {
         if (*at == quote) {
             token.text = slice_of(lexer->at + 1, (size_t)(at - lexer->at - 1));
-            advance(lexer, at + 1);
+            lexer_advance(lexer, at + 1);
             return token;
         }
         if (*at == '\\') {
             at++;
         }
     }
-    return failed(lexer, STATUS_MALFORMED, "a string has no end");
+    return lexer_fail(lexer, STATUS_MALFORMED, "a string has no end");
 }
 
 static const struct {
     const char *text;
     enum token_kind kind;
 } operators[] = {
-    // The longer ones first.
-    {"//", TOKEN_FLOOR_DIVIDE}, {"**", TOKEN_POWER},         {"==", TOKEN_EQUAL},
-    {"!=", TOKEN_NOT_EQUAL},    {">=", TOKEN_GREATER_EQUAL}, {"<=", TOKEN_LESS_EQUAL},
-    {"+", TOKEN_ADD},           {"-", TOKEN_SUBTRACT},       {"/", TOKEN_DIVIDE},
-    {"*", TOKEN_MULTIPLY},      {"%", TOKEN_MODULO},         {"~", TOKEN_TILDE},
-    {"[", TOKEN_LEFT_BRACKET},  {"]", TOKEN_RIGHT_BRACKET},  {"(", TOKEN_LEFT_PAREN},
-    {")", TOKEN_RIGHT_PAREN},   {"{", TOKEN_LEFT_BRACE},     {"}", TOKEN_RIGHT_BRACE},
-    {">", TOKEN_GREATER},       {"<", TOKEN_LESS},           {"=", TOKEN_ASSIGN},
-    {".", TOKEN_DOT},           {":", TOKEN_COLON},          {"|", TOKEN_PIPE},
-    {",", TOKEN_COMMA},         {";", TOKEN_SEMICOLON},
+#define X(name, text) {text, TOKEN_##name},
+    TOKEN_OPERATOR_MAP(X)
+#undef X
 };
 
-static bool match_brackets(struct lexer *lexer, enum token_kind kind)
+// Opens or closes a bracket; false when it closes none that is open.
+static bool match_brackets(struct lexer *lexer, uint8_t byte)
 {
-    uint8_t closing = kind == TOKEN_LEFT_PAREN     ? ')'
-                      : kind == TOKEN_LEFT_BRACKET ? ']'
-                      : kind == TOKEN_LEFT_BRACE   ? '}'
-                                                   : 0;
-    if (closing != 0) {
+    static const char brackets[] = "()[]{}";
+    const char *found = strchr(brackets, byte);
+    ASSERT(byte != '\0');
+    if (found == NULL) {
+        return true;
+    }
+    if ((found - brackets) % 2 == 0) {
         if (lexer->bracket_count == lexer_bracket_max) {
-            failed(lexer, STATUS_TOO_LARGE, "brackets are nested too deep");
+            lexer_fail(lexer, STATUS_TOO_LARGE, "brackets are nested too deep");
             return false;
         }
-        lexer->brackets[lexer->bracket_count++] = closing;
+        lexer->brackets[lexer->bracket_count++] = (uint8_t)found[1];
         return true;
     }
-    if (kind != TOKEN_RIGHT_PAREN && kind != TOKEN_RIGHT_BRACKET && kind != TOKEN_RIGHT_BRACE) {
-        return true;
-    }
-    if (lexer->bracket_count == 0 || lexer->brackets[lexer->bracket_count - 1] != *lexer->at) {
-        failed(lexer, STATUS_MALFORMED, "a closing bracket does not match");
+    if (lexer->bracket_count == 0 || lexer->brackets[lexer->bracket_count - 1] != byte) {
+        lexer_fail(lexer, STATUS_MALFORMED, "a closing bracket does not match");
         return false;
     }
     lexer->bracket_count--;
@@ -369,24 +363,24 @@ static bool match_brackets(struct lexer *lexer, enum token_kind kind)
 
 static struct token next_operator(struct lexer *lexer)
 {
-    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(operators); i++) {
         if (!is_at(lexer->at, lexer->end, operators[i].text)) {
             continue;
         }
-        if (!match_brackets(lexer, operators[i].kind)) {
+        if (!match_brackets(lexer, *lexer->at)) {
             return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
         }
         struct token token = {.kind = operators[i].kind, .line = lexer->line};
         token.text = slice_of(lexer->at, strlen(operators[i].text));
-        advance(lexer, lexer->at + token.text.size);
+        lexer_advance(lexer, lexer->at + token.text.size);
         return token;
     }
-    return failed(lexer, STATUS_MALFORMED, "a character that means nothing inside a tag");
+    return lexer_fail(lexer, STATUS_MALFORMED, "a character that means nothing inside a tag");
 }
 
 static struct token next_in_tag(struct lexer *lexer)
 {
-    advance(lexer, skip_space(lexer->at, lexer->end));
+    lexer_advance(lexer, lexer_skip_space(lexer->at, lexer->end));
     if (lexer->at == lexer->end) {
         return (struct token){.kind = TOKEN_END, .line = lexer->line};
     }
@@ -398,7 +392,7 @@ static struct token next_in_tag(struct lexer *lexer)
         struct token token = {.kind = is_print ? TOKEN_PRINT_END : TOKEN_TAG_END,
                               .line = lexer->line};
         lexer->state = LEXER_TEXT;
-        advance(lexer, end);
+        lexer_advance(lexer, end);
         return token;
     }
     if (is_digit(*lexer->at)) {
@@ -411,7 +405,7 @@ static struct token next_in_tag(struct lexer *lexer)
         }
         struct token token = {.kind = TOKEN_NAME, .line = lexer->line};
         token.text = slice_of(lexer->at, (size_t)(at - lexer->at));
-        advance(lexer, at);
+        lexer_advance(lexer, at);
         return token;
     }
     if (*lexer->at == '"' || *lexer->at == '\'') {

@@ -12,6 +12,35 @@
 #include "base/slice.h"
 #include "base/status.h"
 
+// Operators and brackets.  The lexer takes the first that fits, so the longer ones stand first.
+#define TOKEN_OPERATOR_MAP(X)                                                                      \
+    X(FLOOR_DIVIDE, "//")                                                                          \
+    X(POWER, "**")                                                                                 \
+    X(EQUAL, "==")                                                                                 \
+    X(NOT_EQUAL, "!=")                                                                             \
+    X(GREATER_EQUAL, ">=")                                                                         \
+    X(LESS_EQUAL, "<=")                                                                            \
+    X(ADD, "+")                                                                                    \
+    X(SUBTRACT, "-")                                                                               \
+    X(DIVIDE, "/")                                                                                 \
+    X(MULTIPLY, "*")                                                                               \
+    X(MODULO, "%")                                                                                 \
+    X(TILDE, "~")                                                                                  \
+    X(LEFT_BRACKET, "[")                                                                           \
+    X(RIGHT_BRACKET, "]")                                                                          \
+    X(LEFT_PAREN, "(")                                                                             \
+    X(RIGHT_PAREN, ")")                                                                            \
+    X(LEFT_BRACE, "{")                                                                             \
+    X(RIGHT_BRACE, "}")                                                                            \
+    X(GREATER, ">")                                                                                \
+    X(LESS, "<")                                                                                   \
+    X(ASSIGN, "=")                                                                                 \
+    X(DOT, ".")                                                                                    \
+    X(COLON, ":")                                                                                  \
+    X(PIPE, "|")                                                                                   \
+    X(COMMA, ",")                                                                                  \
+    X(SEMICOLON, ";")
+
 enum token_kind {
     TOKEN_END,
     TOKEN_FAILED, // the lexer's `error` says why
@@ -21,35 +50,13 @@ enum token_kind {
     TOKEN_TAG_BEGIN,
     TOKEN_TAG_END,
     TOKEN_NAME,
-    TOKEN_STRING, // what is between the quotes, escapes as they stand
+    TOKEN_STRING, // the text between the quotes, escapes as they stand
     TOKEN_INTEGER,
     TOKEN_FLOAT,
-    TOKEN_ADD,
-    TOKEN_SUBTRACT,
-    TOKEN_MULTIPLY,
-    TOKEN_DIVIDE,
-    TOKEN_FLOOR_DIVIDE,
-    TOKEN_MODULO,
-    TOKEN_POWER,
-    TOKEN_TILDE,
-    TOKEN_EQUAL,
-    TOKEN_NOT_EQUAL,
-    TOKEN_LESS,
-    TOKEN_LESS_EQUAL,
-    TOKEN_GREATER,
-    TOKEN_GREATER_EQUAL,
-    TOKEN_ASSIGN,
-    TOKEN_DOT,
-    TOKEN_COLON,
-    TOKEN_PIPE,
-    TOKEN_COMMA,
-    TOKEN_SEMICOLON,
-    TOKEN_LEFT_PAREN,
-    TOKEN_RIGHT_PAREN,
-    TOKEN_LEFT_BRACKET,
-    TOKEN_RIGHT_BRACKET,
-    TOKEN_LEFT_BRACE,
-    TOKEN_RIGHT_BRACE,
+#define X(name, text) TOKEN_##name,
+    TOKEN_OPERATOR_MAP(X)
+#undef X
+        token_kind_count
 };
 
 struct token {

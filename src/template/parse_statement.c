@@ -3,55 +3,48 @@
 // Statements: text, {{ }} and tags.  A tag is a row of `tags`: what has a function is parsed, what has none is
 // refused by name.
 
+#include "base/base.h"
 #include "template/parser_internal.h"
 
-static struct statement *make(struct parser *parser, enum statement_kind kind, uint32_t line)
+static struct statement *make_statement(struct parser *parser, enum statement_kind kind,
+                                        uint32_t line)
 {
-    struct statement *statement = parse_take(parser, sizeof(*statement));
-    if (statement != NULL) {
-        statement->kind = kind;
-        statement->line = line;
-    }
+    struct statement *statement = parse_node(parser, sizeof(*statement));
+    statement->kind = kind;
+    statement->line = line;
     return statement;
 }
 
 typedef struct statement *parse_tag_fn(struct parser *parser, uint32_t line);
 
 // Statements up to one of `ends`, for the tag of that line; up to the end of the template when there are none.
-static bool parse_block(struct parser *parser, const char *const *ends, uint32_t line,
+static void parse_block(struct parser *parser, const char *const *ends, uint32_t line,
                         struct block *out);
 
 // The body of a tag, from the end of that tag to the name of one of `ends`, which is then current.
-static bool parse_body(struct parser *parser, const char *const *ends, struct block *out)
+static void parse_body(struct parser *parser, const char *const *ends, struct block *out)
 {
     uint32_t line = parser->current.line;
     (void)parse_skip(parser, TOKEN_COLON);
-    if (!parse_expect(parser, TOKEN_TAG_END) || !parse_descend(parser)) {
-        return false;
-    }
-    bool good = parse_block(parser, ends, line, out);
+    (void)parse_expect(parser, TOKEN_TAG_END);
+    parse_descend(parser);
+    parse_block(parser, ends, line, out);
     parse_ascend(parser);
-    return good;
 }
 
 // The same for a body with one possible end, which is passed.
-static bool parse_whole_body(struct parser *parser, const char *end, struct block *out)
+static void parse_whole_body(struct parser *parser, const char *end, struct block *out)
 {
     const char *const ends[] = {end, NULL};
-    if (!parse_body(parser, ends, out)) {
-        return false;
-    }
+    parse_body(parser, ends, out);
     parse_advance(parser);
-    return true;
 }
 
 static struct target *make_target(struct parser *parser, enum target_kind kind)
 {
-    struct target *target = parse_take(parser, sizeof(*target));
-    if (target != NULL) {
-        target->kind = kind;
-        target->line = parser->current.line;
-    }
+    struct target *target = parse_node(parser, sizeof(*target));
+    target->kind = kind;
+    target->line = parser->current.line;
     return target;
 }
 
@@ -59,29 +52,24 @@ static struct target *parse_target_name(struct parser *parser, bool with_attribu
 {
     static const char *const reserved[] = {"true", "false", "none", "True", "False", "None"};
     struct token token = parser->current;
-    if (token.kind != TOKEN_NAME) {
+    bool is_free = token.kind == TOKEN_NAME;
+    for (size_t i = 0; i < ARRAY_COUNT(reserved); i++) {
+        is_free = is_free && !slice_is(token.text, reserved[i]);
+    }
+    if (!is_free) {
         return parse_unexpected(parser, "a name to assign to");
     }
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
-        if (slice_is(token.text, reserved[i])) {
-            return parse_unexpected(parser, "a name to assign to");
-        }
-    }
     struct target *target = make_target(parser, TARGET_NAME);
-    if (target == NULL) {
-        return NULL;
-    }
     parse_advance(parser);
     target->name = parse_name(parser, token.text, token.line);
     if (with_attribute && parse_skip(parser, TOKEN_DOT)) {
         target->kind = TARGET_ATTRIBUTE;
         target->attribute = parser->current.text;
-        return parse_expect(parser, TOKEN_NAME) && target->name != NULL ? target : NULL;
-    }
-    if (parser->for_depth > 0 && slice_is(token.text, "loop")) {
+        (void)parse_expect(parser, TOKEN_NAME);
+    } else if (parser->for_depth > 0 && slice_is(token.text, "loop")) {
         return parse_fail(parser, STATUS_MALFORMED, token.line, "'loop' is assigned to in a loop");
     }
-    return target->name != NULL ? target : NULL;
+    return target;
 }
 
 static struct target *parse_target(struct parser *parser, bool with_attribute);
@@ -91,12 +79,11 @@ static struct target *parse_target_item(struct parser *parser, bool with_attribu
     if (!parse_skip(parser, TOKEN_LEFT_PAREN)) {
         return parse_target_name(parser, with_attribute);
     }
-    if (!parse_descend(parser)) {
-        return NULL;
-    }
+    parse_descend(parser);
     struct target *target = parse_target(parser, with_attribute);
     parse_ascend(parser);
-    return target != NULL && parse_expect(parser, TOKEN_RIGHT_PAREN) ? target : NULL;
+    (void)parse_expect(parser, TOKEN_RIGHT_PAREN);
+    return target;
 }
 
 static bool ends_target(const struct parser *parser)
@@ -109,23 +96,16 @@ static bool ends_target(const struct parser *parser)
 static struct target *parse_target(struct parser *parser, bool with_attribute)
 {
     struct target *first = parse_target_item(parser, with_attribute);
-    if (first == NULL || parser->current.kind != TOKEN_COMMA) {
+    if (parser->current.kind != TOKEN_COMMA) {
         return first;
     }
     struct target *tuple = make_target(parser, TARGET_TUPLE);
-    if (tuple == NULL) {
-        return NULL;
-    }
     tuple->first = first;
     tuple->count = 1;
     struct target **end = &first->next;
     while (parse_skip(parser, TOKEN_COMMA) && !ends_target(parser)) {
-        struct target *item = parse_target_item(parser, with_attribute);
-        if (item == NULL) {
-            return NULL;
-        }
-        *end = item;
-        end = &item->next;
+        *end = parse_target_item(parser, with_attribute);
+        end = &(*end)->next;
         tuple->count++;
     }
     return tuple;
@@ -135,21 +115,18 @@ static struct target *parse_target(struct parser *parser, bool with_attribute)
 static struct target *copy_target(struct parser *parser, const struct target *target)
 {
     struct target *copy = make_target(parser, target->kind);
-    if (copy == NULL) {
-        return NULL;
+    if (parser->status != STATUS_OK) {
+        return copy;
     }
     copy->line = target->line;
     copy->count = target->count;
     if (target->kind == TARGET_NAME) {
         copy->name = parse_name(parser, target->name->name.name->text, target->line);
-        return copy->name != NULL ? copy : NULL;
+        return copy;
     }
     struct target **end = &copy->first;
     for (const struct target *item = target->first; item != NULL; item = item->next) {
         *end = copy_target(parser, item);
-        if (*end == NULL) {
-            return NULL;
-        }
         end = &(*end)->next;
     }
     return copy;
@@ -158,130 +135,95 @@ static struct target *copy_target(struct parser *parser, const struct target *ta
 static struct statement *parse_if(struct parser *parser, uint32_t line)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    struct statement *statement = make(parser, STATEMENT_IF, line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_IF, line);
     struct branch **end = &statement->branches;
-    for (;;) {
-        struct branch *branch = parse_take(parser, sizeof(*branch));
-        if (branch == NULL) {
-            return NULL;
-        }
+    do {
+        struct branch *branch = parse_node(parser, sizeof(*branch));
         *end = branch;
         end = &branch->next;
         branch->test = parse_tuple(parser, false);
-        if (branch->test == NULL || !parse_body(parser, ends, &branch->body)) {
-            return NULL;
-        }
-        if (parse_skip_name(parser, "elif")) {
-            continue;
-        }
-        if (parse_skip_name(parser, "endif")) {
-            return statement;
-        }
-        break;
+        parse_body(parser, ends, &branch->body);
+    } while (parse_skip_name(parser, "elif"));
+    if (parse_skip_name(parser, "else")) {
+        *end = parse_node(parser, sizeof(**end));
+        parse_whole_body(parser, "endif", &(*end)->body);
+    } else {
+        parse_advance(parser);
     }
-    parse_advance(parser);
-    *end = parse_take(parser, sizeof(**end));
-    return *end != NULL && parse_whole_body(parser, "endif", &(*end)->body) ? statement : NULL;
+    return statement;
 }
 
 // "for TARGET in ITEMS if TEST", up to the end of the tag.
-static bool parse_for_head(struct parser *parser, struct statement *statement)
+static void parse_for_head(struct parser *parser, struct statement *statement)
 {
     parser->for_depth++;
     statement->loop.target = parse_target(parser, false);
     parser->for_depth--;
-    if (statement->loop.target == NULL) {
-        return false;
-    }
     if (!parse_skip_name(parser, "in")) {
         (void)parse_unexpected(parser, "'in'");
-        return false;
     }
     statement->loop.items = parse_tuple(parser, false);
-    if (statement->loop.items == NULL) {
-        return false;
-    }
     if (parse_skip_name(parser, "if")) {
         statement->loop.test = parse_expression(parser);
         statement->loop.test_target = copy_target(parser, statement->loop.target);
-        if (statement->loop.test == NULL || statement->loop.test_target == NULL) {
-            return false;
-        }
     }
     if (parse_is_name(parser, "recursive")) {
         (void)parse_fail(parser, STATUS_MALFORMED, statement->line,
                          "'recursive' loops are not implemented");
-        return false;
     }
-    return true;
 }
 
 static struct statement *parse_for(struct parser *parser, uint32_t line)
 {
     static const char *const ends[] = {"else", "endfor", NULL};
-    struct statement *statement = make(parser, STATEMENT_FOR, line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_FOR, line);
     *parser->loops_end = statement;
     parser->loops_end = &statement->next_alike;
     statement->loop.loop = parser->function->loop_count++;
-    if (!parse_for_head(parser, statement)) {
-        return NULL;
-    }
+    parse_for_head(parser, statement);
     parser->for_depth++;
     parser->loop_depth++;
-    bool good = parse_body(parser, ends, &statement->loop.body);
+    parse_body(parser, ends, &statement->loop.body);
     parser->loop_depth--;
-    if (good && parse_skip_name(parser, "else")) {
-        good = parse_whole_body(parser, "endfor", &statement->loop.otherwise);
-    } else if (good) {
+    if (parse_skip_name(parser, "else")) {
+        parse_whole_body(parser, "endfor", &statement->loop.otherwise);
+    } else {
         parse_advance(parser);
     }
     parser->for_depth--;
-    return good ? statement : NULL;
+    return statement;
 }
 
 static struct statement *parse_set(struct parser *parser, uint32_t line)
 {
-    struct statement *statement = make(parser, STATEMENT_SET, line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_SET, line);
     statement->set.target = parse_target(parser, true);
-    if (statement->set.target == NULL) {
-        return NULL;
-    }
     if (parse_skip(parser, TOKEN_ASSIGN)) {
         *parser->assignments_end = statement;
         parser->assignments_end = &statement->next_alike;
         statement->set.value = parse_tuple(parser, true);
-        return statement->set.value != NULL ? statement : NULL;
+        return statement;
     }
     statement->kind = STATEMENT_SET_BLOCK;
     statement->set.value = parse_filters(parser, NULL, false);
-    return parse_whole_body(parser, "endset", &statement->set.body) ? statement : NULL;
+    parse_whole_body(parser, "endset", &statement->set.body);
+    return statement;
 }
 
-static bool parse_parameters(struct parser *parser, struct function *function)
+static void parse_parameters(struct parser *parser, struct function *function)
 {
     struct parameter **end = &function->parameters;
     bool has_fallback = false;
 
-    if (!parse_expect(parser, TOKEN_LEFT_PAREN)) {
-        return false;
-    }
-    while (parser->current.kind != TOKEN_RIGHT_PAREN) {
-        if (function->parameter_count > 0 && !parse_expect(parser, TOKEN_COMMA)) {
-            return false;
+    (void)parse_expect(parser, TOKEN_LEFT_PAREN);
+    while (parse_goes_on(parser, TOKEN_RIGHT_PAREN)) {
+        if (function->parameter_count > 0) {
+            (void)parse_expect(parser, TOKEN_COMMA);
         }
-        struct parameter *parameter = parse_take(parser, sizeof(*parameter));
+        struct parameter *parameter = parse_node(parser, sizeof(*parameter));
         struct slice name = parser->current.text;
-        if (parameter == NULL || !parse_expect(parser, TOKEN_NAME)) {
-            return false;
+        if (!parse_expect(parser, TOKEN_NAME)) {
+            return;
         }
         parameter->name = parse_intern(parser, name);
         if (parse_skip(parser, TOKEN_ASSIGN)) {
@@ -293,13 +235,10 @@ static bool parse_parameters(struct parser *parser, struct function *function)
         if (++function->parameter_count > template_argument_max) {
             (void)parse_fail(parser, STATUS_TOO_LARGE, parser->current.line, "too many parameters");
         }
-        if (parser->status != STATUS_OK) {
-            return false;
-        }
         *end = parameter;
         end = &parameter->next;
     }
-    return parse_expect(parser, TOKEN_RIGHT_PAREN);
+    (void)parse_expect(parser, TOKEN_RIGHT_PAREN);
 }
 
 // The parser as it is for the inside of another function.
@@ -347,73 +286,59 @@ static void leave_function(struct parser *parser, const struct function_place *o
 
 static struct statement *parse_macro(struct parser *parser, uint32_t line)
 {
-    struct statement *statement = make(parser, STATEMENT_MACRO, line);
-    struct function *function = parse_take(parser, sizeof(*function));
+    struct statement *statement = make_statement(parser, STATEMENT_MACRO, line);
+    struct function *function = parse_node(parser, sizeof(*function));
     struct token name = parser->current;
-    if (statement == NULL || function == NULL || !parse_expect(parser, TOKEN_NAME)) {
-        return NULL;
+    if (!parse_expect(parser, TOKEN_NAME)) {
+        return statement;
     }
     parser->function->has_macros = true;
     statement->macro.function = function;
     statement->macro.name = parse_name(parser, name.text, name.line);
     function->name = name.text;
     struct function_place outside = enter_function(parser, function);
-    bool good = statement->macro.name != NULL && parse_parameters(parser, function) &&
-                parse_whole_body(parser, "endmacro", &function->body);
+    parse_parameters(parser, function);
+    parse_whole_body(parser, "endmacro", &function->body);
     leave_function(parser, &outside);
-    return good ? statement : NULL;
+    return statement;
 }
 
 static struct statement *parse_filter_block(struct parser *parser, uint32_t line)
 {
-    struct statement *statement = make(parser, STATEMENT_FILTER_BLOCK, line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_FILTER_BLOCK, line);
     statement->set.value = parse_filters(parser, NULL, true);
-    bool good =
-        statement->set.value != NULL && parse_whole_body(parser, "endfilter", &statement->set.body);
-    return good ? statement : NULL;
+    parse_whole_body(parser, "endfilter", &statement->set.body);
+    return statement;
 }
 
 static struct statement *parse_with(struct parser *parser, uint32_t line)
 {
-    struct statement *statement = make(parser, STATEMENT_WITH, line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_WITH, line);
     struct target **target_end = &statement->with.targets;
     struct expression **value_end = &statement->with.values;
-    while (parser->current.kind != TOKEN_TAG_END) {
-        if (statement->with.targets != NULL && !parse_expect(parser, TOKEN_COMMA)) {
-            return NULL;
+    while (parse_goes_on(parser, TOKEN_TAG_END)) {
+        if (statement->with.targets != NULL) {
+            (void)parse_expect(parser, TOKEN_COMMA);
         }
         *target_end = parse_target(parser, false);
-        if (*target_end == NULL || !parse_expect(parser, TOKEN_ASSIGN)) {
-            return NULL;
-        }
+        (void)parse_expect(parser, TOKEN_ASSIGN);
         *value_end = parse_expression(parser);
-        if (*value_end == NULL) {
-            return NULL;
-        }
         target_end = &(*target_end)->next;
         value_end = &(*value_end)->next;
     }
-    return parse_whole_body(parser, "endwith", &statement->with.body) ? statement : NULL;
+    parse_whole_body(parser, "endwith", &statement->with.body);
+    return statement;
 }
 
 // Only marks what the model wrote; but its body is a scope, and no break leads out of it.
 static struct statement *parse_generation(struct parser *parser, uint32_t line)
 {
-    struct statement *statement = make(parser, STATEMENT_SCOPE, line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_SCOPE, line);
     uint32_t loop_depth = parser->loop_depth;
     parser->loop_depth = 0;
-    bool good = parse_whole_body(parser, "endgeneration", &statement->set.body);
+    parse_whole_body(parser, "endgeneration", &statement->set.body);
     parser->loop_depth = loop_depth;
-    return good ? statement : NULL;
+    return statement;
 }
 
 static struct statement *parse_jump(struct parser *parser, enum statement_kind kind, uint32_t line)
@@ -421,7 +346,7 @@ static struct statement *parse_jump(struct parser *parser, enum statement_kind k
     if (parser->loop_depth == 0) {
         return parse_fail(parser, STATUS_MALFORMED, line, "break or continue outside of a loop");
     }
-    return make(parser, kind, line);
+    return make_statement(parser, kind, line);
 }
 
 static struct statement *parse_break(struct parser *parser, uint32_t line)
@@ -462,10 +387,8 @@ static struct statement *parse_tag(struct parser *parser)
     struct token name = parser->current;
     int size = (int)(name.text.size < 60 ? name.text.size : 60);
 
-    if (!parse_expect(parser, TOKEN_NAME)) {
-        return NULL;
-    }
-    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+    (void)parse_expect(parser, TOKEN_NAME);
+    for (size_t i = 0; i < ARRAY_COUNT(tags); i++) {
         if (!slice_is(name.text, tags[i].name)) {
             continue;
         }
@@ -474,7 +397,8 @@ static struct statement *parse_tag(struct parser *parser)
                               size, name.text.bytes);
         }
         struct statement *statement = tags[i].parse(parser, name.line);
-        return statement != NULL && parse_expect(parser, TOKEN_TAG_END) ? statement : NULL;
+        (void)parse_expect(parser, TOKEN_TAG_END);
+        return statement;
     }
     return parse_fail(parser, STATUS_MALFORMED, name.line, "tag '%.*s' is not known here", size,
                       name.text.bytes);
@@ -482,13 +406,11 @@ static struct statement *parse_tag(struct parser *parser)
 
 static struct statement *parse_print(struct parser *parser)
 {
-    struct statement *statement = make(parser, STATEMENT_PRINT, parser->current.line);
-    if (statement == NULL) {
-        return NULL;
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_PRINT, parser->current.line);
     parse_advance(parser);
     statement->print = parse_tuple(parser, true);
-    return statement->print != NULL && parse_expect(parser, TOKEN_PRINT_END) ? statement : NULL;
+    (void)parse_expect(parser, TOKEN_PRINT_END);
+    return statement;
 }
 
 static bool is_end(const struct parser *parser, const char *const *ends)
@@ -503,45 +425,35 @@ static bool is_end(const struct parser *parser, const char *const *ends)
 
 static struct statement *parse_data(struct parser *parser)
 {
-    struct statement *statement = make(parser, STATEMENT_DATA, parser->current.line);
-    if (statement != NULL) {
-        statement->data = parser->current.text;
-        parse_advance(parser);
-    }
+    struct statement *statement = make_statement(parser, STATEMENT_DATA, parser->current.line);
+    statement->data = parser->current.text;
+    parse_advance(parser);
     return statement;
 }
 
-static bool parse_block(struct parser *parser, const char *const *ends, uint32_t line,
+static void parse_block(struct parser *parser, const char *const *ends, uint32_t line,
                         struct block *out)
 {
     struct statement **end = &out->first;
 
-    while (parser->status == STATUS_OK && parser->current.kind != TOKEN_END) {
-        struct statement *statement;
+    while (parse_goes_on(parser, TOKEN_END)) {
         if (parser->current.kind == TOKEN_DATA) {
-            statement = parse_data(parser);
+            *end = parse_data(parser);
         } else if (parser->current.kind == TOKEN_PRINT_BEGIN) {
-            statement = parse_print(parser);
+            *end = parse_print(parser);
         } else {
-            if (!parse_expect(parser, TOKEN_TAG_BEGIN)) {
-                return false;
-            }
+            (void)parse_expect(parser, TOKEN_TAG_BEGIN);
             if (is_end(parser, ends)) {
-                return true;
+                return;
             }
-            statement = parse_tag(parser);
+            *end = parse_tag(parser);
         }
-        if (statement == NULL) {
-            return false;
-        }
-        *end = statement;
-        end = &statement->next;
+        end = &(*end)->next;
     }
-    if (parser->status == STATUS_OK && ends != NULL) {
+    if (ends != NULL) {
         (void)parse_fail(parser, STATUS_MALFORMED, line, "no '%s' up to the end of the template",
                          ends[0]);
     }
-    return parser->status == STATUS_OK;
 }
 
 bool parse_template(struct parser *parser, struct block *out)
@@ -550,5 +462,6 @@ bool parse_template(struct parser *parser, struct block *out)
     parser->assignments_end = &parser->assignments;
     parser->ahead = lexer_next(&parser->lexer);
     parse_advance(parser);
-    return parse_block(parser, NULL, 1, out) && parser->status == STATUS_OK;
+    parse_block(parser, NULL, 1, out);
+    return parser->status == STATUS_OK;
 }

@@ -2,6 +2,7 @@
 //
 // What the parsers of expressions and of statements share.
 
+#include "base/base.h"
 #include "base/hash.h"
 #include "template/parser_internal.h"
 
@@ -10,6 +11,7 @@
 
 void *parse_fail(struct parser *parser, enum status status, uint32_t line, const char *format, ...)
 {
+    ASSERT(status != STATUS_OK);
     if (parser->status == STATUS_OK) {
         parser->status = status;
         parser->error->line = line;
@@ -18,16 +20,31 @@ void *parse_fail(struct parser *parser, enum status status, uint32_t line, const
         (void)vsnprintf(parser->error->text, sizeof(parser->error->text), format, arguments);
         va_end(arguments);
     }
-    return NULL;
+    parser->current.kind = TOKEN_FAILED;
+    parser->ahead.kind = TOKEN_FAILED;
+    parser->failed = (union parser_node){0};
+    return &parser->failed;
 }
 
 void *parse_take(struct parser *parser, size_t size)
 {
     void *taken = template_memory_take(parser->memory, size);
     if (taken == NULL) {
-        return parse_fail(parser, STATUS_EXHAUSTED, parser->current.line, "memory is short");
+        (void)parse_fail(parser, STATUS_EXHAUSTED, parser->current.line, "memory is short");
     }
     return taken;
+}
+
+void *parse_node(struct parser *parser, size_t size)
+{
+    ASSERT(size <= sizeof(parser->failed));
+    void *node = parse_take(parser, size);
+    return node != NULL ? node : &parser->failed;
+}
+
+bool parse_goes_on(const struct parser *parser, enum token_kind end)
+{
+    return parser->status == STATUS_OK && parser->current.kind != end;
 }
 
 void parse_advance(struct parser *parser)
@@ -36,7 +53,8 @@ void parse_advance(struct parser *parser)
     if (parser->ahead.kind != TOKEN_END && parser->ahead.kind != TOKEN_FAILED) {
         parser->ahead = lexer_next(&parser->lexer);
     }
-    if (parser->current.kind == TOKEN_FAILED) {
+    if (parser->current.kind == TOKEN_FAILED && parser->status == STATUS_OK) {
+        ASSERT(parser->lexer.error != NULL);
         (void)parse_fail(parser, parser->lexer.status, parser->current.line, "%s",
                          parser->lexer.error);
     }
@@ -65,44 +83,20 @@ bool parse_skip_name(struct parser *parser, const char *name)
     return true;
 }
 
-static const char *const token_texts[] = {
-    [TOKEN_END] = "the end of the template",
-    [TOKEN_FAILED] = "what cannot be read",
-    [TOKEN_DATA] = "text",
-    [TOKEN_PRINT_BEGIN] = "'{{'",
-    [TOKEN_PRINT_END] = "'}}'",
-    [TOKEN_TAG_BEGIN] = "'{%'",
-    [TOKEN_TAG_END] = "'%}'",
-    [TOKEN_NAME] = "a name",
-    [TOKEN_STRING] = "a string",
-    [TOKEN_INTEGER] = "a number",
-    [TOKEN_FLOAT] = "a number",
-    [TOKEN_ADD] = "'+'",
-    [TOKEN_SUBTRACT] = "'-'",
-    [TOKEN_MULTIPLY] = "'*'",
-    [TOKEN_DIVIDE] = "'/'",
-    [TOKEN_FLOOR_DIVIDE] = "'//'",
-    [TOKEN_MODULO] = "'%'",
-    [TOKEN_POWER] = "'**'",
-    [TOKEN_TILDE] = "'~'",
-    [TOKEN_EQUAL] = "'=='",
-    [TOKEN_NOT_EQUAL] = "'!='",
-    [TOKEN_LESS] = "'<'",
-    [TOKEN_LESS_EQUAL] = "'<='",
-    [TOKEN_GREATER] = "'>'",
-    [TOKEN_GREATER_EQUAL] = "'>='",
-    [TOKEN_ASSIGN] = "'='",
-    [TOKEN_DOT] = "'.'",
-    [TOKEN_COLON] = "':'",
-    [TOKEN_PIPE] = "'|'",
-    [TOKEN_COMMA] = "','",
-    [TOKEN_SEMICOLON] = "';'",
-    [TOKEN_LEFT_PAREN] = "'('",
-    [TOKEN_RIGHT_PAREN] = "')'",
-    [TOKEN_LEFT_BRACKET] = "'['",
-    [TOKEN_RIGHT_BRACKET] = "']'",
-    [TOKEN_LEFT_BRACE] = "'{'",
-    [TOKEN_RIGHT_BRACE] = "'}'",
+static const char *const token_texts[token_kind_count] = {[TOKEN_END] = "the end of the template",
+                                                          [TOKEN_FAILED] = "what cannot be read",
+                                                          [TOKEN_DATA] = "text",
+                                                          [TOKEN_PRINT_BEGIN] = "'{{'",
+                                                          [TOKEN_PRINT_END] = "'}}'",
+                                                          [TOKEN_TAG_BEGIN] = "'{%'",
+                                                          [TOKEN_TAG_END] = "'%}'",
+                                                          [TOKEN_NAME] = "a name",
+                                                          [TOKEN_STRING] = "a string",
+                                                          [TOKEN_INTEGER] = "a number",
+                                                          [TOKEN_FLOAT] = "a number",
+#define X(name, text) [TOKEN_##name] = "'" text "'",
+                                                          TOKEN_OPERATOR_MAP(X)
+#undef X
 };
 
 void *parse_unexpected(struct parser *parser, const char *what)
@@ -125,21 +119,20 @@ bool parse_expect(struct parser *parser, enum token_kind kind)
     return false;
 }
 
-bool parse_descend(struct parser *parser)
+void parse_descend(struct parser *parser)
 {
     if (parser->depth >= template_nesting_max) {
         (void)parse_fail(parser, STATUS_TOO_LARGE, parser->current.line, "nested too deep");
-        return false;
     }
     parser->depth++;
     if (parser->depth > parser->depth_max) {
         parser->depth_max = parser->depth;
     }
-    return true;
 }
 
 void parse_ascend(struct parser *parser)
 {
+    ASSERT(parser->depth > 0);
     parser->depth--;
 }
 
@@ -154,8 +147,8 @@ struct name *parse_intern(struct parser *parser, struct slice text)
     if (parser->name_count == template_name_max) {
         return parse_fail(parser, STATUS_TOO_LARGE, parser->current.line, "too many names");
     }
-    struct name *name = parse_take(parser, sizeof(*name));
-    if (name != NULL) {
+    struct name *name = parse_node(parser, sizeof(*name));
+    if (parser->status == STATUS_OK) {
         name->text = text;
         name->next = *bucket;
         *bucket = name;

@@ -2,14 +2,26 @@
 //
 // parser_internal.h -- from tokens to the tree, by recursive descent.
 //
-// Functions that parse return NULL when they fail, and the parser remembers the first failure; nothing is
-// cleaned up, since the template's memory goes as a whole.
+// A parser that has failed sees no more tokens but TOKEN_FAILED, so every function comes to its end by
+// itself, and only loops and links look whether it failed.  Nodes are never NULL: those that could not be made
+// are parser->failed.  Nothing is cleaned up, since the template's memory goes as a whole.
 #pragma once
 
 #include "template/ast_internal.h"
 #include "template/lexer.h"
 
 enum { name_bucket_count = 1024 };
+
+union parser_node {
+    struct expression expression;
+    struct statement statement;
+    struct target target;
+    struct function function;
+    struct branch branch;
+    struct parameter parameter;
+    struct member member;
+    struct name name;
+};
 
 struct parser {
     struct lexer lexer;
@@ -18,11 +30,12 @@ struct parser {
     struct template_memory *memory;
     enum status status;
     struct template_error *error;
-    uint32_t depth;      // of statements and expressions that are being read
-    uint32_t depth_max;  // the most there was in this function
-    uint32_t loop_depth; // loops of this function around here: where break may stand
-    uint32_t for_depth;  // loops of any function around here: where `loop` may not be assigned
-    bool reads_rest;     // of the macro that is being read: `varargs`, `kwargs`
+    union parser_node failed; // stands for every node that could not be made
+    uint32_t depth;           // of statements and expressions that are being read
+    uint32_t depth_max;       // the most there was in this function
+    uint32_t loop_depth;      // loops of this function around here: where break may stand
+    uint32_t for_depth;       // loops of any function around here: where `loop` may not be assigned
+    bool reads_rest;          // of the macro that is being read: `varargs`, `kwargs`
     bool reads_named;
     struct function *function;
     uint32_t function_count;
@@ -34,25 +47,29 @@ struct parser {
     struct statement **assignments_end;
 };
 
-// Notes the failure unless there is one; returns NULL, so that callers can return it.
+// Notes the failure unless there is one; returns parser->failed, zeroed.
 void *parse_fail(struct parser *parser, enum status status, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-// Zeroed; NULL with the failure noted.
+// Zeroed.  A node is never NULL; memory of any size is when it is short, with the failure noted.
+void *parse_node(struct parser *parser, size_t size);
 void *parse_take(struct parser *parser, size_t size);
+
+// Whether it has not failed and this token has not come.
+bool parse_goes_on(const struct parser *parser, enum token_kind end);
 
 void parse_advance(struct parser *parser);
 bool parse_is_name(const struct parser *parser, const char *name);
 // Whether it was there, and passed.
 bool parse_skip(struct parser *parser, enum token_kind kind);
 bool parse_skip_name(struct parser *parser, const char *name);
-// False, with the failure noted, when it is not there.
+// The same, and it fails when it is not there.
 bool parse_expect(struct parser *parser, enum token_kind kind);
-// "expected WHAT, not ..." at the current token.
+// Fails with "expected WHAT, not ..." at the current token.
 void *parse_unexpected(struct parser *parser, const char *what);
 
-// One level deeper; false, with the failure noted, when that is too deep.
-bool parse_descend(struct parser *parser);
+// One level deeper; fails when that is too deep.  Each is followed by parse_ascend.
+void parse_descend(struct parser *parser);
 void parse_ascend(struct parser *parser);
 
 struct name *parse_intern(struct parser *parser, struct slice text);

@@ -42,10 +42,7 @@ static enum status copy_source(struct template *template, struct slice source,
 static enum status parse(struct template *template, struct parser *parser,
                          struct template_error *error)
 {
-    template->root = parse_take(parser, sizeof(*template->root));
-    if (template->root == NULL) {
-        return parser->status;
-    }
+    template->root = parse_node(parser, sizeof(*template->root));
     parser->function = template->root;
     parser->function_count = 1;
     parser->lexer = lexer_open(template->source);

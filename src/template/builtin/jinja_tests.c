@@ -16,8 +16,9 @@ bool is_kind(const struct builtin_call *call)
 
 bool is_truth(const struct builtin_call *call)
 {
-    bool is_wanted = call->subject->boolean == (call->builtin->variant != 0);
-    return call_gives(call, value_bool(call->subject->kind == VALUE_BOOL && is_wanted));
+    const struct value *subject = call->subject;
+    bool wanted = call->builtin->variant != 0;
+    return call_gives(call, value_bool(subject->kind == VALUE_BOOL && subject->boolean == wanted));
 }
 
 bool is_escaped(const struct builtin_call *call)
