@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "config/option/command.h"
 #include "config/option/command_line.h"
+#include "config/option/restart.h"
 #include "discovery/roster.h"
 #include "feed/certifier.h"
 #include "feed/kv/kv_feeder.h"
@@ -145,74 +146,15 @@ static void turn(void *owner)
     }
 }
 
-static bool lists_equal(const struct config_list *a, const struct config_list *b)
+static void warn_of_restart(const struct config *old, const struct config *changed)
 {
-    bool equal = a->count == b->count;
-    for (uint32_t i = 0; equal && i < a->count; i++) {
-        equal = strcmp(a->items[i], b->items[i]) == 0;
-    }
-    return equal;
-}
+    char space[1024];
+    struct text names = text_over(space, sizeof(space));
 
-static bool texts_equal(const char *a, const char *b)
-{
-    return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
-}
-
-static bool tokenizers_equal(const struct config *a, const struct config *b)
-{
-    bool equal = a->tokenizer_count == b->tokenizer_count;
-    for (uint32_t i = 0; equal && i < a->tokenizer_count; i++) {
-        const struct config_tokenizer *row = &a->tokenizers[i];
-        const struct config_tokenizer *other = &b->tokenizers[i];
-        equal = texts_equal(row->path, other->path) && lists_equal(&row->models, &other->models) &&
-                texts_equal(row->pattern, other->pattern) &&
-                texts_equal(row->chat_template, other->chat_template) &&
-                texts_equal(row->template_kwargs, other->template_kwargs) &&
-                row->engine == other->engine && row->content_format == other->content_format &&
-                row->utc_offset == other->utc_offset && row->trust == other->trust &&
-                row->forward_ids == other->forward_ids;
-    }
-    return equal;
-}
-
-static bool watching_equal(const struct config *a, const struct config *b)
-{
-    return a->metrics.enabled == b->metrics.enabled &&
-           texts_equal(a->metrics.listen, b->metrics.listen) &&
-           a->decisions.keep == b->decisions.keep &&
-           texts_equal(a->access_log.file, b->access_log.file) &&
-           texts_equal(a->access_log.slow_file, b->access_log.slow_file) &&
-           texts_equal(a->tracing.endpoint, b->tracing.endpoint) &&
-           texts_equal(a->tracing.service, b->tracing.service);
-}
-
-static void warn_of_restart(const struct config *old, const struct config *new)
-{
-    bool same = old->workers == new->workers &&lists_equal(&old->listen, &new->listen) &&
-                lists_equal(&old->dns.servers, &new->dns.servers) &&
-                texts_equal(old->admin.listen, new->admin.listen) &&
-                texts_equal(old->record.file, new->record.file) &&
-                old->limits.header_size == new->limits.header_size &&
-                old->limits.body_size == new->limits.body_size &&
-                old->limits.body_memory == new->limits.body_memory &&
-                old->limits.connections == new->limits.connections &&
-                old->limits.backends == new->limits.backends &&
-                old->tokens.memo == new->tokens.memo &&
-                old->tokens.prompt_size == new->tokens.prompt_size &&tokenizers_equal(old, new) &&
-                old->prefix.memory == new->prefix.memory && old->prefix.ttl == new->prefix.ttl &&
-                old->record.block_tokens == new->record.block_tokens &&
-                old->events.memory == new->events.memory &&
-                old->events.copies ==
-                    new->events.copies &&lists_equal(&old->events.bind, &new->events.bind) &&
-                config_hears_events(old) == config_hears_events(new) && watching_equal(old, new);
-    if (!same) {
-        log_warn(
-            "listen, workers, admin.listen, metrics, decisions, files of logs, tracing.endpoint, "
-            "tracing.service, dns.servers, tokenizers, tokens.memo, "
-            "tokens.prompt_size, prefix.memory, prefix.ttl, events.memory, events.copies, "
-            "events.bind, record.file, record.block_tokens, limits of sizes and counts, and "
-            "whether KV events are heard at all take effect at the next start");
+    config_restart_add(old, changed, &names);
+    if (names.size > 0) {
+        log_warn("reload: changes that take effect at the next start: %.*s", (int)names.size,
+                 space);
     }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Three writers over the same walk: for each group, for each row of the group, for each row of an
-// item.  Help texts are plain sentences with `code` in backquotes; each writer renders those its
-// own way.
+// item.  Help texts are plain sentences with `code` in backquotes, which each writer renders differently.
 
 #include "config/option/manual.h"
 
@@ -45,7 +44,8 @@ const char config_manual_example[] =
 static const char file_text[] =
     "The configuration is a YAML file, given with `--config FILE`. It is checked as a whole before "
     "anything starts: an unknown or repeated key, a value out of bounds or two values that do not "
-    "fit together are refused with file, line and column. Every key can be left out.";
+    "fit together are refused with file, line and column. Every key can be left out. SIGHUP reads "
+    "the file again; options that say so need a restart instead.";
 
 static const char flag_text[] =
     "Every option but `pools` is also a flag: dots and underscores become dashes, so "
@@ -69,7 +69,7 @@ static void describe_choices(struct text *out, const char *choices)
     }
 }
 
-// What a row takes, in words: "size, from `4k` to `256k`; default `32k`".
+// The values of a row in words: "size, from `4k` to `256k`; default `32k`; a change needs a restart".
 static void describe(const struct config_option *option, char line[describe_size_max])
 {
     struct text out = text_over(line, describe_size_max - 1);
@@ -90,6 +90,9 @@ static void describe(const struct config_option *option, char line[describe_size
     }
     if (option->fallback != NULL && option->fallback[0] != '\0') {
         text_add_format(&out, "; default `%s`", option->fallback);
+    }
+    if (option->needs_restart) {
+        text_add_str(&out, "; a change needs a restart");
     }
     ASSERT(!out.overflow);
     line[out.size] = '\0';
@@ -273,7 +276,7 @@ static void write_man_front(FILE *out, const struct config_manual_page *page)
     fputs(".SH DESCRIPTION\n", out);
     troff_line(out, "warmpath is a streaming reverse proxy in front of inference servers. It "
                     "chooses a backend for each request by a routing policy, watches the health "
-                    "of the fleet and passes answers on as they are generated.");
+                    "of the fleet and streams responses as they are generated.");
     fputs(".SH COMMANDS\n", out);
     for (uint32_t i = 0; i < page->command_count; i++) {
         fputs(".TP\n\\fB", out);

@@ -7,57 +7,35 @@
 
 #include <stdio.h>
 
+#define NEEDS_RELOAD false
+#define NEEDS_RESTART true
+
 // The same words in options.def make different rows here, by the struct that they describe.
+#define ROW(path, when, type, field, ...)                                                          \
+    {                                                                                              \
+        .name = (path),                                                                            \
+        .needs_restart = NEEDS_##when,                                                             \
+        .kind = &config_kind_##type,                                                               \
+        .has_flag = true,                                                                          \
+        .offset = offsetof(OWNER, field),                                                          \
+        .size = sizeof(((OWNER *)NULL)->field),                                                    \
+        __VA_ARGS__,                                                                               \
+    },
 #define GROUP(key, heading, words)
-#define OPTION(path, type, field, text, least, greatest, words)                                    \
+#define OPTION(path, when, type, field, text, least, greatest, words)                              \
+    ROW(path, when, type, field, .fallback = (text), .low = (least), .high = (greatest),           \
+        .help = (words))
+#define NAMED(path, when, flag_name, type, field, words)                                           \
+    ROW(path, when, type, field, .flag = (flag_name), .help = (words))
+#define CHOICE(path, when, field, text, list, words)                                               \
+    ROW(path, when, choice, field, .fallback = (text), .choices = (list), .help = (words))
+#define LIST(path, when, type, field, text, least, greatest, words)                                \
+    ROW(path, when, type, field, .is_list = true, .fallback = (text), .fewest = (least),           \
+        .most = (greatest), .help = (words))
+#define ITEMS(path, when, flag_name, rows, least, greatest, words)                                 \
     {                                                                                              \
         .name = (path),                                                                            \
-        .kind = &config_kind_##type,                                                               \
-        .has_flag = true,                                                                          \
-        .offset = offsetof(OWNER, field),                                                          \
-        .size = sizeof(((OWNER *)NULL)->field),                                                    \
-        .fallback = (text),                                                                        \
-        .low = (least),                                                                            \
-        .high = (greatest),                                                                        \
-        .help = (words),                                                                           \
-    },
-#define NAMED(path, flag_name, type, field, words)                                                 \
-    {                                                                                              \
-        .name = (path),                                                                            \
-        .kind = &config_kind_##type,                                                               \
-        .flag = (flag_name),                                                                       \
-        .has_flag = true,                                                                          \
-        .offset = offsetof(OWNER, field),                                                          \
-        .size = sizeof(((OWNER *)NULL)->field),                                                    \
-        .help = (words),                                                                           \
-    },
-#define CHOICE(path, field, text, list, words)                                                     \
-    {                                                                                              \
-        .name = (path),                                                                            \
-        .kind = &config_kind_choice,                                                               \
-        .has_flag = true,                                                                          \
-        .offset = offsetof(OWNER, field),                                                          \
-        .size = sizeof(((OWNER *)NULL)->field),                                                    \
-        .fallback = (text),                                                                        \
-        .choices = (list),                                                                         \
-        .help = (words),                                                                           \
-    },
-#define LIST(path, type, field, text, least, greatest, words)                                      \
-    {                                                                                              \
-        .name = (path),                                                                            \
-        .kind = &config_kind_##type,                                                               \
-        .is_list = true,                                                                           \
-        .has_flag = true,                                                                          \
-        .offset = offsetof(OWNER, field),                                                          \
-        .size = sizeof(((OWNER *)NULL)->field),                                                    \
-        .fallback = (text),                                                                        \
-        .fewest = (least),                                                                         \
-        .most = (greatest),                                                                        \
-        .help = (words),                                                                           \
-    },
-#define ITEMS(path, flag_name, rows, least, greatest, words)                                       \
-    {                                                                                              \
-        .name = (path),                                                                            \
+        .needs_restart = NEEDS_##when,                                                             \
         .kind = &ITEM_KIND_##rows,                                                                 \
         .items = &ITEM_TABLE_##rows,                                                               \
         .flag = (flag_name),                                                                       \
@@ -116,11 +94,11 @@ static const struct config_option rows_of_tokenizer[] = {
 #undef LIST
 #undef ITEMS
 #define GROUP(key, heading, words) {.name = (key), .title = (heading), .text = (words)},
-#define OPTION(path, type, field, text, least, greatest, words)
-#define NAMED(path, flag_name, type, field, words)
-#define CHOICE(path, field, text, list, words)
-#define LIST(path, type, field, text, least, greatest, words)
-#define ITEMS(path, flag_name, rows, least, greatest, words)
+#define OPTION(path, when, type, field, text, least, greatest, words)
+#define NAMED(path, when, flag_name, type, field, words)
+#define CHOICE(path, when, field, text, list, words)
+#define LIST(path, when, type, field, text, least, greatest, words)
+#define ITEMS(path, when, flag_name, rows, least, greatest, words)
 #define OPTIONS_OF_CONFIG
 static const struct config_option_group groups[] = {
 #include "config/option/options.def"

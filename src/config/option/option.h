@@ -15,6 +15,7 @@ struct config_option {
     const char *flag;                        // where it is not the name with dashes; or NULL
     bool is_list;
     bool has_flag;
+    bool needs_restart;   // a reload does not apply a changed value
     uint32_t offset;      // of the field in the struct that the table is for
     uint32_t size;        // of the field
     const char *fallback; // the default as a user would write it; NULL: unset
