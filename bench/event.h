@@ -13,6 +13,8 @@
 // The time is CLOCK_MONOTONIC in nanoseconds.
 #pragma once
 
+#include "base/slice.h"
+
 #define EVENT_HEAD "data: {\"t\":"
 #define EVENT_MIDDLE ",\"s\":"
 #define EVENT_TAIL ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"}}]}\n\n"
@@ -24,3 +26,14 @@ enum {
     event_stream_digits = 5,
     event_size = event_stream_offset + event_stream_digits + sizeof(EVENT_TAIL) - 1,
 };
+
+// Finds the events in the data of a response, in any portions.
+struct event_reader {
+    uint64_t size;       // of the data so far
+    uint64_t written_ns; // of the present event, as far as its digits have come
+    uint32_t stream;
+};
+
+// `came` is called for each event that is complete.
+void event_read(struct event_reader *reader, struct slice data,
+                void (*came)(void *owner, uint64_t written_ns, uint32_t stream), void *owner);

@@ -6,7 +6,8 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "chat.h"
-#include "response.h"
+#include "event.h"
+#include "http/response.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 
 enum {
     request_size_max = 65536,
+    head_size_max = 2048, // of a response
     // Connections that are being opened, or wait for their first answer, when all are to be held.
     ramp_width = 64,
     // More failures than this and the figures would mean nothing.
@@ -41,7 +43,9 @@ struct connection {
     uint32_t sent; // bytes of the request
     struct slice request;
     uint64_t due_ns;
-    struct response response;
+    struct http_response response;
+    struct event_reader events; // in the data of the response
+    uint8_t head[head_size_max];
 };
 
 // A whole request with a chat in it.
@@ -119,12 +123,23 @@ static void connection_close(struct load *load, struct connection *connection)
     connection->link = LINK_CLOSED;
 }
 
+static uint32_t response_status(const struct connection *connection)
+{
+    return connection->response.has_head ? connection->response.head.status : 0;
+}
+
+static void response_expect(struct connection *connection)
+{
+    http_response_start(&connection->response, connection->head, head_size_max);
+    connection->events = (struct event_reader){0};
+}
+
 static void connection_fail(struct load *load, struct connection *connection, const char *why)
 {
     load->result.failures++;
     if (load->result.failures <= 3) {
         fprintf(stderr, "load: %s (status %" PRIu32 ", %" PRIu64 " bytes of body)\n", why,
-                connection->response.status, connection->response.body_size);
+                response_status(connection), connection->events.size);
     }
     connection_close(load, connection);
     if (!is_hold(load) && load->result.failures < failures_max) {
@@ -148,7 +163,7 @@ static void request_start(struct load *load, struct connection *connection, uint
     connection->due_ns = due_ns;
     connection->sent = 0;
     connection->request = request_next(load);
-    response_start(&connection->response);
+    response_expect(connection);
     load->busy++;
     load->issued++;
     connection_write(load, connection);
@@ -193,7 +208,7 @@ static void connection_open(struct load *load, struct connection *connection)
     connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     connection->link = LINK_CONNECTING;
     load->connecting++;
-    response_start(&connection->response);
+    response_expect(connection);
     int on = 1;
     setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     struct sockaddr_in address = {
@@ -245,18 +260,17 @@ static void hold(struct load *load, struct connection *connection)
 
 static void answer_done(struct load *load, struct connection *connection)
 {
-    const struct response *response = &connection->response;
-    if (response->status != 200) {
-        connection_fail(load, connection, "an answer other than 200");
+    if (response_status(connection) != 200) {
+        connection_fail(load, connection, "a status other than 200");
         return;
     }
-    if (response->closes) {
-        connection_fail(load, connection, "the connection is closed behind an answer");
+    if (!connection->response.is_reusable) {
+        connection_fail(load, connection, "the server closes behind a response, or sends more");
         return;
     }
     if (load->measured) {
         load->result.answers++;
-        load->result.answer_bytes += response->body_size;
+        load->result.answer_bytes += connection->events.size;
         histogram_add(&load->result.whole, load->now_ns - connection->due_ns);
     }
     load->busy--;
@@ -277,16 +291,21 @@ static void event_came(void *owner, uint64_t written_ns, uint32_t stream)
     origin_advance(load->origin, stream, load->now_ns);
 }
 
-// Bytes of an answer have come.  True when the connection can go on reading.
+// Bytes of a response have come.  True when the connection can go on reading.
 static bool answer_read(struct load *load, struct connection *connection, size_t size)
 {
-    const struct response_observer observer = {.event = event_came, .owner = load};
-    struct response *response = &connection->response;
-    bool had_body = response->body_size > 0;
+    struct event_reader *events = &connection->events;
+    struct slice data;
+    bool had_data = events->size > 0;
     load->measured = is_measured(load, connection);
-    size_t taken = response_read(response, slice_of(load->input, size), &observer);
+    enum status status = http_response_read(&connection->response, load->input, size, &data);
+    if (connection->response.has_head && connection->response.body.framing == HTTP_CHUNKED) {
+        event_read(events, data, event_came, load);
+    } else {
+        events->size += data.size;
+    }
     load->result.reads += load->measured;
-    if (!had_body && response->body_size > 0) {
+    if (!had_data && events->size > 0) {
         if (load->measured) {
             histogram_add(&load->result.first, load->now_ns - connection->due_ns);
         }
@@ -294,15 +313,12 @@ static bool answer_read(struct load *load, struct connection *connection, size_t
             hold(load, connection);
         }
     }
-    if (response->phase == RESPONSE_BROKEN || taken < size) {
-        connection_fail(load, connection, "an answer that is no HTTP, or bytes behind it");
-        return false;
-    }
-    if (response->phase == RESPONSE_DONE) {
+    if (status == STATUS_OK) {
         answer_done(load, connection);
-        return false;
+    } else if (status != STATUS_AGAIN) {
+        connection_fail(load, connection, "a response that is not HTTP");
     }
-    return true;
+    return status == STATUS_AGAIN;
 }
 
 static void connection_read(struct load *load, struct connection *connection)
