@@ -62,7 +62,7 @@ struct audit {
     uint32_t replica_count;
 };
 
-static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+static enum flags_verdict audit_read_flags(struct options *options, int word_count, char **words)
 {
     const struct flag flags[] = {
         {"backend", FLAG_LIST, &options->backends, "URL", "A replica; may be given several times."},
@@ -114,7 +114,7 @@ static const char *url_problem(const struct flag_list *urls, const char **which)
     return NULL;
 }
 
-static bool is_text(const char *word)
+static bool audit_is_text(const char *word)
 {
     for (; *word != '\0'; word++) {
         if (*word <= ' ' || *word > '~') {
@@ -152,18 +152,18 @@ static const char *problem_of(const struct options *options, const char **which)
         return "is from 1ms to 1h";
     }
     *which = "--path";
-    if (options->path[0] != '/' || strlen(options->path) > 4096 || !is_text(options->path)) {
+    if (options->path[0] != '/' || strlen(options->path) > 4096 || !audit_is_text(options->path)) {
         return "begins with / and has no blanks";
     }
     *which = "--api-key";
     if (options->api_key != NULL &&
-        (strlen(options->api_key) > 4096 || !is_text(options->api_key))) {
+        (strlen(options->api_key) > 4096 || !audit_is_text(options->api_key))) {
         return "has at most 4096 printable characters";
     }
     return url_problem(&options->backends, which);
 }
 
-static bool find_model(struct audit *audit)
+static bool audit_find_model(struct audit *audit)
 {
     const char *name = audit->options.model;
     if (name == NULL || profile_find(name, &audit->profile)) {
@@ -277,14 +277,14 @@ static void round_done(void *owner)
     loop_arm(audit->loop, &audit->timer, audit->due_ms > now_ms ? audit->due_ms - now_ms : 0);
 }
 
-static void look(struct timer *timer)
+static void audit_on_timer(struct timer *timer)
 {
     struct audit *audit = CONTAINER_OF(timer, struct audit, timer);
     audit->due_ms = loop_now_ms(audit->loop);
     audit_scrape_start(audit->scrape, round_done, audit);
 }
 
-static void heard(void *owner, enum signal_kind kind)
+static void audit_on_signal(void *owner, enum signal_kind kind)
 {
     struct audit *audit = owner;
     if (kind == SIGNAL_STOP) {
@@ -296,9 +296,9 @@ static void heard(void *owner, enum signal_kind kind)
 static bool open_all(struct audit *audit)
 {
     const struct options *options = &audit->options;
-    audit->timer.fire = look;
+    audit->timer.fire = audit_on_timer;
     return loop_create(&audit->loop) == STATUS_OK &&
-           signals_open(audit->loop, heard, audit, &audit->signals) == STATUS_OK &&
+           signals_open(audit->loop, audit_on_signal, audit, &audit->signals) == STATUS_OK &&
            audit_scrape_create(
                &(struct audit_scrape_options){
                    .loop = audit->loop,
@@ -393,7 +393,7 @@ static int audit_files(struct audit *audit)
     return report_all(audit, "since the engines started") ? COMMAND_OK : COMMAND_FAILED;
 }
 
-static int run(struct audit *audit)
+static int audit_run(struct audit *audit)
 {
     const char *which = NULL;
     const char *problem = problem_of(&audit->options, &which);
@@ -407,7 +407,7 @@ static int run(struct audit *audit)
         .gpu_hour_price = options->gpu_hour_price,
         .gpus_per_replica = options->gpus_per_replica,
     };
-    if (!find_model(audit)) {
+    if (!audit_find_model(audit)) {
         return COMMAND_USAGE;
     }
     int status = options->files.count > 0 ? audit_files(audit) : audit_backends(audit);
@@ -429,8 +429,8 @@ int command_audit(int word_count, char **words)
         .gpu_hour_price = 1.25,
         .gpus_per_replica = 1,
     };
-    enum flags_verdict verdict = read_flags(&audit->options, word_count, words);
-    int status = verdict == FLAGS_GOOD ? run(audit) : COMMAND_OK;
+    enum flags_verdict verdict = audit_read_flags(&audit->options, word_count, words);
+    int status = verdict == FLAGS_GOOD ? audit_run(audit) : COMMAND_OK;
     free(audit);
     return verdict == FLAGS_BAD ? COMMAND_USAGE : status;
 }

@@ -43,7 +43,7 @@ static double age_s(const struct engine_counters *counters, double wall_s)
     return is_known ? wall_s - counters->started_s : -1;
 }
 
-static const char *why_not(const struct audit_history *history, enum audit_span span)
+static const char *audit_history_gap(const struct audit_history *history, enum audit_span span)
 {
     if (history->why != NULL && (span != AUDIT_WHOLE || history->page_count < 2)) {
         return history->why;
@@ -62,7 +62,7 @@ void audit_history_span(const struct audit_history *history, enum audit_span spa
                         struct audit_replica *out)
 {
     const struct audit_page *from = span == AUDIT_WHOLE ? &history->first : &history->before;
-    out->why = why_not(history, span);
+    out->why = audit_history_gap(history, span);
     out->restarted = span == AUDIT_WHOLE ? history->has_restarted : history->restarted;
     out->span_s = -1;
     engine_counters_read(slice_str(""), &out->done); // says nothing

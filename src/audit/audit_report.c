@@ -70,8 +70,8 @@ static struct cell spread_cell(const struct audit_figures *figures)
     return cell;
 }
 
-static void write_row(FILE *out, const char *name, const char *engine,
-                      const struct audit_figures *figures)
+static void audit_write_row(FILE *out, const char *name, const char *engine,
+                            const struct audit_figures *figures)
 {
     fprintf(out, "%-36s %-12s %9s %9s %9s %8s %8s %9s %7s\n", name, engine,
             count_cell(figures->requests).text, count_cell(figures->prompt_tokens).text,
@@ -81,7 +81,7 @@ static void write_row(FILE *out, const char *name, const char *engine,
             spread_cell(figures).text);
 }
 
-static void write_head(FILE *out, const struct audit_report *report)
+static void audit_write_head(FILE *out, const struct audit_report *report)
 {
     fprintf(out, "%s\n%-36s %-12s %9s %9s %9s %8s %8s %9s %7s\n", report->title, "replica",
             "engine", "requests", "prompt", "computed", "hits", "TTFT p50", "p99", "p99/p50");
@@ -92,18 +92,18 @@ static void write_fleet_row(FILE *out, const struct audit_report *report)
     char name[64];
     snprintf(name, sizeof(name), "fleet: %u of %u replicas", report->result->read_count,
              report->result->replica_count);
-    write_row(out, name, "", &report->result->fleet);
+    audit_write_row(out, name, "", &report->result->fleet);
 }
 
 void audit_report_fleet(FILE *out, const struct audit_report *report)
 {
-    write_head(out, report);
+    audit_write_head(out, report);
     write_fleet_row(out, report);
 }
 
 void audit_report_table(FILE *out, const struct audit_report *report)
 {
-    write_head(out, report);
+    audit_write_head(out, report);
     for (uint32_t i = 0; i < report->replica_count; i++) {
         const struct audit_replica *replica = &report->replicas[i];
         struct audit_figures figures;
@@ -112,7 +112,7 @@ void audit_report_table(FILE *out, const struct audit_report *report)
             continue;
         }
         audit_figures_of(replica, &figures);
-        write_row(out, replica->name, engine_kind_name(replica->done.kind), &figures);
+        audit_write_row(out, replica->name, engine_kind_name(replica->done.kind), &figures);
         if (replica->restarted) {
             fprintf(out, "%-36s it has restarted; the figures are those since\n", "");
         }

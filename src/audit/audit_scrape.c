@@ -148,7 +148,7 @@ static struct tls_context *tls_of(struct audit_scrape *scrape, const struct orig
     return scrape->tls;
 }
 
-static void advance(struct audit_scrape *scrape);
+static void scrape_advance(struct audit_scrape *scrape);
 
 static void note_failure(struct replica *replica, const char *why)
 {
@@ -160,23 +160,23 @@ static void note_failure(struct replica *replica, const char *why)
     audit_history_fail(&replica->scraped.history, replica->why);
 }
 
-static void finish(struct replica *replica)
+static void replica_finish(struct replica *replica)
 {
     struct audit_page page = {.at_ms = loop_now_ms(replica->scrape->options.loop),
                               .counters = replica->counters};
     audit_history_note(&replica->scraped.history, &page);
     replica->scrape->asked_count--;
-    advance(replica->scrape);
+    scrape_advance(replica->scrape);
 }
 
-static void give_up(struct replica *replica, const char *why)
+static void replica_give_up(struct replica *replica, const char *why)
 {
     note_failure(replica, why);
     replica->scrape->asked_count--;
-    advance(replica->scrape);
+    scrape_advance(replica->scrape);
 }
 
-static bool ask(struct replica *replica, const char *path, fetch_done_fn *done)
+static bool replica_ask(struct replica *replica, const char *path, fetch_done_fn *done)
 {
     struct audit_scrape *scrape = replica->scrape;
     const struct origin *origin = replica->origin;
@@ -199,7 +199,7 @@ static bool ask(struct replica *replica, const char *path, fetch_done_fn *done)
     return replica->fetch != NULL;
 }
 
-static bool is_there(const struct fetch_result *result)
+static bool replica_has_page(const struct fetch_result *result)
 {
     return result->status == 200;
 }
@@ -211,12 +211,12 @@ static void text_done(void *owner, const struct fetch_result *result)
     struct engine_counters counters;
     replica->fetch = NULL;
     replica->has_no_text = result->status == 404;
-    if (is_there(result) && !exposition_is_json(result->body)) {
+    if (replica_has_page(result) && !exposition_is_json(result->body)) {
         engine_counters_read(result->body, &counters);
         engine_counters_complete(&counters, &replica->counters);
         replica->counters = counters;
     }
-    finish(replica);
+    replica_finish(replica);
 }
 
 static void loads_done(void *owner, const struct fetch_result *result)
@@ -224,52 +224,52 @@ static void loads_done(void *owner, const struct fetch_result *result)
     struct replica *replica = owner;
     struct engine_counters counters;
     replica->fetch = NULL;
-    replica->has_no_loads = result->status != 0 && !is_there(result);
-    if (is_there(result) && exposition_is_json(result->body)) {
+    replica->has_no_loads = result->status != 0 && !replica_has_page(result);
+    if (replica_has_page(result) && exposition_is_json(result->body)) {
         engine_counters_read(result->body, &counters);
         engine_counters_complete(&replica->counters, &counters);
     }
-    finish(replica);
+    replica_finish(replica);
 }
 
 static void page_done(void *owner, const struct fetch_result *result)
 {
     struct replica *replica = owner;
     replica->fetch = NULL;
-    if (!is_there(result)) {
+    if (!replica_has_page(result)) {
         char words[32];
         snprintf(words, sizeof(words), "it answered %u", result->status);
-        give_up(replica, result->status == 0 ? result->why : words);
+        replica_give_up(replica, result->status == 0 ? result->why : words);
         return;
     }
     engine_counters_read(result->body, &replica->counters);
     bool wants_text = exposition_is_json(result->body) && !replica->has_no_text;
     bool wants_loads = replica->counters.kind == ENGINE_SGLANG && !replica->has_no_loads &&
                        replica->counters.values[COUNTER_PREFILL_SECONDS] < 0;
-    if ((wants_text && ask(replica, text_path, text_done)) ||
-        (wants_loads && ask(replica, loads_path, loads_done))) {
+    if ((wants_text && replica_ask(replica, text_path, text_done)) ||
+        (wants_loads && replica_ask(replica, loads_path, loads_done))) {
         return;
     }
-    finish(replica);
+    replica_finish(replica);
 }
 
-static void begin(struct replica *replica)
+static void replica_begin(struct replica *replica)
 {
     if (replica->address.size == 0) {
         note_failure(replica, replica->origin->why);
         return;
     }
-    if (!ask(replica, replica->scrape->options.path, page_done)) {
+    if (!replica_ask(replica, replica->scrape->options.path, page_done)) {
         note_failure(replica, "memory or descriptors are short");
         return;
     }
     replica->scrape->asked_count++;
 }
 
-static void advance(struct audit_scrape *scrape)
+static void scrape_advance(struct audit_scrape *scrape)
 {
     while (scrape->next < scrape->replica_count && scrape->asked_count < asked_at_once) {
-        begin(&scrape->replicas[scrape->next++]);
+        replica_begin(&scrape->replicas[scrape->next++]);
     }
     if (scrape->next == scrape->replica_count && scrape->asked_count == 0) {
         scrape->done(scrape->owner);
@@ -317,7 +317,7 @@ static void add_replicas(struct audit_scrape *scrape)
     }
 }
 
-static void resolved(void *owner, const struct dns_answer *answer)
+static void replica_resolved(void *owner, const struct dns_answer *answer)
 {
     struct origin *origin = owner;
     struct audit_scrape *scrape = origin->scrape;
@@ -329,7 +329,7 @@ static void resolved(void *owner, const struct dns_answer *answer)
     }
     if (--scrape->unresolved_count == 0) {
         add_replicas(scrape);
-        advance(scrape);
+        scrape_advance(scrape);
     }
 }
 
@@ -340,12 +340,12 @@ void audit_scrape_start(struct audit_scrape *scrape, void (*done)(void *owner), 
     scrape->owner = owner;
     scrape->next = 0;
     if (scrape->replicas != NULL) {
-        advance(scrape);
+        scrape_advance(scrape);
         return;
     }
     scrape->unresolved_count = scrape->options.url_count;
     for (uint32_t i = 0; i < scrape->options.url_count; i++) {
         struct origin *origin = &scrape->origins[i];
-        dns_resolve(scrape->dns, origin->host, origin->port, resolved, origin);
+        dns_resolve(scrape->dns, origin->host, origin->port, replica_resolved, origin);
     }
 }

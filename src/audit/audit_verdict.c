@@ -36,7 +36,7 @@ static bool is_blind(const struct audit_result *result)
     return result->fleet.hit_rate < 0;
 }
 
-static bool is_good(const struct audit_result *result)
+static bool verdict_is_good(const struct audit_result *result)
 {
     return result->fleet.hit_rate > hit_rate_high;
 }
@@ -68,7 +68,7 @@ static const struct audit_rule rules[] = {
     {"unknown", "no engine here counts what it finds in its prefix cache",
      "The hit rate is not known, and without it neither is the gain.", false, is_blind},
     {"little", "over 80% of prompt tokens found in a cache",
-     "Little to gain: nearly every prompt already meets its prefix.", false, is_good},
+     "Little to gain: nearly every prompt already meets its prefix.", false, verdict_is_good},
     {"much", "under 30% found, with several replicas",
      "Much to gain, if prompts share prefixes: the same ones are computed on replica after "
      "replica.",
@@ -165,8 +165,8 @@ static void find_ttft(const struct audit_replica *replicas, uint32_t replica_cou
 }
 
 // Over those who say it.
-static double sum_of(const struct audit_replica *replicas, uint32_t replica_count,
-                     enum counter counter)
+static double verdict_sum_of(const struct audit_replica *replicas, uint32_t replica_count,
+                             enum counter counter)
 {
     double sum = -1;
     for (uint32_t i = 0; i < replica_count; i++) {
@@ -206,9 +206,9 @@ static void find_figures(const struct audit_replica *replicas, uint32_t replica_
     double cached = 0;
     double asked = asked_tokens(replicas, replica_count, &cached);
     *out = (struct audit_figures){
-        .requests = sum_of(replicas, replica_count, COUNTER_REQUESTS),
-        .prompt_tokens = sum_of(replicas, replica_count, COUNTER_PROMPT),
-        .computed_tokens = sum_of(replicas, replica_count, COUNTER_COMPUTED),
+        .requests = verdict_sum_of(replicas, replica_count, COUNTER_REQUESTS),
+        .prompt_tokens = verdict_sum_of(replicas, replica_count, COUNTER_PROMPT),
+        .computed_tokens = verdict_sum_of(replicas, replica_count, COUNTER_COMPUTED),
         .hit_rate = ratio_of(cached, asked),
     };
     find_ttft(replicas, replica_count, out);

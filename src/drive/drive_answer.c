@@ -19,7 +19,7 @@ void drive_answer_begin(struct drive_answer *answer, const struct drive_answer_o
     http_response_start(&answer->response, answer->buffer, drive_buffer_size);
 }
 
-static void release(struct text *text)
+static void answer_release_text(struct text *text)
 {
     free(text->bytes);
     *text = (struct text){0};
@@ -27,12 +27,12 @@ static void release(struct text *text)
 
 void drive_answer_end(struct drive_answer *answer)
 {
-    release(&answer->text);
-    release(&answer->body);
+    answer_release_text(&answer->text);
+    answer_release_text(&answer->body);
 }
 
 // Appends, growing up to the limit.  False: it is reached, or memory is short.
-static bool append(struct text *text, struct slice bytes)
+static bool answer_append(struct text *text, struct slice bytes)
 {
     size_t capacity = text->capacity > 0 ? text->capacity : growth_first;
     while (capacity < text->size + bytes.size) {
@@ -54,15 +54,15 @@ static bool append(struct text *text, struct slice bytes)
 }
 
 // An answer of which only a part would be kept is not kept.
-static void keep_text(struct drive_answer *answer, struct slice text)
+static void answer_keep_text(struct drive_answer *answer, struct slice text)
 {
-    if (answer->keeps_text && text.size > 0 && !append(&answer->text, text)) {
+    if (answer->keeps_text && text.size > 0 && !answer_append(&answer->text, text)) {
         answer->keeps_text = false;
-        release(&answer->text);
+        answer_release_text(&answer->text);
     }
 }
 
-static void note_token(struct drive_answer *answer, uint64_t now_us)
+static void answer_note_token(struct drive_answer *answer, uint64_t now_us)
 {
     if (answer->token_events > 0 && answer->gaps != NULL) {
         histogram_add(answer->gaps, (now_us - answer->last_us) * 1000);
@@ -72,7 +72,7 @@ static void note_token(struct drive_answer *answer, uint64_t now_us)
     answer->token_events++;
 }
 
-static void note_usage(struct drive_answer *answer, const struct answer_usage *usage)
+static void answer_note_usage(struct drive_answer *answer, const struct answer_usage *usage)
 {
     // Some engines tell it with every event: the last one counts.
     if (usage->has_prompt_tokens) {
@@ -80,23 +80,23 @@ static void note_usage(struct drive_answer *answer, const struct answer_usage *u
     }
 }
 
-static void take_event(struct drive_answer *answer, struct slice data, uint64_t now_us)
+static void answer_take_event(struct drive_answer *answer, struct slice data, uint64_t now_us)
 {
     struct answer_event event;
 
     answer_read_event(answer->api, data, NULL, &event);
     if (event.has_token) {
-        note_token(answer, now_us);
-        keep_text(answer, event.text);
+        answer_note_token(answer, now_us);
+        answer_keep_text(answer, event.text);
     }
-    note_usage(answer, &event.usage);
+    answer_note_usage(answer, &event.usage);
     answer->has_last |= event.is_last;
     if (event.is_error) {
         answer->error = DRIVE_BROKEN;
     }
 }
 
-static void take_data(struct drive_answer *answer, struct slice bytes, uint64_t now_us)
+static void answer_take_data(struct drive_answer *answer, struct slice bytes, uint64_t now_us)
 {
     struct sse_event event;
 
@@ -104,19 +104,19 @@ static void take_data(struct drive_answer *answer, struct slice bytes, uint64_t 
         return;
     }
     if (!answer->is_stream) {
-        if (answer->error == DRIVE_FINE && !append(&answer->body, bytes)) {
+        if (answer->error == DRIVE_FINE && !answer_append(&answer->body, bytes)) {
             answer->error = DRIVE_TOO_LARGE;
         }
         return;
     }
     while (sse_next(&answer->sse, &bytes, &event)) {
         if (event.data.size > 0) {
-            take_event(answer, event.data, now_us);
+            answer_take_event(answer, event.data, now_us);
         }
     }
 }
 
-static void read_document(struct drive_answer *answer, uint64_t now_us)
+static void answer_read_document(struct drive_answer *answer, uint64_t now_us)
 {
     struct answer_event event;
 
@@ -128,26 +128,26 @@ static void read_document(struct drive_answer *answer, uint64_t now_us)
     }
     answer->first_us = now_us;
     answer->last_us = now_us;
-    note_usage(answer, &event.usage);
-    keep_text(answer, event.text);
+    answer_note_usage(answer, &event.usage);
+    answer_keep_text(answer, event.text);
 }
 
 // The last byte has come, as the framing says.
-static bool complete(struct drive_answer *answer, uint64_t now_us)
+static bool answer_complete(struct drive_answer *answer, uint64_t now_us)
 {
     if (answer->status != 200) {
         answer->error = DRIVE_STATUS;
     } else if (answer->error != DRIVE_FINE) {
         return true;
     } else if (!answer->is_stream) {
-        read_document(answer, now_us);
+        answer_read_document(answer, now_us);
     } else if (!answer->has_last) {
         answer->error = DRIVE_INCOMPLETE;
     }
     return true;
 }
 
-static bool fail(struct drive_answer *answer, enum drive_error error)
+static bool answer_fail(struct drive_answer *answer, enum drive_error error)
 {
     answer->error = error;
     answer->keep_alive = false;
@@ -155,8 +155,8 @@ static bool fail(struct drive_answer *answer, enum drive_error error)
 }
 
 // As text, where it has room; half a name is better than none, half a decision is not.
-static void copy_field(const struct http_head *head, const char *name, char *out, size_t size,
-                       bool cuts)
+static void answer_copy_field(const struct http_head *head, const char *name, char *out,
+                              size_t size, bool cuts)
 {
     const struct http_field *field = http_head_find_text(head, name);
 
@@ -169,14 +169,14 @@ static void copy_field(const struct http_head *head, const char *name, char *out
     }
 }
 
-static void note_head(struct drive_answer *answer)
+static void answer_note_head(struct drive_answer *answer)
 {
     struct http_head *head = &answer->response.head;
 
     answer->status = head->status;
     answer->is_stream = http_head_type_is(head, "text/event-stream");
-    copy_field(head, "x-warmpath-backend", answer->backend, drive_backend_size, true);
-    copy_field(head, "x-warmpath-decision", answer->decision, drive_decision_size, false);
+    answer_copy_field(head, "x-warmpath-backend", answer->backend, drive_backend_size, true);
+    answer_copy_field(head, "x-warmpath-decision", answer->decision, drive_decision_size, false);
     sse_begin(&answer->sse, answer->buffer, drive_buffer_size);
 }
 
@@ -187,14 +187,14 @@ bool drive_answer_feed(struct drive_answer *answer, uint8_t *bytes, size_t size,
     enum status status = http_response_read(&answer->response, bytes, size, &data);
 
     if (!had_head && answer->response.has_head) {
-        note_head(answer);
+        answer_note_head(answer);
     }
     if (status != STATUS_OK && status != STATUS_AGAIN) {
-        return fail(answer, DRIVE_MALFORMED);
+        return answer_fail(answer, DRIVE_MALFORMED);
     }
     answer->keep_alive = answer->response.is_reusable;
-    take_data(answer, data, now_us);
-    return status == STATUS_OK ? complete(answer, now_us) : false;
+    answer_take_data(answer, data, now_us);
+    return status == STATUS_OK ? answer_complete(answer, now_us) : false;
 }
 
 void drive_answer_cut(struct drive_answer *answer, bool is_orderly, uint64_t now_us)
@@ -202,8 +202,8 @@ void drive_answer_cut(struct drive_answer *answer, bool is_orderly, uint64_t now
     bool has_begun = answer->response.has_head || answer->response.held > 0;
 
     if (is_orderly && http_response_close(&answer->response) == STATUS_OK) {
-        complete(answer, now_us);
+        answer_complete(answer, now_us);
     } else {
-        fail(answer, is_orderly && has_begun ? DRIVE_INCOMPLETE : DRIVE_RESET);
+        answer_fail(answer, is_orderly && has_begun ? DRIVE_INCOMPLETE : DRIVE_RESET);
     }
 }

@@ -64,10 +64,10 @@ struct drive_client {
     uint8_t bytes[read_size];
 };
 
-static void ready(struct loop_source *source, uint32_t events);
-static void expire(struct timer *timer);
-static void resume(struct timer *timer);
-static void recycle(struct loop_deferred *deferred);
+static void link_ready(struct loop_source *source, uint32_t events);
+static void link_expire(struct timer *timer);
+static void link_resume(struct timer *timer);
+static void link_recycle(struct loop_deferred *deferred);
 
 struct drive_client *drive_client_create(const struct drive_client_options *options)
 {
@@ -137,10 +137,10 @@ static struct link *take_link(struct drive_client *client)
     ASSERT(client->fresh < client->options.connections_max);
     struct link *link = &client->links[client->fresh++];
     link->client = client;
-    link->transport.source.ready = ready;
-    link->timer.fire = expire;
-    link->resume.fire = resume;
-    link->recycle.run = recycle;
+    link->transport.source.ready = link_ready;
+    link->timer.fire = link_expire;
+    link->resume.fire = link_resume;
+    link->recycle.run = link_recycle;
     return link;
 }
 
@@ -155,7 +155,7 @@ static void close_link(struct link *link, enum transport_end end)
 }
 
 // Tells of the end, whatever it is.  The link is free for others by then.
-static void finish(struct link *link)
+static void link_finish(struct link *link)
 {
     struct drive_client *client = link->client;
     struct drive_request *request = link->request;
@@ -178,11 +178,11 @@ static void finish(struct link *link)
     }
 }
 
-static void fail(struct link *link, enum drive_error error)
+static void link_fail(struct link *link, enum drive_error error)
 {
     link->answer.error = error;
     link->answer.keep_alive = false;
-    finish(link);
+    link_finish(link);
 }
 
 // Tells it from the loop, as all news is told.
@@ -193,7 +193,7 @@ static void fail_later(struct link *link, enum drive_error error)
     loop_arm(link->client->options.loop, &link->timer, 0);
 }
 
-static void expire(struct timer *timer)
+static void link_expire(struct timer *timer)
 {
     struct link *link = CONTAINER_OF(timer, struct link, timer);
     if (link->sends_again) {
@@ -201,7 +201,7 @@ static void expire(struct timer *timer)
                  resume_ms); // it is closed, and opens in this turn
         return;
     }
-    fail(link, link->known != DRIVE_FINE ? link->known : DRIVE_TIMEOUT);
+    link_fail(link, link->known != DRIVE_FINE ? link->known : DRIVE_TIMEOUT);
 }
 
 // The server had closed the connection before it saw the request.
@@ -221,11 +221,11 @@ static void break_off(struct link *link, bool is_orderly)
         return;
     }
     drive_answer_cut(&link->answer, is_orderly, loop_now_us(link->client->options.loop));
-    finish(link);
+    link_finish(link);
 }
 
 // Head and body, in memory of their own.
-static enum drive_error write_request(struct link *link)
+static enum drive_error link_write_request(struct link *link)
 {
     const struct drive_client_options *options = &link->client->options;
     const struct work_item *item = &link->request->item;
@@ -304,7 +304,7 @@ static bool send_rest(struct link *link)
     return true;
 }
 
-static void start(struct link *link)
+static void link_start(struct link *link)
 {
     const struct drive_client_options *options = &link->client->options;
 
@@ -316,7 +316,7 @@ static void start(struct link *link)
     link->known = DRIVE_FINE;
     link->has_bytes = false;
     link->sends_again = false;
-    enum drive_error error = write_request(link);
+    enum drive_error error = link_write_request(link);
     if (error != DRIVE_FINE) {
         fail_later(link, error);
     } else if (!transport_is_open(&link->transport)) {
@@ -342,17 +342,17 @@ void drive_client_send(struct drive_client *client, struct drive_request *reques
         client->counts.in_flight_max = client->counts.in_flight;
     }
     loop_arm(client->options.loop, &link->timer, client->options.timeout_ms);
-    start(link);
+    link_start(link);
 }
 
-static void recycle(struct loop_deferred *deferred)
+static void link_recycle(struct loop_deferred *deferred)
 {
     struct link *link = CONTAINER_OF(deferred, struct link, recycle);
 
     if (link->sends_again) {
         free(link->out);
         link->was_sent_once = true;
-        start(link);
+        link_start(link);
         return;
     }
     list_push(&link->client->free, &link->node);
@@ -369,21 +369,21 @@ static enum status finish_connecting(struct link *link)
     }
     int error = tcp_error(link->transport.source.fd);
     if (error != 0) {
-        fail(link, connect_error(error));
+        link_fail(link, connect_error(error));
         return STATUS_CLOSED;
     }
     enum status status = transport_handshake(&link->transport);
     if (status == STATUS_OK) {
         link->state = LINK_SENDING;
     } else if (status != STATUS_AGAIN) {
-        fail(link, DRIVE_TLS);
+        link_fail(link, DRIVE_TLS);
         return STATUS_CLOSED;
     }
     return status;
 }
 
 // One read; false when there is nothing to go on with.
-static bool read_some(struct link *link)
+static bool link_read_once(struct link *link)
 {
     struct drive_client *client = link->client;
     size_t size = 0;
@@ -399,28 +399,28 @@ static bool read_some(struct link *link)
     link->has_bytes = true;
     uint64_t now_us = loop_now_us(client->options.loop);
     if (drive_answer_feed(&link->answer, client->bytes, size, now_us)) {
-        finish(link);
+        link_finish(link);
         return false;
     }
     return true;
 }
 
-static void read_answer(struct link *link)
+static void link_read(struct link *link)
 {
     for (uint32_t reads = 0; link->transport.can_read; reads++) {
         if (reads == reads_per_turn) {
             loop_arm(link->client->options.loop, &link->resume, resume_ms);
             return;
         }
-        if (!read_some(link)) {
+        if (!link_read_once(link)) {
             return;
         }
     }
 }
 
-static void resume(struct timer *timer)
+static void link_resume(struct timer *timer)
 {
-    read_answer(CONTAINER_OF(timer, struct link, resume));
+    link_read(CONTAINER_OF(timer, struct link, resume));
 }
 
 // Nobody asked: whatever comes is an end, or might as well be one.
@@ -433,7 +433,7 @@ static void check_idle(struct link *link)
     }
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void link_ready(struct loop_source *source, uint32_t events)
 {
     struct link *link = (struct link *)source;
 
@@ -451,7 +451,7 @@ static void ready(struct loop_source *source, uint32_t events)
     // Even where sending fails: the answer may say why.
     bool is_sent = link->state != LINK_SENDING || send_rest(link);
     if (link->transport.can_read) {
-        read_answer(link);
+        link_read(link);
     } else if (!is_sent) {
         break_off(link, false);
     }

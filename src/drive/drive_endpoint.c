@@ -81,7 +81,7 @@ struct lookup {
     bool is_done;
 };
 
-static void resolved(void *owner, const struct dns_answer *answer)
+static void endpoint_resolved(void *owner, const struct dns_answer *answer)
 {
     struct lookup *lookup = owner;
     lookup->is_done = true;
@@ -103,7 +103,7 @@ bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
         snprintf(error, drive_error_size, "names cannot be looked up");
         return false;
     }
-    dns_resolve(dns, endpoint->host, endpoint->port, resolved, &lookup);
+    dns_resolve(dns, endpoint->host, endpoint->port, endpoint_resolved, &lookup);
     while (!lookup.is_done) {
         loop_turn(loop, turn_ms);
     }
@@ -121,7 +121,7 @@ struct question {
     bool is_answered;
 };
 
-static void answered(void *owner, const struct fetch_result *result)
+static void endpoint_answered(void *owner, const struct fetch_result *result)
 {
     struct question *question = owner;
     struct models_list list;
@@ -162,7 +162,7 @@ bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop
         .tls = tls,
         .path = path,
         .timeout_ms = ask_ms,
-        .done = answered,
+        .done = endpoint_answered,
         .owner = &question,
     });
     if (fetch == NULL) {

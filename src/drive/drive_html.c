@@ -17,7 +17,7 @@ static const char style[] =
     ".doubt{border:2px solid #c33;padding:.6rem 1rem;font-weight:600}"
     "@media(prefers-color-scheme:dark){body{background:#16181b;color:#e6e6e6}}";
 
-static void write_row(FILE *out, const char *name, const struct distribution *row)
+static void html_write_row(FILE *out, const char *name, const struct distribution *row)
 {
     const double values[] = {row->mean, row->p50, row->p90, row->p99, row->max};
     fprintf(out, "<tr><td>%s</td>", name);
@@ -29,7 +29,7 @@ static void write_row(FILE *out, const char *name, const struct distribution *ro
     fputs("</tr>\n", out);
 }
 
-static void write_times(const struct drive_result *result, FILE *out)
+static void html_write_times(const struct drive_result *result, FILE *out)
 {
     struct distribution gaps = drive_result_spread(&result->tally->gaps);
     struct distribution late = drive_result_spread(&result->tally->late);
@@ -38,16 +38,16 @@ static void write_times(const struct drive_result *result, FILE *out)
         "<table><tr><th></th><th>mean</th><th>p50</th><th>p90</th><th>p99</th><th>max</th></tr>\n",
         out);
     if (result->stream) {
-        write_row(out, "first token", &result->figures.ttft);
-        write_row(out, "between tokens", &gaps);
-        write_row(out, "per token", &result->figures.tpot);
+        html_write_row(out, "first token", &result->figures.ttft);
+        html_write_row(out, "between tokens", &gaps);
+        html_write_row(out, "per token", &result->figures.tpot);
     }
-    write_row(out, "whole answer", &result->figures.e2e);
-    write_row(out, "sent late", &late);
+    html_write_row(out, "whole answer", &result->figures.e2e);
+    html_write_row(out, "sent late", &late);
     fputs("</table>\n", out);
 }
 
-static void write_fact(FILE *out, const char *name, const char *format, double value)
+static void html_write_fact(FILE *out, const char *name, const char *format, double value)
 {
     char text[64];
     // One number, with what the callers below put around it.
@@ -55,43 +55,43 @@ static void write_fact(FILE *out, const char *name, const char *format, double v
     fprintf(out, "<tr><td>%s</td><td>%s%s</td></tr>\n", name, text, format);
 }
 
-static void write_facts(const struct drive_result *result, FILE *out)
+static void html_write_facts(const struct drive_result *result, FILE *out)
 {
     const struct figures *figures = &result->figures;
     const struct drive_tally *tally = result->tally;
 
     fputs("<table>\n", out);
-    write_fact(out, "requests that count", "", figures->request_count);
-    write_fact(out, "failed", "", (double)tally->error_count);
-    write_fact(out, "time", " s", figures->span_s);
-    write_fact(out, "rate", " requests/s", figures->requests_per_s);
-    write_fact(out, "output", " tokens/s", figures->output_per_s);
+    html_write_fact(out, "requests that count", "", figures->request_count);
+    html_write_fact(out, "failed", "", (double)tally->error_count);
+    html_write_fact(out, "time", " s", figures->span_s);
+    html_write_fact(out, "rate", " requests/s", figures->requests_per_s);
+    html_write_fact(out, "output", " tokens/s", figures->output_per_s);
     if (tally->knows_cached) {
-        write_fact(out, "cached tokens of prompts", "%", figures->hit_rate * 100);
+        html_write_fact(out, "cached tokens of prompts", "%", figures->hit_rate * 100);
     }
     if (result->stream) {
-        write_fact(out, "goodput", "%", figures->goodput * 100);
+        html_write_fact(out, "goodput", "%", figures->goodput * 100);
     }
     if (tally->backend_count > 0) {
-        write_fact(out, "busiest backend over the mean", "", figures->balance);
+        html_write_fact(out, "busiest backend over the mean", "", figures->balance);
     }
-    write_fact(out, "in flight at most", "", result->counts.in_flight_max);
+    html_write_fact(out, "in flight at most", "", result->counts.in_flight_max);
     for (enum drive_error error = DRIVE_FINE + 1; error < drive_error_count; error++) {
         if (tally->errors[error] > 0) {
-            write_fact(out, drive_error_meaning(error), "", (double)tally->errors[error]);
+            html_write_fact(out, drive_error_meaning(error), "", (double)tally->errors[error]);
         }
     }
     for (uint32_t i = 0; i < drive_status_max; i++) {
         if (tally->statuses[i] > 0) {
             char name[32];
             snprintf(name, sizeof(name), "status %u", i);
-            write_fact(out, name, "", (double)tally->statuses[i]);
+            html_write_fact(out, name, "", (double)tally->statuses[i]);
         }
     }
     fputs("</table>\n", out);
 }
 
-static void write_curve(const struct drive_result *result, FILE *out)
+static void html_write_curve(const struct drive_result *result, FILE *out)
 {
     double percents[figure_curve_points];
     for (int i = 0; i < figure_curve_points; i++) {
@@ -112,7 +112,7 @@ static void write_curve(const struct drive_result *result, FILE *out)
                            });
 }
 
-static void write_backends(const struct drive_tally *tally, FILE *out)
+static void html_write_backends(const struct drive_tally *tally, FILE *out)
 {
     // More bars than that nobody reads.
     enum { bar_count_max = 64 };
@@ -157,13 +157,13 @@ void drive_result_write_html(const struct drive_result *result, FILE *out)
     if (doubt != NULL) {
         fprintf(out, "<p class=\"doubt\">Do not trust these times: %s.</p>\n", doubt);
     }
-    write_times(result, out);
-    write_facts(result, out);
+    html_write_times(result, out);
+    html_write_facts(result, out);
     if (result->stream && result->figures.request_count > 0) {
-        write_curve(result, out);
+        html_write_curve(result, out);
     }
     if (result->tally->backend_count > 0) {
-        write_backends(result->tally, out);
+        html_write_backends(result->tally, out);
     }
     fputs("</body></html>\n", out);
 }

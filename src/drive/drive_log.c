@@ -33,7 +33,7 @@ struct drive_log *drive_log_open(const char *path)
     return log;
 }
 
-static void add_time(struct text *out, const char *name, uint64_t from_us, uint64_t to_us)
+static void log_add_time(struct text *out, const char *name, uint64_t from_us, uint64_t to_us)
 {
     if (to_us == 0) {
         text_add_format(out, "\"%s\":null,", name);
@@ -42,7 +42,7 @@ static void add_time(struct text *out, const char *name, uint64_t from_us, uint6
     text_add_format(out, "\"%s\":%.3f,", name, ((double)to_us - (double)from_us) / 1000);
 }
 
-static void add_count(struct text *out, const char *name, bool is_known, uint64_t count)
+static void log_add_count(struct text *out, const char *name, bool is_known, uint64_t count)
 {
     if (is_known) {
         text_add_format(out, "\"%s\":%" PRIu64 ",", name, count);
@@ -51,7 +51,7 @@ static void add_count(struct text *out, const char *name, bool is_known, uint64_
     }
 }
 
-static void add_words(struct text *out, const char *name, const char *words)
+static void log_add_words(struct text *out, const char *name, const char *words)
 {
     text_add_format(out, "\"%s\":", name);
     if (words[0] != '\0') {
@@ -85,20 +85,21 @@ void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
 
     text_add_format(&out, "{\"number\":%" PRIu64 ",\"session\":%" PRIu64 ",", item->number,
                     item->session);
-    add_time(&out, "due_ms", ending->begin_us, due_us);
-    add_time(&out, "sent_ms", ending->begin_us, ending->sent_us);
-    add_time(&out, "first_ms", due_us, answer->first_us);
-    add_time(&out, "last_ms", due_us, answer->last_us);
-    add_words(&out, "error", answer->error != DRIVE_FINE ? drive_error_name(answer->error) : "");
+    log_add_time(&out, "due_ms", ending->begin_us, due_us);
+    log_add_time(&out, "sent_ms", ending->begin_us, ending->sent_us);
+    log_add_time(&out, "first_ms", due_us, answer->first_us);
+    log_add_time(&out, "last_ms", due_us, answer->last_us);
+    log_add_words(&out, "error",
+                  answer->error != DRIVE_FINE ? drive_error_name(answer->error) : "");
     text_add_format(&out, ",\"status\":%u,", answer->status);
-    add_count(&out, "prompt_tokens", usage->has_prompt_tokens, usage->prompt_tokens);
-    add_count(&out, "cached_tokens", usage->has_cached_tokens, usage->cached_tokens);
-    add_count(&out, "output_tokens", usage->has_prompt_tokens, usage->completion_tokens);
+    log_add_count(&out, "prompt_tokens", usage->has_prompt_tokens, usage->prompt_tokens);
+    log_add_count(&out, "cached_tokens", usage->has_cached_tokens, usage->cached_tokens);
+    log_add_count(&out, "output_tokens", usage->has_prompt_tokens, usage->completion_tokens);
     text_add_format(&out, "\"counts\":%s,", ending->counts ? "true" : "false");
-    add_words(&out, "backend", answer->backend);
+    log_add_words(&out, "backend", answer->backend);
     text_add_str(&out, ",");
-    add_count(&out, "predicted_tokens", has_matched, matched);
-    add_words(&out, "decision", answer->decision);
+    log_add_count(&out, "predicted_tokens", has_matched, matched);
+    log_add_words(&out, "decision", answer->decision);
     text_add_str(&out, "}\n");
     ASSERT(!out.overflow);
     fwrite(log->line, 1, out.size, log->out); // its errors are told by _close

@@ -48,14 +48,15 @@ void drive_memory_destroy(struct drive_memory **memory_ptr)
     }
 }
 
-static struct kept *bucket_of(const struct drive_memory *memory, uint64_t session, uint64_t id)
+static struct kept *memory_bucket_of(const struct drive_memory *memory, uint64_t session,
+                                     uint64_t id)
 {
     uint64_t mixed = (session * 0x9e3779b97f4a7c15 ^ id) * 0xbf58476d1ce4e5b9;
     return memory->slots + (mixed >> 40) % bucket_count * bucket_slots;
 }
 
 // The ring has not come round to it since.
-static bool is_there(const struct drive_memory *memory, const struct kept *kept)
+static bool memory_has(const struct drive_memory *memory, const struct kept *kept)
 {
     return memory->next - kept->at <= drive_memory_size;
 }
@@ -72,7 +73,7 @@ void drive_memory_keep(struct drive_memory *memory, uint64_t session, uint64_t i
         memory->next += drive_memory_size - place;
         place = 0;
     }
-    struct kept *bucket = bucket_of(memory, session, id);
+    struct kept *bucket = memory_bucket_of(memory, session, id);
     struct kept *slot = bucket;
     for (uint32_t i = 0; i < bucket_slots; i++) {
         bool is_same = bucket[i].session == session && bucket[i].id == id;
@@ -92,10 +93,10 @@ void drive_memory_keep(struct drive_memory *memory, uint64_t session, uint64_t i
 bool drive_memory_find(const struct drive_memory *memory, uint64_t session, uint64_t id,
                        struct slice *text)
 {
-    const struct kept *bucket = bucket_of(memory, session, id);
+    const struct kept *bucket = memory_bucket_of(memory, session, id);
     for (uint32_t i = 0; i < bucket_slots; i++) {
         const struct kept *kept = &bucket[i];
-        if (kept->session == session && kept->id == id && is_there(memory, kept)) {
+        if (kept->session == session && kept->id == id && memory_has(memory, kept)) {
             *text = slice_of(memory->ring + kept->at % drive_memory_size, kept->size);
             return true;
         }

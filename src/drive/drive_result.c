@@ -75,7 +75,7 @@ const char *drive_result_doubt(const struct drive_result *result)
     return NULL;
 }
 
-static void write_row(FILE *out, const char *name, const struct distribution *row)
+static void result_write_row(FILE *out, const char *name, const struct distribution *row)
 {
     const double values[] = {row->mean, row->p50, row->p90, row->p99, row->max};
     fprintf(out, "  %-20s", name);
@@ -104,17 +104,17 @@ static void write_errors(const struct drive_tally *tally, FILE *out)
     }
 }
 
-static void write_times(const struct drive_result *result, FILE *out)
+static void result_write_times(const struct drive_result *result, FILE *out)
 {
     struct distribution gaps = drive_result_spread(&result->tally->gaps);
 
     fprintf(out, "  %-20s%12s%12s%12s%12s%12s\n", "", "mean", "p50", "p90", "p99", "max");
     if (result->stream) {
-        write_row(out, "first token", &result->figures.ttft);
-        write_row(out, "between tokens", &gaps);
-        write_row(out, "per token", &result->figures.tpot);
+        result_write_row(out, "first token", &result->figures.ttft);
+        result_write_row(out, "between tokens", &gaps);
+        result_write_row(out, "per token", &result->figures.tpot);
     }
-    write_row(out, "whole answer", &result->figures.e2e);
+    result_write_row(out, "whole answer", &result->figures.e2e);
 }
 
 static void write_rates(const struct drive_result *result, FILE *out)
@@ -152,7 +152,7 @@ void drive_result_write_table(const struct drive_result *result, FILE *out)
     fprintf(out, "%s%s%s at %s, model %s\n\n", result->label != NULL ? result->label : "",
             result->label != NULL ? ": " : "", result->workload, result->url, result->model);
     if (result->figures.request_count > 0) {
-        write_times(result, out);
+        result_write_times(result, out);
         fputc('\n', out);
     }
     write_rates(result, out);
@@ -170,7 +170,7 @@ void drive_result_write_table(const struct drive_result *result, FILE *out)
     }
 }
 
-static void write_string(FILE *out, const char *string)
+static void result_write_string(FILE *out, const char *string)
 {
     char space[word_size];
     struct text text = text_over(space, sizeof(space));
@@ -187,7 +187,7 @@ static void write_string(FILE *out, const char *string)
 static void write_member(FILE *out, const char *name, const char *string)
 {
     fprintf(out, "  \"%s\": ", name);
-    write_string(out, string);
+    result_write_string(out, string);
     fputs(",\n", out);
 }
 
@@ -203,7 +203,7 @@ static void write_spread(FILE *out, const char *name, const struct distribution 
             name, row->mean, row->p50, row->p90, row->p99, row->max);
 }
 
-static void write_number(FILE *out, const char *name, double value, bool is_known)
+static void result_write_number(FILE *out, const char *name, double value, bool is_known)
 {
     if (is_known) {
         fprintf(out, "  \"%s\": %.6g,\n", name, value);
@@ -223,12 +223,12 @@ static void write_asked(const struct drive_result *result, FILE *out)
     fprintf(out, "  \"stream\": %s,\n  \"ignore_eos\": %s,\n  \"sessions\": %s,\n",
             result->stream ? "true" : "false", result->ignore_eos ? "true" : "false",
             result->names_sessions ? "true" : "false");
-    write_number(out, "rate", result->rate, result->rate > 0);
-    write_number(out, "users", result->users, result->users > 0);
-    write_number(out, "share", result->share, result->share > 0);
-    write_number(out, "duration_s", result->duration_s, result->duration_s > 0);
-    write_number(out, "timeout_s", result->timeout_s, true);
-    write_number(out, "warm_up_s", result->warm_up_s, true);
+    result_write_number(out, "rate", result->rate, result->rate > 0);
+    result_write_number(out, "users", result->users, result->users > 0);
+    result_write_number(out, "share", result->share, result->share > 0);
+    result_write_number(out, "duration_s", result->duration_s, result->duration_s > 0);
+    result_write_number(out, "timeout_s", result->timeout_s, true);
+    result_write_number(out, "warm_up_s", result->warm_up_s, true);
     fprintf(out,
             "  \"warm_up_requests\": %" PRIu64 ",\n  \"request_limit\": %" PRIu64
             ",\n  \"seed\": %" PRIu64 ",\n  \"connections_max\": %u,\n",
@@ -262,13 +262,13 @@ static void write_counts(const struct drive_result *result, FILE *out)
     fputs("},\n", out);
 }
 
-static void write_backends(const struct drive_tally *tally, FILE *out)
+static void result_write_backends(const struct drive_tally *tally, FILE *out)
 {
     fputs("  \"backends\": [", out);
     for (uint32_t i = 0; i < tally->backend_count; i++) {
         const struct drive_backend *backend = &tally->backends[i];
         fputs(i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": ", out);
-        write_string(out, backend->name);
+        result_write_string(out, backend->name);
         fprintf(out,
                 ", \"requests\": %" PRIu64 ", \"prompt_tokens\": %" PRIu64
                 ", \"cached_tokens\": %" PRIu64 ", \"output_tokens\": %" PRIu64 "}",
@@ -288,7 +288,7 @@ static void write_generator(const struct drive_result *result, FILE *out)
             ", \"stale\": %" PRIu64 ", \"cpu_share\": %.3f, \"doubt\": ",
             result->counts.in_flight_max, result->counts.connections, result->counts.stale,
             cpu_share(result));
-    write_string(out, drive_result_doubt(result));
+    result_write_string(out, drive_result_doubt(result));
     fputs("}\n", out);
 }
 
@@ -303,9 +303,9 @@ void drive_result_write_json(const struct drive_result *result, FILE *out)
     fputs("{\n", out);
     write_asked(result, out);
     write_counts(result, out);
-    write_number(out, "span_s", figures->span_s, has_any);
-    write_number(out, "requests_per_s", figures->requests_per_s, has_any);
-    write_number(out, "output_tokens_per_s", figures->output_per_s, has_any);
+    result_write_number(out, "span_s", figures->span_s, has_any);
+    result_write_number(out, "requests_per_s", figures->requests_per_s, has_any);
+    result_write_number(out, "output_tokens_per_s", figures->output_per_s, has_any);
     write_spread(out, "ttft_ms", &figures->ttft, has_first);
     write_spread(out, "itl_ms", &gaps, gaps.max > 0);
     write_spread(out, "tpot_ms", &figures->tpot, has_first);
@@ -315,11 +315,11 @@ void drive_result_write_json(const struct drive_result *result, FILE *out)
         fprintf(out, "%s%.3f", i > 0 ? ", " : "", figures->ttft_curve[i]);
     }
     fputs("],\n", out);
-    write_number(out, "hit_rate", figures->hit_rate, has_any && tally->knows_cached);
-    write_number(out, "balance", figures->balance, tally->backend_count > 0);
-    write_number(out, "request_balance", figures->request_balance, tally->backend_count > 0);
-    write_number(out, "goodput", figures->goodput, has_first);
-    write_backends(tally, out);
+    result_write_number(out, "hit_rate", figures->hit_rate, has_any && tally->knows_cached);
+    result_write_number(out, "balance", figures->balance, tally->backend_count > 0);
+    result_write_number(out, "request_balance", figures->request_balance, tally->backend_count > 0);
+    result_write_number(out, "goodput", figures->goodput, has_first);
+    result_write_backends(tally, out);
     write_generator(result, out);
     fputs("}\n", out);
 }

@@ -42,7 +42,7 @@ struct drive_run {
 };
 
 static void finished(void *owner, struct drive_request *request, const struct drive_answer *answer);
-static void look(struct timer *timer);
+static void run_on_timer(struct timer *timer);
 
 // The turn of the loop that it makes is what is wanted.
 static void wake(struct alarm *alarm)
@@ -68,7 +68,7 @@ struct drive_run *drive_run_create(const struct drive_run_options *options)
     run->options.client.done = finished;
     run->options.client.owner = run;
     run->next.fire = wake;
-    run->watch.fire = look;
+    run->watch.fire = run_on_timer;
     run->client = drive_client_create(&run->options.client);
     if (!drive_tally_init(&run->tally) || run->client == NULL ||
         alarm_open(&run->next, options->client.loop) != STATUS_OK) {
@@ -129,8 +129,8 @@ static bool counts(const struct drive_run *run, const struct work_item *item)
 }
 
 // What the engine said is what the next turn repeats; of what it did not say only that there was something.
-static void remember(const struct drive_run *run, const struct work_item *item,
-                     const struct drive_answer *answer)
+static void run_remember(const struct drive_run *run, const struct work_item *item,
+                         const struct drive_answer *answer)
 {
     if (run->options.memory != NULL && item->session != 0) {
         struct slice text =
@@ -161,7 +161,7 @@ static void finished(void *owner, struct drive_request *request, const struct dr
     if (run->options.log != NULL) {
         drive_log_add(run->options.log, &ending);
     }
-    remember(run, item, answer);
+    run_remember(run, item, answer);
     workload_done(run->options.workload, item, since_us + (is_punished ? failure_pause_us : 0));
     list_remove(&flight->node);
     free(flight);
@@ -219,7 +219,7 @@ static bool send_due(struct drive_run *run)
     return !workload_is_over(run->options.workload);
 }
 
-static void turn(void *owner)
+static void run_on_turn(void *owner)
 {
     struct drive_run *run = owner;
     bool goes_on = send_due(run);
@@ -257,7 +257,7 @@ static void cut_flights(struct drive_run *run)
     run->flights = NULL;
 }
 
-static void look(struct timer *timer)
+static void run_on_timer(struct timer *timer)
 {
     struct drive_run *run = CONTAINER_OF(timer, struct drive_run, watch);
     run->options.watch(run->options.watch_owner, run);
@@ -274,7 +274,7 @@ void drive_run(struct drive_run *run)
         loop_arm(loop, &run->watch, run->options.watch_ms);
     }
     wake_at(run, run->begin_us);
-    loop_run(loop, turn, run);
+    loop_run(loop, run_on_turn, run);
     run->end_us = drive_run_now_us(run);
     count_unsent(run);
     run->counts = drive_client_counts(run->client);

@@ -23,7 +23,7 @@ void drive_tally_fini(struct drive_tally *tally)
     }
 }
 
-static uint32_t backend_of(struct drive_tally *tally, const char *name)
+static uint32_t tally_backend_of(struct drive_tally *tally, const char *name)
 {
     if (name[0] == '\0') {
         return UINT32_MAX;
@@ -79,7 +79,7 @@ static void add_sample(struct drive_tally *tally, const struct drive_ending *end
         .output_tokens = usage->has_prompt_tokens && usage->completion_tokens > 0
                              ? clamp(usage->completion_tokens)
                              : answer->token_events,
-        .backend = backend_of(tally, answer->backend),
+        .backend = tally_backend_of(tally, answer->backend),
     };
     tally->knows_cached |= usage->has_cached_tokens;
     if (sample.backend != UINT32_MAX) {
@@ -93,7 +93,7 @@ static void add_sample(struct drive_tally *tally, const struct drive_ending *end
     tally->samples[tally->sample_count++] = sample;
 }
 
-static void add_error(struct drive_tally *tally, enum drive_error error, bool counts)
+static void tally_add_error(struct drive_tally *tally, enum drive_error error, bool counts)
 {
     tally->all_errors++;
     if (counts) {
@@ -115,7 +115,7 @@ void drive_tally_end(struct drive_tally *tally, const struct drive_ending *endin
                       ending->sent_us > due_us ? (ending->sent_us - due_us) * 1000 : 0);
     }
     if (answer->error != DRIVE_FINE) {
-        add_error(tally, answer->error, ending->counts);
+        tally_add_error(tally, answer->error, ending->counts);
         if (answer->error == DRIVE_STATUS && ending->counts && answer->status < drive_status_max) {
             tally->statuses[answer->status]++;
         }
@@ -130,7 +130,7 @@ void drive_tally_end(struct drive_tally *tally, const struct drive_ending *endin
 void drive_tally_unsent(struct drive_tally *tally, bool counts)
 {
     tally->counted += counts;
-    add_error(tally, DRIVE_UNSENT, counts);
+    tally_add_error(tally, DRIVE_UNSENT, counts);
 }
 
 void drive_tally_sum(struct drive_tally *tally, struct figures *out)

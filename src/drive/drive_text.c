@@ -52,7 +52,7 @@ size_t drive_text_size(const struct drive_shape *shape, const struct work_item *
     return size;
 }
 
-static void add_piece(const struct piece *piece, const struct part *part, struct text *out)
+static void text_add_piece(const struct piece *piece, const struct part *part, struct text *out)
 {
     if (part->said.size > 0) {
         text_add(out, part->said);
@@ -86,7 +86,7 @@ static void write_messages(const struct drive_shape *shape, const struct work_it
             text_add_str(out, role);
             text_add_str(out, "\",\"content\":\"");
         }
-        add_piece(&item->pieces[i], &part, out);
+        text_add_piece(&item->pieces[i], &part, out);
         was_answer = part.is_answer;
     }
     text_add_str(out, item->piece_count > 0 ? "\"}]" : "]");
@@ -98,7 +98,7 @@ static void write_prompt(const struct work_item *item, const struct drive_memory
     text_add_str(out, "\"prompt\":\"");
     for (uint32_t i = 0; i < item->piece_count; i++) {
         struct part part = part_of(item, i, memory);
-        add_piece(&item->pieces[i], &part, out);
+        text_add_piece(&item->pieces[i], &part, out);
     }
     text_add_str(out, "\"");
 }

@@ -85,14 +85,14 @@ struct load_command {
     bool was_interrupted;
 };
 
-static bool complain(const char *what, const char *why)
+static bool load_complain(const char *what, const char *why)
 {
     fprintf(stderr, "warmpath load: %s%s%s\n", what, why != NULL ? ": " : "",
             why != NULL ? why : "");
     return false;
 }
 
-static enum flags_verdict read_flags(struct load_flags *f, int word_count, char **words)
+static enum flags_verdict load_read_flags(struct load_flags *f, int word_count, char **words)
 {
     const struct flag table[] = {
         {"url", FLAG_TEXT, &f->url, "URL", "Where to: http://host:port, a path may follow."},
@@ -146,8 +146,8 @@ static bool read_warm_up(struct load_command *load, double total)
         return true;
     }
     if (unit == word || !isfinite(value) || value < 0) {
-        return complain("--warm-up needs a share such as 0.1, a number of requests or a time",
-                        NULL);
+        return load_complain("--warm-up needs a share such as 0.1, a number of requests or a time",
+                             NULL);
     }
     if (*unit == '\0' && value < 1) {
         // Of the time where that ends the run, else of the requests.
@@ -165,7 +165,7 @@ static bool read_warm_up(struct load_command *load, double total)
                     : strcmp(unit, "m") == 0 ? 60
                                              : 0;
     load->warm_up_s = value * factor;
-    return factor > 0 || complain("--warm-up: the units are ms, s and m", NULL);
+    return factor > 0 || load_complain("--warm-up: the units are ms, s and m", NULL);
 }
 
 static bool read_api(struct load_command *load)
@@ -176,7 +176,7 @@ static bool read_api(struct load_command *load)
             return true;
         }
     }
-    return complain("--api is chat, completions or ids", NULL);
+    return load_complain("--api is chat, completions or ids", NULL);
 }
 
 // A field of ours must not begin a second one, or the body.
@@ -197,14 +197,14 @@ static bool is_field(const char *line)
     return name_size > 0 && line[name_size] == ':' && is_one_line(line);
 }
 
-static bool write_head(struct load_command *load)
+static bool load_write_head(struct load_command *load)
 {
     const struct load_flags *flags = &load->flags;
     struct text out = text_over(load->head, sizeof(load->head) - 1);
 
     if (flags->api_key != NULL) {
         if (!is_one_line(flags->api_key) || strlen(flags->api_key) > drive_text_max) {
-            return complain("--api-key: that is no key", NULL);
+            return load_complain("--api-key: that is no key", NULL);
         }
         snprintf(load->authorization, sizeof(load->authorization), "Bearer %s", flags->api_key);
     }
@@ -220,12 +220,12 @@ static bool write_head(struct load_command *load)
     }
     for (uint32_t i = 0; i < flags->headers.count; i++) {
         if (!is_field(flags->headers.items[i])) {
-            return complain("--header needs 'NAME: VALUE'", flags->headers.items[i]);
+            return load_complain("--header needs 'NAME: VALUE'", flags->headers.items[i]);
         }
         text_add_format(&out, "%s\r\n", flags->headers.items[i]);
     }
     if (out.overflow) {
-        return complain("the headers are too long", NULL);
+        return load_complain("the headers are too long", NULL);
     }
     load->head[out.size] = '\0';
     return true;
@@ -239,7 +239,7 @@ static bool read_trace(struct load_command *load)
         return true;
     }
     trace_file_name(load->flags.trace, load->trace_name);
-    return trace_file_read(load->flags.trace, &load->trace, error) || complain(error, NULL);
+    return trace_file_read(load->flags.trace, &load->trace, error) || load_complain(error, NULL);
 }
 
 static bool make_workload(struct load_command *load)
@@ -249,7 +249,7 @@ static bool make_workload(struct load_command *load)
     uint32_t requests = flags->requests;
 
     if (flags->requests > drive_requests_max) {
-        return complain("--requests: a run has at most 4000000", NULL);
+        return load_complain("--requests: a run has at most 4000000", NULL);
     }
     if (requests == 0 && flags->duration_s > 0) {
         requests = drive_requests_max;
@@ -265,7 +265,7 @@ static bool make_workload(struct load_command *load)
             .seed = flags->seed,
         },
         error);
-    return load->workload != NULL || complain(error, NULL);
+    return load->workload != NULL || load_complain(error, NULL);
 }
 
 // What can be wrong with the command line.
@@ -274,26 +274,27 @@ static bool understand(struct load_command *load)
     struct load_flags *flags = &load->flags;
 
     if (flags->url == NULL) {
-        return complain("--url is missing", NULL);
+        return load_complain("--url is missing", NULL);
     }
     const char *wrong = drive_endpoint_parse(flags->url, &load->endpoint);
     if (wrong != NULL) {
-        return complain(flags->url, wrong);
+        return load_complain(flags->url, wrong);
     }
     if (flags->workload == NULL && flags->trace == NULL) {
-        return complain("say --workload NAME or --trace FILE; --help lists the workloads", NULL);
+        return load_complain("say --workload NAME or --trace FILE; --help lists the workloads",
+                             NULL);
     }
     if (flags->connections_max == 0 || flags->connections_max > drive_connections_max) {
-        return complain("--connections-max is a number from 1 to 60000", NULL);
+        return load_complain("--connections-max is a number from 1 to 60000", NULL);
     }
     if (flags->timeout_s < 0.001 || flags->timeout_s > 86400) {
-        return complain("--timeout is from a millisecond to a day", NULL);
+        return load_complain("--timeout is from a millisecond to a day", NULL);
     }
-    return read_api(load) && write_head(load) && read_trace(load) && make_workload(load) &&
+    return read_api(load) && load_write_head(load) && read_trace(load) && make_workload(load) &&
            read_warm_up(load, (double)workload_limit(load->workload));
 }
 
-static void heard(void *owner, enum signal_kind kind)
+static void load_on_signal(void *owner, enum signal_kind kind)
 {
     struct load_command *load = owner;
     if (kind != SIGNAL_STOP) {
@@ -312,29 +313,29 @@ static bool reach(struct load_command *load)
     const char *key = load->authorization[0] != '\0' ? load->authorization : NULL;
 
     if (loop_create(&load->loop) != STATUS_OK ||
-        signals_open(load->loop, heard, load, &load->signals) != STATUS_OK) {
-        return complain("no memory or no descriptors to start with", NULL);
+        signals_open(load->loop, load_on_signal, load, &load->signals) != STATUS_OK) {
+        return load_complain("no memory or no descriptors to start with", NULL);
     }
     if (load->endpoint.tls) {
         struct tls_client_options options = {.ca = flags->ca, .verify = !flags->insecure};
         char why[tls_error_size];
         if (tls_client_create(&options, &load->tls, why) != STATUS_OK) {
-            return complain(why, NULL);
+            return load_complain(why, NULL);
         }
     }
     if (!drive_endpoint_resolve(&load->endpoint, load->loop, error) ||
         !drive_endpoint_ask(&load->endpoint, load->loop, load->tls, key, load->asked_model,
                             error)) {
-        return complain(flags->url, error);
+        return load_complain(flags->url, error);
     }
     if (flags->model == NULL) {
         flags->model = load->asked_model;
     }
     return flags->model[0] != '\0' ||
-           complain(flags->url, "does not say which models it has; use --model");
+           load_complain(flags->url, "does not say which models it has; use --model");
 }
 
-static void show(void *owner, const struct drive_run *run)
+static void load_show(void *owner, const struct drive_run *run)
 {
     struct drive_progress *progress = owner;
     drive_progress_show(progress, run);
@@ -356,15 +357,15 @@ static bool write_file(const char *path, const struct drive_result *result,
     bool is_stdout = strcmp(path, "-") == 0;
     FILE *out = is_stdout ? stdout : fopen(path, "we");
     if (out == NULL) {
-        return complain(path, "cannot be written");
+        return load_complain(path, "cannot be written");
     }
     write(result, out);
     bool is_written = fflush(out) == 0 && !ferror(out);
     is_written &= is_stdout || fclose(out) == 0;
-    return is_written || complain(path, "cannot be written");
+    return is_written || load_complain(path, "cannot be written");
 }
 
-static int report(struct load_command *load, struct drive_result *result)
+static int load_write_report(struct load_command *load, struct drive_result *result)
 {
     const struct load_flags *flags = &load->flags;
     bool is_table = flags->json == NULL || strcmp(flags->json, "-") != 0;
@@ -377,10 +378,10 @@ static int report(struct load_command *load, struct drive_result *result)
     is_written &= write_file(flags->json, result, drive_result_write_json);
     is_written &= write_file(flags->html, result, drive_result_write_html);
     if (!drive_log_close(&load->log)) {
-        is_written = complain(flags->log, "cannot be written");
+        is_written = load_complain(flags->log, "cannot be written");
     }
     if (result->tally->done > 0 && result->tally->answered == 0) {
-        complain("nothing was answered", NULL);
+        load_complain("nothing was answered", NULL);
         return COMMAND_FAILED;
     }
     return is_written ? COMMAND_OK : COMMAND_FAILED;
@@ -393,7 +394,7 @@ static bool make_run(struct load_command *load)
     if (flags->log != NULL) {
         load->log = drive_log_open(flags->log);
         if (load->log == NULL) {
-            return complain(flags->log, "cannot be written");
+            return load_complain(flags->log, "cannot be written");
         }
     }
     load->shape = (struct drive_shape){
@@ -432,10 +433,11 @@ static bool make_run(struct load_command *load)
         .warm_up_requests = load->warm_up_requests,
         .warm_up_s = load->warm_up_s,
         .watch_ms = flags->quiet ? 0 : drive_progress_ms(&load->progress),
-        .watch = show,
+        .watch = load_show,
         .watch_owner = &load->progress,
     });
-    return (load->run != NULL && load->memory != NULL) || complain("no memory to start with", NULL);
+    return (load->run != NULL && load->memory != NULL) ||
+           load_complain("no memory to start with", NULL);
 }
 
 // What was asked for.
@@ -466,7 +468,7 @@ static struct drive_result begin_result(const struct load_command *load)
     };
 }
 
-static int measure(struct load_command *load)
+static int load_measure(struct load_command *load)
 {
     if (!make_run(load)) {
         return COMMAND_FAILED;
@@ -483,10 +485,10 @@ static int measure(struct load_command *load)
     result.counts = drive_run_counts(load->run);
     result.elapsed_s = drive_run_elapsed_s(load->run);
     result.was_interrupted = load->was_interrupted;
-    return report(load, &result);
+    return load_write_report(load, &result);
 }
 
-static void tear_down(struct load_command *load)
+static void load_tear_down(struct load_command *load)
 {
     drive_run_destroy(&load->run);
     (void)drive_log_close(&load->log);
@@ -504,17 +506,17 @@ int command_load(int word_count, char **words)
 {
     struct load_command *load = calloc(1, sizeof(*load));
     if (load == NULL) {
-        complain("no memory to start with", NULL);
+        load_complain("no memory to start with", NULL);
         return COMMAND_FAILED;
     }
     load->flags =
         (struct load_flags){.api = "chat", .timeout_s = 300, .connections_max = 8192, .seed = 1};
-    enum flags_verdict verdict = read_flags(&load->flags, word_count, words);
+    enum flags_verdict verdict = load_read_flags(&load->flags, word_count, words);
     int status = verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     if (verdict == FLAGS_GOOD && understand(load)) {
-        status = reach(load) ? measure(load) : COMMAND_FAILED;
+        status = reach(load) ? load_measure(load) : COMMAND_FAILED;
     }
-    tear_down(load);
+    load_tear_down(load);
     free(load);
     return status;
 }

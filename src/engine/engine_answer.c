@@ -13,7 +13,7 @@ enum {
     run_tokens = 64,
 };
 
-static bool is_chat(const struct engine_answer *answer)
+static bool answer_is_chat(const struct engine_answer *answer)
 {
     return answer->api == PROMPT_CHAT;
 }
@@ -23,8 +23,8 @@ static const char *reason_of(const struct engine_answer *answer)
     return answer->is_limited ? "length" : "stop";
 }
 
-static void add_text(const struct engine_answer *answer, uint32_t from, uint32_t tokens,
-                     struct text *out)
+static void answer_add_text(const struct engine_answer *answer, uint32_t from, uint32_t tokens,
+                            struct text *out)
 {
     char words[run_tokens * content_token_size];
     while (tokens > 0) {
@@ -38,7 +38,7 @@ static void add_text(const struct engine_answer *answer, uint32_t from, uint32_t
 
 static void add_beginning(const struct engine_answer *answer, const char *object, struct text *out)
 {
-    text_add_str(out, is_chat(answer) ? "{\"id\":\"chatcmpl-" : "{\"id\":\"cmpl-");
+    text_add_str(out, answer_is_chat(answer) ? "{\"id\":\"chatcmpl-" : "{\"id\":\"cmpl-");
     text_add_hex(out, answer->number);
     text_add_str(out, "\",\"object\":\"");
     text_add_str(out, object);
@@ -61,10 +61,11 @@ static void add_usage(const struct engine_answer *answer, struct text *out)
     text_add_str(out, "}}");
 }
 
-static void begin_event(const struct engine_answer *answer, struct text *out)
+static void answer_begin_event(const struct engine_answer *answer, struct text *out)
 {
     text_add_str(out, "data: ");
-    add_beginning(answer, is_chat(answer) ? "chat.completion.chunk" : "text_completion", out);
+    add_beginning(answer, answer_is_chat(answer) ? "chat.completion.chunk" : "text_completion",
+                  out);
 }
 
 static void add_reason(const char *reason, struct text *out)
@@ -82,23 +83,24 @@ static void add_reason(const char *reason, struct text *out)
 void engine_answer_event(const struct engine_answer *answer, uint32_t token, bool is_last,
                          struct text *out)
 {
-    if (is_chat(answer) && token == 0) {
-        begin_event(answer, out);
+    if (answer_is_chat(answer) && token == 0) {
+        answer_begin_event(answer, out);
         text_add_str(out, ",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\","
                           "\"content\":\"\"}");
         add_reason(NULL, out);
     }
-    begin_event(answer, out);
-    text_add_str(out, is_chat(answer) ? ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\""
-                                      : ",\"choices\":[{\"index\":0,\"text\":\"");
-    add_text(answer, token, 1, out);
-    text_add_str(out, is_chat(answer) ? "\"}" : "\"");
+    answer_begin_event(answer, out);
+    text_add_str(out, answer_is_chat(answer)
+                          ? ",\"choices\":[{\"index\":0,\"delta\":{\"content\":\""
+                          : ",\"choices\":[{\"index\":0,\"text\":\"");
+    answer_add_text(answer, token, 1, out);
+    text_add_str(out, answer_is_chat(answer) ? "\"}" : "\"");
     add_reason(is_last ? reason_of(answer) : NULL, out);
 }
 
 void engine_answer_usage_event(const struct engine_answer *answer, struct text *out)
 {
-    begin_event(answer, out);
+    answer_begin_event(answer, out);
     text_add_str(out, ",\"choices\":[],");
     add_usage(answer, out);
     text_add_str(out, "}\n\n");
@@ -116,12 +118,12 @@ uint64_t engine_answer_document_room(uint64_t output_tokens)
 
 void engine_answer_document(const struct engine_answer *answer, struct text *out)
 {
-    add_beginning(answer, is_chat(answer) ? "chat.completion" : "text_completion", out);
-    text_add_str(out, is_chat(answer) ? ",\"choices\":[{\"index\":0,\"message\":{\"role\":"
-                                        "\"assistant\",\"content\":\""
-                                      : ",\"choices\":[{\"index\":0,\"text\":\"");
-    add_text(answer, 0, answer->output_tokens, out);
-    text_add_str(out, is_chat(answer) ? "\",\"tool_calls\":[]}" : "\"");
+    add_beginning(answer, answer_is_chat(answer) ? "chat.completion" : "text_completion", out);
+    text_add_str(out, answer_is_chat(answer) ? ",\"choices\":[{\"index\":0,\"message\":{\"role\":"
+                                               "\"assistant\",\"content\":\""
+                                             : ",\"choices\":[{\"index\":0,\"text\":\"");
+    answer_add_text(answer, 0, answer->output_tokens, out);
+    text_add_str(out, answer_is_chat(answer) ? "\",\"tool_calls\":[]}" : "\"");
     text_add_str(out, ",\"logprobs\":null,\"finish_reason\":\"");
     text_add_str(out, reason_of(answer));
     text_add_str(out, "\"}],");

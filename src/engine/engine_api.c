@@ -13,7 +13,7 @@
 
 static const char json_type[] = "application/json";
 
-static void refuse(struct engine_api_answer *out, uint32_t status, const char *message)
+static void api_refuse(struct engine_api_answer *out, uint32_t status, const char *message)
 {
     out->status = status;
     out->type = json_type;
@@ -26,7 +26,7 @@ static uint64_t wall_s(void)
     return clock_wall_ms() / 1000;
 }
 
-static double draw(struct engine_site *site)
+static double api_draw(struct engine_site *site)
 {
     return (double)(rng_next(&site->rng) >> 11) * 0x1p-53;
 }
@@ -76,29 +76,29 @@ static void answer_generation(struct engine_site *site, const struct engine_api_
     struct engine_refusal refusal;
     uint32_t rank = 0;
 
-    if (faults->error_rate > 0 && draw(site) < faults->error_rate) {
-        refuse(out, faults->error_status, "a simulated failure, as ordered");
+    if (faults->error_rate > 0 && api_draw(site) < faults->error_rate) {
+        api_refuse(out, faults->error_status, "a simulated failure, as ordered");
         return;
     }
     if (!choose_rank(site, request->rank, &rank)) {
         char message[128];
         snprintf(message, sizeof(message), "data_parallel_rank %u is out of range [0, %u)", rank,
                  site->rank_count);
-        refuse(out, 400, message);
+        api_refuse(out, 400, message);
         return;
     }
     struct engine_job *job =
         engine_job_read(&site->rules, engine_node_engine(site->ranks[rank].node),
                         site->group->reader, prompt_api_of(request->path), request->body, &refusal);
     if (job == NULL) {
-        refuse(out, refusal.status, refusal.message);
+        api_refuse(out, refusal.status, refusal.message);
         return;
     }
     job->rank = rank;
     // Which of the answers to one prompt it is, so that ids differ.
     job->answer.number = hash_pair(job->answer.text_id, ++site->request_count);
     job->answer.created_s = wall_s();
-    if (faults->stall_ms > 0 && draw(site) < faults->stall_rate) {
+    if (faults->stall_ms > 0 && api_draw(site) < faults->stall_rate) {
         job->stall_token = job->is_streamed ? rng_below(&site->rng, job->request.output_tokens) : 0;
     }
     out->job = job;
@@ -166,7 +166,7 @@ static void set_faults(struct engine_site *site, const struct engine_api_request
 {
     char error[engine_faults_error_size];
     if (engine_site_order(site, request->body, error) != STATUS_OK) {
-        refuse(out, 400, error);
+        api_refuse(out, 400, error);
         return;
     }
     answer_faults(site, request, out);
@@ -188,7 +188,7 @@ static void set_faults_of_all(struct engine_site *site, const struct engine_api_
     char error[engine_faults_error_size];
 
     if (engine_faults_read(request->body, &faults, &mishap, error) != STATUS_OK) {
-        refuse(out, 400, error);
+        api_refuse(out, 400, error);
         return;
     }
     site->group->tell_all(site->group->owner, request->body, false);
@@ -241,6 +241,6 @@ void engine_api_answer(struct engine_site *site, const struct engine_api_request
             return;
         }
     }
-    refuse(out, is_known ? 405 : 404,
-           is_known ? "this path does not know the method" : "there is nothing at this path");
+    api_refuse(out, is_known ? 405 : 404,
+               is_known ? "this path does not know the method" : "there is nothing at this path");
 }

@@ -43,7 +43,7 @@ struct wishes {
     double events_drop; // percent
 };
 
-static enum flags_verdict read_flags(int word_count, char **words, struct wishes *wishes)
+static enum flags_verdict engine_read_flags(int word_count, char **words, struct wishes *wishes)
 {
     const struct flag flags[] = {
         {"count", FLAG_COUNT, &wishes->count, "N", "How many engines (1)."},
@@ -83,7 +83,7 @@ static enum flags_verdict read_flags(int word_count, char **words, struct wishes
     return flags_read("engine", flags, ARRAY_COUNT(flags), word_count, words);
 }
 
-static bool complain(const char *what)
+static bool engine_complain(const char *what)
 {
     fprintf(stderr, "warmpath engine: %s\n", what);
     return false;
@@ -107,39 +107,39 @@ static bool find_format(const char *name)
     return false;
 }
 
-static bool check_numbers(const struct wishes *wishes)
+static bool engine_check_numbers(const struct wishes *wishes)
 {
     if (wishes->count < 1 || wishes->count > engine_server_count_max) {
-        return complain("--count must be from 1 to 4096");
+        return engine_complain("--count must be from 1 to 4096");
     }
     if (wishes->ranks < 1 || wishes->ranks > engine_server_rank_max) {
-        return complain("--ranks must be from 1 to 64");
+        return engine_complain("--ranks must be from 1 to 64");
     }
     uint32_t engines = wishes->count * wishes->ranks;
     if (!has_ports(wishes->port, wishes->count) || !has_ports(wishes->events_port, engines) ||
         !has_ports(wishes->replay_port, engines)) {
-        return complain("--port: there are not so many ports");
+        return engine_complain("--port: there are not so many ports");
     }
     if (!find_format(wishes->events_format)) {
         return false;
     }
     if (wishes->threads < 1 || wishes->threads > engine_server_thread_max) {
-        return complain("--threads must be from 1 to 256");
+        return engine_complain("--threads must be from 1 to 256");
     }
     if (!(wishes->speed >= 0.001 && wishes->speed <= 1000)) {
-        return complain("--speed must be from 0.001 to 1000");
+        return engine_complain("--speed must be from 0.001 to 1000");
     }
     if (!(wishes->host_speed >= 0.1)) {
-        return complain("--host-speed must be at least 0.1");
+        return engine_complain("--host-speed must be at least 0.1");
     }
     if (!(wishes->events_drop >= 0 && wishes->events_drop <= 100)) {
-        return complain("--kv-events-drop must be from 0 to 100");
+        return engine_complain("--kv-events-drop must be from 0 to 100");
     }
     if (wishes->output < 1) {
-        return complain("--output must be at least 1");
+        return engine_complain("--output must be at least 1");
     }
     if (wishes->adapters.count > engine_adapter_max) {
-        return complain("--lora: at most 64 adapters");
+        return engine_complain("--lora: at most 64 adapters");
     }
     return true;
 }
@@ -164,15 +164,16 @@ static bool make_profile(const struct wishes *wishes, struct profile *out)
     out->step_tokens = wishes->step_tokens > 0 ? wishes->step_tokens : out->step_tokens;
     out->context_max = wishes->context > 0 ? wishes->context : out->context_max;
     if (out->block_tokens > block_tokens_max) {
-        return complain("--block-tokens must be at most 256");
+        return engine_complain("--block-tokens must be at most 256");
     }
     if (out->kv_tokens < out->block_tokens || out->kv_tokens > UINT32_MAX ||
         out->host_tokens > UINT32_MAX ||
         (out->host_tokens > 0 && out->host_tokens < out->block_tokens)) {
-        return complain("--kv-tokens and --host-tokens must hold a block, and be below 2^32");
+        return engine_complain(
+            "--kv-tokens and --host-tokens must hold a block, and be below 2^32");
     }
     if (out->context_max > context_max || out->sequences_max > 65536) {
-        return complain("--context must be at most 16m, --sequences 65536");
+        return engine_complain("--context must be at most 16m, --sequences 65536");
     }
     return true;
 }
@@ -200,14 +201,14 @@ static void print_ranges(const struct engine_server *server, const struct wishes
     fflush(stdout);
 }
 
-static void heard(void *owner, enum signal_kind kind)
+static void engine_on_signal(void *owner, enum signal_kind kind)
 {
     if (kind == SIGNAL_STOP) {
         loop_stop(owner);
     }
 }
 
-static int serve(const struct wishes *wishes, const struct profile *profile)
+static int engine_serve(const struct wishes *wishes, const struct profile *profile)
 {
     struct engine_server_options options = {
         .host = wishes->host,
@@ -232,12 +233,13 @@ static int serve(const struct wishes *wishes, const struct profile *profile)
     struct loop *loop = NULL;
     int exit_status = COMMAND_FAILED;
 
-    if (loop_create(&loop) != STATUS_OK || signals_open(loop, heard, loop, &signals) != STATUS_OK) {
-        complain("cannot wait for signals");
+    if (loop_create(&loop) != STATUS_OK ||
+        signals_open(loop, engine_on_signal, loop, &signals) != STATUS_OK) {
+        engine_complain("cannot wait for signals");
         goto out;
     }
     if (engine_server_start(&options, &server, error) != STATUS_OK) {
-        complain(error);
+        engine_complain(error);
         goto out;
     }
     print_ranges(server, wishes, profile);
@@ -266,7 +268,7 @@ int command_engine(int word_count, char **words)
     };
     struct profile profile;
 
-    switch (read_flags(word_count, words, &wishes)) {
+    switch (engine_read_flags(word_count, words, &wishes)) {
     case FLAGS_HELPED:
         return COMMAND_OK;
     case FLAGS_BAD:
@@ -274,9 +276,9 @@ int command_engine(int word_count, char **words)
     case FLAGS_GOOD:
         break;
     }
-    if (!check_numbers(&wishes) || !make_profile(&wishes, &profile)) {
+    if (!engine_check_numbers(&wishes) || !make_profile(&wishes, &profile)) {
         return COMMAND_USAGE;
     }
     (void)tcp_limit_raise();
-    return serve(&wishes, &profile);
+    return engine_serve(&wishes, &profile);
 }

@@ -20,7 +20,7 @@ enum {
     event_size_max = 6144,
 };
 
-static void recycle(struct loop_deferred *deferred)
+static void connection_recycle(struct loop_deferred *deferred)
 {
     struct engine_connection *c = CONTAINER_OF(deferred, struct engine_connection, recycle);
     c->site->group->held_size -= c->in_capacity;
@@ -46,7 +46,8 @@ void engine_connection_drop(struct engine_connection *c, enum transport_end end)
 }
 
 // Writes, or keeps what the kernel does not take.
-static enum status say(struct engine_connection *c, const struct slice *slices, uint32_t count)
+static enum status connection_write(struct engine_connection *c, const struct slice *slices,
+                                    uint32_t count)
 {
     size_t written = 0;
     size_t total = 0;
@@ -113,7 +114,7 @@ static enum status say_document(struct engine_connection *c, uint32_t status, co
     text_add_format(&head, "content-length: %zu\r\n%s\r\n", body.size,
                     c->is_closing ? "connection: close\r\n" : "");
     struct slice parts[] = {text_slice(&head), to_head ? slice_of(NULL, 0) : body};
-    return say(c, parts, ARRAY_COUNT(parts));
+    return connection_write(c, parts, ARRAY_COUNT(parts));
 }
 
 static enum status say_error(struct engine_connection *c, uint32_t status, const char *message)
@@ -125,7 +126,8 @@ static enum status say_error(struct engine_connection *c, uint32_t status, const
     return say_document(c, status, "application/json", text_slice(&body));
 }
 
-static void add_chunk(const struct engine_connection *c, struct slice bytes, struct text *out)
+static void connection_add_chunk(const struct engine_connection *c, struct slice bytes,
+                                 struct text *out)
 {
     if (c->is_old) {
         text_add(out, bytes);
@@ -145,7 +147,7 @@ static enum status say_stream_head(struct engine_connection *c)
     text_add_str(&head, c->is_old ? "" : "transfer-encoding: chunked\r\n");
     text_add_str(&head, c->is_closing ? "connection: close\r\n\r\n" : "\r\n");
     struct slice bytes = text_slice(&head);
-    return say(c, &bytes, 1);
+    return connection_write(c, &bytes, 1);
 }
 
 // Whether the answer pauses now, before its next token.
@@ -197,7 +199,7 @@ static void add_ending(struct engine_connection *c, struct text *out)
         engine_answer_usage_event(&job->answer, &event);
     }
     engine_answer_done_event(&event);
-    add_chunk(c, text_slice(&event), out);
+    connection_add_chunk(c, text_slice(&event), out);
     text_add_str(out, c->is_old ? "" : "0\r\n\r\n");
 }
 
@@ -213,7 +215,7 @@ static enum status pump_events(struct engine_connection *c)
         struct text event = text_over(space, sizeof(space));
         bool is_last = job->is_done && job->sent_tokens + 1 == made;
         engine_answer_event(&job->answer, job->sent_tokens++, is_last, &event);
-        add_chunk(c, text_slice(&event), &out);
+        connection_add_chunk(c, text_slice(&event), &out);
     }
     if (job->is_done && job->sent_tokens == made && out.capacity - out.size > event_size_max) {
         add_ending(c, &out);
@@ -224,11 +226,11 @@ static enum status pump_events(struct engine_connection *c)
     }
     ASSERT(!out.overflow);
     struct slice bytes = text_slice(&out);
-    return say(c, &bytes, 1);
+    return connection_write(c, &bytes, 1);
 }
 
 // Room for `wanted` bytes of requests.
-static enum status grow(struct engine_connection *c, size_t wanted)
+static enum status connection_grow(struct engine_connection *c, size_t wanted)
 {
     struct engine_group *group = c->site->group;
 
@@ -275,7 +277,7 @@ static void forget_request(struct engine_connection *c)
     expect_request(c);
 }
 
-static enum status scan_chunks(struct engine_connection *c)
+static enum status connection_scan_chunks(struct engine_connection *c)
 {
     size_t body_end = c->head.size + c->body_size;
     size_t used = 0;
@@ -292,7 +294,7 @@ static enum status scan_chunks(struct engine_connection *c)
 }
 
 // OK: the request is whole.
-static enum status scan(struct engine_connection *c)
+static enum status connection_scan(struct engine_connection *c)
 {
     if (c->head.size == 0) {
         enum status status = http_head_feed(&c->head, slice_of(c->in, c->in_size));
@@ -304,32 +306,32 @@ static enum status scan(struct engine_connection *c)
         }
         if (c->head.framing != HTTP_NO_BODY && c->head.expects && c->in_size == c->head.size) {
             struct slice go_on = slice_str("HTTP/1.1 100 Continue\r\n\r\n");
-            status = say(c, &go_on, 1);
+            status = connection_write(c, &go_on, 1);
             if (status != STATUS_OK) {
                 return STATUS_IO;
             }
         }
     }
     if (c->head.framing == HTTP_CHUNKED) {
-        return scan_chunks(c);
+        return connection_scan_chunks(c);
     }
     size_t length = c->head.framing == HTTP_LENGTH ? c->head.content_length : 0;
     c->body_size = length;
     c->rest_at = c->head.size + length;
-    enum status status = grow(c, c->rest_at);
+    enum status status = connection_grow(c, c->rest_at);
     return status == STATUS_OK && c->in_size < c->rest_at ? STATUS_AGAIN : status;
 }
 
 // OK: a request is whole.
-static enum status read_request(struct engine_connection *c)
+static enum status connection_read_request(struct engine_connection *c)
 {
-    enum status status = c->in_size > 0 ? scan(c) : STATUS_AGAIN;
+    enum status status = c->in_size > 0 ? connection_scan(c) : STATUS_AGAIN;
 
     while (status == STATUS_AGAIN) {
         size_t size = 0;
         if (c->in_size == c->in_capacity) {
             size_t wanted = c->in_capacity > 0 ? 2 * c->in_capacity : in_size_first;
-            status = grow(c, wanted);
+            status = connection_grow(c, wanted);
             if (status != STATUS_OK) {
                 return status;
             }
@@ -340,7 +342,7 @@ static enum status read_request(struct engine_connection *c)
             return status;
         }
         c->in_size += size;
-        status = scan(c);
+        status = connection_scan(c);
     }
     return status;
 }
@@ -402,7 +404,7 @@ static enum status refuse_request(struct engine_connection *c, enum status why)
 }
 
 // The client may still be sending: closing now would reset the connection, and with it our answer.
-static enum status drain(struct engine_connection *c)
+static enum status connection_drain(struct engine_connection *c)
 {
     enum status status = STATUS_OK;
     if (!c->is_deaf) {
@@ -417,7 +419,7 @@ static enum status drain(struct engine_connection *c)
     return status;
 }
 
-static enum status advance(struct engine_connection *c)
+static enum status connection_advance(struct engine_connection *c)
 {
     enum status status = say_kept(c);
     if (status != STATUS_OK) {
@@ -431,44 +433,44 @@ static enum status advance(struct engine_connection *c)
         return c->job->is_streamed ? pump_events(c) : pump_document(c);
     }
     if (c->is_closing) {
-        return drain(c);
+        return connection_drain(c);
     }
-    status = read_request(c);
+    status = connection_read_request(c);
     if (status == STATUS_MALFORMED || status == STATUS_TOO_LARGE || status == STATUS_EXHAUSTED) {
         return refuse_request(c, status);
     }
     return status == STATUS_OK ? answer_request(c) : status;
 }
 
-static void run(struct engine_connection *c)
+static void connection_run(struct engine_connection *c)
 {
     enum status status = STATUS_OK;
     while (status == STATUS_OK) {
-        status = advance(c);
+        status = connection_advance(c);
     }
     if (status != STATUS_AGAIN || (c->job != NULL && c->transport.hung_up)) {
         engine_connection_drop(c, TRANSPORT_ORDERLY);
     }
 }
 
-static void connection_ready(struct loop_source *source, uint32_t events)
+static void engine_connection_ready(struct loop_source *source, uint32_t events)
 {
     struct engine_connection *c = (struct engine_connection *)source;
     transport_note(&c->transport, events);
-    run(c);
+    connection_run(c);
 }
 
 void engine_connection_progress(void *owner, struct engine_job *job)
 {
     (void)owner;
-    run(job->owner);
+    connection_run(job->owner);
 }
 
 static void stall_is_over(struct timer *timer)
 {
     struct engine_connection *c = CONTAINER_OF(timer, struct engine_connection, stall);
     c->job->stall_token = UINT32_MAX;
-    run(c);
+    connection_run(c);
 }
 
 void engine_connection_accept(struct engine_site *site, int fd)
@@ -481,9 +483,9 @@ void engine_connection_accept(struct engine_site *site, int fd)
         free(c);
         return;
     }
-    c->transport.source.ready = connection_ready;
+    c->transport.source.ready = engine_connection_ready;
     c->site = site;
-    c->recycle.run = recycle;
+    c->recycle.run = connection_recycle;
     c->stall.fire = stall_is_over;
     expect_request(c);
     if (transport_open(&c->transport, loop, fd, NULL, NULL) != STATUS_OK) {

@@ -35,7 +35,7 @@ static const struct row {
     {ONCE(flush), KIND_SWITCH, 0, 1},         {ONCE(reset), KIND_SWITCH, 0, 1},
 };
 
-static const struct row *find(struct slice key)
+static const struct row *faults_find(struct slice key)
 {
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         if (json_string_is(key, rows[i].name)) {
@@ -46,7 +46,7 @@ static const struct row *find(struct slice key)
 }
 
 // JSON's own grammar has been checked; what is too long is no number that anybody writes here.
-static bool read_number(const struct json_value *value, double *out)
+static bool faults_read_number(const struct json_value *value, double *out)
 {
     char copy[32];
     if (value->kind != JSON_NUMBER || value->raw.size >= sizeof(copy)) {
@@ -58,7 +58,7 @@ static bool read_number(const struct json_value *value, double *out)
     return true;
 }
 
-static bool set(struct draft *draft, const struct row *row, const struct json_value *value)
+static bool faults_set(struct draft *draft, const struct row *row, const struct json_value *value)
 {
     char *place = (char *)draft + row->at;
     double number = 0;
@@ -67,7 +67,7 @@ static bool set(struct draft *draft, const struct row *row, const struct json_va
         *(bool *)place = json_is_true(value);
         return value->kind == JSON_BOOL;
     }
-    if (!read_number(value, &number) || !(number >= row->least && number <= row->most)) {
+    if (!faults_read_number(value, &number) || !(number >= row->least && number <= row->most)) {
         return false;
     }
     if (row->kind == KIND_NUMBER) {
@@ -79,7 +79,8 @@ static bool set(struct draft *draft, const struct row *row, const struct json_va
     return (double)count == number;
 }
 
-static void explain(const struct row *row, struct slice key, char error[engine_faults_error_size])
+static void faults_explain(const struct row *row, struct slice key,
+                           char error[engine_faults_error_size])
 {
     if (row == NULL) {
         snprintf(error, engine_faults_error_size, "no such fault: %.*s",
@@ -105,9 +106,9 @@ enum status engine_faults_read(struct slice body, struct engine_faults *faults,
     }
     json_enter(&json);
     while (json_next(&json, &item)) {
-        const struct row *row = find(item.key);
-        if (row == NULL || !set(&draft, row, &item.value)) {
-            explain(row, item.key, error);
+        const struct row *row = faults_find(item.key);
+        if (row == NULL || !faults_set(&draft, row, &item.value)) {
+            faults_explain(row, item.key, error);
             return STATUS_MALFORMED;
         }
     }

@@ -43,8 +43,8 @@ static struct engine_job *refuse_body(struct slice body, enum prompt_api api,
 }
 
 // The first one is served under no name, too.
-static const struct engine_model *find_model(const struct engine_job_rules *rules,
-                                             struct slice name)
+static const struct engine_model *job_find_model(const struct engine_job_rules *rules,
+                                                 struct slice name)
 {
     for (uint32_t i = 0; i < rules->model_count; i++) {
         if (name.size == 0 || slice_is(name, rules->models[i].name)) {
@@ -60,9 +60,9 @@ struct measure {
     uint64_t output_tokens;
 };
 
-static bool measure(const struct engine_job_rules *rules, const struct engine *engine,
-                    const struct prompt *prompt, struct measure *out,
-                    struct engine_refusal *refusal)
+static bool job_measure(const struct engine_job_rules *rules, const struct engine *engine,
+                        const struct prompt *prompt, struct measure *out,
+                        struct engine_refusal *refusal)
 {
     uint64_t context_max = rules->profile->context_max;
     uint64_t tokens = prompt->form == PROMPT_TOKENS
@@ -105,9 +105,9 @@ static void add_answer(struct prefix_chain *chain, const struct prompt *prompt, 
     }
 }
 
-static void name_blocks(struct engine_job *job, const struct engine_job_rules *rules,
-                        struct prompt_reader *reader, const struct prompt *prompt,
-                        const struct engine_model *model)
+static void job_name_blocks(struct engine_job *job, const struct engine_job_rules *rules,
+                            struct prompt_reader *reader, const struct prompt *prompt,
+                            const struct engine_model *model)
 {
     uint32_t block_tokens = rules->profile->block_tokens;
     uint64_t tokens = (uint64_t)job->request.prompt_tokens + job->request.output_tokens;
@@ -166,7 +166,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
     if (prompt.form == PROMPT_NOTHING) {
         return refuse_body(body, api, refusal);
     }
-    const struct engine_model *model = find_model(rules, prompt.model);
+    const struct engine_model *model = job_find_model(rules, prompt.model);
     if (model == NULL) {
         return refuse(refusal, 404, "the model `%.*s` does not exist",
                       (int)(prompt.model.size < 128 ? prompt.model.size : 128),
@@ -175,7 +175,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
     if (prompt.sequences != 1) {
         return refuse(refusal, 400, "only one prompt and one answer to a request are simulated");
     }
-    if (!measure(rules, engine, &prompt, &size, refusal)) {
+    if (!job_measure(rules, engine, &prompt, &size, refusal)) {
         return NULL;
     }
     struct engine_job *job = allocate(engine, &size, prompt.salt, rules->keeps_ids);
@@ -194,7 +194,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
         job->adapter = model->name;
         job->adapter_id = (uint32_t)(model - rules->models);
     }
-    name_blocks(job, rules, reader, &prompt, model);
+    job_name_blocks(job, rules, reader, &prompt, model);
     return job;
 }
 

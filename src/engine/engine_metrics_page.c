@@ -41,7 +41,7 @@ void engine_counts_note(struct engine_counts *counts, enum engine_time time, dou
     counts->times[time].sum_s += seconds;
 }
 
-static void write_head(struct text *out, const char *name, const char *kind, const char *help)
+static void page_write_head(struct text *out, const char *name, const char *kind, const char *help)
 {
     text_add_format(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
@@ -79,7 +79,7 @@ static const struct {
                   "By how much the ends of steps were seen too late, in all."},
 };
 
-static double value_of(const struct engine_metrics_rank *rank, enum metric metric)
+static double page_value_of(const struct engine_metrics_rank *rank, enum metric metric)
 {
     const struct engine_status *status = &rank->status;
     const double values[metric_count] = {
@@ -101,17 +101,17 @@ static double value_of(const struct engine_metrics_rank *rank, enum metric metri
 static void write_metrics(const struct engine_metrics_page *page, struct text *out)
 {
     for (enum metric metric = 0; metric < metric_count; metric++) {
-        write_head(out, metrics[metric].name, metrics[metric].kind, metrics[metric].help);
+        page_write_head(out, metrics[metric].name, metrics[metric].kind, metrics[metric].help);
         for (uint32_t i = 0; i < page->rank_count; i++) {
             text_add_format(out, "%s{engine=\"%u\",model_name=%s} %.17g\n", metrics[metric].name, i,
-                            page->model, value_of(&page->ranks[i], metric));
+                            page->model, page_value_of(&page->ranks[i], metric));
         }
     }
 }
 
 static void write_configuration(const struct engine_metrics_page *page, struct text *out)
 {
-    write_head(out, "vllm:cache_config_info", "gauge", "The cache, in its labels.");
+    page_write_head(out, "vllm:cache_config_info", "gauge", "The cache, in its labels.");
     for (uint32_t i = 0; i < page->rank_count; i++) {
         // The engine we imitate keeps block 0 for itself and counts it.
         text_add_format(out,
@@ -124,7 +124,8 @@ static void write_configuration(const struct engine_metrics_page *page, struct t
 
 static void write_ends(const struct engine_metrics_page *page, struct text *out)
 {
-    write_head(out, "vllm:request_success_total", "counter", "Requests that ended, by reason.");
+    page_write_head(out, "vllm:request_success_total", "counter",
+                    "Requests that ended, by reason.");
     for (uint32_t rank = 0; rank < page->rank_count; rank++) {
         for (size_t i = 0; i < engine_end_count; i++) {
             text_add_format(out,
@@ -177,7 +178,7 @@ void engine_metrics_page_write(const struct engine_metrics_page *page, struct te
     write_configuration(&copy, out);
     write_ends(&copy, out);
     for (enum engine_time time = 0; time < engine_time_count; time++) {
-        write_head(out, times[time].name, "histogram", times[time].help);
+        page_write_head(out, times[time].name, "histogram", times[time].help);
         for (uint32_t rank = 0; rank < page->rank_count; rank++) {
             write_histogram(&copy, rank, time, out);
         }

@@ -42,12 +42,12 @@ struct engine_node {
     struct engine_counts counts;
 };
 
-static double now_us(const struct engine_node *node)
+static double node_now_us(const struct engine_node *node)
 {
     return (double)loop_now_us(node->options.loop);
 }
 
-static void tell(struct loop_deferred *deferred)
+static void node_report_progress(struct loop_deferred *deferred)
 {
     struct engine_node *node = CONTAINER_OF(deferred, struct engine_node, telling);
 
@@ -192,14 +192,14 @@ static void blocks_cleared(void *owner)
     kv_publisher_cleared(node->options.publisher);
 }
 
-static void publish(struct engine_node *node)
+static void node_publish(struct engine_node *node)
 {
     if (node->options.publisher != NULL) {
         kv_publisher_flush(node->options.publisher, (double)clock_wall_ms() / 1000);
     }
 }
 
-static void begin_step(struct engine_node *node, double at_us)
+static void node_begin_step(struct engine_node *node, double at_us)
 {
     double begin_us = fmax(at_us, node->begin_us);
     double ms = engine_step(node->engine);
@@ -210,14 +210,14 @@ static void begin_step(struct engine_node *node, double at_us)
 
 static void end_due_steps(struct engine_node *node)
 {
-    double now = now_us(node);
+    double now = node_now_us(node);
 
     for (uint32_t i = 0; i < catch_up_max && node->is_stepping && node->end_us <= now; i++) {
         node->counts.steps++;
         node->counts.late_s += (now - node->end_us) / 1e6;
         engine_step_end(node->engine);
-        publish(node);
-        begin_step(node, node->end_us);
+        node_publish(node);
+        node_begin_step(node, node->end_us);
     }
 }
 
@@ -276,7 +276,7 @@ struct engine_node *engine_node_create(const struct engine_node_options *options
     node->options = *options;
     node->slow = 1;
     node->alarm.fire = step_is_over;
-    node->telling.run = tell;
+    node->telling.run = node_report_progress;
     node->engine = make_notes(node) ? make_engine(node) : NULL;
     if (node->engine == NULL || alarm_open(&node->alarm, options->loop) != STATUS_OK) {
         engine_node_destroy(&node);
@@ -314,13 +314,13 @@ const struct engine *engine_node_engine(const struct engine_node *node)
 
 void engine_node_submit(struct engine_node *node, struct engine_job *job)
 {
-    job->arrived_us = now_us(node);
+    job->arrived_us = node_now_us(node);
     job->is_done = false;
     // Steps that began before it came do not see it, even when they are noticed only now.
     end_due_steps(node);
     engine_submit(node->engine, &job->request);
     if (!node->is_stepping) {
-        begin_step(node, job->arrived_us);
+        node_begin_step(node, job->arrived_us);
     }
     wait_for_end(node);
 }
@@ -346,14 +346,14 @@ void engine_node_freeze(struct engine_node *node, uint32_t ms)
         node->end_us += ms * 1000.0;
         wait_for_end(node);
     } else {
-        node->begin_us = now_us(node) + ms * 1000.0;
+        node->begin_us = node_now_us(node) + ms * 1000.0;
     }
 }
 
 void engine_node_flush(struct engine_node *node)
 {
     engine_flush(node->engine);
-    publish(node);
+    node_publish(node);
 }
 
 static bool restart_publisher(struct kv_publisher *publisher)

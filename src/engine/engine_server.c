@@ -49,7 +49,7 @@ static struct engine_site *site_of(const struct crew *crew, uint32_t number)
     return index < crew->server->site_count ? &crew->server->sites[index] : NULL;
 }
 
-static void obey(struct engine_site *site, const struct order *order)
+static void server_follow_order(struct engine_site *site, const struct order *order)
 {
     char error[engine_faults_error_size];
     if (order->is_clear) {
@@ -65,7 +65,7 @@ static void obey_all(struct crew *crew, const struct order *order)
 {
     struct engine_site *site = NULL;
     for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
-        obey(site, order);
+        server_follow_order(site, order);
     }
 }
 
@@ -83,7 +83,7 @@ static struct order *take_orders(struct crew *crew)
     return oldest;
 }
 
-static void look_up(void *owner)
+static void server_look_up(void *owner)
 {
     struct crew *crew = owner;
     struct order *order = take_orders(crew);
@@ -119,10 +119,10 @@ static void tell_all(void *owner, struct slice body, bool is_clear)
     }
 }
 
-static void work(void *owner)
+static void server_work(void *owner)
 {
     struct crew *crew = owner;
-    loop_run(crew->group.loop, look_up, crew);
+    loop_run(crew->group.loop, server_look_up, crew);
 }
 
 static enum status crew_init(struct crew *crew, struct engine_server *server, uint32_t index)
@@ -168,7 +168,7 @@ static void crew_fini(struct crew *crew)
     free(crew->group.scratch);
 }
 
-static void rules_of(const struct engine_server *server, struct engine_job_rules *out)
+static void server_rules_of(const struct engine_server *server, struct engine_job_rules *out)
 {
     const struct engine_server_options *options = &server->options;
 
@@ -209,7 +209,7 @@ static enum status open_site(struct engine_server *server, uint32_t index,
                  options->host, port);
         return STATUS_MALFORMED;
     }
-    rules_of(server, &site.rules);
+    server_rules_of(server, &site.rules);
     return engine_site_open(&server->sites[index], &site, error);
 }
 
@@ -232,7 +232,7 @@ static enum status start_all(struct engine_server *server, char error[engine_ser
         server->site_count += status == STATUS_OK;
     }
     for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
-        status = thread_start("engines", work, &server->crews[i], &server->crews[i].thread);
+        status = thread_start("engines", server_work, &server->crews[i], &server->crews[i].thread);
     }
     return status;
 }

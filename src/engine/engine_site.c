@@ -30,7 +30,7 @@ static void accept_all(struct engine_site *site)
     }
 }
 
-static void listener_ready(struct loop_source *source, uint32_t events)
+static void site_listener_ready(struct loop_source *source, uint32_t events)
 {
     (void)events;
     accept_all((struct engine_site *)source);
@@ -38,7 +38,7 @@ static void listener_ready(struct loop_source *source, uint32_t events)
 
 static enum status listen_at(struct engine_site *site)
 {
-    site->listener = (struct loop_source){.fd = -1, .ready = listener_ready};
+    site->listener = (struct loop_source){.fd = -1, .ready = site_listener_ready};
     if (tcp_listen(&site->address, &site->listener.fd) != STATUS_OK) {
         return STATUS_IO;
     }

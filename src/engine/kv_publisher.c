@@ -67,7 +67,7 @@ struct kv_publisher {
     struct kv_outlet outlet;
 };
 
-static void forget_pending(struct kv_publisher *publisher)
+static void publisher_forget_pending(struct kv_publisher *publisher)
 {
     publisher->event_count = 0;
     publisher->hash_count = 0;
@@ -82,7 +82,7 @@ void kv_publisher_stop(struct kv_publisher *publisher)
 {
     kv_outlet_close(&publisher->outlet);
     kv_log_clear(&publisher->log);
-    forget_pending(publisher);
+    publisher_forget_pending(publisher);
 }
 
 enum status kv_publisher_start(struct kv_publisher *publisher)
@@ -110,7 +110,8 @@ enum status kv_publisher_start(struct kv_publisher *publisher)
     return status;
 }
 
-static enum status make(struct kv_publisher *publisher, char error[kv_publisher_error_size])
+static enum status publisher_make(struct kv_publisher *publisher,
+                                  char error[kv_publisher_error_size])
 {
     const struct kv_publisher_options *options = &publisher->options;
     publisher->pending = pages_reserve(sizeof(struct pending));
@@ -157,7 +158,7 @@ enum status kv_publisher_create(const struct kv_publisher_options *options,
     if (options->log_size_max == 0) {
         publisher->options.log_size_max = kv_publisher_log_size_default;
     }
-    enum status status = make(publisher, error);
+    enum status status = publisher_make(publisher, error);
     if (status != STATUS_OK) {
         kv_publisher_destroy(&publisher);
         return status;
@@ -191,7 +192,8 @@ uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher)
 }
 
 // Whether an event that continues the last one can become a part of it.
-static bool continues(const struct kv_publisher *publisher, const struct pending_event *event)
+static bool publisher_continues(const struct kv_publisher *publisher,
+                                const struct pending_event *event)
 {
     if (!publisher->options.format->merges || publisher->event_count == 0) {
         return false;
@@ -207,25 +209,25 @@ static bool continues(const struct kv_publisher *publisher, const struct pending
 }
 
 // An event for which there is no room.
-static void lose(struct kv_publisher *publisher)
+static void publisher_lose_event(struct kv_publisher *publisher)
 {
     publisher->is_lossy = true;
     publisher->lost_count++;
 }
 
 // `hashes` and `tokens` are as many as the event says; NULL when there are none.
-static void add(struct kv_publisher *publisher, const struct pending_event *event,
-                const uint64_t *hashes, const uint32_t *tokens)
+static void publisher_add_event(struct kv_publisher *publisher, const struct pending_event *event,
+                                const uint64_t *hashes, const uint32_t *tokens)
 {
     struct pending *pending = publisher->pending;
 
     if (publisher->event_count == event_count_max ||
         event->hash_count > kv_publisher_pending_blocks_max - publisher->hash_count ||
         event->token_count > kv_publisher_pending_tokens_max - publisher->token_count) {
-        lose(publisher);
+        publisher_lose_event(publisher);
         return;
     }
-    if (continues(publisher, event)) {
+    if (publisher_continues(publisher, event)) {
         struct pending_event *last = &pending->events[publisher->event_count - 1];
         last->hash_count += event->hash_count;
         last->token_count += event->token_count;
@@ -292,17 +294,18 @@ void kv_publisher_stored(struct kv_publisher *publisher, const struct kv_stored 
     if (stored->salt != NULL) {
         event.salt = keep_salt(publisher, stored->salt);
         if (event.salt == NULL) {
-            lose(publisher);
+            publisher_lose_event(publisher);
             return;
         }
     }
-    add(publisher, &event, stored->keys, stored->token_ids);
+    publisher_add_event(publisher, &event, stored->keys, stored->token_ids);
 }
 
 void kv_publisher_removed(struct kv_publisher *publisher, enum kv_tier tier, uint64_t key)
 {
     if (is_told(publisher, tier)) {
-        add(publisher,
+        publisher_add_event(
+            publisher,
             &(struct pending_event){.kind = KV_EVENT_REMOVED, .tier = tier, .hash_count = 1}, &key,
             NULL);
     }
@@ -310,7 +313,7 @@ void kv_publisher_removed(struct kv_publisher *publisher, enum kv_tier tier, uin
 
 void kv_publisher_cleared(struct kv_publisher *publisher)
 {
-    add(publisher, &(struct pending_event){.kind = KV_EVENT_CLEARED}, NULL, NULL);
+    publisher_add_event(publisher, &(struct pending_event){.kind = KV_EVENT_CLEARED}, NULL, NULL);
 }
 
 static void write_events(const struct kv_publisher *publisher, struct text *out)
@@ -401,7 +404,7 @@ void kv_publisher_flush(struct kv_publisher *publisher, double wall_seconds)
     }
     struct kv_message *message = make_batch(publisher, wall_seconds);
     publisher->next_sequence++;
-    forget_pending(publisher);
+    publisher_forget_pending(publisher);
     bool reaches_subscribers = !gets_lost(publisher);
     if (message == NULL || kv_log_append(&publisher->log, &message) != STATUS_OK) {
         publisher->lost_count++;

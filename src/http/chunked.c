@@ -50,7 +50,7 @@ uint64_t chunked_left(const struct chunked *chunked)
     return chunked->state == STATE_DATA ? chunked->left : 0;
 }
 
-static bool is_text(uint8_t byte)
+static bool chunked_is_text(uint8_t byte)
 {
     return byte == '\t' || (byte >= ' ' && byte != 0x7f);
 }
@@ -83,7 +83,7 @@ static enum status scan_extension(struct chunked *c, uint8_t byte)
     if (++c->line_size > line_size_max) {
         return STATUS_TOO_LARGE;
     }
-    return is_text(byte) ? STATUS_OK : STATUS_MALFORMED;
+    return chunked_is_text(byte) ? STATUS_OK : STATUS_MALFORMED;
 }
 
 static enum status scan_trailer(struct chunked *c, uint8_t byte)
@@ -108,11 +108,11 @@ static enum status scan_trailer(struct chunked *c, uint8_t byte)
             c->state = STATE_TRAILER_LF;
             return STATUS_OK;
         }
-        return is_text(byte) ? STATUS_OK : STATUS_MALFORMED;
+        return chunked_is_text(byte) ? STATUS_OK : STATUS_MALFORMED;
     }
 }
 
-static enum status expect(struct chunked *c, uint8_t byte, uint8_t wanted, uint8_t next)
+static enum status chunked_expect(struct chunked *c, uint8_t byte, uint8_t wanted, uint8_t next)
 {
     c->state = next;
     return byte == wanted ? STATUS_OK : STATUS_MALFORMED;
@@ -129,22 +129,22 @@ static enum status scan_byte(struct chunked *c, uint8_t byte)
     case STATE_SIZE_LF:
         c->digits = 0;
         c->line_size = 0;
-        return expect(c, byte, '\n', c->left > 0 ? STATE_DATA : STATE_TRAILER_BEGIN);
+        return chunked_expect(c, byte, '\n', c->left > 0 ? STATE_DATA : STATE_TRAILER_BEGIN);
     case STATE_DATA_CR:
-        return expect(c, byte, '\r', STATE_DATA_LF);
+        return chunked_expect(c, byte, '\r', STATE_DATA_LF);
     case STATE_DATA_LF:
-        return expect(c, byte, '\n', STATE_SIZE);
+        return chunked_expect(c, byte, '\n', STATE_SIZE);
     case STATE_TRAILER_LF:
-        return expect(c, byte, '\n', STATE_TRAILER_BEGIN);
+        return chunked_expect(c, byte, '\n', STATE_TRAILER_BEGIN);
     case STATE_END_LF:
-        return expect(c, byte, '\n', STATE_END);
+        return chunked_expect(c, byte, '\n', STATE_END);
     default:
         return scan_trailer(c, byte);
     }
 }
 
 // Whether the byte just read in `state` (the state before it) is among what is kept.
-static bool is_kept(const struct chunked *c, uint8_t before)
+static bool chunked_keeps(const struct chunked *c, uint8_t before)
 {
     switch (c->keep) {
     case CHUNKED_KEEP_FRAMED:
@@ -186,7 +186,7 @@ enum status chunked_scan(struct chunked *c, uint8_t *bytes, size_t size, size_t 
         enum status scanned = scan_byte(c, byte);
         if (scanned != STATUS_OK) {
             status = scanned;
-        } else if (is_kept(c, before)) {
+        } else if (chunked_keeps(c, before)) {
             bytes[out++] = byte;
         }
         if (status == STATUS_AGAIN && c->state == STATE_END) {

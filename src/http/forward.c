@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "http/head.h"
 
-static void add_field(struct text *out, struct slice name, struct slice value)
+static void forward_add_field(struct text *out, struct slice name, struct slice value)
 {
     text_add(out, name);
     text_add_str(out, ": ");
@@ -58,7 +58,7 @@ void http_forward_request(const struct http_head *head, const struct http_forwar
     text_add(out, http_head_target(head));
     text_add_str(out, " HTTP/1.1\r\n");
     if (http_head_find(head, HTTP_NAME_HOST) == NULL) {
-        add_field(out, slice_str("host"), how->host);
+        forward_add_field(out, slice_str("host"), how->host);
     }
     bool has_request_id = false;
     for (uint32_t i = 0; i < head->field_count; i++) {
@@ -73,22 +73,22 @@ void http_forward_request(const struct http_head *head, const struct http_forwar
             text_add_str(out, "\r\n");
             continue;
         }
-        add_field(out, http_field_name(head, field), http_field_value(head, field));
+        forward_add_field(out, http_field_name(head, field), http_field_value(head, field));
     }
     if (head->framing == HTTP_CHUNKED) {
         text_add_str(out, "transfer-encoding: chunked\r\n");
     }
     if (!how->keep_authorization && how->authorization.size > 0) {
-        add_field(out, slice_str("authorization"), how->authorization);
+        forward_add_field(out, slice_str("authorization"), how->authorization);
     }
     if (!has_request_id) {
-        add_field(out, slice_str("x-request-id"), how->request_id);
+        forward_add_field(out, slice_str("x-request-id"), how->request_id);
     }
     if (how->rank.size > 0) {
-        add_field(out, slice_str("X-data-parallel-rank"), how->rank);
+        forward_add_field(out, slice_str("X-data-parallel-rank"), how->rank);
     }
     if (how->traceparent.size > 0) {
-        add_field(out, slice_str("traceparent"), how->traceparent);
+        forward_add_field(out, slice_str("traceparent"), how->traceparent);
     }
     if (how->forwarded_for.size > 0) {
         add_forwarded_for(head, how->forwarded_for, out);
@@ -113,7 +113,7 @@ void http_forward_answer(const struct http_head *head, const struct http_forward
             continue;
         }
         has_request_id |= field->name == HTTP_NAME_REQUEST_ID;
-        add_field(out, http_field_name(head, field), http_field_value(head, field));
+        forward_add_field(out, http_field_name(head, field), http_field_value(head, field));
     }
     if (how->chunked) {
         text_add_str(out, "transfer-encoding: chunked\r\n");
@@ -122,13 +122,13 @@ void http_forward_answer(const struct http_head *head, const struct http_forward
         text_add_str(out, how->close ? "connection: close\r\n" : "connection: keep-alive\r\n");
     }
     if (!has_request_id && how->request_id.size > 0) {
-        add_field(out, slice_str("x-request-id"), how->request_id);
+        forward_add_field(out, slice_str("x-request-id"), how->request_id);
     }
     if (how->backend.size > 0) {
-        add_field(out, slice_str("x-warmpath-backend"), how->backend);
+        forward_add_field(out, slice_str("x-warmpath-backend"), how->backend);
     }
     if (how->decision.size > 0) {
-        add_field(out, slice_str("x-warmpath-decision"), how->decision);
+        forward_add_field(out, slice_str("x-warmpath-decision"), how->decision);
     }
     text_add_str(out, "\r\n");
 }

@@ -23,14 +23,14 @@ static const struct {
 #undef NAME
 };
 
-static struct http_head *head_of(llhttp_t *parser)
+static struct http_head *head_of_parser(llhttp_t *parser)
 {
     return parser->data;
 }
 
 // In the middle of the parser's callbacks the reason is kept in the head, since the parser's own
 // error text would be "callback error".
-static int refuse(struct http_head *head, const char *why)
+static int head_refuse(struct http_head *head, const char *why)
 {
     head->why = why;
     return HPE_USER;
@@ -52,7 +52,7 @@ static bool is_token(struct slice text)
     return text.size > 0;
 }
 
-static uint8_t name_of(struct slice text)
+static uint8_t head_name_of(struct slice text)
 {
     _Static_assert(ARRAY_COUNT(names) <= UINT8_MAX, "a field keeps its name in a byte");
 
@@ -71,8 +71,8 @@ static uint32_t offset_of(const struct http_head *head, const char *at)
 }
 
 // A span is reported in pieces when it arrived in pieces; the pieces touch.
-static void extend(struct http_head *head, uint8_t span, struct slice piece, uint32_t *span_at,
-                   uint32_t *span_size)
+static void head_extend(struct http_head *head, uint8_t span, struct slice piece, uint32_t *span_at,
+                        uint32_t *span_size)
 {
     if (head->span != span) {
         *span_at = (uint32_t)(piece.bytes - head->bytes);
@@ -84,15 +84,15 @@ static void extend(struct http_head *head, uint8_t span, struct slice piece, uin
 
 static int on_method(llhttp_t *parser, const char *at, size_t size)
 {
-    struct http_head *head = head_of(parser);
-    extend(head, SPAN_METHOD, slice_of(at, size), &head->method_at, &head->method_size);
+    struct http_head *head = head_of_parser(parser);
+    head_extend(head, SPAN_METHOD, slice_of(at, size), &head->method_at, &head->method_size);
     return HPE_OK;
 }
 
 static int on_url(llhttp_t *parser, const char *at, size_t size)
 {
-    struct http_head *head = head_of(parser);
-    extend(head, SPAN_TARGET, slice_of(at, size), &head->target_at, &head->target_size);
+    struct http_head *head = head_of_parser(parser);
+    head_extend(head, SPAN_TARGET, slice_of(at, size), &head->target_at, &head->target_size);
     if (head->target_size > head->limits.target_size) {
         head->target_is_long = true;
         return HPE_USER;
@@ -102,14 +102,14 @@ static int on_url(llhttp_t *parser, const char *at, size_t size)
 
 static int on_status(llhttp_t *parser, const char *at, size_t size)
 {
-    struct http_head *head = head_of(parser);
-    extend(head, SPAN_REASON, slice_of(at, size), &head->reason_at, &head->reason_size);
+    struct http_head *head = head_of_parser(parser);
+    head_extend(head, SPAN_REASON, slice_of(at, size), &head->reason_at, &head->reason_size);
     return HPE_OK;
 }
 
 static int on_field(llhttp_t *parser, const char *at, size_t size)
 {
-    struct http_head *head = head_of(parser);
+    struct http_head *head = head_of_parser(parser);
     if (head->span != SPAN_NAME) {
         if (head->field_count == http_field_count_max) {
             return HPE_USER; // reported as TOO_LARGE, since `why` is not set
@@ -129,7 +129,7 @@ static const char why_folded[] = "a header field is folded over several lines";
 
 static int on_value(llhttp_t *parser, const char *at, size_t size)
 {
-    struct http_head *head = head_of(parser);
+    struct http_head *head = head_of_parser(parser);
     ASSERT(head->field_count > 0);
     struct http_field *field = &head->fields[head->field_count - 1];
     uint32_t begin = offset_of(head, at);
@@ -140,12 +140,12 @@ static int on_value(llhttp_t *parser, const char *at, size_t size)
     if (head->span == SPAN_NAME) {
         uint32_t name_end = field->name_at + field->name_size;
         if (memchr(head->bytes + name_end, '\n', begin - name_end) != NULL) {
-            return refuse(head, why_folded);
+            return head_refuse(head, why_folded);
         }
         field->value_at = begin;
         head->span = SPAN_VALUE;
     } else if (begin != field->value_at + field->value_size) {
-        return refuse(head, why_folded);
+        return head_refuse(head, why_folded);
     }
     field->value_size += (uint32_t)size;
     return HPE_OK;
@@ -191,7 +191,7 @@ static void read_connection(struct http_head *head, struct slice value, bool *cl
 
 static int on_value_complete(llhttp_t *parser)
 {
-    struct http_head *head = head_of(parser);
+    struct http_head *head = head_of_parser(parser);
     struct http_field *field = &head->fields[head->field_count - 1];
     struct slice name = http_field_name(head, field);
 
@@ -203,12 +203,12 @@ static int on_value_complete(llhttp_t *parser)
     field->value_at += (uint32_t)(value.bytes - http_field_value(head, field).bytes);
     field->value_size = (uint32_t)value.size;
     if (!is_token(name)) {
-        return refuse(head, "a header field name has a character that is not allowed");
+        return head_refuse(head, "a header field name has a character that is not allowed");
     }
     if (value.size > 0 && memchr(value.bytes, '\0', value.size) != NULL) {
-        return refuse(head, "a header field has a NUL byte");
+        return head_refuse(head, "a header field has a NUL byte");
     }
-    field->name = name_of(name);
+    field->name = head_name_of(name);
     return HPE_OK;
 }
 
@@ -281,7 +281,7 @@ static const char *check_framing(struct http_head *head)
     return NULL;
 }
 
-static const char *check_host(const struct http_head *head, struct slice *host)
+static const char *head_check_host(const struct http_head *head, struct slice *host)
 {
     static const uint8_t refused[] = "/\\@?#,\x7f";
     uint32_t host_count = 0;
@@ -341,7 +341,7 @@ static const char *check_target(struct http_head *head, struct slice host)
 static const char *check_request(struct http_head *head)
 {
     struct slice host = {0};
-    const char *why = check_host(head, &host);
+    const char *why = head_check_host(head, &host);
 
     if (why == NULL) {
         why = check_target(head, host);
@@ -368,7 +368,7 @@ static bool lines_end_properly(const struct http_head *head)
     return true;
 }
 
-static enum status complete(struct http_head *head)
+static enum status head_finish(struct http_head *head)
 {
     const llhttp_t *parser = (const void *)head->parser;
 
@@ -401,7 +401,7 @@ enum status http_head_feed(struct http_head *head, struct slice bytes)
 
     if (error == HPE_PAUSED) {
         head->size = offset_of(head, llhttp_get_error_pos(parser));
-        return complete(head);
+        return head_finish(head);
     }
     if (error == HPE_OK) {
         head->fed = (uint32_t)end;

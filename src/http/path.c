@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-static size_t decode(struct slice path, uint8_t space[http_path_size_max])
+static size_t path_decode(struct slice path, uint8_t space[http_path_size_max])
 {
     size_t size = 0;
 
@@ -37,7 +37,7 @@ static struct slice segment_next(const uint8_t *space, size_t end, size_t *at)
 
 // Never overtakes the reading end: each segment was read with the slash before it, save for a first
 // one without.
-static size_t append(uint8_t *space, size_t out, struct slice segment)
+static size_t path_append(uint8_t *space, size_t out, struct slice segment)
 {
     ASSERT(out + 1 + segment.size <= http_path_size_max);
     memmove(space + out + 1, segment.bytes, segment.size);
@@ -47,7 +47,7 @@ static size_t append(uint8_t *space, size_t out, struct slice segment)
 
 struct slice http_path_plain(struct slice path, uint8_t space[http_path_size_max])
 {
-    size_t end = decode(path, space);
+    size_t end = path_decode(path, space);
     size_t out = 0;
     size_t at = 0;
 
@@ -57,7 +57,7 @@ struct slice http_path_plain(struct slice path, uint8_t space[http_path_size_max
             const uint8_t *slash = out == 0 ? NULL : memrchr(space, '/', out);
             out = slash == NULL ? 0 : (size_t)(slash - space);
         } else if (segment.size > 0 && !slice_is(segment, ".")) {
-            out = append(space, out, segment);
+            out = path_append(space, out, segment);
         }
     }
     if (out == 0) {

@@ -53,7 +53,7 @@ static const uint8_t *find_line_end(const uint8_t *at, const uint8_t *end)
 
 // The line that begins at `at`, without its end.  Returns the place after that, which is behind the
 // LF of a CRLF unless that is still to come; NULL when the line does not end.
-static const uint8_t *read_line(const uint8_t *at, const uint8_t *end, struct slice *line)
+static const uint8_t *sse_read_line(const uint8_t *at, const uint8_t *end, struct slice *line)
 {
     const uint8_t *stop = at < end && is_line_end(*at) ? at : find_line_end(at, end);
 
@@ -66,7 +66,7 @@ static const uint8_t *read_line(const uint8_t *at, const uint8_t *end, struct sl
 }
 
 // Whether the line is the field `name`, with or without a value.
-static bool read_field(struct slice line, const char *name, struct slice *value)
+static bool sse_read_field(struct slice line, const char *name, struct slice *value)
 {
     size_t size = strlen(name);
 
@@ -135,14 +135,14 @@ static void take_line(struct sse *sse, struct reading *reading, struct slice lin
     if (reading->is_too_large) {
         return;
     }
-    if (read_field(line, "data", &value)) {
+    if (sse_read_field(line, "data", &value)) {
         if (reading->has_data) {
             join(sse, reading, value);
         } else {
             reading->data = value;
             reading->has_data = true;
         }
-    } else if (read_field(line, "event", &value)) {
+    } else if (sse_read_field(line, "event", &value)) {
         reading->name = value;
         if (reading->has_data && sse->held > 0) {
             save_name(sse, reading);
@@ -152,15 +152,15 @@ static void take_line(struct sse *sse, struct reading *reading, struct slice lin
 
 // Reads lines until an empty one and returns the place behind that; NULL when there is none, and
 // then *rest is where the line begins that has no end.
-static const uint8_t *read_event(struct sse *sse, struct slice bytes, struct reading *out,
-                                 const uint8_t **rest)
+static const uint8_t *sse_read_event(struct sse *sse, struct slice bytes, struct reading *out,
+                                     const uint8_t **rest)
 {
     const uint8_t *at = bytes.bytes;
     const uint8_t *end = bytes.bytes + bytes.size;
     const uint8_t *after;
     struct slice line;
 
-    while ((after = read_line(at, end, &line)) != NULL) {
+    while ((after = sse_read_line(at, end, &line)) != NULL) {
         if (line.size == 0) {
             return after;
         }
@@ -185,7 +185,7 @@ static const uint8_t *find_event_end(const struct sse *sse, struct slice bytes,
     bool is_begun = !sse->line_is_empty;
     struct slice line;
 
-    while ((after = read_line(at, end, &line)) != NULL) {
+    while ((after = sse_read_line(at, end, &line)) != NULL) {
         if (line.size == 0 && !is_begun) {
             return after;
         }
@@ -196,7 +196,7 @@ static const uint8_t *find_event_end(const struct sse *sse, struct slice bytes,
     return NULL;
 }
 
-static void hold(struct sse *sse, struct slice bytes)
+static void sse_hold(struct sse *sse, struct slice bytes)
 {
     if (sse->is_passed_over) {
         return;
@@ -237,21 +237,21 @@ bool sse_next(struct sse *sse, struct slice *bytes, struct sse_event *out)
     struct reading reading = {0};
     const uint8_t *rest = NULL;
     const uint8_t *end = bytes->bytes + bytes->size;
-    const uint8_t *after =
-        is_inside ? find_event_end(sse, *bytes, &rest) : read_event(sse, *bytes, &reading, &rest);
+    const uint8_t *after = is_inside ? find_event_end(sse, *bytes, &rest)
+                                     : sse_read_event(sse, *bytes, &reading, &rest);
     if (after == NULL) {
         sse->line_is_empty = rest == end;
         sse->after_cr = end[-1] == '\r';
-        hold(sse, *bytes);
+        sse_hold(sse, *bytes);
         *bytes = slice_of(end, 0);
         return false;
     }
 
     struct slice whole = slice_of(bytes->bytes, (size_t)(after - bytes->bytes));
     if (is_inside) {
-        hold(sse, whole);
+        sse_hold(sse, whole);
         if (!sse->is_passed_over) {
-            read_event(sse, slice_of(sse->buffer, sse->held), &reading, &rest);
+            sse_read_event(sse, slice_of(sse->buffer, sse->held), &reading, &rest);
         }
     }
     bool is_complete = !sse->is_passed_over && !reading.is_too_large;

@@ -15,7 +15,7 @@ enum {
 };
 
 // Lower case only: the same id in another case would be another id for those who compare bytes.
-static bool read_hex(const uint8_t *digits, size_t count, uint64_t *out)
+static bool traceparent_read_hex(const uint8_t *digits, size_t count, uint64_t *out)
 {
     uint64_t number = 0;
     for (size_t i = 0; i < count; i++) {
@@ -60,9 +60,11 @@ bool traceparent_parse(struct slice value, struct traceparent *out)
         at[flags_at - 1] != '-') {
         return false;
     }
-    if (!read_hex(at + version_at, 2, &version) || !read_hex(at + trace_at, 16, &parts.trace[0]) ||
-        !read_hex(at + trace_at + 16, 16, &parts.trace[1]) ||
-        !read_hex(at + parent_at, 16, &parts.parent) || !read_hex(at + flags_at, 2, &flags)) {
+    if (!traceparent_read_hex(at + version_at, 2, &version) ||
+        !traceparent_read_hex(at + trace_at, 16, &parts.trace[0]) ||
+        !traceparent_read_hex(at + trace_at + 16, 16, &parts.trace[1]) ||
+        !traceparent_read_hex(at + parent_at, 16, &parts.parent) ||
+        !traceparent_read_hex(at + flags_at, 2, &flags)) {
         return false;
     }
     if (!has_its_length(value, version) || (parts.trace[0] == 0 && parts.trace[1] == 0) ||

@@ -141,7 +141,7 @@ static int fit_models(struct calibration *calibration, const char *only)
     return result;
 }
 
-static bool measure(const struct options *options, struct calibration *out)
+static bool calibrate_measure(const struct options *options, struct calibration *out)
 {
     char error[probe_engine_error_size];
     struct probe_engine_options probe = {
@@ -182,7 +182,7 @@ int command_calibrate(int word_count, char **words)
         result =
             calibration_file_read(command, options.file, calibration) ? COMMAND_OK : COMMAND_USAGE;
     } else {
-        result = measure(&options, calibration) ? COMMAND_OK : COMMAND_FAILED;
+        result = calibrate_measure(&options, calibration) ? COMMAND_OK : COMMAND_FAILED;
     }
     if (result == COMMAND_OK) {
         result = fit_models(calibration, options.model);

@@ -129,7 +129,7 @@ struct scale {
     uint32_t tick_count;
 };
 
-static double place(const struct scale *scale, double value)
+static double scale_place(const struct scale *scale, double value)
 {
     double low = scale->low;
     double high = scale->high;
@@ -202,14 +202,14 @@ static void scale_take(struct scale *scale, double value)
     }
 }
 
-static void write_label(FILE *out, double x, double y, const char *class, const char *text)
+static void chart_write_label(FILE *out, double x, double y, const char *class, const char *text)
 {
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
     chart_write_text(out, text);
     fputs("</text>", out);
 }
 
-static void write_line(FILE *out, const char *class, const double from[2], const double to[2])
+static void chart_write_line(FILE *out, const char *class, const double from[2], const double to[2])
 {
     fprintf(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", class,
             from[0], from[1], to[0], to[1]);
@@ -223,7 +223,7 @@ static void open_chart(FILE *out, const char *title, int width, int height)
             width, height, width, height);
     chart_write_text(out, title);
     fputs("\">\n", out);
-    write_label(out, 4, 16, "title", title);
+    chart_write_label(out, 4, 16, "title", title);
 }
 
 static void open_series(FILE *out, uint32_t color)
@@ -242,18 +242,18 @@ static void write_axes(FILE *out, const struct chart_lines *chart, const struct 
 {
     char label[chart_value_size];
     for (uint32_t i = 0; i < y->tick_count; i++) {
-        double at = place(y, y->ticks[i]);
-        write_line(out, "grid", (double[]){plot_left, at}, (double[]){plot_right, at});
+        double at = scale_place(y, y->ticks[i]);
+        chart_write_line(out, "grid", (double[]){plot_left, at}, (double[]){plot_right, at});
         format_tick(chart->y.unit, y->ticks[i], label);
-        write_label(out, plot_left - 6, at + 4, "end", label);
+        chart_write_label(out, plot_left - 6, at + 4, "end", label);
     }
     for (uint32_t i = 0; i < x->tick_count; i++) {
-        double at = place(x, x->ticks[i]);
-        write_line(out, "grid", (double[]){at, y->to}, (double[]){at, y->from});
+        double at = scale_place(x, x->ticks[i]);
+        chart_write_line(out, "grid", (double[]){at, y->to}, (double[]){at, y->from});
         format_tick(chart->x.unit, x->ticks[i], label);
-        write_label(out, at, y->from + 17, "mid", label);
+        chart_write_label(out, at, y->from + 17, "mid", label);
     }
-    write_label(out, (x->from + x->to) / 2, y->from + 38, "mid", chart->x.label);
+    chart_write_label(out, (x->from + x->to) / 2, y->from + 38, "mid", chart->x.label);
     fprintf(out, "<text transform=\"translate(14 %.1f) rotate(-90)\" class=\"mid\">",
             (y->from + y->to) / 2);
     chart_write_text(out, chart->y.label);
@@ -270,7 +270,8 @@ static void write_series(FILE *out, const struct chart_series *series, const str
     char verb = 'M';
     for (uint32_t i = 0; i < series->point_count; i++) {
         if (isfinite(series->y[i])) {
-            fprintf(out, "%c%.1f %.1f", verb, place(x, series->x[i]), place(y, series->y[i]));
+            fprintf(out, "%c%.1f %.1f", verb, scale_place(x, series->x[i]),
+                    scale_place(y, series->y[i]));
             verb = 'L';
         }
     }
@@ -278,14 +279,14 @@ static void write_series(FILE *out, const struct chart_series *series, const str
     // Dots where the points are few, so that one alone is seen too.
     for (uint32_t i = 0; i < series->point_count && series->point_count <= 12; i++) {
         if (isfinite(series->y[i])) {
-            fprintf(out, "<circle r=\"2.5\" cx=\"%.1f\" cy=\"%.1f\"/>", place(x, series->x[i]),
-                    place(y, series->y[i]));
+            fprintf(out, "<circle r=\"2.5\" cx=\"%.1f\" cy=\"%.1f\"/>",
+                    scale_place(x, series->x[i]), scale_place(y, series->y[i]));
         }
     }
     double at = plot_top + 6 + (double)row * legend_row;
     fprintf(out, "<line class=\"d%u\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>",
             dashes_of(series->color), legend_left, at, legend_left + 22, at);
-    write_label(out, legend_left + 28, at + 4, "", series->name);
+    chart_write_label(out, legend_left + 28, at + 4, "", series->name);
     fputs("</g>\n", out);
 }
 
@@ -324,11 +325,11 @@ void chart_write_lines(FILE *out, const struct chart_lines *chart)
     fputs("</svg>\n", out);
 }
 
-static void write_mark(FILE *out, const struct chart_bars *chart, double at, int bottom)
+static void chart_write_mark(FILE *out, const struct chart_bars *chart, double at, int bottom)
 {
     char label[chart_value_size];
     chart_format(chart->unit, chart->mark, label);
-    write_line(out, "mark", (double[]){at, plot_top - 2}, (double[]){at, bottom + 4});
+    chart_write_line(out, "mark", (double[]){at, plot_top - 2}, (double[]){at, bottom + 4});
     fprintf(out, "<text x=\"%.1f\" y=\"%d\" class=\"mid\">", fmin(at, bars_width - mark_label_half),
             bottom + 18);
     chart_write_text(out, chart->mark_name);
@@ -348,7 +349,7 @@ void chart_write_bars(FILE *out, const struct chart_bars *chart)
     int bottom = plot_top + (int)chart->bar_count * bars_row;
     open_chart(out, chart->title, bars_width, bottom + 24);
     if (chart->mark_name != NULL) {
-        write_mark(out, chart, place(&x, chart->mark), bottom);
+        chart_write_mark(out, chart, scale_place(&x, chart->mark), bottom);
     }
     for (uint32_t i = 0; i < chart->bar_count; i++) {
         const struct chart_bar *bar = &chart->bars[i];
@@ -356,10 +357,10 @@ void chart_write_bars(FILE *out, const struct chart_bars *chart)
         char label[chart_value_size];
         chart_format(chart->unit, bar->value, label);
         open_series(out, bar->color);
-        write_label(out, bars_left - 6, top + 12, "end", bar->name);
+        chart_write_label(out, bars_left - 6, top + 12, "end", bar->name);
         fprintf(out, "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>", bars_left, top + 2,
-                place(&x, bar->value) - bars_left, bars_row - 5);
-        write_label(out, place(&x, bar->value) + 5, top + 12, "", label);
+                scale_place(&x, bar->value) - bars_left, bars_row - 5);
+        chart_write_label(out, scale_place(&x, bar->value) + 5, top + 12, "", label);
         fputs("</g>\n", out);
     }
     fputs("</svg>\n", out);

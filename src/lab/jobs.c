@@ -21,7 +21,7 @@ struct crew {
     } shared;
 };
 
-static void tell(struct crew *crew)
+static void crew_tell(struct crew *crew)
 {
     if (crew->jobs->progress == NULL ||
         atomic_flag_test_and_set_explicit(&crew->shared.telling, memory_order_acquire)) {
@@ -32,7 +32,7 @@ static void tell(struct crew *crew)
     atomic_flag_clear_explicit(&crew->shared.telling, memory_order_release);
 }
 
-static void work(void *owner)
+static void crew_work(void *owner)
 {
     struct crew *crew = owner;
     const struct jobs *jobs = crew->jobs;
@@ -46,7 +46,7 @@ static void work(void *owner)
             atomic_store_explicit(&crew->shared.failed, true, memory_order_relaxed);
         }
         atomic_fetch_add_explicit(&crew->shared.done_count, 1, memory_order_relaxed);
-        tell(crew);
+        crew_tell(crew);
     }
 }
 
@@ -60,11 +60,11 @@ bool jobs_run(const struct jobs *jobs)
 
     // The caller is one of them.  Where a thread cannot be had, those that are there do its part.
     for (uint32_t i = 1; i < wanted; i++) {
-        if (thread_start("warmpath-job", work, &crew, &threads[i]) != STATUS_OK) {
+        if (thread_start("warmpath-job", crew_work, &crew, &threads[i]) != STATUS_OK) {
             break;
         }
     }
-    work(&crew);
+    crew_work(&crew);
     for (uint32_t i = 1; i < wanted; i++) {
         thread_join(&threads[i]);
     }

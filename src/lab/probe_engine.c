@@ -79,20 +79,20 @@ struct probe {
     char *error;
 };
 
-static bool fail(struct probe *probe, const char *what)
+static bool probe_fail(struct probe *probe, const char *what)
 {
     snprintf(probe->error, probe_engine_error_size, "%s", what);
     return false;
 }
 
-static uint64_t now_us(void)
+static uint64_t probe_now_us(void)
 {
     return clock_monotonic_ns() / 1000;
 }
 
 static bool is_time_over(const struct probe *probe)
 {
-    return probe->is_stopped || now_us() >= probe->end_us;
+    return probe->is_stopped || probe_now_us() >= probe->end_us;
 }
 
 // ---- requests
@@ -110,7 +110,7 @@ static uint32_t words_of(const struct probe *probe, uint32_t tokens)
     return words >= 1 || tokens == 0 ? (uint32_t)words : 1;
 }
 
-static void add_head(const struct probe *probe, const char *line, struct text *out)
+static void probe_add_head(const struct probe *probe, const char *line, struct text *out)
 {
     text_add_format(out, "%s HTTP/1.1\r\nhost: %s\r\n", line, probe->authority);
     if (probe->options->key != NULL) {
@@ -119,14 +119,15 @@ static void add_head(const struct probe *probe, const char *line, struct text *o
     text_add_str(out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n");
 }
 
-static void add_words(struct text *out, uint64_t id, uint32_t words)
+static void probe_add_words(struct text *out, uint64_t id, uint32_t words)
 {
     content_text(id, 0, words, (char *)out->bytes + out->size);
     out->size += (size_t)words * content_token_size;
 }
 
 // The whole request in memory of its own; NULL when that is short.
-static uint8_t *write_request(struct probe *probe, const struct prompt *prompt, struct slice *out)
+static uint8_t *probe_write_request(struct probe *probe, const struct prompt *prompt,
+                                    struct slice *out)
 {
     uint32_t shared = words_of(probe, prompt->shared);
     uint32_t own = words_of(probe, prompt->own);
@@ -147,12 +148,12 @@ static uint8_t *write_request(struct probe *probe, const struct prompt *prompt, 
                     "\"stream\": true, \"stream_options\": {\"include_usage\": true}}",
                     prompt->answer_tokens);
     struct text text = text_over(space, head_size_max + text_size);
-    add_head(probe, "POST /v1/completions", &text);
+    probe_add_head(probe, "POST /v1/completions", &text);
     text_add_format(&text, "content-type: application/json\r\ncontent-length: %zu\r\n\r\n",
                     begin.size + text_size + end.size);
     text_add(&text, text_slice(&begin));
-    add_words(&text, prompt->shared_id, shared);
-    add_words(&text, probe->next_id++, own);
+    probe_add_words(&text, prompt->shared_id, shared);
+    probe_add_words(&text, probe->next_id++, own);
     text_add(&text, text_slice(&end));
     ASSERT(!begin.overflow && !end.overflow && !text.overflow);
     *out = text_slice(&text);
@@ -170,7 +171,7 @@ static bool are_over(const struct probe *probe, uint32_t count)
 }
 
 // Turns the loop until streams[0 .. count) are over, or stops them when time is.
-static void finish(struct probe *probe, uint32_t count)
+static void probe_finish(struct probe *probe, uint32_t count)
 {
     while (!are_over(probe, count)) {
         if (is_time_over(probe)) {
@@ -183,7 +184,8 @@ static void finish(struct probe *probe, uint32_t count)
     loop_turn(probe->loop, 0); // what they left to the end of a turn
 }
 
-static void start(struct probe *probe, uint32_t index, struct slice request, struct text *body)
+static void probe_start(struct probe *probe, uint32_t index, struct slice request,
+                        struct text *body)
 {
     probe_stream_start(&probe->streams[index], &(struct probe_stream_options){
                                                    .loop = probe->loop,
@@ -196,19 +198,19 @@ static void start(struct probe *probe, uint32_t index, struct slice request, str
 }
 
 // `count` such requests at once, to streams[0 .. count).  Whether all came to a good end.
-static bool ask(struct probe *probe, const struct prompt *prompt, uint32_t count)
+static bool probe_ask(struct probe *probe, const struct prompt *prompt, uint32_t count)
 {
     bool is_good = true;
     uint32_t begun = 0;
     for (; begun < count && is_good; begun++) {
         struct slice request = {0};
-        probe->requests[begun] = write_request(probe, prompt, &request);
+        probe->requests[begun] = probe_write_request(probe, prompt, &request);
         is_good = probe->requests[begun] != NULL;
         if (is_good) {
-            start(probe, begun, request, NULL);
+            probe_start(probe, begun, request, NULL);
         }
     }
-    finish(probe, is_good ? begun : begun - 1);
+    probe_finish(probe, is_good ? begun : begun - 1);
     for (uint32_t i = 0; i < begun; i++) {
         const struct probe_stream *stream = &probe->streams[i];
         is_good = is_good && stream->why == NULL && stream->status == 200 &&
@@ -224,30 +226,30 @@ static bool ask_page(struct probe *probe, const char *line, struct text *body)
 {
     char request[head_size_max];
     struct text text = text_over(request, sizeof(request));
-    add_head(probe, line, &text);
+    probe_add_head(probe, line, &text);
     text_add_str(&text, "\r\n");
     ASSERT(!text.overflow);
-    start(probe, 0, text_slice(&text), body);
-    finish(probe, 1);
+    probe_start(probe, 0, text_slice(&text), body);
+    probe_finish(probe, 1);
     return probe->streams[0].why == NULL && probe->streams[0].status == 200;
 }
 
 // ---- measuring
 
-static int compare(const void *a, const void *b)
+static int probe_compare(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double median(double *values, uint32_t count)
+static double probe_median(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof(values[0]), compare);
+    qsort(values, count, sizeof(values[0]), probe_compare);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-static void keep(struct point *point, double first, double second, double ms)
+static void probe_keep(struct point *point, double first, double second, double ms)
 {
     if (ms > 0 && first >= 0 && second >= 1) {
         point->samples[point->sample_count++] = (struct calibration_row){first, second, ms};
@@ -258,7 +260,7 @@ static void keep(struct point *point, double first, double second, double ms)
 static uint64_t warm(struct probe *probe, uint64_t id, uint32_t tokens)
 {
     struct prompt prompt = {.shared_id = id, .shared = tokens, .answer_tokens = 1};
-    if (!ask(probe, &prompt, 1)) {
+    if (!probe_ask(probe, &prompt, 1)) {
         return 0;
     }
     uint64_t told = probe->streams[0].prompt_tokens;
@@ -270,13 +272,13 @@ static void measure_prefill(struct probe *probe, struct point *point, uint64_t i
     struct prompt prompt = {
         .shared_id = id, .shared = point->cached, .own = point->fresh, .answer_tokens = 1};
     const struct probe_stream *stream = &probe->streams[0];
-    if (!ask(probe, &prompt, 1)) {
+    if (!probe_ask(probe, &prompt, 1)) {
         point->is_refused = stream->status >= 400 && stream->status < 500;
         return;
     }
     cached = stream->tells_cached ? stream->cached_tokens : cached;
-    keep(point, (double)cached, (double)stream->prompt_tokens - (double)cached,
-         ((double)(stream->token_us[0] - stream->sent_us) - probe->overhead_us) / 1e3);
+    probe_keep(point, (double)cached, (double)stream->prompt_tokens - (double)cached,
+               ((double)(stream->token_us[0] - stream->sent_us) - probe->overhead_us) / 1e3);
 }
 
 struct window {
@@ -333,7 +335,7 @@ static void measure_decode(struct probe *probe, struct point *point, uint64_t id
                             .own = tail_tokens,
                             .answer_tokens = answer_tokens};
     double made = 0;
-    if (!ask(probe, &prompt, point->batch)) {
+    if (!probe_ask(probe, &prompt, point->batch)) {
         uint16_t status = probe->streams[0].status;
         point->is_refused = status >= 400 && status < 500;
         return;
@@ -341,7 +343,7 @@ static void measure_decode(struct probe *probe, struct point *point, uint64_t id
     uint32_t count = gaps_of(probe, point->batch, gaps, &made);
     if (count >= gap_count_min) {
         double context = floor((double)probe->streams[0].prompt_tokens + made);
-        keep(point, point->batch, context, median(gaps, count) / 1e3);
+        probe_keep(point, point->batch, context, probe_median(gaps, count) / 1e3);
     }
 }
 
@@ -431,7 +433,7 @@ static void run_rounds(struct probe *probe)
 
 // ---- what must be known first
 
-static void heard(void *owner, enum signal_kind kind)
+static void probe_on_signal(void *owner, enum signal_kind kind)
 {
     struct probe *probe = owner;
     (void)kind;
@@ -443,29 +445,30 @@ struct resolution {
     bool is_done;
 };
 
-static void resolved(void *owner, const struct dns_answer *answer)
+static void probe_resolved(void *owner, const struct dns_answer *answer)
 {
     struct resolution *resolution = owner;
     resolution->answer = *answer;
     resolution->is_done = true;
 }
 
-static bool resolve(struct probe *probe, uint16_t port)
+static bool probe_resolve(struct probe *probe, uint16_t port)
 {
     struct resolution resolution = {0};
     if (address_from_literal(probe->host, port, &probe->address) == STATUS_OK) {
         return true;
     }
     if (dns_create(probe->loop, NULL, &probe->dns) != STATUS_OK) {
-        return fail(probe, "names cannot be resolved");
+        return probe_fail(probe, "names cannot be resolved");
     }
-    dns_resolve(probe->dns, probe->host, port, resolved, &resolution);
+    dns_resolve(probe->dns, probe->host, port, probe_resolved, &resolution);
     while (!resolution.is_done && !is_time_over(probe)) {
         loop_turn(probe->loop, wait_ms_max);
     }
     dns_destroy(&probe->dns);
     if (!resolution.is_done || resolution.answer.status != STATUS_OK) {
-        return fail(probe, resolution.is_done ? resolution.answer.why : "the name takes too long");
+        return probe_fail(probe,
+                          resolution.is_done ? resolution.answer.why : "the name takes too long");
     }
     probe->address = resolution.answer.addresses[0];
     return true;
@@ -477,7 +480,7 @@ static bool find_engine(struct probe *probe)
     const char *why = config_url_split(slice_str(probe->options->url), &endpoint);
     char tls_error[tls_error_size];
     if (why != NULL || endpoint.host.size >= host_size_max) {
-        return fail(probe, why != NULL ? why : "the host's name is too long");
+        return probe_fail(probe, why != NULL ? why : "the host's name is too long");
     }
     bool is_v6 = memchr(endpoint.host.bytes, ':', endpoint.host.size) != NULL;
     snprintf(probe->host, sizeof(probe->host), "%.*s", (int)endpoint.host.size,
@@ -486,9 +489,9 @@ static bool find_engine(struct probe *probe)
              endpoint.port);
     if (endpoint.tls && tls_client_create(&(struct tls_client_options){.verify = true}, &probe->tls,
                                           tls_error) != STATUS_OK) {
-        return fail(probe, tls_error);
+        return probe_fail(probe, tls_error);
     }
-    return resolve(probe, endpoint.port);
+    return probe_resolve(probe, endpoint.port);
 }
 
 // The size of its cache, and what an answer takes that computes nothing.
@@ -498,7 +501,7 @@ static bool read_limits(struct probe *probe)
     struct load_report report;
     uint8_t *page = malloc(page_size_max);
     if (page == NULL) {
-        return fail(probe, "memory is short");
+        return probe_fail(probe, "memory is short");
     }
     struct text text = text_over(page, page_size_max);
     bool has_page = ask_page(probe, "GET /metrics", &text);
@@ -506,7 +509,7 @@ static bool read_limits(struct probe *probe)
                         &report);
     free(page);
     if (probe->streams[0].status == 0) {
-        return fail(probe, probe->streams[0].why);
+        return probe_fail(probe, probe->streams[0].why);
     }
     probe->block_tokens =
         report.block_tokens >= 1 ? (uint32_t)report.block_tokens : profile_block_tokens;
@@ -515,16 +518,16 @@ static bool read_limits(struct probe *probe)
         probe->kv_tokens = (uint64_t)report.cache_tokens;
     }
     if (probe->kv_tokens == 0) {
-        return fail(probe, "its metrics do not say how many tokens its cache holds; "
-                           "say it with --kv-tokens");
+        return probe_fail(probe, "its metrics do not say how many tokens its cache holds; "
+                                 "say it with --kv-tokens");
     }
     for (uint32_t i = 0; i < rounds_max; i++) {
         if (!ask_page(probe, "GET /v1/models", NULL)) {
-            return fail(probe, "it does not list its models");
+            return probe_fail(probe, "it does not list its models");
         }
         times[i] = (double)(probe->streams[0].end_us - probe->streams[0].sent_us);
     }
-    probe->overhead_us = median(times, rounds_max);
+    probe->overhead_us = probe_median(times, rounds_max);
     return true;
 }
 
@@ -534,11 +537,11 @@ static bool read_words(struct probe *probe)
     struct prompt prompt = {.own = 256, .answer_tokens = 2};
     const struct probe_stream *stream = &probe->streams[0];
     probe->words_per_token = 1;
-    if (!ask(probe, &prompt, 1)) {
+    if (!probe_ask(probe, &prompt, 1)) {
         char what[128];
         snprintf(what, sizeof(what), "a streamed completion failed: %s, status %u",
                  stream->why != NULL ? stream->why : "no tokens or no usage", stream->status);
-        return fail(probe, what);
+        return probe_fail(probe, what);
     }
     probe->words_per_token = fmin(256.0 / (double)stream->prompt_tokens, 1);
     return true;
@@ -548,8 +551,8 @@ static bool read_words(struct probe *probe)
 
 static int compare_rows(const void *a, const void *b)
 {
-    return compare(&((const struct calibration_row *)a)->ms,
-                   &((const struct calibration_row *)b)->ms);
+    return probe_compare(&((const struct calibration_row *)a)->ms,
+                         &((const struct calibration_row *)b)->ms);
 }
 
 // One that was measured, with its own counts: an engine may have cached more or less in another round.
@@ -567,7 +570,7 @@ static bool take_rows(struct probe *probe, struct calibration *out)
     model->decode = calloc(point_max, sizeof(*model->decode));
     if (model->prefill == NULL || model->decode == NULL) {
         calibration_destroy(out);
-        return fail(probe, "memory is short");
+        return probe_fail(probe, "memory is short");
     }
     for (uint32_t i = 0; i < probe->point_count; i++) {
         struct point *point = &probe->points[i];
@@ -586,17 +589,17 @@ static bool take_rows(struct probe *probe, struct calibration *out)
     return true;
 }
 
-static bool run(struct probe *probe, struct calibration *out)
+static bool probe_run(struct probe *probe, struct calibration *out)
 {
     if (strlen(probe->options->model) >= profile_name_size) {
-        return fail(probe, "the model's name is too long");
+        return probe_fail(probe, "the model's name is too long");
     }
     if (probe->options->key != NULL && strlen(probe->options->key) > key_size_max) {
-        return fail(probe, "the key is too long");
+        return probe_fail(probe, "the key is too long");
     }
     if (loop_create(&probe->loop) != STATUS_OK ||
-        signals_open(probe->loop, heard, probe, &probe->signals) != STATUS_OK) {
-        return fail(probe, "no event loop");
+        signals_open(probe->loop, probe_on_signal, probe, &probe->signals) != STATUS_OK) {
+        return probe_fail(probe, "no event loop");
     }
     if (!find_engine(probe) || !read_limits(probe) || !read_words(probe)) {
         return false;
@@ -618,9 +621,9 @@ bool probe_engine(const struct probe_engine_options *options, struct calibration
         probe->options = options;
         probe->streams = streams;
         probe->error = error;
-        probe->end_us = now_us() + (uint64_t)(options->seconds * 1e6);
+        probe->end_us = probe_now_us() + (uint64_t)(options->seconds * 1e6);
         probe->next_id = clock_entropy();
-        is_good = run(probe, out);
+        is_good = probe_run(probe, out);
         signals_close(&probe->signals, probe->loop);
         loop_destroy(&probe->loop);
         tls_context_destroy(&probe->tls);

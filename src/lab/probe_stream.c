@@ -23,7 +23,7 @@ void probe_stream_stop(struct probe_stream *stream, const char *why)
 
 // ---- what an event says
 
-static bool has_item(struct slice array)
+static bool probe_has_item(struct slice array)
 {
     struct json json = json_open(array);
     struct json_item item;
@@ -34,7 +34,7 @@ static bool has_item(struct slice array)
     return json_next(&json, &item);
 }
 
-static void read_usage(struct probe_stream *stream, struct slice usage)
+static void probe_read_usage(struct probe_stream *stream, struct slice usage)
 {
     static const char *const names[] = {"prompt_tokens", "completion_tokens",
                                         "prompt_tokens_details"};
@@ -52,7 +52,7 @@ static void read_usage(struct probe_stream *stream, struct slice usage)
     }
 }
 
-static void read_event(struct probe_stream *stream, struct slice data, uint64_t now_us)
+static void probe_read_event(struct probe_stream *stream, struct slice data, uint64_t now_us)
 {
     static const char *const names[] = {"choices", "usage"};
     struct json_value found[ARRAY_COUNT(names)] = {0};
@@ -60,18 +60,18 @@ static void read_event(struct probe_stream *stream, struct slice data, uint64_t 
         json_find(data, names, ARRAY_COUNT(names), found) != STATUS_OK) {
         return;
     }
-    if (found[0].kind == JSON_ARRAY && has_item(found[0].raw)) {
+    if (found[0].kind == JSON_ARRAY && probe_has_item(found[0].raw)) {
         if (stream->token_count < probe_stream_token_max) {
             stream->token_us[stream->token_count] = now_us;
         }
         stream->token_count++;
     }
     if (found[1].kind == JSON_OBJECT) {
-        read_usage(stream, found[1].raw);
+        probe_read_usage(stream, found[1].raw);
     }
 }
 
-static void take_body(struct probe_stream *stream, struct slice bytes)
+static void probe_take_body(struct probe_stream *stream, struct slice bytes)
 {
     uint64_t now_us = clock_monotonic_ns() / 1000;
     struct sse_event event;
@@ -79,7 +79,7 @@ static void take_body(struct probe_stream *stream, struct slice bytes)
         text_add(stream->body, bytes);
     }
     while (stream->has_events && sse_next(&stream->sse, &bytes, &event)) {
-        read_event(stream, event.data, now_us);
+        probe_read_event(stream, event.data, now_us);
     }
 }
 
@@ -95,12 +95,12 @@ static enum status probe_read_response(struct probe_stream *stream, size_t size)
         stream->status = stream->response.head.status;
         stream->has_events = http_head_type_is(&stream->response.head, "text/event-stream");
     }
-    take_body(stream, data);
+    probe_take_body(stream, data);
     return status;
 }
 
 // False when there is nothing to go on with.
-static bool read_some(struct probe_stream *stream)
+static bool probe_read_once(struct probe_stream *stream)
 {
     size_t size = 0;
     enum status status =
@@ -124,7 +124,7 @@ static bool read_some(struct probe_stream *stream)
     return !stream->is_over;
 }
 
-static enum status connect_and_send(struct probe_stream *stream)
+static enum status probe_stream_send(struct probe_stream *stream)
 {
     if (!stream->is_connected) {
         if (!stream->transport.can_write) {
@@ -149,11 +149,11 @@ static enum status connect_and_send(struct probe_stream *stream)
     return status;
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void probe_stream_ready(struct loop_source *source, uint32_t events)
 {
     struct probe_stream *stream = (struct probe_stream *)source;
     transport_note(&stream->transport, events);
-    enum status status = connect_and_send(stream);
+    enum status status = probe_stream_send(stream);
     if (status != STATUS_OK && status != STATUS_AGAIN) {
         probe_stream_stop(stream, stream->is_connected ? transport_why(&stream->transport)
                                                        : strerrordesc_np(errno));
@@ -161,7 +161,7 @@ static void ready(struct loop_source *source, uint32_t events)
     }
     // An engine may refuse a request before it has read all of it.
     while (stream->is_connected && !stream->transport.handshaking && stream->transport.can_read) {
-        if (!read_some(stream)) {
+        if (!probe_read_once(stream)) {
             return;
         }
     }
@@ -172,7 +172,7 @@ void probe_stream_start(struct probe_stream *stream, const struct probe_stream_o
     int fd = -1;
     *stream = (struct probe_stream){
         .loop = options->loop, .body = options->body, .request = options->request};
-    stream->transport.source.ready = ready;
+    stream->transport.source.ready = probe_stream_ready;
     http_response_start(&stream->response, stream->head, sizeof(stream->head));
     sse_begin(&stream->sse, stream->event, sizeof(stream->event));
     enum status status = tcp_connect(options->address, &fd);

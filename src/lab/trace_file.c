@@ -11,21 +11,21 @@
 static const size_t size_max = (size_t)4 << 30;
 static const size_t size_first = (size_t)1 << 20;
 
-static char *grow(char *bytes, size_t *room)
+static char *trace_file_grow(char *bytes, size_t *room)
 {
     *room = *room == 0 ? size_first : 2 * *room;
     return *room > size_max ? NULL : realloc(bytes, *room);
 }
 
 // All of the file, to be freed; NULL: `*why` says why not.
-static char *read_all(FILE *file, size_t *size, const char **why)
+static char *trace_file_read_all(FILE *file, size_t *size, const char **why)
 {
     char *bytes = NULL;
     size_t room = 0;
 
     *size = 0;
     do {
-        char *grown = *size == room ? grow(bytes, &room) : bytes;
+        char *grown = *size == room ? trace_file_grow(bytes, &room) : bytes;
         if (grown == NULL) {
             *why = "it is too large";
             free(bytes);
@@ -54,7 +54,7 @@ bool trace_file_read(const char *path, struct mooncake_trace *out,
     if (file == NULL) {
         why = strerrordesc_np(errno);
     } else {
-        bytes = read_all(file, &size, &why);
+        bytes = trace_file_read_all(file, &size, &why);
         fclose(file);
     }
     if (bytes != NULL && mooncake_read(slice_of(bytes, size), out, detail) != STATUS_OK) {

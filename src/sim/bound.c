@@ -25,7 +25,7 @@ struct seen_table {
     uint64_t count;
 };
 
-static struct seen *find(const struct seen_table *table, uint64_t place)
+static struct seen *seen_find(const struct seen_table *table, uint64_t place)
 {
     uint64_t at = place & table->mask;
     while (table->entries[at].place != 0 && table->entries[at].place != place) {
@@ -34,7 +34,7 @@ static struct seen *find(const struct seen_table *table, uint64_t place)
     return &table->entries[at];
 }
 
-static void make_room(struct seen_table *table)
+static void seen_make_room(struct seen_table *table)
 {
     if (table->count * 2 < table->mask) {
         return;
@@ -45,7 +45,7 @@ static void make_room(struct seen_table *table)
     ASSERT(grown.entries != NULL);
     for (uint64_t i = 0; table->mask > 0 && i <= table->mask; i++) {
         if (table->entries[i].place != 0) {
-            *find(&grown, table->entries[i].place) = table->entries[i];
+            *seen_find(&grown, table->entries[i].place) = table->entries[i];
         }
     }
     free(table->entries);
@@ -53,11 +53,11 @@ static void make_room(struct seen_table *table)
 }
 
 // How much of it was seen before; from now on at least `tokens` were.
-static uint32_t see(struct seen_table *table, uint64_t place, uint32_t tokens)
+static uint32_t seen_add(struct seen_table *table, uint64_t place, uint32_t tokens)
 {
-    make_room(table);
+    seen_make_room(table);
     place = place != 0 ? place : 1;
-    struct seen *seen = find(table, place);
+    struct seen *seen = seen_find(table, place);
     uint32_t before = seen->tokens;
     table->count += seen->place == 0;
     seen->place = place;
@@ -79,7 +79,7 @@ struct bound {
     uint64_t capacity;
 };
 
-static void note(struct bound *bound, struct asked asked)
+static void bound_note(struct bound *bound, struct asked asked)
 {
     if (bound->count == bound->capacity) {
         bound->capacity = bound->capacity * 2 + 1024;
@@ -89,7 +89,7 @@ static void note(struct bound *bound, struct asked asked)
     bound->asked[bound->count++] = asked;
 }
 
-static void ask(struct bound *bound, const struct work_item *item)
+static void bound_ask(struct bound *bound, const struct work_item *item)
 {
     uint64_t behind = 0;
     uint32_t shared = 0;
@@ -99,7 +99,7 @@ static void ask(struct bound *bound, const struct work_item *item)
     for (uint32_t i = 0; i <= item->piece_count; i++) {
         uint32_t tokens = item->pieces[i].tokens;
         uint64_t place = hash_pair(behind, item->pieces[i].id);
-        uint32_t seen = see(&bound->seen, place, tokens);
+        uint32_t seen = seen_add(&bound->seen, place, tokens);
         if (is_same && i < item->piece_count) {
             shared += seen < tokens ? seen : tokens;
             is_same = seen >= tokens;
@@ -110,8 +110,8 @@ static void ask(struct bound *bound, const struct work_item *item)
     uint32_t blocks = shared / bound->block_tokens;
     uint32_t most = (item->prompt_tokens - 1) / bound->block_tokens;
     blocks = blocks < most ? blocks : most;
-    note(bound, (struct asked){.hits = (double)blocks * bound->block_tokens,
-                               .tokens = item->prompt_tokens});
+    bound_note(bound, (struct asked){.hits = (double)blocks * bound->block_tokens,
+                                     .tokens = item->prompt_tokens});
 }
 
 bool lab_bound(const struct lab_options *options, double *rate, char error[lab_error_size])
@@ -126,7 +126,7 @@ bool lab_bound(const struct lab_options *options, double *rate, char error[lab_e
     while (workload_peek(workload, &at_us)) {
         struct work_item item;
         workload_take(workload, &item);
-        ask(&bound, &item);
+        bound_ask(&bound, &item);
         workload_done(workload, &item, at_us);
     }
     double hits = 0;

@@ -10,7 +10,7 @@
 static const double good_ttft_ms = 1000;
 static const double good_tpot_ms = 50;
 
-static double first_of(const struct figure_sample *sample)
+static double sample_first_of(const struct figure_sample *sample)
 {
     return sample->first_ms;
 }
@@ -25,24 +25,24 @@ static double tpot_of(const struct figure_sample *sample)
     return (sample->last_ms - sample->first_ms) / (double)(sample->output_tokens - 1);
 }
 
-static int order(double a, double b)
+static int figures_order(double a, double b)
 {
     return (a > b) - (a < b);
 }
 
 static int by_first(const void *a, const void *b)
 {
-    return order(first_of(a), first_of(b));
+    return figures_order(sample_first_of(a), sample_first_of(b));
 }
 
 static int by_last(const void *a, const void *b)
 {
-    return order(last_of(a), last_of(b));
+    return figures_order(last_of(a), last_of(b));
 }
 
 static int by_tpot(const void *a, const void *b)
 {
-    return order(tpot_of(a), tpot_of(b));
+    return figures_order(tpot_of(a), tpot_of(b));
 }
 
 static int by_backend(const void *a, const void *b)
@@ -53,9 +53,9 @@ static int by_backend(const void *a, const void *b)
 }
 
 // Moves those that are wanted to the front; returns how many they are.
-static uint32_t gather(struct figure_sample *samples, uint32_t count,
-                       bool (*is_wanted)(const struct figure_sample *sample, double limit),
-                       double limit)
+static uint32_t sample_gather(struct figure_sample *samples, uint32_t count,
+                              bool (*is_wanted)(const struct figure_sample *sample, double limit),
+                              double limit)
 {
     uint32_t wanted = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -144,13 +144,13 @@ static double balance(const struct figure_sample *sorted, uint32_t count, uint32
     return sum > 0 ? (double)most * backend_count / (double)sum : 0;
 }
 
-static bool is_good(const struct figure_sample *sample)
+static bool sample_is_good(const struct figure_sample *sample)
 {
     return sample->first_ms < good_ttft_ms &&
            (sample->output_tokens < 2 || tpot_of(sample) < good_tpot_ms);
 }
 
-static void sum_up(const struct figure_sample *samples, uint32_t count, struct figures *out)
+static void figures_sum_up(const struct figure_sample *samples, uint32_t count, struct figures *out)
 {
     uint64_t prompt = 0;
     uint64_t cached = 0;
@@ -165,7 +165,7 @@ static void sum_up(const struct figure_sample *samples, uint32_t count, struct f
         prompt += sample->prompt_tokens;
         cached += cached_tokens(sample);
         output += sample->output_tokens;
-        good += is_good(sample);
+        good += sample_is_good(sample);
         begin_ms = sample->due_ms < begin_ms ? sample->due_ms : begin_ms;
         end_ms = ended_ms > end_ms ? ended_ms : end_ms;
     }
@@ -181,24 +181,24 @@ static void sum_up(const struct figure_sample *samples, uint32_t count, struct f
 void figures_sum(struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out)
 {
-    uint32_t count = gather(samples, sample_count, is_due_from, from_ms);
+    uint32_t count = sample_gather(samples, sample_count, is_due_from, from_ms);
 
     *out = (struct figures){.request_count = count, .bound_rate = -1, .affinity = -1};
     if (count == 0) {
         return;
     }
-    sum_up(samples, count, out);
+    figures_sum_up(samples, count, out);
     qsort(samples, count, sizeof(*samples), by_backend);
     out->balance = balance(samples, count, backend_count, computed_tokens);
     out->request_balance = balance(samples, count, backend_count, one_request);
     qsort(samples, count, sizeof(*samples), by_last);
     out->e2e = distribution(samples, count, last_of);
     qsort(samples, count, sizeof(*samples), by_first);
-    out->ttft = distribution(samples, count, first_of);
+    out->ttft = distribution(samples, count, sample_first_of);
     for (int i = 0; i < figure_curve_points; i++) {
-        out->ttft_curve[i] = percentile(samples, count, first_of, i);
+        out->ttft_curve[i] = percentile(samples, count, sample_first_of, i);
     }
-    uint32_t paced = gather(samples, count, has_pace, 0);
+    uint32_t paced = sample_gather(samples, count, has_pace, 0);
     qsort(samples, paced, sizeof(*samples), by_tpot);
     out->tpot = distribution(samples, paced, tpot_of);
 }

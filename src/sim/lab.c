@@ -72,7 +72,7 @@ struct lab {
     uint32_t flying_count;
 };
 
-static void begin_step(struct lab *lab, struct replica *replica)
+static void lab_begin_step(struct lab *lab, struct replica *replica)
 {
     double ms = engine_step(replica->engine);
 
@@ -104,7 +104,7 @@ static void note_sample(struct lab *lab, const struct flight *flight)
     };
 }
 
-static void finish(struct lab *lab, struct flight *flight)
+static void lab_finish(struct lab *lab, struct flight *flight)
 {
     note_sample(lab, flight);
     outcome_complete(&flight->outcome,
@@ -131,12 +131,12 @@ static void got_token(void *owner, struct engine_request *request, bool is_last)
     }
     load_output(&replica->backend->load, &flight->outcome.load, 1, lab->now_us);
     if (is_last) {
-        finish(lab, flight);
+        lab_finish(lab, flight);
     }
 }
 
 // The router's blocks are several of the engine's, or else are made anew.
-static void make_keys(const struct lab *lab, struct flight *flight)
+static void lab_make_keys(const struct lab *lab, struct flight *flight)
 {
     const struct work_item *item = &flight->item;
     uint32_t block_tokens = lab->options->profile->block_tokens;
@@ -174,11 +174,11 @@ static struct flight *make_flight(const struct lab *lab, const struct work_item 
     *flight = (struct flight){.item = *item};
     flight->request.prompt_tokens = item->prompt_tokens;
     flight->request.output_tokens = item->output_tokens;
-    make_keys(lab, flight);
+    lab_make_keys(lab, flight);
     return flight;
 }
 
-static void choose(struct lab *lab, struct flight *flight)
+static void lab_choose(struct lab *lab, struct flight *flight)
 {
     const struct work_item *item = &flight->item;
     const struct prompt prompt = {.api = PROMPT_COMPLETION,
@@ -211,7 +211,7 @@ static void choose(struct lab *lab, struct flight *flight)
     affinity_note(&lab->affinity, item->pieces[0].id, (double)item->due_us / 1000, flight->replica);
 }
 
-static void send(struct lab *lab)
+static void lab_send(struct lab *lab)
 {
     struct work_item item;
     workload_take(lab->workload, &item);
@@ -222,12 +222,12 @@ static void send(struct lab *lab)
         return;
     }
     struct flight *flight = make_flight(lab, &item);
-    choose(lab, flight);
+    lab_choose(lab, flight);
     lab->flying_count++;
     struct replica *replica = &lab->replicas[flight->replica];
     engine_submit(replica->engine, &flight->request);
     if (!replica->is_stepping) {
-        begin_step(lab, replica);
+        lab_begin_step(lab, replica);
     }
 }
 
@@ -250,7 +250,7 @@ static void scrape(struct lab *lab)
 }
 
 // What happens next, and when: a step ends, or a request is due, or metrics are read.
-static bool advance(struct lab *lab)
+static bool lab_advance(struct lab *lab)
 {
     const struct due *step = due_queue_first(&lab->steps);
     uint64_t step_us = step != NULL ? step->at_us : never;
@@ -273,10 +273,10 @@ static bool advance(struct lab *lab)
         lab->now_us = step_us;
         struct replica *replica = due_queue_pop(&lab->steps).what;
         engine_step_end(replica->engine);
-        begin_step(lab, replica);
+        lab_begin_step(lab, replica);
     } else {
         lab->now_us = due_us;
-        send(lab);
+        lab_send(lab);
     }
     return true;
 }
@@ -323,7 +323,7 @@ static bool set_up_router(struct lab *lab)
     return lab->route != NULL;
 }
 
-static bool set_up(struct lab *lab)
+static bool lab_set_up(struct lab *lab)
 {
     uint32_t count = lab->options->backend_count;
 
@@ -344,7 +344,7 @@ static bool set_up(struct lab *lab)
     return true;
 }
 
-static void tear_down(struct lab *lab)
+static void lab_tear_down(struct lab *lab)
 {
     for (uint32_t i = 0; lab->replicas != NULL && i < lab->options->backend_count; i++) {
         engine_destroy(&lab->replicas[i].engine);
@@ -359,7 +359,7 @@ static void tear_down(struct lab *lab)
     affinity_fini(&lab->affinity);
 }
 
-static int by_value(const void *a, const void *b)
+static int lab_by_value(const void *a, const void *b)
 {
     double one = *(const double *)a;
     double other = *(const double *)b;
@@ -378,7 +378,7 @@ static double end_of_warm_up(const struct lab *lab)
     for (uint32_t i = 0; i < lab->sample_count; i++) {
         dues[i] = lab->samples[i].due_ms;
     }
-    qsort(dues, lab->sample_count, sizeof(double), by_value);
+    qsort(dues, lab->sample_count, sizeof(double), lab_by_value);
     double from_ms = dues[skipped];
     free(dues);
     return from_ms;
@@ -400,7 +400,7 @@ static double completed_per_s(const struct lab *lab, double from_ms)
     return last_ms > from_ms ? count * 1000.0 / (last_ms - from_ms) : 0;
 }
 
-static void sum_up(struct lab *lab, struct lab_result *out)
+static void lab_sum_up(struct lab *lab, struct lab_result *out)
 {
     *out = (struct lab_result){.virtual_s = (double)(lab->now_us - begin_us) / 1e6};
     uint64_t preemptions = 0;
@@ -447,18 +447,18 @@ bool lab_run(const struct lab_options *options, struct lab_result *out, char err
         options->router_block_tokens > 0 ? options->router_block_tokens : default_router_block;
     lab->workload = workload_create(&options->workload, error);
     bool runs = lab->workload != NULL;
-    if (runs && !set_up(lab)) {
+    if (runs && !lab_set_up(lab)) {
         snprintf(error, lab_error_size, "no memory for %u engines", options->backend_count);
         runs = false;
     }
     uint64_t end_us = options->limit_s > 0 ? begin_us + (uint64_t)(options->limit_s * 1e6) : never;
-    while (runs && lab->now_us < end_us && advance(lab)) {
+    while (runs && lab->now_us < end_us && lab_advance(lab)) {
     }
     if (runs) {
         abandon(lab);
-        sum_up(lab, out);
+        lab_sum_up(lab, out);
     }
-    tear_down(lab);
+    lab_tear_down(lab);
     free(lab);
     return runs;
 }

@@ -47,7 +47,7 @@ void report_format(const struct report_column *column, const struct figures *fig
     }
 }
 
-static bool is_better(const struct report_column *column, double a, double b)
+static bool report_is_better(const struct report_column *column, double a, double b)
 {
     return column->is_more_better ? a > b : a < b;
 }
@@ -62,8 +62,8 @@ bool report_is_best(const struct sweep *sweep, const struct sweep_point *point,
 
     report_format(column, &point->cells[policy].figures, own);
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
-        if (is_better(column, report_value(column, &point->cells[i].figures),
-                      report_value(column, &point->cells[best].figures))) {
+        if (report_is_better(column, report_value(column, &point->cells[i].figures),
+                             report_value(column, &point->cells[best].figures))) {
             best = i;
         }
         report_format(column, &point->cells[i].figures, other);
@@ -80,8 +80,8 @@ void report_order(const struct sweep *sweep, const struct sweep_point *point,
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
         uint32_t at = i;
         while (sort != NULL && at > 0 &&
-               is_better(sort, report_value(sort, &point->cells[i].figures),
-                         report_value(sort, &point->cells[rows[at - 1]].figures))) {
+               report_is_better(sort, report_value(sort, &point->cells[i].figures),
+                                report_value(sort, &point->cells[rows[at - 1]].figures))) {
             rows[at] = rows[at - 1];
             at--;
         }

@@ -99,8 +99,9 @@ static void write_table_row(FILE *out, const struct sweep *sweep, const struct s
     fputs("</tr>\n", out);
 }
 
-static void write_point(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
-                        const struct report_options *options)
+static void report_write_details(FILE *out, const struct sweep *sweep,
+                                 const struct sweep_point *point,
+                                 const struct report_options *options)
 {
     char name[sweep_name_size];
     uint32_t rows[sweep_policy_max];
@@ -137,8 +138,9 @@ static const char *level_label(enum sweep_axis axis)
 }
 
 // One column of the table against the load; `points` are those of one fleet.
-static void write_curve(FILE *out, const struct sweep *sweep, const struct sweep_point *points,
-                        const struct report_column *column, uint32_t judge)
+static void report_write_curve(FILE *out, const struct sweep *sweep,
+                               const struct sweep_point *points, const struct report_column *column,
+                               uint32_t judge)
 {
     const struct sweep_options *options = &sweep->options;
     double values[sweep_policy_max][sweep_level_max];
@@ -183,16 +185,16 @@ static void write_fleet(FILE *out, const struct sweep *sweep, uint32_t fleet,
     }
     fputs("<div class=\"row\">\n", out);
     for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]) && level_count > 1; i++) {
-        write_curve(out, sweep, points, report_column_find(curves[i]), options->judge);
+        report_write_curve(out, sweep, points, report_column_find(curves[i]), options->judge);
     }
     fputs("</div>\n", out);
     for (uint32_t l = 0; l < level_count; l++) {
-        write_point(out, sweep, &points[l], options);
+        report_write_details(out, sweep, &points[l], options);
     }
     fputs("</section>\n", out);
 }
 
-static void write_score(FILE *out, const struct sweep *sweep, uint32_t judge)
+static void report_write_score(FILE *out, const struct sweep *sweep, uint32_t judge)
 {
     struct score score;
     score_sum(sweep, &(struct score_question){.judge = judge, .peer = score_best_peer}, &score);
@@ -226,7 +228,7 @@ void report_html_write(FILE *out, const struct sweep *sweep, const struct report
             WARMPATH_VERSION, sweep->options.seed, sweep->options.seed_count,
             sweep->options.warm_up * 100);
     if (options->judge != report_no_judge && sweep->options.policy_count > 1) {
-        write_score(out, sweep, options->judge);
+        report_write_score(out, sweep, options->judge);
     }
     for (uint32_t i = 0; i < sweep->fleet_count; i++) {
         write_fleet(out, sweep, i, options);

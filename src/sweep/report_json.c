@@ -29,7 +29,7 @@ static const struct field {
       {"e2e_ms", offsetof(struct figures, e2e)},
 };
 
-static void write_string(FILE *out, const char *string)
+static void report_json_string(FILE *out, const char *string)
 {
     char space[4096];
     struct text text = text_over(space, sizeof(space));
@@ -42,7 +42,7 @@ static void write_string(FILE *out, const char *string)
 }
 
 // Twelve digits: more than any figure deserves, and the same for the same double.
-static void write_number(FILE *out, double value)
+static void report_json_number(FILE *out, double value)
 {
     if (isfinite(value)) {
         fprintf(out, "%.12g", value);
@@ -54,7 +54,7 @@ static void write_number(FILE *out, double value)
 static void write_field(FILE *out, const char *name, double value)
 {
     fprintf(out, ", \"%s\": ", name);
-    write_number(out, value);
+    report_json_number(out, value);
 }
 
 static const void *at(const struct figures *figures, const struct field *field)
@@ -72,7 +72,7 @@ static void write_figures(FILE *out, const struct figures *figures, bool has_cur
     for (size_t i = 0; i < ARRAY_COUNT(distributions); i++) {
         const struct distribution *distribution = at(figures, &distributions[i]);
         fprintf(out, ", \"%s\": {\"mean\": ", distributions[i].name);
-        write_number(out, distribution->mean);
+        report_json_number(out, distribution->mean);
         write_field(out, "p50", distribution->p50);
         write_field(out, "p90", distribution->p90);
         write_field(out, "p99", distribution->p99);
@@ -81,7 +81,7 @@ static void write_figures(FILE *out, const struct figures *figures, bool has_cur
     }
     for (int i = 0; has_curve && i < figure_curve_points; i++) {
         fputs(i == 0 ? ", \"ttft_curve_ms\": [" : ", ", out);
-        write_number(out, figures->ttft_curve[i]);
+        report_json_number(out, figures->ttft_curve[i]);
     }
     fputs(has_curve ? "]}" : "}", out);
 }
@@ -104,13 +104,13 @@ static void write_runs(FILE *out, const struct sweep *sweep, const struct sweep_
     }
 }
 
-static void write_point(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
-                        bool has_wall_time)
+static void report_json_point(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
+                              bool has_wall_time)
 {
     fputs("\n    {\"workload\": ", out);
-    write_string(out, point->workload->name);
+    report_json_string(out, point->workload->name);
     fputs(", \"model\": ", out);
-    write_string(out, point->profile->name);
+    report_json_string(out, point->profile->name);
     fprintf(out, ", \"backends\": %u", point->backend_count);
     write_field(out, "level", point->level);
     write_field(out, "saturation_per_s", point->saturation);
@@ -119,7 +119,7 @@ static void write_point(FILE *out, const struct sweep *sweep, const struct sweep
     for (uint32_t p = 0; p < sweep->options.policy_count; p++) {
         const struct sweep_cell *cell = &point->cells[p];
         fputs(p == 0 ? "\n      {\"policy\": " : ",\n      {\"policy\": ", out);
-        write_string(out, sweep->options.policies[p].name);
+        report_json_string(out, sweep->options.policies[p].name);
         fputs(", \"figures\": ", out);
         write_figures(out, &cell->figures, true);
         fputs(", \"runs\": [", out);
@@ -155,24 +155,24 @@ static void write_options(FILE *out, const struct sweep_options *options)
     fputc('}', out);
 }
 
-static void write_score(FILE *out, const struct sweep *sweep, uint32_t judge)
+static void report_json_score(FILE *out, const struct sweep *sweep, uint32_t judge)
 {
     struct score score;
     score_sum(sweep, &(struct score_question){.judge = judge, .peer = score_best_peer}, &score);
     fputs(",\n  \"score\": {\"judge\": ", out);
-    write_string(out, sweep->options.policies[judge].name);
+    report_json_string(out, sweep->options.policies[judge].name);
     fprintf(out, ", \"points\": %u", score.point_count);
     write_field(out, "all", score.all);
     for (uint32_t m = 0; m < score_metric_count; m++) {
         fprintf(out, ", \"%s\": {\"mean\": ", score_metrics[m]);
-        write_number(out, score.metrics[m].mean);
+        report_json_number(out, score.metrics[m].mean);
         write_field(out, "worst", score.metrics[m].worst);
         fputs(", \"worst_at\": ", out);
         char name[sweep_name_size] = "";
         if (score.metrics[m].worst_at != NULL) {
             sweep_point_name(sweep, score.metrics[m].worst_at, name);
         }
-        write_string(out, name);
+        report_json_string(out, name);
         fputc('}', out);
     }
     fputc('}', out);
@@ -185,11 +185,11 @@ void report_json_write(FILE *out, const struct sweep *sweep, const struct report
     fputs(",\n  \"points\": [", out);
     for (uint32_t i = 0; i < sweep->point_count; i++) {
         fputs(i == 0 ? "" : ",", out);
-        write_point(out, sweep, &sweep->points[i], options->has_wall_time);
+        report_json_point(out, sweep, &sweep->points[i], options->has_wall_time);
     }
     fputs("]", out);
     if (options->judge != report_no_judge && sweep->options.policy_count > 1) {
-        write_score(out, sweep, options->judge);
+        report_json_score(out, sweep, options->judge);
     }
     fputs("\n}\n", out);
 }

@@ -5,8 +5,8 @@
 // The longest name of a policy has 23 letters; the rest fits into 120 columns.
 enum { name_width = 24, cell_width = 9 };
 
-static void write_row(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
-                      uint32_t policy)
+static void report_table_row(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
+                             uint32_t policy)
 {
     const struct figures *figures = &point->cells[policy].figures;
     fprintf(out, "%-*s", name_width, sweep->options.policies[policy].name);
@@ -22,8 +22,9 @@ static void write_row(FILE *out, const struct sweep *sweep, const struct sweep_p
     fputc('\n', out);
 }
 
-static void write_point(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
-                        const struct report_options *options)
+static void report_table_point(FILE *out, const struct sweep *sweep,
+                               const struct sweep_point *point,
+                               const struct report_options *options)
 {
     char name[sweep_name_size];
     sweep_point_name(sweep, point, name);
@@ -36,7 +37,7 @@ static void write_point(FILE *out, const struct sweep *sweep, const struct sweep
     uint32_t rows[sweep_policy_max];
     report_order(sweep, point, options->sort, rows);
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
-        write_row(out, sweep, point, rows[i]);
+        report_table_row(out, sweep, point, rows[i]);
     }
 }
 
@@ -46,6 +47,6 @@ void report_table_write(FILE *out, const struct sweep *sweep, const struct repor
         if (i > 0) {
             fputc('\n', out);
         }
-        write_point(out, sweep, &sweep->points[i], options);
+        report_table_point(out, sweep, &sweep->points[i], options);
     }
 }

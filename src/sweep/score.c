@@ -13,7 +13,7 @@ static const size_t offsets[score_metric_count] = {
     offsetof(struct figures, ttft.mean), offsetof(struct figures, ttft.p99),
     offsetof(struct figures, e2e.mean), offsetof(struct figures, e2e.p99)};
 
-static double number_of(const struct sweep_point *point, uint32_t policy, uint32_t metric)
+static double score_number_of(const struct sweep_point *point, uint32_t policy, uint32_t metric)
 {
     double value = 0;
     memcpy(&value, (const char *)&point->cells[policy].figures + offsets[metric], sizeof(value));
@@ -25,8 +25,8 @@ uint32_t score_best_of(const struct sweep *sweep, const struct sweep_point *poin
 {
     uint32_t best = judge;
     for (uint32_t i = 0; i < sweep->options.policy_count; i++) {
-        if (i != judge &&
-            (best == judge || number_of(point, i, metric) < number_of(point, best, metric))) {
+        if (i != judge && (best == judge || score_number_of(point, i, metric) <
+                                                score_number_of(point, best, metric))) {
             best = i;
         }
     }
@@ -39,8 +39,8 @@ double score_ratio(const struct sweep *sweep, const struct sweep_point *point, u
     if (peer == score_best_peer) {
         peer = score_best_of(sweep, point, judge, metric);
     }
-    double theirs = number_of(point, peer, metric);
-    double ours = number_of(point, judge, metric);
+    double theirs = score_number_of(point, peer, metric);
+    double ours = score_number_of(point, judge, metric);
     return peer != judge && theirs > 0 && ours > 0 ? theirs / ours : 0;
 }
 

@@ -47,7 +47,7 @@ struct sim {
     struct sweep_progress progress;
 };
 
-static enum flags_verdict read_flags(struct sim *sim, int word_count, char **words)
+static enum flags_verdict sim_read_flags(struct sim *sim, int word_count, char **words)
 {
     const struct flag flags[] = {
         {"trace", FLAG_LIST, &sim->words.traces, "FILE", "A trace, one JSON object a line."},
@@ -89,7 +89,7 @@ static enum flags_verdict read_flags(struct sim *sim, int word_count, char **wor
     return flags_read("sim", flags, ARRAY_COUNT(flags), word_count, words);
 }
 
-static bool complain(const char *what)
+static bool sim_complain(const char *what)
 {
     fprintf(stderr, "warmpath sim: %s\n", what);
     return false;
@@ -100,19 +100,19 @@ static const char *column_name(uint32_t index)
     return index < report_column_count ? report_columns[index].key : NULL;
 }
 
-static bool check_numbers(const struct sim *sim)
+static bool sim_check_numbers(const struct sim *sim)
 {
     if (sim->seeds < 1 || sim->seeds > 1000) {
-        return complain("--seeds must be from 1 to 1000");
+        return sim_complain("--seeds must be from 1 to 1000");
     }
     if (sim->warm_up > 0.9) {
-        return complain("--warm-up must be from 0 to 0.9");
+        return sim_complain("--warm-up must be from 0 to 0.9");
     }
     if (sim->share >= 1) {
-        return complain("--share must be below 1");
+        return sim_complain("--share must be below 1");
     }
     if (sim->scrape_s > 3600) {
-        return complain("--scrape must be at most 1h");
+        return sim_complain("--scrape must be at most 1h");
     }
     return true;
 }
@@ -165,7 +165,7 @@ static bool close_files(struct sim *sim)
     return is_good;
 }
 
-static void tell(void *owner, uint32_t done_count, uint32_t count, double share)
+static void sim_tell(void *owner, uint32_t done_count, uint32_t count, double share)
 {
     struct sim *sim = owner;
     struct sweep_state state = {done_count, count, share};
@@ -189,7 +189,7 @@ static bool write_reports(struct sim *sim, const struct sweep *sweep)
     return is_good && fflush(stdout) == 0 && !ferror(stdout);
 }
 
-static int run(struct sim *sim)
+static int sim_run(struct sim *sim)
 {
     static const struct sweep_lab lab = {lab_run, lab_saturation, lab_bound};
     struct sweep_options options = {
@@ -202,14 +202,14 @@ static int run(struct sim *sim)
         .limit_s = sim->limit_s,
         .thread_count = sim->threads,
         .owner = sim,
-        .progress = tell,
+        .progress = sim_tell,
     };
     char error[sweep_error_size];
 
     sim_grid_fill(&sim->grid, &options);
     struct sweep *sweep = sweep_create(&options);
     if (sweep == NULL) {
-        complain("too many runs, or too little memory for them");
+        sim_complain("too many runs, or too little memory for them");
         return COMMAND_FAILED;
     }
     sim->progress = (struct sweep_progress){
@@ -238,19 +238,19 @@ static int list_workloads(void)
     return fflush(stdout) == 0 ? COMMAND_OK : COMMAND_FAILED;
 }
 
-static int obey(struct sim *sim, int word_count, char **words)
+static int sim_follow_words(struct sim *sim, int word_count, char **words)
 {
-    enum flags_verdict verdict = read_flags(sim, word_count, words);
+    enum flags_verdict verdict = sim_read_flags(sim, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
     if (is_question(sim)) {
         return list_workloads();
     }
-    if (!check_numbers(sim) || !sim_grid_read(&sim->words, &sim->grid) || !set_report(sim)) {
+    if (!sim_check_numbers(sim) || !sim_grid_read(&sim->words, &sim->grid) || !set_report(sim)) {
         return COMMAND_USAGE;
     }
-    int status = open_files(sim) ? run(sim) : COMMAND_FAILED;
+    int status = open_files(sim) ? sim_run(sim) : COMMAND_FAILED;
     (void)close_files(sim); // of a sweep that failed
     return status;
 }
@@ -259,7 +259,7 @@ int command_sim(int word_count, char **words)
 {
     struct sim *sim = calloc(1, sizeof(*sim));
     if (sim == NULL) {
-        complain("memory is short");
+        sim_complain("memory is short");
         return COMMAND_FAILED;
     }
     sim->seed = 1;
@@ -268,7 +268,7 @@ int command_sim(int word_count, char **words)
     sim->warm_up = 0.2;
     sim->sort = "ttft";
     sim->judge = "warm";
-    int status = obey(sim, word_count, words);
+    int status = sim_follow_words(sim, word_count, words);
     sim_grid_fini(&sim->grid);
     free(sim);
     return status;

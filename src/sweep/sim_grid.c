@@ -14,7 +14,7 @@
 // As many engines as there may be in one simulated fleet: each has a KV pool of some MB.
 enum { backend_max = 4096 };
 
-static bool complain(const char *what, const char *word, const char *why)
+static bool grid_complain(const char *what, const char *word, const char *why)
 {
     fprintf(stderr, "warmpath sim: --%s %s: %s\n", what, word, why);
     return false;
@@ -56,8 +56,8 @@ static bool has_name(const char *word, const char *(*name)(uint32_t index))
 }
 
 // The names that the words stand for: `all` is each there is.  Returns how many, 0 when one is wrong.
-static uint32_t read_names(const char *what, const struct flag_list *words,
-                           const char *(*name)(uint32_t index), const char **out, uint32_t max)
+static uint32_t grid_read_names(const char *what, const struct flag_list *words,
+                                const char *(*name)(uint32_t index), const char **out, uint32_t max)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < words->count; i++) {
@@ -85,7 +85,7 @@ static bool read_traces(const struct flag_list *words, struct sim_grid *out)
     for (uint32_t i = 0; i < words->count; i++) {
         char error[trace_file_error_size];
         if (out->trace_count == sim_grid_max) {
-            return complain("trace", words->items[i], "too many");
+            return grid_complain("trace", words->items[i], "too many");
         }
         struct mooncake_trace *trace = &out->traces[out->trace_count];
         if (!trace_file_read(words->items[i], trace, error)) {
@@ -114,8 +114,8 @@ static bool read_workloads(const struct sim_words *words, struct sim_grid *out)
     if (!read_traces(&words->traces, out)) {
         return false;
     }
-    uint32_t count = read_names("workload", &words->workloads, workload_kind_name, kinds,
-                                sim_grid_max - out->trace_count);
+    uint32_t count = grid_read_names("workload", &words->workloads, workload_kind_name, kinds,
+                                     sim_grid_max - out->trace_count);
     for (uint32_t i = 0; i < count; i++) {
         out->workloads[out->workload_count++] =
             (struct sweep_workload){.name = kinds[i], .kind = kinds[i]};
@@ -127,8 +127,8 @@ static bool read_policies(const struct flag_list *words, struct sim_grid *out)
 {
     static const struct flag_list all = {.items = {"all"}, .count = 1};
     const char *names[sweep_policy_max] = {NULL};
-    out->policy_count =
-        read_names("policy", words->count > 0 ? words : &all, policy_name, names, sweep_policy_max);
+    out->policy_count = grid_read_names("policy", words->count > 0 ? words : &all, policy_name,
+                                        names, sweep_policy_max);
     for (uint32_t i = 0; i < out->policy_count; i++) {
         bool is_found = contender_find(names[i], &out->policies[i]);
         ASSERT(is_found);
@@ -141,7 +141,7 @@ static bool read_calibrated(const struct flag_list *words, const char *path, str
 {
     uint32_t count = words->count > 0 ? words->count : 1;
     if (count > sim_grid_max) {
-        return complain("model", words->items[sim_grid_max], "too many");
+        return grid_complain("model", words->items[sim_grid_max], "too many");
     }
     for (uint32_t i = 0; i < count; i++) {
         const char *name = words->count > 0 ? words->items[i] : NULL;
@@ -157,8 +157,8 @@ static bool read_shipped(const struct flag_list *words, struct sim_grid *out)
 {
     static const struct flag_list usual = {.items = {"llama-3.1-8b"}, .count = 1};
     const char *names[sim_grid_max];
-    uint32_t count =
-        read_names("model", words->count > 0 ? words : &usual, profile_name, names, sim_grid_max);
+    uint32_t count = grid_read_names("model", words->count > 0 ? words : &usual, profile_name,
+                                     names, sim_grid_max);
     for (uint32_t i = 0; i < count; i++) {
         bool is_found = profile_find(names[i], &out->profiles[i]);
         ASSERT(is_found); // by the list of names
@@ -167,13 +167,13 @@ static bool read_shipped(const struct flag_list *words, struct sim_grid *out)
     return count > 0;
 }
 
-static bool read_models(const struct sim_words *words, struct sim_grid *out)
+static bool grid_read_models(const struct sim_words *words, struct sim_grid *out)
 {
     return words->calibration != NULL ? read_calibrated(&words->models, words->calibration, out)
                                       : read_shipped(&words->models, out);
 }
 
-static int by_value(const void *a, const void *b)
+static int grid_by_value(const void *a, const void *b)
 {
     double one = *(const double *)a;
     double other = *(const double *)b;
@@ -194,20 +194,20 @@ static uint32_t read_numbers(const char *what, const struct flag_list *words, st
         char *end = NULL;
         double value = strtod(words->items[i], &end);
         if (*end != '\0' || !(value > 0 && value <= bounds.max)) {
-            complain(what, words->items[i], "not a number above zero, or too large");
+            grid_complain(what, words->items[i], "not a number above zero, or too large");
             return 0;
         }
         if (bounds.is_whole && value != floor(value)) {
-            complain(what, words->items[i], "not a whole number");
+            grid_complain(what, words->items[i], "not a whole number");
             return 0;
         }
         if (i == sim_grid_max) {
-            complain(what, words->items[i], "too many");
+            grid_complain(what, words->items[i], "too many");
             return 0;
         }
         out[i] = value;
     }
-    qsort(out, words->count, sizeof(*out), by_value);
+    qsort(out, words->count, sizeof(*out), grid_by_value);
     return words->count;
 }
 
@@ -254,7 +254,7 @@ static bool read_levels(const struct sim_words *words, struct sim_grid *out)
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
 {
     // The files last: a typing mistake need not wait for them.
-    return read_policies(&words->policies, out) && read_models(words, out) &&
+    return read_policies(&words->policies, out) && grid_read_models(words, out) &&
            read_backends(&words->backends, out) && read_levels(words, out) &&
            read_workloads(words, out);
 }

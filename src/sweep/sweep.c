@@ -101,7 +101,7 @@ struct tour {
 enum { saturation_runs = 24 };
 
 // The error of the first that fails is the one that is told.
-static bool fail(struct tour *tour, const struct sweep_point *point, const char *why)
+static bool sweep_fail(struct tour *tour, const struct sweep_point *point, const char *why)
 {
     if (!atomic_flag_test_and_set_explicit(&tour->shared.failed, memory_order_relaxed)) {
         snprintf(tour->error, sweep_error_size, "%s on %u backends: %s", point->workload->name,
@@ -137,7 +137,8 @@ static bool saturate(void *owner, uint32_t job)
     struct lab_options options = lab_options(sweep, point);
     char why[lab_error_size];
 
-    return tour->lab->saturation(&options, &sweep->saturations[job], why) || fail(tour, point, why);
+    return tour->lab->saturation(&options, &sweep->saturations[job], why) ||
+           sweep_fail(tour, point, why);
 }
 
 static void set_rates(struct sweep *sweep)
@@ -179,10 +180,10 @@ static bool run_one(void *owner, uint32_t job)
     if (is_good && policy == 0 && seed == 0) {
         is_good = tour->lab->bound(&options, &point->bound, why);
     }
-    return is_good || fail(tour, point, why);
+    return is_good || sweep_fail(tour, point, why);
 }
 
-static void tell(void *owner, uint32_t done_count)
+static void sweep_tell(void *owner, uint32_t done_count)
 {
     struct tour *tour = owner;
     const struct sweep_options *options = &tour->sweep->options;
@@ -221,16 +222,16 @@ static uint32_t *longest_first(const struct sweep *sweep)
     return order;
 }
 
-static int by_value(const void *a, const void *b)
+static int sweep_by_value(const void *a, const void *b)
 {
     double one = *(const double *)a;
     double other = *(const double *)b;
     return (one > other) - (one < other);
 }
 
-static double median(double *values, uint32_t count)
+static double sweep_median(double *values, uint32_t count)
 {
-    qsort(values, count, sizeof(*values), by_value);
+    qsort(values, count, sizeof(*values), sweep_by_value);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
@@ -253,7 +254,7 @@ static void sum_cell(struct sweep_cell *cell, uint32_t seed_count, double *space
         for (uint32_t s = 0; s < seed_count; s++) {
             space[s] = numbers_of(&cell->runs[s].result.figures)[i];
         }
-        numbers[i] = median(space, seed_count);
+        numbers[i] = sweep_median(space, seed_count);
     }
     for (uint32_t s = 0; s < seed_count; s++) {
         space[s] = cell->runs[s].wall_s;
@@ -262,7 +263,7 @@ static void sum_cell(struct sweep_cell *cell, uint32_t seed_count, double *space
         cell->figures.failed_count =
             failed > cell->figures.failed_count ? failed : cell->figures.failed_count;
     }
-    cell->wall_s = median(space, seed_count);
+    cell->wall_s = sweep_median(space, seed_count);
 }
 
 static void sum_cells(struct sweep *sweep, double *space)
@@ -283,7 +284,7 @@ static bool run_phases(struct tour *tour)
     struct jobs jobs = {.thread_count = sweep->options.thread_count,
                         .owner = tour,
                         .run = saturate,
-                        .progress = tell};
+                        .progress = sweep_tell};
     tour->saturation_count = sweep->options.axis == SWEEP_LOAD ? sweep->fleet_count : 0;
     jobs.count = tour->saturation_count;
     if (!jobs_run(&jobs)) {

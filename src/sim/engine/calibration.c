@@ -45,7 +45,7 @@ struct reader {
 };
 
 // The first complaint counts.
-static bool fail(struct reader *reader, const char *what)
+static bool calibration_fail(struct reader *reader, const char *what)
 {
     if (!reader->has_failed) {
         snprintf(reader->error, calibration_error_size, "%s: %s", reader->place, what);
@@ -60,7 +60,7 @@ static void place_is(struct reader *reader, const char *model, const char *membe
              model, *member != '\0' ? "." : "", member);
 }
 
-static bool number_of(const struct json_value *value, double *out)
+static bool calibration_number_of(const struct json_value *value, double *out)
 {
     char digits[number_size_max];
     if (value->kind != JSON_NUMBER || value->raw.size >= sizeof(digits)) {
@@ -72,7 +72,7 @@ static bool number_of(const struct json_value *value, double *out)
     return isfinite(*out);
 }
 
-static bool is_whole(double value, double low, double high)
+static bool calibration_is_whole(double value, double low, double high)
 {
     return value >= low && value <= high && value == floor(value);
 }
@@ -109,11 +109,12 @@ static bool read_limit(struct reader *reader, struct draft *draft, const struct 
                        const struct json_value *value)
 {
     double number = 0;
-    if (!number_of(value, &number) || !is_whole(number, limit->low, limit->high)) {
+    if (!calibration_number_of(value, &number) ||
+        !calibration_is_whole(number, limit->low, limit->high)) {
         char what[96];
         snprintf(what, sizeof(what), "needs a whole number from %.0f to %.0f", limit->low,
                  limit->high);
-        return fail(reader, what);
+        return calibration_fail(reader, what);
     }
     *(double *)((char *)draft + limit->offset) = number;
     return true;
@@ -145,10 +146,10 @@ static bool read_constant(struct reader *reader, struct step_model *step,
         if (!json_string_is(item->key, constant->name)) {
             continue;
         }
-        if (!number_of(&item->value, &value) || !constant_is_good(constant, value)) {
+        if (!calibration_number_of(&item->value, &value) || !constant_is_good(constant, value)) {
             char what[96];
             snprintf(what, sizeof(what), "%s is out of bounds", constant->name);
-            return fail(reader, what);
+            return calibration_fail(reader, what);
         }
         *(double *)((char *)step + constant->offset) = value;
         *seen |= 1U << i;
@@ -162,7 +163,7 @@ static bool read_step(struct reader *reader, struct draft *draft, const struct j
     struct json_item item;
     uint32_t seen = 0;
     if (value->kind != JSON_OBJECT) {
-        return fail(reader, "needs an object of constants");
+        return calibration_fail(reader, "needs an object of constants");
     }
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
@@ -171,7 +172,7 @@ static bool read_step(struct reader *reader, struct draft *draft, const struct j
         }
     }
     if (seen != (1U << calibration_constant_count) - 1) {
-        return fail(reader, "needs all nine constants");
+        return calibration_fail(reader, "needs all nine constants");
     }
     draft->model.profile.step = step;
     draft->model.has_step = true;
@@ -204,27 +205,28 @@ static const struct table *table_named(struct slice key)
     return NULL;
 }
 
-static bool read_row(struct reader *reader, const struct table *table, struct calibration_row *out)
+static bool calibration_read_row(struct reader *reader, const struct table *table,
+                                 struct calibration_row *out)
 {
     double numbers[3] = {0};
     uint32_t count = 0;
     struct json_item item;
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
-        if (count == ARRAY_COUNT(numbers) || !number_of(&item.value, &numbers[count])) {
-            return fail(reader, "a row is three numbers");
+        if (count == ARRAY_COUNT(numbers) || !calibration_number_of(&item.value, &numbers[count])) {
+            return calibration_fail(reader, "a row is three numbers");
         }
         count++;
     }
     if (count != ARRAY_COUNT(numbers)) {
-        return fail(reader, "a row is three numbers");
+        return calibration_fail(reader, "a row is three numbers");
     }
-    if (!is_whole(numbers[0], table->first_min, TOKENS_MAX) ||
-        !is_whole(numbers[1], 1, TOKENS_MAX)) {
-        return fail(reader, "the first two numbers of a row are whole counts");
+    if (!calibration_is_whole(numbers[0], table->first_min, TOKENS_MAX) ||
+        !calibration_is_whole(numbers[1], 1, TOKENS_MAX)) {
+        return calibration_fail(reader, "the first two numbers of a row are whole counts");
     }
     if (!(numbers[2] > 1e-6 && numbers[2] < MS_MAX)) {
-        return fail(reader, "the third number of a row is a time in ms");
+        return calibration_fail(reader, "the third number of a row is a time in ms");
     }
     *out = (struct calibration_row){numbers[0], numbers[1], numbers[2]};
     return true;
@@ -237,14 +239,14 @@ static bool read_table(struct reader *reader, struct calibration_model *model,
     uint32_t *count = (uint32_t *)((char *)model + table->count);
     struct json_item item;
     if (value->kind != JSON_ARRAY) {
-        return fail(reader, "needs an array of rows");
+        return calibration_fail(reader, "needs an array of rows");
     }
     if (*rows != NULL) {
-        return fail(reader, "is there twice");
+        return calibration_fail(reader, "is there twice");
     }
     *rows = calloc(calibration_row_max, sizeof(**rows));
     if (*rows == NULL) {
-        return fail(reader, "memory is short");
+        return calibration_fail(reader, "memory is short");
     }
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
@@ -252,12 +254,12 @@ static bool read_table(struct reader *reader, struct calibration_model *model,
         size_t size = strlen(reader->place);
         snprintf(reader->place + size, sizeof(reader->place) - size, "[%u]", *count);
         if (*count == calibration_row_max) {
-            return fail(reader, "too many rows");
+            return calibration_fail(reader, "too many rows");
         }
         if (item.value.kind != JSON_ARRAY) {
-            return fail(reader, "a row is three numbers");
+            return calibration_fail(reader, "a row is three numbers");
         }
-        if (!read_row(reader, table, &(*rows)[*count])) {
+        if (!calibration_read_row(reader, table, &(*rows)[*count])) {
             return false;
         }
         ++*count;
@@ -267,7 +269,8 @@ static bool read_table(struct reader *reader, struct calibration_model *model,
 
 // ---- models
 
-static bool read_member(struct reader *reader, struct draft *draft, const struct json_item *item)
+static bool calibration_read_member(struct reader *reader, struct draft *draft,
+                                    const struct json_item *item)
 {
     const struct table *table = table_named(item->key);
     const struct limit *limit = limit_named(item->key);
@@ -288,7 +291,7 @@ static bool read_member(struct reader *reader, struct draft *draft, const struct
 }
 
 // Names are printed and looked for on command lines: nothing but visible characters.
-static bool read_name(struct slice raw, char out[profile_name_size])
+static bool calibration_read_name(struct slice raw, char out[profile_name_size])
 {
     char space[profile_name_size];
     struct slice name = {0};
@@ -311,41 +314,41 @@ static bool read_model(struct reader *reader, const struct json_item *item)
     struct calibration *calibration = reader->calibration;
     struct json_item member;
     if (calibration->model_count == calibration_model_max) {
-        return fail(reader, "too many models");
+        return calibration_fail(reader, "too many models");
     }
     struct draft *draft = &reader->drafts[calibration->model_count];
     char *name = draft->model.profile.name;
-    if (!read_name(item->key, name)) {
-        return fail(reader, "a name has 1 to 63 visible ASCII characters");
+    if (!calibration_read_name(item->key, name)) {
+        return calibration_fail(reader, "a name has 1 to 63 visible ASCII characters");
     }
     place_is(reader, name, "");
     for (uint32_t i = 0; i < calibration->model_count; i++) {
         if (strcmp(reader->drafts[i].model.profile.name, name) == 0) {
-            return fail(reader, "is there twice");
+            return calibration_fail(reader, "is there twice");
         }
     }
     calibration->model_count++;
     if (item->value.kind != JSON_OBJECT) {
-        return fail(reader, "needs an object");
+        return calibration_fail(reader, "needs an object");
     }
     json_enter(&reader->json);
     while (json_next(&reader->json, &member)) {
-        if (!read_member(reader, draft, &member)) {
+        if (!calibration_read_member(reader, draft, &member)) {
             return false;
         }
     }
     return true;
 }
 
-static bool read_models(struct reader *reader, const struct json_value *value)
+static bool calibration_read_models(struct reader *reader, const struct json_value *value)
 {
     struct json_item item;
     place_is(reader, "", "");
     if (value->kind != JSON_OBJECT) {
-        return fail(reader, "needs an object of models by name");
+        return calibration_fail(reader, "needs an object of models by name");
     }
     if (reader->calibration->model_count > 0) {
-        return fail(reader, "is there twice");
+        return calibration_fail(reader, "is there twice");
     }
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
@@ -356,32 +359,32 @@ static bool read_models(struct reader *reader, const struct json_value *value)
     return true;
 }
 
-static bool read_file(struct reader *reader)
+static bool calibration_read_file(struct reader *reader)
 {
     struct json_item item;
     if (!json_next(&reader->json, &item) || item.value.kind != JSON_OBJECT) {
-        return fail(reader, "needs an object with models");
+        return calibration_fail(reader, "needs an object with models");
     }
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
         if (json_string_is(item.key, "models")) {
-            if (!read_models(reader, &item.value)) {
+            if (!calibration_read_models(reader, &item.value)) {
                 return false;
             }
         } else if (json_string_is(item.key, "gpu_memory_bytes")) {
             snprintf(reader->place, sizeof(reader->place), "gpu_memory_bytes");
-            if (!number_of(&item.value, &reader->gpu_memory_bytes) ||
-                !is_whole(reader->gpu_memory_bytes, 1, 1e15)) {
-                return fail(reader, "needs a whole number of bytes");
+            if (!calibration_number_of(&item.value, &reader->gpu_memory_bytes) ||
+                !calibration_is_whole(reader->gpu_memory_bytes, 1, 1e15)) {
+                return calibration_fail(reader, "needs a whole number of bytes");
             }
         }
     }
     // Whatever was read last is whole; what follows it is not.
     if (json_close(&reader->json) != STATUS_OK) {
-        return fail(reader, "not JSON from about here on");
+        return calibration_fail(reader, "not JSON from about here on");
     }
     snprintf(reader->place, sizeof(reader->place), "models");
-    return reader->calibration->model_count > 0 || fail(reader, "there is none");
+    return reader->calibration->model_count > 0 || calibration_fail(reader, "there is none");
 }
 
 // ---- what the file leaves out
@@ -401,7 +404,7 @@ static double derived_kv_tokens(const struct reader *reader, const struct draft 
 }
 
 // What the file does not say comes from the shipped profile of that name, or is what engines do.
-static bool complete(struct reader *reader, struct draft *draft)
+static bool calibration_complete(struct reader *reader, struct draft *draft)
 {
     struct profile *profile = &draft->model.profile;
     struct profile shipped = {.block_tokens = profile_block_tokens,
@@ -414,15 +417,15 @@ static bool complete(struct reader *reader, struct draft *draft)
     profile->block_tokens = (uint32_t)or_default(draft->block_tokens, shipped.block_tokens);
     place_is(reader, profile->name, "");
     if (kv_tokens == 0) {
-        return fail(reader, "needs kv_tokens, or weight_bytes, kv_bytes_per_token and "
-                            "gpu_memory_bytes");
+        return calibration_fail(reader, "needs kv_tokens, or weight_bytes, kv_bytes_per_token and "
+                                        "gpu_memory_bytes");
     }
     if (!(kv_tokens >= profile->block_tokens && kv_tokens <= TOKENS_MAX)) {
-        return fail(reader, "the cache that memory leaves is no block or has no end");
+        return calibration_fail(reader, "the cache that memory leaves is no block or has no end");
     }
     if (!draft->model.has_step &&
         (draft->model.prefill_count == 0 || draft->model.decode_count == 0)) {
-        return fail(reader, "needs rows of prefill and decode, or a step");
+        return calibration_fail(reader, "needs rows of prefill and decode, or a step");
     }
     profile->kv_tokens = (uint64_t)kv_tokens;
     profile->kv_bytes_per_token =
@@ -448,9 +451,9 @@ enum status calibration_read(struct slice text, struct calibration *out,
     reader->error = error;
     snprintf(reader->place, sizeof(reader->place), "the file");
 
-    bool is_good = read_file(reader);
+    bool is_good = calibration_read_file(reader);
     for (uint32_t i = 0; i < calibration->model_count; i++) {
-        is_good = is_good && complete(reader, &reader->drafts[i]);
+        is_good = is_good && calibration_complete(reader, &reader->drafts[i]);
         calibration->models[i] = reader->drafts[i].model;
     }
     if (is_good) {

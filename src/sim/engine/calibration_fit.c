@@ -75,7 +75,7 @@ static bool is_sharpness(uint32_t index)
 }
 
 // The sharpness is at least 1; everything else is above 0.
-static double least(uint32_t index)
+static double fit_least(uint32_t index)
 {
     return is_sharpness(index) ? 1 : 0;
 }
@@ -84,7 +84,7 @@ static struct step_model step_of(const double logs[n])
 {
     struct step_model step = {0};
     for (uint32_t i = 0; i < n; i++) {
-        *constant_of(&step, i) = least(i) + exp(logs[i]);
+        *constant_of(&step, i) = fit_least(i) + exp(logs[i]);
     }
     return step;
 }
@@ -150,8 +150,8 @@ static void find_slopes(const struct calibration_model *model, const double logs
     for (uint32_t i = 0; i < n; i++) {
         above[i] = here;
         below[i] = here;
-        *constant_of(&above[i], i) = least(i) + exp(logs[i] + h);
-        *constant_of(&below[i], i) = least(i) + exp(logs[i] - h);
+        *constant_of(&above[i], i) = fit_least(i) + exp(logs[i] + h);
+        *constant_of(&below[i], i) = fit_least(i) + exp(logs[i] - h);
     }
     *out = (struct slopes){0};
     for (uint32_t r = 0; r < row_count(model); r++) {
@@ -278,7 +278,7 @@ static struct extent extent_of(const struct calibration_model *model)
 }
 
 // A sensible place to begin: `share` of a long prompt is attention, and of a short step the rest.
-static void begin(const struct extent *extent, double sharpness, double share, double logs[n])
+static void fit_begin(const struct extent *extent, double sharpness, double share, double logs[n])
 {
     double square = share * extent->new_max_ms / extent->new_max;
     struct step_model step = {
@@ -293,7 +293,7 @@ static void begin(const struct extent *extent, double sharpness, double share, d
         .sequence_ms = 0.1 * share * extent->ms_min / extent->batch_max,
     };
     for (uint32_t i = 0; i < n; i++) {
-        logs[i] = log(*constant_of(&step, i) - least(i));
+        logs[i] = log(*constant_of(&step, i) - fit_least(i));
     }
 }
 
@@ -303,7 +303,7 @@ static void drop_idle(const struct calibration_model *model, struct step_model *
     double sum = squares_of(model, step);
     for (uint32_t i = 0; i < n; i++) {
         struct step_model without = *step;
-        *constant_of(&without, i) = least(i);
+        *constant_of(&without, i) = fit_least(i);
         if (!is_sharpness(i) && squares_of(model, &without) <= sum * (1 + 1e-6)) {
             *step = without;
         }
@@ -315,7 +315,7 @@ struct variety {
     double high;
 };
 
-static void note(struct variety *variety, double value)
+static void variety_note(struct variety *variety, double value)
 {
     variety->low = variety->high == 0 ? value : fmin(variety->low, value);
     variety->high = larger(variety->high, value);
@@ -338,23 +338,23 @@ static bool tells_apart(const struct calibration_model *model)
     for (uint32_t i = 0; i < model->prefill_count; i++) {
         const struct calibration_row *row = &model->prefill[i];
         if (row->first > 0) {
-            note(&cached, row->first);
-            note(&behind, row->second);
+            variety_note(&cached, row->first);
+            variety_note(&behind, row->second);
         } else {
-            note(&fresh, row->second);
+            variety_note(&fresh, row->second);
             fresh_count++;
         }
     }
     for (uint32_t i = 0; i < model->decode_count; i++) {
-        note(&batch, model->decode[i].first);
-        note(&each, model->decode[i].second);
+        variety_note(&batch, model->decode[i].first);
+        variety_note(&each, model->decode[i].second);
     }
     return fresh_count >= 3 && model->prefill_count - fresh_count >= 3 &&
            model->decode_count >= 3 && varies(&fresh) && varies(&cached) && varies(&behind) &&
            varies(&batch) && varies(&each);
 }
 
-static int compare(const void *a, const void *b)
+static int fit_compare(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -379,7 +379,7 @@ void calibration_judge(const struct calibration_model *model, const struct step_
             fit.worst_is_decode = is_decode;
         }
     }
-    qsort(errors, count, sizeof(errors[0]), compare);
+    qsort(errors, count, sizeof(errors[0]), fit_compare);
     fit.median_error = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
     *out = fit;
 }
@@ -397,7 +397,7 @@ enum status calibration_fit(const struct calibration_model *model, struct calibr
     for (size_t i = 0; i < ARRAY_COUNT(sharpnesses); i++) {
         for (size_t k = 0; k < ARRAY_COUNT(shares); k++) {
             double logs[n];
-            begin(&extent, sharpnesses[i], shares[k], logs);
+            fit_begin(&extent, sharpnesses[i], shares[k], logs);
             double sum = descend(model, logs);
             if (sum < lowest) {
                 lowest = sum;

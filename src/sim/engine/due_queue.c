@@ -8,7 +8,7 @@
 
 enum { room_start = 64 };
 
-static bool is_before(const struct due *a, const struct due *b)
+static bool due_is_before(const struct due *a, const struct due *b)
 {
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->order < b->order;
 }
@@ -19,7 +19,7 @@ void due_queue_fini(struct due_queue *queue)
     *queue = (struct due_queue){0};
 }
 
-static bool grow(struct due_queue *queue)
+static bool due_queue_grow(struct due_queue *queue)
 {
     uint32_t room = queue->room == 0 ? room_start : 2 * queue->room;
     struct due *heap = realloc(queue->heap, room * sizeof(*heap));
@@ -33,11 +33,11 @@ static bool grow(struct due_queue *queue)
 
 bool due_queue_push(struct due_queue *queue, struct due due)
 {
-    if (queue->count == queue->room && !grow(queue)) {
+    if (queue->count == queue->room && !due_queue_grow(queue)) {
         return false;
     }
     uint32_t at = queue->count++;
-    while (at > 0 && is_before(&due, &queue->heap[(at - 1) / 2])) {
+    while (at > 0 && due_is_before(&due, &queue->heap[(at - 1) / 2])) {
         queue->heap[at] = queue->heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
@@ -57,10 +57,11 @@ struct due due_queue_pop(struct due_queue *queue)
     struct due last = queue->heap[--queue->count];
     uint32_t at = 0;
     for (uint32_t child = 1; child < queue->count; child = 2 * at + 1) {
-        if (child + 1 < queue->count && is_before(&queue->heap[child + 1], &queue->heap[child])) {
+        if (child + 1 < queue->count &&
+            due_is_before(&queue->heap[child + 1], &queue->heap[child])) {
             child++;
         }
-        if (!is_before(&queue->heap[child], &last)) {
+        if (!due_is_before(&queue->heap[child], &last)) {
             break;
         }
         queue->heap[at] = queue->heap[child];

@@ -218,7 +218,7 @@ static uint32_t blocks_lacking(const struct engine *engine, const struct engine_
 }
 
 // Gives the request its part of the step; there are blocks enough.
-static void schedule(struct engine *engine, struct engine_request *request, uint32_t tokens)
+static void engine_schedule(struct engine *engine, struct engine_request *request, uint32_t tokens)
 {
     uint32_t lacking = blocks_lacking(engine, request, tokens);
     uint32_t whole = (request->computed + tokens) / engine->profile.block_tokens;
@@ -282,7 +282,7 @@ static void plan_running(struct engine *engine, struct plan *plan)
                 return; // it was the last one
             }
         }
-        schedule(engine, request, tokens);
+        engine_schedule(engine, request, tokens);
         count_in(plan, engine, request, tokens);
     }
 }
@@ -294,7 +294,8 @@ struct found {
     uint32_t host_blocks; // behind them, on the host
 };
 
-static struct found look_up(const struct engine *engine, const struct engine_request *request)
+static struct found engine_look_up(const struct engine *engine,
+                                   const struct engine_request *request)
 {
     struct found found = {0};
     // The last token is computed in any case.
@@ -313,7 +314,8 @@ static struct found look_up(const struct engine *engine, const struct engine_req
     return found;
 }
 
-static void start(struct engine *engine, struct engine_request *request, const struct found *found)
+static void engine_start_request(struct engine *engine, struct engine_request *request,
+                                 const struct found *found)
 {
     uint32_t block_tokens = engine->profile.block_tokens;
     uint32_t hit_tokens = (found->blocks + found->host_blocks) * block_tokens;
@@ -325,7 +327,7 @@ static void start(struct engine *engine, struct engine_request *request, const s
     request->block_count = request->named_count = found->blocks;
     request->computed = found->blocks * block_tokens;
     if (found->host_blocks > 0) {
-        schedule(engine, request, found->host_blocks * block_tokens);
+        engine_schedule(engine, request, found->host_blocks * block_tokens);
         request->computed = hit_tokens;
     }
     if (request->preemptions == 0) {
@@ -342,17 +344,17 @@ static void plan_waiting(struct engine *engine, struct plan *plan)
     while (engine->waiting != NULL && plan->budget > 0 &&
            engine->running_count < engine->profile.sequences_max) {
         struct engine_request *request = CONTAINER_OF(engine->waiting, struct engine_request, node);
-        struct found found = look_up(engine, request);
+        struct found found = engine_look_up(engine, request);
         uint32_t needed = engine_blocks_of(engine, tokens_known(request)) - found.blocks;
         if (needed + found.idle > kv_pool_free_count(engine->pool)) {
             return; // and those behind it wait for it
         }
-        start(engine, request, &found);
+        engine_start_request(engine, request, &found);
         uint32_t tokens = tokens_known(request) - request->computed;
         tokens = tokens < plan->budget ? tokens : plan->budget;
         plan->fetch_ms += (double)found.host_blocks * engine->profile.block_tokens *
                           engine->profile.host_token_ms;
-        schedule(engine, request, tokens);
+        engine_schedule(engine, request, tokens);
         count_in(plan, engine, request, tokens);
     }
 }
@@ -376,7 +378,7 @@ double engine_step(struct engine *engine)
     return ms;
 }
 
-static void close_gaps(struct engine *engine)
+static void engine_close_gaps(struct engine *engine)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < engine->running_count; i++) {
@@ -415,7 +417,7 @@ void engine_step_end(struct engine *engine)
     }
     engine->is_ending = false;
     if (engine->gap_count > 0) {
-        close_gaps(engine);
+        engine_close_gaps(engine);
     }
 }
 

@@ -104,7 +104,7 @@ static void add_signed(struct text *out, int64_t number)
     }
 }
 
-static void add_float(struct text *out, double number)
+static void event_add_float(struct text *out, double number)
 {
     uint64_t bits;
     memcpy(&bits, &number, sizeof(bits));
@@ -128,7 +128,7 @@ static void add_map(struct text *out, uint32_t count)
     add_tagged(out, (uint8_t)(0x80 | count), 0, 0);
 }
 
-static void add_string(struct text *out, const char *string)
+static void event_add_string(struct text *out, const char *string)
 {
     if (string == NULL) {
         add_nil(out);
@@ -190,7 +190,7 @@ static const char *const type_names[] = {
 static void add_type(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
-    add_string(out, type_names[event->kind]);
+    event_add_string(out, type_names[event->kind]);
 }
 
 static void add_hashes(struct text *out, struct kv_hash_form form, const struct kv_event *event)
@@ -210,7 +210,8 @@ static void add_parent(struct text *out, struct kv_hash_form form, const struct 
     }
 }
 
-static void add_tokens(struct text *out, struct kv_hash_form form, const struct kv_event *event)
+static void event_add_tokens(struct text *out, struct kv_hash_form form,
+                             const struct kv_event *event)
 {
     (void)form;
     add_array(out, event->token_count);
@@ -238,16 +239,16 @@ static void add_lora_id(struct text *out, struct kv_hash_form form, const struct
 static void add_medium(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
-    add_string(out, event->medium);
+    event_add_string(out, event->medium);
 }
 
 static void add_lora_name(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
-    add_string(out, event->lora_name);
+    event_add_string(out, event->lora_name);
 }
 
-static bool has_extra_keys(const struct kv_event *event)
+static bool event_has_extra_keys(const struct kv_event *event)
 {
     return event->token_count > 0;
 }
@@ -256,7 +257,7 @@ static bool has_extra_keys(const struct kv_event *event)
 static void add_extra_keys(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
-    if (!has_extra_keys(event)) {
+    if (!event_has_extra_keys(event)) {
         add_nil(out);
         return;
     }
@@ -270,10 +271,10 @@ static void add_extra_keys(struct text *out, struct kv_hash_form form, const str
         }
         add_array(out, count);
         if (event->lora_name != NULL) {
-            add_string(out, event->lora_name);
+            event_add_string(out, event->lora_name);
         }
         if (salt != NULL) {
-            add_string(out, salt);
+            event_add_string(out, salt);
         }
     }
 }
@@ -301,7 +302,7 @@ static bool has_spec_kind(const struct kv_event *event)
 static void add_spec_kind(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
-    add_string(out, event->spec_kind);
+    event_add_string(out, event->spec_kind);
 }
 
 static bool has_window(const struct kv_event *event)
@@ -327,19 +328,19 @@ static bool has_locality(const struct kv_event *event)
 static void add_locality(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
-    add_string(out, event->locality);
+    event_add_string(out, event->locality);
 }
 
 static const struct field stored_fields[] = {
     {"type", NULL, add_type},
     {"block_hashes", NULL, add_hashes},
     {"parent_block_hash", NULL, add_parent},
-    {"token_ids", NULL, add_tokens},
+    {"token_ids", NULL, event_add_tokens},
     {"block_size", NULL, add_block_size},
     {"lora_id", NULL, add_lora_id},
     {"medium", NULL, add_medium},
     {"lora_name", NULL, add_lora_name},
-    {"extra_keys", has_extra_keys, add_extra_keys},
+    {"extra_keys", event_has_extra_keys, add_extra_keys},
     {"group_idx", has_group, add_group},
     {"kv_cache_spec_kind", has_spec_kind, add_spec_kind},
     {"kv_cache_spec_sliding_window", has_window, add_window},
@@ -359,7 +360,8 @@ struct field_list {
     uint32_t count;
 };
 
-static struct field_list fields_of(const struct kv_event_format *format, enum kv_event_kind kind)
+static struct field_list event_fields_of(const struct kv_event_format *format,
+                                         enum kv_event_kind kind)
 {
     switch (kind) {
     case KV_EVENT_STORED:
@@ -384,7 +386,7 @@ static void write_map(struct text *out, struct kv_hash_form form, const struct k
     add_map(out, count);
     for (uint32_t i = 0; i < list.count; i++) {
         if (list.fields[i].has == NULL || list.fields[i].has(event)) {
-            add_string(out, list.fields[i].name);
+            event_add_string(out, list.fields[i].name);
             list.fields[i].add(out, form, event);
         }
     }
@@ -401,14 +403,14 @@ static void write_array(struct text *out, struct kv_hash_form form, const struct
     }
     if (is_salted) {
         add_map(out, 1);
-        add_string(out, "cache_salt");
-        add_string(out, event->salt);
+        event_add_string(out, "cache_salt");
+        event_add_string(out, event->salt);
     }
 }
 
 void kv_event_write(struct kv_hash_form form, const struct kv_event *event, struct text *out)
 {
-    struct field_list list = fields_of(form.format, event->kind);
+    struct field_list list = event_fields_of(form.format, event->kind);
     if (form.format->is_map) {
         write_map(out, form, event, list);
     } else {
@@ -420,7 +422,7 @@ void kv_batch_write(const struct kv_event_format *format, const struct kv_batch 
                     struct text *out)
 {
     add_array(out, format->has_rank ? 3 : 2);
-    add_float(out, batch->seconds);
+    event_add_float(out, batch->seconds);
     add_array(out, batch->event_count);
     text_add(out, batch->events);
     if (format->has_rank && batch->rank >= 0) {

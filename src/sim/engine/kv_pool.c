@@ -66,7 +66,7 @@ struct kv_pool {
 };
 
 // Keys are hashes, but callers of tests may count: the product spreads those too.
-static uint32_t tag_of(uint64_t key)
+static uint32_t kv_pool_tag_of(uint64_t key)
 {
     return (uint32_t)((key * 0x9e3779b97f4a7c15) >> 32) | 1;
 }
@@ -75,11 +75,11 @@ static uint32_t tag_of(uint64_t key)
 __attribute__((always_inline)) static inline void expect_key(const struct kv_pool *pool,
                                                              uint64_t key)
 {
-    __builtin_prefetch(&pool->buckets[tag_of(key) >> pool->shift], 1);
+    __builtin_prefetch(&pool->buckets[kv_pool_tag_of(key) >> pool->shift], 1);
 }
 
 // A bit for each slot.  All are looked at: it costs less than guessing wrong when to stop.
-static uint32_t slots_with(const struct bucket *bucket, uint32_t tag)
+static uint32_t bucket_slots_with(const struct bucket *bucket, uint32_t tag)
 {
     uint32_t slots = 0;
     for (uint32_t i = 0; i < bucket_slots; i++) {
@@ -94,15 +94,15 @@ static uint32_t *oldest_at(const struct kv_pool *pool, uint32_t place)
 }
 
 // The oldest block of that name, or `none`.
-static uint32_t find(const struct kv_pool *pool, uint64_t key)
+static uint32_t kv_pool_find(const struct kv_pool *pool, uint64_t key)
 {
-    uint32_t tag = tag_of(key);
+    uint32_t tag = kv_pool_tag_of(key);
     uint32_t home = tag >> pool->shift;
     const struct bucket *bucket;
     uint32_t at = home;
     do {
         bucket = &pool->buckets[at];
-        for (uint32_t slots = slots_with(bucket, tag); slots != 0; slots &= slots - 1) {
+        for (uint32_t slots = bucket_slots_with(bucket, tag); slots != 0; slots &= slots - 1) {
             uint32_t block = bucket->blocks[__builtin_ctz(slots)];
             if (pool->blocks[block].key == key) {
                 return block;
@@ -114,15 +114,15 @@ static uint32_t find(const struct kv_pool *pool, uint64_t key)
 }
 
 // The place of a new name.
-static uint32_t add_name(struct kv_pool *pool, uint64_t key, uint32_t block)
+static uint32_t kv_pool_add_name(struct kv_pool *pool, uint64_t key, uint32_t block)
 {
-    uint32_t tag = tag_of(key);
+    uint32_t tag = kv_pool_tag_of(key);
     uint32_t at = tag >> pool->shift;
-    uint32_t empty = slots_with(&pool->buckets[at], 0);
+    uint32_t empty = bucket_slots_with(&pool->buckets[at], 0);
     while (empty == 0) {
         pool->buckets[at].overflow++;
         at = (at + 1) & pool->mask;
-        empty = slots_with(&pool->buckets[at], 0);
+        empty = bucket_slots_with(&pool->buckets[at], 0);
     }
     uint32_t slot = (uint32_t)__builtin_ctz(empty);
     pool->buckets[at].tags[slot] = tag;
@@ -130,7 +130,7 @@ static uint32_t add_name(struct kv_pool *pool, uint64_t key, uint32_t block)
     return at * bucket_stride + slot;
 }
 
-static void remove_name(struct kv_pool *pool, uint32_t place)
+static void kv_pool_remove_name(struct kv_pool *pool, uint32_t place)
 {
     struct bucket *bucket = &pool->buckets[place / bucket_stride];
     uint32_t *tag = &bucket->tags[place % bucket_stride];
@@ -142,7 +142,7 @@ static void remove_name(struct kv_pool *pool, uint32_t place)
     *tag = 0;
 }
 
-static void close_gaps(struct kv_pool *pool)
+static void kv_pool_close_gaps(struct kv_pool *pool)
 {
     struct free_list *list = &pool->free;
     uint32_t kept = list->head;
@@ -162,7 +162,7 @@ static void add_free(struct kv_pool *pool, uint32_t block, bool is_first)
     struct free_list *list = &pool->free;
 
     if (list->tail - list->head > list->mask) {
-        close_gaps(pool);
+        kv_pool_close_gaps(pool);
     }
     uint32_t spot = (is_first ? --list->head : list->tail++) & list->mask;
     list->spots[spot] = block;
@@ -177,18 +177,18 @@ static void remove_free(struct kv_pool *pool, uint32_t block)
     pool->blocks[block].users = 0;
 }
 
-static bool is_free(const struct block *block)
+static bool block_is_free(const struct block *block)
 {
     return (block->users & IS_FREE) != 0;
 }
 
-static bool is_named(const struct block *block)
+static bool block_is_named(const struct block *block)
 {
     return block->place != none;
 }
 
 // The smallest power of two that is not below.
-static uint32_t power_above(uint32_t count)
+static uint32_t kv_pool_power_above(uint32_t count)
 {
     return count <= 1 ? 1 : 1U << (32 - __builtin_clz(count - 1));
 }
@@ -196,8 +196,8 @@ static uint32_t power_above(uint32_t count)
 struct kv_pool *kv_pool_create(uint32_t block_count, kv_pool_evicted_fn *evicted, void *owner)
 {
     ASSERT(block_count > 0 && block_count <= block_count_max);
-    uint32_t bucket_count = power_above(block_count / bucket_fill + 2);
-    uint32_t spot_count = power_above(2 * block_count); // as many gaps as blocks
+    uint32_t bucket_count = kv_pool_power_above(block_count / bucket_fill + 2);
+    uint32_t spot_count = kv_pool_power_above(2 * block_count); // as many gaps as blocks
     struct kv_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
         return NULL;
@@ -257,11 +257,11 @@ uint32_t kv_pool_match(const struct kv_pool *pool, const uint64_t *keys, uint32_
         if (i + lead < count) {
             expect_key(pool, keys[i + lead]);
         }
-        uint32_t block = find(pool, keys[i]);
+        uint32_t block = kv_pool_find(pool, keys[i]);
         if (block == none) {
             return i;
         }
-        *idle += is_free(&pool->blocks[block]);
+        *idle += block_is_free(&pool->blocks[block]);
     }
     return count;
 }
@@ -272,9 +272,9 @@ void kv_pool_share(struct kv_pool *pool, const uint64_t *keys, uint32_t count, u
         if (i + lead < count) {
             expect_key(pool, keys[i + lead]);
         }
-        uint32_t block = find(pool, keys[i]);
+        uint32_t block = kv_pool_find(pool, keys[i]);
         ASSERT(block != none);
-        if (is_free(&pool->blocks[block])) {
+        if (block_is_free(&pool->blocks[block])) {
             remove_free(pool, block);
         }
         pool->blocks[block].users++;
@@ -317,7 +317,7 @@ static void forget_name(struct kv_pool *pool, uint32_t block)
     if ((pool->blocks[block].place & HAS_TWIN) != 0) {
         leave_twins(pool, block);
     } else {
-        remove_name(pool, pool->blocks[block].place);
+        kv_pool_remove_name(pool, pool->blocks[block].place);
     }
     pool->blocks[block].place = none;
 }
@@ -364,7 +364,7 @@ void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks)
             expect_free(pool, pool->free.head);
         }
         uint32_t block = first_free(&pool->free);
-        if (is_named(&pool->blocks[block])) {
+        if (block_is_named(&pool->blocks[block])) {
             evict(pool, block);
         }
         pool->blocks[block].users = 1;
@@ -380,11 +380,11 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
             expect_key(pool, keys[i + lead]);
         }
         struct block *named = &pool->blocks[blocks[i]];
-        ASSERT(!is_free(named) && !is_named(named));
-        uint32_t oldest = find(pool, keys[i]);
+        ASSERT(!block_is_free(named) && !block_is_named(named));
+        uint32_t oldest = kv_pool_find(pool, keys[i]);
         named->key = keys[i];
         if (oldest == none) {
-            named->place = add_name(pool, keys[i], blocks[i]);
+            named->place = kv_pool_add_name(pool, keys[i], blocks[i]);
         } else {
             join_twins(pool, blocks[i], oldest);
         }
@@ -398,9 +398,9 @@ void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t coun
         if (i >= lead) {
             __builtin_prefetch(&pool->blocks[blocks[i - lead]], 1);
         }
-        ASSERT(!is_free(released) && released->users > 0);
+        ASSERT(!block_is_free(released) && released->users > 0);
         if (--released->users == 0) {
-            add_free(pool, blocks[i], !is_named(released));
+            add_free(pool, blocks[i], !block_is_named(released));
         }
     }
 }
@@ -410,7 +410,7 @@ void kv_pool_evict_free(struct kv_pool *pool)
     const struct free_list *list = &pool->free;
     for (uint32_t at = list->head; at != list->tail; at++) {
         uint32_t block = list->spots[at & list->mask];
-        if (block != none && is_named(&pool->blocks[block])) {
+        if (block != none && block_is_named(&pool->blocks[block])) {
             evict(pool, block);
         }
     }

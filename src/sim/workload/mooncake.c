@@ -65,7 +65,7 @@ static enum status complain_of_memory(struct reader *reader)
     return STATUS_EXHAUSTED;
 }
 
-static enum status add_id(struct reader *reader, uint64_t id)
+static enum status mooncake_add_id(struct reader *reader, uint64_t id)
 {
     struct mooncake_trace *trace = &reader->trace;
     if (trace->id_count == reader->id_room) {
@@ -81,7 +81,8 @@ static enum status add_id(struct reader *reader, uint64_t id)
     return STATUS_OK;
 }
 
-static enum status add_request(struct reader *reader, const struct mooncake_request *request)
+static enum status mooncake_add_request(struct reader *reader,
+                                        const struct mooncake_request *request)
 {
     struct mooncake_trace *trace = &reader->trace;
     if (trace->request_count == reader->request_room) {
@@ -123,8 +124,8 @@ static enum status read_timestamp(struct reader *reader, const struct json_value
     return STATUS_OK;
 }
 
-static enum status read_tokens(struct reader *reader, enum field field,
-                               const struct json_value *value, uint32_t *out)
+static enum status mooncake_read_tokens(struct reader *reader, enum field field,
+                                        const struct json_value *value, uint32_t *out)
 {
     uint64_t number = 0;
     uint64_t least = field == FIELD_BLOCK ? 1 : 0;
@@ -155,8 +156,8 @@ static enum status read_session(struct reader *reader, const struct json_value *
 }
 
 // The cursor has just handed out the value.
-static enum status read_ids(struct reader *reader, struct json *json,
-                            const struct json_value *value)
+static enum status mooncake_read_ids(struct reader *reader, struct json *json,
+                                     const struct json_value *value)
 {
     struct json_item item;
     uint64_t id = 0;
@@ -169,7 +170,7 @@ static enum status read_ids(struct reader *reader, struct json *json,
             return complain(reader, "hash_ids has no whole number at place %llu",
                             (unsigned long long)place);
         }
-        enum status status = add_id(reader, id);
+        enum status status = mooncake_add_id(reader, id);
         if (status != STATUS_OK) {
             return status;
         }
@@ -187,30 +188,31 @@ static int find_field(struct slice key)
     return -1;
 }
 
-static enum status read_member(struct reader *reader, struct json *json, int field,
-                               const struct json_value *value, struct mooncake_request *out)
+static enum status mooncake_read_member(struct reader *reader, struct json *json, int field,
+                                        const struct json_value *value,
+                                        struct mooncake_request *out)
 {
     switch (field) {
     case FIELD_TIMESTAMP:
         return read_timestamp(reader, value, &out->at_us);
     case FIELD_INPUT:
-        return read_tokens(reader, field, value, &out->input_tokens);
+        return mooncake_read_tokens(reader, field, value, &out->input_tokens);
     case FIELD_OUTPUT:
-        return read_tokens(reader, field, value, &out->output_tokens);
+        return mooncake_read_tokens(reader, field, value, &out->output_tokens);
     case FIELD_IDS:
-        return read_ids(reader, json, value);
+        return mooncake_read_ids(reader, json, value);
     case FIELD_SESSION:
         return read_session(reader, value, &out->session);
     case FIELD_TURN:
-        return read_tokens(reader, field, value, &out->turn);
+        return mooncake_read_tokens(reader, field, value, &out->turn);
     case FIELD_BLOCK:
-        return read_tokens(reader, field, value, &out->block_tokens);
+        return mooncake_read_tokens(reader, field, value, &out->block_tokens);
     default:
         return STATUS_OK;
     }
 }
 
-static enum status read_members(struct reader *reader, struct json *json)
+static enum status mooncake_read_members(struct reader *reader, struct json *json)
 {
     struct mooncake_request request = {
         .first = (uint32_t)reader->trace.id_count,
@@ -226,7 +228,7 @@ static enum status read_members(struct reader *reader, struct json *json)
         if (field == FIELD_IDS && (seen >> FIELD_IDS & 1) != 0) {
             return complain(reader, "hash_ids comes twice");
         }
-        enum status status = read_member(reader, json, field, &item.value, &request);
+        enum status status = mooncake_read_member(reader, json, field, &item.value, &request);
         if (status != STATUS_OK) {
             return status;
         }
@@ -241,10 +243,10 @@ static enum status read_members(struct reader *reader, struct json *json)
         }
     }
     request.id_count = (uint32_t)(reader->trace.id_count - request.first);
-    return add_request(reader, &request);
+    return mooncake_add_request(reader, &request);
 }
 
-static enum status read_line(struct reader *reader, struct slice line)
+static enum status mooncake_read_line(struct reader *reader, struct slice line)
 {
     struct json json = json_open(line);
     struct json_item item;
@@ -255,10 +257,10 @@ static enum status read_line(struct reader *reader, struct slice line)
         return complain(reader, "this is no object");
     }
     json_enter(&json);
-    return read_members(reader, &json);
+    return mooncake_read_members(reader, &json);
 }
 
-static bool is_empty(struct slice line)
+static bool mooncake_line_is_empty(struct slice line)
 {
     for (size_t i = 0; i < line.size; i++) {
         if (strchr(" \t\r", line.bytes[i]) == NULL || line.bytes[i] == '\0') {
@@ -268,7 +270,7 @@ static bool is_empty(struct slice line)
     return true;
 }
 
-static enum status read_lines(struct reader *reader, struct slice text)
+static enum status mooncake_read_lines(struct reader *reader, struct slice text)
 {
     size_t from = 0;
     while (from < text.size) {
@@ -278,8 +280,8 @@ static enum status read_lines(struct reader *reader, struct slice text)
         struct slice line = slice_of(start, size);
         reader->line++;
         from += size + 1;
-        if (!is_empty(line)) {
-            enum status status = read_line(reader, line);
+        if (!mooncake_line_is_empty(line)) {
+            enum status status = mooncake_read_line(reader, line);
             if (status != STATUS_OK) {
                 return status;
             }
@@ -292,7 +294,7 @@ static enum status read_lines(struct reader *reader, struct slice text)
     return STATUS_OK;
 }
 
-static bool is_sorted(const struct mooncake_trace *trace)
+static bool mooncake_is_sorted(const struct mooncake_trace *trace)
 {
     for (uint32_t i = 1; i < trace->request_count; i++) {
         if (trace->requests[i].at_us < trace->requests[i - 1].at_us) {
@@ -304,8 +306,8 @@ static bool is_sorted(const struct mooncake_trace *trace)
 
 // Merges [from, middle) and [middle, to) of `in`; of equals the left one goes first, which qsort does
 // not promise.
-static void merge(const struct mooncake_request *in, struct mooncake_request *out, size_t from,
-                  size_t middle, size_t to)
+static void mooncake_merge(const struct mooncake_request *in, struct mooncake_request *out,
+                           size_t from, size_t middle, size_t to)
 {
     size_t left = from;
     size_t right = middle;
@@ -318,7 +320,7 @@ static void merge(const struct mooncake_request *in, struct mooncake_request *ou
 static enum status sort(struct reader *reader)
 {
     size_t count = reader->trace.request_count;
-    if (is_sorted(&reader->trace)) {
+    if (mooncake_is_sorted(&reader->trace)) {
         return STATUS_OK;
     }
     struct mooncake_request *in = reader->trace.requests;
@@ -330,7 +332,7 @@ static enum status sort(struct reader *reader)
         for (size_t from = 0; from < count; from += 2 * width) {
             size_t middle = from + width < count ? from + width : count;
             size_t to = middle + width < count ? middle + width : count;
-            merge(in, out, from, middle, to);
+            mooncake_merge(in, out, from, middle, to);
         }
         struct mooncake_request *swapped = in;
         in = out;
@@ -354,7 +356,7 @@ static uint64_t smallest_step(const struct mooncake_trace *trace)
     return smallest;
 }
 
-static void spread(struct mooncake_trace *trace)
+static void mooncake_spread(struct mooncake_trace *trace)
 {
     uint64_t step = smallest_step(trace);
     uint64_t start = trace->requests[0].at_us;
@@ -378,7 +380,7 @@ enum status mooncake_read(struct slice text, struct mooncake_trace *out,
 {
     struct reader reader = {.error = error};
     error[0] = '\0';
-    enum status status = read_lines(&reader, text);
+    enum status status = mooncake_read_lines(&reader, text);
     if (status == STATUS_OK) {
         status = sort(&reader);
     }
@@ -386,7 +388,7 @@ enum status mooncake_read(struct slice text, struct mooncake_trace *out,
         mooncake_destroy(&reader.trace);
         return status;
     }
-    spread(&reader.trace);
+    mooncake_spread(&reader.trace);
     *out = reader.trace;
     return STATUS_OK;
 }
@@ -398,7 +400,7 @@ void mooncake_destroy(struct mooncake_trace *trace)
     *trace = (struct mooncake_trace){0};
 }
 
-static void add_field(struct text *out, enum field field, uint64_t number)
+static void mooncake_add_field(struct text *out, enum field field, uint64_t number)
 {
     text_add_format(out, ", \"%s\": ", names[field]);
     text_add_u64(out, number);
@@ -411,8 +413,8 @@ void mooncake_write(const struct mooncake_request *request, const uint64_t *ids,
     if (request->at_us % 1000 != 0) {
         text_add_format(out, ".%03u", (unsigned)(request->at_us % 1000));
     }
-    add_field(out, FIELD_INPUT, request->input_tokens);
-    add_field(out, FIELD_OUTPUT, request->output_tokens);
+    mooncake_add_field(out, FIELD_INPUT, request->input_tokens);
+    mooncake_add_field(out, FIELD_OUTPUT, request->output_tokens);
     text_add_format(out, ", \"%s\": [", names[FIELD_IDS]);
     for (uint32_t i = 0; i < request->id_count; i++) {
         text_add_str(out, i == 0 ? "" : ", ");
@@ -420,11 +422,11 @@ void mooncake_write(const struct mooncake_request *request, const uint64_t *ids,
     }
     text_add_str(out, "]");
     if (request->session != 0) {
-        add_field(out, FIELD_SESSION, request->session);
-        add_field(out, FIELD_TURN, request->turn);
+        mooncake_add_field(out, FIELD_SESSION, request->session);
+        mooncake_add_field(out, FIELD_TURN, request->turn);
     }
     if (request->block_tokens != mooncake_block_tokens) {
-        add_field(out, FIELD_BLOCK, request->block_tokens);
+        mooncake_add_field(out, FIELD_BLOCK, request->block_tokens);
     }
     text_add_str(out, "}\n");
 }

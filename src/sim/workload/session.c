@@ -37,18 +37,18 @@ void script_fini(struct script *script)
     }
 }
 
-static uint32_t tokens_of(double value)
+static uint32_t session_tokens_of(double value)
 {
     return (uint32_t)(value + 0.5);
 }
 
 static uint32_t draw_tokens(const struct draw *draw, double scale, struct rng *rng)
 {
-    uint32_t tokens = tokens_of(draw_value(draw, rng) * scale);
+    uint32_t tokens = session_tokens_of(draw_value(draw, rng) * scale);
     return tokens > 0 ? tokens : 1;
 }
 
-static void add_piece(struct session *session, uint64_t id, uint32_t tokens)
+static void session_add_piece(struct session *session, uint64_t id, uint32_t tokens)
 {
     if (tokens > 0) {
         session->pieces[session->piece_count++] = (struct piece){.id = id, .tokens = tokens};
@@ -61,7 +61,7 @@ static void add_turn(struct session *session)
 {
     uint64_t name = hash_pair(session->stream, session->turn);
     uint32_t own = draw_tokens(&session->prompt->own_tokens, session->own_scale, &session->rng);
-    add_piece(session, name, own);
+    session_add_piece(session, name, own);
     session->output_tokens = draw_tokens(&session->prompt->output_tokens, 1, &session->rng);
     session->pieces[session->piece_count] =
         (struct piece){.id = hash_pair(name, SALT_ANSWER), .tokens = session->output_tokens};
@@ -96,7 +96,7 @@ static void add_shared(const struct script *script, struct session *session, uin
         shared = script->share * total;
         session->own_scale = (total - shared) / own;
     }
-    add_piece(session, group, tokens_of(shared));
+    session_add_piece(session, group, session_tokens_of(shared));
 }
 
 struct session *session_create(const struct script *script, uint64_t number)
@@ -119,7 +119,7 @@ struct session *session_create(const struct script *script, uint64_t number)
     session->rng = rng;
     session->id = kind->turns_max > 1 ? stream | 1 : 0; // not 0, which is none
     session->turn_count = turns;
-    add_piece(session, hash_pair(script->seed, SALT_COMMON), kind->common_tokens);
+    session_add_piece(session, hash_pair(script->seed, SALT_COMMON), kind->common_tokens);
     add_shared(script, session, index);
     add_turn(session);
     return session;
@@ -127,17 +127,17 @@ struct session *session_create(const struct script *script, uint64_t number)
 
 // The ids name blocks, the last of which may be shorter.  Tokens that no id names are like nobody
 // else's; ids behind the end are left out.
-static void add_blocks(struct session *session, const struct mooncake_request *request,
-                       const uint64_t *ids, uint32_t copy)
+static void session_add_blocks(struct session *session, const struct mooncake_request *request,
+                               const uint64_t *ids, uint32_t copy)
 {
     // An engine has nothing to do for an empty prompt.
     uint32_t left = request->input_tokens > 0 ? request->input_tokens : 1;
     for (uint32_t i = 0; i < request->id_count && left > 0; i++) {
         uint32_t tokens = left < request->block_tokens ? left : request->block_tokens;
-        add_piece(session, hash_pair(ids[request->first + i], copy), tokens);
+        session_add_piece(session, hash_pair(ids[request->first + i], copy), tokens);
         left -= tokens;
     }
-    add_piece(session, hash_pair(session->stream, SALT_REST), left);
+    session_add_piece(session, hash_pair(session->stream, SALT_REST), left);
 }
 
 struct session *session_of_trace(const struct mooncake_trace *trace, uint32_t index, uint32_t copy)
@@ -155,7 +155,7 @@ struct session *session_of_trace(const struct mooncake_trace *trace, uint32_t in
     if (request->session != 0) {
         session->id = copy == 0 ? request->session : hash_pair(request->session, copy) | 1;
     }
-    add_blocks(session, request, trace->ids, copy);
+    session_add_blocks(session, request, trace->ids, copy);
     session->output_tokens = request->output_tokens > 0 ? request->output_tokens : 1;
     session->pieces[session->piece_count] = (struct piece){
         .id = hash_pair(session->stream, SALT_ANSWER), .tokens = session->output_tokens};

@@ -64,7 +64,8 @@ struct workload {
 
 // An owner who cannot have the few bytes of a session has no run to go on with; nothing outside the
 // program asks for them.
-static void push(struct workload *workload, uint64_t at_us, uint64_t order, struct session *session)
+static void workload_push(struct workload *workload, uint64_t at_us, uint64_t order,
+                          struct session *session)
 {
     bool is_pushed = due_queue_push(&workload->due,
                                     (struct due){.at_us = at_us, .order = order, .what = session});
@@ -93,15 +94,15 @@ static uint64_t copy_due_us(const struct workload *workload, const struct starte
 }
 
 // The starter's next session comes by the clock, if there is one.
-static void schedule(struct workload *workload, uint64_t number)
+static void workload_schedule(struct workload *workload, uint64_t number)
 {
     struct starter *starter = &workload->starters[number];
     if (workload->trace == NULL) {
         struct draw gap = DRAW_EXPONENTIAL(workload->gap_us);
         starter->at_us += draw_value(&gap, &starter->rng);
-        push(workload, (uint64_t)llround(starter->at_us), number, NULL);
+        workload_push(workload, (uint64_t)llround(starter->at_us), number, NULL);
     } else if (starter->begun < workload->trace->request_count) {
-        push(workload, copy_due_us(workload, starter), number, NULL);
+        workload_push(workload, copy_due_us(workload, starter), number, NULL);
     }
 }
 
@@ -141,7 +142,7 @@ void workload_take(struct workload *workload, struct work_item *out)
     if (session == NULL) {
         session = begin_session(workload, due.order);
         if (!workload->is_closed) {
-            schedule(workload, due.order);
+            workload_schedule(workload, due.order);
         }
     }
     list_push(&workload->out, &session->node);
@@ -161,7 +162,7 @@ void workload_take(struct workload *workload, struct work_item *out)
 
 // Of those due at the same time, a starter of the clock goes before sessions, and those in the order in
 // which they began.
-static uint64_t order_of(const struct workload *workload, const struct session *session)
+static uint64_t workload_order_of(const struct workload *workload, const struct session *session)
 {
     return workload->is_closed ? session->starter : session->number + workload->starter_count;
 }
@@ -176,13 +177,14 @@ void workload_done(struct workload *workload, struct work_item *item, uint64_t n
 
     if (session_go_on(session)) {
         double pause_s = session_pause_s(&workload->script, session);
-        push(workload, now_us + us_of(pause_s), order_of(workload, session), session);
+        workload_push(workload, now_us + us_of(pause_s), workload_order_of(workload, session),
+                      session);
         return;
     }
     session_destroy(&session);
     if (workload->is_closed) {
         double pause_s = think_s(workload, &workload->starters[starter]);
-        push(workload, now_us + us_of(pause_s), starter, NULL);
+        workload_push(workload, now_us + us_of(pause_s), starter, NULL);
     }
 }
 
@@ -197,7 +199,7 @@ bool workload_is_over(const struct workload *workload)
     return !has_more && workload->done == workload->taken;
 }
 
-static bool complain(char *error, const char *text)
+static bool workload_complain(char *error, const char *text)
 {
     (void)snprintf(error, workload_error_size, "%s", text);
     return false;
@@ -211,28 +213,29 @@ static bool check_options(const struct workload_options *options, char *error)
         return false;
     }
     if ((kind != NULL) == (options->trace != NULL)) {
-        return complain(error, "a workload is one of the built-in ones or a trace");
+        return workload_complain(error, "a workload is one of the built-in ones or a trace");
     }
     if (!(options->rate >= 0 && options->rate <= 1e6)) {
-        return complain(error, "the rate is no number of requests/s from 0 to a million");
+        return workload_complain(error, "the rate is no number of requests/s from 0 to a million");
     }
     if (options->users > user_max) {
-        return complain(error, "there are more than a million users");
+        return workload_complain(error, "there are more than a million users");
     }
     if (options->users > 0 && options->rate > 0) {
-        return complain(error, "a rate and a number of users contradict each other");
+        return workload_complain(error, "a rate and a number of users contradict each other");
     }
     if (kind != NULL && options->users == 0 && options->rate == 0) {
-        return complain(error, "a built-in workload needs a rate or a number of users");
+        return workload_complain(error, "a built-in workload needs a rate or a number of users");
     }
     if (!(options->share >= 0 && options->share < 1)) {
-        return complain(error, "the share is no number from 0 to below 1");
+        return workload_complain(error, "the share is no number from 0 to below 1");
     }
     if (options->share > 0 && (kind == NULL || !kind->varies_share)) {
-        return complain(error, "the share of this workload cannot be set");
+        return workload_complain(error, "the share of this workload cannot be set");
     }
     if (options->trace != NULL && options->rate > 0 && options->trace->span_us == 0) {
-        return complain(error, "all requests of the trace are at one time, so it has no rate");
+        return workload_complain(error,
+                                 "all requests of the trace are at one time, so it has no rate");
     }
     return true;
 }
@@ -259,7 +262,7 @@ static void limit_to(struct workload *workload, const struct workload_options *o
 }
 
 // The first request at or after that time.
-static uint32_t find_request(const struct mooncake_trace *trace, uint64_t at_us)
+static uint32_t workload_find_request(const struct mooncake_trace *trace, uint64_t at_us)
 {
     uint32_t low = 0;
     uint32_t high = trace->request_count;
@@ -292,10 +295,10 @@ static bool start_copies(struct workload *workload, const struct workload_option
         workload->stretch = copies * own_rate / options->rate;
     }
     if (copies > copy_max) {
-        return complain(error, "the rate is more than 10,000 times that of the trace");
+        return workload_complain(error, "the rate is more than 10,000 times that of the trace");
     }
     if (!make_starters(workload, (uint32_t)copies, options->seed)) {
-        return complain(error, "no memory for the copies of the trace");
+        return workload_complain(error, "no memory for the copies of the trace");
     }
     limit_to(workload, options, (uint64_t)copies * trace->request_count);
     for (uint32_t i = 0; i < workload->starter_count; i++) {
@@ -303,9 +306,9 @@ static bool start_copies(struct workload *workload, const struct workload_option
         if (i > 0) {
             double part = draw_unit(&copy->rng);
             copy->shift_us = (uint64_t)(part * (double)workload->period_us);
-            copy->first = find_request(trace, workload->period_us - copy->shift_us);
+            copy->first = workload_find_request(trace, workload->period_us - copy->shift_us);
         }
-        schedule(workload, i);
+        workload_schedule(workload, i);
     }
     return true;
 }
@@ -315,7 +318,7 @@ static bool start_users(struct workload *workload, const struct workload_options
 {
     workload->is_closed = true;
     if (!make_starters(workload, options->users, options->seed)) {
-        return complain(error, "no memory for the users");
+        return workload_complain(error, "no memory for the users");
     }
     if (workload->trace != NULL) {
         limit_to(workload, options, workload->trace->request_count);
@@ -323,7 +326,7 @@ static bool start_users(struct workload *workload, const struct workload_options
     // They come in the middle of thinking, not all at once.
     for (uint32_t i = 0; i < workload->starter_count; i++) {
         struct starter *user = &workload->starters[i];
-        push(workload, us_of(think_s(workload, user) * draw_unit(&user->rng)), i, NULL);
+        workload_push(workload, us_of(think_s(workload, user) * draw_unit(&user->rng)), i, NULL);
     }
     return true;
 }
@@ -373,7 +376,7 @@ static bool start_midway(struct workload *workload, struct rng *rng)
             return false;
         }
         if (play_to_now(session, kind, at_s, &at_us, rng)) {
-            push(workload, at_us, order_of(workload, session), session);
+            workload_push(workload, at_us, workload_order_of(workload, session), session);
         } else {
             session_destroy(&session);
         }
@@ -390,24 +393,25 @@ static bool start_arrivals(struct workload *workload, const struct workload_opti
 {
     const struct work_kind *kind = workload->script.kind;
     if (!make_starters(workload, 1, options->seed)) {
-        return complain(error, "no memory for the workload");
+        return workload_complain(error, "no memory for the workload");
     }
     workload->gap_us = 1e6 * work_kind_mean_turns(kind) / options->rate;
-    schedule(workload, 0);
+    workload_schedule(workload, 0);
     struct rng rng = {.state = hash_pair(options->seed, midway_number)};
     if (kind->turns_max > 1 && !start_midway(workload, &rng)) {
-        return complain(error, "no memory for the sessions");
+        return workload_complain(error, "no memory for the sessions");
     }
     return true;
 }
 
-static bool start(struct workload *workload, const struct workload_options *options, char *error)
+static bool workload_start(struct workload *workload, const struct workload_options *options,
+                           char *error)
 {
     workload->trace = options->trace;
     workload->limit = options->requests > 0 ? options->requests : workload_requests_default;
     if (options->kind != NULL && !script_init(&workload->script, work_kind_find(options->kind),
                                               options->share, options->seed)) {
-        return complain(error, "no memory for the workload");
+        return workload_complain(error, "no memory for the workload");
     }
     if (options->users > 0) {
         return start_users(workload, options, error);
@@ -424,10 +428,10 @@ struct workload *workload_create(const struct workload_options *options,
     }
     struct workload *workload = calloc(1, sizeof(*workload));
     if (workload == NULL) {
-        (void)complain(error, "no memory for the workload");
+        (void)workload_complain(error, "no memory for the workload");
         return NULL;
     }
-    if (!start(workload, options, error)) {
+    if (!workload_start(workload, options, error)) {
         workload_destroy(&workload);
         return NULL;
     }
