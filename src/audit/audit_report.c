@@ -3,10 +3,12 @@
 #include "audit/audit_report.h"
 
 #include "base/base.h"
-#include "base/text.h"
+#include "lab/json_file.h"
 #include "sim/engine/profile.h"
 
-enum { cell_size = 32, name_size_max = 2048 };
+#include <math.h>
+
+enum { cell_size = 32 };
 
 struct cell {
     char text[cell_size];
@@ -205,95 +207,102 @@ void audit_report_verdict(FILE *out, const struct audit_report *report)
     }
 }
 
-static void json_number(FILE *out, const char *name, double value)
+// Negative: not known.
+static void audit_put_known(struct json_writer *json, const char *name, double value)
 {
-    if (value < 0) {
-        fprintf(out, ", \"%s\": null", name);
-    } else {
-        fprintf(out, ", \"%s\": %.9g", name, value);
-    }
+    json_put_number(json, name, value < 0 ? NAN : value, 9);
 }
 
-// A name or a reason may be longer than we have room for; it is cut then.
-static void json_text(FILE *out, const char *string)
+static void audit_put_figures(struct json_writer *json, const struct audit_figures *figures)
 {
-    char space[6 * name_size_max + 2];
-    struct slice bytes = slice_str(string);
-    struct text text = text_over(space, sizeof(space));
-    bytes.size = bytes.size < name_size_max ? bytes.size : name_size_max;
-    text_add_json(&text, bytes);
-    fprintf(out, "%.*s", (int)text.size, space);
+    audit_put_known(json, "requests", figures->requests);
+    audit_put_known(json, "prompt_tokens", figures->prompt_tokens);
+    audit_put_known(json, "computed_tokens", figures->computed_tokens);
+    audit_put_known(json, "hit_rate", figures->hit_rate);
+    audit_put_known(json, "ttft_p50_s", figures->ttft_p50_s);
+    audit_put_known(json, "ttft_p99_s", figures->ttft_p99_s);
+    json_put_bool(json, "ttft_p99_is_beyond", figures->ttft_is_beyond);
 }
 
-static void json_figures(FILE *out, const struct audit_figures *figures)
-{
-    json_number(out, "requests", figures->requests);
-    json_number(out, "prompt_tokens", figures->prompt_tokens);
-    json_number(out, "computed_tokens", figures->computed_tokens);
-    json_number(out, "hit_rate", figures->hit_rate);
-    json_number(out, "ttft_p50_s", figures->ttft_p50_s);
-    json_number(out, "ttft_p99_s", figures->ttft_p99_s);
-    fprintf(out, ", \"ttft_p99_is_beyond\": %s", figures->ttft_is_beyond ? "true" : "false");
-}
-
-static void json_replica(FILE *out, const struct audit_replica *replica)
+static void audit_put_replica(struct json_writer *json, const struct audit_replica *replica)
 {
     struct audit_figures figures;
-    fprintf(out, "    {\"replica\": ");
-    json_text(out, replica->name);
-    fprintf(out, ", \"error\": ");
-    if (replica->why != NULL) {
-        json_text(out, replica->why);
-    } else {
-        fprintf(out, "null, \"engine\": \"%s\", \"restarted\": %s",
-                engine_kind_name(replica->done.kind), replica->restarted ? "true" : "false");
-        json_number(out, "seconds", replica->span_s);
+    json_break_line(json, 4);
+    json_begin_object(json, NULL);
+    json_put_foreign(json, "replica", slice_str(replica->name));
+    json_put_str(json, "error", replica->why);
+    if (replica->why == NULL) {
+        json_put_str(json, "engine", engine_kind_name(replica->done.kind));
+        json_put_bool(json, "restarted", replica->restarted);
+        audit_put_known(json, "seconds", replica->span_s);
         audit_figures_of(replica, &figures);
-        json_figures(out, &figures);
+        audit_put_figures(json, &figures);
     }
-    fprintf(out, "}");
+    json_end(json);
 }
 
-static void json_rule(FILE *out, const char *name, const struct audit_rule *rule)
+static void audit_put_rule(struct json_writer *json, const char *name,
+                           const struct audit_rule *rule)
 {
+    json_break_line(json, 2);
     if (rule == NULL) {
-        fprintf(out, ",\n  \"%s\": null", name);
+        json_put_null(json, name);
         return;
     }
-    fprintf(out, ",\n  \"%s\": {\"name\": \"%s\", \"rule\": ", name, rule->name);
-    json_text(out, rule->condition);
-    fprintf(out, ", \"sentence\": ");
-    json_text(out, rule->sentence);
-    fprintf(out, "}");
+    json_begin_object(json, name);
+    json_put_str(json, "name", rule->name);
+    json_put_str(json, "rule", rule->condition);
+    json_put_str(json, "sentence", rule->sentence);
+    json_end(json);
+}
+
+static void audit_put_waste(struct json_writer *json, const struct audit_report *report)
+{
+    const struct audit_result *result = report->result;
+    json_break_line(json, 2);
+    json_begin_object(json, "waste");
+    json_put_bool(json, "achievable_is_guess", result->achievable_is_guess);
+    audit_put_known(json, "achievable_hit_rate", result->achievable);
+    audit_put_known(json, "seconds_per_token", result->token_s);
+    audit_put_known(json, "gpu_hour_price", report->terms->gpu_hour_price);
+    audit_put_known(json, "gpus_per_replica", report->terms->gpus_per_replica);
+    audit_put_known(json, "tokens", result->wasted_tokens);
+    audit_put_known(json, "gpu_hours", result->wasted_gpu_hours);
+    audit_put_known(json, "share", result->wasted_share);
+    audit_put_known(json, "money", result->wasted_money);
+    audit_put_known(json, "money_month", result->wasted_money_month);
+    json_end(json);
 }
 
 void audit_report_json(FILE *out, const struct audit_report *report)
 {
     const struct audit_result *result = report->result;
-    fprintf(out, "{\n  \"span\": ");
-    json_text(out, report->title);
-    fprintf(out, ",\n  \"replicas\": [\n");
+    struct json_file file;
+    struct json_writer *json = &file.json;
+
+    json_file_open(&file, out);
+    json_begin_object(json, NULL);
+    json_break_line(json, 2);
+    json_put_str(json, "span", report->title);
+    json_break_line(json, 2);
+    json_begin_array(json, "replicas");
     for (uint32_t i = 0; i < report->replica_count; i++) {
-        fprintf(out, "%s", i > 0 ? ",\n" : "");
-        json_replica(out, &report->replicas[i]);
+        audit_put_replica(json, &report->replicas[i]);
+        json_file_flush(&file);
     }
-    fprintf(out, "\n  ],\n  \"fleet\": {\"replicas\": %u, \"read\": %u", result->replica_count,
-            result->read_count);
-    json_number(out, "seconds", result->span_s);
-    json_figures(out, &result->fleet);
-    fprintf(out, "},\n  \"waste\": {\"achievable_is_guess\": %s",
-            result->achievable_is_guess ? "true" : "false");
-    json_number(out, "achievable_hit_rate", result->achievable);
-    json_number(out, "seconds_per_token", result->token_s);
-    json_number(out, "gpu_hour_price", report->terms->gpu_hour_price);
-    json_number(out, "gpus_per_replica", report->terms->gpus_per_replica);
-    json_number(out, "tokens", result->wasted_tokens);
-    json_number(out, "gpu_hours", result->wasted_gpu_hours);
-    json_number(out, "share", result->wasted_share);
-    json_number(out, "money", result->wasted_money);
-    json_number(out, "money_month", result->wasted_money_month);
-    fprintf(out, "}");
-    json_rule(out, "verdict", result->verdict);
-    json_rule(out, "also", result->also);
-    fprintf(out, "\n}\n");
+    json_break_line(json, 2);
+    json_end(json);
+    json_break_line(json, 2);
+    json_begin_object(json, "fleet");
+    json_put_u64(json, "replicas", result->replica_count);
+    json_put_u64(json, "read", result->read_count);
+    audit_put_known(json, "seconds", result->span_s);
+    audit_put_figures(json, &result->fleet);
+    json_end(json);
+    audit_put_waste(json, report);
+    audit_put_rule(json, "verdict", result->verdict);
+    audit_put_rule(json, "also", result->also);
+    json_break_line(json, 0);
+    json_end(json);
+    json_file_close(&file);
 }

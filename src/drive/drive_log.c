@@ -3,11 +3,11 @@
 #include "drive/drive_log.h"
 
 #include "base/base.h"
-#include "base/text.h"
 #include "drive/drive_result.h"
 #include "drive/drive_tally.h"
+#include "json/json_writer.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,31 +33,27 @@ struct drive_log *drive_log_open(const char *path)
     return log;
 }
 
-static void log_add_time(struct text *out, const char *name, uint64_t from_us, uint64_t to_us)
+static void log_put_time(struct json_writer *json, const char *name, uint64_t from_us,
+                         uint64_t to_us)
 {
-    if (to_us == 0) {
-        text_add_format(out, "\"%s\":null,", name);
-        return;
-    }
-    text_add_format(out, "\"%s\":%.3f,", name, ((double)to_us - (double)from_us) / 1000);
+    json_put_fixed(json, name, to_us == 0 ? NAN : ((double)to_us - (double)from_us) / 1000, 3);
 }
 
-static void log_add_count(struct text *out, const char *name, bool is_known, uint64_t count)
+static void log_put_count(struct json_writer *json, const char *name, bool is_known, uint64_t count)
 {
     if (is_known) {
-        text_add_format(out, "\"%s\":%" PRIu64 ",", name, count);
+        json_put_u64(json, name, count);
     } else {
-        text_add_format(out, "\"%s\":null,", name);
+        json_put_null(json, name);
     }
 }
 
-static void log_add_words(struct text *out, const char *name, const char *words)
+static void log_put_words(struct json_writer *json, const char *name, const char *words)
 {
-    text_add_format(out, "\"%s\":", name);
     if (words[0] != '\0') {
-        text_add_json(out, slice_str(words));
+        json_put_foreign(json, name, slice_str(words));
     } else {
-        text_add_str(out, "null");
+        json_put_null(json, name);
     }
 }
 
@@ -83,24 +79,27 @@ void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
     bool has_matched = find_matched(answer->decision, &matched);
     struct text out = text_over(log->line, sizeof(log->line));
 
-    text_add_format(&out, "{\"number\":%" PRIu64 ",\"session\":%" PRIu64 ",", item->number,
-                    item->session);
-    log_add_time(&out, "due_ms", ending->begin_us, due_us);
-    log_add_time(&out, "sent_ms", ending->begin_us, ending->sent_us);
-    log_add_time(&out, "first_ms", due_us, answer->first_us);
-    log_add_time(&out, "last_ms", due_us, answer->last_us);
-    log_add_words(&out, "error",
-                  answer->error != DRIVE_FINE ? drive_error_name(answer->error) : "");
-    text_add_format(&out, ",\"status\":%u,", answer->status);
-    log_add_count(&out, "prompt_tokens", usage->has_prompt_tokens, usage->prompt_tokens);
-    log_add_count(&out, "cached_tokens", usage->has_cached_tokens, usage->cached_tokens);
-    log_add_count(&out, "output_tokens", usage->has_prompt_tokens, usage->completion_tokens);
-    text_add_format(&out, "\"counts\":%s,", ending->counts ? "true" : "false");
-    log_add_words(&out, "backend", answer->backend);
-    text_add_str(&out, ",");
-    log_add_count(&out, "predicted_tokens", has_matched, matched);
-    log_add_words(&out, "decision", answer->decision);
-    text_add_str(&out, "}\n");
+    struct json_writer json = json_writer_over(&out);
+
+    json_begin_object(&json, NULL);
+    json_put_u64(&json, "number", item->number);
+    json_put_u64(&json, "session", item->session);
+    log_put_time(&json, "due_ms", ending->begin_us, due_us);
+    log_put_time(&json, "sent_ms", ending->begin_us, ending->sent_us);
+    log_put_time(&json, "first_ms", due_us, answer->first_us);
+    log_put_time(&json, "last_ms", due_us, answer->last_us);
+    json_put_str(&json, "error",
+                 answer->error != DRIVE_FINE ? drive_error_name(answer->error) : NULL);
+    json_put_u64(&json, "status", answer->status);
+    log_put_count(&json, "prompt_tokens", usage->has_prompt_tokens, usage->prompt_tokens);
+    log_put_count(&json, "cached_tokens", usage->has_cached_tokens, usage->cached_tokens);
+    log_put_count(&json, "output_tokens", usage->has_prompt_tokens, usage->completion_tokens);
+    json_put_bool(&json, "counts", ending->counts);
+    log_put_words(&json, "backend", answer->backend);
+    log_put_count(&json, "predicted_tokens", has_matched, matched);
+    log_put_words(&json, "decision", answer->decision);
+    json_end(&json);
+    text_add_str(&out, "\n");
     ASSERT(!out.overflow);
     fwrite(log->line, 1, out.size, log->out); // its errors are told by _close
 }

@@ -3,12 +3,11 @@
 #include "drive/drive_result.h"
 
 #include "base/base.h"
-#include "base/text.h"
 #include "lab/chart.h"
+#include "lab/json_file.h"
 
 #include <inttypes.h>
-
-enum { word_size = 1024 };
+#include <math.h>
 
 // A request that is sent this late has a time that is not the server's.
 static const double late_ms_max = 10;
@@ -170,126 +169,125 @@ void drive_result_write_table(const struct drive_result *result, FILE *out)
     }
 }
 
-static void result_write_string(FILE *out, const char *string)
+static void result_put_known(struct json_writer *json, const char *name, double value,
+                             bool is_known)
 {
-    char space[word_size];
-    struct text text = text_over(space, sizeof(space));
-    if (string == NULL) {
-        fputs("null", out);
-        return;
-    }
-    size_t size = strlen(string);
-    size = size < word_size / 6 - 1 ? size : word_size / 6 - 1; // each byte may become six
-    text_add_json(&text, slice_of(string, size));
-    fwrite(space, 1, text.size, out);
+    json_break_line(json, 2);
+    json_put_number(json, name, is_known ? value : NAN, 6);
 }
 
-static void write_member(FILE *out, const char *name, const char *string)
+static void result_put_spread(struct json_writer *json, const char *name,
+                              const struct distribution *row, bool is_known)
 {
-    fprintf(out, "  \"%s\": ", name);
-    result_write_string(out, string);
-    fputs(",\n", out);
-}
-
-static void write_spread(FILE *out, const char *name, const struct distribution *row, bool is_known)
-{
+    json_break_line(json, 2);
     if (!is_known) {
-        fprintf(out, "  \"%s\": null,\n", name);
+        json_put_null(json, name);
         return;
     }
-    fprintf(out,
-            "  \"%s\": {\"mean\": %.4f, \"p50\": %.4f, \"p90\": %.4f, \"p99\": %.4f, "
-            "\"max\": %.4f},\n",
-            name, row->mean, row->p50, row->p90, row->p99, row->max);
+    json_begin_object(json, name);
+    json_put_fixed(json, "mean", row->mean, 4);
+    json_put_fixed(json, "p50", row->p50, 4);
+    json_put_fixed(json, "p90", row->p90, 4);
+    json_put_fixed(json, "p99", row->p99, 4);
+    json_put_fixed(json, "max", row->max, 4);
+    json_end(json);
 }
 
-static void result_write_number(FILE *out, const char *name, double value, bool is_known)
+static void result_put_asked(struct json_writer *json, const struct drive_result *result)
 {
-    if (is_known) {
-        fprintf(out, "  \"%s\": %.6g,\n", name, value);
-    } else {
-        fprintf(out, "  \"%s\": null,\n", name);
-    }
+    json_break_line(json, 2);
+    json_put_str(json, "label", result->label);
+    json_put_u64(json, "started_at_ms", result->started_at_ms);
+    json_break_line(json, 2);
+    json_put_str(json, "url", result->url);
+    json_put_str(json, "model", result->model);
+    json_put_str(json, "api", drive_apis[result->api].name);
+    json_put_str(json, "workload", result->workload);
+    json_break_line(json, 2);
+    json_put_bool(json, "stream", result->stream);
+    json_put_bool(json, "ignore_eos", result->ignore_eos);
+    json_put_bool(json, "sessions", result->names_sessions);
+    result_put_known(json, "rate", result->rate, result->rate > 0);
+    result_put_known(json, "users", result->users, result->users > 0);
+    result_put_known(json, "share", result->share, result->share > 0);
+    result_put_known(json, "duration_s", result->duration_s, result->duration_s > 0);
+    result_put_known(json, "timeout_s", result->timeout_s, true);
+    result_put_known(json, "warm_up_s", result->warm_up_s, true);
+    json_break_line(json, 2);
+    json_put_u64(json, "warm_up_requests", result->warm_up_requests);
+    json_put_u64(json, "request_limit", result->request_limit);
+    json_put_u64(json, "seed", result->seed);
+    json_put_u64(json, "connections_max", result->connections_max);
 }
 
-static void write_asked(const struct drive_result *result, FILE *out)
-{
-    write_member(out, "label", result->label);
-    fprintf(out, "  \"started_at_ms\": %" PRIu64 ",\n", result->started_at_ms);
-    write_member(out, "url", result->url);
-    write_member(out, "model", result->model);
-    write_member(out, "api", drive_apis[result->api].name);
-    write_member(out, "workload", result->workload);
-    fprintf(out, "  \"stream\": %s,\n  \"ignore_eos\": %s,\n  \"sessions\": %s,\n",
-            result->stream ? "true" : "false", result->ignore_eos ? "true" : "false",
-            result->names_sessions ? "true" : "false");
-    result_write_number(out, "rate", result->rate, result->rate > 0);
-    result_write_number(out, "users", result->users, result->users > 0);
-    result_write_number(out, "share", result->share, result->share > 0);
-    result_write_number(out, "duration_s", result->duration_s, result->duration_s > 0);
-    result_write_number(out, "timeout_s", result->timeout_s, true);
-    result_write_number(out, "warm_up_s", result->warm_up_s, true);
-    fprintf(out,
-            "  \"warm_up_requests\": %" PRIu64 ",\n  \"request_limit\": %" PRIu64
-            ",\n  \"seed\": %" PRIu64 ",\n  \"connections_max\": %u,\n",
-            result->warm_up_requests, result->request_limit, result->seed, result->connections_max);
-}
-
-static void write_counts(const struct drive_result *result, FILE *out)
+static void result_put_counts(struct json_writer *json, const struct drive_result *result)
 {
     const struct drive_tally *tally = result->tally;
 
-    fprintf(
-        out,
-        "  \"elapsed_s\": %.3f,\n  \"was_interrupted\": %s,\n  \"requests\": {\"sent\": %" PRIu64
-        ", \"ended\": %" PRIu64 ", \"counted\": %" PRIu64
-        ", \"succeeded\": %u, \"failed\": %" PRIu64 ", \"cut\": %" PRIu64 "},\n",
-        result->elapsed_s, result->was_interrupted ? "true" : "false", tally->sent, tally->done,
-        tally->counted, tally->sample_count, tally->error_count, tally->cut);
-    fputs("  \"errors\": {", out);
+    json_break_line(json, 2);
+    json_put_fixed(json, "elapsed_s", result->elapsed_s, 3);
+    json_put_bool(json, "was_interrupted", result->was_interrupted);
+    json_break_line(json, 2);
+    json_begin_object(json, "requests");
+    json_put_u64(json, "sent", tally->sent);
+    json_put_u64(json, "ended", tally->done);
+    json_put_u64(json, "counted", tally->counted);
+    json_put_u64(json, "succeeded", tally->sample_count);
+    json_put_u64(json, "failed", tally->error_count);
+    json_put_u64(json, "cut", tally->cut);
+    json_end(json);
+    json_break_line(json, 2);
+    json_begin_object(json, "errors");
     for (enum drive_error error = DRIVE_FINE + 1; error < drive_error_count; error++) {
-        fprintf(out, "%s\"%s\": %" PRIu64, error > 1 ? ", " : "", drive_error_name(error),
-                tally->errors[error]);
+        json_put_u64(json, drive_error_name(error), tally->errors[error]);
     }
-    fputs("},\n  \"statuses\": {", out);
-    const char *comma = "";
+    json_end(json);
+    json_break_line(json, 2);
+    json_begin_object(json, "statuses");
     for (uint32_t i = 0; i < drive_status_max; i++) {
         if (tally->statuses[i] > 0) {
-            fprintf(out, "%s\"%u\": %" PRIu64, comma, i, tally->statuses[i]);
-            comma = ", ";
+            char status[16];
+            snprintf(status, sizeof(status), "%u", i);
+            json_put_u64(json, status, tally->statuses[i]);
         }
     }
-    fputs("},\n", out);
+    json_end(json);
 }
 
-static void result_write_backends(const struct drive_tally *tally, FILE *out)
+static void result_put_backends(struct json_file *file, const struct drive_tally *tally)
 {
-    fputs("  \"backends\": [", out);
+    struct json_writer *json = &file->json;
+
+    json_break_line(json, 2);
+    json_begin_array(json, "backends");
     for (uint32_t i = 0; i < tally->backend_count; i++) {
         const struct drive_backend *backend = &tally->backends[i];
-        fputs(i > 0 ? ",\n    {\"name\": " : "\n    {\"name\": ", out);
-        result_write_string(out, backend->name);
-        fprintf(out,
-                ", \"requests\": %" PRIu64 ", \"prompt_tokens\": %" PRIu64
-                ", \"cached_tokens\": %" PRIu64 ", \"output_tokens\": %" PRIu64 "}",
-                backend->requests, backend->prompt_tokens, backend->cached_tokens,
-                backend->output_tokens);
+        json_break_line(json, 4);
+        json_begin_object(json, NULL);
+        json_put_foreign(json, "name", slice_str(backend->name));
+        json_put_u64(json, "requests", backend->requests);
+        json_put_u64(json, "prompt_tokens", backend->prompt_tokens);
+        json_put_u64(json, "cached_tokens", backend->cached_tokens);
+        json_put_u64(json, "output_tokens", backend->output_tokens);
+        json_end(json);
+        json_file_flush(file);
     }
-    fputs(tally->backend_count > 0 ? "\n  ],\n" : "],\n", out);
+    json_end(json);
 }
 
-static void write_generator(const struct drive_result *result, FILE *out)
+static void result_put_generator(struct json_writer *json, const struct drive_result *result)
 {
     struct distribution late = drive_result_spread(&result->tally->late);
 
-    write_spread(out, "late_ms", &late, true);
-    fprintf(out,
-            "  \"generator\": {\"in_flight_max\": %u, \"connections\": %" PRIu64
-            ", \"stale\": %" PRIu64 ", \"cpu_share\": %.3f, \"doubt\": ",
-            result->counts.in_flight_max, result->counts.connections, result->counts.stale,
-            cpu_share(result));
-    result_write_string(out, drive_result_doubt(result));
-    fputs("}\n", out);
+    result_put_spread(json, "late_ms", &late, true);
+    json_break_line(json, 2);
+    json_begin_object(json, "generator");
+    json_put_u64(json, "in_flight_max", result->counts.in_flight_max);
+    json_put_u64(json, "connections", result->counts.connections);
+    json_put_u64(json, "stale", result->counts.stale);
+    json_put_fixed(json, "cpu_share", cpu_share(result), 3);
+    json_put_str(json, "doubt", drive_result_doubt(result));
+    json_end(json);
 }
 
 void drive_result_write_json(const struct drive_result *result, FILE *out)
@@ -299,27 +297,34 @@ void drive_result_write_json(const struct drive_result *result, FILE *out)
     struct distribution gaps = drive_result_spread(&tally->gaps);
     bool has_any = figures->request_count > 0;
     bool has_first = has_any && result->stream;
+    struct json_file file;
+    struct json_writer *json = &file.json;
 
-    fputs("{\n", out);
-    write_asked(result, out);
-    write_counts(result, out);
-    result_write_number(out, "span_s", figures->span_s, has_any);
-    result_write_number(out, "requests_per_s", figures->requests_per_s, has_any);
-    result_write_number(out, "output_tokens_per_s", figures->output_per_s, has_any);
-    write_spread(out, "ttft_ms", &figures->ttft, has_first);
-    write_spread(out, "itl_ms", &gaps, gaps.max > 0);
-    write_spread(out, "tpot_ms", &figures->tpot, has_first);
-    write_spread(out, "e2e_ms", &figures->e2e, has_any);
-    fputs("  \"ttft_percentiles_ms\": [", out);
+    json_file_open(&file, out);
+    json_begin_object(json, NULL);
+    result_put_asked(json, result);
+    result_put_counts(json, result);
+    json_file_flush(&file);
+    result_put_known(json, "span_s", figures->span_s, has_any);
+    result_put_known(json, "requests_per_s", figures->requests_per_s, has_any);
+    result_put_known(json, "output_tokens_per_s", figures->output_per_s, has_any);
+    result_put_spread(json, "ttft_ms", &figures->ttft, has_first);
+    result_put_spread(json, "itl_ms", &gaps, gaps.max > 0);
+    result_put_spread(json, "tpot_ms", &figures->tpot, has_first);
+    result_put_spread(json, "e2e_ms", &figures->e2e, has_any);
+    json_break_line(json, 2);
+    json_begin_array(json, "ttft_percentiles_ms");
     for (int i = 0; has_first && i < figure_curve_points; i++) {
-        fprintf(out, "%s%.3f", i > 0 ? ", " : "", figures->ttft_curve[i]);
+        json_put_fixed(json, NULL, figures->ttft_curve[i], 3);
     }
-    fputs("],\n", out);
-    result_write_number(out, "hit_rate", figures->hit_rate, has_any && tally->knows_cached);
-    result_write_number(out, "balance", figures->balance, tally->backend_count > 0);
-    result_write_number(out, "request_balance", figures->request_balance, tally->backend_count > 0);
-    result_write_number(out, "goodput", figures->goodput, has_first);
-    result_write_backends(tally, out);
-    write_generator(result, out);
-    fputs("}\n", out);
+    json_end(json);
+    result_put_known(json, "hit_rate", figures->hit_rate, has_any && tally->knows_cached);
+    result_put_known(json, "balance", figures->balance, tally->backend_count > 0);
+    result_put_known(json, "request_balance", figures->request_balance, tally->backend_count > 0);
+    result_put_known(json, "goodput", figures->goodput, has_first);
+    result_put_backends(&file, tally);
+    result_put_generator(json, result);
+    json_break_line(json, 0);
+    json_end(json);
+    json_file_close(&file);
 }

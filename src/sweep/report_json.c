@@ -3,193 +3,181 @@
 #include "sweep/report_json.h"
 
 #include "base/base.h"
-#include "base/text.h"
+#include "lab/json_file.h"
 #include "sweep/score.h"
 
-#include <inttypes.h>
-#include <math.h>
+// More digits than any figure deserves, and the same for the same double.
+enum { digits = 12 };
 
-static const struct field {
+struct report_field {
     const char *name;
-    size_t offset;
-} numbers[] =
-    {
-#define NUMBER(name)                                                                               \
-    {                                                                                              \
-#name, offsetof(struct figures, name)                                                      \
-    }
-        NUMBER(span_s),          NUMBER(hit_rate),    NUMBER(bound_rate), NUMBER(balance),
-        NUMBER(request_balance), NUMBER(affinity),    NUMBER(goodput),    NUMBER(requests_per_s),
-        NUMBER(output_per_s),    NUMBER(preemptions),
-#undef NUMBER
-},
-  distributions[] = {
-      {"ttft_ms", offsetof(struct figures, ttft)},
-      {"tpot_ms", offsetof(struct figures, tpot)},
-      {"e2e_ms", offsetof(struct figures, e2e)},
+    size_t offset; // in struct figures
 };
 
-static void report_json_string(FILE *out, const char *string)
-{
-    char space[4096];
-    struct text text = text_over(space, sizeof(space));
-    text_add_json(&text, slice_str(string));
-    if (text.overflow) {
-        fputs("\"\"", out);
-    } else {
-        fwrite(space, 1, text.size, out);
-    }
-}
+static const struct report_field numbers[] = {
+    {"span_s", offsetof(struct figures, span_s)},
+    {"hit_rate", offsetof(struct figures, hit_rate)},
+    {"bound_rate", offsetof(struct figures, bound_rate)},
+    {"balance", offsetof(struct figures, balance)},
+    {"request_balance", offsetof(struct figures, request_balance)},
+    {"affinity", offsetof(struct figures, affinity)},
+    {"goodput", offsetof(struct figures, goodput)},
+    {"requests_per_s", offsetof(struct figures, requests_per_s)},
+    {"output_per_s", offsetof(struct figures, output_per_s)},
+    {"preemptions", offsetof(struct figures, preemptions)},
+};
 
-// Twelve digits: more than any figure deserves, and the same for the same double.
-static void report_json_number(FILE *out, double value)
-{
-    if (isfinite(value)) {
-        fprintf(out, "%.12g", value);
-    } else {
-        fputs("null", out);
-    }
-}
+static const struct report_field distributions[] = {
+    {"ttft_ms", offsetof(struct figures, ttft)},
+    {"tpot_ms", offsetof(struct figures, tpot)},
+    {"e2e_ms", offsetof(struct figures, e2e)},
+};
 
-static void write_field(FILE *out, const char *name, double value)
-{
-    fprintf(out, ", \"%s\": ", name);
-    report_json_number(out, value);
-}
-
-static const void *at(const struct figures *figures, const struct field *field)
+static const void *report_field_at(const struct figures *figures, const struct report_field *field)
 {
     return (const char *)figures + field->offset;
 }
 
-static void write_figures(FILE *out, const struct figures *figures, bool has_curve)
+static void report_json_figures(struct json_writer *json, const struct figures *figures,
+                                bool has_curve)
 {
-    fprintf(out, "{\"requests\": %u, \"failed\": %u", figures->request_count,
-            figures->failed_count);
+    json_begin_object(json, "figures");
+    json_put_u64(json, "requests", figures->request_count);
+    json_put_u64(json, "failed", figures->failed_count);
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
-        write_field(out, numbers[i].name, *(const double *)at(figures, &numbers[i]));
+        const double *number = report_field_at(figures, &numbers[i]);
+        json_put_number(json, numbers[i].name, *number, digits);
     }
     for (size_t i = 0; i < ARRAY_COUNT(distributions); i++) {
-        const struct distribution *distribution = at(figures, &distributions[i]);
-        fprintf(out, ", \"%s\": {\"mean\": ", distributions[i].name);
-        report_json_number(out, distribution->mean);
-        write_field(out, "p50", distribution->p50);
-        write_field(out, "p90", distribution->p90);
-        write_field(out, "p99", distribution->p99);
-        write_field(out, "max", distribution->max);
-        fputc('}', out);
+        const struct distribution *distribution = report_field_at(figures, &distributions[i]);
+        json_begin_object(json, distributions[i].name);
+        json_put_number(json, "mean", distribution->mean, digits);
+        json_put_number(json, "p50", distribution->p50, digits);
+        json_put_number(json, "p90", distribution->p90, digits);
+        json_put_number(json, "p99", distribution->p99, digits);
+        json_put_number(json, "max", distribution->max, digits);
+        json_end(json);
     }
-    for (int i = 0; has_curve && i < figure_curve_points; i++) {
-        fputs(i == 0 ? ", \"ttft_curve_ms\": [" : ", ", out);
-        report_json_number(out, figures->ttft_curve[i]);
-    }
-    fputs(has_curve ? "]}" : "}", out);
-}
-
-static void write_runs(FILE *out, const struct sweep *sweep, const struct sweep_cell *cell,
-                       bool has_wall_time)
-{
-    for (uint32_t s = 0; s < sweep->options.seed_count; s++) {
-        const struct sweep_run *run = &cell->runs[s];
-        fprintf(out, "%s\n        {\"seed\": %" PRIu64 ", \"steps\": %" PRIu64, s == 0 ? "" : ",",
-                sweep->options.seed + s, run->result.step_count);
-        write_field(out, "virtual_s", run->result.virtual_s);
-        write_field(out, "completed_per_s", run->result.completed_per_s);
-        if (has_wall_time) {
-            write_field(out, "wall_s", run->wall_s);
+    if (has_curve) {
+        json_begin_array(json, "ttft_curve_ms");
+        for (int i = 0; i < figure_curve_points; i++) {
+            json_put_number(json, NULL, figures->ttft_curve[i], digits);
         }
-        fputs(", \"figures\": ", out);
-        write_figures(out, &run->result.figures, false);
-        fputc('}', out);
+        json_end(json);
     }
+    json_end(json);
 }
 
-static void report_json_point(FILE *out, const struct sweep *sweep, const struct sweep_point *point,
-                              bool has_wall_time)
+static void report_json_run(struct json_writer *json, const struct sweep_run *run, uint64_t seed,
+                            bool has_wall_time)
 {
-    fputs("\n    {\"workload\": ", out);
-    report_json_string(out, point->workload->name);
-    fputs(", \"model\": ", out);
-    report_json_string(out, point->profile->name);
-    fprintf(out, ", \"backends\": %u", point->backend_count);
-    write_field(out, "level", point->level);
-    write_field(out, "saturation_per_s", point->saturation);
-    write_field(out, "rate_per_s", point->rate);
-    fputs(", \"policies\": [", out);
+    json_break_line(json, 8);
+    json_begin_object(json, NULL);
+    json_put_u64(json, "seed", seed);
+    json_put_u64(json, "steps", run->result.step_count);
+    json_put_number(json, "virtual_s", run->result.virtual_s, digits);
+    json_put_number(json, "completed_per_s", run->result.completed_per_s, digits);
+    if (has_wall_time) {
+        json_put_number(json, "wall_s", run->wall_s, digits);
+    }
+    report_json_figures(json, &run->result.figures, false);
+    json_end(json);
+}
+
+static void report_json_point(struct json_file *file, const struct sweep *sweep,
+                              const struct sweep_point *point, bool has_wall_time)
+{
+    struct json_writer *json = &file->json;
+
+    json_break_line(json, 4);
+    json_begin_object(json, NULL);
+    json_put_str(json, "workload", point->workload->name);
+    json_put_str(json, "model", point->profile->name);
+    json_put_u64(json, "backends", point->backend_count);
+    json_put_number(json, "level", point->level, digits);
+    json_put_number(json, "saturation_per_s", point->saturation, digits);
+    json_put_number(json, "rate_per_s", point->rate, digits);
+    json_begin_array(json, "policies");
     for (uint32_t p = 0; p < sweep->options.policy_count; p++) {
         const struct sweep_cell *cell = &point->cells[p];
-        fputs(p == 0 ? "\n      {\"policy\": " : ",\n      {\"policy\": ", out);
-        report_json_string(out, sweep->options.policies[p].name);
-        fputs(", \"figures\": ", out);
-        write_figures(out, &cell->figures, true);
-        fputs(", \"runs\": [", out);
-        write_runs(out, sweep, cell, has_wall_time);
-        fputs("]}", out);
+        json_break_line(json, 6);
+        json_begin_object(json, NULL);
+        json_put_str(json, "policy", sweep->options.policies[p].name);
+        report_json_figures(json, &cell->figures, true);
+        json_begin_array(json, "runs");
+        for (uint32_t s = 0; s < sweep->options.seed_count; s++) {
+            report_json_run(json, &cell->runs[s], sweep->options.seed + s, has_wall_time);
+            json_file_flush(file);
+        }
+        json_end(json);
+        json_end(json);
     }
-    fputs("]}", out);
+    json_end(json);
+    json_end(json);
 }
 
-static const char *axis_name(enum sweep_axis axis)
+static void report_json_options(struct json_writer *json, const struct sweep_options *options)
 {
-    switch (axis) {
-    case SWEEP_LOAD:
-        return "load";
-    case SWEEP_RATE:
-        return "rate";
-    case SWEEP_USERS:
-        return "users";
-    case SWEEP_AS_IS:
-        break;
-    }
-    return "as_is";
+    static const char *const axes[] = {[SWEEP_AS_IS] = "as_is",
+                                       [SWEEP_LOAD] = "load",
+                                       [SWEEP_RATE] = "rate",
+                                       [SWEEP_USERS] = "users"};
+
+    json_begin_object(json, "options");
+    json_put_str(json, "version", WARMPATH_VERSION);
+    json_put_str(json, "level", axes[options->axis]);
+    json_put_u64(json, "seed", options->seed);
+    json_put_u64(json, "seeds", options->seed_count);
+    json_put_u64(json, "requests", options->requests);
+    json_put_u64(json, "scrape_ms", options->scrape_ms);
+    json_put_number(json, "share", options->share, digits);
+    json_put_number(json, "warm_up", options->warm_up, digits);
+    json_put_number(json, "limit_s", options->limit_s, digits);
+    json_end(json);
 }
 
-static void write_options(FILE *out, const struct sweep_options *options)
-{
-    fprintf(out, "{\"version\": \"%s\", \"level\": \"%s\", \"seed\": %" PRIu64 ", \"seeds\": %u",
-            WARMPATH_VERSION, axis_name(options->axis), options->seed, options->seed_count);
-    fprintf(out, ", \"requests\": %u, \"scrape_ms\": %u", options->requests, options->scrape_ms);
-    write_field(out, "share", options->share);
-    write_field(out, "warm_up", options->warm_up);
-    write_field(out, "limit_s", options->limit_s);
-    fputc('}', out);
-}
-
-static void report_json_score(FILE *out, const struct sweep *sweep, uint32_t judge)
+static void report_json_score(struct json_writer *json, const struct sweep *sweep, uint32_t judge)
 {
     struct score score;
     score_sum(sweep, &(struct score_question){.judge = judge, .peer = score_best_peer}, &score);
-    fputs(",\n  \"score\": {\"judge\": ", out);
-    report_json_string(out, sweep->options.policies[judge].name);
-    fprintf(out, ", \"points\": %u", score.point_count);
-    write_field(out, "all", score.all);
+    json_break_line(json, 2);
+    json_begin_object(json, "score");
+    json_put_str(json, "judge", sweep->options.policies[judge].name);
+    json_put_u64(json, "points", score.point_count);
+    json_put_number(json, "all", score.all, digits);
     for (uint32_t m = 0; m < score_metric_count; m++) {
-        fprintf(out, ", \"%s\": {\"mean\": ", score_metrics[m]);
-        report_json_number(out, score.metrics[m].mean);
-        write_field(out, "worst", score.metrics[m].worst);
-        fputs(", \"worst_at\": ", out);
         char name[sweep_name_size] = "";
         if (score.metrics[m].worst_at != NULL) {
             sweep_point_name(sweep, score.metrics[m].worst_at, name);
         }
-        report_json_string(out, name);
-        fputc('}', out);
+        json_begin_object(json, score_metrics[m]);
+        json_put_number(json, "mean", score.metrics[m].mean, digits);
+        json_put_number(json, "worst", score.metrics[m].worst, digits);
+        json_put_str(json, "worst_at", name);
+        json_end(json);
     }
-    fputc('}', out);
+    json_end(json);
 }
 
 void report_json_write(FILE *out, const struct sweep *sweep, const struct report_options *options)
 {
-    fputs("{\n  \"options\": ", out);
-    write_options(out, &sweep->options);
-    fputs(",\n  \"points\": [", out);
+    struct json_file file;
+    struct json_writer *json = &file.json;
+
+    json_file_open(&file, out);
+    json_begin_object(json, NULL);
+    json_break_line(json, 2);
+    report_json_options(json, &sweep->options);
+    json_break_line(json, 2);
+    json_begin_array(json, "points");
     for (uint32_t i = 0; i < sweep->point_count; i++) {
-        fputs(i == 0 ? "" : ",", out);
-        report_json_point(out, sweep, &sweep->points[i], options->has_wall_time);
+        report_json_point(&file, sweep, &sweep->points[i], options->has_wall_time);
     }
-    fputs("]", out);
+    json_end(json);
     if (options->judge != report_no_judge && sweep->options.policy_count > 1) {
-        report_json_score(out, sweep, options->judge);
+        report_json_score(json, sweep, options->judge);
     }
-    fputs("\n}\n", out);
+    json_break_line(json, 0);
+    json_end(json);
+    json_file_close(&file);
 }
