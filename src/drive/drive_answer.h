@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_answer.h -- one HTTP answer of an engine, read as its bytes arrive, with the times of its tokens.
+// drive_answer.h -- reads one HTTP response of an engine as its bytes arrive, and times its tokens.
 //
 //     head | event | event event | ev
 //     ent | [DONE]
 //
-// A stream of events or a JSON document: the content type says which.  Of an answer with another status
-// than 200 only the end is looked for, so that the connection can be used again.
+// The body is an event stream or a JSON document, by its content type.  The body of a status other
+// than 200 is skipped, so that the connection can be reused.
 //
 // Pure: time is handed in with the bytes.  Threads: one owner.  Memory: a buffer of fixed size inside;
 // documents, and text that is to be kept, grow from the heap up to drive_body_size_max.
@@ -35,7 +35,7 @@ enum {
 };
 
 struct drive_answer {
-    // What came of it; good once it is complete.
+    // The result; valid once the response is complete.
     enum drive_error error;
     uint16_t status;   // 0: there was not even a head
     uint64_t first_us; // of the first token; 0: none came
@@ -46,7 +46,7 @@ struct drive_answer {
     char backend[drive_backend_size]; // x-warmpath-backend; empty: it did not say
     // x-warmpath-decision; empty: it did not say, or more than fits
     char decision[drive_decision_size];
-    struct text text; // of the answer, as in JSON; only if keeps_text
+    struct text text; // of the response, JSON-escaped; only if keeps_text
 
     // Its own.
     enum prompt_api api;
@@ -72,7 +72,8 @@ void drive_answer_begin(struct drive_answer *answer, const struct drive_answer_o
 // Gives memory back; results stay, but for the text.
 void drive_answer_end(struct drive_answer *answer);
 
-// Reads what has come; the bytes are changed.  True: the answer is over, and `error` says how.
+// Reads bytes that have arrived, and changes them.  True: the response has ended, and `error` says
+// how.
 bool drive_answer_feed(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us);
 
 // No more will come: the server has closed the connection, or (not orderly) it broke.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_client.h -- sends requests to one endpoint and reads their answers, thousands at a time.
+// drive_client.h -- sends requests to one endpoint and reads the responses, thousands at a time.
 //
-// Each request has a connection to itself while it lasts; connections are kept open and used again, the
-// latest first.  One that the server closed while nobody used it is not an error: where a request meets
-// that at the moment it is sent, it is sent again, once, on a new connection.
+// Each request has a connection to itself while it lasts.  Idle connections are reused, the latest
+// first.  A request that meets an idle connection which the server has closed is sent again, once,
+// on a new connection; that is not an error.
 //
 //     closed -> connecting -> sending -> reading -> idle -> sending ...
 //
@@ -29,7 +29,7 @@ enum { drive_request_size_max = 64 << 20, drive_connections_max = 60000 };
 struct drive_request {
     struct work_item item;
     uint64_t sent_us;       // when it had a connection to go to
-    bool keeps_text;        // of the answer
+    bool keeps_text;        // of the response
     struct histogram *gaps; // NULL: not wanted
 };
 
@@ -44,7 +44,7 @@ struct drive_client_options {
     const struct drive_memory *memory;
     uint32_t connections_max;
     uint32_t timeout_ms;
-    // The answer is good during the call.  Never called from inside drive_client_send.
+    // The response is valid during the call.  Never called from inside drive_client_send.
     void (*done)(void *owner, struct drive_request *request, const struct drive_answer *answer);
     void *owner;
 };

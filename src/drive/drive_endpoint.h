@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_endpoint.h -- where requests go: a URL, its addresses, and the model that answers there.
+// drive_endpoint.h -- where requests go: a URL, its addresses, and the model that is served there.
 //
 //     https://gpu.example:8443/openai/v1
 //     ^tls    ^host       ^port ^base, without the /v1 that all paths begin with
@@ -33,9 +33,9 @@ const char *drive_endpoint_parse(const char *url, struct drive_endpoint *out);
 bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
                             char error[drive_error_size]);
 
-// Asks for the models that the endpoint has, and takes the first; an endpoint that does not say leaves
-// `model` empty.  False, and the reason in `error`, when nobody answers.  `tls` and `authorization` may
-// be NULL.
+// Asks for the endpoint's models and takes the first; `model` stays empty if the endpoint has no
+// list.  False, and the reason in `error`, when the endpoint does not respond.  `tls` and
+// `authorization` may be NULL.
 bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop,
                         struct tls_context *tls, const char *authorization,
                         char model[drive_text_max], char error[drive_error_size]);

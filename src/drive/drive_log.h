@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_log.h -- a line of JSON for each request of a run, as it ends.
+// drive_log.h -- writes a line of JSON for each request of a run when it ends.
 //
 //     {"number":7,"session":3,"due_ms":812.4,"sent_ms":812.5,"first_ms":40.1,"last_ms":310.0,
 //      "error":null,"status":200,"prompt_tokens":412,"cached_tokens":384,"output_tokens":64,
 //      "counts":true,"backend":"http://127.0.0.1:9001","predicted_tokens":384,"decision":"..."}
 //
-// due_ms and sent_ms count from the begin of the run, first_ms and last_ms from when the request was due.
-// What the server did not say is null.  predicted_tokens is what the router believed to be cached,
-// the matched_tokens of its x-warmpath-decision; cached_tokens is what the engine found.
+// due_ms and sent_ms count from the start of the run, first_ms and last_ms from when the request
+// was due.  Values that the server did not send are null.  predicted_tokens is the router's
+// prediction, matched_tokens of x-warmpath-decision; cached_tokens is the engine's count.
 //
 // Threads: one owner.  Memory: the stream's.
 #pragma once

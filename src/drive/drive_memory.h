@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_memory.h -- what engines have said in conversations, so that the next turn can repeat it.
+// drive_memory.h -- keeps the responses of conversations, so that the next turn can repeat them.
 //
-// A user sends back the answer that it got, not the one that somebody planned: only that is in the
-// engine's cache.  Answers lie one behind the other in a ring; when it is full the oldest go.
+// A user sends back the response that it got, not the one that the workload planned: only the
+// former is in the engine's cache.  Responses lie in a ring; when it is full the oldest go.
 //
 //     ring   [ answer 7 ][ answer 8 ]......[ answer 5 ][ answer 6 ]
 //                                    ^ next
 //
-// Text is kept as it stands in JSON, escapes and all, and so can be put into another JSON.
+// Text is kept JSON-escaped, as it came, and can be put into another JSON document as it is.
 //
-// Limits: drive_memory_size bytes of text and drive_memory_answers answers.  What was forgotten is made
-// up again by who asks for it.  Threads: one owner.  Memory: reserved at first, used as it fills.
+// Limits: drive_memory_size bytes of text and drive_memory_answers answers.  The caller generates a
+// response that was forgotten.  Threads: one owner.  Memory: reserved at first, used as it fills.
 #pragma once
 
 #include "base/slice.h"
@@ -23,15 +23,15 @@ enum {
 
 struct drive_memory;
 
-// NULL when there is no address space.
+// NULL when address space is short.
 struct drive_memory *drive_memory_create(void);
 void drive_memory_destroy(struct drive_memory **memory);
 
-// `id` is of the piece that the answer is in the prompts to come.  An empty text says that there was an
-// answer but nobody knows it.
+// `id` is the piece that the response becomes in later prompts.  An empty text: the response exists
+// but is unknown.
 void drive_memory_keep(struct drive_memory *memory, uint64_t session, uint64_t id,
                        struct slice text);
 
-// False when it never was an answer, or was forgotten.  The text is good until the next _keep.
+// False: it is not a response, or was forgotten.  The text is good until the next _keep.
 bool drive_memory_find(const struct drive_memory *memory, uint64_t session, uint64_t id,
                        struct slice *text);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 struct drive_result {
-    // What was asked for.
+    // The options of the run.
     const char *label; // NULL: none
     const char *url;
     const char *model;
@@ -31,7 +31,7 @@ struct drive_result {
     uint64_t warm_up_requests;
     uint64_t seed;
     uint32_t connections_max;
-    // What came of it.
+    // The result.
     const struct drive_tally *tally;
     struct figures figures;
     struct drive_client_counts counts;

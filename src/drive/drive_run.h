@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_run.h -- a workload against an endpoint, in real time.
+// drive_run.h -- runs a workload against an endpoint, in real time.
 //
 //     workload --due--> client --answer--> tally ... workload_done, and its user may go on
 //
-// What is due is sent at once, and on time whatever the server does: a request
-// waits on this side only when all connections are in use.  Users of a closed loop wait for their own
-// answer, by definition; what is due then is the end of their thinking.
+// A request is sent when it is due, whatever the server does; it waits here only when all
+// connections are in use.  Users of a closed loop wait for their own response; their next request
+// is due when they have thought.
 //
 // A user whose request failed waits a second before the next: one that is refused would otherwise ask
 // as fast as it can be refused.
@@ -26,10 +26,10 @@ struct drive_run;
 struct drive_run_options {
     struct drive_client_options client; // loop, where, what; `done` and `owner` are ours
     struct workload *workload;
-    struct drive_memory *memory; // NULL: answers are not repeated
+    struct drive_memory *memory; // NULL: responses are not repeated
     struct drive_log *log;       // NULL: none
     double duration_s;           // 0: until the workload is over
-    bool is_closed;              // of users who wait
+    bool is_closed;              // a closed loop
     // These do not count: those numbered below `warm_up_requests`, and those due before `warm_up_s`.
     uint64_t warm_up_requests;
     double warm_up_s;
@@ -46,7 +46,7 @@ void drive_run_destroy(struct drive_run **run);
 // Returns when it is over.
 void drive_run(struct drive_run *run);
 
-// From inside the loop.  What is in flight is cut.
+// From inside the loop.  Requests in flight are cut off.
 void drive_run_stop(struct drive_run *run);
 
 struct drive_tally *drive_run_tally(struct drive_run *run);

@@ -40,14 +40,14 @@ struct drive_tally {
     uint32_t sample_count;
     uint64_t sent;     // all, warm-up included
     uint64_t done;     // of them
-    uint64_t counted;  // ended and are no warm-up
+    uint64_t counted;  // ended, without warm-up
     uint64_t answered; // of all, with any status: the server is there
     uint64_t cut;      // ended by us, before their end
     uint64_t errors[drive_error_count];
     uint64_t error_count; // sum of them
     uint64_t all_errors;  // warm-up included
     uint64_t statuses[drive_status_max];
-    bool knows_cached;     // at least one answer said how many tokens were cached
+    bool knows_cached;     // at least one response said how many tokens were cached
     struct histogram gaps; // ns between tokens
     struct histogram late; // ns from due to sent
     struct drive_backend backends[drive_backends_max];
@@ -59,7 +59,7 @@ struct drive_tally {
 struct drive_ending {
     const struct work_item *item;
     const struct drive_answer *answer;
-    bool counts;       // it is no warm-up
+    bool counts;       // false: warm-up
     uint64_t begin_us; // of the run
     uint64_t sent_us;
     uint64_t now_us;

@@ -7,14 +7,14 @@
 //     completions   one prompt, the same text without a seam
 //     ids           that prompt as token ids: four bytes of text are one, a little-endian number
 //
-// The text of a piece is the same wherever it stands, so two prompts with equal first pieces have equal
-// beginnings.  An answer that was kept (drive_memory.h) is repeated as it came; one that nobody kept is
-// made up like all else.  In chat the first of several pieces is what the application says and the
-// others are its user's; a trace knows no such seam and is one message of the user (`one_message`), so
-// that a short prompt is a beginning of a longer one.
+// A piece has the same text in every prompt, so prompts with equal first pieces share a prefix.  A
+// response that was kept (drive_memory.h) is repeated verbatim; others are generated like any
+// piece.  In chat the first of several pieces is the system message and the others are the user's.
+// A trace has no such boundary and is one user message (`one_message`), so that a short prompt is a
+// prefix of a longer one.
 //
-// Ids are those of a simulated engine, which takes four bytes for a token; of an answer whose size is no
-// multiple of four the rest is left out.
+// Ids are those of a simulated engine, which takes four bytes for a token.  The last bytes of a
+// response are left out if they do not fill a token.
 //
 // Pure.  Memory: none of its own.
 #pragma once
@@ -40,7 +40,7 @@ struct drive_shape {
 struct drive_api_kind {
     const char *name;
     const char *path;
-    enum prompt_api api; // that answers are read by
+    enum prompt_api api; // by which responses are read
 };
 
 extern const struct drive_api_kind drive_apis[drive_api_count];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_answer.h -- the words of a simulated engine, in OpenAI's shapes with vLLM's details.
+// engine_answer.h -- writes the responses of a simulated engine, in OpenAI's format with vLLM's
+// details.
 //
-// A token is four bytes of text that follow from the prompt, so the same prompt gets the same answer,
-// and a conversation that goes on repeats what is in the cache.
+// A token is four bytes of text that are derived from the prompt.  The same prompt gets the same
+// response, and the next turn of a conversation repeats cached blocks.
 //
 // Pure.
 #pragma once
@@ -33,7 +34,7 @@ void engine_answer_event(const struct engine_answer *answer, uint32_t token, boo
 void engine_answer_usage_event(const struct engine_answer *answer, struct text *out);
 void engine_answer_done_event(struct text *out);
 
-// The whole answer.  Needs engine_answer_document_room(output_tokens) bytes.
+// The whole response.  Needs engine_answer_document_room(output_tokens) bytes.
 void engine_answer_document(const struct engine_answer *answer, struct text *out);
 uint64_t engine_answer_document_room(uint64_t output_tokens);
 

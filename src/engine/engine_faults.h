@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_faults.h -- what can go wrong in a simulated engine, as the lab asks for it.
+// engine_faults.h -- faults that can be injected into a simulated engine.
 //
 //     {"error_rate": 0.1, "error_status": 503}       a tenth of the requests is answered so
 //     {"stall_rate": 0.2, "stall_ms": 3000}          a fifth of the answers pauses once, at some token
@@ -11,8 +11,7 @@
 //     {"flush": true}                                once: the cache is empty
 //     {"reset": true}                                once: every connection is reset
 //
-// The first four lines last until they are changed or cleared; fields that are not given stay as
-// they are.
+// The first four last until they are changed or cleared; absent fields keep their value.
 //
 // Pure.
 #pragma once

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_job.h -- a request for a simulated engine: from the body to what engine.h computes.
+// engine_job.h -- a request to a simulated engine, from the HTTP body to an engine_request.
 //
-// A token of text is four bytes of the prompt as api/prompt.h renders it, and its id is those bytes as a
-// little-endian number; ids that the client sends are taken as they are.  The answer follows from the prompt, so the keys of all blocks, the
-// answer's included, are known before the first token is made:
+// A token of text is four bytes of the prompt as api/prompt.h renders it, and its id is those bytes
+// as a little-endian number; token ids from the client are used as they are.  The response is
+// derived from the prompt, so the keys of all its blocks are known before the first token is
+// computed:
 //
 //     bytes  [ prompt ............ ][ turn of the assistant ][ answer ........ ]
 //     keys   [ k0 ][ k1 ][ k2 ][ k3 ][ k4 ][ k5 ] ...
 //
-// and the next turn of the conversation, which repeats the answer, has the same ones.
+// The next turn of the conversation, which repeats the response, has the same keys.
 //
 // Threads: one owner.  Memory: one block from the heap, of 12 bytes for each block of the cache that
 // the request can fill, and 4 for each token when ids are kept, and its salt.
@@ -20,14 +21,14 @@
 
 enum { engine_job_error_size = 320, engine_model_name_size = 256, engine_adapter_max = 64 };
 
-// What every request to one engine is measured against.
+// Limits and defaults for every request to one engine.
 struct engine_job_rules {
     const struct profile *profile;
     struct engine_model models[1 + engine_adapter_max]; // the model, and its adapters
     uint32_t model_count;
-    uint32_t output_tokens; // of an answer whose length the client does not say
-    uint64_t seed;          // answers of another seed read otherwise
-    bool keeps_ids;         // somebody wants the token ids of blocks
+    uint32_t output_tokens; // of a response, if the client sets no limit
+    uint64_t seed;          // another seed gives other responses
+    bool keeps_ids;         // token ids of blocks are needed
 };
 
 // The fields above the line are set by _read; those below are for whoever runs the job.
@@ -48,7 +49,7 @@ struct engine_job {
     double first_us; // 0: no token yet
     double last_us;
     uint32_t sent_tokens;
-    uint32_t stall_token; // the answer pauses before this one; UINT32_MAX: it does not
+    uint32_t stall_token; // the response pauses before this one; UINT32_MAX: never
     bool is_done;         // the engine has no more to do with it
     uint64_t keys[];
 };
@@ -67,8 +68,8 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
 // Clears the caller's pointer, which may be NULL.
 void engine_job_destroy(struct engine_job **job);
 
-// The token ids of one whole block, which are kept: those that the client sent; of text, and of the answer,
-// the four bytes of each token as a little-endian number.  So the next turn, which repeats the answer
-// as text or as such ids, has the same ones.
+// The token ids of one whole block.  Ids from the client are kept; of text and of the response, the
+// four bytes of each token are a little-endian id.  The next turn, which repeats the response as
+// text or as ids, has the same ones.
 void engine_job_block_ids(const struct engine_job *job, uint32_t block, uint32_t block_tokens,
                           uint32_t *out);

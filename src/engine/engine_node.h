@@ -11,10 +11,10 @@
 //     steps      |-- 9.1 --|-- 9.2 --|------ 41.7 ------|
 //     loop          x          x      x                   x     looks when it can
 //
-// What a step has made is told at the end of the loop's turn, once for each job: then the job may be
-// cancelled or destroyed, and others submitted.
+// At the end of the loop's turn, `progress` is called once for each job that has new tokens.  It
+// may cancel or destroy the job, and submit others.
 //
-// What a step has stored and removed is published when it ends, as one batch.
+// Blocks that a step stored and removed are published when it ends, as one batch.
 //
 // Threads: the one of its loop.  Memory: by _create.
 #pragma once
@@ -33,7 +33,7 @@ struct engine_node_options {
     // The job has more tokens, or is done.
     void (*progress)(void *owner, struct engine_job *job);
     void *owner;
-    struct kv_publisher *publisher; // kept; NULL: nobody wants to know what is in the cache
+    struct kv_publisher *publisher; // kept; NULL: KV events are off
 };
 
 // NULL when memory or descriptors are short.
@@ -58,8 +58,8 @@ void engine_node_freeze(struct engine_node *node, uint32_t ms);
 
 void engine_node_flush(struct engine_node *node);
 
-// A new process: nothing cached, nothing counted, nothing published.  No job may be left.  False when
-// memory is short, or somebody has taken a port of the publisher while it was stopped.
+// As a new process: an empty cache, counters at 0, sequence numbers from 0.  No job may be left.
+// False when memory is short, or a port of the publisher was taken meanwhile.
 bool engine_node_restart(struct engine_node *node);
 
 // The counts stay the node's.

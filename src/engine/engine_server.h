@@ -40,7 +40,7 @@ struct engine_server_options {
     const struct profile *profile;
     const char *const *adapters; // names that are served beside the model
     uint32_t adapter_count;
-    uint32_t output_tokens; // of an answer whose length the client does not say
+    uint32_t output_tokens; // of a response, if the client sets no limit
     uint64_t seed;
     const struct kv_event_format *events; // how they publish their KV events; NULL: not at all
     uint16_t events_port;                 // of the first rank of the first one, the others follow

@@ -36,14 +36,14 @@ enum {
     engine_rank_max = 64,
 };
 
-// Bodies that are being read, by all sites of a group; beyond it requests are answered with 503.
+// Limit of request bodies being read by all sites of a group; further requests get 503.
 static const uint64_t engine_held_max = (uint64_t)512 << 20;
 
-// What the sites of one thread share.
+// Shared by the sites of one thread.
 struct engine_group {
     struct loop *loop;
     struct prompt_reader *reader;
-    uint8_t *scratch; // where answers are put together
+    uint8_t *scratch; // where responses are assembled
     size_t scratch_size;
     uint64_t held_size; // bytes of buffers of connections
     // Tells every site of the process what the body of an order says, which is good, or that all is
@@ -116,7 +116,7 @@ struct engine_api_request {
 };
 
 struct engine_api_answer {
-    struct engine_job *job; // NULL: the answer is complete
+    struct engine_job *job; // NULL: the response is complete
     uint32_t status;
     const char *type; // NULL: no body
     struct text *body;
@@ -140,7 +140,7 @@ struct engine_site_options {
     const char *events_host;
     uint16_t events_port; // of the first rank, the others follow
     uint16_t replay_port; // likewise; 0: nothing is replayed
-    double events_loss;   // a fault from the beginning
+    double events_loss;   // the fault events_loss at start
 };
 
 // Listens, and is at `site`, which starts zeroed.  On failure `error` says why.

@@ -6,9 +6,9 @@
 //     ROUTER   to each peer that asks [empty][8 bytes: sequence number]: all batches of the log from
 //              there, and an end marker; each behind an empty frame
 //
-// XPUB is PUB that also says who subscribes, which tests wait for.  libzmq queues for each peer as many
-// messages as the log keeps; what a slower subscriber would get beyond that is dropped.  Requests of
-// another form get no response, as from real engines.
+// XPUB is a PUB socket that also reports subscriptions, which tests wait for.  libzmq queues as
+// many messages for each peer as the log keeps and drops further ones.  Requests of another form
+// get no response, as from real engines.
 //
 // libzmq runs two threads for each outlet.  No call waits for a peer.
 //

@@ -64,7 +64,7 @@ enum status kv_publisher_create(const struct kv_publisher_options *options,
 // Between turns.  Drops messages that were not sent.  Clears the caller's pointer, which may be NULL.
 void kv_publisher_destroy(struct kv_publisher **publisher);
 
-// The ports that it got; the second is 0 when there is no replay socket.
+// The ports in use; the second is 0 without a replay socket.
 uint16_t kv_publisher_port(const struct kv_publisher *publisher);
 uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher);
 

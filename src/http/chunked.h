@@ -5,10 +5,10 @@
 //     5;ext=1 CRLF  hello CRLF  0 CRLF  trailer: x CRLF  CRLF
 //     ^size ^ext    ^data       ^last   ^trailers        ^end
 //
-// What passes is kept, compacted to the front of the same memory, in one of three ways: with its
-// framing (for a peer that speaks HTTP/1.1; chunk extensions are dropped, as a proxy may and as
-// smugglers dislike), as data alone (for HTTP/1.0), or as data followed by the trailer lines (to be
-// held and framed anew).  The grammar is taken strictly: hexadecimal digits, CRLF, nothing else.
+// The bytes to keep are compacted to the front of the same memory, in one of three ways: with their
+// framing (for HTTP/1.1; chunk extensions are dropped, as a proxy may, which stops smuggling), as
+// data alone (for HTTP/1.0), or as data followed by the trailer lines (to be held and framed anew).
+// The grammar is strict: hexadecimal digits, CRLF, nothing else.
 //
 // Threads: one owner.  Memory: none of its own.
 #pragma once
@@ -29,15 +29,15 @@ struct chunked {
 
 void chunked_start(struct chunked *chunked, enum chunked_keep keep);
 
-// Reads bytes[0 .. size).  Afterwards *used bytes were read and bytes[0 .. *kept) is what to keep;
-// bytes that were not used stay where they are.  OK: the body ended, what follows belongs to the
-// next message.  AGAIN: all was used and more must come.  MALFORMED: it is no chunked body.
-// TOO_LARGE: its extensions or trailers have no end.
+// Reads bytes[0 .. size).  Afterwards *used bytes were read and bytes[0 .. *kept) are kept; unused
+// bytes stay where they are.  OK: the body has ended; the unused bytes belong to the next message.
+// AGAIN: all bytes were used and more must come.  MALFORMED: not a chunked body.  TOO_LARGE: its
+// extensions or trailers have no end.
 enum status chunked_scan(struct chunked *chunked, uint8_t *bytes, size_t size, size_t *used,
                          size_t *kept);
 
-// What must follow before another chunk can, when the present chunk's data is all there: "\r\n",
-// "\n" or nothing.  False where no such few bytes would do.
+// The bytes that complete the present chunk when all its data is there: "\r\n", "\n" or nothing.
+// False inside a size line, data or trailers.
 bool chunked_ending(const struct chunked *chunked, struct slice *out);
 
 // Bytes of data that the present chunk still announces; 0 outside of a chunk's data.

@@ -20,13 +20,13 @@ struct http_forward_request {
     struct slice rank;        // data-parallel, in place of the client's; empty: as the client said
     uint64_t content_length;  // where the body was changed; 0: as the client said
     struct slice traceparent; // in place of the client's; empty: as the client said
-    // The traceparent above is no child of the client's, whose tracestate is not passed on then.
+    // The traceparent above does not continue the client's, whose tracestate is then dropped.
     bool begins_trace;
 };
 
 struct http_forward_answer {
     bool chunked;            // the body goes on with chunked framing
-    bool close;              // this connection ends after the answer
+    bool close;              // this connection ends after the response
     bool say_keep_alive;     // to an HTTP/1.0 client that asked for it
     struct slice request_id; // added unless the backend sent one; empty: never
     struct slice backend;    // for x-warmpath-backend; empty: not sent

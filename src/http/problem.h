@@ -21,8 +21,8 @@ struct http_problem_answer {
     struct slice detail;     // what and where; may be empty
     struct slice request_id; // may be empty
     uint32_t retry_after_s;  // 0: not said
-    bool close;              // the connection ends with this answer
-    bool without_body;       // it answers a HEAD request
+    bool close;              // the connection ends with this response
+    bool without_body;       // the request is HEAD
 };
 
 uint16_t http_problem_status(enum http_problem problem);
@@ -31,7 +31,7 @@ const char *http_problem_code(enum http_problem problem);
 // {"error":{"message":…,"type":…,"param":null,"code":…}}
 void http_problem_document(enum http_problem problem, struct slice detail, struct text *out);
 
-// The whole answer, head and document.
+// The whole response, head and document.
 void http_problem_answer(const struct http_problem_answer *answer, struct text *out);
 
 // The reason phrase of a status that the router uses itself.

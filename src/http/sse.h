@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sse.h -- server-sent events, found in bytes as they pass.
+// sse.h -- finds server-sent events in bytes as they arrive.
 //
 // The parser looks for the ends of events (an empty line; lines end in LF, CR or CRLF) and for the
 // `data` of each.  Most events arrive whole, and then nothing is copied: the data is a slice of the
@@ -8,12 +8,13 @@
 // one that outgrows the buffer is passed over, and its end still found.
 //
 //     while (sse_next(&sse, &bytes, &event)) ...      // `bytes` moves on behind each event
-//     // what is left in `bytes` is the beginning of the next event and was noted
+//     // the rest of `bytes` begins the next event and was noted
 //
 // Several data lines of one event are joined with LF, as the standard says, in the buffer.
-// Comments (lines that begin with a colon) and fields other than data and event are ignored.  What
-// ends in an empty line is an event here even where it has no data: a comment sent to keep the
-// connection alive, or an empty line by itself.  What the stream ends in without one is none.
+// Comments (lines that begin with a colon) and fields other than data and event are ignored.
+// Anything that ends in an empty line is an event here, even without data: a comment sent to keep
+// the connection alive, or an empty line by itself.  The last bytes of a stream, without an empty
+// line, are not an event.
 //
 // Threads: one owner.  Memory: the caller's buffer, only while an event is incomplete.
 #pragma once

@@ -17,7 +17,7 @@ struct text;
 enum { traceparent_size = 55 };
 
 enum {
-    TRACEPARENT_SAMPLED = 1, // somebody records this trace
+    TRACEPARENT_SAMPLED = 1, // a peer records this trace
     TRACEPARENT_RANDOM = 2,  // the lower half of its id is random
 };
 

@@ -2,7 +2,7 @@
 //
 // calibration_file.h -- calibration files on disk, for the commands that simulate engines.
 //
-// What goes wrong is printed to standard error in the command's name.
+// Errors are printed to standard error in the command's name.
 #pragma once
 
 #include "sim/engine/calibration.h"

@@ -4,7 +4,7 @@
 //
 //     job 0 1 2 3 4 5 ...      each thread takes the next number until there is none
 //
-// The calling thread works too: with one thread none is started.
+// The calling thread works too: with one thread, no other is started.
 #pragma once
 
 #include <stdbool.h>

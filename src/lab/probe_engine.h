@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// probe_engine.h -- the rows of a calibration from a live engine, by timing requests to it.
+// probe_engine.h -- measures the rows of a calibration by timing requests to a live engine.
 //
-// The engine should have nothing else to do.  Each point is measured in several rounds, as time allows, and
-// its median kept:
+// The engine should be idle otherwise.  Each point is measured in several rounds, as time allows,
+// and the median is kept:
 //
 //     prefill   time to the first token of a prompt nobody has sent before, or whose beginning was
 //               sent just now; less what an answer over HTTP takes that computes nothing
 //     decode    time between tokens while so many streams run at once, each with so much context; their
 //               beginning is the same, and cached, so that it costs little to get them there
 //
-// How many tokens a prompt had, and how many were cached, is what the engine says in its usage.  Where it
-// does not tell what was cached, it is taken to have cached whole blocks of what was sent just now.
+// The engine's usage says how many tokens a prompt had and how many were cached.  An engine that
+// does not report cached tokens is assumed to have cached whole blocks of the prefix sent just
+// before.
 //
-// Blocks until it is done; SIGINT ends it early, with what there is.
+// Blocks until it is done; SIGINT ends it early, with the rows measured so far.
 #pragma once
 
 #include "sim/engine/calibration.h"
@@ -28,7 +29,7 @@ struct probe_engine_options {
     const char *key; // NULL: none
     double seconds;
     uint64_t kv_tokens;     // 0: as its metrics say
-    uint32_t step_tokens;   // most in one step: prompts that are measured are no longer
+    uint32_t step_tokens;   // largest step; prompts that are measured are not longer
     uint32_t sequences_max; // most in one step
     uint32_t context_max;
     FILE *progress; // NULL: none

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// probe_stream.h -- one request to an engine, and when each part of its answer came.
+// probe_stream.h -- sends one request to an engine and times each part of the response.
 //
-// On a connection of its own.  A streamed completion leaves the time of each event that has a choice, and
-// what its usage says; any other answer its status and, if wanted, its body.
+// Each request has its own connection.  Of a streamed completion the time of each event that has a
+// choice is kept, and its usage; of any other response the status and, if wanted, the body.
 //
 //     connect, handshake -> send: sent_us -> head -> event: token_us[0], [1], ... -> end: end_us
 //
@@ -31,15 +31,15 @@ struct probe_stream_options {
     struct tls_context *tls; // NULL: plain
     const char *host;        // for TLS
     struct slice request;    // head and body; kept until is_over
-    struct text *body;       // NULL, or where the answer's body goes, as far as it fits
+    struct text *body;       // NULL, or where the response body goes, as far as it fits
 };
 
 struct probe_stream {
     struct transport transport; // first: `ready` finds us from here
-    // What came of it.
+    // The result.
     bool is_over;
     const char *why; // it ended before its time; NULL: it did not
-    uint16_t status; // 0: there was no answer
+    uint16_t status; // 0: no response
     uint64_t sent_us;
     uint64_t end_us;
     uint64_t token_us[probe_stream_token_max];

@@ -12,6 +12,6 @@ enum { trace_file_error_size = 512 };
 bool trace_file_read(const char *path, struct mooncake_trace *out,
                      char error[trace_file_error_size]);
 
-// What reports call it: the name of the file without its folder and its ending.
+// The name in reports: that of the file, without folder and extension.
 enum { trace_file_name_size = 64 };
 void trace_file_name(const char *path, char out[trace_file_name_size]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// contender.h -- who takes part in a comparison: every policy as it ships, and variants of some that differ
-// by a knob which its makers let their users turn.
+// contender.h -- the policies of a comparison: each as it ships, and variants of some by a knob
+// that their makers offer.
 #pragma once
 
 #include "policy/policy.h"
@@ -12,7 +12,7 @@ struct contender {
     struct policy_knobs knobs;
 };
 
-// False: nobody has that name.
+// False: unknown name.
 bool contender_find(const char *name, struct contender *out);
 
 // In the order of policies.def, variants last; false past the last.

@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 struct figure_sample {
-    double due_ms;   // when it should have been sent, from the beginning of the run
+    double due_ms;   // when it should have been sent, from the start of the run
     double first_ms; // from then to its first token
     double last_ms;  // from then to its last
     uint32_t prompt_tokens;
     uint32_t cached_tokens; // as the engine says
     uint32_t output_tokens;
-    uint32_t backend; // who served it; UINT32_MAX: not known
+    uint32_t backend; // that served it; UINT32_MAX: not known
 };
 
 struct distribution {
@@ -39,8 +39,8 @@ struct figures {
     double ttft_curve[figure_curve_points]; // its percentiles 0 to 100
     double hit_rate;                        // cached tokens over tokens of prompts
     double bound_rate; // what one cache without end would have hit; negative: not known
-    double balance;    // computed tokens, prompt and answer, of the busiest backend over the mean;
-                       // 1: even, 0: not known
+    double balance; // computed tokens, prompt and response, of the busiest backend over the mean;
+                    // 1: even, 0: not known
     double request_balance; // the same of requests
     double affinity; // share of requests that went where the last one with the same beginning
                      // went; negative: not known
@@ -50,8 +50,8 @@ struct figures {
     double preemptions;
 };
 
-// Samples that were due before `from_ms` warmed the caches up and do not count.  Reorders the samples.
-// What they do not tell is left to the caller: failed_count and preemptions are 0, bound_rate and
-// affinity are -1.
+// Samples that were due before `from_ms` warmed the caches up and do not count.  Reorders the
+// samples.  The caller fills in the rest: failed_count and preemptions are 0 here, bound_rate and
+// affinity -1.
 void figures_sum(struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lab.h -- a fleet of simulated engines behind the real router, in virtual time.
+// lab.h -- runs a fleet of simulated engines behind the real router, in virtual time.
 //
 // Route, policy, prefix index, load and fleet are the program's own, linked, not imitated; only the
-// proxy between them and the engines is left out.  What the proxy tells the router in life, the lab
-// tells it here: a request was sent, its first token came, its tokens came, it ended, the engine said
-// how much was cached, the engine's metrics were scraped.
+// proxy between them and the engines is left out.  The lab reports to the router what the proxy
+// would: a request was sent, its tokens came, it ended, so many tokens were cached, the engine's
+// metrics were scraped.
 //
 //     workload --due--> route_choose --> engine --tokens--> outcome ... workload_done
 //

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 struct report_column {
-    const char *key; // for those who sort
+    const char *key; // of --sort
     const char *heading;
     const char *title;
     size_t offset; // of its number in struct figures
@@ -22,7 +22,7 @@ enum { report_column_count = 9, report_cell_size = 32 };
 
 extern const struct report_column report_columns[report_column_count];
 
-// NULL: there is no such column.
+// NULL: unknown column.
 const struct report_column *report_column_find(const char *key);
 
 struct report_options {

@@ -2,7 +2,7 @@
 //
 // sim_grid.h -- from the words of `warmpath sim` to the lists of a sweep.
 //
-// What is wrong with them is printed to standard error, with the word that was probably meant.
+// Errors are printed to standard error, with the word that was probably meant.
 #pragma once
 
 #include "config/option/flags.h"
@@ -12,7 +12,7 @@
 
 enum { sim_grid_max = 64 }; // of each list
 
-// What was said; an empty list takes its default.
+// The words of the command line; an empty list takes its default.
 struct sim_words {
     struct flag_list traces;
     struct flag_list workloads; // none, when there is a trace
@@ -52,6 +52,6 @@ void sim_grid_fill(const struct sim_grid *grid, struct sweep_options *options);
 // The place of the policy in the grid; UINT32_MAX: it is not there.
 uint32_t sim_grid_find_policy(const struct sim_grid *grid, const char *name);
 
-// Says that there is no such thing, and what there is: "no policy warn; did you mean warm?"
+// Prints the unknown word and the nearest known one: "no policy warn; did you mean warm?"
 void sim_grid_complain_of_name(const char *what, const char *word,
                                const char *(*name)(uint32_t index));

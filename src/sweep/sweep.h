@@ -22,12 +22,12 @@ struct sweep_workload {
     const struct mooncake_trace *trace; // the caller's
 };
 
-// What the values of `levels` are.
+// The meaning of the values of `levels`.
 enum sweep_axis {
     SWEEP_AS_IS, // there is one, of no meaning: the trace as it was recorded
     SWEEP_LOAD,  // a share of the rate that saturates the fleet
     SWEEP_RATE,  // requests/s
-    SWEEP_USERS, // who wait for their answers
+    SWEEP_USERS, // users of a closed loop
 };
 
 // The lab, or what stands in for it.
@@ -40,7 +40,7 @@ struct sweep_lab {
 
 enum { sweep_policy_max = 128, sweep_level_max = 64 };
 
-// All lists are the caller's while the sweep lives, and none is empty.
+// All lists are the caller's while the sweep lives, and not empty.
 struct sweep_options {
     const struct sweep_workload *workloads;
     const struct profile *profiles;

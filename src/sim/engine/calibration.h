@@ -82,11 +82,11 @@ enum status calibration_fit(const struct calibration_model *model, struct calibr
 void calibration_judge(const struct calibration_model *model, const struct step_model *step,
                        struct calibration_fit *out);
 
-// What the model says of a row.
+// The model's time for a row.
 double calibration_predict(const struct step_model *step, const struct calibration_row *row,
                            bool is_decode);
 
-// The engine of that name, its step fitted unless the file has it.  `name` NULL: the only one.  MALFORMED:
-// there is no such model or its rows are too few; `error` says so.
+// The engine of that name, its step fitted unless the file has it.  `name` NULL: the only one.
+// MALFORMED: the model is unknown or has too few rows; `error` says so.
 enum status calibration_profile(const struct calibration *calibration, const char *name,
                                 struct profile *out, char error[calibration_error_size]);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine.h -- an inference engine, as far as its times and its cache go.
+// engine.h -- simulates the times and the cache of an inference engine.
 //
-// Continuous batching as vLLM does it.  Each step has room for so many tokens and so many sequences.
-// First the running requests get theirs, in the order of admission: one token each, or the next chunk of
-// their prompt.  Then waiting ones are admitted, first come first served, as long as the whole prompt
-// fits into the KV cache; who does not fit blocks those behind.  A running request that finds no block
-// for its next token preempts the youngest one, which loses its blocks and starts over later.
+// Continuous batching as vLLM does it.  Each step has room for so many tokens and so many
+// sequences.  First the running requests get theirs, in the order of admission: one token each, or
+// the next chunk of their prompt.  Then waiting ones are admitted, first come first served, as long
+// as the whole prompt fits into the KV cache; a request that does not fit blocks those behind it.
+// A running request that finds no block for its next token preempts the youngest one, which loses
+// its blocks and starts over later.
 //
 //     waiting  [ r7 r8 ... ] --admit--> running [ r1 r2 ... r6 ] --last token--> done
 //                  ^                                  |
@@ -26,8 +27,8 @@
 struct engine;
 struct engine_request;
 
-// What a step made: `token` from engine_step_end, all others from engine_step, and from engine_flush those
-// that tell of an end.  Any may be NULL.
+// Called for what a step does: `token` from engine_step_end, all others from engine_step; those
+// that remove blocks also from engine_flush.  Any may be NULL.
 struct engine_observer {
     void *owner;
     // It has one output token more; is_last: it has ended and is the caller's again.
@@ -45,8 +46,8 @@ enum engine_phase { ENGINE_NOWHERE, ENGINE_WAITING, ENGINE_RUNNING };
 
 // The caller fills in what is above the line, and keeps it all until its last token or engine_cancel.
 struct engine_request {
-    const uint64_t *keys; // of the blocks of prompt and answer: key_count of them
-    uint32_t *blocks;     // room for the numbers of all blocks of prompt and answer, whole or not
+    const uint64_t *keys; // of the blocks of prompt and response: key_count of them
+    uint32_t *blocks;     // room for the numbers of all blocks of prompt and response, whole or not
     uint32_t key_count;
     uint32_t prompt_tokens; // at least 1
     uint32_t output_tokens; // at least 1
@@ -86,7 +87,7 @@ void engine_destroy(struct engine **engine);
 // Whether a request of that size can ever run.
 bool engine_fits(const struct engine *engine, uint64_t prompt_tokens, uint64_t output_tokens);
 
-// Blocks, whole or not, that prompt and answer need.
+// Blocks, whole or not, that prompt and response need.
 uint32_t engine_blocks_of(const struct engine *engine, uint64_t tokens);
 
 // Queues it, at any time.
@@ -104,7 +105,8 @@ double engine_step(struct engine *engine);
 // The step that was begun is over.
 void engine_step_end(struct engine *engine);
 
-// Forgets the cache, the host's as well; running requests keep their blocks, which nobody else will find.
+// Empties the cache, the host's as well.  Running requests keep their blocks, which no other
+// request will find.
 void engine_flush(struct engine *engine);
 
 void engine_status(const struct engine *engine, struct engine_status *out);

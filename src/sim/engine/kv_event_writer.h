@@ -34,7 +34,7 @@ struct kv_event_format {
     bool salts_by_map;  // a salted block has a map of its own at the end
 };
 
-// NULL when there is no such format.  The first is the default.
+// NULL: unknown format.  The first is the default.
 const struct kv_event_format *kv_event_format_find(const char *name);
 
 // For help; NULL past the last.
@@ -42,7 +42,7 @@ const struct kv_event_format *kv_event_format_at(uint32_t index);
 
 enum kv_event_kind { KV_EVENT_STORED, KV_EVENT_REMOVED, KV_EVENT_CLEARED };
 
-// Borrows everything.  What is NULL is nil, or left out.
+// Borrows everything.  NULL members are nil, or left out.
 struct kv_event {
     enum kv_event_kind kind;
     const uint64_t *hashes; // each names its block and all before it

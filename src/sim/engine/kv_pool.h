@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_pool.h -- the paged KV cache of one engine: blocks, who uses them, and what can be found in them.
+// kv_pool.h -- the paged KV cache of one engine: its blocks, their users, and an index of their
+// keys.
 //
 // A block is free, or used by one or several requests.  A block whose content is complete has a name, its
 // key, under which it can be found again, also while it is free: free blocks with a name are
@@ -49,5 +50,5 @@ void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t coun
 // Free blocks lose their names as if they had been taken, those that would be taken first before others.
 void kv_pool_evict_free(struct kv_pool *pool);
 
-// No block has a name any more, and nobody is told.
+// Removes all names, without callbacks.
 void kv_pool_clear(struct kv_pool *pool);

@@ -12,7 +12,7 @@
 
 enum { profile_name_size = 64 };
 
-// What engines do unless they are told otherwise.
+// Defaults of engines.
 enum {
     profile_block_tokens = 16,
     profile_step_tokens = 8192,
@@ -28,12 +28,12 @@ struct profile {
     uint32_t block_tokens;       // of its cache
     uint32_t step_tokens;        // most in one step
     uint32_t sequences_max;      // most in one batch
-    uint32_t context_max;        // longest prompt and answer together
+    uint32_t context_max;        // most tokens of prompt and response together
     uint64_t host_tokens;        // of a second tier of cache in host memory; 0: none
     double host_token_ms;        // to fetch one from there
 };
 
-// False: there is no such profile.
+// False: unknown profile.
 bool profile_find(const char *name, struct profile *out);
 
 // The names of the shipped ones; NULL past the last.

@@ -28,7 +28,7 @@ struct step_model {
     double sequence_ms;
 };
 
-// What one step has to do; starts zeroed.
+// The work of one step; starts zeroed.
 struct step_work {
     double tokens;
     double extra_ms;

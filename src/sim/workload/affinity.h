@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// affinity.h -- how often a request goes where the last one with the same beginning went.
+// affinity.h -- how often a request goes to the backend of the last one with the same prefix.
 //
-// What makers of routers often call a hit: it says where requests were sent, and nothing about caches.
-// A router that keeps a popular prompt on several backends scores low here and still hits them all.
+// Router benchmarks often call this a hit: it says where requests were sent, and nothing about
+// caches.  A router that keeps a popular prompt on several backends scores low here and still hits
+// them all.
 //
 // Pure.  Threads: one owner.  Memory: from the heap, 24 bytes for each visit, given back by _fini.
 #pragma once
@@ -24,11 +25,12 @@ struct affinity {
     uint32_t capacity;
 };
 
-// In the order of sending.  `beginning` names what prompts that begin alike have in common.
+// In the order of sending.  `beginning` names the prefix that prompts share.
 void affinity_note(struct affinity *affinity, uint64_t beginning, double due_ms, uint32_t backend);
 
-// The share of the visits due from `from_ms` on that went where the one before went; the first of its
-// beginning did not.  Earlier ones count as ones before.  0 when there are none.  Reorders the visits.
+// The share of the visits due from `from_ms` on that went to the backend of the visit before with
+// the same prefix.  The first visit of a prefix did not; visits before `from_ms` count as earlier
+// ones.  0 when there are none.  Reorders the visits.
 double affinity_rate(struct affinity *affinity, double from_ms);
 
 void affinity_fini(struct affinity *affinity);

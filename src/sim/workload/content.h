@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// content.h -- what simulated prompts are made of.
+// content.h -- the text of simulated prompts.
 //
-// A prompt is a list of pieces: so many tokens of something that has a number.  Two prompts that begin
-// with the same pieces have the same beginning; where they part, they part in the middle of a piece or
-// of a block, as real ones do.
+// A prompt is a list of pieces: so many tokens of something that has a number.  Two prompts that
+// begin with the same pieces share a prefix; they differ from the middle of a piece or of a block
+// on, as real ones do.
 //
 //     [ 7: 6000 tokens ][ 912: 1200 tokens ]      a shared system prompt, and a question of its own
 //     [ 7: 6000 tokens ][ 913: 1150 tokens ]

@@ -4,9 +4,10 @@
 //
 //     {"timestamp": 3000, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2, 14]}
 //
-// `timestamp` is in milliseconds; each of `hash_ids` names a block of 512 tokens of the prompt, and equal
-// leading ids mean an equal beginning.  `session_id` and `turn`, which are ours, may follow, and
-// `block_size` on a line says that its ids name blocks of another size; other fields are passed over.
+// `timestamp` is in milliseconds; each of `hash_ids` names a block of 512 tokens of the prompt, and
+// equal leading ids mean an equal prefix.  `session_id` and `turn`, which are ours, may follow, and
+// `block_size` on a line says that its ids name blocks of another size; other fields are passed
+// over.
 //
 // Time stamps that are quantised, as those of the published traces are (to 3 s), are spread: those that are
 // equal lie evenly over the smallest step between any two stamps, which is the quantum.
@@ -21,7 +22,7 @@
 
 enum {
     mooncake_block_tokens = 512,
-    mooncake_tokens_max = 1 << 24, // of one prompt, answer or block; no model reads so much
+    mooncake_tokens_max = 1 << 24, // of one prompt, response or block; no model reads so much
     mooncake_error_size = 160,
 };
 
@@ -52,6 +53,6 @@ void mooncake_destroy(struct mooncake_trace *trace);
 
 struct text;
 
-// One line, its newline included; `ids` are the trace's, of which the request says where its own begin.
-// What is read of such lines is what was written, if the first is of time 0 and no two are of the same.
+// One line, its newline included; `ids` are the trace's, of which the request says where its own
+// begin.  Reading such lines gives what was written, if the first has time 0 and all times differ.
 void mooncake_write(const struct mooncake_request *request, const uint64_t *ids, struct text *out);

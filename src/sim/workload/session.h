@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// session.h -- what one user says, turn by turn.
+// session.h -- the prompts of one user, turn by turn.
 //
-// A session is a list of pieces that grows at its end.  Each turn adds what the user says, or what a tool
-// found, and the answer to it; the prompt of a turn is everything but its own answer:
+// A session is a list of pieces that grows at its end.  Each turn adds a message of the user or a
+// tool, and the response; the prompt of a turn is everything but its own response:
 //
 //     [ common ][ shared by a group ][ own 0 ][ answer 0 ][ own 1 ][ answer 1 ] ...
 //       `-------- prompt of turn 0 -------'
@@ -21,7 +21,7 @@
 
 struct mooncake_trace;
 
-// What the sessions of one workload have in common.
+// Common to the sessions of one workload.
 struct script {
     const struct work_kind *kind;
     uint64_t seed;
@@ -40,7 +40,7 @@ struct session {
     // Its owner's:
     uint64_t starter;
     struct list_node node;
-    // What it is at:
+    // The present turn:
     double own_scale; // what the share makes of the tokens that turns add
     struct rng rng;
     uint64_t stream; // what the names of its own pieces are made of
@@ -49,7 +49,7 @@ struct session {
     uint32_t history_tokens;
     uint32_t prompt_tokens;
     uint32_t output_tokens;
-    uint32_t piece_count;  // of the present turn's prompt; the answer is behind
+    uint32_t piece_count;  // of the present turn's prompt; the response follows
     struct piece pieces[]; // of all turns
 };
 

@@ -13,7 +13,7 @@ enum { work_prompt_max = 4 };
 // A kind of prompt.
 struct work_prompt {
     uint32_t percent; // of the sessions
-    uint32_t groups;  // 0: nobody shares its beginning
+    uint32_t groups;  // 0: prompts share no prefix
     double exponent;  // of Zipf's law, by which a group is picked; 0: all alike
     struct draw shared_tokens;
     struct draw own_tokens; // of each turn
@@ -32,7 +32,7 @@ struct work_kind {
     struct work_prompt prompts[work_prompt_max]; // of the rest, `percent` is 0
 };
 
-// NULL: there is no such kind.
+// NULL: unknown kind.
 const struct work_kind *work_kind_find(const char *name);
 
 // NULL past the last.

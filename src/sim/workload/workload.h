@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// workload.h -- who asks what, and when.
+// workload.h -- the requests of a workload, and when they are due.
 //
-// A workload is a source of requests.  Some come by a clock, whatever happens; others are of users who
-// wait for their answer, think, and ask again:
+// A workload is a source of requests.  Some come by a clock, whatever happens; others come from
+// users that wait for the response, think, and ask again:
 //
 //     while (workload_peek(w, &at_us)) {          the next one that is due, if any is
 //         workload_take(w, &item);                ... becomes the caller's to send
@@ -13,11 +13,11 @@
 //
 // When peek says no, more may come after a workload_done; workload_is_over says when none will.
 //
-// At a rate, single requests and sessions come as a Poisson process; of sessions, some are under way at the
-// beginning, without what was said before, so that the rate is there from the start.  A trace comes as it
-// was recorded; a rate makes as many copies of it as it takes, with other content and begun at other
-// places, and stretches the time by what remains: so the pauses in it stay about as they were.  Users
-// take the requests of a trace in turn.
+// At a rate, single requests and sessions come as a Poisson process; some sessions are under way at
+// the start, without their history, so that the rate is reached at once.  A trace comes as it was
+// recorded; a rate makes as many copies of it as it takes, with other content and begun at other
+// places, and stretches the time by what remains: so the pauses in it stay about as they were.
+// Users take the requests of a trace in turn.
 //
 // Pure: the same options and seed, and the same times of completion, give the same requests, bit for
 // bit; other times of completion give the same sessions at other times.  Threads: one owner.  Memory:
@@ -32,18 +32,17 @@
 struct mooncake_trace;
 struct workload;
 
-// What a request is made of.
+// The parts of a request.
 struct work_item {
     uint64_t number;  // from 0, in the order of taking
     uint64_t due_us;  // when it should be sent
     uint64_t session; // 0: it belongs to none
     uint32_t turn;    // of its session, from 0
     uint32_t prompt_tokens;
-    uint32_t
-        history_tokens; // of them, all before the last answer of the assistant and that included
+    uint32_t history_tokens; // of them: up to the assistant's last response, included
     uint32_t output_tokens;
     uint32_t piece_count;       // of the prompt
-    const struct piece *pieces; // of the prompt, and behind them the one that is the answer
+    const struct piece *pieces; // of the prompt, and behind them that of the response
     void *user;                 // the workload's own
 };
 
@@ -61,7 +60,7 @@ struct workload_options {
 
 enum { workload_requests_default = 12000, workload_error_size = 160 };
 
-// NULL, and the reason in `error`, when there is no such kind or the options contradict each other.
+// NULL, and the reason in `error`, when the kind is unknown or the options contradict each other.
 struct workload *workload_create(const struct workload_options *options,
                                  char error[workload_error_size]);
 void workload_destroy(struct workload **workload);
