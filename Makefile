@@ -99,10 +99,10 @@ threads: threads-build
 	@meson test -C build/tsan --no-rebuild --print-errorlogs $(TIMES.tsan) $$(tools/threaded.py build/debug); \
 	    tools/tally.py build/tsan
 
-# Without vocabularies, the tests that need them are skipped, and say so.
+# Without vocabularies, the tests that need them are skipped, and say so.  ARGS go to pytest.
 e2e: all $(VENV)/.ready build/browser/.ready
 	@$(VENV)/bin/python tools/vocabularies.py || true
-	@$(VENV)/bin/pytest -q test/e2e --warmpath $(OUT)/warmpath $(ARGS)
+	@$(VENV)/bin/python tools/e2e.py $(OUT) $(ARGS)
 
 # Every family of tokenizers, every template: what test/e2e runs a part of.
 test-tokenizer: all $(VENV)/.ready

@@ -13,6 +13,7 @@ import sys
 import time
 
 import client
+from pace import pace
 from standin import Engine
 
 TOKEN = "test-admin-token"
@@ -23,8 +24,13 @@ slow_factor = 1.0  # set by conftest.py: sanitized builds get longer limits
 
 
 def within(seconds):
-    """A time limit that grows with the slowness of the build."""
-    return seconds * slow_factor
+    """A time limit that grows with the slowness of the build and of the machine at this moment."""
+    return seconds * slow_factor * pace.slowdown()
+
+
+def is_sanitized():
+    """Sanitizers keep freed memory for a while, and a shadow of all of it."""
+    return slow_factor > 1
 
 
 def eventually(condition, what, seconds=5.0):
@@ -32,24 +38,36 @@ def eventually(condition, what, seconds=5.0):
 
     `what` is said on failure; a function is asked then.
     """
-    deadline = time.monotonic() + within(seconds)
+    begun = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if time.monotonic() - begun > within(seconds):
             raise AssertionError(f"not within {within(seconds):g} s: {what() if callable(what) else what}")
         time.sleep(0.01)
 
 
+def take_lane():
+    """A number that no other process of this machine has, and what holds it: a socket's name."""
+    for lane in range(LANE_COUNT):
+        holder = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            holder.bind(f"\0warmpath-e2e-{lane}")
+            return lane, holder
+        holder.close()
+    raise RuntimeError(f"more than {LANE_COUNT} processes run these tests")
+
+
 def shuffled_ports():
-    """Without end, all ports of this process: each of the processes that share a run has its own."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-    ports = list(range(12000 + worker % 16, 32000, 16))
+    """Without end, the ports of this process's lane."""
+    ports = list(range(12000 + LANE, 32000, LANE_COUNT))
     random.shuffle(ports)
     return itertools.cycle(ports)
 
 
+LANE_COUNT = 64
+LANE, LANE_HOLDER = take_lane()
 PORTS = shuffled_ports()
 
 

@@ -183,6 +183,7 @@ def test_a_stream_says_what_a_whole_answer_says(caching, path, value):
     assert [(usage["choices"], usage["usage"]["completion_tokens"]) for usage in usages] == [([], 9 * len(texts))]
 
 
+@pytest.mark.quiet
 def test_the_uncached_part_takes_its_time_and_one_waits_for_the_other(caching):
     one, = caching(1, prefill_speed=5000, step=0)
 
@@ -199,6 +200,7 @@ def test_the_uncached_part_takes_its_time_and_one_waits_for_the_other(caching):
     assert 0.4 <= seconds(2, prompt("d", 2000), prompt("d", 2000)) < 0.8, "the second finds it computed"
 
 
+@pytest.mark.quiet
 def test_tokens_come_one_step_apart(caching):
     one, = caching(1, step=0.02)
     begun = time.monotonic()

@@ -31,7 +31,7 @@ def stream(binary):
     return render.Program(binary.with_name("template_render_stream"))
 
 
-@pytest.mark.timeout(harness.within(120))
+@pytest.mark.timeout(120)
 def test_a_template_renders_every_conversation_as_jinja2_does(stream, name):
     source = render.found_templates(True).get(name)
     if source is None:
@@ -40,7 +40,7 @@ def test_a_template_renders_every_conversation_as_jinja2_does(stream, name):
     assert differences == [], f"{len(differences)} differ; the first: {differences[0]}"
 
 
-@pytest.mark.timeout(harness.within(300))
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_templates_render_as_jinja2_renders_them(request, stream, seed):
     many = request.config.getoption("--all-templates")

@@ -1,10 +1,12 @@
 """Exact tokens: what is certified by an engine is counted as it counts; everything else goes by text."""
 import json
 import re
+import select
 import subprocess
 
 import pytest
 import vllm
+from client import json_request, request
 from harness import eventually, within
 from standin import json_answer
 
@@ -190,8 +192,17 @@ def test_long_prompts_are_exact_and_do_not_stop_others(standin, warmpath, model)
     router = warmpath(engine, tokenizer=model, workers=1, **FAST)
     wait_certified(router, "completion")
     body = {"model": "m", "prompt": "".join(f"Line {number} of a long story.\n" for number in range(30000))}
+    served_meanwhile = 0
+    with router.connect() as long, router.connect() as short:
+        long.send(json_request("/v1/completions", body))
+        while not select.select([long.sock], [], [], 0)[0]:
+            short.send(request("GET", "/short"))
+            assert short.read_response().status == 200
+            served_meanwhile += 1
+        assert long.read_response().status == 200
+    assert served_meanwhile > 1  # one may have come before the long prompt was complete
     assert int(decision(router, body, "/v1/completions")["prompt_tokens"]) == len(dialect.ids(body))
-    assert tokenizer_status(router)["exact_requests"] == 1
+    assert tokenizer_status(router)["exact_requests"] == 2
 
 
 def test_a_tokenizer_that_is_refused_is_named_and_its_models_go_by_text(standin, warmpath, model):

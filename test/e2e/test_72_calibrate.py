@@ -104,6 +104,7 @@ def error_of(ms, known):
     return abs(ms / known - 1)
 
 
+@pytest.mark.quiet
 @pytest.mark.timeout(90)
 def test_what_is_measured_is_what_the_engine_takes(binary, stepping, tmp_path):
     path = tmp_path / "measured.json"
@@ -125,6 +126,7 @@ def test_what_is_measured_is_what_the_engine_takes(binary, stepping, tmp_path):
     assert again.stdout == done.stdout
 
 
+@pytest.mark.quiet
 @pytest.mark.timeout(90)
 def test_engines_that_do_not_tell_what_was_cached_are_taken_to_have_it(binary, stepping, tmp_path):
     path = tmp_path / "measured.json"

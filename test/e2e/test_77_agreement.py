@@ -21,7 +21,8 @@ def compare_all(binary, directory):
 
 
 # Half a minute, three times at most where the machine has no time for it.
-@pytest.mark.timeout(harness.within(150))
+@pytest.mark.quiet
+@pytest.mark.timeout(150)
 def test_hit_rate_and_first_token_in_real_time_are_those_of_the_lab(binary, tmp_path):
     try:
         comparisons = compare_all(binary, tmp_path)

@@ -50,7 +50,7 @@ def queries_of(dashboard):
 # The files by themselves.
 
 
-@pytest.mark.timeout(harness.within(60))
+@pytest.mark.timeout(60)
 def test_promtool_takes_the_rules_and_they_fire_when_they_should():
     assert "SUCCESS" in promtool("check", "rules", GRAFANA / "alerts.yaml")
     promtool("test", "rules", GRAFANA / "alerts_test.yaml")
@@ -289,7 +289,7 @@ def measured(binary, directory):
                 return
 
 
-@pytest.mark.timeout(harness.within(180))
+@pytest.mark.timeout(180)
 def test_a_real_prometheus_has_the_figures_of_the_load_generator(binary, tmp_path, dashboard):
     with measured(binary, tmp_path) as (site, prometheus, report):
         moment = time.time()

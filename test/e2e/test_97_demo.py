@@ -18,7 +18,7 @@ from harness import SANITIZER, eventually, within
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "tools/demo.py"
 MARK = "WARMPATH_DEMO_TEST"  # in the environment of all that a demonstration starts
-pytestmark = pytest.mark.timeout(within(200))  # with the time for those before it
+pytestmark = pytest.mark.timeout(200)  # with the time for those before it
 
 
 class Demo:
