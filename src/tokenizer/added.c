@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes that no token begins with are passed over many at a time.  From one that does, a tree of all
-// tokens is followed byte by byte, so a search at one place takes no longer than the longest token.
+// Bytes that no token begins with are passed over many at a time.  From one that does, a tree of
+// all tokens is followed byte by byte, so a search at one place takes no longer than the longest
+// token.
 //
 // The children of a node lie behind each other, in the order of their bytes:
 //
@@ -295,8 +296,8 @@ struct added_walk added_begin(const struct added *added, struct slice text)
     return (struct added_walk){.added = added, .text = text};
 }
 
-// What a match becomes that its flags allow.  False when nothing is left of it: it was white space that
-// the last match had taken.
+// What a match becomes that its flags allow.  False when nothing is left of it: it was white space
+// that the last match had taken.
 static bool widen(struct added_walk *walk, const struct flags *token, size_t start, size_t stop,
                   struct added_match *out)
 {

@@ -2,13 +2,13 @@
 //
 // added.h -- finds added tokens in a text: the longest of those that begin first.
 //
-// A file lists thousands of them, most with a common beginning, and prompts contain few: bytes that no
-// added token begins with are passed over at the speed of memory.
+// A file lists thousands of them, most with a common beginning, and prompts contain few: bytes that
+// no added token begins with are passed over at the speed of memory.
 //
-// The flags work on what the search finds.  A match that `single_word` rejects is consumed all the same;
-// `lstrip` and `rstrip` widen a match over white space, and the search goes on behind the pattern, not
-// behind what was widened.  White space that was taken so can match again; if a match then has nothing
-// left of its own, it vanishes.
+// The flags work on what the search finds.  A match that `single_word` rejects is consumed all the
+// same; `lstrip` and `rstrip` widen a match over white space, and the search goes on behind the
+// pattern, not behind what was widened.  White space that was taken so can match again; if a match
+// then has nothing left of its own, it vanishes.
 //
 // Threads: shared after creation.  Memory: taken by added_create.
 #pragma once
@@ -28,8 +28,8 @@ struct added_token {
 
 struct added;
 
-// Copies the tokens, of which there may be none.  Of two with one text the later one counts.  NULL when
-// memory is short.
+// Copies the tokens, of which there may be none.  Of two with one text the later one counts.  NULL
+// when memory is short.
 struct added *added_create(const struct added_token *tokens, uint32_t count);
 void added_destroy(struct added **added);
 size_t added_memory(const struct added *added);

@@ -55,11 +55,13 @@ struct slice tokenizer_token(const struct tokenizer *tokenizer, uint32_t id)
         return (struct slice){0};
     }
     uint32_t begin = id > 0 ? tokenizer->token_ends[id - 1] : 0;
+    ASSERT(begin <= tokenizer->token_ends[id]);
     return slice_of(tokenizer->token_bytes + begin, tokenizer->token_ends[id] - begin);
 }
 
 struct tokenizer_scratch *tokenizer_scratch_create(const struct tokenizer *tokenizer)
 {
+    ASSERT(tokenizer->bpe != NULL);
     struct tokenizer_scratch *scratch = calloc(1, sizeof(*scratch));
     if (scratch == NULL) {
         return NULL;
@@ -93,7 +95,7 @@ void tokenizer_scratch_destroy(struct tokenizer_scratch **scratch)
 size_t tokenizer_bound(const struct tokenizer *tokenizer, size_t text_size)
 {
     const struct pipeline *pipeline = &tokenizer->pipeline;
-    // At most one id for each byte, and as many added spaces as gaps, whose bytes they follow.
+    // At most one id for each byte, and one added space for each gap, which has at least one byte.
     size_t size = pipeline->is_nfc ? nfc_bound(text_size) : text_size;
     size_t spaces = pipeline->space_rule == SPACE_NOWHERE ? 0 : text_size;
     return size + spaces + tokenizer->before.count + tokenizer->behind.count;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places where a text may be cut so that the ids of its parts, one after the other, are those of the
-// whole: after a line feed that something not white follows, and before a single space between two
-// characters that are not white.  Which of the two a tokenizer allows is decided while loading;
-// SentencePiece is asked for each place.
+// Places where a text may be cut so that the ids of its parts, one after the other, are those of
+// the whole: after a line feed before a visible character, and before a single space between two
+// visible characters.  tokenizer_build.c decides which of the two a tokenizer allows; with
+// SentencePiece, bpe_can_cut also decides for each place.
 
 #include "base/utf8.h"
 #include "tokenizer/split/char_class.h"
@@ -14,8 +14,8 @@ struct neighbour {
     bool is_white;
 };
 
-// The first character of these bytes.  They may be no UTF-8, which is for the encoder to say; nothing is
-// cut there.
+// The first character of these bytes.  Bytes that are not UTF-8, which the encoder refuses, forbid
+// cuts.
 static struct neighbour neighbour_of(struct slice bytes)
 {
     const struct neighbour forbidden = {.is_white = true};
@@ -34,13 +34,13 @@ static struct neighbour neighbour_of(struct slice bytes)
     };
 }
 
-static struct neighbour before(struct slice text, size_t at)
+static struct neighbour neighbour_before(struct slice text, size_t at)
 {
     const uint8_t *begin = utf8_back(text.bytes, text.bytes + at);
     return neighbour_of(slice_of(begin, (size_t)(text.bytes + at - begin)));
 }
 
-static struct neighbour behind(struct slice text, size_t at)
+static struct neighbour neighbour_behind(struct slice text, size_t at)
 {
     return neighbour_of(slice_of(text.bytes + at, text.size - at));
 }
@@ -48,7 +48,7 @@ static struct neighbour behind(struct slice text, size_t at)
 static bool is_after_line(const struct tokenizer *tokenizer, const struct split_cuts *cuts,
                           struct slice text, size_t at)
 {
-    struct neighbour next = behind(text, at);
+    struct neighbour next = neighbour_behind(text, at);
 
     if (next.is_white || (next.character == '/' && !cuts->after_line_before_slash) ||
         tokenizer->is_last_of_added['\n']) {
@@ -59,9 +59,9 @@ static bool is_after_line(const struct tokenizer *tokenizer, const struct split_
 
 static bool is_before_space(const struct tokenizer *tokenizer, struct slice text, size_t at)
 {
-    struct neighbour last = before(text, at);
+    struct neighbour last = neighbour_before(text, at);
 
-    if (last.is_white || behind(text, at + 1).is_white ||
+    if (last.is_white || neighbour_behind(text, at + 1).is_white ||
         tokenizer->is_last_of_added[text.bytes[at - 1]]) {
         return false;
     }

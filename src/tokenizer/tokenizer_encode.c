@@ -3,9 +3,9 @@
 // The way of a text through the parts:
 //
 //     text   gaps between added tokens, searched in the text as it is
-//     gap    parts, if it is long: at cuts, so that whatever has to be copied fits the scratch
-//     part   normalized, and searched for the added tokens that are to be found in that
-//     run    what is left between those: split into pieces
+//     gap    parts, if it is long: at cuts, so that copies of it fit the scratch
+//     part   normalized, and searched for the added tokens that are found after normalizing
+//     run    text between those: split into pieces
 //     piece  merged, 256 at a time
 
 #include "base/base.h"
@@ -16,9 +16,9 @@
 
 enum {
     batch_size = 256,
-    // Small enough to be in the cache when it is looked at again.
+    // Small enough to stay in the processor's cache between two passes.
     part_size = 1 << 16,
-    // Far below what 32 bits count.
+    // Offsets have 32 bits.
     part_size_max = 1 << 30,
 };
 
@@ -30,7 +30,7 @@ struct encoding {
     size_t count;
 };
 
-static enum status put_id(struct encoding *encoding, uint32_t id)
+static enum status encoding_add(struct encoding *encoding, uint32_t id)
 {
     if (encoding->count == encoding->capacity) {
         return STATUS_TOO_LARGE;
@@ -39,17 +39,18 @@ static enum status put_id(struct encoding *encoding, uint32_t id)
     return STATUS_OK;
 }
 
-static enum status put_specials(struct encoding *encoding, const struct special_ids *specials)
+static enum status encoding_add_specials(struct encoding *encoding,
+                                         const struct special_ids *specials)
 {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < specials->count; i++) {
-        status = put_id(encoding, specials->ids[i]);
+        status = encoding_add(encoding, specials->ids[i]);
     }
     return status;
 }
 
-// Where one id for each byte may be more than there is room for.
-static enum status put_tight(struct encoding *encoding, struct bpe_pieces pieces)
+// For a result that may be too small for one id a byte: encodes piece by piece into the scratch.
+static enum status encode_tight(struct encoding *encoding, struct bpe_pieces pieces)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
     struct tokenizer_scratch *scratch = encoding->scratch;
@@ -85,29 +86,30 @@ static bool has_long_piece(const struct bpe_pieces *pieces)
     return false;
 }
 
-static enum status put_pieces(struct encoding *encoding, const struct bpe_pieces *pieces)
+static enum status encode_pieces(struct encoding *encoding, const struct bpe_pieces *pieces)
 {
+    ASSERT(pieces->count > 0 && pieces->ends[pieces->count - 1] >= pieces->begin);
     size_t room = pieces->ends[pieces->count - 1] - pieces->begin + pieces->extra_space;
 
     if (has_long_piece(pieces)) {
         return STATUS_TOO_LARGE;
     }
     if (room > encoding->capacity - encoding->count) {
-        return put_tight(encoding, *pieces);
+        return encode_tight(encoding, *pieces);
     }
     encoding->count += bpe_encode(encoding->tokenizer->bpe, encoding->scratch->bpe, pieces,
                                   encoding->ids + encoding->count);
     return STATUS_OK;
 }
 
-static bool is_mark(struct slice text, size_t at)
+static bool is_space_mark(struct slice text, size_t at)
 {
     return text.size - at >= 3 && memcmp(text.bytes + at, SPACE_MARK, 3) == 0;
 }
 
 static bool begins_with_space(const struct pipeline *pipeline, struct slice run)
 {
-    return run.bytes[0] == ' ' || (pipeline->by_character && is_mark(run, 0));
+    return run.bytes[0] == ' ' || (pipeline->by_character && is_space_mark(run, 0));
 }
 
 // Metaspace: a piece ends before each space.
@@ -116,8 +118,8 @@ static uint32_t split_at_spaces(struct slice run, size_t *at, uint32_t *ends, ui
     uint32_t count = 0;
 
     while (count < capacity && *at < run.size) {
-        size_t end = *at + (is_mark(run, *at) ? 3 : 1);
-        while (end < run.size && run.bytes[end] != ' ' && !is_mark(run, end)) {
+        size_t end = *at + (is_space_mark(run, *at) ? 3 : 1);
+        while (end < run.size && run.bytes[end] != ' ' && !is_space_mark(run, end)) {
             end++;
         }
         ends[count++] = (uint32_t)end;
@@ -126,8 +128,7 @@ static uint32_t split_at_spaces(struct slice run, size_t *at, uint32_t *ends, ui
     return count;
 }
 
-// SentencePiece has pieces as long as a text.  Where no token reaches across, it does not matter whether
-// there are two.
+// SentencePiece has pieces as long as a text.  A piece may be cut where no token reaches across.
 static uint32_t split_by_size(const struct bpe *bpe, struct slice run, size_t *at, uint32_t *end)
 {
     if (*at == run.size) {
@@ -137,7 +138,7 @@ static uint32_t split_by_size(const struct bpe *bpe, struct slice run, size_t *a
         *at = run.size;
     } else {
         unsigned size;
-        // What is longer than a piece may be is refused: there is no need to look further.
+        // A piece longer than the maximum is refused: do not look further.
         size_t left = run.size - *at;
         const uint8_t *last =
             run.bytes + *at + (left > tokenizer_piece_max + 4 ? tokenizer_piece_max + 4 : left);
@@ -167,7 +168,7 @@ static uint32_t next_pieces(const struct tokenizer *tokenizer, struct slice run,
                                       : split_by_size(tokenizer->bpe, run, at, ends);
 }
 
-static enum status put_split(struct encoding *encoding, struct slice run, bool extra_space)
+static enum status encode_split(struct encoding *encoding, struct slice run, bool extra_space)
 {
     uint32_t ends[batch_size];
     size_t at = 0;
@@ -176,22 +177,22 @@ static enum status put_split(struct encoding *encoding, struct slice run, bool e
 
     while (status == STATUS_OK &&
            (pieces.count = next_pieces(encoding->tokenizer, run, &at, ends)) > 0) {
-        status = put_pieces(encoding, &pieces);
+        status = encode_pieces(encoding, &pieces);
         pieces.begin = (uint32_t)at;
         pieces.extra_space = false;
     }
     return status;
 }
 
-// What stands before a run of text, as far as the rule for spaces asks.
-enum start {
-    START_NOWHERE, // it goes on from a cut
+// The place where a run of text begins, for the rule about spaces.
+enum run_start {
+    START_AT_CUT,
     START_OF_GAP,
     START_OF_TEXT,
 };
 
 // A run without added tokens.
-static enum status put_run(struct encoding *encoding, struct slice run, enum start start)
+static enum status encode_run(struct encoding *encoding, struct slice run, enum run_start start)
 {
     const struct pipeline *pipeline = &encoding->tokenizer->pipeline;
     bool needs_space = false;
@@ -200,14 +201,14 @@ static enum status put_run(struct encoding *encoding, struct slice run, enum sta
         return STATUS_OK;
     }
     if (pipeline->space_rule == SPACE_UNLESS_THERE) {
-        needs_space = start != START_NOWHERE && !begins_with_space(pipeline, run);
+        needs_space = start != START_AT_CUT && !begins_with_space(pipeline, run);
     } else if (pipeline->space_rule == SPACE_FIRST) {
         needs_space = start == START_OF_TEXT && !begins_with_space(pipeline, run);
     } else if (pipeline->space_rule == SPACE_EACH_GAP && encoding->tokenizer->normalized == NULL) {
-        needs_space = start != START_NOWHERE;
+        needs_space = start != START_AT_CUT;
     }
     if (!needs_space || pipeline->by_character) {
-        return put_split(encoding, run, needs_space);
+        return encode_split(encoding, run, needs_space);
     }
     if (run.size >= scratch_text_size) {
         return STATUS_TOO_LARGE;
@@ -215,7 +216,7 @@ static enum status put_run(struct encoding *encoding, struct slice run, enum sta
     uint8_t *spaced = encoding->scratch->spaced;
     spaced[0] = ' ';
     memcpy(spaced + 1, run.bytes, run.size);
-    return put_split(encoding, slice_of(spaced, run.size + 1), false);
+    return encode_split(encoding, slice_of(spaced, run.size + 1), false);
 }
 
 static uint8_t *write_mark(uint8_t *out)
@@ -226,9 +227,9 @@ static uint8_t *write_mark(uint8_t *out)
     return out;
 }
 
-// With "▁" written out, for the search of added tokens that have it in their text.
-static enum status spell_spaces(const struct encoding *encoding, struct slice *part,
-                                enum start start)
+// Spells spaces as "▁", to find added tokens that have it in their text.
+static enum status spell_space_marks(const struct encoding *encoding, struct slice *part,
+                                     enum run_start start)
 {
     const struct pipeline *pipeline = &encoding->tokenizer->pipeline;
     uint8_t *begin = encoding->scratch->spaced;
@@ -237,7 +238,7 @@ static enum status spell_spaces(const struct encoding *encoding, struct slice *p
     if (3 * (part->size + 1) > scratch_text_size) {
         return STATUS_TOO_LARGE;
     }
-    if (start != START_NOWHERE && pipeline->space_rule == SPACE_EACH_GAP) {
+    if (start != START_AT_CUT && pipeline->space_rule == SPACE_EACH_GAP) {
         end = write_mark(end);
     }
     for (size_t i = 0; i < part->size; i++) {
@@ -251,23 +252,24 @@ static enum status spell_spaces(const struct encoding *encoding, struct slice *p
     return STATUS_OK;
 }
 
-static enum status put_normalized(struct encoding *encoding, struct slice part, enum start start)
+static enum status encode_normalized(struct encoding *encoding, struct slice part,
+                                     enum run_start start)
 {
     struct added_walk walk = added_begin(encoding->tokenizer->normalized, part);
     struct added_match match;
     enum status status = STATUS_OK;
 
     while (status == STATUS_OK && added_next(&walk, &match)) {
-        status = put_run(encoding, match.before, start);
+        status = encode_run(encoding, match.before, start);
         if (status == STATUS_OK) {
-            status = put_id(encoding, match.id);
+            status = encoding_add(encoding, match.id);
         }
         start = START_OF_GAP;
     }
-    return status == STATUS_OK ? put_run(encoding, match.before, start) : status;
+    return status == STATUS_OK ? encode_run(encoding, match.before, start) : status;
 }
 
-static enum status put_part(struct encoding *encoding, struct slice part, enum start start)
+static enum status encode_part(struct encoding *encoding, struct slice part, enum run_start start)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
     enum status status = STATUS_OK;
@@ -276,15 +278,15 @@ static enum status put_part(struct encoding *encoding, struct slice part, enum s
         status = nfc_normalize(part, encoding->scratch->normal, scratch_text_size, &part);
     }
     if (status == STATUS_OK && tokenizer->normalized == NULL) {
-        return put_run(encoding, part, start);
+        return encode_run(encoding, part, start);
     }
     if (status == STATUS_OK && tokenizer->pipeline.replaces_spaces) {
-        status = spell_spaces(encoding, &part, start);
+        status = spell_space_marks(encoding, &part, start);
     }
-    return status == STATUS_OK ? put_normalized(encoding, part, start) : status;
+    return status == STATUS_OK ? encode_normalized(encoding, part, start) : status;
 }
 
-static enum status put_gap(struct encoding *encoding, struct slice gap, enum start start)
+static enum status encode_gap(struct encoding *encoding, struct slice gap, enum run_start start)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
     enum status status = STATUS_OK;
@@ -297,36 +299,37 @@ static enum status put_gap(struct encoding *encoding, struct slice gap, enum sta
         if (part.size > part_size_max) {
             return STATUS_TOO_LARGE;
         }
-        status = put_part(encoding, part, start);
-        start = START_NOWHERE;
+        ASSERT(part.size > 0 && part.size <= gap.size);
+        status = encode_part(encoding, part, start);
+        start = START_AT_CUT;
         gap = slice_of(gap.bytes + part.size, gap.size - part.size);
     }
     return status;
 }
 
-static enum status put_text(struct encoding *encoding, const struct tokenizer_input *input)
+static enum status encode_text(struct encoding *encoding, const struct tokenizer_input *input)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
-    enum start start = input->continues ? START_NOWHERE : START_OF_TEXT;
+    enum run_start start = input->continues ? START_AT_CUT : START_OF_TEXT;
     enum status status = STATUS_OK;
 
     if (tokenizer->added == NULL) {
-        return put_gap(encoding, input->text, start);
+        return encode_gap(encoding, input->text, start);
     }
     struct added_walk walk = added_begin(tokenizer->added, input->text);
     struct added_match match;
     while (status == STATUS_OK && added_next(&walk, &match)) {
-        status = put_gap(encoding, match.before, start);
+        status = encode_gap(encoding, match.before, start);
         if (status == STATUS_OK) {
-            status = put_id(encoding, match.id);
+            status = encoding_add(encoding, match.id);
         }
         start = START_OF_GAP;
     }
-    return status == STATUS_OK ? put_gap(encoding, match.before, start) : status;
+    return status == STATUS_OK ? encode_gap(encoding, match.before, start) : status;
 }
 
-// The program that belongs to a file of ranks cuts texts of more characters, and runs of white or other
-// characters, wherever it stands.  White to it is what Python says.
+// The program that comes with a file of ranks cuts longer texts, and longer runs of white or of
+// other characters, at any place.  Python's definition of white space counts.
 static bool is_cut_by_its_program(const struct tokenizer *tokenizer, struct slice text)
 {
     uint32_t count = 0;
@@ -364,6 +367,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
 
     encoding.ids = ids;
     ASSERT(scratch->tokenizer == tokenizer);
+    ASSERT(ids != NULL || capacity == 0);
     if (!utf8_is_valid(input->text)) {
         return STATUS_MALFORMED;
     }
@@ -371,15 +375,16 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
         return STATUS_TOO_LARGE;
     }
     if (input->adds_special && !input->continues) {
-        status = put_specials(&encoding, &tokenizer->before);
+        status = encoding_add_specials(&encoding, &tokenizer->before);
     }
     if (status == STATUS_OK) {
-        status = put_text(&encoding, input);
+        status = encode_text(&encoding, input);
     }
     if (status == STATUS_OK && input->adds_special && !input->is_continued) {
-        status = put_specials(&encoding, &tokenizer->behind);
+        status = encoding_add_specials(&encoding, &tokenizer->behind);
     }
     if (status == STATUS_OK) {
+        ASSERT(encoding.count <= capacity);
         *count = encoding.count;
     }
     return status;

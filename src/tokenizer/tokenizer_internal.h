@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tokenizer_internal.h -- what a tokenizer is made of, and what is known of it while it is loaded.
+// tokenizer_internal.h -- the parts of a tokenizer, and of its file while it is loaded.
 //
 //     tokenizer.json --tokenizer_load.c--+
-//                                        +--> struct load --tokenizer_build.c--> struct tokenizer
+//                                        +--> tokenizer_draft --tokenizer_build.c--> tokenizer
 //     a file of ranks --rank_file.c------+
 //
-// Two families are known.  In one, symbols are bytes, and the file spells them in an alphabet of its
-// own, which is undone while loading.  In the other (SentencePiece), symbols are characters and a space
-// is the character "▁": the file says so with Replace and Prepend or with Metaspace, which are folded
-// into the merging, so that no text is ever copied for it.
+// Two families are known.  In one, symbols are bytes, and the file spells them in an alphabet of
+// its own, which is undone while loading.  In the other (SentencePiece), symbols are characters and
+// a space is the character "▁": the file says so with Replace and Prepend or with Metaspace.  Both
+// are folded into the merging, so that no text is copied for them.
 #pragma once
 
 #include "base/slice.h"
@@ -28,9 +28,9 @@ enum { space_mark = 0x2581 };
 // Where a space is put before a gap that a cut has not made.
 enum space_rule {
     SPACE_NOWHERE,
-    SPACE_EACH_GAP,     // Prepend: before what the normalizer is given
-    SPACE_UNLESS_THERE, // Metaspace "always", ByteLevel add_prefix_space: if there is none
-    SPACE_FIRST,        // Metaspace "first": so too, but only where the text begins
+    SPACE_EACH_GAP,     // Prepend: before the normalizer's input
+    SPACE_UNLESS_THERE, // Metaspace "always", ByteLevel add_prefix_space: unless there is one
+    SPACE_FIRST,        // Metaspace "first": the same, but only where the text begins
 };
 
 // From a gap to pieces.
@@ -43,7 +43,7 @@ struct pipeline {
     enum split_kind split;
 };
 
-// What the post-processor puts before a text, or behind it.
+// The ids that the post-processor puts before a text, or behind it.
 enum { special_ids_max = 16 };
 struct special_ids {
     uint32_t ids[special_ids_max];
@@ -53,19 +53,19 @@ struct special_ids {
 struct tokenizer {
     struct pipeline pipeline;
     struct added *added;      // in the text as it is; NULL: none
-    struct added *normalized; // in what the normalizer has made of a gap; NULL: none
+    struct added *normalized; // in the normalizer's result; NULL: none
     struct bpe *bpe;
     struct special_ids before;
     struct special_ids behind;
 
-    // Where a text may be cut, and where a gap.  A gap that begins with a space of its own must not be
-    // taken for the rest of another one, so where spaces are put before gaps no cut follows the last byte
-    // of an added token.
+    // Where a text may be cut, and where a gap.  Where the pipeline puts a space before each gap,
+    // no cut follows the last byte of an added token: the part behind it would look like the rest
+    // of a gap.
     struct split_cuts text_cuts;
     struct split_cuts gap_cuts;
     bool is_last_of_added[256];
 
-    // A file of ranks comes with a program that cuts longer texts: 0, or how many characters it takes.
+    // The program that comes with a file of ranks cuts longer texts and runs.  0: it does not.
     uint32_t text_characters_max;
     uint32_t run_characters_max;
 
@@ -75,7 +75,7 @@ struct tokenizer {
     uint64_t fingerprint;
 };
 
-// Big enough for one part of a gap in every form it takes on the way.
+// Enough for one part of a gap, normalized and with its spaces spelled out.
 enum { scratch_text_size = 3 * tokenizer_piece_max + 64 };
 
 struct tokenizer_scratch {
@@ -87,7 +87,8 @@ struct tokenizer_scratch {
     uint32_t *ids;   // tokenizer_piece_max + 1, for when the caller's space may be too small
 };
 
-// The first place at or after `from`, above 0, where these cuts allow one; text.size when there is none.
+// The first place at or after `from`, above 0, where these cuts allow one; text.size when no place
+// does.
 size_t tokenizer_find_cut(const struct tokenizer *tokenizer, const struct split_cuts *cuts,
                           struct slice text, size_t from);
 
@@ -99,8 +100,8 @@ struct load_added {
     bool is_normalized;
 };
 
-// A tokenizer while it is loaded.
-struct load {
+// A tokenizer while it is loaded: the contents of its file.
+struct tokenizer_draft {
     struct tokenizer_error *error;
 
     struct vocabulary vocabulary; // the model's words first, then the added ones it does not have
@@ -125,46 +126,58 @@ struct load {
     uint64_t fingerprint;
 };
 
-void load_fini(struct load *load);
+// Builds the tokenizer if `status`, that of reading, is OK; frees the draft.  Returns the final
+// status.
+enum status load_finish(struct tokenizer_draft *load, enum status status, struct tokenizer **out);
 
-// Leaves the reason and returns STATUS_MALFORMED.
+// Writes the reason and returns STATUS_MALFORMED.
 enum status load_refuse(struct tokenizer_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// What is said of everything that is known and not implemented.
+// Ends the refusal of a component that exists but is not implemented.
 #define LOAD_ADVICE "route this model by text"
 
-// At most `size` bytes of a text, whole characters, for a message.
-struct slice load_head(struct slice text, size_t size);
+// The first characters of a text, for a message.
+struct load_excerpt {
+    char text[61];
+};
+struct load_excerpt load_excerpt(struct slice text);
 
-enum status load_add_merge(struct load *load, const struct bpe_merge *merge);
+// Opens an array or an object that was read before, and enters it.
+struct json load_open(struct slice container);
+// The next item in it, with all its text.
+bool load_next(struct json *json, struct json_item *out);
+
+enum status load_add_merge(struct tokenizer_draft *load, const struct bpe_merge *merge);
 
 // The readers of the parts of a tokenizer.json; each value comes with all its text, or is
 // JSON_ABSENT or JSON_NULL.
-enum status load_pipeline(struct load *load, const struct json_value *normalizer,
+enum status load_pipeline(struct tokenizer_draft *load, const struct json_value *normalizer,
                           const struct json_value *pre_tokenizer);
-enum status load_post_processor(struct load *load, const struct json_value *value);
-enum status load_added_tokens(struct load *load, const struct json_value *value);
+enum status load_post_processor(struct tokenizer_draft *load, const struct json_value *value);
+enum status load_added_tokens(struct tokenizer_draft *load, const struct json_value *value);
 
 // The cursor stands at the model's object, which was just handed out.
-enum status load_model(struct load *load, struct json *json);
+enum status load_model(struct tokenizer_draft *load, struct json *json);
 
-// A string of the file, unescaped; refused when it is none or does not fit.
+// A string of the file, unescaped; refused when it is not a string or does not fit.
 enum { load_string_size = 4096 };
 struct load_string {
     uint8_t space[load_string_size];
     struct slice text;
 };
-enum status load_string(struct load *load, const struct json_value *value, const char *name,
-                        struct load_string *out);
+enum status load_string(struct tokenizer_draft *load, const struct json_value *value,
+                        const char *name, struct load_string *out);
 
-// The members of an object with these names; refused when it is none.  `what` is it called in a message.
-enum status load_fields(struct load *load, const struct json_value *object, const char *what,
-                        const char *const *names, uint32_t name_count, struct json_value *out);
+// The members of an object with these names; refused when it is not an object.  Messages call it
+// `what`.
+enum status load_fields(struct tokenizer_draft *load, const struct json_value *object,
+                        const char *what, const char *const *names, uint32_t name_count,
+                        struct json_value *out);
 
-// A member that is true or false, or is not there.
-enum status load_bool(struct load *load, const struct json_value *value, const char *name,
-                      bool otherwise, bool *out);
+// A member that is true or false, or missing.
+enum status load_bool(struct tokenizer_draft *load, const struct json_value *value,
+                      const char *name, bool otherwise, bool *out);
 
-// Checks what the parts must be to each other, and makes the tokenizer.
-enum status tokenizer_build(struct load *load, struct tokenizer **out);
+// Checks that the parts fit each other, and makes the tokenizer.
+enum status tokenizer_build(struct tokenizer_draft *load, struct tokenizer **out);

@@ -34,12 +34,13 @@ uint8_t *vocabulary_room(struct vocabulary *vocabulary, size_t size)
     return vocabulary->bytes + vocabulary->size;
 }
 
-static uint32_t hash_of(struct slice word)
+static uint32_t word_hash(struct slice word)
 {
     return (uint32_t)hash_bytes(word, 0);
 }
 
-static void put_slot(struct vocabulary_slot *slots, uint32_t mask, struct vocabulary_slot slot)
+static void vocabulary_put_slot(struct vocabulary_slot *slots, uint32_t mask,
+                                struct vocabulary_slot slot)
 {
     uint32_t at = slot.hash & mask;
     while (slots[at].word != no_word) {
@@ -48,7 +49,7 @@ static void put_slot(struct vocabulary_slot *slots, uint32_t mask, struct vocabu
     slots[at] = slot;
 }
 
-static enum status grow(struct vocabulary *vocabulary)
+static enum status vocabulary_grow(struct vocabulary *vocabulary)
 {
     uint32_t word_capacity = vocabulary->word_capacity * 2;
     if (word_capacity == 0) {
@@ -68,9 +69,10 @@ static enum status grow(struct vocabulary *vocabulary)
     memset(slots, 0xff, slot_count * sizeof(*slots)); // no_word everywhere
     for (uint32_t i = 0; i < vocabulary->slot_count; i++) {
         if (vocabulary->slots[i].word != no_word) {
-            put_slot(slots, slot_count - 1, vocabulary->slots[i]);
+            vocabulary_put_slot(slots, slot_count - 1, vocabulary->slots[i]);
         }
     }
+    ASSERT(slot_count >= 2 * vocabulary->count);
     free(vocabulary->slots);
     vocabulary->slots = slots;
     vocabulary->slot_count = slot_count;
@@ -82,7 +84,7 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
 {
     ASSERT(word.size <= word_size_max && id < id_limit);
     if (vocabulary->count == vocabulary->word_capacity) {
-        enum status status = grow(vocabulary);
+        enum status status = vocabulary_grow(vocabulary);
         if (status != STATUS_OK) {
             return status;
         }
@@ -95,7 +97,7 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
     if (!is_there && word.size > 0) {
         memcpy(room, word.bytes, word.size);
     }
-    // Below id_limit words of word_size_max bytes: an offset could not count more than 4 GB.
+    // Offsets have 32 bits.
     if (vocabulary->size + word.size > UINT32_MAX) {
         return STATUS_EXHAUSTED;
     }
@@ -104,17 +106,19 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
         .size = (uint32_t)word.size,
         .id = id,
     };
-    put_slot(vocabulary->slots, vocabulary->slot_count - 1,
-             (struct vocabulary_slot){
-                 .hash = hash_of(slice_of(room, word.size)),
-                 .word = vocabulary->count,
-             });
+    vocabulary_put_slot(vocabulary->slots, vocabulary->slot_count - 1,
+                        (struct vocabulary_slot){
+                            .hash = word_hash(slice_of(room, word.size)),
+                            .word = vocabulary->count,
+                        });
     vocabulary->size += word.size;
     vocabulary->count++;
+    ASSERT(vocabulary->size <= vocabulary->capacity);
     return STATUS_OK;
 }
 
-static uint32_t find_hashed(const struct vocabulary *vocabulary, struct slice word, uint32_t hash)
+static uint32_t vocabulary_find_hashed(const struct vocabulary *vocabulary, struct slice word,
+                                       uint32_t hash)
 {
     uint32_t mask = vocabulary->slot_count - 1;
 
@@ -131,7 +135,8 @@ static uint32_t find_hashed(const struct vocabulary *vocabulary, struct slice wo
 
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word)
 {
-    return vocabulary->slot_count > 0 ? find_hashed(vocabulary, word, hash_of(word)) : no_word;
+    return vocabulary->slot_count > 0 ? vocabulary_find_hashed(vocabulary, word, word_hash(word))
+                                      : no_word;
 }
 
 void vocabulary_find_all(const struct vocabulary *vocabulary, const struct slice *words,
@@ -141,11 +146,12 @@ void vocabulary_find_all(const struct vocabulary *vocabulary, const struct slice
 
     ASSERT(count <= vocabulary_find_max);
     for (uint32_t i = 0; i < count && vocabulary->slot_count > 0; i++) {
-        hashes[i] = hash_of(words[i]);
+        hashes[i] = word_hash(words[i]);
         __builtin_prefetch(&vocabulary->slots[hashes[i] & (vocabulary->slot_count - 1)]);
     }
     for (uint32_t i = 0; i < count; i++) {
-        out[i] =
-            vocabulary->slot_count > 0 ? find_hashed(vocabulary, words[i], hashes[i]) : no_word;
+        out[i] = vocabulary->slot_count > 0
+                     ? vocabulary_find_hashed(vocabulary, words[i], hashes[i])
+                     : no_word;
     }
 }

@@ -2,11 +2,11 @@
 //
 // vocabulary_internal.h -- words and their ids while a tokenizer is being loaded.
 //
-// Words lie one behind the other in one block; a table of hashes finds them.  Everything is gone when
-// the tokenizer is ready.
+// Words lie one behind the other in one block; a table of hashes finds them.  All of it is freed
+// when the tokenizer is ready.
 //
-// Threads: one owner.  Memory: grows with the file, which is limited: words of at most word_size_max
-// bytes, ids below id_limit.
+// Threads: one owner.  Memory: grows with the file, which is limited: words of at most
+// word_size_max bytes, ids below id_limit.
 #pragma once
 
 #include "base/slice.h"
@@ -46,18 +46,17 @@ struct vocabulary {
 
 void vocabulary_fini(struct vocabulary *vocabulary);
 
-// Room for a word of that many bytes behind the last one; NULL when memory is short.  It becomes a word
-// with vocabulary_add, whose `word` may lie there.
+// Room for a word of that many bytes behind the last one; NULL when out of memory.  vocabulary_add
+// makes it a word: its `word` may lie there.
 uint8_t *vocabulary_room(struct vocabulary *vocabulary, size_t size);
 
-// The word is not in it yet, is at most word_size_max bytes and its id is below id_limit.
+// The word is new, at most word_size_max bytes, and its id is below id_limit.
 enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uint32_t id);
 
 // Its number, or no_word.
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word);
 
-// The same for several words at once, whose places come from memory together.  At most
-// vocabulary_find_max.
+// The same for up to vocabulary_find_max words, whose cache misses overlap.
 enum { vocabulary_find_max = 4 };
 void vocabulary_find_all(const struct vocabulary *vocabulary, const struct slice *words,
                          uint32_t count, uint32_t *out);

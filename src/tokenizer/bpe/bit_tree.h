@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bit_tree.h -- a set of small numbers whose least one is found at once.
+// bit_tree.h -- a set of small numbers that finds its least member in four steps.
 //
-// A bit for each number, and above each word of bits one bit that says whether there are any:
+// A bit for each number, and above each word one bit that says whether the word has any:
 //
 //     level 3                [ 1 ]
 //     level 2          [ 1 0 1 ... ]
@@ -23,7 +23,7 @@ struct bit_tree {
     uint64_t *levels[bit_tree_levels]; // the last has one word
 };
 
-// An empty set for numbers below `size`.  False when memory is short; bit_tree_fini is due all the same.
+// An empty set for numbers below `size`.  False when out of memory; call bit_tree_fini in any case.
 bool bit_tree_init(struct bit_tree *tree, uint32_t size);
 void bit_tree_fini(struct bit_tree *tree);
 
@@ -44,7 +44,7 @@ static inline void bit_tree_add(struct bit_tree *tree, uint32_t number)
         uint64_t before = *word;
         *word |= UINT64_C(1) << (number & 63);
         if (before != 0) {
-            return; // those above know
+            return; // the levels above have their bits
         }
         number >>= 6;
     }

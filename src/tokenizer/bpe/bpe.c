@@ -16,11 +16,12 @@ static const struct word_cache_options usual_sizes = {
     .phrase_set_count = 1 << 11,
 };
 
-// Which tokens are what merging makes of their bytes.  It takes most of the time of loading.  If merges
-// are not ignored, long tokens and those that no cache would begin with are not worth it: the first text
-// that has one merges it.
+// Finds the tokens that merging makes of their bytes, which takes most of the time of loading.
+// Unless merges are ignored, long tokens and those that no cache would be seeded with are left out:
+// the first text that has one merges it.
 static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
 {
+    ASSERT(bpe->vocab.count <= bpe_token_max);
     uint32_t size_max = ignore_merges ? bpe->vocab.size_max : word_size_max;
     uint32_t left = ignore_merges ? UINT32_MAX : 2 * usual_sizes.set_count;
     struct bpe_room *room = bpe_room_create(bpe->table.order_count, size_max + 1);
@@ -73,7 +74,7 @@ void bpe_destroy(struct bpe **bpe)
 size_t bpe_memory(const struct bpe *bpe)
 {
     return sizeof(*bpe) + bpe_table_memory(&bpe->table) + bpe_symbols_memory(&bpe->symbols) +
-           bpe_vocab_memory(&bpe->vocab) + bpe_cuts_memory(&bpe->cuts);
+           bpe_vocab_memory(&bpe->vocab) + bpe_cuts_memory();
 }
 
 bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after)
@@ -81,9 +82,9 @@ bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after)
     return bpe_cuts_between(&bpe->cuts, before, after);
 }
 
-// Low ids are the common ones, so they come first and stay.  When as many were tried as there are
-// places, most of the others would find none.
-static void seed(struct bpe_scratch *scratch)
+// Low ids are the common ones, so they come first and stay.  After as many tries as there are
+// places, most of the others would not find a place.
+static void seed_word_cache(struct bpe_scratch *scratch)
 {
     const struct bpe_vocab *vocab = &scratch->bpe->vocab;
     uint32_t left = 2 * (scratch->cache.mask + 1);
@@ -113,7 +114,7 @@ struct bpe_scratch *bpe_scratch_create_sized(const struct bpe *bpe,
         bpe_scratch_destroy(&scratch);
         return NULL;
     }
-    seed(scratch);
+    seed_word_cache(scratch);
     return scratch;
 }
 

@@ -2,14 +2,14 @@
 //
 // bpe.h -- pieces of text to ids: byte pair encoding.
 //
-// A piece begins as one symbol for each byte, or each character; then, of all neighbours that may merge,
-// those of the lowest rank do, the leftmost of equals first, until none may.  Ranks belong to pairs: one
-// token can be made in several ways, which have different ranks.
+// A piece begins as one symbol for each byte, or each character.  Then, of all neighbours that may
+// merge, those of the lowest rank do, the leftmost of equals first, until no neighbours may.  Ranks
+// belong to pairs: one token can be made in several ways, which have different ranks.
 //
-// Most pieces are known: a cache in the scratch maps short pieces to their ids, and begins with the tokens
-// of the vocabulary that merging gives back, as many as fit.  A long piece is cut where no merge could
-// reach across, which changes nothing, and its parts are looked up like pieces.  What is left is merged, in
-// time n log n whatever the piece.
+// Most pieces are known: a cache in the scratch maps short pieces to their ids.  It begins with the
+// tokens of the vocabulary that merging gives back, as many as fit.  A long piece is cut where no
+// merge could reach across, which changes no id, and its parts are looked up like pieces.  Unknown
+// parts are merged, in time n log n whatever the piece.
 //
 // Threads: a model does not change and is shared; a scratch belongs to one thread.
 // Memory: taken by bpe_create and bpe_scratch_create; encoding allocates nothing.
@@ -24,9 +24,9 @@
 struct bpe;
 struct bpe_scratch;
 
-// `left` and `right` are ids; `merged` is the id of the token whose bytes are those of both.  Of a pair
-// that is listed twice the last counts.  Lower ranks merge first; pairs that become one token may have
-// one rank.
+// `left` and `right` are ids; `merged` is the id of the token with the bytes of both.  Of a pair
+// that is listed twice the last counts.  Lower ranks merge first; pairs that become one token may
+// share a rank.
 struct bpe_merge {
     uint32_t left;
     uint32_t right;
@@ -41,8 +41,8 @@ enum {
 };
 
 struct bpe_options {
-    // By id: the bytes of each token as they are in a text, no two alike.  Empty: no token, or one that
-    // merging cannot use.  With `by_character` a token that stands for spaces has "▁" (U+2581) in it.
+    // By id: the bytes of each token as they are in a text, no two alike.  Empty: an unused id, or
+    // a token that merging cannot use.  With `by_character` a token has "▁" (U+2581) for a space.
     const struct slice *tokens;
     uint32_t token_count;
     const struct bpe_merge *merges;
@@ -51,24 +51,24 @@ struct bpe_options {
 
     // Symbols are characters, not bytes, and a space is the character "▁" (SentencePiece).
     bool by_character;
-    // For characters that are no token; "▁" must be one then.  bpe_no_id in [0]: there are none.
+    // For characters without a token; "▁" must have one then.  bpe_no_id in [0]: no byte has an id.
     uint32_t byte_ids[256];
-    uint32_t unknown_id; // for them if there are no bytes; bpe_no_id: they vanish
-    bool fuse_unknown;   // several in a row become one
+    uint32_t unknown_id; // for such characters if bytes have no ids; bpe_no_id: they vanish
+    bool fuse_unknown;   // several unknown characters in a row become one id
 };
 
-// Copies what it needs.  NULL when memory is short.
+// Copies its input.  NULL when out of memory.
 struct bpe *bpe_create(const struct bpe_options *options);
 void bpe_destroy(struct bpe **bpe);
 size_t bpe_memory(const struct bpe *bpe);
 
-// NULL when memory is short.  Keeps the model.
+// NULL when out of memory.  Keeps the model.
 struct bpe_scratch *bpe_scratch_create(const struct bpe *bpe);
 void bpe_scratch_destroy(struct bpe_scratch **scratch);
 
-// Pieces of one text, which is UTF-8, one behind the other: piece i ends at text.bytes + ends[i], the
-// first begins at `begin`, all between characters, and each is at most tokenizer_piece_max long.  Appends their ids to `ids`, which has room
-// for one id for each byte of the pieces (and one more with `extra_space`).  Returns how many.
+// Pieces of one text, which is UTF-8, one behind the other.  Piece i ends at text.bytes + ends[i],
+// the first begins at `begin`, all between characters, and each is at most tokenizer_piece_max
+// long.
 struct bpe_pieces {
     struct slice text;
     uint32_t begin;
@@ -76,10 +76,12 @@ struct bpe_pieces {
     uint32_t count;
     bool extra_space; // by_character: the first piece has a "▁" before its first character
 };
+// Writes the ids of the pieces; `ids` has room for one id for each byte (and one more with
+// `extra_space`).  Returns how many.
 size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
                   const struct bpe_pieces *pieces, uint32_t *ids);
 
-// Whether a piece may be cut between these two characters and its parts encoded alone (the second without
-// `extra_space`), since no merge joins what ends with the one to what begins with the other.  With
-// `ignore_merges` a piece that is a token may still be lost by it.
+// Whether a piece may be cut between these two characters and its parts encoded alone (the second
+// without `extra_space`): no merge joins a token that ends with the one to a token that begins with
+// the other.  With `ignore_merges` a piece that is a token must not be cut.
 bool bpe_can_cut(const struct bpe *bpe, uint32_t before, uint32_t after);

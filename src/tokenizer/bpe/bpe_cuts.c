@@ -7,19 +7,19 @@
 #include <stdlib.h>
 
 enum {
-    // A left side ends with the whole first character and a right side begins with a broken one that the
-    // second could be.
+    // A left side ends with the whole first character, and a right side begins with the first bytes
+    // of the second.
     MARK_BROKEN_SECOND = 1,
-    // A left side is the end of the first character, and some right side behind such a thing begins
-    // with the second, whole or broken.
+    // A left side is the last bytes of the first character, and a right side behind such bytes
+    // begins with the second, whole or broken.
     MARK_BROKEN_FIRST = 2,
-    // Characters that are no symbols vanish or are fused: no cut beside them.
+    // Characters without a symbol vanish or are fused: no cut beside them.
     MARK_LOST_FIRST = 4,
     MARK_LOST_SECOND = 8,
     MARK_ALL = 15,
 };
 
-// One side of a place between two characters: a whole character, or the bytes there are of it.
+// One side of a place between two characters: a whole character, or some bytes of it.
 struct side {
     bool is_whole;
     uint32_t character;
@@ -27,14 +27,14 @@ struct side {
     uint8_t size;
 };
 
-// Broken characters that merges have: those of one and of two bytes by their bits.  Three bytes are of
-// characters that have all marks anyway.
+// Broken characters in merges: bits for those of one and of two bytes.  Characters of which a merge
+// has three bytes have all marks anyway.
 struct broken {
     uint64_t one[4];
     uint64_t two[1024];
 };
 
-struct reading {
+struct cuts_reading {
     struct bpe_cuts *cuts;
     struct broken ends;               // of first characters
     struct broken begins;             // of second ones, behind a whole one
@@ -64,19 +64,19 @@ static bool is_continuation(uint8_t byte)
 }
 
 // "▁" and the space are one.
-static uint32_t folded(const struct bpe_cuts *cuts, uint32_t character)
+static uint32_t fold_space(const struct bpe_cuts *cuts, uint32_t character)
 {
     return character == bpe_symbol_space && cuts->folds_space ? ' ' : character;
 }
 
-static void read_whole(const struct bpe_cuts *cuts, const uint8_t *at, struct side *out)
+static void cuts_read_whole(const struct bpe_cuts *cuts, const uint8_t *at, struct side *out)
 {
     unsigned size;
-    *out = (struct side){.is_whole = true, .character = folded(cuts, utf8_read(at, &size))};
+    *out = (struct side){.is_whole = true, .character = fold_space(cuts, utf8_read(at, &size))};
 }
 
-// What a left side ends with.  False when no character of a text ends like that.
-static bool read_end(const struct bpe_cuts *cuts, struct slice token, struct side *out)
+// The last character of a left side.  False when no character of a text ends like that.
+static bool cuts_read_end(const struct bpe_cuts *cuts, struct slice token, struct side *out)
 {
     size_t size = 1;
     while (size < token.size && is_continuation(token.bytes[token.size - size])) {
@@ -84,7 +84,7 @@ static bool read_end(const struct bpe_cuts *cuts, struct slice token, struct sid
     }
     const uint8_t *at = token.bytes + token.size - size;
     if (!is_continuation(at[0])) {
-        read_whole(cuts, at, out);
+        cuts_read_whole(cuts, at, out);
         return utf8_size_of_lead(at[0]) == size && out->character < 0x110000;
     }
     *out = (struct side){.size = (uint8_t)(size < 4 ? size : 4)};
@@ -92,15 +92,15 @@ static bool read_end(const struct bpe_cuts *cuts, struct slice token, struct sid
     return size < 4;
 }
 
-// What a right side begins with, likewise.
-static bool read_begin(const struct bpe_cuts *cuts, struct slice token, struct side *out)
+// The first character of a right side, likewise.
+static bool cuts_read_begin(const struct bpe_cuts *cuts, struct slice token, struct side *out)
 {
     size_t size = utf8_size_of_lead(token.bytes[0]);
     if (is_continuation(token.bytes[0])) {
         return false;
     }
     if (size <= token.size) {
-        read_whole(cuts, token.bytes, out);
+        cuts_read_whole(cuts, token.bytes, out);
         return out->character < 0x110000;
     }
     *out = (struct side){.size = (uint8_t)token.size};
@@ -108,37 +108,37 @@ static bool read_begin(const struct bpe_cuts *cuts, struct slice token, struct s
     return true;
 }
 
-static uint32_t place_of(uint32_t first, uint32_t second)
+static uint32_t pair_place_of(uint32_t first, uint32_t second)
 {
     uint64_t pair = (uint64_t)first << 32 | second;
     return (uint32_t)(pair * 0x9e3779b97f4a7c15 >> (64 - bpe_cuts_pair_bits));
 }
 
-static void mark(uint8_t *marks, const struct side *side, uint8_t bit)
+static void mark_side(uint8_t *marks, const struct side *side, uint8_t bit)
 {
     if (side->is_whole && side->character < bpe_cuts_mark_count) {
         marks[side->character] |= bit;
     }
 }
 
-static void read_merge(struct reading *reading, struct slice left, struct slice right)
+static void cuts_read_merge(struct cuts_reading *reading, struct slice left, struct slice right)
 {
     struct bpe_cuts *cuts = reading->cuts;
     struct side end;
     struct side begin;
-    if (left.size == 0 || right.size == 0 || !read_end(cuts, left, &end) ||
-        !read_begin(cuts, right, &begin)) {
+    if (left.size == 0 || right.size == 0 || !cuts_read_end(cuts, left, &end) ||
+        !cuts_read_begin(cuts, right, &begin)) {
         return;
     }
     if (end.is_whole && begin.is_whole) {
-        uint32_t place = place_of(end.character, begin.character);
+        uint32_t place = pair_place_of(end.character, begin.character);
         cuts->pairs[place >> 6] |= UINT64_C(1) << (place & 63);
     } else if (end.is_whole) {
-        mark(cuts->before, &end, MARK_BROKEN_SECOND);
+        mark_side(cuts->before, &end, MARK_BROKEN_SECOND);
         broken_add(&reading->begins, &begin);
     } else {
         broken_add(&reading->ends, &end);
-        mark(cuts->behind, &begin, MARK_BROKEN_FIRST);
+        mark_side(cuts->behind, &begin, MARK_BROKEN_FIRST);
         if (!begin.is_whole) {
             broken_add(&reading->begins_behind_ends, &begin);
         }
@@ -146,7 +146,7 @@ static void read_merge(struct reading *reading, struct slice left, struct slice 
 }
 
 // The marks of characters that could be broken in a way that merges have.
-static void mark_broken(struct reading *reading)
+static void mark_broken(struct cuts_reading *reading)
 {
     for (uint32_t character = 0x80; character < bpe_cuts_mark_count; character++) {
         uint8_t bytes[4];
@@ -174,12 +174,12 @@ static void mark_lost(struct bpe_cuts *cuts, const struct bpe_symbols *symbols)
     }
 }
 
-// Whether a merge has a symbol that stands for part of a character or for any.
+// Whether a merge has a symbol that stands for a byte or for unknown characters.
 static bool merges_strangers(const struct bpe_options *options, const struct bpe_symbols *symbols)
 {
     uint64_t *strangers = calloc(bpe_token_max / 64, sizeof(uint64_t));
     if (strangers == NULL) {
-        return true; // costs cuts and nothing more
+        return true; // only costs cuts
     }
     for (uint32_t byte = 0; byte < 256 && symbols->has_bytes; byte++) {
         strangers[symbols->byte_ids[byte] / 64] |= UINT64_C(1) << symbols->byte_ids[byte] % 64;
@@ -198,7 +198,7 @@ static bool merges_strangers(const struct bpe_options *options, const struct bpe
     return has_any;
 }
 
-static void fill_ascii(struct bpe_cuts *cuts)
+static void cuts_fill_ascii(struct bpe_cuts *cuts)
 {
     for (uint32_t first = 0; first < 128; first++) {
         for (uint32_t second = 0; second < 128; second++) {
@@ -219,20 +219,20 @@ bool bpe_cuts_init(struct bpe_cuts *cuts, const struct bpe_options *options,
         .behind = calloc(bpe_cuts_mark_count, 1),
         .pairs = calloc(1U << (bpe_cuts_pair_bits - 6), sizeof(uint64_t)),
     };
-    struct reading *reading = calloc(1, sizeof(*reading));
+    struct cuts_reading *reading = calloc(1, sizeof(*reading));
     bool is_made =
         cuts->before != NULL && cuts->behind != NULL && cuts->pairs != NULL && reading != NULL;
     if (is_made && !cuts->is_off) {
         reading->cuts = cuts;
         for (uint32_t i = 0; i < options->merge_count; i++) {
-            read_merge(reading, options->tokens[options->merges[i].left],
-                       options->tokens[options->merges[i].right]);
+            cuts_read_merge(reading, options->tokens[options->merges[i].left],
+                            options->tokens[options->merges[i].right]);
         }
         mark_broken(reading);
         if (options->by_character && !symbols->is_total) {
             mark_lost(cuts, symbols);
         }
-        fill_ascii(cuts);
+        cuts_fill_ascii(cuts);
     }
     free(reading);
     return is_made;
@@ -246,16 +246,15 @@ void bpe_cuts_fini(struct bpe_cuts *cuts)
     *cuts = (struct bpe_cuts){0};
 }
 
-size_t bpe_cuts_memory(const struct bpe_cuts *cuts)
+size_t bpe_cuts_memory(void)
 {
-    (void)cuts;
     return (size_t)2 * bpe_cuts_mark_count + (1U << (bpe_cuts_pair_bits - 3));
 }
 
 bool bpe_cuts_between_any(const struct bpe_cuts *cuts, uint32_t first, uint32_t second)
 {
-    first = folded(cuts, first);
-    second = folded(cuts, second);
+    first = fold_space(cuts, first);
+    second = fold_space(cuts, second);
     if (cuts->is_off) {
         return false;
     }
@@ -263,13 +262,14 @@ bool bpe_cuts_between_any(const struct bpe_cuts *cuts, uint32_t first, uint32_t 
                                                : cuts->is_narrow) {
         return false;
     }
-    uint32_t place = place_of(first, second);
+    uint32_t place = pair_place_of(first, second);
     return (cuts->pairs[place >> 6] >> (place & 63) & 1) == 0;
 }
 
 uint32_t bpe_cuts_next(const struct bpe_cuts *cuts, const uint8_t *bytes, uint32_t begin,
                        uint32_t end)
 {
+    ASSERT(begin < end);
     if (cuts->is_off) {
         return end;
     }

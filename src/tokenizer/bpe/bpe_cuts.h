@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bpe_cuts.h -- between which characters nothing ever merges.
+// bpe_cuts.h -- pairs of characters that no merge joins.
 //
-// A merge joins what ends before a place with what begins there.  So a text may be cut between two
-// characters, and nothing changes, if no merge has a left side that could end with the one and a right
-// side that could begin with the other:
+// A merge joins a token that ends before a place with one that begins there.  So a text may be cut
+// between two characters without changing its ids, if no merge has a left side that could end with
+// the one and a right side that could begin with the other:
 //
 //     left side     ... 中   or only the last bytes of it       (no first byte in it)
 //     right side        国 ...   or only the first bytes of it
 //
-// Whole characters are kept as pairs: ASCII exactly, others as bits at hashed places, where a collision
-// costs a cut and nothing else.  Merges with broken characters are few; characters that they could touch
-// have marks, and where the marks of two neighbours meet there is no cut.
+// Whole characters are kept as pairs: ASCII exactly, others as bits at hashed places, where a
+// collision only costs a cut.  Merges with broken characters are few.  Characters that they could
+// touch have marks; two neighbours with a common mark are never cut apart.
 #pragma once
 
 #include "base/utf8.h"
@@ -24,22 +24,22 @@ enum {
 };
 
 struct bpe_cuts {
-    bool is_off;      // there is no cut anywhere
-    bool is_narrow;   // there is none beside a character that can have no marks
+    bool is_off;      // no cuts anywhere
+    bool is_narrow;   // no cuts beside characters that cannot have marks
     bool folds_space; // "▁" is a space
     uint8_t *before;  // marks of a character as the first of two
     uint8_t *behind;  // as the second
     uint64_t *pairs;
-    uint64_t ascii[128][2]; // bit b of a: whether there is a cut between them
+    uint64_t ascii[128][2]; // bit b of row a: whether a cut is allowed between them
 };
 
-// False when memory is short; bpe_cuts_fini is due all the same.
+// False when out of memory; call bpe_cuts_fini in any case.
 bool bpe_cuts_init(struct bpe_cuts *cuts, const struct bpe_options *options,
                    const struct bpe_symbols *symbols);
 void bpe_cuts_fini(struct bpe_cuts *cuts);
-size_t bpe_cuts_memory(const struct bpe_cuts *cuts);
+size_t bpe_cuts_memory(void);
 
-// Not for two characters of ASCII.
+// Without the table for ASCII.
 bool bpe_cuts_between_any(const struct bpe_cuts *cuts, uint32_t first, uint32_t second);
 
 static inline bool bpe_cuts_between(const struct bpe_cuts *cuts, uint32_t first, uint32_t second)

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts are looked up in batches: first all keys are made and their lines of memory asked for, then all
-// are answered.  Only what is not known is merged.
+// Texts are looked up in batches: all keys are made and their cache lines prefetched, then all are
+// looked up.  Only unknown texts are merged.
 
 #include "base/base.h"
 #include "tokenizer/bpe/bpe_internal.h"
 #include "tokenizer/tokenizer.h"
 
-// How far the pieces are read.
-struct walk {
+// Progress through the pieces.
+struct piece_walk {
     const struct bpe *bpe;
     struct bpe_scratch *scratch;
     const struct bpe_pieces *pieces;
     uint32_t next;  // piece
-    uint32_t begin; // of it, or of what is left of the one before
+    uint32_t begin; // of it, or of the rest of the one before
     uint32_t end;   // of the one before
 };
 
-static inline void set_item(struct bpe_item *item, const struct walk *walk, uint32_t begin,
-                            uint32_t end)
+static inline void set_item_key(struct bpe_item *item, const struct piece_walk *walk,
+                                uint32_t begin, uint32_t end)
 {
     const struct word_cache *cache = &walk->scratch->cache;
     item->begin = begin;
@@ -31,13 +31,13 @@ static inline void set_item(struct bpe_item *item, const struct walk *walk, uint
     }
 }
 
-static struct slice text_of(const struct walk *walk, uint32_t begin, uint32_t end)
+static struct slice walk_text(const struct piece_walk *walk, uint32_t begin, uint32_t end)
 {
     return slice_of(walk->pieces->text.bytes + begin, end - begin);
 }
 
-// The token that the text is as a whole although merging does not give it.
-static uint32_t find_odd(const struct walk *walk, struct slice text, bool extra_space)
+// The token that the whole text is although merging does not give it.
+static uint32_t find_odd_token(const struct piece_walk *walk, struct slice text, bool extra_space)
 {
     const struct bpe_vocab *vocab = &walk->bpe->vocab;
     return vocab->odd.count == 0
@@ -45,14 +45,14 @@ static uint32_t find_odd(const struct walk *walk, struct slice text, bool extra_
                : bpe_vocab_find_odd(vocab, text, extra_space, walk->scratch->spaced);
 }
 
-// What is left of a long piece, cut into parts.  Returns how many.
-static uint32_t read_parts(struct walk *walk, struct bpe_item *items, uint32_t capacity)
+// Cuts the rest of a long piece into parts.  Returns how many.
+static uint32_t read_parts(struct piece_walk *walk, struct bpe_item *items, uint32_t capacity)
 {
     uint32_t count = 0;
     while (walk->begin < walk->end && count < capacity) {
         uint32_t end =
             bpe_cuts_next(&walk->bpe->cuts, walk->pieces->text.bytes, walk->begin, walk->end);
-        set_item(&items[count], walk, walk->begin, end);
+        set_item_key(&items[count], walk, walk->begin, end);
         items[count++].is_whole = false;
         walk->begin = end;
     }
@@ -60,7 +60,7 @@ static uint32_t read_parts(struct walk *walk, struct bpe_item *items, uint32_t c
 }
 
 // At most a batch; 0 at the end.
-static uint32_t read_items(struct walk *walk)
+static uint32_t read_items(struct piece_walk *walk)
 {
     const struct bpe_pieces *pieces = walk->pieces;
     struct bpe_item *items = walk->scratch->items;
@@ -70,8 +70,8 @@ static uint32_t read_items(struct walk *walk)
         uint32_t size = walk->end - walk->begin;
         ASSERT(size <= tokenizer_piece_max);
         if (size <= word_size_max ||
-            find_odd(walk, text_of(walk, walk->begin, walk->end), false) != bpe_no_id) {
-            set_item(&items[count], walk, walk->begin, walk->end);
+            find_odd_token(walk, walk_text(walk, walk->begin, walk->end), false) != bpe_no_id) {
+            set_item_key(&items[count], walk, walk->begin, walk->end);
             items[count].is_whole = true;
             count += size != 0;
             walk->begin = walk->end;
@@ -82,14 +82,14 @@ static uint32_t read_items(struct walk *walk)
     return count;
 }
 
-// A whole piece may be a token that merging does not make of it, and a part may not: such texts are not
-// remembered, so that what is remembered holds for both.
-static void remember(const struct walk *walk, const struct bpe_item *item, const uint32_t *ids,
-                     uint32_t count)
+// A whole piece may be a token that merging does not make of it, and a part may not: such texts are
+// not remembered, so that an entry holds for both.
+static void remember_item(const struct piece_walk *walk, const struct bpe_item *item,
+                          const uint32_t *ids, uint32_t count)
 {
-    struct slice text = text_of(walk, item->begin, item->begin + item->size);
+    struct slice text = walk_text(walk, item->begin, item->begin + item->size);
     if (text.size > phrase_size_max || count > phrase_ids_max ||
-        find_odd(walk, text, false) != bpe_no_id) {
+        find_odd_token(walk, text, false) != bpe_no_id) {
         return;
     }
     if (text.size <= word_size_max && count <= word_ids_max) {
@@ -99,12 +99,13 @@ static void remember(const struct walk *walk, const struct bpe_item *item, const
     }
 }
 
-// What is not among the words.  Returns how many ids.
-static uint32_t encode_item(const struct walk *walk, const struct bpe_item *item, uint32_t *ids)
+// Encodes a text that is not among the words.  Returns how many ids.
+static uint32_t encode_item(const struct piece_walk *walk, const struct bpe_item *item,
+                            uint32_t *ids)
 {
     const struct bpe *bpe = walk->bpe;
-    struct slice text = text_of(walk, item->begin, item->begin + item->size);
-    uint32_t id = item->is_whole ? find_odd(walk, text, false) : (uint32_t)bpe_no_id;
+    struct slice text = walk_text(walk, item->begin, item->begin + item->size);
+    uint32_t id = item->is_whole ? find_odd_token(walk, text, false) : (uint32_t)bpe_no_id;
     if (id != bpe_no_id) {
         ids[0] = id;
         return 1;
@@ -122,13 +123,13 @@ static uint32_t encode_item(const struct walk *walk, const struct bpe_item *item
     } else {
         count = bpe_merge_text(bpe, walk->scratch->room, text, false, ids);
     }
-    remember(walk, item, ids, count);
+    remember_item(walk, item, ids, count);
     return count;
 }
 
 // `end` is that of the room for ids.
-static uint32_t *answer(const struct walk *walk, uint32_t item_count, uint32_t *ids,
-                        const uint32_t *end)
+static uint32_t *look_up_items(const struct piece_walk *walk, uint32_t item_count, uint32_t *ids,
+                               const uint32_t *end)
 {
     const struct bpe_item *items = walk->scratch->items;
     const struct word_set *sets = walk->scratch->cache.sets;
@@ -137,7 +138,7 @@ static uint32_t *answer(const struct walk *walk, uint32_t item_count, uint32_t *
         if (slot == NULL) {
             ids += encode_item(walk, &items[i], ids);
         } else if (end - ids >= word_ids_max) {
-            // All four, which takes one step; those that are none are overwritten.
+            // Copies all four in one step; the next ids overwrite the unused ones.
             memcpy(ids, slot->ids, sizeof(slot->ids));
             ids += word_ids_of(slot);
         } else {
@@ -150,13 +151,13 @@ static uint32_t *answer(const struct walk *walk, uint32_t item_count, uint32_t *
 }
 
 // The first piece, with "▁" before it, up to its first cut.  Returns how many ids.
-static uint32_t encode_spaced(struct walk *walk, uint32_t *ids)
+static uint32_t encode_spaced(struct piece_walk *walk, uint32_t *ids)
 {
     const struct bpe_pieces *pieces = walk->pieces;
     walk->end = pieces->count != 0 ? pieces->ends[0] : pieces->begin;
     walk->next = pieces->count != 0;
-    struct slice piece = text_of(walk, walk->begin, walk->end);
-    uint32_t id = find_odd(walk, piece, true);
+    struct slice piece = walk_text(walk, walk->begin, walk->end);
+    uint32_t id = find_odd_token(walk, piece, true);
     if (id != bpe_no_id) {
         walk->begin = walk->end;
         ids[0] = id;
@@ -165,7 +166,8 @@ static uint32_t encode_spaced(struct walk *walk, uint32_t *ids)
     uint32_t end = walk->begin < walk->end
                        ? bpe_cuts_next(&walk->bpe->cuts, pieces->text.bytes, walk->begin, walk->end)
                        : walk->end;
-    struct slice part = text_of(walk, walk->begin, end);
+    ASSERT(walk->begin <= end && end <= walk->end);
+    struct slice part = walk_text(walk, walk->begin, end);
     walk->begin = end;
     return bpe_merge_text(walk->bpe, walk->scratch->room, part, true, ids);
 }
@@ -173,8 +175,8 @@ static uint32_t encode_spaced(struct walk *walk, uint32_t *ids)
 size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
                   const struct bpe_pieces *pieces, uint32_t *ids)
 {
-    ASSERT(scratch->bpe == bpe);
-    struct walk walk = {
+    ASSERT(scratch->bpe == bpe && pieces->begin <= pieces->text.size);
+    struct piece_walk walk = {
         .bpe = bpe,
         .scratch = scratch,
         .pieces = pieces,
@@ -188,7 +190,9 @@ size_t bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch,
         at += encode_spaced(&walk, at);
     }
     for (uint32_t count; (count = read_items(&walk)) != 0;) {
-        at = answer(&walk, count, at, end);
+        at = look_up_items(&walk, count, at, end);
+        ASSERT(at <= end);
     }
+    ASSERT(walk.next == pieces->count && walk.begin == walk.end);
     return (size_t)(at - ids);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bpe_internal.h -- the model and what a thread needs beside it.
+// bpe_internal.h -- the model, and the scratch of a thread.
 #pragma once
 
 #include "tokenizer/bpe/bpe.h"
@@ -20,14 +20,14 @@ struct bpe {
 
 // A text to look up: a piece, or a part of one.
 struct bpe_item {
-    struct word_key key; // of no word when the text is too long
+    struct word_key key; // word_key_none when the text is too long
     uint32_t set;
     uint32_t begin;
     uint32_t size;
     bool is_whole; // a piece
 };
 
-// So many are looked up at a time: enough to hide the way to memory, few enough to stay close.
+// Items looked up at a time: enough to overlap cache misses, few enough to stay in the cache.
 enum { bpe_batch = 256 };
 
 struct bpe_scratch {
@@ -42,7 +42,8 @@ struct bpe_scratch {
 struct bpe_scratch *bpe_scratch_create_sized(const struct bpe *bpe,
                                              const struct word_cache_options *sizes);
 
-// The symbols of a text, merged.  `ids` has room for one for each byte, and one more with `extra_space`.
+// The symbols of a text, merged.  `ids` has room for one for each byte, and one more with
+// `extra_space`.
 static inline uint32_t bpe_merge_text(const struct bpe *bpe, struct bpe_room *room,
                                       struct slice text, bool extra_space, uint32_t *ids)
 {

@@ -8,32 +8,33 @@
 #include <stdlib.h>
 
 enum {
-    short_max = 32, // symbols that are looked at all
-    heap_max = 512, // that wait in the heap alone, which is then small enough to be near
-    nobody = UINT32_MAX,
+    short_max = 32, // symbols that are scanned
+    heap_max = 512, // symbols that only use the heap, which then stays in the cache
+    no_place = UINT32_MAX,
 };
 
-struct symbol {
+struct merge_symbol {
     uint32_t id;
     uint32_t before;
     uint32_t behind;
-    uint32_t order; // of it and the one behind; none as well when it was merged away
+    uint32_t order; // of it and the one behind; bpe_order_none after it was merged away
 };
 
-// Places in the list of an order, the newest first; the list goes on at `next`.  What happened to a place
-// since it was put there is not known.  Three together, since a walk from one to the next is a wait.
-enum { waiting_places = 3 };
-struct waiting {
+// Places in the list of an order, the newest first; the list goes on at `next`.  A place may have
+// changed since it was merge_put there.  Three together, since each step along the list may miss
+// the cache.
+enum { waiting_place_count = 3 };
+struct waiting_places {
     uint32_t next;
-    uint32_t places[waiting_places]; // from the end; those in front may be nobody
+    uint32_t places[waiting_place_count]; // from the end; the first ones may be no_place
 };
 
 struct bpe_room {
     uint32_t symbol_max;
-    struct symbol *symbols;
-    struct waiting *waiting; // three times as many: each merge adds two
-    uint32_t *lists;         // by order: the first that waits
-    uint64_t *heap;          // order and place; those that are below the order taken
+    struct merge_symbol *symbols;
+    struct waiting_places *waiting; // three a symbol: each merge adds two
+    uint32_t *lists;                // by order: the first that waits
+    uint64_t *heap;                 // order and place, of orders below the one taken
     uint32_t waiting_count;
     uint32_t heap_count;
     uint32_t taken; // the order
@@ -43,13 +44,14 @@ struct bpe_room {
 
 struct bpe_room *bpe_room_create(uint32_t order_count, uint32_t symbol_max)
 {
+    ASSERT(symbol_max > 0 && order_count <= bpe_order_none);
     struct bpe_room *room = calloc(1, sizeof(*room));
     if (room == NULL) {
         return NULL;
     }
     room->symbol_max = symbol_max;
-    room->symbols = malloc(sizeof(struct symbol) * symbol_max);
-    room->waiting = malloc(sizeof(struct waiting) * symbol_max * 3);
+    room->symbols = malloc(sizeof(struct merge_symbol) * symbol_max);
+    room->waiting = malloc(sizeof(struct waiting_places) * symbol_max * 3);
     room->heap = malloc(sizeof(uint64_t) * symbol_max * 2);
     room->lists = malloc(sizeof(uint32_t) * (order_count + 1));
     bool has_trees =
@@ -107,7 +109,7 @@ static uint32_t merge_short(const struct bpe_table *table, uint32_t *ids, uint32
     return count;
 }
 
-static void heap_add(struct bpe_room *room, uint64_t key)
+static void merge_heap_add(struct bpe_room *room, uint64_t key)
 {
     uint32_t at = room->heap_count++;
     for (; at > 0 && room->heap[(at - 1) / 2] > key; at = (at - 1) / 2) {
@@ -116,7 +118,7 @@ static void heap_add(struct bpe_room *room, uint64_t key)
     room->heap[at] = key;
 }
 
-static uint64_t heap_take(struct bpe_room *room)
+static uint64_t merge_heap_take(struct bpe_room *room)
 {
     uint64_t least = room->heap[0];
     uint64_t last = room->heap[--room->heap_count];
@@ -132,74 +134,74 @@ static uint64_t heap_take(struct bpe_room *room)
     return least;
 }
 
-static void put_in_list(struct bpe_room *room, uint32_t place, uint32_t order)
+static void merge_put_in_list(struct bpe_room *room, uint32_t place, uint32_t order)
 {
-    uint32_t first = nobody;
+    uint32_t first = no_place;
     if (bit_tree_has(&room->orders, order)) {
         first = room->lists[order];
-        struct waiting *waiting = &room->waiting[first];
-        if (waiting->places[0] == nobody) {
-            waiting->places[waiting->places[1] == nobody ? 1 : 0] = place;
+        struct waiting_places *waiting = &room->waiting[first];
+        if (waiting->places[0] == no_place) {
+            waiting->places[waiting->places[1] == no_place ? 1 : 0] = place;
             return;
         }
     } else {
         bit_tree_add(&room->orders, order);
     }
     room->waiting[room->waiting_count] =
-        (struct waiting){.next = first, .places = {nobody, nobody, place}};
+        (struct waiting_places){.next = first, .places = {no_place, no_place, place}};
     room->lists[order] = room->waiting_count++;
 }
 
-static void put(struct bpe_room *room, uint32_t place, uint32_t order)
+static void merge_put(struct bpe_room *room, uint32_t place, uint32_t order)
 {
     if (order == bpe_order_none) {
         return;
     }
     if (order > room->taken) {
-        put_in_list(room, place, order);
+        merge_put_in_list(room, place, order);
     } else if (order == room->taken) {
         bit_tree_add(&room->places, place);
     } else {
-        heap_add(room, (uint64_t)order << 32 | place);
+        merge_heap_add(room, (uint64_t)order << 32 | place);
     }
 }
 
-// Asks for the memory that the merge at this place will look at, if its neighbours stay as they are.
-static void foresee(const struct bpe_table *table, const struct bpe_room *room,
-                    const struct symbol *left)
+// Prefetches the memory that the merge at this place will read, if its neighbours stay as they are.
+static void prefetch_merge(const struct bpe_table *table, const struct bpe_room *room,
+                           const struct merge_symbol *left)
 {
     uint32_t merged = table->merged[left->order];
     uint32_t behind = room->symbols[left->behind].behind;
-    if (behind != nobody) {
+    if (behind != no_place) {
         bpe_table_prefetch(table, merged, room->symbols[behind].id);
     }
-    if (left->before != nobody) {
+    if (left->before != no_place) {
         bpe_table_prefetch(table, room->symbols[left->before].id, merged);
     }
 }
 
-// All places that wait for the order.
-static void take_order(const struct bpe_table *table, struct bpe_room *room, uint32_t order)
+// Takes all places that wait for the order.
+static void merge_take_order(const struct bpe_table *table, struct bpe_room *room, uint32_t order)
 {
     room->taken = order;
     bit_tree_remove(&room->orders, order);
-    for (uint32_t i = room->lists[order]; i != nobody; i = room->waiting[i].next) {
-        for (unsigned k = 0; k < waiting_places; k++) {
+    for (uint32_t i = room->lists[order]; i != no_place; i = room->waiting[i].next) {
+        for (unsigned k = 0; k < waiting_place_count; k++) {
             uint32_t place = room->waiting[i].places[k];
-            if (place != nobody && room->symbols[place].order == order) {
+            if (place != no_place && room->symbols[place].order == order) {
                 bit_tree_add(&room->places, place);
-                foresee(table, room, &room->symbols[place]);
+                prefetch_merge(table, room, &room->symbols[place]);
             }
         }
     }
 }
 
-// The next that may merge, as far as is known.  False when there is none.
-static bool take(const struct bpe_table *table, struct bpe_room *room, uint32_t *place,
-                 uint32_t *order)
+// The next place that may merge; it may have changed since.  False when no place is left.
+static bool merge_take(const struct bpe_table *table, struct bpe_room *room, uint32_t *place,
+                       uint32_t *order)
 {
     if (room->heap_count != 0) {
-        uint64_t key = heap_take(room);
+        uint64_t key = merge_heap_take(room);
         *place = (uint32_t)key;
         *order = (uint32_t)(key >> 32);
         return true;
@@ -208,7 +210,7 @@ static bool take(const struct bpe_table *table, struct bpe_room *room, uint32_t 
         if (bit_tree_is_empty(&room->orders)) {
             return false;
         }
-        take_order(table, room, bit_tree_least(&room->orders));
+        merge_take_order(table, room, bit_tree_least(&room->orders));
     }
     *place = bit_tree_least(&room->places);
     *order = room->taken;
@@ -216,32 +218,32 @@ static bool take(const struct bpe_table *table, struct bpe_room *room, uint32_t 
     return true;
 }
 
-static uint32_t order_of(const struct bpe_table *table, const struct bpe_room *room,
-                         const struct symbol *symbol)
+static uint32_t merge_order_of(const struct bpe_table *table, const struct bpe_room *room,
+                               const struct merge_symbol *symbol)
 {
-    return symbol->behind == nobody
+    return symbol->behind == no_place
                ? (uint32_t)bpe_order_none
                : bpe_table_order(table, symbol->id, room->symbols[symbol->behind].id);
 }
 
 static void merge_at(const struct bpe_table *table, struct bpe_room *room, uint32_t place)
 {
-    struct symbol *left = &room->symbols[place];
-    struct symbol *right = &room->symbols[left->behind];
+    struct merge_symbol *left = &room->symbols[place];
+    struct merge_symbol *right = &room->symbols[left->behind];
     left->id = table->merged[left->order];
     left->behind = right->behind;
     right->order = bpe_order_none;
-    if (left->behind != nobody) {
+    if (left->behind != no_place) {
         room->symbols[left->behind].before = place;
     }
-    // Both questions before either answer is used: each may be a wait for memory.
-    left->order = order_of(table, room, left);
-    if (left->before != nobody) {
-        struct symbol *before = &room->symbols[left->before];
-        before->order = order_of(table, room, before);
-        put(room, left->before, before->order);
+    // Both lookups before either result is used: their cache misses overlap.
+    left->order = merge_order_of(table, room, left);
+    if (left->before != no_place) {
+        struct merge_symbol *before = &room->symbols[left->before];
+        before->order = merge_order_of(table, room, before);
+        merge_put(room, left->before, before->order);
     }
-    put(room, place, left->order);
+    merge_put(room, place, left->order);
 }
 
 static uint32_t merge_long(const struct bpe_table *table, struct bpe_room *room, uint32_t *ids,
@@ -255,25 +257,28 @@ static uint32_t merge_long(const struct bpe_table *table, struct bpe_room *room,
     for (uint32_t i = 0; i < count; i++) {
         uint32_t order =
             i + 1 < count ? bpe_table_order(table, ids[i], ids[i + 1]) : (uint32_t)bpe_order_none;
-        room->symbols[i] = (struct symbol){
+        room->symbols[i] = (struct merge_symbol){
             .id = ids[i],
-            .before = i > 0 ? i - 1 : nobody,
-            .behind = i + 1 < count ? i + 1 : nobody,
+            .before = i > 0 ? i - 1 : no_place,
+            .behind = i + 1 < count ? i + 1 : no_place,
             .order = order,
         };
-        put(room, i, order);
+        merge_put(room, i, order);
     }
+    ASSERT(room->heap_count <= 2 * room->symbol_max);
     uint32_t place;
     uint32_t order;
-    while (take(table, room, &place, &order)) {
+    while (merge_take(table, room, &place, &order)) {
         if (room->symbols[place].order == order) {
             merge_at(table, room, place);
         }
     }
+    ASSERT(bit_tree_is_empty(&room->orders) && bit_tree_is_empty(&room->places));
     uint32_t left = 0;
-    for (uint32_t i = 0; i != nobody; i = room->symbols[i].behind) {
+    for (uint32_t i = 0; i != no_place; i = room->symbols[i].behind) {
         ids[left++] = room->symbols[i].id;
     }
+    ASSERT(left <= count);
     return left;
 }
 

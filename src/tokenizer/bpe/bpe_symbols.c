@@ -13,7 +13,7 @@ enum {
 };
 
 // Whether the token is one character.
-static bool is_character(struct slice token, uint32_t *code_point)
+static bool is_character_token(struct slice token, uint32_t *code_point)
 {
     unsigned size;
     if (token.size == 0 || token.size > 4 || utf8_size_of_lead(token.bytes[0]) != token.size ||
@@ -24,7 +24,7 @@ static bool is_character(struct slice token, uint32_t *code_point)
     return *code_point < 0x110000;
 }
 
-static bool add_page(struct bpe_symbols *symbols, uint32_t page)
+static bool symbols_add_page(struct bpe_symbols *symbols, uint32_t page)
 {
     uint32_t taken = symbols->page_count;
     if (taken == 0 || (taken >= first_page_ids && (taken & (taken - 1)) == 0)) {
@@ -35,24 +35,25 @@ static bool add_page(struct bpe_symbols *symbols, uint32_t page)
         }
         symbols->ids = ids;
     }
+    ASSERT(taken <= page_count_all && page < page_count_all);
     memset(symbols->ids[taken], 0xff, sizeof(symbols->ids[0]));
     symbols->pages[page] = (uint16_t)taken;
     symbols->page_count++;
     return true;
 }
 
-static bool add_characters(struct bpe_symbols *symbols, const struct bpe_options *options)
+static bool symbols_add_characters(struct bpe_symbols *symbols, const struct bpe_options *options)
 {
     symbols->pages = calloc(page_count_all, sizeof(uint16_t));
-    if (symbols->pages == NULL || !add_page(symbols, 0) || !add_page(symbols, 0)) {
+    if (symbols->pages == NULL || !symbols_add_page(symbols, 0) || !symbols_add_page(symbols, 0)) {
         return false;
     }
     for (uint32_t id = 0; id < options->token_count; id++) {
         uint32_t code_point;
-        if (!is_character(options->tokens[id], &code_point)) {
+        if (!is_character_token(options->tokens[id], &code_point)) {
             continue;
         }
-        if (symbols->pages[code_point >> 7] == 0 && !add_page(symbols, code_point >> 7)) {
+        if (symbols->pages[code_point >> 7] == 0 && !symbols_add_page(symbols, code_point >> 7)) {
             return false;
         }
         symbols->ids[symbols->pages[code_point >> 7]][code_point & 127] = id;
@@ -74,7 +75,7 @@ bool bpe_symbols_init(struct bpe_symbols *symbols, const struct bpe_options *opt
     if (options->by_character) {
         memcpy(symbols->byte_ids, options->byte_ids, sizeof(symbols->byte_ids));
         symbols->is_total = symbols->has_bytes;
-        return add_characters(symbols, options);
+        return symbols_add_characters(symbols, options);
     }
     memset(symbols->byte_ids, 0xff, sizeof(symbols->byte_ids));
     uint32_t known = 0;
@@ -101,53 +102,54 @@ size_t bpe_symbols_memory(const struct bpe_symbols *symbols)
            symbols->page_count * sizeof(symbols->ids[0]);
 }
 
-// Where symbols are written.
-struct line {
+// The symbols written so far.
+struct symbol_list {
     uint32_t *ids;
     uint32_t count;
     bool was_unknown; // the last one
 };
 
-static void write_id(struct line *line, uint32_t id)
+static void symbol_write_id(struct symbol_list *list, uint32_t id)
 {
-    line->ids[line->count++] = id;
-    line->was_unknown = false;
+    list->ids[list->count++] = id;
+    list->was_unknown = false;
 }
 
-static void write_unknown(const struct bpe_symbols *symbols, struct line *line)
+static void symbol_write_unknown(const struct bpe_symbols *symbols, struct symbol_list *list)
 {
-    if (symbols->unknown_id == bpe_no_id || (line->was_unknown && symbols->fuse_unknown)) {
+    if (symbols->unknown_id == bpe_no_id || (list->was_unknown && symbols->fuse_unknown)) {
         return;
     }
-    write_id(line, symbols->unknown_id);
-    line->was_unknown = true;
+    symbol_write_id(list, symbols->unknown_id);
+    list->was_unknown = true;
 }
 
-static void write_character(const struct bpe_symbols *symbols, struct line *line,
-                            uint32_t code_point)
+static void symbol_write_character(const struct bpe_symbols *symbols, struct symbol_list *list,
+                                   uint32_t code_point)
 {
     uint32_t id = bpe_symbols_of(symbols, code_point);
     if (id != bpe_no_id) {
-        write_id(line, id);
+        symbol_write_id(list, id);
     } else if (symbols->has_bytes) {
         uint8_t bytes[4];
         unsigned size = utf8_write(code_point, bytes);
         for (unsigned i = 0; i < size; i++) {
-            write_id(line, symbols->byte_ids[bytes[i]]);
+            symbol_write_id(list, symbols->byte_ids[bytes[i]]);
         }
     } else {
-        write_unknown(symbols, line);
+        symbol_write_unknown(symbols, list);
     }
 }
 
-static void write_bytes(const struct bpe_symbols *symbols, struct line *line, struct slice text)
+static void symbol_write_bytes(const struct bpe_symbols *symbols, struct symbol_list *list,
+                               struct slice text)
 {
     for (size_t i = 0; i < text.size; i++) {
         uint32_t id = symbols->byte_ids[text.bytes[i]];
         if (id != bpe_no_id) {
-            write_id(line, id);
+            symbol_write_id(list, id);
         } else {
-            write_unknown(symbols, line);
+            symbol_write_unknown(symbols, list);
         }
     }
 }
@@ -161,18 +163,19 @@ uint32_t bpe_symbols_write(const struct bpe_symbols *symbols, struct slice text,
         }
         return (uint32_t)text.size;
     }
-    struct line line = {.ids = ids};
+    struct symbol_list list = {.ids = ids};
     if (!symbols->by_character) {
-        write_bytes(symbols, &line, text);
-        return line.count;
+        symbol_write_bytes(symbols, &list, text);
+        return list.count;
     }
     if (extra_space) {
-        write_character(symbols, &line, ' ');
+        symbol_write_character(symbols, &list, ' ');
     }
     for (size_t i = 0; i < text.size;) {
         unsigned size;
-        write_character(symbols, &line, utf8_read(text.bytes + i, &size));
+        symbol_write_character(symbols, &list, utf8_read(text.bytes + i, &size));
         i += size;
     }
-    return line.count;
+    ASSERT(list.count <= text.size + extra_space);
+    return list.count;
 }

@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-static int by_rank(const void *left, const void *right)
+static int compare_ranks(const void *left, const void *right)
 {
     const struct bpe_merge *a = *(const struct bpe_merge *const *)left;
     const struct bpe_merge *b = *(const struct bpe_merge *const *)right;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static bool is_sorted(const struct bpe_merge *merges, uint32_t count)
+static bool are_ranks_sorted(const struct bpe_merge *merges, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
         if (merges[i].rank < merges[i - 1].rank) {
@@ -24,7 +24,7 @@ static bool is_sorted(const struct bpe_merge *merges, uint32_t count)
 }
 
 // A pair that is there already gets the new order.
-static void put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t order)
+static void table_put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t order)
 {
     ASSERT(merge->left < bpe_token_max && merge->right < bpe_token_max);
     uint64_t pair = bpe_table_pair(merge->left, merge->right);
@@ -38,14 +38,14 @@ static void put(struct bpe_table *table, const struct bpe_merge *merge, uint32_t
 }
 
 // The merges in the order of their ranks: `sorted`.  `orders[i]` is that of merge i.
-static void number(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count,
-                   const struct bpe_merge **sorted, uint32_t *orders)
+static void table_number_orders(struct bpe_table *table, const struct bpe_merge *merges,
+                                uint32_t count, const struct bpe_merge **sorted, uint32_t *orders)
 {
     for (uint32_t i = 0; i < count; i++) {
         sorted[i] = &merges[i];
     }
-    if (!is_sorted(merges, count)) {
-        qsort(sorted, count, sizeof(const struct bpe_merge *), by_rank);
+    if (!are_ranks_sorted(merges, count)) {
+        qsort(sorted, count, sizeof(const struct bpe_merge *), compare_ranks);
     }
     for (uint32_t i = 0; i < count; i++) {
         bool is_new = i == 0 || sorted[i]->rank != sorted[i - 1]->rank;
@@ -56,16 +56,16 @@ static void number(struct bpe_table *table, const struct bpe_merge *merges, uint
     }
 }
 
-static bool fill(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count)
+static bool table_fill(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count)
 {
     const struct bpe_merge **sorted = malloc(sizeof(const struct bpe_merge *) * (count + 1));
     uint32_t *orders = calloc(count + 1, sizeof(uint32_t));
     bool has_memory = sorted != NULL && orders != NULL;
     if (has_memory) {
-        number(table, merges, count, sorted, orders);
+        table_number_orders(table, merges, count, sorted, orders);
     }
     for (uint32_t i = 0; has_memory && i < count; i++) {
-        put(table, &merges[i], orders[i]); // in the order of the list: the last counts
+        table_put(table, &merges[i], orders[i]); // in the order of the list: the last counts
     }
     free(orders);
     free(sorted);
@@ -91,7 +91,7 @@ bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uin
         return false;
     }
     memset(table->slots, 0xff, sizeof(uint64_t) << bits);
-    return fill(table, merges, count);
+    return table_fill(table, merges, count);
 }
 
 void bpe_table_fini(struct bpe_table *table)

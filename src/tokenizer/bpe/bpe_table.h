@@ -2,14 +2,14 @@
 //
 // bpe_table.h -- which pairs of tokens merge, in what order, and into what.
 //
-// Ranks become orders: 0 for the lowest rank, 1 for the next, without gaps between those in use.  A slot
-// is one word, so that a question costs one line of memory:
+// Ranks become orders: 0 for the lowest rank in use, 1 for the next, without gaps.  A slot is one
+// word, so that a lookup costs one cache line:
 //
 //     [ left 21 | right 21 | order 22 ]      all ones: empty
 //
-// The token that an order leads to is in an array of its own, which is read when a merge is done and not
-// when it is considered.  Most pairs do not merge, which a filter of one bit for each hash tells: it stays
-// near where the slots do not (a quarter of the time of 1 MiB of random letters).
+// The token that an order leads to is in an array of its own, which only a merge reads.  Most pairs
+// do not merge: a filter of one bit for each hash answers for them, and stays in the cache where
+// the slots do not.  (It takes the time for 1 MiB of random letters to a quarter.)
 #pragma once
 
 #include "base/slice.h"
@@ -18,7 +18,7 @@
 enum {
     bpe_order_bits = 22,
     bpe_filter_bits = 16,                       // words of 64 bits: half a megabyte
-    bpe_order_none = (1 << bpe_order_bits) - 1, // they do not merge
+    bpe_order_none = (1 << bpe_order_bits) - 1, // the pair does not merge
 };
 
 struct bpe_table {
@@ -30,8 +30,8 @@ struct bpe_table {
     uint32_t order_count;
 };
 
-// Of a pair that is listed twice the last counts.  False when memory is short; bpe_table_fini is due
-// all the same.
+// Of a pair that is listed twice the last counts.  False when out of memory; call bpe_table_fini in
+// any case.
 bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uint32_t count);
 void bpe_table_fini(struct bpe_table *table);
 size_t bpe_table_memory(const struct bpe_table *table);
@@ -66,7 +66,7 @@ static inline uint32_t bpe_table_order(const struct bpe_table *table, uint32_t l
     }
     for (uint32_t at = bpe_table_home(table, hash);; at++) {
         uint64_t slot = table->slots[at & table->mask];
-        // An empty one has bpe_order_none where the order is.
+        // An empty slot has bpe_order_none where the order is.
         if (slot >> bpe_order_bits == pair || slot == UINT64_MAX) {
             return slot & bpe_order_none;
         }

@@ -9,8 +9,8 @@
 
 static const uint8_t space_mark[3] = {0xe2, 0x96, 0x81};
 
-// As it is in a text.  Returns how many bytes; 0 when no text has it.
-static size_t write_text(struct slice token, bool by_character, uint8_t *out)
+// Writes a token as it is in a text.  Returns how many bytes; 0 when no text has it.
+static size_t write_token_text(struct slice token, bool by_character, uint8_t *out)
 {
     if (!by_character) {
         memcpy(out, token.bytes, token.size);
@@ -53,9 +53,10 @@ bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
     vocab->ends[0] = 0;
     for (uint32_t i = 0; i < options->token_count; i++) {
         struct slice token = options->tokens[i];
-        uint32_t text_size = token.size == 0 ? 0
-                                             : (uint32_t)write_text(token, options->by_character,
-                                                                    vocab->bytes + end);
+        uint32_t text_size =
+            token.size == 0
+                ? 0
+                : (uint32_t)write_token_text(token, options->by_character, vocab->bytes + end);
         vocab->size_max = text_size > vocab->size_max ? text_size : vocab->size_max;
         end += text_size;
         vocab->ends[i + 1] = end;
@@ -85,6 +86,7 @@ static bool id_set_init(struct bpe_id_set *set, uint32_t count)
     while (size < count + count / 2) {
         size *= 2;
     }
+    ASSERT(count <= bpe_token_max);
     *set = (struct bpe_id_set){.slots = malloc(sizeof(uint32_t) * size), .mask = size - 1};
     if (set->slots != NULL) {
         memset(set->slots, 0xff, sizeof(uint32_t) * size);
@@ -100,6 +102,7 @@ static void id_set_add(struct bpe_id_set *set, struct slice text, uint32_t id)
     }
     set->slots[at] = id;
     set->count++;
+    ASSERT(set->count <= set->mask); // a free slot ends every search
 }
 
 static uint32_t id_set_find(const struct bpe_id_set *set, const struct bpe_vocab *vocab,
@@ -115,6 +118,7 @@ static uint32_t id_set_find(const struct bpe_id_set *set, const struct bpe_vocab
 
 bool bpe_vocab_index(struct bpe_vocab *vocab, bool has_odd)
 {
+    ASSERT(vocab->own.slots == NULL);
     uint32_t own = 0;
     uint32_t odd = 0;
     for (uint32_t id = 0; id < vocab->count; id++) {
@@ -144,7 +148,7 @@ uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text)
 }
 
 // With spaces for "▁".  Returns how many bytes.
-static size_t write_spaces(struct slice text, bool extra_space, uint8_t *out)
+static size_t write_with_spaces(struct slice text, bool extra_space, uint8_t *out)
 {
     size_t size = 0;
     if (extra_space) {
@@ -172,7 +176,7 @@ uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bo
         return bpe_no_id;
     }
     if (vocab->by_character) {
-        text = slice_of(room, write_spaces(text, extra_space, room));
+        text = slice_of(room, write_with_spaces(text, extra_space, room));
     }
     return id_set_find(&vocab->odd, vocab, text);
 }

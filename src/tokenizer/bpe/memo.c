@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An entry is the name of a segment, its sizes and its ids, in a ring.  Positions in a ring only grow;
-// what was written `ring_size` words ago is gone:
+// An entry is the name of a segment, its sizes and its ids, in a ring.  Positions in a ring only
+// grow; what was written `ring_size` words ago is gone:
 //
 //     ring    ... old | being written | old ....        written: all words ever, with those being written
 //     slot    [ some bits of the name | ring | position ]
 //
-// A writer first says how far it will write, then writes, then lets a slot point to it.  A reader copies
-// an entry and then looks how far the writer is: if that is at most a ring beyond the entry's beginning,
-// nothing of it was overwritten before the copy was made.  Stores are release and loads acquire, which
-// keeps that order.  Slots are stored without regard to others: one that gets lost was only a memory.
+// A writer first says how far it will write, then writes, then lets a slot point to it.  A reader
+// copies an entry and then looks how far the writer is: if that is at most a ring beyond the
+// entry's beginning, nothing of it was overwritten before the copy was made.  Stores are release
+// and loads acquire, which keeps that order.  Slots are stored without regard to others: one that
+// gets lost was only a memory.
 
 #include "tokenizer/bpe/memo.h"
 
@@ -184,7 +185,8 @@ static bool is_named(const struct place *place, const struct siphash_wide *name)
     return load(&words[0]) == name->words[0] && load(&words[1]) == name->words[1];
 }
 
-// Copies the ids of the entry at a place, if it is the segment's.  False when it is not, or no more.
+// Copies the ids of the entry at a place, if it is the segment's.  False when it is not, or no
+// more.
 static bool copy_entry(const struct memo_task *task, const struct segment *segment,
                        const struct place *place, size_t *count)
 {
@@ -211,8 +213,8 @@ static bool copy_entry(const struct memo_task *task, const struct segment *segme
     return load(&place->ring->shared.written) - place->position <= memo->ring_size;
 }
 
-// Puts the ids of a segment behind those that the task has.  False when they are not known.  *is_old:
-// they will be gone before long.
+// Puts the ids of a segment behind those that the task has.  False when they are not known.
+// *is_old: they will be gone before long.
 static bool recall(const struct memo_task *task, const struct segment *segment, size_t *count,
                    bool *is_old)
 {
@@ -229,7 +231,8 @@ static bool recall(const struct memo_task *task, const struct segment *segment, 
     return false;
 }
 
-// The slot for an entry: one for the same name, or one that points to nothing, or that to the oldest.
+// The slot for an entry: one for the same name, or one that points to nothing, or that to the
+// oldest.
 static struct word *choose_slot(const struct memo *memo, const struct siphash_wide *name)
 {
     struct word *bucket = bucket_of(memo, name);
@@ -310,9 +313,9 @@ static size_t segment_end(const struct memo_task *task, size_t begin, size_t rea
     return tokenizer_cut(task->tokenizer, near, from);
 }
 
-// Names the next segments, about `portion` bytes of them.  A name ends with the size of its segment, so
-// that bytes cannot pass for segments that end elsewhere; and the last segment, which may have
-// something behind it, is no other's.
+// Names the next segments, about `portion` bytes of them.  A name ends with the size of its
+// segment, so that bytes cannot pass for segments that end elsewhere; and the last segment, which
+// may have something behind it, is no other's.
 static uint32_t name_segments(struct memo_task *task, size_t portion, size_t reach,
                               struct segment segments[batch_max])
 {

@@ -38,7 +38,7 @@ bool word_cache_init(struct word_cache *cache, const struct word_cache_options *
     if (cache->sets == NULL || cache->phrases == NULL) {
         return false;
     }
-    // A size of 0 is that of no text.
+    // An entry of size 0 is free: no text has that size.
     memset(cache->sets, 0, size);
     memset(cache->phrases, 0, phrase_size);
     return true;
@@ -51,7 +51,8 @@ void word_cache_fini(struct word_cache *cache)
     *cache = (struct word_cache){0};
 }
 
-static void fill(struct word_slot *slot, struct word_key key, const uint32_t *ids, uint32_t count)
+static void fill_word_slot(struct word_slot *slot, struct word_key key, const uint32_t *ids,
+                           uint32_t count)
 {
     ASSERT(count <= word_ids_max);
     *slot = (struct word_slot){
@@ -63,7 +64,7 @@ static void fill(struct word_slot *slot, struct word_key key, const uint32_t *id
 void word_put(struct word_set *set, struct word_key key, const uint32_t *ids, uint32_t count)
 {
     set->slots[1] = set->slots[0];
-    fill(&set->slots[0], key, ids, count);
+    fill_word_slot(&set->slots[0], key, ids, count);
 }
 
 void word_put_if_free(struct word_set *set, struct word_key key, const uint32_t *ids,
@@ -71,7 +72,7 @@ void word_put_if_free(struct word_set *set, struct word_key key, const uint32_t 
 {
     for (unsigned i = 0; i < ARRAY_COUNT(set->slots); i++) {
         if (set->slots[i].key.high == 0) {
-            fill(&set->slots[i], key, ids, count);
+            fill_word_slot(&set->slots[i], key, ids, count);
             return;
         }
     }

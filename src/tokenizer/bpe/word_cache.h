@@ -6,11 +6,11 @@
 //
 //     [ bytes 0..7 ][ bytes 8..14 | ids 3 bits, size 5 bits ][ id id id id ]      32 bytes, two a line
 //
-// so that a question is one line of memory, which can be asked for ahead of time, two comparisons, and a
-// copy of 16 bytes.  Longer texts, or more ids, have a second, smaller table with longer lines.
+// so that a lookup is one cache line, which can be prefetched, two comparisons, and a copy of 16
+// bytes.  Longer texts, or more ids, have a second, smaller table with longer entries.
 //
-// A new text takes the place of the older of the two that share its line; nothing else is ever
-// forgotten, and nothing grows.
+// A new text evicts the older of the two that share its line.  Nothing else is evicted, and nothing
+// grows.
 //
 // Threads: one owner.
 #pragma once
@@ -59,7 +59,7 @@ struct word_cache_options {
     uint32_t phrase_set_count;
 };
 
-// False when memory is short; word_cache_fini is due all the same.
+// False when out of memory; call word_cache_fini in any case.
 bool word_cache_init(struct word_cache *cache, const struct word_cache_options *options);
 void word_cache_fini(struct word_cache *cache);
 
@@ -83,7 +83,7 @@ static inline struct word_key word_key_of(struct slice all, size_t begin, uint32
     };
 }
 
-// Which of the sets has the word, if any.
+// The only set that can have the word.
 static inline uint32_t word_set_of(const struct word_cache *cache, struct word_key key)
 {
     unsigned __int128 product =
@@ -104,7 +104,7 @@ static inline uint32_t word_ids_of(const struct word_slot *slot)
 // NULL when it is not there.
 static inline const struct word_slot *word_find(const struct word_set *set, struct word_key key)
 {
-    // Without a branch between the two, which nobody could predict.
+    // Without a branch between the two, which would be unpredictable.
     bool is_first = word_is(&set->slots[0], key);
     const struct word_slot *slot = &set->slots[!is_first];
     return is_first || word_is(slot, key) ? slot : NULL;

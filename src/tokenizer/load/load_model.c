@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of a tokenizer.json: nearly all of the file.  Words and merges are read where they stand, in
-// one pass, if the words come first, as they do; a tree of such a file would take hundreds of megabytes.
+// The model of a tokenizer.json: nearly all of the file.  Words and merges are read in place and in
+// one pass, if the words come first, as they do: a tree of such a file would take hundreds of
+// megabytes.
 //
-// Merges name their words by text, in the file's spelling.  A pair whose result is no word is an error,
-// as it is for the library.
+// Merges name their words by text, in the file's spelling.  A pair whose result is not a word is an
+// error, as it is for the library.
 
 #include "base/base.h"
 #include "json/json.h"
@@ -12,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum status load_add_merge(struct load *load, const struct bpe_merge *merge)
+enum status load_add_merge(struct tokenizer_draft *load, const struct bpe_merge *merge)
 {
     if (load->merge_count == load->merge_capacity) {
         uint32_t capacity = load->merge_capacity > 0 ? load->merge_capacity * 2 : 4096;
@@ -27,8 +28,8 @@ enum status load_add_merge(struct load *load, const struct bpe_merge *merge)
     return STATUS_OK;
 }
 
-// Without its escapes, in the place where the next word goes if it has any.
-static enum status decode_word(struct load *load, struct slice raw, struct slice *out)
+// Unescapes a word; one with escapes goes where the next word of the vocabulary will be.
+static enum status decode_word(struct tokenizer_draft *load, struct slice raw, struct slice *out)
 {
     uint8_t *room = vocabulary_room(&load->vocabulary, raw.size);
     if (room == NULL) {
@@ -44,7 +45,7 @@ static enum status decode_word(struct load *load, struct slice raw, struct slice
     return STATUS_OK;
 }
 
-static enum status read_word(struct load *load, const struct json_item *item)
+static enum status read_word(struct tokenizer_draft *load, const struct json_item *item)
 {
     uint64_t id;
     struct slice word;
@@ -54,19 +55,17 @@ static enum status read_word(struct load *load, const struct json_item *item)
         return status;
     }
     if (!json_uint(&item->value, &id) || id >= id_limit) {
-        struct slice head = load_head(item->key, 60);
-        return load_refuse(load->error, "the id of \"%.*s\" is not a whole number below %d",
-                           (int)head.size, (const char *)head.bytes, id_limit);
+        return load_refuse(load->error, "the id of \"%s\" is not a whole number below %d",
+                           load_excerpt(item->key).text, id_limit);
     }
     if (vocabulary_find(&load->vocabulary, word) != no_word) {
-        struct slice head = load_head(item->key, 60);
-        return load_refuse(load->error, "the vocabulary has \"%.*s\" twice", (int)head.size,
-                           (const char *)head.bytes);
+        return load_refuse(load->error, "the vocabulary has \"%s\" twice",
+                           load_excerpt(item->key).text);
     }
     return vocabulary_add(&load->vocabulary, word, (uint32_t)id);
 }
 
-static enum status read_vocabulary(struct load *load, struct json *json)
+static enum status read_model_words(struct tokenizer_draft *load, struct json *json)
 {
     struct json_item item;
 
@@ -81,6 +80,7 @@ static enum status read_vocabulary(struct load *load, struct json *json)
         }
     }
     load->model_word_count = load->vocabulary.count;
+    ASSERT(load->merge_count == 0);
     return STATUS_OK;
 }
 
@@ -91,7 +91,7 @@ struct halves {
     size_t size;
 };
 
-static enum status add_halves(struct load *load, const struct halves *halves)
+static enum status add_halves(struct tokenizer_draft *load, const struct halves *halves)
 {
     enum { left, right, merged, count };
     const struct slice texts[count] = {
@@ -101,6 +101,7 @@ static enum status add_halves(struct load *load, const struct halves *halves)
     };
     uint32_t words[count];
 
+    ASSERT(halves->left_size <= halves->size && halves->size <= sizeof(halves->text));
     vocabulary_find_all(&load->vocabulary, texts, count, words);
     if (words[left] == no_word || words[right] == no_word || words[merged] == no_word) {
         return load_refuse(load->error, "merge %u has a word that is not in the vocabulary",
@@ -115,13 +116,13 @@ static enum status add_halves(struct load *load, const struct halves *halves)
     return load_add_merge(load, &merge);
 }
 
-static enum status refuse_merge(struct load *load)
+static enum status refuse_merge(struct tokenizer_draft *load)
 {
     return load_refuse(load->error, "merge %u is not two words", (unsigned)load->merge_count);
 }
 
 // "a b"
-static enum status read_spelled_merge(struct load *load, struct slice raw)
+static enum status read_spelled_merge(struct tokenizer_draft *load, struct slice raw)
 {
     struct halves halves;
     struct slice text;
@@ -151,7 +152,7 @@ static enum status read_spelled_merge(struct load *load, struct slice raw)
 }
 
 // ["a", "b"]
-static enum status read_merge_pair(struct load *load, struct json *json)
+static enum status read_merge_pair(struct tokenizer_draft *load, struct json *json)
 {
     struct halves halves;
     struct json_item item;
@@ -178,7 +179,7 @@ static enum status read_merge_pair(struct load *load, struct json *json)
     return count == 2 ? add_halves(load, &halves) : refuse_merge(load);
 }
 
-static enum status read_merges(struct load *load, struct json *json)
+static enum status read_merges(struct tokenizer_draft *load, struct json *json)
 {
     struct json_item item;
     enum status status = STATUS_OK;
@@ -199,8 +200,8 @@ static enum status read_merges(struct load *load, struct json *json)
     return status;
 }
 
-// Merges that stood before the vocabulary.
-static enum status read_late_merges(struct load *load, struct slice text)
+// Merges that come before the vocabulary in the file.
+static enum status read_late_merges(struct tokenizer_draft *load, struct slice text)
 {
     struct json json = json_open(text);
     struct json_item item;
@@ -222,7 +223,7 @@ enum model_field {
     MODEL_FIELD_COUNT,
 };
 
-static const char *const field_names[MODEL_FIELD_COUNT] = {
+static const char *const model_names[MODEL_FIELD_COUNT] = {
     [MODEL_TYPE] = "type",
     [MODEL_DROPOUT] = "dropout",
     [MODEL_UNKNOWN] = "unk_token",
@@ -233,44 +234,43 @@ static const char *const field_names[MODEL_FIELD_COUNT] = {
     [MODEL_IGNORE] = "ignore_merges",
 };
 
-static bool is_nothing(const struct json_value *value)
+static bool is_unset(const struct json_value *value)
 {
     return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
 }
 
-static enum status check_type(struct load *load, const struct json_value *type)
+static enum status check_type(struct tokenizer_draft *load, const struct json_value *type)
 {
-    // Files from before there was a choice do not say.
+    // Old files do not have the field.
     if (type->kind == JSON_ABSENT || (type->kind == JSON_STRING && slice_is(type->raw, "BPE"))) {
         return STATUS_OK;
     }
-    struct slice head = load_head(type->raw, 60);
-    return load_refuse(load->error, "model %.*s is not supported: " LOAD_ADVICE, (int)head.size,
-                       (const char *)head.bytes);
+    return load_refuse(load->error, "model %s is not supported: " LOAD_ADVICE,
+                       load_excerpt(type->raw).text);
 }
 
-static enum status check_absent(struct load *load, const struct json_value *fields)
+static enum status check_absent(struct tokenizer_draft *load, const struct json_value *fields)
 {
     const struct json_value *dropout = &fields[MODEL_DROPOUT];
-    if (!is_nothing(dropout) && !slice_is(dropout->raw, "0") && !slice_is(dropout->raw, "0.0")) {
+    if (!is_unset(dropout) && !slice_is(dropout->raw, "0") && !slice_is(dropout->raw, "0.0")) {
         return load_refuse(load->error,
                            "model BPE with dropout is not supported: its ids are random");
     }
     for (unsigned i = MODEL_PREFIX; i <= MODEL_SUFFIX; i++) {
-        if (!is_nothing(&fields[i]) && (fields[i].kind != JSON_STRING || fields[i].raw.size > 0)) {
+        if (!is_unset(&fields[i]) && (fields[i].kind != JSON_STRING || fields[i].raw.size > 0)) {
             return load_refuse(load->error, "model BPE with %s is not supported: " LOAD_ADVICE,
-                               field_names[i]);
+                               model_names[i]);
         }
     }
     return STATUS_OK;
 }
 
-static enum status read_unknown(struct load *load, const struct json_value *value)
+static enum status read_unknown_word(struct tokenizer_draft *load, const struct json_value *value)
 {
     struct load_string text;
 
     load->unknown_word = no_word;
-    if (is_nothing(value)) {
+    if (is_unset(value)) {
         return STATUS_OK;
     }
     enum status status = load_string(load, value, "unk_token", &text);
@@ -284,7 +284,7 @@ static enum status read_unknown(struct load *load, const struct json_value *valu
     return STATUS_OK;
 }
 
-static enum status read_fields(struct load *load, const struct json_value *fields)
+static enum status read_model_fields(struct tokenizer_draft *load, const struct json_value *fields)
 {
     const struct {
         enum model_field field;
@@ -300,10 +300,10 @@ static enum status read_fields(struct load *load, const struct json_value *field
         status = check_absent(load, fields);
     }
     for (size_t i = 0; status == STATUS_OK && i < ARRAY_COUNT(flags); i++) {
-        status = load_bool(load, &fields[flags[i].field], field_names[flags[i].field], false,
+        status = load_bool(load, &fields[flags[i].field], model_names[flags[i].field], false,
                            flags[i].out);
     }
-    return status == STATUS_OK ? read_unknown(load, &fields[MODEL_UNKNOWN]) : status;
+    return status == STATUS_OK ? read_unknown_word(load, &fields[MODEL_UNKNOWN]) : status;
 }
 
 struct model_state {
@@ -313,8 +313,8 @@ struct model_state {
     bool has_merges;
 };
 
-static enum status read_member(struct load *load, struct json *json, struct json_item *item,
-                               struct model_state *state)
+static enum status read_model_member(struct tokenizer_draft *load, struct json *json,
+                                     struct json_item *item, struct model_state *state)
 {
     if (json_string_is(item->key, "vocab")) {
         // Unigram has a list here, and a name of its own.
@@ -322,7 +322,7 @@ static enum status read_member(struct load *load, struct json *json, struct json
             return STATUS_OK;
         }
         state->has_vocabulary = true;
-        return read_vocabulary(load, json);
+        return read_model_words(load, json);
     }
     if (json_string_is(item->key, "merges") && item->value.kind == JSON_ARRAY) {
         state->has_merges = true;
@@ -335,29 +335,29 @@ static enum status read_member(struct load *load, struct json *json, struct json
         return STATUS_OK;
     }
     for (unsigned i = 0; i < MODEL_FIELD_COUNT; i++) {
-        if (json_string_is(item->key, field_names[i])) {
+        if (json_string_is(item->key, model_names[i])) {
             state->fields[i] = item->value;
-            // What a refusal names is known before the rest is read.
+            // A model of another type is refused by name before its words are read.
             return i == MODEL_TYPE ? check_type(load, &item->value) : STATUS_OK;
         }
     }
     return STATUS_OK;
 }
 
-enum status load_model(struct load *load, struct json *json)
+enum status load_model(struct tokenizer_draft *load, struct json *json)
 {
     struct model_state state = {0};
     struct json_item item;
 
     json_enter(json);
     while (json_next(json, &item)) {
-        enum status status = read_member(load, json, &item, &state);
+        enum status status = read_model_member(load, json, &item, &state);
         if (status != STATUS_OK) {
             return status;
         }
     }
     if (json->status != STATUS_OK) {
-        return STATUS_OK; // whoever opened the text says what is wrong with it
+        return STATUS_OK; // json_close reports the error
     }
     enum status status = check_type(load, &state.fields[MODEL_TYPE]);
     if (status != STATUS_OK) {
@@ -373,5 +373,5 @@ enum status load_model(struct load *load, struct json *json)
             return status;
         }
     }
-    return read_fields(load, state.fields);
+    return read_model_fields(load, state.fields);
 }

@@ -1,51 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalizer and pre-tokenizer: what a file does with a gap before merging.
+// Normalizer and pre-tokenizer: the steps from a gap to pieces.
 //
-// Both are lists of small steps in the file, and combinations mean more than their parts: a Replace of
-// spaces with a Prepend is SentencePiece, three Splits in a row are DeepSeek's.  So the steps are noted
-// first, and then the few combinations that are implemented are looked for.  Everything else is refused
-// by name, also what would mean the same by some argument: files are written by few programs.
+// Both are lists of small steps in the file, and combinations mean more than their parts: a Replace
+// of spaces with a Prepend is SentencePiece, three Splits in a row are DeepSeek's.  So the steps
+// are noted first, and then compared with the few combinations that are implemented.  All others
+// are refused by name, even if they mean the same: few programs write such files.
 
 #include "base/base.h"
 #include "tokenizer/tokenizer_internal.h"
 
 enum { step_count_max = 8, pattern_count_max = 4 };
 
-enum step_kind {
+enum pipeline_step {
     STEP_SPLIT,    // by a pattern
-    STEP_NO_SPLIT, // by a space, of which Replace has left none
+    STEP_NO_SPLIT, // by a space, after Replace has left no space
     STEP_DIGITS,
     STEP_BYTE_LEVEL,
     STEP_METASPACE,
 };
 
-struct draft {
-    struct load *load;
+struct pipeline_draft {
+    struct tokenizer_draft *load;
 
     uint32_t nfc_count;
     uint32_t replace_count;
     uint32_t prepend_count;
 
-    enum step_kind steps[step_count_max];
+    enum pipeline_step steps[step_count_max];
     uint32_t step_count;
     struct load_string patterns[pattern_count_max];
     uint32_t pattern_count;
-    bool removes_unmatched; // what no pattern matches vanishes
+    bool removes_unmatched; // text that no pattern matches vanishes
     bool has_prefix_space;
     bool has_regex;
     bool splits;
     enum space_rule space_rule;
 };
 
-struct component {
+struct pipeline_component {
     const char *type;
-    enum status (*read)(struct draft *draft, const struct json_value *object); // NULL: refused
+    enum status (*read)(struct pipeline_draft *draft,
+                        const struct json_value *object); // NULL: refused
 };
 
-// Also says no to what has no row.
-static enum status read_component(struct draft *draft, const struct json_value *object,
-                                  const char *what, const struct component *components)
+// Refuses components without a row, too.
+static enum status read_component(struct pipeline_draft *draft, const struct json_value *object,
+                                  const char *what, const struct pipeline_component *components)
 {
     static const char *const names[] = {"type"};
     struct json_value type = {0};
@@ -54,7 +55,7 @@ static enum status read_component(struct draft *draft, const struct json_value *
     if (status != STATUS_OK) {
         return status;
     }
-    const struct component *component = components;
+    const struct pipeline_component *component = components;
     while (component->type != NULL &&
            !(type.kind == JSON_STRING && slice_is(type.raw, component->type))) {
         component++;
@@ -62,38 +63,35 @@ static enum status read_component(struct draft *draft, const struct json_value *
     if (component->type != NULL && component->read != NULL) {
         return component->read(draft, object);
     }
-    struct slice head = load_head(type.raw, 60);
-    return load_refuse(draft->load->error, "%s %.*s is not %s: " LOAD_ADVICE, what, (int)head.size,
-                       (const char *)head.bytes, component->type != NULL ? "supported" : "known");
+    return load_refuse(draft->load->error, "%s %s is not %s: " LOAD_ADVICE, what,
+                       load_excerpt(type.raw).text,
+                       component->type != NULL ? "supported" : "known");
 }
 
-static enum status read_list(struct draft *draft, const struct json_value *array, const char *what,
-                             const struct component *components)
+static enum status read_components(struct pipeline_draft *draft, const struct json_value *array,
+                                   const char *what, const struct pipeline_component *components)
 {
-    struct json json = json_open(array->raw);
     struct json_item item;
     enum status status = STATUS_OK;
 
-    if (array->kind != JSON_ARRAY || !json_next(&json, &item)) {
+    if (array->kind != JSON_ARRAY) {
         return load_refuse(draft->load->error, "%s Sequence has no list", what);
     }
-    json_enter(&json);
-    while (status == STATUS_OK && json_next(&json, &item)) {
-        bool is_whole = json_skip(&json, &item.value);
-        ASSERT(is_whole); // the text was read before
+    struct json json = load_open(array->raw);
+    while (status == STATUS_OK && load_next(&json, &item)) {
         status = read_component(draft, &item.value, what, components);
     }
     return status;
 }
 
-static enum status read_nfc(struct draft *draft, const struct json_value *object)
+static enum status read_nfc(struct pipeline_draft *draft,
+                            [[maybe_unused]] const struct json_value *object)
 {
-    (void)object;
     draft->nfc_count++;
     return STATUS_OK;
 }
 
-// {"String": "x"}: whether it is that.
+// Whether it is {"String": text}.
 static bool is_string_pattern(const struct json_value *pattern, const char *text)
 {
     static const char *const names[] = {"String"};
@@ -103,7 +101,7 @@ static bool is_string_pattern(const struct json_value *pattern, const char *text
            json_string_is(string.raw, text);
 }
 
-static enum status read_replace(struct draft *draft, const struct json_value *object)
+static enum status read_replace(struct pipeline_draft *draft, const struct json_value *object)
 {
     static const char *const names[] = {"pattern", "content"};
     struct json_value fields[2] = {0};
@@ -121,7 +119,7 @@ static enum status read_replace(struct draft *draft, const struct json_value *ob
     return STATUS_OK;
 }
 
-static enum status read_prepend(struct draft *draft, const struct json_value *object)
+static enum status read_prepend(struct pipeline_draft *draft, const struct json_value *object)
 {
     static const char *const names[] = {"prepend"};
     struct json_value prepend = {0};
@@ -138,9 +136,9 @@ static enum status read_prepend(struct draft *draft, const struct json_value *ob
     return STATUS_OK;
 }
 
-static enum status read_normalizers(struct draft *draft, const struct json_value *object);
+static enum status read_normalizers(struct pipeline_draft *draft, const struct json_value *object);
 
-static const struct component normalizers[] = {
+static const struct pipeline_component normalizers[] = {
     {"NFC", read_nfc},
     {"Prepend", read_prepend},
     {"Replace", read_replace},
@@ -158,7 +156,7 @@ static const struct component normalizers[] = {
     {NULL, NULL},
 };
 
-static enum status read_normalizers(struct draft *draft, const struct json_value *object)
+static enum status read_normalizers(struct pipeline_draft *draft, const struct json_value *object)
 {
     static const char *const names[] = {"normalizers"};
     struct json_value list = {0};
@@ -167,10 +165,10 @@ static enum status read_normalizers(struct draft *draft, const struct json_value
     if (status != STATUS_OK) {
         return status;
     }
-    return read_list(draft, &list, "normalizer", normalizers);
+    return read_components(draft, &list, "normalizer", normalizers);
 }
 
-static enum status add_step(struct draft *draft, enum step_kind kind)
+static enum status add_pipeline_step(struct pipeline_draft *draft, enum pipeline_step kind)
 {
     if (draft->step_count == step_count_max) {
         return load_refuse(draft->load->error,
@@ -182,16 +180,15 @@ static enum status add_step(struct draft *draft, enum step_kind kind)
     return STATUS_OK;
 }
 
-static enum status refuse_behavior(struct draft *draft, const struct json_value *behavior,
+static enum status refuse_behavior(struct pipeline_draft *draft, const struct json_value *behavior,
                                    bool inverts)
 {
-    struct slice head = load_head(behavior->raw, 60);
     return load_refuse(draft->load->error,
-                       "pre_tokenizer Split with behavior %.*s%s is not supported: " LOAD_ADVICE,
-                       (int)head.size, (const char *)head.bytes, inverts ? ", inverted," : "");
+                       "pre_tokenizer Split with behavior %s%s is not supported: " LOAD_ADVICE,
+                       load_excerpt(behavior->raw).text, inverts ? ", inverted," : "");
 }
 
-static enum status add_pattern(struct draft *draft, const struct json_value *pattern)
+static enum status add_split_pattern(struct pipeline_draft *draft, const struct json_value *pattern)
 {
     static const char *const names[] = {"Regex"};
     struct json_value regex = {0};
@@ -215,12 +212,12 @@ static enum status add_pattern(struct draft *draft, const struct json_value *pat
                          &draft->patterns[draft->pattern_count]);
     if (status == STATUS_OK) {
         draft->pattern_count++;
-        status = add_step(draft, STEP_SPLIT);
+        status = add_pipeline_step(draft, STEP_SPLIT);
     }
     return status;
 }
 
-static enum status read_split(struct draft *draft, const struct json_value *object)
+static enum status read_split_step(struct pipeline_draft *draft, const struct json_value *object)
 {
     static const char *const names[] = {"pattern", "behavior", "invert"};
     struct json_value fields[3] = {0};
@@ -238,18 +235,18 @@ static enum status read_split(struct draft *draft, const struct json_value *obje
         return refuse_behavior(draft, behavior, inverts);
     }
     if (draft->replace_count > 0 && !inverts && is_string_pattern(&fields[0], " ")) {
-        return add_step(draft, STEP_NO_SPLIT);
+        return add_pipeline_step(draft, STEP_NO_SPLIT);
     }
-    // Removed and inverted, what is left are the matches, as with Isolated if everything is matched.
+    // Removed and inverted keeps the matches, as Isolated does if everything is matched.
     bool removes = inverts && slice_is(behavior->raw, "Removed");
     if (!removes && !slice_is(behavior->raw, "Isolated")) {
         return refuse_behavior(draft, behavior, inverts);
     }
     draft->removes_unmatched |= removes;
-    return add_pattern(draft, &fields[0]);
+    return add_split_pattern(draft, &fields[0]);
 }
 
-static enum status read_digits(struct draft *draft, const struct json_value *object)
+static enum status read_digits_step(struct pipeline_draft *draft, const struct json_value *object)
 {
     static const char *const names[] = {"individual_digits"};
     struct json_value individual = {0};
@@ -263,10 +260,11 @@ static enum status read_digits(struct draft *draft, const struct json_value *obj
         return load_refuse(draft->load->error, "pre_tokenizer Digits without individual_digits is "
                                                "not supported: " LOAD_ADVICE);
     }
-    return add_step(draft, STEP_DIGITS);
+    return add_pipeline_step(draft, STEP_DIGITS);
 }
 
-static enum status read_byte_level(struct draft *draft, const struct json_value *object)
+static enum status read_byte_level_step(struct pipeline_draft *draft,
+                                        const struct json_value *object)
 {
     static const char *const names[] = {"add_prefix_space", "use_regex"};
     struct json_value fields[2] = {0};
@@ -281,11 +279,11 @@ static enum status read_byte_level(struct draft *draft, const struct json_value 
         // Files from before the choice always split.
         status = load_bool(draft->load, &fields[1], "use_regex", true, &draft->has_regex);
     }
-    return status == STATUS_OK ? add_step(draft, STEP_BYTE_LEVEL) : status;
+    return status == STATUS_OK ? add_pipeline_step(draft, STEP_BYTE_LEVEL) : status;
 }
 
-static enum status read_scheme(struct draft *draft, const struct json_value *scheme,
-                               const struct json_value *prefix)
+static enum status read_space_scheme(struct pipeline_draft *draft, const struct json_value *scheme,
+                                     const struct json_value *prefix)
 {
     static const struct {
         const char *name;
@@ -317,7 +315,7 @@ static enum status read_scheme(struct draft *draft, const struct json_value *sch
     return STATUS_OK;
 }
 
-static enum status read_metaspace(struct draft *draft, const struct json_value *object)
+static enum status read_metaspace(struct pipeline_draft *draft, const struct json_value *object)
 {
     static const char *const names[] = {"replacement", "prepend_scheme", "add_prefix_space",
                                         "split"};
@@ -332,21 +330,22 @@ static enum status read_metaspace(struct draft *draft, const struct json_value *
         return load_refuse(draft->load->error, "Metaspace with a replacement other than U+2581 is "
                                                "not supported: " LOAD_ADVICE);
     }
-    status = read_scheme(draft, &fields[1], &fields[2]);
+    status = read_space_scheme(draft, &fields[1], &fields[2]);
     if (status == STATUS_OK) {
         status = load_bool(draft->load, &fields[3], "split", true, &draft->splits);
     }
-    return status == STATUS_OK ? add_step(draft, STEP_METASPACE) : status;
+    return status == STATUS_OK ? add_pipeline_step(draft, STEP_METASPACE) : status;
 }
 
-static enum status read_pre_tokenizers(struct draft *draft, const struct json_value *object);
+static enum status read_pre_tokenizers(struct pipeline_draft *draft,
+                                       const struct json_value *object);
 
-static const struct component pre_tokenizers[] = {
-    {"ByteLevel", read_byte_level},
-    {"Digits", read_digits},
+static const struct pipeline_component pre_tokenizers[] = {
+    {"ByteLevel", read_byte_level_step},
+    {"Digits", read_digits_step},
     {"Metaspace", read_metaspace},
     {"Sequence", read_pre_tokenizers},
-    {"Split", read_split},
+    {"Split", read_split_step},
     {"BertPreTokenizer", NULL},
     {"CharDelimiterSplit", NULL},
     {"FixedLength", NULL},
@@ -357,7 +356,8 @@ static const struct component pre_tokenizers[] = {
     {NULL, NULL},
 };
 
-static enum status read_pre_tokenizers(struct draft *draft, const struct json_value *object)
+static enum status read_pre_tokenizers(struct pipeline_draft *draft,
+                                       const struct json_value *object)
 {
     static const char *const names[] = {"pretokenizers"};
     struct json_value list = {0};
@@ -367,27 +367,26 @@ static enum status read_pre_tokenizers(struct draft *draft, const struct json_va
     if (status != STATUS_OK) {
         return status;
     }
-    return read_list(draft, &list, "pre_tokenizer", pre_tokenizers);
+    return read_components(draft, &list, "pre_tokenizer", pre_tokenizers);
 }
 
-static bool are_steps(const struct draft *draft, uint32_t count, enum step_kind first,
-                      enum step_kind second)
+static bool are_steps(const struct pipeline_draft *draft, uint32_t count, enum pipeline_step first,
+                      enum pipeline_step second)
 {
     return draft->step_count == count && (count < 1 || draft->steps[0] == first) &&
            (count < 2 || draft->steps[1] == second);
 }
 
-static enum status refuse_pattern(const struct draft *draft)
+static enum status refuse_split_pattern(const struct pipeline_draft *draft)
 {
-    struct slice head = load_head(draft->patterns[0].text, 60);
     return load_refuse(draft->load->error,
                        "pre_tokenizer Split by a Regex that is not known: " LOAD_ADVICE
-                       "; it begins with %.*s",
-                       (int)head.size, (const char *)head.bytes);
+                       "; it begins with %s",
+                       load_excerpt(draft->patterns[0].text).text);
 }
 
 // Splits, and then ByteLevel.
-static enum status find_pattern(struct draft *draft, struct pipeline *pipeline)
+static enum status find_split_pattern(struct pipeline_draft *draft, struct pipeline *pipeline)
 {
     struct slice patterns[pattern_count_max];
 
@@ -398,11 +397,8 @@ static enum status find_pattern(struct draft *draft, struct pipeline *pipeline)
     for (uint32_t i = 0; i < draft->pattern_count; i++) {
         patterns[i] = draft->patterns[i].text;
     }
-    bool is_known = draft->pattern_count == 1
-                        ? split_find(patterns[0], &pipeline->split)
-                        : split_find_sequence(patterns, draft->pattern_count, &pipeline->split);
-    if (!is_known) {
-        return refuse_pattern(draft);
+    if (!split_find(patterns, draft->pattern_count, &pipeline->split)) {
+        return refuse_split_pattern(draft);
     }
     // Every pattern but DeepSeek's matches every character.
     if (draft->removes_unmatched && pipeline->split == SPLIT_DSV3) {
@@ -412,7 +408,7 @@ static enum status find_pattern(struct draft *draft, struct pipeline *pipeline)
     return STATUS_OK;
 }
 
-static enum status find_byte_level(struct draft *draft, struct pipeline *pipeline)
+static enum status find_byte_level(struct pipeline_draft *draft, struct pipeline *pipeline)
 {
     if (draft->replace_count > 0 || draft->prepend_count > 0) {
         return load_refuse(draft->load->error, "normalizer Replace or Prepend with ByteLevel is "
@@ -420,7 +416,7 @@ static enum status find_byte_level(struct draft *draft, struct pipeline *pipelin
     }
     draft->load->spells_bytes = true;
     if (draft->step_count == draft->pattern_count + 1 && draft->pattern_count > 0) {
-        return find_pattern(draft, pipeline);
+        return find_split_pattern(draft, pipeline);
     }
     if (are_steps(draft, 1, STEP_BYTE_LEVEL, 0)) {
         pipeline->split = draft->has_regex ? SPLIT_GPT2 : SPLIT_NONE;
@@ -436,7 +432,8 @@ static enum status find_byte_level(struct draft *draft, struct pipeline *pipelin
                        "this combination of pre_tokenizers is not supported: " LOAD_ADVICE);
 }
 
-static enum status find_sentence_piece(const struct draft *draft, struct pipeline *pipeline)
+static enum status find_sentence_piece(const struct pipeline_draft *draft,
+                                       struct pipeline *pipeline)
 {
     bool has_metaspace = are_steps(draft, 1, STEP_METASPACE, 0);
     bool has_nothing = are_steps(draft, 0, 0, 0) || are_steps(draft, 1, STEP_NO_SPLIT, 0);
@@ -456,10 +453,10 @@ static enum status find_sentence_piece(const struct draft *draft, struct pipelin
                                            "Replace of spaces is not supported: " LOAD_ADVICE);
 }
 
-enum status load_pipeline(struct load *load, const struct json_value *normalizer,
+enum status load_pipeline(struct tokenizer_draft *load, const struct json_value *normalizer,
                           const struct json_value *pre_tokenizer)
 {
-    struct draft draft = {.load = load};
+    struct pipeline_draft draft = {.load = load};
     struct pipeline pipeline = {0};
     enum status status = STATUS_OK;
 
@@ -473,6 +470,7 @@ enum status load_pipeline(struct load *load, const struct json_value *normalizer
     if (status != STATUS_OK) {
         return status;
     }
+    ASSERT(draft.step_count <= step_count_max && draft.pattern_count <= pattern_count_max);
     pipeline.is_nfc = draft.nfc_count > 0;
     bool has_bytes = draft.step_count > 0 && draft.steps[draft.step_count - 1] == STEP_BYTE_LEVEL;
     status =

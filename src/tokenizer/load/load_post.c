@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The post-processor: which ids are put around a text.  Several in a row wrap each other.
+// The post-processor: the ids that are put around a text.  Several in a row wrap_specials each
+// other.
 
 #include "base/base.h"
 #include "json/json.h"
 #include "tokenizer/tokenizer_internal.h"
 
-typedef enum status post_read_fn(struct load *load, const struct json_value *object);
+typedef enum status post_read_fn(struct tokenizer_draft *load, const struct json_value *object);
 
-static enum status refuse_long(struct load *load)
+static enum status refuse_many_specials(struct tokenizer_draft *load)
 {
     return load_refuse(load->error, "a post_processor that adds more than %d ids is not supported",
                        special_ids_max);
 }
 
-// Around what earlier processors have put there.
-static enum status wrap(struct load *load, const struct special_ids *before,
-                        const struct special_ids *behind)
+// Puts ids around those of earlier processors.
+static enum status wrap_specials(struct tokenizer_draft *load, const struct special_ids *before,
+                                 const struct special_ids *behind)
 {
     if (before->count + load->before.count > special_ids_max ||
         behind->count + load->behind.count > special_ids_max) {
-        return refuse_long(load);
+        return refuse_many_specials(load);
     }
     struct special_ids joined = *before;
     for (uint32_t i = 0; i < load->before.count; i++) {
@@ -33,55 +34,48 @@ static enum status wrap(struct load *load, const struct special_ids *before,
     return STATUS_OK;
 }
 
-static enum status add_id(struct load *load, const struct json_value *value,
-                          struct special_ids *ids)
+static enum status add_special_id(struct tokenizer_draft *load, const struct json_value *value,
+                                  struct special_ids *ids)
 {
     uint64_t id;
     if (!json_uint(value, &id) || id >= id_limit) {
-        return load_refuse(load->error, "the post_processor has an id that is none");
+        return load_refuse(load->error, "the post_processor has an id that does not exist");
     }
     if (ids->count == special_ids_max) {
-        return refuse_long(load);
+        return refuse_many_specials(load);
     }
     ids->ids[ids->count++] = (uint32_t)id;
     return STATUS_OK;
 }
 
-static enum status add_all(struct load *load, struct slice array, struct special_ids *ids)
+static enum status add_special_ids(struct tokenizer_draft *load, struct slice array,
+                                   struct special_ids *ids)
 {
-    struct json json = json_open(array);
+    struct json json = load_open(array);
     struct json_item item;
     enum status status = STATUS_OK;
 
-    if (json_next(&json, &item)) {
-        json_enter(&json);
-    }
-    while (status == STATUS_OK && json_next(&json, &item)) {
-        status = add_id(load, &item.value, ids);
+    while (status == STATUS_OK && load_next(&json, &item)) {
+        status = add_special_id(load, &item.value, ids);
     }
     return status;
 }
 
 // The ids of the special token with that name, from the processor's own list.
-static enum status add_special(struct load *load, struct slice specials, struct slice name,
-                               struct special_ids *ids)
+static enum status add_named_special(struct tokenizer_draft *load, struct slice specials,
+                                     struct slice name, struct special_ids *ids)
 {
     static const char *const names[] = {"ids"};
-    struct json json = json_open(specials);
+    struct json json = load_open(specials);
     struct json_item item;
 
-    if (json_next(&json, &item)) {
-        json_enter(&json);
-    }
-    while (json_next(&json, &item)) {
+    while (load_next(&json, &item)) {
         struct load_string key;
         const struct json_value text = {.kind = JSON_STRING, .raw = item.key};
         enum status status = load_string(load, &text, "the name of a special token", &key);
         if (status != STATUS_OK) {
             return status;
         }
-        bool is_whole = json_skip(&json, &item.value);
-        ASSERT(is_whole);
         if (!slice_equal(key.text, name)) {
             continue;
         }
@@ -91,16 +85,14 @@ static enum status add_special(struct load *load, struct slice specials, struct 
             return status;
         }
         if (found.kind == JSON_ARRAY) {
-            return add_all(load, found.raw, ids);
+            return add_special_ids(load, found.raw, ids);
         }
     }
-    struct slice head = load_head(name, 60);
-    return load_refuse(load->error, "TemplateProcessing has no ids for \"%.*s\"", (int)head.size,
-                       (const char *)head.bytes);
+    return load_refuse(load->error, "TemplateProcessing has no ids for \"%s\"",
+                       load_excerpt(name).text);
 }
 
-struct template
-{
+struct post_template {
     struct slice specials;
     struct special_ids before;
     struct special_ids behind;
@@ -108,8 +100,9 @@ struct template
 };
 
 // {"SpecialToken": {"id": ...}} or {"Sequence": {"id": "A"}}
-static enum status read_piece(struct load *load, const struct json_value *object,
-                              struct template *template)
+static enum status read_template_piece(struct tokenizer_draft *load,
+                                       const struct json_value *object,
+                                       struct post_template *template)
 {
     static const char *const piece_kinds[] = {"SpecialToken", "Sequence"};
     static const char *const names[] = {"id"};
@@ -130,8 +123,8 @@ static enum status read_piece(struct load *load, const struct json_value *object
         return status;
     }
     if (piece == &pieces[0]) {
-        return add_special(load, template->specials, name.text,
-                           template->has_text ? &template->behind : &template->before);
+        return add_named_special(load, template->specials, name.text,
+                                 template->has_text ? &template->behind : &template->before);
     }
     if (!slice_is(name.text, "A") || template->has_text) {
         return load_refuse(load->error,
@@ -141,7 +134,7 @@ static enum status read_piece(struct load *load, const struct json_value *object
     return STATUS_OK;
 }
 
-static enum status read_template(struct load *load, const struct json_value *object)
+static enum status read_template_post(struct tokenizer_draft *load, const struct json_value *object)
 {
     static const char *const names[] = {"single", "special_tokens"};
     struct json_value fields[2] = {0};
@@ -154,43 +147,34 @@ static enum status read_template(struct load *load, const struct json_value *obj
     if (fields[0].kind != JSON_ARRAY || fields[1].kind != JSON_OBJECT) {
         return load_refuse(load->error, "TemplateProcessing has no single or no special_tokens");
     }
-    struct template template = {.specials = fields[1].raw};
-    struct json json = json_open(fields[0].raw);
-    if (json_next(&json, &item)) {
-        json_enter(&json);
-    }
-    while (status == STATUS_OK && json_next(&json, &item)) {
-        bool is_whole = json_skip(&json, &item.value);
-        ASSERT(is_whole);
-        status = read_piece(load, &item.value, &template);
+    struct post_template template = {.specials = fields[1].raw};
+    struct json json = load_open(fields[0].raw);
+    while (status == STATUS_OK && load_next(&json, &item)) {
+        status = read_template_piece(load, &item.value, &template);
     }
     if (status == STATUS_OK && !template.has_text) {
         status = load_refuse(load->error,
                              "TemplateProcessing with a text other than one A is not supported");
     }
-    return status == STATUS_OK ? wrap(load, &template.before, &template.behind) : status;
+    return status == STATUS_OK ? wrap_specials(load, &template.before, &template.behind) : status;
 }
 
 // ["</s>", 2]
-static enum status read_named_id(struct load *load, const struct json_value *value,
+static enum status read_named_id(struct tokenizer_draft *load, const struct json_value *value,
                                  struct special_ids *ids)
 {
-    struct json json = json_open(value->raw);
     struct json_item item;
-    uint32_t count = 0;
 
-    if (value->kind == JSON_ARRAY && json_next(&json, &item)) {
-        json_enter(&json);
-        while (json_next(&json, &item)) {
-            if (++count == 2) {
-                return add_id(load, &item.value, ids);
-            }
+    if (value->kind == JSON_ARRAY) {
+        struct json json = load_open(value->raw);
+        if (load_next(&json, &item) && load_next(&json, &item)) {
+            return add_special_id(load, &item.value, ids);
         }
     }
     return load_refuse(load->error, "a post_processor of BERT's kind has no cls or no sep");
 }
 
-static enum status read_cls_sep(struct load *load, const struct json_value *object)
+static enum status read_cls_sep(struct tokenizer_draft *load, const struct json_value *object)
 {
     static const char *const names[] = {"cls", "sep"};
     struct json_value fields[2] = {0};
@@ -204,66 +188,59 @@ static enum status read_cls_sep(struct load *load, const struct json_value *obje
     if (status == STATUS_OK) {
         status = read_named_id(load, &fields[1], &sep);
     }
-    return status == STATUS_OK ? wrap(load, &cls, &sep) : status;
+    return status == STATUS_OK ? wrap_specials(load, &cls, &sep) : status;
 }
 
-// It moves offsets, which nobody asks for here.
-static enum status read_byte_level(struct load *load, const struct json_value *object)
+// It changes offsets, which we do not compute.
+static enum status read_byte_level_post([[maybe_unused]] struct tokenizer_draft *load,
+                                        [[maybe_unused]] const struct json_value *object)
 {
-    (void)load;
-    (void)object;
     return STATUS_OK;
 }
 
 static const struct {
     const char *type;
     post_read_fn *read;
-} kinds[] = {
-    {"ByteLevel", read_byte_level},
-    {"TemplateProcessing", read_template},
+} post_kinds[] = {
+    {"ByteLevel", read_byte_level_post},
+    {"TemplateProcessing", read_template_post},
     {"RobertaProcessing", read_cls_sep},
     {"BertProcessing", read_cls_sep},
 };
 
-static enum status read_one(struct load *load, const struct json_value *type,
-                            const struct json_value *object)
+static enum status read_post_kind(struct tokenizer_draft *load, const struct json_value *type,
+                                  const struct json_value *object)
 {
     if (type->kind == JSON_STRING) {
-        for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-            if (slice_is(type->raw, kinds[i].type)) {
-                return kinds[i].read(load, object);
+        for (size_t i = 0; i < ARRAY_COUNT(post_kinds); i++) {
+            if (slice_is(type->raw, post_kinds[i].type)) {
+                return post_kinds[i].read(load, object);
             }
         }
     }
-    struct slice head = load_head(type->raw, 60);
-    return load_refuse(load->error, "post_processor %.*s is not supported: " LOAD_ADVICE,
-                       (int)head.size, (const char *)head.bytes);
+    return load_refuse(load->error, "post_processor %s is not supported: " LOAD_ADVICE,
+                       load_excerpt(type->raw).text);
 }
 
 // A Sequence within a Sequence occurs nowhere.
-static enum status read_sequence(struct load *load, struct slice array)
+static enum status read_post_sequence(struct tokenizer_draft *load, struct slice array)
 {
     static const char *const names[] = {"type"};
-    struct json json = json_open(array);
+    struct json json = load_open(array);
     struct json_item item;
     enum status status = STATUS_OK;
 
-    if (json_next(&json, &item)) {
-        json_enter(&json);
-    }
-    while (status == STATUS_OK && json_next(&json, &item)) {
+    while (status == STATUS_OK && load_next(&json, &item)) {
         struct json_value type = {0};
-        bool is_whole = json_skip(&json, &item.value);
-        ASSERT(is_whole);
         status = load_fields(load, &item.value, "a post_processor", names, 1, &type);
         if (status == STATUS_OK) {
-            status = read_one(load, &type, &item.value);
+            status = read_post_kind(load, &type, &item.value);
         }
     }
     return status;
 }
 
-enum status load_post_processor(struct load *load, const struct json_value *value)
+enum status load_post_processor(struct tokenizer_draft *load, const struct json_value *value)
 {
     static const char *const names[] = {"type", "processors"};
     struct json_value fields[2] = {0};
@@ -277,7 +254,7 @@ enum status load_post_processor(struct load *load, const struct json_value *valu
     }
     if (fields[0].kind == JSON_STRING && slice_is(fields[0].raw, "Sequence") &&
         fields[1].kind == JSON_ARRAY) {
-        return read_sequence(load, fields[1].raw);
+        return read_post_sequence(load, fields[1].raw);
     }
-    return read_one(load, &fields[0], value);
+    return read_post_kind(load, &fields[0], value);
 }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of ranks: a token in base64 and its rank, a line each.  The rank is the id, and there are no
-// merges: of all neighbours that together are a token, those of the lowest rank become it, the leftmost
-// first.  As merges that is one for every way to cut a token in two, all with the token's rank.
+// Files of ranks: a token in base64 and its rank, a line each.  The rank is the id.  Of all
+// neighbours that together are a token, those of the lowest rank merge, the leftmost first.  We
+// list that as merges: one for every way to cut a token in two, all with the token's rank.
 //
-// A piece that is a token is that token.
+// A piece that is a token becomes that token.
 
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "tokenizer/tokenizer_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    // All ways to cut a token in two are tried: 128 is the longest there is.
+    // All ways to cut a token in two are tried; the longest known token has 128 bytes.
     token_size_max = 512,
-    // Of the program that comes with Kimi's file.
+    // Limits of the program that comes with Kimi's file.
     kimi_characters_max = 400000,
     kimi_run_max = 25000,
 };
@@ -36,8 +35,8 @@ static int base64_value(uint8_t byte)
     return byte == '+' ? 62 : byte == '/' ? 63 : -1;
 }
 
-// Four characters for three bytes, the last of them filled with '='.  False when it is none, or longer
-// than token_size_max.
+// Four characters for three bytes, the last of them filled with '='.  False when it is not base64,
+// or longer than token_size_max.
 static bool decode_base64(struct slice text, uint8_t *out, size_t *size)
 {
     size_t count = 0;
@@ -60,11 +59,12 @@ static bool decode_base64(struct slice text, uint8_t *out, size_t *size)
         out[count++] = (uint8_t)(bits >> 8);
         out[count++] = (uint8_t)bits;
     }
+    ASSERT(count >= fill && count <= token_size_max);
     *size = count - fill;
     return true;
 }
 
-static enum status read_line(struct load *load, struct slice line, uint64_t number)
+static enum status read_rank_line(struct tokenizer_draft *load, struct slice line, uint64_t number)
 {
     uint8_t token[token_size_max];
     size_t size;
@@ -72,22 +72,22 @@ static enum status read_line(struct load *load, struct slice line, uint64_t numb
 
     const uint8_t *space = memchr(line.bytes, ' ', line.size);
     if (space == NULL) {
-        return load_refuse(load->error, "line %u is no token and its rank", (unsigned)number);
+        return load_refuse(load->error, "line %u is not a token and its rank", (unsigned)number);
     }
     size_t token_size = (size_t)(space - line.bytes);
     struct slice digits = slice_of(space + 1, line.size - token_size - 1);
     if (!decode_base64(slice_of(line.bytes, token_size), token, &size) ||
         !slice_parse_u64(digits, &rank) || rank >= id_limit) {
-        return load_refuse(load->error, "line %u is no token of at most %d bytes and its rank",
+        return load_refuse(load->error, "line %u is not a token of at most %d bytes and its rank",
                            (unsigned)number, token_size_max);
     }
     if (vocabulary_find(&load->vocabulary, slice_of(token, size)) != no_word) {
-        return load_refuse(load->error, "line %u has a token that was there", (unsigned)number);
+        return load_refuse(load->error, "line %u repeats a token", (unsigned)number);
     }
     return vocabulary_add(&load->vocabulary, slice_of(token, size), (uint32_t)rank);
 }
 
-static enum status read_lines(struct load *load, struct slice file)
+static enum status read_rank_lines(struct tokenizer_draft *load, struct slice file)
 {
     uint64_t number = 1;
     enum status status = STATUS_OK;
@@ -101,7 +101,7 @@ static enum status read_lines(struct load *load, struct slice file)
             line.size--;
         }
         if (line.size > 0) {
-            status = read_line(load, line, number);
+            status = read_rank_line(load, line, number);
         }
     }
     if (status == STATUS_OK && load->vocabulary.count == 0) {
@@ -111,7 +111,7 @@ static enum status read_lines(struct load *load, struct slice file)
     return status;
 }
 
-static enum status cut_word(struct load *load, uint32_t word)
+static enum status cut_word(struct tokenizer_draft *load, uint32_t word)
 {
     struct slice text = vocabulary_text(&load->vocabulary, word);
     uint32_t id = load->vocabulary.words[word].id;
@@ -138,11 +138,9 @@ static enum status cut_word(struct load *load, uint32_t word)
     return status;
 }
 
-static enum status find_pattern(struct load *load, const char *name)
+static enum status find_rank_pattern(struct tokenizer_draft *load, const char *name)
 {
-    static const struct pipeline bytes = {.by_character = false};
-
-    load->pipeline = bytes;
+    ASSERT(!load->pipeline.by_character);
     if (!split_find_name(slice_str(name), &load->pipeline.split)) {
         return load_refuse(load->error, "pattern %.60s is not known", name);
     }
@@ -153,25 +151,25 @@ static enum status find_pattern(struct load *load, const char *name)
     return STATUS_OK;
 }
 
-static enum status add_special(struct load *load, const struct tokenizer_special *special)
+static enum status add_rank_special(struct tokenizer_draft *load,
+                                    const struct tokenizer_special *special)
 {
     if (special->text.size == 0 || special->text.size > word_size_max || special->id >= id_limit) {
         return load_refuse(load->error, "a special token is empty, too long or has no such id");
     }
     if (vocabulary_find(&load->vocabulary, special->text) != no_word) {
-        struct slice head = load_head(special->text, 60);
-        return load_refuse(load->error, "special token \"%.*s\" is there twice", (int)head.size,
-                           (const char *)head.bytes);
+        return load_refuse(load->error, "special token \"%s\" is listed twice",
+                           load_excerpt(special->text).text);
     }
     load->added[load->added_count++].word = load->vocabulary.count;
     return vocabulary_add(&load->vocabulary, special->text, special->id);
 }
 
-static enum status read_ranks(struct load *load, const struct tokenizer_ranks *ranks)
+static enum status read_ranks(struct tokenizer_draft *load, const struct tokenizer_ranks *ranks)
 {
-    enum status status = find_pattern(load, ranks->pattern);
+    enum status status = find_rank_pattern(load, ranks->pattern);
     if (status == STATUS_OK) {
-        status = read_lines(load, ranks->file);
+        status = read_rank_lines(load, ranks->file);
     }
     for (uint32_t i = 0; status == STATUS_OK && i < load->model_word_count; i++) {
         status = cut_word(load, i);
@@ -184,12 +182,12 @@ static enum status read_ranks(struct load *load, const struct tokenizer_ranks *r
         return STATUS_EXHAUSTED;
     }
     for (uint32_t i = 0; status == STATUS_OK && i < ranks->special_count; i++) {
-        status = add_special(load, &ranks->specials[i]);
+        status = add_rank_special(load, &ranks->specials[i]);
     }
     return status;
 }
 
-static uint64_t fingerprint_of(const struct tokenizer_ranks *ranks)
+static uint64_t ranks_fingerprint(const struct tokenizer_ranks *ranks)
 {
     uint64_t hash = hash_bytes(ranks->file, hash_bytes(slice_str(ranks->pattern), 1));
     for (uint32_t i = 0; i < ranks->special_count; i++) {
@@ -201,17 +199,9 @@ static uint64_t fingerprint_of(const struct tokenizer_ranks *ranks)
 enum status tokenizer_load_ranks(const struct tokenizer_ranks *ranks, struct tokenizer **out,
                                  struct tokenizer_error *error)
 {
-    struct load load = {.error = error, .unknown_word = no_word, .ignore_merges = true};
+    struct tokenizer_draft load = {.error = error, .unknown_word = no_word, .ignore_merges = true};
 
     error->text[0] = '\0';
-    enum status status = read_ranks(&load, ranks);
-    if (status == STATUS_OK) {
-        load.fingerprint = fingerprint_of(ranks);
-        status = tokenizer_build(&load, out);
-    }
-    if (status == STATUS_EXHAUSTED) {
-        snprintf(error->text, sizeof(error->text), "memory is short");
-    }
-    load_fini(&load);
-    return status;
+    load.fingerprint = ranks_fingerprint(ranks);
+    return load_finish(&load, read_ranks(&load, ranks), out);
 }

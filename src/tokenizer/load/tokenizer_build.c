@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what a file says to a tokenizer: words become the bytes they stand for, the search for added
-// tokens and the merging get their tables, and it is decided where texts may be cut.
+// From a draft to a tokenizer: words become the bytes they stand for, the search for added tokens
+// and the merging get their tables, and the places where texts may be cut are decided.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -11,12 +11,12 @@
 
 #include <stdlib.h>
 
-// Code points of the byte alphabet: bytes that look like something stand for themselves, the other 68
-// are numbered from U+0100 on.
+// Code points of the byte alphabet: visible bytes stand for themselves, the other 68 are numbered
+// from U+0100 on.
 enum { alphabet_size = 0x100 + 68, no_byte = -1 };
 
-struct build {
-    struct load *load;
+struct tokenizer_builder {
+    struct tokenizer_draft *load;
     struct tokenizer *tokenizer;
     int16_t alphabet[alphabet_size];
     uint32_t *words;      // by id: of the vocabulary, or no_word
@@ -29,7 +29,7 @@ struct build {
     uint8_t *spellings; // of normalized tokens
 };
 
-static void fill_alphabet(int16_t *alphabet)
+static void fill_byte_alphabet(int16_t *alphabet)
 {
     unsigned other = 0x100;
     for (unsigned i = 0; i < alphabet_size; i++) {
@@ -43,7 +43,7 @@ static void fill_alphabet(int16_t *alphabet)
     ASSERT(other == alphabet_size);
 }
 
-// False, with nothing written that counts, when a character is not of the alphabet.
+// False, with bytes written that do not count, when a character is not of the alphabet.
 static bool spell_bytes(const int16_t *alphabet, struct slice word, uint8_t *out, size_t *size)
 {
     size_t count = 0;
@@ -60,7 +60,7 @@ static bool spell_bytes(const int16_t *alphabet, struct slice word, uint8_t *out
     return true;
 }
 
-static enum status number_words(struct build *build)
+static enum status number_words(struct tokenizer_builder *build)
 {
     const struct vocabulary *vocabulary = &build->load->vocabulary;
     uint32_t id_count = 1;
@@ -76,7 +76,7 @@ static enum status number_words(struct build *build)
     build->tokens = calloc(id_count, sizeof(*build->tokens));
     build->is_added = calloc(vocabulary->count, sizeof(*build->is_added));
     build->tokenizer->token_ends = calloc(id_count, sizeof(*build->tokenizer->token_ends));
-    // Nothing is longer in a text than in the file.
+    // No word is longer in a text than in the file.
     build->tokenizer->token_bytes = malloc(vocabulary->size + 1);
     if (build->words == NULL || build->tokens == NULL || build->is_added == NULL ||
         build->tokenizer->token_ends == NULL || build->tokenizer->token_bytes == NULL) {
@@ -96,7 +96,7 @@ static enum status number_words(struct build *build)
     return STATUS_OK;
 }
 
-// "<0x0A>" for the byte 10, as a string.
+// "<0x0A>" for the byte 10.
 enum { byte_name_size = 7 };
 static void name_byte(unsigned byte, char *name)
 {
@@ -122,7 +122,8 @@ static int byte_of_name(struct slice word)
 }
 
 // SentencePiece.
-static size_t spell_spaces(const struct load *load, struct slice word, uint8_t *out)
+static size_t spell_sentence_piece(const struct tokenizer_draft *load, struct slice word,
+                                   uint8_t *out)
 {
     int byte = load->byte_fallback ? byte_of_name(word) : no_byte;
     if (byte != no_byte) {
@@ -141,19 +142,19 @@ static size_t spell_spaces(const struct load *load, struct slice word, uint8_t *
     return size;
 }
 
-// Writes what the word stands for to `out`, and returns the size of that; *token is what merging is to
-// see of it.
-static size_t spell_word(const struct build *build, uint32_t word, uint8_t *out,
+// Writes what the word stands for to `out`, and returns the size of that; *token is what merging is
+// to see of it.
+static size_t spell_word(const struct tokenizer_builder *build, uint32_t word, uint8_t *out,
                          struct slice *token)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
     struct slice text = vocabulary_text(&load->vocabulary, word);
     size_t size = text.size;
     bool is_token = word < load->model_word_count;
 
     if (load->pipeline.by_character) {
         if (is_token && !build->is_added[word]) {
-            size = spell_spaces(load, text, out);
+            size = spell_sentence_piece(load, text, out);
         } else {
             memcpy(out, text.bytes, size);
         }
@@ -173,7 +174,7 @@ static size_t spell_word(const struct build *build, uint32_t word, uint8_t *out,
     return size;
 }
 
-static void spell_words(struct build *build)
+static void spell_words(struct tokenizer_builder *build)
 {
     struct tokenizer *tokenizer = build->tokenizer;
     size_t end = 0;
@@ -185,6 +186,7 @@ static void spell_words(struct build *build)
         }
         tokenizer->token_ends[id] = (uint32_t)end;
     }
+    ASSERT(end <= build->load->vocabulary.size);
 }
 
 static bool occurs_in_utf8(unsigned byte)
@@ -192,8 +194,8 @@ static bool occurs_in_utf8(unsigned byte)
     return byte != 0xc0 && byte != 0xc1 && byte < 0xf5;
 }
 
-// With a token for each byte no byte is ever unknown.
-static enum status check_bytes(const struct build *build)
+// A token for each byte guarantees that no byte is unknown.
+static enum status check_byte_tokens(const struct tokenizer_builder *build)
 {
     bool has_token[256] = {0};
     for (uint32_t id = 0; id < build->tokenizer->id_count; id++) {
@@ -213,7 +215,7 @@ static enum status check_bytes(const struct build *build)
 }
 
 // A character of one byte that is a word never falls back to its byte: Gemma 2 has no <0x09>.
-static bool needs_byte(const struct load *load, unsigned byte)
+static bool needs_byte(const struct tokenizer_draft *load, unsigned byte)
 {
     uint8_t name = (uint8_t)byte;
     struct slice word = byte == ' ' ? slice_str(SPACE_MARK) : slice_of(&name, 1);
@@ -221,9 +223,9 @@ static bool needs_byte(const struct load *load, unsigned byte)
     return byte == 0 || (occurs_in_utf8(byte) && !is_word);
 }
 
-static enum status find_byte_ids(const struct build *build, uint32_t *byte_ids)
+static enum status find_byte_ids(const struct tokenizer_builder *build, uint32_t *byte_ids)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
 
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[byte_name_size];
@@ -243,10 +245,10 @@ static enum status find_byte_ids(const struct build *build, uint32_t *byte_ids)
     return STATUS_OK;
 }
 
-// Words that no text can become are no tokens, and merges of them never happen.
-static enum status drop_merges(struct build *build)
+// Words that no text can become are not tokens, and merges of them never happen.
+static enum status drop_unusable_merges(struct tokenizer_builder *build)
 {
-    struct load *load = build->load;
+    struct tokenizer_draft *load = build->load;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < load->merge_count; i++) {
@@ -256,6 +258,7 @@ static enum status drop_merges(struct build *build)
             load->merges[kept++] = *merge;
         }
     }
+    ASSERT(kept <= load->merge_count);
     load->merge_count = kept;
     if (kept > bpe_merge_max) {
         return load_refuse(load->error, "more than %d merges are not supported", bpe_merge_max);
@@ -263,12 +266,12 @@ static enum status drop_merges(struct build *build)
     return STATUS_OK;
 }
 
-static enum status check_model(const struct build *build)
+static enum status check_bpe_model(const struct tokenizer_builder *build)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
 
     if (!load->pipeline.by_character) {
-        return check_bytes(build);
+        return check_byte_tokens(build);
     }
     if (load->ignore_merges) {
         return load_refuse(load->error,
@@ -282,9 +285,9 @@ static enum status check_model(const struct build *build)
     return STATUS_OK;
 }
 
-static enum status build_bpe(struct build *build)
+static enum status build_bpe(struct tokenizer_builder *build)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
     struct bpe_options options = {
         .tokens = build->tokens,
         .token_count = build->tokenizer->id_count,
@@ -294,9 +297,9 @@ static enum status build_bpe(struct build *build)
         .unknown_id = bpe_no_id,
         .fuse_unknown = load->fuse_unknown,
     };
-    enum status status = check_model(build);
+    enum status status = check_bpe_model(build);
     if (status == STATUS_OK) {
-        status = drop_merges(build);
+        status = drop_unusable_merges(build);
     }
     if (status == STATUS_OK) {
         status = find_byte_ids(build, options.byte_ids);
@@ -312,7 +315,7 @@ static enum status build_bpe(struct build *build)
     return build->tokenizer->bpe != NULL ? STATUS_OK : STATUS_EXHAUSTED;
 }
 
-// As the normalizer would change the text of an added token, into `out`; NULL buffers do not occur.
+// Adds the text of an added token, as the normalizer would change it.
 static enum status spell_normalized(const struct pipeline *pipeline, struct slice text,
                                     struct text *out)
 {
@@ -342,7 +345,7 @@ static enum status spell_normalized(const struct pipeline *pipeline, struct slic
     return STATUS_OK;
 }
 
-static int compare_added(const void *a, const void *b)
+static int compare_added_texts(const void *a, const void *b)
 {
     struct slice left = ((const struct added_token *)a)->text;
     struct slice right = ((const struct added_token *)b)->text;
@@ -351,29 +354,29 @@ static int compare_added(const void *a, const void *b)
     return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
 }
 
-// Two tokens that the normalizer makes one: which counts is not worth knowing.
-static enum status check_normalized(struct build *build)
+// Refuses two tokens that the normalizer makes equal.
+static enum status check_normalized(struct tokenizer_builder *build)
 {
     struct added_token *tokens = build->normalized;
     if (build->normalized_count > 0) {
-        qsort(tokens, build->normalized_count, sizeof(*tokens), compare_added);
+        qsort(tokens, build->normalized_count, sizeof(*tokens), compare_added_texts);
     }
     for (uint32_t i = 1; i < build->normalized_count; i++) {
-        if (compare_added(&tokens[i - 1], &tokens[i]) == 0) {
-            struct slice head = load_head(tokens[i].text, 60);
+        if (compare_added_texts(&tokens[i - 1], &tokens[i]) == 0) {
             return load_refuse(build->load->error,
-                               "two added tokens are \"%.*s\" when normalized: not supported",
-                               (int)head.size, (const char *)head.bytes);
+                               "two added tokens are \"%s\" when normalized: not supported",
+                               load_excerpt(tokens[i].text).text);
         }
     }
     return STATUS_OK;
 }
 
-static enum status sort_added(struct build *build, struct text *spellings)
+static enum status sort_added(struct tokenizer_builder *build, struct text *spellings)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
     for (uint32_t i = 0; i < load->added_count; i++) {
         const struct load_added *from = &load->added[i];
+        ASSERT(from->word < load->vocabulary.count);
         struct added_token token = {
             .text = vocabulary_text(&load->vocabulary, from->word),
             .id = load->vocabulary.words[from->word].id,
@@ -396,9 +399,9 @@ static enum status sort_added(struct build *build, struct text *spellings)
     return check_normalized(build);
 }
 
-static enum status build_added(struct build *build)
+static enum status build_added(struct tokenizer_builder *build)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
     size_t room = 1;
 
     for (uint32_t i = 0; i < load->added_count; i++) {
@@ -430,13 +433,14 @@ static enum status build_added(struct build *build)
     return is_short ? STATUS_EXHAUSTED : STATUS_OK;
 }
 
-// ASCII; everything else is taken for not white, which forbids more.
-static bool is_white(uint8_t byte)
+// Only ASCII: other white space is taken for text, which forbids more cuts.
+static bool is_ascii_white(uint8_t byte)
 {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-// Takes from `cuts` what the token could lie across, and everything when it looks at what is around it.
+// Takes from `cuts` those that the token could lie across; all of them when its flags look at its
+// neighbours.
 static void limit_cuts(const struct added_token *token, bool marks_are_spaces,
                        struct split_cuts *cuts)
 {
@@ -447,14 +451,14 @@ static void limit_cuts(const struct added_token *token, bool marks_are_spaces,
     }
     for (size_t i = 1; i < text.size; i++) {
         bool is_last = i + 1 == text.size;
-        if (text.bytes[i - 1] == '\n' && !is_white(text.bytes[i])) {
+        if (text.bytes[i - 1] == '\n' && !is_ascii_white(text.bytes[i])) {
             cuts->after_line = false;
         }
-        if (text.bytes[i] == ' ' && !is_white(text.bytes[i - 1]) &&
-            (is_last || !is_white(text.bytes[i + 1]))) {
+        if (text.bytes[i] == ' ' && !is_ascii_white(text.bytes[i - 1]) &&
+            (is_last || !is_ascii_white(text.bytes[i + 1]))) {
             cuts->before_space = false;
         }
-        // Where it stands in the text may be a space.
+        // The text may have a space where the token has a mark.
         if (marks_are_spaces && text.size - i >= 3 && memcmp(text.bytes + i, SPACE_MARK, 3) == 0) {
             cuts->before_space = false;
         }
@@ -467,11 +471,11 @@ static void note_last_byte(struct tokenizer *tokenizer, struct slice text)
     tokenizer->is_last_of_added[text.bytes[text.size - 1]] = true;
 }
 
-static void build_cuts(struct build *build)
+static void build_cuts(struct tokenizer_builder *build)
 {
     struct tokenizer *tokenizer = build->tokenizer;
     const struct pipeline *pipeline = &tokenizer->pipeline;
-    // Between characters merging has its own word to say, place by place.
+    // By character, bpe_can_cut decides for each place.
     struct split_cuts cuts = {
         .after_line = true, .after_line_before_slash = true, .before_space = true};
     bool is_per_gap =
@@ -493,34 +497,35 @@ static void build_cuts(struct build *build)
     for (uint32_t i = 0; is_per_gap && i < build->added_count; i++) {
         note_last_byte(tokenizer, build->added[i].text);
     }
-    // Whoever cuts long texts has to see them whole.
+    // is_cut_by_its_program must see the whole text.
     tokenizer->text_cuts = tokenizer->text_characters_max > 0 ? (struct split_cuts){0} : cuts;
 }
 
-static enum status build_specials(struct build *build)
+static enum status build_specials(struct tokenizer_builder *build)
 {
-    const struct load *load = build->load;
+    const struct tokenizer_draft *load = build->load;
     const struct special_ids *lists[] = {&load->before, &load->behind};
 
     for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
         for (uint32_t j = 0; j < lists[i]->count; j++) {
             if (lists[i]->ids[j] >= build->tokenizer->id_count) {
-                return load_refuse(load->error, "the post_processor has an id that is none");
+                return load_refuse(load->error, "the post_processor has an id that does not exist");
             }
         }
     }
+    ASSERT(load->before.count <= special_ids_max && load->behind.count <= special_ids_max);
     build->tokenizer->before = load->before;
     build->tokenizer->behind = load->behind;
     return STATUS_OK;
 }
 
-static enum status build_all(struct build *build)
+static enum status build_parts(struct tokenizer_builder *build)
 {
     enum status status = number_words(build);
     if (status != STATUS_OK) {
         return status;
     }
-    fill_alphabet(build->alphabet);
+    fill_byte_alphabet(build->alphabet);
     spell_words(build);
     status = build_specials(build);
     if (status == STATUS_OK) {
@@ -533,7 +538,7 @@ static enum status build_all(struct build *build)
     return status;
 }
 
-static void build_fini(struct build *build)
+static void build_fini(struct tokenizer_builder *build)
 {
     free(build->words);
     free(build->is_added);
@@ -544,9 +549,9 @@ static void build_fini(struct build *build)
     tokenizer_destroy(&build->tokenizer);
 }
 
-enum status tokenizer_build(struct load *load, struct tokenizer **out)
+enum status tokenizer_build(struct tokenizer_draft *load, struct tokenizer **out)
 {
-    struct build build = {.load = load};
+    struct tokenizer_builder build = {.load = load};
 
     build.tokenizer = calloc(1, sizeof(*build.tokenizer));
     if (build.tokenizer == NULL) {
@@ -556,8 +561,9 @@ enum status tokenizer_build(struct load *load, struct tokenizer **out)
     build.tokenizer->text_characters_max = load->text_characters_max;
     build.tokenizer->run_characters_max = load->run_characters_max;
     build.tokenizer->fingerprint = load->fingerprint;
-    enum status status = build_all(&build);
+    enum status status = build_parts(&build);
     if (status == STATUS_OK) {
+        ASSERT(build.tokenizer->bpe != NULL && build.tokenizer->id_count > 0);
         *out = build.tokenizer;
         build.tokenizer = NULL; // now the caller's
     }

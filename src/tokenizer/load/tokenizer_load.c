@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tokenizer.json from its top.  The model is read in passing, since it is nearly all of the file; the
-// other parts are small, and wait until the whole text is known to be JSON.
+// A tokenizer.json from its top.  The model is read in passing, since it is nearly all of the file.
+// The other parts are small, and are read when the whole text is known to be JSON.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -22,19 +22,47 @@ enum status load_refuse(struct tokenizer_error *error, const char *format, ...)
     return STATUS_MALFORMED;
 }
 
-struct slice load_head(struct slice text, size_t size)
+struct load_excerpt load_excerpt(struct slice text)
 {
+    struct load_excerpt excerpt = {0};
+    size_t size = sizeof(excerpt.text) - 1;
+
     if (text.size <= size) {
-        return text;
+        size = text.size;
+    } else {
+        while (size > 0 && (text.bytes[size] & 0xc0) == 0x80) {
+            size--; // characters stay whole
+        }
     }
-    while (size > 0 && (text.bytes[size] & 0xc0) == 0x80) {
-        size--;
+    if (size > 0) {
+        memcpy(excerpt.text, text.bytes, size);
     }
-    return slice_of(text.bytes, size);
+    return excerpt;
 }
 
-enum status load_string(struct load *load, const struct json_value *value, const char *name,
-                        struct load_string *out)
+struct json load_open(struct slice container)
+{
+    struct json json = json_open(container);
+    struct json_item item;
+
+    bool is_there = json_next(&json, &item);
+    ASSERT(is_there); // the text was read before
+    json_enter(&json);
+    return json;
+}
+
+bool load_next(struct json *json, struct json_item *out)
+{
+    if (!json_next(json, out)) {
+        return false;
+    }
+    bool is_whole = json_skip(json, &out->value);
+    ASSERT(is_whole); // the text was read before
+    return true;
+}
+
+enum status load_string(struct tokenizer_draft *load, const struct json_value *value,
+                        const char *name, struct load_string *out)
 {
     if (value->kind != JSON_STRING) {
         return load_refuse(load->error, "%s is not a string", name);
@@ -47,8 +75,9 @@ enum status load_string(struct load *load, const struct json_value *value, const
     return STATUS_OK;
 }
 
-enum status load_fields(struct load *load, const struct json_value *object, const char *what,
-                        const char *const *names, uint32_t name_count, struct json_value *out)
+enum status load_fields(struct tokenizer_draft *load, const struct json_value *object,
+                        const char *what, const char *const *names, uint32_t name_count,
+                        struct json_value *out)
 {
     if (object->kind != JSON_OBJECT ||
         json_find(object->raw, names, name_count, out) != STATUS_OK) {
@@ -57,8 +86,8 @@ enum status load_fields(struct load *load, const struct json_value *object, cons
     return STATUS_OK;
 }
 
-enum status load_bool(struct load *load, const struct json_value *value, const char *name,
-                      bool otherwise, bool *out)
+enum status load_bool(struct tokenizer_draft *load, const struct json_value *value,
+                      const char *name, bool otherwise, bool *out)
 {
     if (value->kind == JSON_ABSENT || value->kind == JSON_NULL) {
         *out = otherwise;
@@ -71,12 +100,19 @@ enum status load_bool(struct load *load, const struct json_value *value, const c
     return STATUS_OK;
 }
 
-void load_fini(struct load *load)
+enum status load_finish(struct tokenizer_draft *load, enum status status, struct tokenizer **out)
 {
+    if (status == STATUS_OK) {
+        status = tokenizer_build(load, out);
+    }
+    if (status == STATUS_EXHAUSTED) {
+        snprintf(load->error->text, sizeof(load->error->text), "out of memory");
+    }
     vocabulary_fini(&load->vocabulary);
     free(load->merges);
     free(load->added);
-    *load = (struct load){0};
+    *load = (struct tokenizer_draft){0};
+    return status;
 }
 
 enum part {
@@ -96,9 +132,9 @@ static const char *const part_names[PART_COUNT] = {
     [PART_ADDED_TOKENS] = "added_tokens",
 };
 
-// truncation and padding are among the parts that are passed over: engines turn them off.
-static enum status read_member(struct load *load, struct json *json, struct json_item *item,
-                               struct json_value *parts)
+// Truncation and padding are among the parts that are passed over: engines turn them off.
+static enum status read_file_member(struct tokenizer_draft *load, struct json *json,
+                                    struct json_item *item, struct json_value *parts)
 {
     if (item->value.kind == JSON_OBJECT && json_string_is(item->key, "model")) {
         if (load->vocabulary.count > 0) {
@@ -117,7 +153,8 @@ static enum status read_member(struct load *load, struct json *json, struct json
     return STATUS_OK;
 }
 
-static enum status read_top(struct load *load, struct slice text, struct json_value *parts)
+static enum status read_file_top(struct tokenizer_draft *load, struct slice text,
+                                 struct json_value *parts)
 {
     struct json json = json_open(text);
     struct json_item item;
@@ -125,26 +162,26 @@ static enum status read_top(struct load *load, struct slice text, struct json_va
     if (json_next(&json, &item) && item.value.kind == JSON_OBJECT) {
         json_enter(&json);
         while (json_next(&json, &item)) {
-            enum status status = read_member(load, &json, &item, parts);
+            enum status status = read_file_member(load, &json, &item, parts);
             if (status != STATUS_OK) {
                 return status;
             }
         }
     }
     if (json_close(&json) != STATUS_OK) {
-        return load_refuse(load->error, "this is not JSON, or nested too deep");
+        return load_refuse(load->error, "not JSON, or nested too deep");
     }
     if (load->vocabulary.count == 0) {
-        return load_refuse(load->error, "this is no tokenizer.json: it has no model with words");
+        return load_refuse(load->error, "not a tokenizer.json: it has no model with words");
     }
     return STATUS_OK;
 }
 
-static enum status read_all(struct load *load, struct slice text)
+static enum status read_file(struct tokenizer_draft *load, struct slice text)
 {
     struct json_value parts[PART_COUNT] = {0};
 
-    enum status status = read_top(load, text, parts);
+    enum status status = read_file_top(load, text, parts);
     if (status != STATUS_OK) {
         return status;
     }
@@ -165,18 +202,10 @@ static enum status read_all(struct load *load, struct slice text)
 
 enum status tokenizer_load(struct slice json, struct tokenizer **out, struct tokenizer_error *error)
 {
-    struct load load = {.error = error, .unknown_word = no_word};
+    struct tokenizer_draft load = {.error = error, .unknown_word = no_word};
 
     error->text[0] = '\0';
-    enum status status = read_all(&load, json);
-    if (status == STATUS_OK) {
-        // Of the whole file: whatever changes in it may change ids.
-        load.fingerprint = hash_bytes(json, 0);
-        status = tokenizer_build(&load, out);
-    }
-    if (status == STATUS_EXHAUSTED) {
-        snprintf(error->text, sizeof(error->text), "memory is short");
-    }
-    load_fini(&load);
-    return status;
+    // Of the whole file: any change in it may change ids.
+    load.fingerprint = hash_bytes(json, 0);
+    return load_finish(&load, read_file(&load, json), out);
 }

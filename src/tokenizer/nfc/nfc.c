@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearly all text is in normal form.  What is not, is changed from one boundary to the next: a character
-// that stays as it is and looks at nothing before it.  What lies between is taken apart, the marks
-// behind each starter are put in order, and what composes is composed, all of it at the place where it
-// will stand:
+// Nearly all text is in normal form.  What is not, is changed from one boundary to the next: a
+// character that stays as it is and looks at nothing before it.  What lies between is taken apart,
+// the marks behind each starter are put in order, and what composes is composed, all of it at the
+// place where it will stand:
 //
 //     text    ......[ o ^ . ]....        o with a circumflex and a dot below
 //     buffer  ......[ o . ^ ]            marks in order of their class
@@ -66,8 +66,8 @@ static size_t skip_low(struct slice text, size_t at)
     return at;
 }
 
-// The end of the bytes, from `at` on, that begin or continue characters which stay as they are.  Each
-// byte is asked by itself, so that none waits for the one before.
+// The end of the bytes, from `at` on, that begin or continue characters which stay as they are.
+// Each byte is asked by itself, so that none waits for the one before.
 static size_t skip_clean(struct slice text, size_t at)
 {
     while (text.size - at >= 8) {
@@ -87,8 +87,8 @@ static size_t skip_clean(struct slice text, size_t at)
     return at;
 }
 
-// What the table says of the character at `at`.  One that is cut off looks like one that changes, so
-// that nothing behind the text is read.
+// What the table says of the character at `at`.  One that is cut off looks like one that changes,
+// so that nothing behind the text is read.
 static uint16_t value_at(struct slice text, size_t at)
 {
     unsigned size = utf8_size_of_lead(text.bytes[at]);
@@ -282,8 +282,8 @@ static size_t write_by_class(struct points *points, uint32_t count, uint8_t *out
     return size;
 }
 
-// Composes the starter with those of its marks that it may: no mark of their class stays before them.
-// Returns the size of those that stay, which are moved together.
+// Composes the starter with those of its marks that it may: no mark of their class stays before
+// them.  Returns the size of those that stay, which are moved together.
 static size_t compose_marks(uint32_t *starter, uint8_t *marks, size_t size)
 {
     size_t kept = 0;

@@ -2,8 +2,8 @@
 //
 // nfc.h -- Unicode normalization form C, with the data of Unicode 9.0.
 //
-// Tokenizers has the same version: younger characters stay as they are.  The build writes the tables
-// (tools/nfc_tables.py).
+// Tokenizers has the same version: younger characters stay as they are.  The build writes the
+// tables (tools/nfc_tables.py).
 #pragma once
 
 #include "base/slice.h"
@@ -16,6 +16,6 @@ size_t nfc_clean_prefix(struct slice text);
 // The longest that a text of that size can become.
 size_t nfc_bound(size_t size);
 
-// `text` is valid UTF-8.  *out is `text` itself when it is in normal form already, and lies in `buffer`
-// otherwise.  TOO_LARGE: it does not fit; nfc_bound always does.
+// `text` is valid UTF-8.  *out is `text` itself when it is in normal form already, and lies in
+// `buffer` otherwise.  TOO_LARGE: it does not fit; nfc_bound always does.
 enum status nfc_normalize(struct slice text, void *buffer, size_t capacity, struct slice *out);

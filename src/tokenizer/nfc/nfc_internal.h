@@ -12,7 +12,8 @@ enum {
 };
 
 // A value of the table.  Without NFC_DECOMPOSES its low byte is the combining class.  With it, the
-// twelve low bits say where in nfc_points the decomposition begins, and two more how long it is, less 1.
+// twelve low bits say where in nfc_points the decomposition begins, and two more how long it is,
+// less 1.
 enum {
     NFC_CLASS_MASK = 0xff,
     NFC_MAY_COMPOSE = 1 << 8, // with a character before it
@@ -23,8 +24,8 @@ enum {
     NFC_DECOMPOSES = 1 << 15,
 };
 
-// By first byte: no character that begins so changes, or changes another, or has a class.  1 for bytes
-// that continue a character as well.
+// By first byte: no character that begins so changes, or changes another, or has a class.  1 for
+// bytes that continue a character as well.
 extern const uint8_t nfc_clean_leads[256];
 
 extern const uint8_t nfc_pages[nfc_end / nfc_page_size];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// char_class.h -- what kind of character a code point is, as the regex engine of tokenizers sees it.
+// char_class.h -- what kind of character a code point is, as the regex engine of tokenizers sees
+// it.
 //
 // Patterns of tokenizers 0.22 and 0.23 know Unicode 16.0; two classes come from Rust's own, newer
 // tables.  char_class.txt has the members of each class, and the build makes the table of it

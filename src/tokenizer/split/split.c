@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds, and the texts of patterns by which they are known.
+// The split_kinds, and the texts of split_patterns by which they are known.
 
 #include "tokenizer/split/split.h"
 
@@ -17,13 +17,13 @@ static uint32_t split_none(struct slice gap, size_t *at, uint32_t *ends, uint32_
     return 1;
 }
 
-// In o200k and tekken a slash behind a line feed may go on with the signs before both: [\r\n/]*.  In gpt2
-// white space cut off behind a line feed would no longer leave its last character, which that is, alone.
+// In o200k and tekken a slash behind a line feed continues the signs before both: [\r\n/]*.  In
+// gpt2 a line feed that ends white space is a piece of its own; before a cut it would not be.
 static const struct {
-    const char *name; // NULL: there are no files of ranks for it
+    const char *name; // NULL: not for files of ranks
     split_batch_fn *batch;
     struct split_cuts cuts;
-} kinds[SPLIT_COUNT] = {
+} split_kinds[SPLIT_COUNT] = {
     [SPLIT_NONE] = {"none", split_none, {0}},
     [SPLIT_GPT2] = {"gpt2", split_gpt2, {.before_space = true}},
     [SPLIT_DIGITS_GPT2] = {NULL, split_digits_gpt2, {.before_space = true}},
@@ -45,13 +45,13 @@ static const struct {
 #define UPPER_WORD(but) "[^\\r\\n\\p{L}\\p{N}]?[" UPPER but "]+[" LOWER but "]*"
 #define WHITE "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-// Texts of one kind mean the same: possessive marks change nothing where what follows cannot match what
-// they keep, \s*[\r\n] takes as much as \s*[\r\n]+, and \s++$ is \s+(?!\S) where no rule about lines is
-// behind it.
+// Texts of one kind mean the same: possessive marks change nothing where the rest of the pattern
+// cannot match the text they keep; \s*[\r\n] takes as much as \s*[\r\n]+; and \s++$ is \s+(?!\S)
+// unless a rule about lines follows it.
 static const struct {
     enum split_kind kind;
     const char *text;
-} patterns[] = {
+} split_patterns[] = {
     {SPLIT_GPT2,
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
     {SPLIT_GPT2, "'s|'t|'re|'ve|'m|'ll|'d| ?[\\p{L}]+| ?[\\p{N}]+| ?[^\\s\\p{L}\\p{N}]+"
@@ -87,21 +87,13 @@ static const char *const dsv3_patterns[] = {
     "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+",
 };
 
-bool split_find(struct slice pattern, enum split_kind *out)
+bool split_find(const struct slice *texts, uint32_t count, enum split_kind *out)
 {
-    for (size_t i = 0; i < ARRAY_COUNT(patterns); i++) {
-        if (slice_is(pattern, patterns[i].text)) {
-            *out = patterns[i].kind;
+    for (size_t i = 0; count == 1 && i < ARRAY_COUNT(split_patterns); i++) {
+        if (slice_is(texts[0], split_patterns[i].text)) {
+            *out = split_patterns[i].kind;
             return true;
         }
-    }
-    return false;
-}
-
-bool split_find_sequence(const struct slice *texts, uint32_t count, enum split_kind *out)
-{
-    if (count == 1) {
-        return split_find(texts[0], out);
     }
     if (count != ARRAY_COUNT(dsv3_patterns)) {
         return false;
@@ -118,7 +110,7 @@ bool split_find_sequence(const struct slice *texts, uint32_t count, enum split_k
 bool split_find_name(struct slice name, enum split_kind *out)
 {
     for (size_t i = 0; i < SPLIT_COUNT; i++) {
-        if (kinds[i].name != NULL && slice_is(name, kinds[i].name)) {
+        if (split_kinds[i].name != NULL && slice_is(name, split_kinds[i].name)) {
             *out = (enum split_kind)i;
             return true;
         }
@@ -133,11 +125,13 @@ uint32_t split_pieces(enum split_kind kind, struct slice gap, size_t *at, uint32
     if (gap.size == 0) {
         return 0; // there may be no bytes to point at
     }
-    return kinds[kind].batch(gap, at, ends, capacity);
+    uint32_t count = split_kinds[kind].batch(gap, at, ends, capacity);
+    ASSERT(count <= capacity && *at <= gap.size);
+    return count;
 }
 
 struct split_cuts split_cuts(enum split_kind kind)
 {
     ASSERT(kind < SPLIT_COUNT);
-    return kinds[kind].cuts;
+    return split_kinds[kind].cuts;
 }

@@ -2,9 +2,9 @@
 //
 // split.h -- cuts a gap of text into the pieces that merging stays within.
 //
-// Tokenizer files say where to cut with regular expressions.  There are few of them in the world; each is
-// known here by its exact text and has a scanner written by hand.  Spelling changes meaning, so a text
-// that is not known byte for byte is refused, never guessed.
+// Tokenizer files say where to cut with regular expressions.  Few are in use; each is known here
+// byte for byte and has a scanner written by hand.  Spelling changes meaning, so any other text is
+// refused.
 #pragma once
 
 #include "base/slice.h"
@@ -28,25 +28,24 @@ enum split_kind {
     SPLIT_COUNT,
 };
 
-// The kind of one pattern, by its text after JSON decoding.  False when it is not known.  The three
-// patterns of DeepSeek V3 are one kind, known by split_find_sequence.  Matches are pieces and so is what
-// lies between them ("Isolated"); all patterns but DeepSeek's match everywhere, so that removing what is
-// not matched ("Removed" and inverted) is the same.
-bool split_find(struct slice pattern, enum split_kind *out);
-bool split_find_sequence(const struct slice *patterns, uint32_t count, enum split_kind *out);
+// The kind of one pattern, or of the three of DeepSeek V3, by their texts after JSON decoding.
+// False when they are not known.  Matches are pieces, and so is the text between them ("Isolated").
+// All patterns but DeepSeek's match everywhere, so that removing unmatched text ("Removed" and
+// inverted) is the same.
+bool split_find(const struct slice *patterns, uint32_t count, enum split_kind *out);
 
-// By the name that goes with a file of ranks: gpt2, llama3, ... False when unknown.  The pattern is then
-// read as tiktoken reads it.
+// The kind by its name in the configuration of a file of ranks: gpt2, llama3, ...  False when
+// unknown.  The pattern is then read as tiktoken reads it.
 bool split_find_name(struct slice name, enum split_kind *out);
 
-// Cuts on from *at: writes where the next pieces end, at most `capacity` of them, and moves *at to the
-// end of the last.  Returns how many; 0 only at the end of the gap.  The gap is valid UTF-8 of less
-// than 4 GB, and everything ends with it: look-ahead, runs, the text.
+// Cuts on from *at: writes the ends of the next pieces, at most `capacity` of them, and moves *at
+// to the end of the last.  Returns how many; 0 only at the end of the gap.  The gap is valid UTF-8
+// of less than 4 GB.  Look-ahead and runs end with it.
 uint32_t split_pieces(enum split_kind kind, struct slice gap, size_t *at, uint32_t *ends,
                       uint32_t capacity);
 
-// Whether a text may be cut after a line feed that something not white follows ('/' excepted where
-// the kind says so), and before a single space between two characters that are not white.
+// Whether a text may be cut after a line feed before a visible character ('/' only if the kind says
+// so), and before a single space between two visible characters.
 struct split_cuts {
     bool after_line;
     bool after_line_before_slash;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pattern of GPT-2, alone and behind the cutting out of digits:
+// The pattern of GPT-2, alone and after digits are cut out:
 //
 //     contraction | ?\p{L}+ | ?\p{N}+ | ?[^\s\p{L}\p{N}]+ | \s+(?!\S) | \s+
 
 #include "tokenizer/split/split_window_internal.h"
 
-// `stops` are classes whose characters are gaps of their own, so that a text ends before them.
-SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end, unsigned stops)
+// Characters of the classes `stops` are gaps of their own: a text ends before them.
+SPLIT_INLINE const uint8_t *gpt2_end(const uint8_t *at, const uint8_t *end, unsigned stops)
 {
     struct split_char first = split_char_at(at, end);
     if ((first.classes & stops) != 0) {
@@ -44,12 +44,12 @@ SPLIT_INLINE const uint8_t *piece_end(const uint8_t *at, const uint8_t *end, uns
 
 static const uint8_t *gpt2_piece_end(const uint8_t *at, const uint8_t *end)
 {
-    return piece_end(at, end, 0);
+    return gpt2_end(at, end, 0);
 }
 
 static const uint8_t *digits_piece_end(const uint8_t *at, const uint8_t *end)
 {
-    return piece_end(at, end, CHAR_RUST_NUMERIC);
+    return gpt2_end(at, end, CHAR_RUST_NUMERIC);
 }
 
 uint32_t split_gpt2(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)

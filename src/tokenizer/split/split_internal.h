@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// split_internal.h -- what the scanners share: characters, runs of them, white space, contractions.
+// split_internal.h -- shared by the scanners: characters, runs of them, white space, contractions.
 //
-// A scanner is one function: from the first byte of a piece to the byte behind it, character by character.
-// Most of a text it never sees: what is ASCII goes through split_window_internal.h.
+// A scanner is one function: from the first byte of a piece to the byte behind it, character by
+// character.  It sees little of a text: most ASCII goes through split_window_internal.h.
 #pragma once
 
 #include "base/utf8.h"
@@ -22,7 +22,7 @@ typedef uint32_t split_batch_fn(struct slice gap, size_t *at, uint32_t *ends, ui
 split_batch_fn split_gpt2, split_digits_gpt2, split_llama3, split_qwen2, split_qwen35, split_cl100k,
     split_cl100k_tiktoken, split_o200k, split_tekken, split_kimi, split_dsv3;
 
-// Inlined always: arguments that say what a kind is are constants to whoever calls.
+// Always inlined: the rules of a kind, which are arguments, are constants in each caller.
 #define SPLIT_INLINE static inline __attribute__((always_inline))
 
 struct split_char {
@@ -75,7 +75,7 @@ SPLIT_INLINE unsigned split_letters_at(const uint8_t *at)
 #endif
 }
 
-// The first byte that is no ASCII letter.
+// The first byte that is not an ASCII letter.
 SPLIT_INLINE const uint8_t *split_ascii_letters_end(const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= 16) {
@@ -91,7 +91,7 @@ SPLIT_INLINE const uint8_t *split_ascii_letters_end(const uint8_t *at, const uin
     return at;
 }
 
-// The end of a run of characters of any of these classes that are of none of the others.
+// The end of a run of characters that are of `classes` and not of `but_not`.
 SPLIT_INLINE const uint8_t *split_run_end(const uint8_t *at, const uint8_t *end, unsigned classes,
                                           unsigned but_not)
 {
@@ -105,7 +105,7 @@ SPLIT_INLINE const uint8_t *split_run_end(const uint8_t *at, const uint8_t *end,
     return at;
 }
 
-// The same for characters of none of these classes.
+// The end of a run of characters that are not of these classes.
 SPLIT_INLINE const uint8_t *split_other_end(const uint8_t *at, const uint8_t *end, unsigned classes)
 {
     while (at < end) {
@@ -118,7 +118,7 @@ SPLIT_INLINE const uint8_t *split_other_end(const uint8_t *at, const uint8_t *en
     return at;
 }
 
-// The same for letters of these classes, all of ASCII's among them.
+// The end of a run of letters of these classes, which include all of ASCII's.
 SPLIT_INLINE const uint8_t *split_letters_end(const uint8_t *at, const uint8_t *end,
                                               unsigned classes)
 {
@@ -161,7 +161,7 @@ SPLIT_INLINE const uint8_t *split_some_end(const uint8_t *at, const uint8_t *end
 
 struct split_white {
     const uint8_t *end;
-    const uint8_t *line_end; // behind the last CR or LF, NULL if there is none
+    const uint8_t *line_end; // behind the last CR or LF; NULL: it has none
 };
 
 SPLIT_INLINE struct split_white split_white_at(const uint8_t *at, const uint8_t *end)
@@ -181,25 +181,15 @@ SPLIT_INLINE struct split_white split_white_at(const uint8_t *at, const uint8_t 
     return white;
 }
 
-// A run that something follows leaves its last character to that, unless it is the only one.
+// A run before a visible character leaves its last character to that, unless it is the only one.
 SPLIT_INLINE const uint8_t *split_white_but_one(const uint8_t *at, const uint8_t *white_end)
 {
     const uint8_t *last = utf8_back(at, white_end);
     return last > at ? last : white_end;
 }
 
-// The white space at `at`, where nothing else matches: \s*[\r\n]+|\s+(?!\S)|\s+
-SPLIT_INLINE const uint8_t *split_white_end(const uint8_t *at, const uint8_t *end)
-{
-    struct split_white white = split_white_at(at, end);
-    if (white.line_end != NULL) {
-        return white.line_end;
-    }
-    return white.end == end ? end : split_white_but_one(at, white.end);
-}
-
-// Bytes of the contraction behind an apostrophe, which is not counted; 0 if there is none.  Patterns
-// that ignore case take U+017F, a long s, for an s.
+// Bytes of the contraction behind an apostrophe, which is not counted; 0: not a contraction.
+// Patterns that ignore case take U+017F, a long s, for an s.
 SPLIT_INLINE unsigned split_contraction(const uint8_t *at, const uint8_t *end, bool ignores_case)
 {
     if (at >= end) {

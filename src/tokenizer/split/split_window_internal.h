@@ -2,22 +2,24 @@
 //
 // split_window_internal.h -- the pieces of up to 64 bytes of ASCII at once.
 //
-// Where pieces begin in ASCII depends on little: the kind of a character, those of its neighbours, and how
-// runs end.  So 64 bytes become one word of bits for each kind of character, a few shifts and masks turn
-// those into a word of beginnings, and its bits are read off: no branch depends on the text.
+// In ASCII, the kind of a character, those of its neighbours and the ends of runs decide where
+// pieces begin.  So 64 bytes become one word of bits for each kind of character, a few shifts and
+// masks turn those into a word of beginnings, and its bits are read off: no branch depends on the
+// text.
 //
 //     text      f o o ( x ) ;  \n     r e t
 //     letter    1 1 1 . 1 . .  .  . . 1 1 1
 //     begins    1 . . 1 . 1 .  .  1 1 . . .
 //
-// A window begins where a piece does.  It ends early at what needs a closer look, and its last piece,
-// whose end may lie outside, is left to the next window.  A piece that is the only one in its window goes
-// the slow way (split_piece_fn), which knows every rule and is the only one on processors without SSE2.
+// A window begins where a piece does.  It ends early at a character that needs a closer look.  Its
+// last piece, whose end may lie outside, is left to the next window.  A piece that fills its window
+// goes the slow way (split_piece_fn), which knows every rule and is the only way on processors
+// without SSE2.
 #pragma once
 
 #include "tokenizer/split/split_internal.h"
 
-// What tells one kind from another as far as ASCII goes.
+// The differences between kinds in ASCII.
 struct split_ascii {
     enum {
         SPLIT_CONTRACTIONS_NONE,
@@ -27,11 +29,11 @@ struct split_ascii {
     } contractions;
     enum { SPLIT_NUMBERS_WHOLE, SPLIT_NUMBERS_BY_3, SPLIT_NUMBERS_BY_1 } numbers;
     bool splits_case;      // a capital behind a small letter begins a piece
-    bool signs_open_words; // one sign, tab and the like, not only a space
+    bool signs_open_words; // a word may begin with one sign or tab, not only with a space
     bool space_opens_numbers;
-    bool numbers_end_texts; // white space before them is complete
-    bool has_lines;         // line ends are more than white space
-    bool has_slashes;       // which go on behind signs and line ends
+    bool numbers_end_texts; // white space before a number leaves no character to it
+    bool has_lines;         // rules for line ends differ from those for white space
+    bool has_slashes;       // slashes continue a run of signs and line ends
     bool controls_are_signs;
 };
 
@@ -141,7 +143,7 @@ SPLIT_INLINE uint64_t split_contracted(uint64_t begins, uint64_t candidates, uin
                                        struct slice rest, const struct split_ascii *ascii)
 {
     bool is_of_word = ascii->contractions == SPLIT_CONTRACTIONS_OF_WORDS;
-    unsigned done = 0; // what is behind a contraction is behind no word
+    unsigned done = 0; // behind a contraction, a second one does not follow a word
     while (candidates != 0) {
         unsigned place = (unsigned)__builtin_ctzll(candidates);
         candidates &= candidates - 1;
@@ -158,7 +160,7 @@ SPLIT_INLINE uint64_t split_contracted(uint64_t begins, uint64_t candidates, uin
     return begins;
 }
 
-// Beginnings of words, numbers and runs of signs, each with what it takes from before it.
+// Beginnings of words, numbers and runs of signs, with the character before that belongs to each.
 SPLIT_INLINE uint64_t split_visible_begins(const struct split_window *window, uint64_t valid,
                                            struct slice rest, const struct split_ascii *ascii)
 {
@@ -167,7 +169,7 @@ SPLIT_INLINE uint64_t split_visible_begins(const struct split_window *window, ui
     uint64_t sign_begins = sign & ~(sign << 1) & ~(window->space << 1);
     uint64_t opening = window->space;
     if (ascii->signs_open_words) {
-        // A run of signs takes all of them: its first is before a letter only if it is the only one.
+        // A run of signs is one piece: only a single sign can open a word.
         opening = (window->white & ~window->newline) | sign_begins;
     }
     uint64_t begins = letter & ~(letter << 1) & ~(opening << 1);
@@ -183,8 +185,8 @@ SPLIT_INLINE uint64_t split_visible_begins(const struct split_window *window, ui
     return candidates == 0 ? begins : split_contracted(begins, candidates, letter, rest, ascii);
 }
 
-// Of white space: its first character, the first behind a line end, and the last one, which goes with what
-// follows or stands alone.
+// Beginnings in white space: its first character, the first behind a line end, and the last one,
+// which goes with the next piece or is one alone.
 SPLIT_INLINE uint64_t split_white_begins(const struct split_window *window, uint64_t valid,
                                          const struct split_ascii *ascii)
 {
@@ -199,13 +201,14 @@ SPLIT_INLINE uint64_t split_white_begins(const struct split_window *window, uint
     return first | last | (blank & window->newline << 1);
 }
 
-// Where pieces begin, as bits, the first of them not; 0: no piece ends for certain.  There are 64 bytes.
+// Where pieces begin, as bits, without the first piece; 0: no piece ends for certain.  Reads 64
+// bytes.
 SPLIT_INLINE uint64_t split_begins(const uint8_t *at, const uint8_t *end,
                                    const struct split_ascii *ascii)
 {
     uint32_t count = split_ascii_count(at);
     if (count < 16) {
-        return 0; // not worth it
+        return 0; // the slow way is faster
     }
     struct split_window window = split_window_at(at, ascii);
     count = split_lower_of(count, window.control);
@@ -213,7 +216,8 @@ SPLIT_INLINE uint64_t split_begins(const uint8_t *at, const uint8_t *end,
         return 0;
     }
     if (ascii->contractions == SPLIT_CONTRACTIONS_OF_WORDS) {
-        // An apostrophe at the end may belong to the word before it, for the sake of what is not seen.
+        // Bytes behind the window decide whether an apostrophe at its end belongs to the word
+        // before.
         count -= (uint32_t)(window.apostrophe >> (count - 1) & 1);
     }
     uint64_t valid = split_below(count);
@@ -221,8 +225,8 @@ SPLIT_INLINE uint64_t split_begins(const uint8_t *at, const uint8_t *end,
         split_visible_begins(&window, valid, slice_of(at, (size_t)(end - at)), ascii) |
         split_white_begins(&window, valid, ascii);
     if (ascii->has_lines) {
-        // Blanks between two line ends belong to both, unless the first belongs to a sign.  Adding its
-        // first bit to a run carries to the bit behind it.
+        // Blanks between two line ends belong to both, unless the first belongs to a sign.  Adding
+        // the first bit of a run to it carries to the bit behind it.
         uint64_t blank = window.white & ~window.newline;
         uint64_t behind = (blank + (blank & window.newline << 1)) & ~blank;
         count = split_lower_of(count, behind & window.newline);
@@ -230,7 +234,7 @@ SPLIT_INLINE uint64_t split_begins(const uint8_t *at, const uint8_t *end,
     if (ascii->has_slashes) {
         count = split_lower_of(count, window.slash & window.newline << 1);
     }
-    // White space that reaches the end of the window: only where it begins is certain.
+    // Of white space that reaches the end of the window only the beginning is certain.
     valid = split_below(count);
     uint64_t visible = valid & ~window.white;
     unsigned known = visible == 0 ? 0 : 64 - (unsigned)__builtin_clzll(visible);
@@ -272,3 +276,69 @@ SPLIT_INLINE uint32_t split_batch(split_piece_fn *piece_end, const struct split_
     *at = (size_t)(piece - gap.bytes);
     return count;
 }
+
+// The rules of the patterns of cl100k, o200k and their relatives.
+struct split_rules {
+    unsigned letters; // classes
+    unsigned digits;  // that go together at most
+    unsigned apart;   // classes of characters that are in words only with each other
+    int contractions; // of struct split_ascii
+    bool splits_case;
+    bool has_slashes;      // signs take slashes behind them, as they take line ends
+    bool keeps_last_white; // white space at the end of the text is one piece, line ends or not
+};
+
+// Pieces that are not words: numbers, signs with the line ends behind them, white space.
+SPLIT_INLINE const uint8_t *split_rest_end(const uint8_t *at, const uint8_t *end,
+                                           const struct split_rules *rules)
+{
+    struct split_char first = split_char_at(at, end);
+    const uint8_t *next = at + first.size;
+    unsigned not_sign = CHAR_WS | CHAR_N | rules->letters;
+    if ((first.classes & CHAR_N) != 0) {
+        return split_some_end(next, end, CHAR_N, rules->digits - 1);
+    }
+    if ((first.classes & not_sign) == 0 ||
+        (first.point == ' ' && next < end && (split_char_at(next, end).classes & not_sign) == 0)) {
+        next = split_other_end(next, end, not_sign);
+        while (next < end && (split_is_newline(*next) || (rules->has_slashes && *next == '/'))) {
+            next++;
+        }
+        return next;
+    }
+    struct split_white white = split_white_at(at, end);
+    if (white.end == end && (rules->keeps_last_white || white.line_end == NULL)) {
+        return end;
+    }
+    return white.line_end != NULL ? white.line_end : split_white_but_one(at, white.end);
+}
+
+SPLIT_INLINE uint32_t split_batch_by(const struct split_rules *rules, split_piece_fn *piece_end,
+                                     struct slice gap, size_t *at, uint32_t *ends,
+                                     uint32_t capacity)
+{
+    const struct split_ascii ascii = {
+        .contractions = rules->contractions,
+        .numbers = rules->digits == 1   ? SPLIT_NUMBERS_BY_1
+                   : rules->digits == 3 ? SPLIT_NUMBERS_BY_3
+                                        : SPLIT_NUMBERS_WHOLE,
+        .splits_case = rules->splits_case,
+        .signs_open_words = true,
+        .has_lines = true,
+        .has_slashes = rules->has_slashes,
+        .controls_are_signs = true,
+    };
+    return split_batch(piece_end, &ascii, gap, at, ends, capacity);
+}
+
+// One copy of the code for each kind, in which its rules, `name`, are constants.
+#define SPLIT_KIND(name, piece_end)                                                                \
+    static const uint8_t *name##_piece_end(const uint8_t *at, const uint8_t *end)                  \
+    {                                                                                              \
+        return piece_end(at, end, &(name));                                                        \
+    }                                                                                              \
+                                                                                                   \
+    uint32_t split_##name(struct slice gap, size_t *at, uint32_t *ends, uint32_t capacity)         \
+    {                                                                                              \
+        return split_batch_by(&(name), name##_piece_end, gap, at, ends, capacity);                 \
+    }

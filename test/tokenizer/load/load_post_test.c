@@ -100,7 +100,7 @@ TEST(a_template_has_one_text_and_knows_its_names)
     CHECK_STR(refusal_of(TEMPLATE(SPECIAL("<y>") "," TEXT_A)),
               "TemplateProcessing has no ids for \"<y>\"");
     CHECK_STR(refusal_of(TEMPLATE(SPECIAL("<x>") "," TEXT_A)),
-              "the post_processor has an id that is none");
+              "the post_processor has an id that does not exist");
     CHECK_STR(refusal_of("{\"type\":\"TemplateProcessing\"}"),
               "TemplateProcessing has no single or no special_tokens");
 }

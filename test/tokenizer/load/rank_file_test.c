@@ -103,7 +103,7 @@ TEST(specials_must_be_new)
     static const struct tokenizer_special taken[] = {{{(const uint8_t *)"<a>", 3}, 10}};
     struct tokenizer_ranks ranks = {
         .file = file_of(NULL, 0), .pattern = "gpt2", .specials = twice, .special_count = 2};
-    CHECK_STR(refusal_of(ranks), "special token \"<a>\" is there twice");
+    CHECK_STR(refusal_of(ranks), "special token \"<a>\" is listed twice");
     ranks.special_count = 1;
     ranks.specials = empty;
     CHECK_STR(refusal_of(ranks), "a special token is empty, too long or has no such id");
@@ -124,15 +124,15 @@ TEST(lines_are_a_token_and_a_rank)
     struct tokenizer_ranks ranks = {.pattern = "gpt2"};
     CHECK_STR(refusal_of(ranks), "the file of ranks is empty");
     ranks.file = slice_str("IQ==\n");
-    CHECK_STR(refusal_of(ranks), "line 1 is no token and its rank");
+    CHECK_STR(refusal_of(ranks), "line 1 is not a token and its rank");
     static const char *const wrong[] = {"IQ== x",  "IQ= 1",        "I*== 1", " 1",     "=Q== 1",
                                         "IQ== -1", "IQ== 2097152", "==== 1", "I=== 1", "IQ==  1"};
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
         ranks.file = slice_str(wrong[i]);
-        CHECK_STR(refusal_of(ranks), "line 1 is no token of at most 512 bytes and its rank");
+        CHECK_STR(refusal_of(ranks), "line 1 is not a token of at most 512 bytes and its rank");
     }
     ranks.file = slice_str("IQ== 0\r\n\nIQ== 1");
-    CHECK_STR(refusal_of(ranks), "line 3 has a token that was there");
+    CHECK_STR(refusal_of(ranks), "line 3 repeats a token");
     ranks.file = slice_str("IQ== 0\nIg== 0");
     CHECK_STR(refusal_of(ranks), "two words have the id 0");
 }

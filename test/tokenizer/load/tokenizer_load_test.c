@@ -14,20 +14,20 @@ static const char *refusal_of(const char *json)
 
 TEST(what_is_no_json_is_refused)
 {
-    CHECK_STR(refusal_of(""), "this is not JSON, or nested too deep");
-    CHECK_STR(refusal_of("{"), "this is not JSON, or nested too deep");
-    CHECK_STR(refusal_of("{\"model\":{\"vocab\":{\"a\":0"), "this is not JSON, or nested too deep");
+    CHECK_STR(refusal_of(""), "not JSON, or nested too deep");
+    CHECK_STR(refusal_of("{"), "not JSON, or nested too deep");
+    CHECK_STR(refusal_of("{\"model\":{\"vocab\":{\"a\":0"), "not JSON, or nested too deep");
     CHECK_STR(refusal_of("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}x"),
-              "this is not JSON, or nested too deep");
+              "not JSON, or nested too deep");
 }
 
 TEST(what_is_no_tokenizer_is_refused)
 {
-    CHECK_STR(refusal_of("7"), "this is no tokenizer.json: it has no model with words");
-    CHECK_STR(refusal_of("{}"), "this is no tokenizer.json: it has no model with words");
-    CHECK_STR(refusal_of("{\"model\":7}"), "this is no tokenizer.json: it has no model with words");
+    CHECK_STR(refusal_of("7"), "not a tokenizer.json: it has no model with words");
+    CHECK_STR(refusal_of("{}"), "not a tokenizer.json: it has no model with words");
+    CHECK_STR(refusal_of("{\"model\":7}"), "not a tokenizer.json: it has no model with words");
     CHECK_STR(refusal_of("{\"model\":{\"vocab\":{},\"merges\":[]}}"),
-              "this is no tokenizer.json: it has no model with words");
+              "not a tokenizer.json: it has no model with words");
     CHECK_STR(refusal_of("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},"
                          "\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}"),
               "the file has two models");

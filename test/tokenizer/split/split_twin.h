@@ -560,7 +560,7 @@ static inline bool twin_is_known(const struct twin *twin)
         texts[i] = slice_str(twin->texts[i]);
     }
     enum split_kind kind = SPLIT_NONE;
-    bool is_known = split_find_sequence(texts, (uint32_t)twin->count, &kind);
+    bool is_known = split_find(texts, (uint32_t)twin->count, &kind);
     return twin->is_no_text || (is_known && kind == twin->kind);
 }
 
