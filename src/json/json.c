@@ -39,12 +39,12 @@ static bool is_space(uint8_t byte)
     return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-static bool is_digit(uint8_t byte)
+static bool is_json_digit(uint8_t byte)
 {
     return byte >= '0' && byte <= '9';
 }
 
-static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
+static const uint8_t *json_skip_space(const uint8_t *at, const uint8_t *end)
 {
     while (at < end && is_space(*at)) {
         at++;
@@ -53,18 +53,18 @@ static const uint8_t *skip_space(const uint8_t *at, const uint8_t *end)
 }
 
 // Bytes that stand for themselves in a string: ASCII less quote, backslash and control characters.
-static bool is_plain(uint8_t byte)
+static bool is_plain_byte(uint8_t byte)
 {
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
 // What stands among 16 bytes, as bits.
-struct marks {
+struct json_marks {
     unsigned quotes;
     unsigned others; // not plain either
 };
 
-static inline struct marks marks_of(const uint8_t *at)
+static inline struct json_marks marks_of(const uint8_t *at)
 {
 #ifdef __SSE2__
     const __m128i quote = _mm_set1_epi8('"');
@@ -74,15 +74,15 @@ static inline struct marks marks_of(const uint8_t *at)
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
     // As signed numbers, bytes from 0x80 up are below the space too.
     __m128i others = _mm_or_si128(_mm_cmplt_epi8(bytes, space), _mm_cmpeq_epi8(bytes, backslash));
-    return (struct marks){
+    return (struct json_marks){
         .quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, quote)),
         .others = (unsigned)_mm_movemask_epi8(others),
     };
 #else
-    struct marks marks = {0};
+    struct json_marks marks = {0};
     for (unsigned i = 0; i < 16; i++) {
         marks.quotes |= (unsigned)(at[i] == '"') << i;
-        marks.others |= (unsigned)(at[i] != '"' && !is_plain(at[i])) << i;
+        marks.others |= (unsigned)(at[i] != '"' && !is_plain_byte(at[i])) << i;
     }
     return marks;
 #endif
@@ -93,7 +93,7 @@ static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
 {
 #ifdef __SSE2__
     for (; end - at >= 16; at += 16) {
-        struct marks marks = marks_of(at);
+        struct json_marks marks = marks_of(at);
         if ((marks.quotes | marks.others) != 0) {
             return at + __builtin_ctz(marks.quotes | marks.others);
         }
@@ -113,13 +113,13 @@ static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
             break;
         }
     }
-    while (at < end && is_plain(*at)) {
+    while (at < end && is_plain_byte(*at)) {
         at++;
     }
     return at;
 }
 
-static bool is_continuation(uint8_t byte)
+static bool is_json_continuation(uint8_t byte)
 {
     return (byte & 0xc0) == 0x80;
 }
@@ -131,18 +131,19 @@ static const uint8_t *read_utf8(const uint8_t *at, const uint8_t *end)
     size_t left = (size_t)(end - at);
 
     if (at[0] >= 0xc2 && at[0] <= 0xdf) {
-        return left >= 2 && is_continuation(at[1]) ? at + 2 : NULL;
+        return left >= 2 && is_json_continuation(at[1]) ? at + 2 : NULL;
     }
     if ((at[0] & 0xf0) == 0xe0) {
         uint8_t low = at[0] == 0xe0 ? 0xa0 : 0x80;
         uint8_t high = at[0] == 0xed ? 0x9f : 0xbf;
-        return left >= 3 && at[1] >= low && at[1] <= high && is_continuation(at[2]) ? at + 3 : NULL;
+        return left >= 3 && at[1] >= low && at[1] <= high && is_json_continuation(at[2]) ? at + 3
+                                                                                         : NULL;
     }
     if (at[0] >= 0xf0 && at[0] <= 0xf4) {
         uint8_t low = at[0] == 0xf0 ? 0x90 : 0x80;
         uint8_t high = at[0] == 0xf4 ? 0x8f : 0xbf;
-        return left >= 4 && at[1] >= low && at[1] <= high && is_continuation(at[2]) &&
-                       is_continuation(at[3])
+        return left >= 4 && at[1] >= low && at[1] <= high && is_json_continuation(at[2]) &&
+                       is_json_continuation(at[3])
                    ? at + 4
                    : NULL;
     }
@@ -214,11 +215,11 @@ const uint8_t *json_scalar_string_end(const uint8_t *at, const uint8_t *end)
 }
 
 // From after the opening quote to after the closing one.
-static const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
+static const uint8_t *json_read_string(const uint8_t *at, const uint8_t *end)
 {
     // Ids and names of models end within 64 bytes and are plain.
     for (int i = 0; i < 4 && end - at >= 16; i++, at += 16) {
-        struct marks marks = marks_of(at);
+        struct json_marks marks = marks_of(at);
         if ((marks.quotes | marks.others) != 0) {
             at += __builtin_ctz(marks.quotes | marks.others);
             if (*at == '"') {
@@ -235,36 +236,36 @@ static const uint8_t *read_string(const uint8_t *at, const uint8_t *end)
 // The same for a string of at most 15 plain characters; NULL for any other.  16 bytes can be read.
 static inline const uint8_t *read_short_string(const uint8_t *at)
 {
-    struct marks marks = marks_of(at);
+    struct json_marks marks = marks_of(at);
     bool good = marks.quotes != 0 && ((marks.quotes ^ (marks.quotes - 1)) & marks.others) == 0;
     return good ? at + __builtin_ctz(marks.quotes) + 1 : NULL;
 }
 
-static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end)
+static const uint8_t *json_read_digits(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *begin = at;
 
-    while (at < end && is_digit(*at)) {
+    while (at < end && is_json_digit(*at)) {
         at++;
     }
     return at > begin ? at : NULL;
 }
 
-static const uint8_t *read_number(const uint8_t *at, const uint8_t *end)
+static const uint8_t *json_read_number(const uint8_t *at, const uint8_t *end)
 {
     at += *at == '-';
     if (at < end && *at == '0') {
         at++; // no digit may follow; whoever reads on finds it out of place
     } else {
-        at = read_digits(at, end);
+        at = json_read_digits(at, end);
     }
     if (at != NULL && at < end && *at == '.') {
-        at = read_digits(at + 1, end);
+        at = json_read_digits(at + 1, end);
     }
     if (at != NULL && at < end && (*at == 'e' || *at == 'E')) {
         at++;
         at += at < end && (*at == '+' || *at == '-');
-        at = read_digits(at, end);
+        at = json_read_digits(at, end);
     }
     return at;
 }
@@ -314,7 +315,7 @@ static const uint8_t *read_literal(const uint8_t *at, const uint8_t *end)
     return slice_starts_with(text, "false") ? at + 5 : NULL;
 }
 
-static bool fail(struct json *json, enum status status)
+static bool json_fail(struct json *json, enum status status)
 {
     json->status = status;
     return false;
@@ -323,7 +324,7 @@ static bool fail(struct json *json, enum status status)
 static inline bool container_begin(struct json *json, const uint8_t *at, struct json_value *out)
 {
     if (json->depth == json_depth_max) {
-        return fail(json, STATUS_TOO_LARGE);
+        return json_fail(json, STATUS_TOO_LARGE);
     }
     bool object = *at == '{';
     uint64_t bit = (uint64_t)1 << json->depth % 64;
@@ -360,7 +361,7 @@ APART static bool value_read(struct json *json, const uint8_t *at, struct json_v
         return container_begin(json, at, out);
     case '"':
         kind = JSON_STRING;
-        after = read_string(at + 1, end);
+        after = json_read_string(at + 1, end);
         break;
     case 't':
     case 'f':
@@ -374,13 +375,13 @@ APART static bool value_read(struct json *json, const uint8_t *at, struct json_v
     case '-':
     case '0' ... '9':
         kind = JSON_NUMBER;
-        after = read_number(at, end);
+        after = json_read_number(at, end);
         break;
     default:
         break;
     }
     if (after == NULL) {
-        return fail(json, STATUS_MALFORMED);
+        return json_fail(json, STATUS_MALFORMED);
     }
     json->at = after;
     out->kind = kind;
@@ -395,20 +396,20 @@ static const uint8_t *read_key(const uint8_t *at, const uint8_t *end, struct sli
     if (at == end || *at != '"') {
         return NULL;
     }
-    const uint8_t *after = read_string(at + 1, end);
+    const uint8_t *after = json_read_string(at + 1, end);
     if (after == NULL) {
         return NULL;
     }
     *out = slice_of(at + 1, (size_t)(after - at) - 2);
-    after = skip_space(after, end);
-    return after < end && *after == ':' ? skip_space(after + 1, end) : NULL;
+    after = json_skip_space(after, end);
+    return after < end && *after == ':' ? json_skip_space(after + 1, end) : NULL;
 }
 
 // json_next for a cursor with nothing pending.
 APART static bool any_item_read(struct json *json, struct json_item *out)
 {
     const uint8_t *end = json->end;
-    const uint8_t *at = skip_space(json->at, end);
+    const uint8_t *at = json_skip_space(json->at, end);
     bool first = json->first;
 
     json->first = false;
@@ -418,7 +419,7 @@ APART static bool any_item_read(struct json *json, struct json_item *out)
         return first && value_read(json, at, &out->value);
     }
     if (at == end) {
-        return fail(json, STATUS_MALFORMED);
+        return json_fail(json, STATUS_MALFORMED);
     }
     if (*at == json->closing) {
         container_end(json, at);
@@ -426,15 +427,15 @@ APART static bool any_item_read(struct json *json, struct json_item *out)
     }
     if (!first) {
         if (*at != ',') {
-            return fail(json, STATUS_MALFORMED);
+            return json_fail(json, STATUS_MALFORMED);
         }
-        at = skip_space(at + 1, end);
+        at = json_skip_space(at + 1, end);
         out->key = slice_of(at, 0);
     }
     if (json->closing == '}') {
         at = read_key(at, end, &out->key);
         if (at == NULL) {
-            return fail(json, STATUS_MALFORMED);
+            return json_fail(json, STATUS_MALFORMED);
         }
     }
     return value_read(json, at, &out->value);
@@ -454,7 +455,7 @@ static inline const uint8_t *read_short_value(const uint8_t *at, struct json_val
         }
         return after;
     }
-    if (is_digit(*at)) {
+    if (is_json_digit(*at)) {
         kind = JSON_NUMBER;
         after = read_short_number(at);
     } else if (*at >= 'a' && *at <= 'z') {
@@ -518,7 +519,7 @@ static inline bool item_read(struct json *json, struct json_item *out)
 }
 
 // Reads on until only `depth` containers are open.
-APART static bool drain(struct json *json, uint32_t depth)
+APART static bool json_drain(struct json *json, uint32_t depth)
 {
     struct json_item item;
     bool has_ids = true; // as far as is known of this container
@@ -542,7 +543,7 @@ struct json json_open(struct slice text)
 
 APART static bool pending_next(struct json *json, struct json_item *out)
 {
-    return drain(json, json->depth - 1) && item_read(json, out);
+    return json_drain(json, json->depth - 1) && item_read(json, out);
 }
 
 bool json_next(struct json *json, struct json_item *out)
@@ -569,7 +570,7 @@ bool json_skip(struct json *json, struct json_value *value)
     ASSERT(json->pending);
     ASSERT(value->raw.bytes == json->at - 1);
 
-    if (!drain(json, json->depth - 1)) {
+    if (!json_drain(json, json->depth - 1)) {
         return false;
     }
     value->raw.size = (size_t)(json->at - value->raw.bytes);
@@ -595,8 +596,8 @@ enum status json_close(struct json *json)
     if (json->status == STATUS_OK && json->depth == 0) {
         item_read(json, &item);
     }
-    if (drain(json, 0)) {
-        json->at = skip_space(json->at, json->end);
+    if (json_drain(json, 0)) {
+        json->at = json_skip_space(json->at, json->end);
         if (json->at != json->end) {
             json->status = STATUS_MALFORMED;
         }
@@ -686,7 +687,7 @@ static size_t utf8_encode(uint32_t character, uint8_t *out)
     return 4;
 }
 
-static const uint8_t *find_backslash(const uint8_t *at, const uint8_t *end)
+static const uint8_t *json_find_backslash(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *found = at < end ? memchr(at, '\\', (size_t)(end - at)) : NULL;
     return found != NULL ? found : end;
@@ -694,11 +695,11 @@ static const uint8_t *find_backslash(const uint8_t *at, const uint8_t *end)
 
 // The next stretch of a string, unescaped: all up to an escape, as it lies there, or what one
 // escape stands for, in `scratch`.  NULL for half a surrogate pair.
-static const uint8_t *read_piece(const uint8_t *at, const uint8_t *end, uint8_t *scratch,
-                                 struct slice *out)
+static const uint8_t *json_read_piece(const uint8_t *at, const uint8_t *end, uint8_t *scratch,
+                                      struct slice *out)
 {
     if (*at != '\\') {
-        const uint8_t *after = find_backslash(at, end);
+        const uint8_t *after = json_find_backslash(at, end);
         *out = slice_of(at, (size_t)(after - at));
         return after;
     }
@@ -722,7 +723,7 @@ bool json_string_is(struct slice raw, const char *text)
     while (at < end) {
         uint8_t scratch[4];
         struct slice piece;
-        at = read_piece(at, end, scratch, &piece);
+        at = json_read_piece(at, end, scratch, &piece);
         if (at == NULL || piece.size > wanted.size ||
             memcmp(piece.bytes, wanted.bytes, piece.size) != 0) {
             return false;
@@ -737,7 +738,7 @@ enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, 
     const uint8_t *at = raw.bytes;
     const uint8_t *end = end_of(raw);
 
-    if (find_backslash(at, end) == end) {
+    if (json_find_backslash(at, end) == end) {
         *out = raw;
         return STATUS_OK;
     }
@@ -745,7 +746,7 @@ enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, 
     while (at < end) {
         uint8_t scratch[4];
         struct slice piece;
-        at = read_piece(at, end, scratch, &piece);
+        at = json_read_piece(at, end, scratch, &piece);
         if (at == NULL) {
             return STATUS_MALFORMED;
         }

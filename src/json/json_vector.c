@@ -16,7 +16,7 @@
 
 enum { block_size = 64 };
 
-struct block {
+struct vector_block {
     __m256i low; // the first 32 bytes
     __m256i high;
 };
@@ -29,9 +29,9 @@ struct carry {
     __m256i high;
 };
 
-AVX2 static inline struct block block_load(const uint8_t *at)
+AVX2 static inline struct vector_block block_load(const uint8_t *at)
 {
-    return (struct block){
+    return (struct vector_block){
         .low = _mm256_loadu_si256((const __m256i *)(const void *)at),
         .high = _mm256_loadu_si256((const __m256i *)(const void *)(at + 32)),
     };
@@ -44,13 +44,13 @@ AVX2 static inline uint64_t mask_of(__m256i low, __m256i high)
                                                      << 32;
 }
 
-AVX2 static inline uint64_t mask_equal(struct block block, char byte)
+AVX2 static inline uint64_t mask_equal(struct vector_block block, char byte)
 {
     __m256i wanted = _mm256_set1_epi8(byte);
     return mask_of(_mm256_cmpeq_epi8(block.low, wanted), _mm256_cmpeq_epi8(block.high, wanted));
 }
 
-AVX2 static inline uint64_t mask_up_to(struct block block, uint8_t last)
+AVX2 static inline uint64_t mask_up_to(struct vector_block block, uint8_t last)
 {
     __m256i most = _mm256_set1_epi8((char)last);
     return mask_of(_mm256_cmpeq_epi8(_mm256_min_epu8(block.low, most), block.low),
@@ -58,7 +58,7 @@ AVX2 static inline uint64_t mask_up_to(struct block block, uint8_t last)
 }
 
 // table[index], byte by byte; the table is given for each half of a vector, the indices are below 16.
-AVX2 static inline __m256i look_up(const uint8_t table[16], __m256i index)
+AVX2 static inline __m256i vector_look_up(const uint8_t table[16], __m256i index)
 {
     __m128i half = _mm_loadu_si128((const __m128i *)(const void *)table);
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(half), index);
@@ -112,11 +112,11 @@ static const uint8_t classes_by_high[16] = {
 
 AVX2 static inline __m256i classify(__m256i bytes)
 {
-    return _mm256_and_si256(look_up(classes_by_low, low_nibbles(bytes)),
-                            look_up(classes_by_high, high_nibbles(bytes)));
+    return _mm256_and_si256(vector_look_up(classes_by_low, low_nibbles(bytes)),
+                            vector_look_up(classes_by_high, high_nibbles(bytes)));
 }
 
-AVX2 static inline uint64_t mask_class(struct block classes, char wanted)
+AVX2 static inline uint64_t mask_class(struct vector_block classes, char wanted)
 {
     __m256i bits = _mm256_set1_epi8(wanted);
     __m256i none = _mm256_setzero_si256();
@@ -143,9 +143,10 @@ static inline uint64_t escaped_bytes(uint64_t backslashes, struct carry *carry)
 }
 
 // What is wrong with the escapes.
-AVX2 static inline uint64_t escape_errors(struct block block, uint64_t escaped, struct carry *carry)
+AVX2 static inline uint64_t escape_errors(struct vector_block block, uint64_t escaped,
+                                          struct carry *carry)
 {
-    struct block classes = {.low = classify(block.low), .high = classify(block.high)};
+    struct vector_block classes = {.low = classify(block.low), .high = classify(block.high)};
     uint64_t errors = escaped & ~mask_class(classes, ESCAPES);
     uint64_t u = escaped & mask_equal(block, 'u');
 
@@ -235,9 +236,10 @@ AVX2 static inline __m256i character_errors(__m256i bytes, __m256i before)
     __m256i back_1 = _mm256_alignr_epi8(bytes, joint, 15);
     __m256i back_2 = _mm256_alignr_epi8(bytes, joint, 14);
     __m256i back_3 = _mm256_alignr_epi8(bytes, joint, 13);
-    __m256i pair = _mm256_and_si256(_mm256_and_si256(look_up(first_high, high_nibbles(back_1)),
-                                                     look_up(first_low, low_nibbles(back_1))),
-                                    look_up(second_high, high_nibbles(bytes)));
+    __m256i pair =
+        _mm256_and_si256(_mm256_and_si256(vector_look_up(first_high, high_nibbles(back_1)),
+                                          vector_look_up(first_low, low_nibbles(back_1))),
+                         vector_look_up(second_high, high_nibbles(bytes)));
     // The top bit is set from e0 up two bytes before, and from f0 up three bytes before.
     __m256i third = _mm256_subs_epu8(back_2, _mm256_set1_epi8(0xe0 - 0x80));
     __m256i fourth = _mm256_subs_epu8(back_3, _mm256_set1_epi8(0xf0 - 0x80));
@@ -246,7 +248,7 @@ AVX2 static inline __m256i character_errors(__m256i bytes, __m256i before)
     return _mm256_xor_si256(continued, pair);
 }
 
-AVX2 static inline uint64_t block_character_errors(struct block block, __m256i before)
+AVX2 static inline uint64_t block_character_errors(struct vector_block block, __m256i before)
 {
     __m256i none = _mm256_setzero_si256();
     __m256i low = character_errors(block.low, before);
@@ -255,7 +257,7 @@ AVX2 static inline uint64_t block_character_errors(struct block block, __m256i b
 }
 
 // Whether all are ASCII less quote, backslash and control characters.
-AVX2 static inline bool block_is_plain(struct block block)
+AVX2 static inline bool block_is_plain(struct vector_block block)
 {
     const __m256i quote = _mm256_set1_epi8('"');
     const __m256i backslash = _mm256_set1_epi8('\\');
@@ -284,7 +286,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
             memcpy(tail, at, (size_t)(end - at));
             bytes = tail;
         }
-        struct block block = block_load(bytes);
+        struct vector_block block = block_load(bytes);
         if ((carry.escaped | carry.hex) == 0 && !carry.character && block_is_plain(block)) {
             continue;
         }
@@ -315,11 +317,11 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
 
 // The elements behind the comma at bit 0 that are ids: returns the comma after the last of them, as a
 // mask of that bit and all below.  0 when there is none.
-AVX2 static inline uint64_t ids_in(struct block block, uint64_t *commas)
+AVX2 static inline uint64_t ids_in(struct vector_block block, uint64_t *commas)
 {
     __m256i zero = _mm256_set1_epi8('0');
-    struct block values = {.low = _mm256_sub_epi8(block.low, zero),
-                           .high = _mm256_sub_epi8(block.high, zero)};
+    struct vector_block values = {.low = _mm256_sub_epi8(block.low, zero),
+                                  .high = _mm256_sub_epi8(block.high, zero)};
     uint64_t digits = mask_up_to(values, 9);
     uint64_t zeros = mask_equal(block, '0');
     uint64_t spaces = mask_equal(block, ' ');

@@ -26,8 +26,8 @@ bool kv_key_list_read(struct msgpack *cursor, const struct msgpack_value *value,
                       struct kv_key_list *out);
 
 struct kv_extras {
-    struct kv_extra *list; // room for kv_hash_max
-    uint8_t *bytes;        // room for kv_extra_max
+    struct kv_extra list[kv_hash_max];
+    uint8_t bytes[kv_extra_max];
 };
 
 // Fills in `notice` its extras, and its salt if that is not known.  Both lists have passed

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 
 // A live message behind a replay.
-struct waiting {
-    struct waiting *next;
+struct waiting_message {
+    struct waiting_message *next;
     uint64_t number;
     size_t size;
     uint8_t bytes[];
 };
 
-enum phase {
+enum replay_phase {
     PHASE_FOLLOWING, // nothing is missing, as far as anybody can tell
     PHASE_DUE,       // a replay is to be asked for when due_ms has come
     PHASE_REPLAYING,
@@ -46,13 +46,13 @@ struct kv_follower {
     bool is_cut;
     bool is_asked_back; // since the last message, whether there was more
     uint64_t spoke_ms;  // when the last came
-    struct waiting *first;
-    struct waiting **last;
+    struct waiting_message *first;
+    struct waiting_message **last;
     uint32_t waiting_count;
     size_t waiting_bytes;
 
     // The replay.
-    enum phase phase;
+    enum replay_phase phase;
     bool is_behind; // something is missing; otherwise the replay only makes sure
     bool is_late;   // if is_behind: for too long
     bool is_begun;  // its first message has come
@@ -89,7 +89,7 @@ struct kv_follower *kv_follower_create(const struct kv_follower_options *options
 
 static void pop_waiting(struct kv_follower *follower)
 {
-    struct waiting *first = follower->first;
+    struct waiting_message *first = follower->first;
     follower->first = first->next;
     if (follower->first == NULL) {
         follower->last = &follower->first;
@@ -127,13 +127,13 @@ static void push_waiting(struct kv_follower *follower, const struct kv_numbered 
     size_t size = message->payload.size;
     bool fits = follower->waiting_count < kv_waiting_max &&
                 size <= kv_waiting_bytes_max - follower->waiting_bytes;
-    struct waiting *waiting = fits ? malloc(sizeof(*waiting) + size) : NULL;
+    struct waiting_message *waiting = fits ? malloc(sizeof(*waiting) + size) : NULL;
     if (waiting == NULL) {
         follower->counts.overflows++;
         drop_waiting(follower);
         return;
     }
-    *waiting = (struct waiting){.number = message->number, .size = size};
+    *waiting = (struct waiting_message){.number = message->number, .size = size};
     if (size > 0) {
         memcpy(waiting->bytes, message->payload.bytes, size);
     }
@@ -144,7 +144,7 @@ static void push_waiting(struct kv_follower *follower, const struct kv_numbered 
 }
 
 // Nothing is known; what comes next is number `next`.
-static void forget(struct kv_follower *follower, uint64_t next)
+static void forget_holdings(struct kv_follower *follower, uint64_t next)
 {
     if (follower->is_heard) {
         kv_holdings_purge(follower->holdings);
@@ -176,7 +176,8 @@ static void note_fullness(struct kv_follower *follower)
         follower->capacity_tokens > 0 && stored - follower->full_from >= follower->capacity_tokens;
 }
 
-static void apply(struct kv_follower *follower, const struct kv_numbered *message, uint64_t now_ms)
+static void apply_message(struct kv_follower *follower, const struct kv_numbered *message,
+                          uint64_t now_ms)
 {
     ASSERT(message->number == follower->next);
     struct kv_notice notice;
@@ -197,7 +198,7 @@ static void apply(struct kv_follower *follower, const struct kv_numbered *messag
     if (status != STATUS_CLOSED) {
         // It may have told of blocks that are gone, and a replay would bring the same bytes.
         follower->counts.malformed++;
-        forget(follower, follower->next);
+        forget_holdings(follower, follower->next);
     }
     note_fullness(follower);
 }
@@ -222,21 +223,21 @@ static void stop_replay(struct kv_follower *follower)
 }
 
 // Applies what waits, as far as it follows.  With `skips` also what does not, which begins anew there.
-static void drain(struct kv_follower *follower, bool skips, uint64_t now_ms)
+static void drain_waiting(struct kv_follower *follower, bool skips, uint64_t now_ms)
 {
     while (follower->first != NULL) {
-        struct waiting *first = follower->first;
+        struct waiting_message *first = follower->first;
         struct kv_numbered message = {first->number, slice_of(first->bytes, first->size)};
         if (message.number > follower->next && !skips) {
             return;
         }
         if (message.number > follower->next) {
-            forget(follower, message.number);
+            forget_holdings(follower, message.number);
         }
         if (message.number < follower->next) {
             follower->counts.duplicates++;
         } else {
-            apply(follower, &message, now_ms);
+            apply_message(follower, &message, now_ms);
         }
         pop_waiting(follower);
     }
@@ -248,15 +249,15 @@ static bool has_caught_up(const struct kv_follower *follower)
 }
 
 // What is missing cannot be had: from here on it is live traffic alone.
-static void give_up(struct kv_follower *follower, uint64_t now_ms)
+static void give_up_replay(struct kv_follower *follower, uint64_t now_ms)
 {
     follower->phase = PHASE_FOLLOWING;
     follower->is_behind = false;
     follower->attempts = 0;
     follower->rests_until_ms = now_ms + kv_replay_pause_max_ms;
-    drain(follower, true, now_ms);
+    drain_waiting(follower, true, now_ms);
     if (!has_caught_up(follower)) {
-        forget(follower, follower->live_next); // the queue overflowed
+        forget_holdings(follower, follower->live_next); // the queue overflowed
     }
 }
 
@@ -276,13 +277,13 @@ static void ask_again(struct kv_follower *follower, uint64_t pause_ms, uint64_t 
         follower->pause_ms = kv_replay_pause_max_ms;
     }
     if (follower->attempts >= kv_replay_attempts) {
-        give_up(follower, now_ms);
+        give_up_replay(follower, now_ms);
     } else {
         plan_replay(follower, now_ms);
     }
 }
 
-static void settle(struct kv_follower *follower)
+static void end_catching_up(struct kv_follower *follower)
 {
     follower->phase = PHASE_FOLLOWING;
     follower->is_behind = false;
@@ -319,11 +320,11 @@ void kv_follower_replay_ended(struct kv_follower *follower, uint64_t now_ms)
     }
     follower->drained_until_ms = now_ms + kv_drained_ms;
     follower->phase = PHASE_FOLLOWING;
-    drain(follower, false, now_ms);
+    drain_waiting(follower, false, now_ms);
     if (has_caught_up(follower)) {
         // Who has nothing to repeat from the beginning on, and has said nothing, holds nothing.
         follower->is_complete |= follower->next == 0 && !follower->has_live;
-        settle(follower);
+        end_catching_up(follower);
         follower->pause_ms = pause_ms;
     } else {
         ask_again(follower, pause_ms, now_ms);
@@ -346,7 +347,7 @@ void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered
     }
     if (!follower->is_begun && number > follower->next) {
         bool is_whole = follower->next == 0 && number == 1; // some count from 1
-        forget(follower, number);
+        forget_holdings(follower, number);
         follower->is_complete = is_whole;
         follower->since = is_whole ? 0 : number;
     }
@@ -355,7 +356,7 @@ void kv_follower_replayed(struct kv_follower *follower, const struct kv_numbered
     if (number < follower->next) {
         follower->counts.duplicates++;
     } else {
-        apply(follower, message, now_ms);
+        apply_message(follower, message, now_ms);
     }
 }
 
@@ -365,8 +366,8 @@ static void begin_anew(struct kv_follower *follower)
     follower->counts.restarts++;
     stop_replay(follower);
     drop_waiting(follower);
-    forget(follower, 0);
-    settle(follower);
+    forget_holdings(follower, 0);
+    end_catching_up(follower);
     follower->has_live = false;
     follower->rests_until_ms = 0;
 }
@@ -415,7 +416,7 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
     }
     if (number == follower->next) {
         // Nothing is missing, whatever was asked for; a replay under way only brings what is known.
-        apply(follower, message, now_ms);
+        apply_message(follower, message, now_ms);
         follower->is_behind = false;
         follower->phase = follower->phase == PHASE_DUE ? PHASE_FOLLOWING : follower->phase;
         return;
@@ -425,8 +426,8 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
         follower->counts.lost += number - follower->next;
     }
     if (follower->phase == PHASE_FOLLOWING && !may_replay(follower, now_ms)) {
-        forget(follower, number);
-        apply(follower, message, now_ms);
+        forget_holdings(follower, number);
+        apply_message(follower, message, now_ms);
         return;
     }
     if (follower->phase == PHASE_FOLLOWING) {
@@ -454,7 +455,7 @@ void kv_follower_span(struct kv_follower *follower, uint64_t first, uint64_t las
         follower->counts.lost += first - follower->next;
     }
     if (first != follower->next) {
-        forget(follower, first);
+        forget_holdings(follower, first);
     }
     follower->is_complete |= first == 0;
     follower->next = last + 1;
@@ -507,7 +508,7 @@ void kv_follower_distrust(struct kv_follower *follower, uint64_t now_ms)
     }
     // A replay would tell the same once more: an engine that was emptied in silence repeats what it stored.
     stop_replay(follower);
-    forget(follower, follower->next);
+    forget_holdings(follower, follower->next);
 }
 
 // When the silence is long enough to ask; UINT64_MAX: it need not be.

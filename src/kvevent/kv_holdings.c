@@ -84,8 +84,8 @@ void kv_holdings_destroy(struct kv_holdings **holdings)
 }
 
 // One of the names of each place is gone.  Uses `places` up.
-static void release_all(struct kv_holdings *holdings, uint32_t *places, uint32_t count,
-                        enum prefix_tier tier)
+static void release_places(struct kv_holdings *holdings, uint32_t *places, uint32_t count,
+                           enum prefix_tier tier)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -97,9 +97,9 @@ static void release_all(struct kv_holdings *holdings, uint32_t *places, uint32_t
     prefix_ledger_leave_all(holdings->ledger, places, left, holdings->backend, tier);
 }
 
-static void release(struct kv_holdings *holdings, uint32_t place, enum prefix_tier tier)
+static void release_place(struct kv_holdings *holdings, uint32_t place, enum prefix_tier tier)
 {
-    release_all(holdings, &place, 1, tier);
+    release_places(holdings, &place, 1, tier);
 }
 
 // The place of a block in any tier, the given one first.  0: it is not known.
@@ -170,8 +170,8 @@ void kv_holdings_purge(struct kv_holdings *holdings)
 }
 
 // One copy less, or all of them.  The place of a block that is gone; 0: it stays, or is not known.
-static uint32_t remove_name(struct kv_holdings *holdings, uint64_t hash, enum prefix_tier tier,
-                            int64_t copies_left)
+static uint32_t remove_block_name(struct kv_holdings *holdings, uint64_t hash,
+                                  enum prefix_tier tier, int64_t copies_left)
 {
     copies_left = holdings->is_set ? 0 : copies_left;
     struct kv_names_gone gone = kv_names_remove(holdings->names, hash, tier, copies_left);
@@ -187,8 +187,8 @@ void kv_holdings_settle(struct kv_holdings *holdings)
     uint32_t places[portion];
     uint32_t place_count = 0;
     for (uint32_t i = 0; i < removals->count; i++) {
-        uint32_t place =
-            remove_name(holdings, removals->hashes[i], removals->tier, removals->copies_left[i]);
+        uint32_t place = remove_block_name(holdings, removals->hashes[i], removals->tier,
+                                           removals->copies_left[i]);
         if (place != 0) {
             prefix_ledger_expect_place(holdings->ledger, place);
             places[place_count++] = place;
@@ -196,7 +196,7 @@ void kv_holdings_settle(struct kv_holdings *holdings)
     }
     if (place_count > 0) {
         prefix_ledger_expect_ends(holdings->ledger, places, place_count);
-        release_all(holdings, places, place_count, removals->tier);
+        release_places(holdings, places, place_count, removals->tier);
     }
     removals->count = 0;
 }
@@ -270,7 +270,7 @@ struct batch {
 };
 
 // Makes the keys.  Fewer than all when memory is short.
-static uint32_t make_keys(struct kv_holdings *holdings, struct batch *batch, uint64_t key)
+static uint32_t make_block_keys(struct kv_holdings *holdings, struct batch *batch, uint64_t key)
 {
     const struct kv_notice *notice = batch->notice;
     size_t block_size = notice->block_tokens * sizeof(uint32_t);
@@ -291,8 +291,8 @@ static uint32_t make_keys(struct kv_holdings *holdings, struct batch *batch, uin
 }
 
 // The block has this name now.  False when there is no memory for it.
-static bool add_name(struct kv_holdings *holdings, const struct batch *batch, uint32_t i,
-                     uint32_t *before)
+static bool add_block_name(struct kv_holdings *holdings, const struct batch *batch, uint32_t i,
+                           uint32_t *before)
 {
     enum prefix_tier tier = batch->notice->tier;
     uint64_t hash = batch->notice->hashes[batch->first + i];
@@ -312,14 +312,14 @@ static bool add_name(struct kv_holdings *holdings, const struct batch *batch, ui
 }
 
 // Names the blocks that the ledger has.  Returns how many found memory.
-static uint32_t name_blocks(struct kv_holdings *holdings, const struct batch *batch)
+static uint32_t name_held_blocks(struct kv_holdings *holdings, const struct batch *batch)
 {
     uint32_t left[portion];
     uint32_t left_count = 0;
     uint32_t named = 0;
     for (; named < batch->count; named++) {
         uint32_t before;
-        bool is_named = add_name(holdings, batch, named, &before);
+        bool is_named = add_block_name(holdings, batch, named, &before);
         if (before != 0) {
             left[left_count++] = before;
         }
@@ -329,7 +329,7 @@ static uint32_t name_blocks(struct kv_holdings *holdings, const struct batch *ba
     }
     // Not before all have their names: what one leaves another may have got.
     for (uint32_t i = 0; i < left_count; i++) {
-        release(holdings, left[i], batch->notice->tier);
+        release_place(holdings, left[i], batch->notice->tier);
     }
     for (uint32_t i = named; i < batch->count; i++) {
         if ((batch->before >> i & 1) == 0) {
@@ -350,7 +350,7 @@ static uint32_t store_blocks(struct kv_holdings *holdings, const struct kv_notic
         uint32_t wanted = left < portion ? left : portion;
         batch.count = wanted;
         expect_names(holdings, notice, batch.first);
-        batch.count = make_keys(holdings, &batch, tail.key);
+        batch.count = make_block_keys(holdings, &batch, tail.key);
         batch.before = 0;
         kv_names_expect_room(holdings->names, notice->hashes + batch.first, batch.count,
                              notice->tier);
@@ -362,7 +362,7 @@ static uint32_t store_blocks(struct kv_holdings *holdings, const struct kv_notic
                                                                  .tier = notice->tier,
                                                                  .before = &batch.before},
                                           batch.places);
-        uint32_t named = name_blocks(holdings, &batch);
+        uint32_t named = name_held_blocks(holdings, &batch);
         batch.first += named;
         if (named < wanted) {
             holdings->counts.refused += notice->hash_count - batch.first;
@@ -374,14 +374,14 @@ static uint32_t store_blocks(struct kv_holdings *holdings, const struct kv_notic
 }
 
 // Orphans, one behind the other.
-struct queue {
+struct orphan_queue {
     struct kv_orphan *first;
     struct kv_orphan **end;
 };
 
 // Those that waited for one of these blocks.
 static void take_children(struct kv_holdings *holdings, const struct kv_notice *notice,
-                          uint32_t count, struct queue *queue)
+                          uint32_t count, struct orphan_queue *queue)
 {
     for (uint32_t i = 0; i < count && kv_orphans_count(holdings->orphans) > 0; i++) {
         struct kv_orphan *orphan;
@@ -401,9 +401,9 @@ static void remove_gone(struct kv_holdings *holdings, const struct kv_orphan *or
     for (uint32_t i = 0; i < count; i++) {
         if (orphan->blocks[i].is_gone) {
             uint32_t place =
-                remove_name(holdings, orphan->notice.hashes[i], tier, kv_names_one_less);
+                remove_block_name(holdings, orphan->notice.hashes[i], tier, kv_names_one_less);
             if (place != 0) {
-                release(holdings, place, tier);
+                release_place(holdings, place, tier);
             }
         }
     }
@@ -412,7 +412,7 @@ static void remove_gone(struct kv_holdings *holdings, const struct kv_orphan *or
 // Blocks have come, and those that waited for them follow, and those that waited for these.
 static void adopt(struct kv_holdings *holdings, const struct kv_notice *notice, uint32_t count)
 {
-    struct queue queue = {.end = &queue.first};
+    struct orphan_queue queue = {.end = &queue.first};
     take_children(holdings, notice, count, &queue);
     for (struct kv_orphan *orphan = queue.first; orphan != NULL; orphan = orphan->next) {
         uint32_t place = find_in_any(holdings, orphan->notice.parent, orphan->notice.tier);
@@ -447,7 +447,7 @@ static void apply_placeholder(struct kv_holdings *holdings, const struct kv_noti
         struct batch batch = {.notice = notice, .first = i, .count = 1, .places = {place}};
         batch.before = prefix_ledger_hold(holdings->ledger, place, holdings->backend, notice->tier);
         holdings->counts.stored++;
-        holdings->counts.refused += name_blocks(holdings, &batch) == 0;
+        holdings->counts.refused += name_held_blocks(holdings, &batch) == 0;
     }
 }
 

@@ -26,21 +26,21 @@ void kv_json_destroy(struct kv_json **reader)
     *reader = NULL;
 }
 
-static void fail(struct kv_json *reader, const char *what)
+static void kv_json_fail(struct kv_json *reader, const char *what)
 {
     reader->fault = what;
 }
 
 bool kv_json_malformed(struct kv_json *reader, const char *what, struct kv_notice *out)
 {
-    fail(reader, what);
+    kv_json_fail(reader, what);
     *out = (struct kv_notice){.kind = KV_NOTICE_MALFORMED};
     return true;
 }
 
 bool kv_json_unknown(struct kv_json *reader, struct kv_notice *out)
 {
-    fail(reader, "its type is not known");
+    kv_json_fail(reader, "its type is not known");
     *out = (struct kv_notice){.kind = KV_NOTICE_UNKNOWN};
     return true;
 }
@@ -90,8 +90,8 @@ static bool read_prefix(struct kv_json *reader, const struct kv_json_members *ev
     return true;
 }
 
-static bool read_event(struct kv_json *reader, const struct kv_json_members *event,
-                       struct kv_notice *out)
+static bool read_json_event(struct kv_json *reader, const struct kv_json_members *event,
+                            struct kv_notice *out)
 {
     if (event->of[KV_JSON_data].kind == JSON_OBJECT) {
         return kv_json_data(reader, event, out);
@@ -154,14 +154,14 @@ enum status kv_json_next(struct kv_json *reader, struct kv_notice *out)
             return STATUS_OK;
         }
         kv_json_members(value.raw, &event);
-        if (is_ours(reader, &event) && read_event(reader, &event, out)) {
+        if (is_ours(reader, &event) && read_json_event(reader, &event, out)) {
             return STATUS_OK;
         }
     }
 }
 
 // Numbers and windows of all events, which must be known before the first is read.
-static void survey(struct kv_json *reader, struct json events)
+static void survey_events(struct kv_json *reader, struct json events)
 {
     struct json_value value;
     struct kv_json_members event;
@@ -210,7 +210,8 @@ static const char *read_target(struct kv_json *reader, const struct kv_json_memb
 }
 
 // NULL when it is one.
-static const char *read_envelope(struct kv_json *reader, struct slice object, struct slice *events)
+static const char *read_kv_envelope(struct kv_json *reader, struct slice object,
+                                    struct slice *events)
 {
     struct kv_json_members document;
     uint64_t version;
@@ -232,8 +233,8 @@ static const char *read_envelope(struct kv_json *reader, struct slice object, st
 }
 
 // NULL when it is JSON of one of the two forms, and *events is the list in it.
-static const char *read_document(struct kv_json *reader, struct slice document,
-                                 struct slice *events)
+static const char *read_kv_document(struct kv_json *reader, struct slice document,
+                                    struct slice *events)
 {
     struct json json = json_open(document);
     struct json_value value = {0};
@@ -246,7 +247,7 @@ static const char *read_document(struct kv_json *reader, struct slice document,
         return "it is not JSON";
     }
     if (value.kind == JSON_OBJECT) {
-        return read_envelope(reader, value.raw, events);
+        return read_kv_envelope(reader, value.raw, events);
     }
     *events = value.raw;
     return value.kind == JSON_ARRAY ? NULL : "it is neither an object nor a list";
@@ -261,15 +262,15 @@ enum status kv_json_begin(struct kv_json *reader, struct slice document,
     reader->event = -1;
     reader->takes_all = owner == NULL;
     reader->owner = owner == NULL ? (struct kv_json_owner){0} : *owner;
-    const char *why = read_document(reader, document, &events);
+    const char *why = read_kv_document(reader, document, &events);
     if (why != NULL) {
-        fail(reader, why);
+        kv_json_fail(reader, why);
         return STATUS_MALFORMED;
     }
     // An envelope of another rank has nothing for this one.
     if (owner == NULL || !reader->target.has_rank || reader->target.rank == owner->rank) {
         reader->events = kv_json_elements(events);
-        survey(reader, reader->events);
+        survey_events(reader, reader->events);
     }
     return STATUS_OK;
 }

@@ -115,8 +115,8 @@ static const char *read_block_tokens(struct kv_json *reader, struct slice list, 
     return NULL;
 }
 
-static const char *read_block(struct kv_json *reader, const struct json_value *value, uint32_t used,
-                              struct kv_json_block *out)
+static const char *read_json_block(struct kv_json *reader, const struct json_value *value,
+                                   uint32_t used, struct kv_json_block *out)
 {
     struct kv_json_members block;
 
@@ -170,7 +170,7 @@ static struct slice keep_name(struct slice name, const uint8_t *ahead, uint8_t *
 }
 
 // The block is the first of a run; its tokens come from where they were read.
-static void begin_run(struct kv_json *reader, struct kv_notice *run, uint32_t tokens_at)
+static void begin_block_run(struct kv_json *reader, struct kv_notice *run, uint32_t tokens_at)
 {
     const struct kv_json_block *block = &reader->block;
     struct kv_json_names *ahead = &reader->names_ahead;
@@ -199,7 +199,7 @@ bool kv_json_run(struct kv_json *reader, struct kv_notice *out)
     while (reader->has_block || kv_json_element(&reader->blocks, &value)) {
         if (!reader->has_block) {
             tokens_at = run.hash_count > 0 ? run.token_count : 0;
-            const char *why = read_block(reader, &value, tokens_at, &reader->block);
+            const char *why = read_json_block(reader, &value, tokens_at, &reader->block);
             if (why != NULL) {
                 reader->in_blocks = false;
                 return kv_json_malformed(reader, why, out);
@@ -207,7 +207,7 @@ bool kv_json_run(struct kv_json *reader, struct kv_notice *out)
             reader->has_block = true;
         }
         if (run.hash_count == 0) {
-            begin_run(reader, &run, tokens_at);
+            begin_block_run(reader, &run, tokens_at);
         } else if (!is_alike(&reader->block, &run)) {
             break;
         }

@@ -7,8 +7,8 @@
 #include "kvevent/kv_words.h"
 
 // Elements that are no numbers (pairs of ids, digests of images) are no ids, but no mistake either.
-static const char *read_tokens(struct kv_json *reader, const struct json_value *list,
-                               struct kv_notice *out)
+static const char *read_json_tokens(struct kv_json *reader, const struct json_value *list,
+                                    struct kv_notice *out)
 {
     struct json_value value;
     uint32_t count = 0;
@@ -39,7 +39,7 @@ static const char *read_tokens(struct kv_json *reader, const struct json_value *
 }
 
 // Whether there is more to tell blocks apart by than the adapter and the salt that were told beside.
-static bool has_extra_keys(const struct json_value *list, const struct kv_notice *notice)
+static bool has_json_extra_keys(const struct json_value *list, const struct kv_notice *notice)
 {
     struct json_value value;
     struct json_value key;
@@ -69,7 +69,7 @@ static bool has_extra_keys(const struct json_value *list, const struct kv_notice
     return false;
 }
 
-static bool decides(const struct json_value *kind)
+static bool attention_decides(const struct json_value *kind)
 {
     return kind->kind == JSON_STRING ? kv_attention_decides(kind->raw) : kv_json_is_none(kind);
 }
@@ -87,7 +87,7 @@ static const char *read_place(struct kv_json *reader, const struct kv_json_membe
     }
     out->tier = kv_tier_of(medium);
     out->is_remote = locality->kind == JSON_STRING && slice_is_nocase(locality->raw, "REMOTE");
-    out->decides = decides(&event->of[KV_JSON_kv_cache_spec_kind]);
+    out->decides = attention_decides(&event->of[KV_JSON_kv_cache_spec_kind]);
     out->has_group = !kv_json_is_none(group);
     if (out->has_group && !kv_json_u32(group, &out->group)) {
         return "group_idx is not a number";
@@ -95,8 +95,8 @@ static const char *read_place(struct kv_json *reader, const struct kv_json_membe
     return kv_json_hashes(reader, &event->of[KV_JSON_block_hashes], out);
 }
 
-static const char *read_names(struct kv_json *reader, const struct kv_json_members *event,
-                              struct kv_notice *out)
+static const char *read_event_names(struct kv_json *reader, const struct kv_json_members *event,
+                                    struct kv_notice *out)
 {
     if (!kv_json_name(&event->of[KV_JSON_lora_name], reader->names.adapter, &out->adapter)) {
         return "lora_name is not a name";
@@ -111,7 +111,7 @@ static const char *read_content(struct kv_json *reader, const struct kv_json_mem
                                 struct kv_notice *out)
 {
     const struct json_value *size = &event->of[KV_JSON_block_size];
-    const char *why = read_tokens(reader, &event->of[KV_JSON_token_ids], out);
+    const char *why = read_json_tokens(reader, &event->of[KV_JSON_token_ids], out);
 
     if (why != NULL) {
         return why;
@@ -121,7 +121,8 @@ static const char *read_content(struct kv_json *reader, const struct kv_json_mem
         return "block_size is not a number";
     }
     bool is_anonymous = kv_json_is_anonymous(event, out->adapter);
-    if (!out->is_plain || is_anonymous || has_extra_keys(&event->of[KV_JSON_extra_keys], out)) {
+    if (!out->is_plain || is_anonymous ||
+        has_json_extra_keys(&event->of[KV_JSON_extra_keys], out)) {
         kv_json_hide_tokens(out);
     } else if (out->decides && out->token_count != (uint64_t)out->hash_count * out->block_tokens) {
         return "token_ids are not block_size for each of block_hashes";
@@ -135,7 +136,7 @@ bool kv_json_stored(struct kv_json *reader, const struct kv_json_members *event,
     *out = (struct kv_notice){.kind = KV_NOTICE_STORED};
     const char *why = read_place(reader, event, out);
     why = why != NULL ? why : kv_json_parent(&event->of[KV_JSON_parent_block_hash], out);
-    why = why != NULL ? why : read_names(reader, event, out);
+    why = why != NULL ? why : read_event_names(reader, event, out);
     why = why != NULL ? why : read_content(reader, event, out);
     return why == NULL || kv_json_malformed(reader, why, out);
 }

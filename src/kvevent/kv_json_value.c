@@ -42,7 +42,7 @@ bool kv_json_u32(const struct json_value *value, uint32_t *out)
 }
 
 // Two's complement, so that a hash is the same name whether it was written as signed or not.
-static bool read_integer(const struct json_value *value, uint64_t *out)
+static bool read_json_integer(const struct json_value *value, uint64_t *out)
 {
     const uint64_t lowest = (uint64_t)1 << 63;
     struct json_value digits = *value;
@@ -83,7 +83,8 @@ bool kv_json_hex(struct slice digits, uint64_t *out)
 
 bool kv_json_hash(const struct json_value *value, uint64_t *out)
 {
-    return value->kind == JSON_STRING ? kv_json_hex(value->raw, out) : read_integer(value, out);
+    return value->kind == JSON_STRING ? kv_json_hex(value->raw, out)
+                                      : read_json_integer(value, out);
 }
 
 bool kv_json_name(const struct json_value *value, uint8_t *space, struct slice *out)

@@ -21,26 +21,26 @@ enum {
 };
 
 // What is kept of a name.
-struct name {
+struct short_name {
     uint32_t tag;
     uint16_t more;
 };
 
 // A slot without a name has no place; the rest of it is 0 too.
-struct line {
+struct names_line {
     uint32_t tags[line_names];
     uint32_t places[line_names];
     uint16_t more[line_names];
     uint16_t copies[line_names];
     uint32_t unused;
 };
-_Static_assert(sizeof(struct line) == 64, "a cache line");
+_Static_assert(sizeof(struct names_line) == 64, "a cache line");
 
 struct slab {
-    struct line *lines;
+    struct names_line *lines;
 };
 
-struct table {
+struct names_table {
     struct slab *slabs; // or one piece, as long as it is smaller than a slab
     uint32_t line_count;
     uint32_t reach;    // a power of two
@@ -49,30 +49,30 @@ struct table {
 };
 
 struct kv_names {
-    struct table tables[prefix_tier_count];
+    struct names_table tables[prefix_tier_count];
     struct kv_names_budget *budget;
 };
 
-static struct name name_of(uint64_t hash)
+static struct short_name name_of_hash(uint64_t hash)
 {
     // Most engines' hashes are good, but some count.
     uint64_t mixed = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15;
     mixed ^= mixed >> 29;
-    return (struct name){.tag = (uint32_t)(mixed >> 32), .more = (uint16_t)(mixed >> 16)};
+    return (struct short_name){.tag = (uint32_t)(mixed >> 32), .more = (uint16_t)(mixed >> 16)};
 }
 
-static inline struct line *line_at(const struct table *table, uint32_t at)
+static inline struct names_line *line_at(const struct names_table *table, uint32_t at)
 {
     return &table->slabs[at >> slab_bits].lines[at % slab_lines];
 }
 
 // The two lines where a name can be.
 struct pair {
-    struct line *near;
-    struct line *far;
+    struct names_line *near;
+    struct names_line *far;
 };
 
-static inline struct pair pair_of(const struct table *table, struct name name)
+static inline struct pair pair_of(const struct names_table *table, struct short_name name)
 {
     uint32_t near = (uint32_t)(((uint64_t)name.tag * table->line_count) >> 32);
     uint32_t far = near + 1 + (name.more & (table->reach - 1));
@@ -80,9 +80,9 @@ static inline struct pair pair_of(const struct table *table, struct name name)
     return (struct pair){.near = line_at(table, near), .far = line_at(table, far)};
 }
 
-static size_t size_of(uint32_t line_count)
+static size_t lines_size(uint32_t line_count)
 {
-    return line_count * sizeof(struct line);
+    return line_count * sizeof(struct names_line);
 }
 
 static uint32_t slab_count(uint32_t line_count)
@@ -116,7 +116,7 @@ static void give_slab(struct kv_names_budget *budget, void *slab)
     }
 }
 
-static void free_lines(struct table *table, struct kv_names_budget *budget)
+static void free_lines(struct names_table *table, struct kv_names_budget *budget)
 {
     if (table->slabs != NULL && table->line_count < slab_lines) {
         free(table->slabs[0].lines);
@@ -126,25 +126,26 @@ static void free_lines(struct table *table, struct kv_names_budget *budget)
         }
     }
     free(table->slabs);
-    budget->used -= size_of(table->line_count);
-    *table = (struct table){0};
+    budget->used -= lines_size(table->line_count);
+    *table = (struct names_table){0};
 }
 
 // Lines for a table that has none.  False, with none, when the budget, or memory, is spent.
-static bool take_lines(struct table *table, uint64_t line_count, struct kv_names_budget *budget)
+static bool take_lines(struct names_table *table, uint64_t line_count,
+                       struct kv_names_budget *budget)
 {
     if (line_count > UINT32_MAX / line_names || budget->used > budget->limit ||
-        line_count * sizeof(struct line) > budget->limit - budget->used) {
+        line_count * sizeof(struct names_line) > budget->limit - budget->used) {
         return false;
     }
     table->line_count = (uint32_t)line_count;
     table->reach = line_count < reach_max ? line_count_first : reach_max;
     table->name_max = (uint32_t)(line_count * line_names * 7 / 9);
     table->slabs = calloc(slab_count(table->line_count), sizeof(struct slab));
-    budget->used += size_of(table->line_count);
+    budget->used += lines_size(table->line_count);
     bool is_whole = table->slabs != NULL;
     for (uint32_t i = 0; is_whole && i < slab_count(table->line_count); i++) {
-        size_t size = line_count < slab_lines ? size_of(table->line_count) : slab_size;
+        size_t size = line_count < slab_lines ? lines_size(table->line_count) : slab_size;
         void *lines = line_count < slab_lines ? aligned_alloc(64, size) : take_slab(budget);
         table->slabs[i].lines = lines;
         is_whole = lines != NULL;
@@ -192,19 +193,19 @@ size_t kv_names_memory(const struct kv_names *names)
 {
     size_t size = 0;
     for (enum prefix_tier tier = 0; tier < prefix_tier_count; tier++) {
-        size += size_of(names->tables[tier].line_count);
+        size += lines_size(names->tables[tier].line_count);
     }
     return size;
 }
 
 // Where a name is.
 struct spot {
-    struct line *line;
+    struct names_line *line;
     uint32_t slot; // line_names: it is not there
 };
 
 // Slots are bits: which of them it will be cannot be foretold, so there is no branch for each.
-static inline uint32_t slots_with(const uint32_t words[line_names], uint32_t word)
+static inline uint32_t slots_equal(const uint32_t words[line_names], uint32_t word)
 {
 #if defined(__SSE2__)
     __m128i wanted = _mm_set1_epi32((int)word);
@@ -222,21 +223,21 @@ static inline uint32_t slots_with(const uint32_t words[line_names], uint32_t wor
 #endif
 }
 
-static inline uint32_t free_slots(const struct line *line)
+static inline uint32_t free_slots(const struct names_line *line)
 {
-    return slots_with(line->places, 0);
+    return slots_equal(line->places, 0);
 }
 
-static inline uint32_t first_of(uint32_t slots)
+static inline uint32_t first_slot(uint32_t slots)
 {
     return (uint32_t)__builtin_ctz(slots | 1U << line_names);
 }
 
-static inline struct spot find(struct pair pair, struct name name)
+static inline struct spot find_name(struct pair pair, struct short_name name)
 {
     enum { far_bits = 8 };
-    uint32_t slots = slots_with(pair.near->tags, name.tag) | slots_with(pair.far->tags, name.tag)
-                                                                 << far_bits;
+    uint32_t slots = slots_equal(pair.near->tags, name.tag) | slots_equal(pair.far->tags, name.tag)
+                                                                  << far_bits;
     for (; slots != 0; slots &= slots - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(slots);
         struct spot spot = {.line = bit < far_bits ? pair.near : pair.far, .slot = bit % far_bits};
@@ -247,7 +248,7 @@ static inline struct spot find(struct pair pair, struct name name)
     return (struct spot){.slot = line_names};
 }
 
-static void put(struct spot to, struct name name, uint32_t place, uint32_t copies)
+static void put_name(struct spot to, struct short_name name, uint32_t place, uint32_t copies)
 {
     to.line->tags[to.slot] = name.tag;
     to.line->more[to.slot] = name.more;
@@ -255,30 +256,31 @@ static void put(struct spot to, struct name name, uint32_t place, uint32_t copie
     to.line->copies[to.slot] = (uint16_t)copies;
 }
 
-static struct name name_at(const struct line *line, uint32_t slot)
+static struct short_name name_at(const struct names_line *line, uint32_t slot)
 {
-    return (struct name){.tag = line->tags[slot], .more = line->more[slot]};
+    return (struct short_name){.tag = line->tags[slot], .more = line->more[slot]};
 }
 
-static void move(struct line *from, uint32_t slot, struct spot to)
+static void move_name(struct names_line *from, uint32_t slot, struct spot to)
 {
-    put(to, name_at(from, slot), from->places[slot], from->copies[slot]);
+    put_name(to, name_at(from, slot), from->places[slot], from->copies[slot]);
 }
 
-static struct line *other_line(const struct table *table, const struct line *line, uint32_t slot)
+static struct names_line *other_line(const struct names_table *table, const struct names_line *line,
+                                     uint32_t slot)
 {
     struct pair pair = pair_of(table, name_at(line, slot));
     return pair.near == line ? pair.far : pair.near;
 }
 
 // A slot of a full line whose name has moved to its other line.
-static struct spot make_room(const struct table *table, struct line *full)
+static struct spot make_line_room(const struct names_table *table, struct names_line *full)
 {
     for (uint32_t i = 0; i < line_names; i++) {
-        struct line *other = other_line(table, full, i);
-        struct spot spot = {.line = other, .slot = first_of(free_slots(other))};
+        struct names_line *other = other_line(table, full, i);
+        struct spot spot = {.line = other, .slot = first_slot(free_slots(other))};
         if (spot.slot < line_names) {
-            move(full, i, spot);
+            move_name(full, i, spot);
             return (struct spot){.line = full, .slot = i};
         }
     }
@@ -286,30 +288,30 @@ static struct spot make_room(const struct table *table, struct line *full)
 }
 
 // The same if those lines are full as well, and a name has to make room there.
-static struct spot make_more_room(const struct table *table, struct line *full)
+static struct spot make_more_room(const struct names_table *table, struct names_line *full)
 {
     for (uint32_t i = 0; i < line_names; i++) {
-        struct line *other = other_line(table, full, i);
+        struct names_line *other = other_line(table, full, i);
         struct spot spot =
-            other != full ? make_room(table, other) : (struct spot){.slot = line_names};
+            other != full ? make_line_room(table, other) : (struct spot){.slot = line_names};
         if (spot.slot < line_names) {
-            move(full, i, spot);
+            move_name(full, i, spot);
             return (struct spot){.line = full, .slot = i};
         }
     }
     return (struct spot){.slot = line_names};
 }
 
-static struct spot make_room_in_pair(const struct table *table, struct pair pair)
+static struct spot make_room_in_pair(const struct names_table *table, struct pair pair)
 {
-    struct spot spot = make_room(table, pair.near);
-    spot = spot.slot < line_names ? spot : make_room(table, pair.far);
+    struct spot spot = make_line_room(table, pair.near);
+    spot = spot.slot < line_names ? spot : make_line_room(table, pair.far);
     spot = spot.slot < line_names ? spot : make_more_room(table, pair.near);
     return spot.slot < line_names ? spot : make_more_room(table, pair.far);
 }
 
 // A slot for a name that is not there, in the emptier of its lines.  line_names: there is no room.
-static inline struct spot room_for(const struct table *table, struct pair pair)
+static inline struct spot room_for(const struct names_table *table, struct pair pair)
 {
     static const uint8_t counts[1 << line_names] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
                                                     1, 2, 2, 3, 2, 3, 3, 4, 2, 3, 3, 4, 3, 4, 4, 5};
@@ -318,15 +320,15 @@ static inline struct spot room_for(const struct table *table, struct pair pair)
     uint32_t far = free_slots(pair.far);
     bool is_near = counts[near] >= counts[far];
     struct spot spot = {.line = is_near ? pair.near : pair.far,
-                        .slot = first_of(is_near ? near : far)};
+                        .slot = first_slot(is_near ? near : far)};
     return spot.slot < line_names ? spot : make_room_in_pair(table, pair);
 }
 
 // False when a name finds no room.
-static bool sweep(const struct table *from, const struct table *to)
+static bool sweep_table(const struct names_table *from, const struct names_table *to)
 {
     for (uint32_t at = 0; at < from->line_count; at++) {
-        struct line *line = line_at(from, at);
+        struct names_line *line = line_at(from, at);
         for (uint32_t i = 0; i < line_names; i++) {
             if (line->places[i] == 0) {
                 continue;
@@ -335,7 +337,7 @@ static bool sweep(const struct table *from, const struct table *to)
             if (spot.slot == line_names) {
                 return false;
             }
-            move(line, i, spot);
+            move_name(line, i, spot);
         }
     }
     return true;
@@ -351,9 +353,9 @@ static uint64_t larger_line_count(uint64_t line_count)
 }
 
 // False when the budget, or memory, is spent.
-static bool grow(struct table *table, struct kv_names_budget *budget)
+static bool grow_table(struct names_table *table, struct kv_names_budget *budget)
 {
-    struct table larger = {0};
+    struct names_table larger = {0};
     uint64_t line_count = table->line_count;
     do {
         free_lines(&larger, budget);
@@ -361,7 +363,7 @@ static bool grow(struct table *table, struct kv_names_budget *budget)
         if (!take_lines(&larger, line_count, budget)) {
             return false;
         }
-    } while (!sweep(table, &larger));
+    } while (!sweep_table(table, &larger));
     larger.name_count = table->name_count;
     free_lines(table, budget);
     *table = larger;
@@ -370,12 +372,12 @@ static bool grow(struct table *table, struct kv_names_budget *budget)
 
 uint32_t kv_names_find(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
 {
-    const struct table *table = &names->tables[tier];
-    struct name name = name_of(hash);
+    const struct names_table *table = &names->tables[tier];
+    struct short_name name = name_of_hash(hash);
     if (table->name_count == 0) {
         return 0;
     }
-    struct spot spot = find(pair_of(table, name), name);
+    struct spot spot = find_name(pair_of(table, name), name);
     return spot.slot < line_names ? spot.line->places[spot.slot] : 0;
 }
 
@@ -397,24 +399,24 @@ struct kv_names_added kv_names_add(struct kv_names *names, uint64_t hash, enum p
                                    uint32_t place)
 {
     ASSERT(place != 0);
-    struct table *table = &names->tables[tier];
-    struct name name = name_of(hash);
-    if (table->line_count == 0 && !grow(table, names->budget)) {
+    struct names_table *table = &names->tables[tier];
+    struct short_name name = name_of_hash(hash);
+    if (table->line_count == 0 && !grow_table(table, names->budget)) {
         return (struct kv_names_added){.is_full = true};
     }
     struct pair pair = pair_of(table, name);
-    struct spot spot = find(pair, name);
+    struct spot spot = find_name(pair, name);
     if (spot.slot < line_names) {
         return (struct kv_names_added){.before = add_copy(spot, place)};
     }
     while (table->name_count == table->name_max ||
            (spot = room_for(table, pair)).slot == line_names) {
-        if (!grow(table, names->budget)) {
+        if (!grow_table(table, names->budget)) {
             return (struct kv_names_added){.is_full = true};
         }
         pair = pair_of(table, name);
     }
-    put(spot, name, place, 1);
+    put_name(spot, name, place, 1);
     table->name_count++;
     return (struct kv_names_added){0};
 }
@@ -430,12 +432,12 @@ static uint32_t copies_after(uint32_t copies, int64_t copies_left)
 struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum prefix_tier tier,
                                      int64_t copies_left)
 {
-    struct table *table = &names->tables[tier];
-    struct name name = name_of(hash);
+    struct names_table *table = &names->tables[tier];
+    struct short_name name = name_of_hash(hash);
     if (table->name_count == 0) {
         return (struct kv_names_gone){0};
     }
-    struct spot spot = find(pair_of(table, name), name);
+    struct spot spot = find_name(pair_of(table, name), name);
     if (spot.slot == line_names) {
         return (struct kv_names_gone){0};
     }
@@ -445,7 +447,7 @@ struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum
         spot.line->copies[spot.slot] = (uint16_t)left;
         return (struct kv_names_gone){.place = place};
     }
-    put(spot, (struct name){0}, 0, 0);
+    put_name(spot, (struct short_name){0}, 0, 0);
     table->name_count--;
     return (struct kv_names_gone){.place = place, .is_last = true};
 }
@@ -454,9 +456,9 @@ void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint3
                      enum prefix_tier tier)
 {
     // A copy, which nothing else can change: its fields stay in registers.
-    struct table table = names->tables[tier];
+    struct names_table table = names->tables[tier];
     for (uint32_t i = 0; i < count && table.line_count != 0; i++) {
-        struct pair pair = pair_of(&table, name_of(hashes[i]));
+        struct pair pair = pair_of(&table, name_of_hash(hashes[i]));
         __builtin_prefetch(pair.near, 1);
         __builtin_prefetch(pair.far, 1);
     }
@@ -465,9 +467,9 @@ void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint3
 void kv_names_expect_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
                           enum prefix_tier tier)
 {
-    struct table table = names->tables[tier];
+    struct names_table table = names->tables[tier];
     for (uint32_t i = 0; i < count && table.line_count != 0; i++) {
-        struct pair pair = pair_of(&table, name_of(hashes[i]));
+        struct pair pair = pair_of(&table, name_of_hash(hashes[i]));
         if ((free_slots(pair.near) | free_slots(pair.far)) == 0) {
             // make_room mostly finds it in one of the first two.
             __builtin_prefetch(other_line(&table, pair.near, 0), 1);
@@ -479,7 +481,7 @@ void kv_names_expect_room(const struct kv_names *names, const uint64_t *hashes, 
 void kv_names_each(const struct kv_names *names, enum prefix_tier tier,
                    void (*visit)(void *owner, uint32_t place), void *owner)
 {
-    const struct table *table = &names->tables[tier];
+    const struct names_table *table = &names->tables[tier];
     for (uint32_t at = 0; at < table->line_count; at++) {
         for (uint32_t i = 0; i < line_names; i++) {
             if (line_at(table, at)->places[i] != 0) {

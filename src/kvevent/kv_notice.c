@@ -59,43 +59,26 @@ struct kv_reader {
 
     struct echo echo;
 
-    // What a notice points at.
-    uint64_t *hashes;
-    uint32_t *tokens;
-    uint32_t *copies;
+    // What a notice points at.  Not cleared: pages that no event needs are never there.
+    uint64_t hashes[kv_hash_max];
+    uint32_t tokens[kv_token_max];
+    uint32_t copies[kv_hash_max];
     struct kv_extras extras;
 };
 
 struct kv_reader *kv_reader_create(void)
 {
-    struct kv_reader *reader = calloc(1, sizeof(*reader));
-    if (reader == NULL) {
-        return NULL;
-    }
-    reader->status = STATUS_CLOSED;
-    reader->rank = -1;
-    reader->hashes = malloc(kv_hash_max * sizeof(*reader->hashes));
-    reader->tokens = malloc(kv_token_max * sizeof(*reader->tokens));
-    reader->copies = malloc(kv_hash_max * sizeof(*reader->copies));
-    reader->extras.list = malloc(kv_hash_max * sizeof(*reader->extras.list));
-    reader->extras.bytes = malloc(kv_extra_max);
-    if (reader->hashes == NULL || reader->tokens == NULL || reader->copies == NULL ||
-        reader->extras.list == NULL || reader->extras.bytes == NULL) {
-        kv_reader_destroy(&reader);
+    struct kv_reader *reader = malloc(sizeof(*reader));
+    if (reader != NULL) {
+        memset(reader, 0, offsetof(struct kv_reader, hashes));
+        reader->status = STATUS_CLOSED;
+        reader->rank = -1;
     }
     return reader;
 }
 
 void kv_reader_destroy(struct kv_reader **reader)
 {
-    if (*reader == NULL) {
-        return;
-    }
-    free((*reader)->extras.bytes);
-    free((*reader)->extras.list);
-    free((*reader)->copies);
-    free((*reader)->tokens);
-    free((*reader)->hashes);
     free(*reader);
     *reader = NULL;
 }
@@ -103,7 +86,7 @@ void kv_reader_destroy(struct kv_reader **reader)
 // Values.  Each returns false when it makes no sense; where it stopped then does not matter.
 
 // Nil is empty.
-static bool read_text(const struct msgpack_value *value, struct slice *out)
+static bool read_notice_text(const struct msgpack_value *value, struct slice *out)
 {
     *out = value->bytes;
     return value->kind == MSGPACK_STRING || value->kind == MSGPACK_NIL;
@@ -212,7 +195,8 @@ static uint32_t foretell(const struct kv_reader *reader, const struct kv_notice 
 
 // Ids up to the first that is none.  The hashes are foretold bit by bit: memory that is fetched for all at
 // once makes who asks for it wait.
-static uint32_t read_ids(struct kv_reader *reader, const struct kv_notice *notice, uint32_t count)
+static uint32_t read_token_ids(struct kv_reader *reader, const struct kv_notice *notice,
+                               uint32_t count)
 {
     uint32_t told = 0;
     uint32_t done = 0;
@@ -228,15 +212,15 @@ static uint32_t read_ids(struct kv_reader *reader, const struct kv_notice *notic
 }
 
 // Pairs of ids and digests of images stand there for tokens too.
-static bool read_tokens(struct kv_reader *reader, const struct msgpack_value *value,
-                        struct kv_notice *notice)
+static bool read_notice_tokens(struct kv_reader *reader, const struct msgpack_value *value,
+                               struct kv_notice *notice)
 {
     bool is_list = value->kind == MSGPACK_ARRAY;
     if ((!is_list && value->kind != MSGPACK_NIL) || value->number > kv_token_max) {
         return false;
     }
     uint32_t count = is_list ? (uint32_t)value->number : 0;
-    uint32_t done = read_ids(reader, notice, count);
+    uint32_t done = read_token_ids(reader, notice, count);
     notice->is_plain = done == count;
     notice->tokens = reader->tokens;
     notice->token_count = notice->is_plain ? count : 0;
@@ -268,7 +252,7 @@ static bool read_medium(struct kv_reader *reader, const struct msgpack_value *va
 {
     (void)reader;
     struct slice name;
-    bool is_text = read_text(value, &name);
+    bool is_text = read_notice_text(value, &name);
     notice->tier = kv_tier_of(name);
     return is_text;
 }
@@ -277,7 +261,7 @@ static bool read_lora_name(struct kv_reader *reader, const struct msgpack_value 
                            struct kv_notice *notice)
 {
     (void)reader;
-    return read_text(value, &notice->adapter);
+    return read_notice_text(value, &notice->adapter);
 }
 
 static bool read_extra_keys(struct kv_reader *reader, const struct msgpack_value *value,
@@ -307,7 +291,7 @@ static bool read_spec_kind(struct kv_reader *reader, const struct msgpack_value 
 {
     (void)reader;
     struct slice name;
-    bool is_text = read_text(value, &name);
+    bool is_text = read_notice_text(value, &name);
     notice->decides = kv_attention_decides(name);
     return is_text;
 }
@@ -317,7 +301,7 @@ static bool read_locality(struct kv_reader *reader, const struct msgpack_value *
 {
     (void)reader;
     struct slice name;
-    bool is_text = read_text(value, &name);
+    bool is_text = read_notice_text(value, &name);
     notice->is_remote = slice_is_nocase(name, "REMOTE");
     return is_text;
 }
@@ -326,7 +310,7 @@ static bool read_salt(struct kv_reader *reader, const struct msgpack_value *valu
                       struct kv_notice *notice)
 {
     (void)reader;
-    return read_text(value, &notice->salt);
+    return read_notice_text(value, &notice->salt);
 }
 
 // Announced, not released: what is not as expected says nothing, and the removal stands.
@@ -355,14 +339,14 @@ static bool read_copies(struct kv_reader *reader, const struct msgpack_value *va
 }
 
 // In the order of maps, which is that of arrays, so that the next name is mostly the next row.
-static const struct field {
+static const struct notice_field {
     const char *name;
     field_fn read;
 } fields[] = {
     {"type", read_type},
     {"block_hashes", read_hashes},
     {"parent_block_hash", read_parent},
-    {"token_ids", read_tokens},
+    {"token_ids", read_notice_tokens},
     {"block_size", read_block_size},
     {"lora_id", read_lora_id},
     {"medium", read_medium},
@@ -380,8 +364,9 @@ enum { field_count = ARRAY_COUNT(fields) };
 
 // What arrays have behind their type; NULL: skipped.  Releases only ever added at the end.
 static const field_fn stored_places[] = {
-    read_hashes,    read_parent,     read_tokens, read_block_size, read_lora_id, read_medium,
-    read_lora_name, read_extra_keys, read_group,  read_spec_kind,  NULL,         read_locality,
+    read_hashes, read_parent,    read_notice_tokens, read_block_size, read_lora_id,
+    read_medium, read_lora_name, read_extra_keys,    read_group,      read_spec_kind,
+    NULL,        read_locality,
 };
 static const field_fn removed_places[] = {read_hashes, read_medium, read_group, read_locality};
 
@@ -414,7 +399,7 @@ static field_fn field_by_place(const struct kv_reader *reader, uint64_t place)
 
 // A field that makes no sense spoils its event, but not the next one: it is passed over again as a
 // whole.
-static void read_field(struct kv_reader *reader, field_fn read, struct kv_notice *notice)
+static void read_event_field(struct kv_reader *reader, field_fn read, struct kv_notice *notice)
 {
     struct msgpack before = reader->cursor;
     struct msgpack_value value;
@@ -438,7 +423,7 @@ static void read_map(struct kv_reader *reader, uint64_t count, struct kv_notice 
         if (!msgpack_next(&reader->cursor, &name) || !msgpack_leave(&reader->cursor, &name)) {
             return;
         }
-        read_field(reader, field_by_name(reader, &name), notice);
+        read_event_field(reader, field_by_name(reader, &name), notice);
     }
 }
 
@@ -453,12 +438,12 @@ static void read_array(struct kv_reader *reader, uint64_t count, struct kv_notic
             continue;
         }
         reader->cursor = before;
-        read_field(reader, i == 0 ? read_type : field_by_place(reader, i - 1), notice);
+        read_event_field(reader, i == 0 ? read_type : field_by_place(reader, i - 1), notice);
     }
 }
 
 // What takes more than one field.  False when it makes no sense.
-static bool complete(struct kv_reader *reader, struct kv_notice *notice)
+static bool complete_notice(struct kv_reader *reader, struct kv_notice *notice)
 {
     if (reader->is_faulty || notice->kind == KV_NOTICE_MALFORMED) {
         return false;
@@ -476,7 +461,7 @@ static bool complete(struct kv_reader *reader, struct kv_notice *notice)
            kv_extras_read(&reader->extras, &reader->extra_keys, &reader->media_keys, notice);
 }
 
-static void read_event(struct kv_reader *reader, struct kv_notice *notice)
+static void read_batch_event(struct kv_reader *reader, struct kv_notice *notice)
 {
     struct msgpack_value value;
 
@@ -501,13 +486,14 @@ static void read_event(struct kv_reader *reader, struct kv_notice *notice)
     notice->kind = reader->kind;
     if (notice->kind == KV_NOTICE_UNKNOWN) {
         *notice = (struct kv_notice){.kind = KV_NOTICE_UNKNOWN};
-    } else if (!complete(reader, notice)) {
+    } else if (!complete_notice(reader, notice)) {
         *notice = (struct kv_notice){.kind = KV_NOTICE_MALFORMED};
     }
 }
 
 // Remembers an event that has just been read, from `begin` on, if the next may be like it.
-static void remember(struct kv_reader *reader, const uint8_t *begin, const struct kv_notice *notice)
+static void remember_echo(struct kv_reader *reader, const uint8_t *begin,
+                          const struct kv_notice *notice)
 {
     struct echo *echo = &reader->echo;
     size_t size = (size_t)(reader->cursor.at - begin);
@@ -575,7 +561,7 @@ static bool is_rank(const struct msgpack_value *name)
 }
 
 // The members of a batch that is a map, up to its events or to its end.  Whether it came to events.
-static bool read_members(struct kv_reader *reader)
+static bool read_batch_members(struct kv_reader *reader)
 {
     struct msgpack_value name;
 
@@ -610,7 +596,7 @@ static bool open_batch(struct kv_reader *reader)
     reader->is_map = value.kind == MSGPACK_MAP;
     reader->members_left = value.number;
     if (reader->is_map) {
-        if (!read_members(reader)) {
+        if (!read_batch_members(reader)) {
             return false;
         }
     } else {
@@ -630,7 +616,7 @@ static bool open_batch(struct kv_reader *reader)
 static void close_batch(struct kv_reader *reader)
 {
     if (reader->is_map) {
-        while (read_members(reader)) {
+        while (read_batch_members(reader)) {
             (void)msgpack_skip(&reader->cursor, 1); // a second list of events
         }
     } else if (reader->members_left > 0) {
@@ -667,11 +653,11 @@ enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out)
         return STATUS_OK;
     }
     const uint8_t *begin = reader->cursor.at;
-    read_event(reader, &notice);
+    read_batch_event(reader, &notice);
     if (reader->cursor.is_broken) {
         return reader->status = STATUS_MALFORMED;
     }
-    remember(reader, begin, &notice);
+    remember_echo(reader, begin, &notice);
     *out = notice;
     return STATUS_OK;
 }

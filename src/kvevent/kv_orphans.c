@@ -54,7 +54,7 @@ uint32_t kv_orphans_count(const struct kv_orphans *orphans)
 }
 
 // Leaves every list; its memory stays.
-static void detach(struct kv_orphans *orphans, struct kv_orphan *orphan)
+static void orphan_detach(struct kv_orphans *orphans, struct kv_orphan *orphan)
 {
     list_remove(&orphan->by_parent);
     for (uint32_t i = 0; i < orphan->notice.hash_count; i++) {
@@ -74,9 +74,9 @@ static void detach(struct kv_orphans *orphans, struct kv_orphan *orphan)
     orphans->size -= orphan->size;
 }
 
-static void drop(struct kv_orphans *orphans, struct kv_orphan *orphan)
+static void orphan_drop(struct kv_orphans *orphans, struct kv_orphan *orphan)
 {
-    detach(orphans, orphan);
+    orphan_detach(orphans, orphan);
     kv_orphan_free(orphan);
 }
 
@@ -94,7 +94,7 @@ static size_t extras_size(const struct kv_notice *notice)
     return size;
 }
 
-static size_t size_of(const struct kv_notice *notice)
+static size_t orphan_size(const struct kv_notice *notice)
 {
     return sizeof(struct kv_orphan) +
            notice->hash_count * (sizeof(struct kv_orphan_block) + sizeof(uint64_t)) +
@@ -102,7 +102,7 @@ static size_t size_of(const struct kv_notice *notice)
 }
 
 // Copies and moves on.
-static void *append(char **at, const void *from, size_t size)
+static void *orphan_append(char **at, const void *from, size_t size)
 {
     void *copy = *at;
     if (size > 0) {
@@ -113,9 +113,9 @@ static void *append(char **at, const void *from, size_t size)
 }
 
 // One piece of memory, what needs the widest alignment first.  NULL when memory is short.
-static struct kv_orphan *copy_of(const struct kv_notice *notice, uint64_t now_ms)
+static struct kv_orphan *orphan_copy(const struct kv_notice *notice, uint64_t now_ms)
 {
-    size_t size = size_of(notice);
+    size_t size = orphan_size(notice);
     struct kv_orphan *orphan = malloc(size);
     if (orphan == NULL) {
         return NULL;
@@ -127,13 +127,15 @@ static struct kv_orphan *copy_of(const struct kv_notice *notice, uint64_t now_ms
                                  .size = size};
     at += notice->hash_count * sizeof(struct kv_orphan_block);
     struct kv_extra *extras =
-        append(&at, notice->extras, notice->extra_count * sizeof(struct kv_extra));
+        orphan_append(&at, notice->extras, notice->extra_count * sizeof(struct kv_extra));
     orphan->notice.extras = extras;
-    orphan->notice.hashes = append(&at, notice->hashes, notice->hash_count * sizeof(uint64_t));
-    orphan->notice.tokens = append(&at, notice->tokens, notice->token_count * sizeof(uint32_t));
+    orphan->notice.hashes =
+        orphan_append(&at, notice->hashes, notice->hash_count * sizeof(uint64_t));
+    orphan->notice.tokens =
+        orphan_append(&at, notice->tokens, notice->token_count * sizeof(uint32_t));
     for (uint32_t i = 0; i < notice->extra_count; i++) {
         struct slice bytes = notice->extras[i].bytes;
-        extras[i].bytes = slice_of(append(&at, bytes.bytes, bytes.size), bytes.size);
+        extras[i].bytes = slice_of(orphan_append(&at, bytes.bytes, bytes.size), bytes.size);
     }
     // What only the first block of a prompt needs.
     orphan->notice.adapter = (struct slice){0};
@@ -141,7 +143,7 @@ static struct kv_orphan *copy_of(const struct kv_notice *notice, uint64_t now_ms
     return orphan;
 }
 
-static void attach(struct kv_orphans *orphans, struct kv_orphan *orphan)
+static void orphan_attach(struct kv_orphans *orphans, struct kv_orphan *orphan)
 {
     list_push(parent_head(orphans, orphan->notice.parent), &orphan->by_parent);
     for (uint32_t i = 0; i < orphan->notice.hash_count; i++) {
@@ -159,7 +161,7 @@ uint32_t kv_orphans_keep(struct kv_orphans *orphans, const struct kv_notice *not
                          uint64_t now_ms)
 {
     ASSERT(notice->has_parent);
-    size_t size = size_of(notice);
+    size_t size = orphan_size(notice);
     if (orphans->heads == NULL) {
         orphans->heads = calloc(1, sizeof(*orphans->heads));
     }
@@ -168,14 +170,14 @@ uint32_t kv_orphans_keep(struct kv_orphans *orphans, const struct kv_notice *not
     }
     uint32_t lost = 0;
     while (orphans->count == kv_orphan_max || orphans->size > kv_orphan_bytes_max - size) {
-        drop(orphans, orphans->oldest);
+        orphan_drop(orphans, orphans->oldest);
         lost++;
     }
-    struct kv_orphan *orphan = copy_of(notice, now_ms);
+    struct kv_orphan *orphan = orphan_copy(notice, now_ms);
     if (orphan == NULL) {
         return lost + 1;
     }
-    attach(orphans, orphan);
+    orphan_attach(orphans, orphan);
     return lost;
 }
 
@@ -191,7 +193,7 @@ struct kv_orphan *kv_orphans_take(struct kv_orphans *orphans, uint64_t parent)
         found = orphan->notice.parent == parent ? orphan : found;
     }
     if (found != NULL) {
-        detach(orphans, found);
+        orphan_detach(orphans, found);
     }
     return found;
 }
@@ -218,23 +220,23 @@ bool kv_orphans_remove(struct kv_orphans *orphans, uint64_t hash, enum prefix_ti
     return found != NULL;
 }
 
-static bool is_due(const struct kv_orphan *orphan, uint64_t now_ms)
+static bool orphan_is_due(const struct kv_orphan *orphan, uint64_t now_ms)
 {
     return orphan != NULL && now_ms >= orphan->told_ms + kv_orphan_age_ms;
 }
 
 bool kv_orphans_are_due(const struct kv_orphans *orphans, uint64_t now_ms)
 {
-    return is_due(orphans->oldest, now_ms);
+    return orphan_is_due(orphans->oldest, now_ms);
 }
 
 uint32_t kv_orphans_expire(struct kv_orphans *orphans, uint64_t now_ms)
 {
     uint32_t lost = 0;
     struct kv_orphan *orphan = orphans->oldest;
-    while (is_due(orphan, now_ms)) {
+    while (orphan_is_due(orphan, now_ms)) {
         struct kv_orphan *newer = orphan->newer;
-        drop(orphans, orphan);
+        orphan_drop(orphans, orphan);
         orphan = newer;
         lost++;
     }
@@ -247,7 +249,7 @@ void kv_orphans_clear(struct kv_orphans *orphans, enum prefix_tier tier)
     while (orphan != NULL) {
         struct kv_orphan *newer = orphan->newer;
         if (tier == prefix_tier_count || orphan->notice.tier == tier) {
-            drop(orphans, orphan);
+            orphan_drop(orphans, orphan);
         }
         orphan = newer;
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 // What the bytes from 0xc0 to 0xdf begin.
-struct head {
+struct msgpack_head {
     enum msgpack_kind kind;
     uint8_t width;    // of the big-endian number that follows: the value, a size or a count
     uint8_t fixed;    // the number, where none follows
@@ -16,7 +16,7 @@ struct head {
     bool is_reserved; // begins nothing
 };
 
-static const struct head heads[32] = {
+static const struct msgpack_head heads[32] = {
     [0x00] = {.kind = MSGPACK_NIL},
     [0x01] = {.is_reserved = true},
     [0x02] = {.kind = MSGPACK_BOOL, .fixed = 0},
@@ -61,19 +61,19 @@ static const uint8_t id_sizes[256] = {
     [0xce] = 5,
 };
 
-static bool stop(struct msgpack *cursor)
+static bool stop_cursor(struct msgpack *cursor)
 {
     cursor->is_broken = true;
     cursor->at = cursor->end;
     return false;
 }
 
-static size_t left(const struct msgpack *cursor)
+static size_t bytes_left(const struct msgpack *cursor)
 {
     return (size_t)(cursor->end - cursor->at);
 }
 
-static uint64_t read_number(const uint8_t *bytes, uint32_t width)
+static uint64_t read_big_endian(const uint8_t *bytes, uint32_t width)
 {
     uint64_t number = 0;
     for (uint32_t i = 0; i < width; i++) {
@@ -92,7 +92,7 @@ static void extend_sign(struct msgpack_value *value, uint32_t width)
 }
 
 // The first byte, and the number behind it.
-static bool read_head(struct msgpack *cursor, struct msgpack_value *value)
+static bool read_value_head(struct msgpack *cursor, struct msgpack_value *value)
 {
     uint8_t tag = *cursor->at++;
 
@@ -109,12 +109,12 @@ static bool read_head(struct msgpack *cursor, struct msgpack_value *value)
         value->number = tag < 0xa0 ? tag & 0x0f : tag & 0x1f;
         return true;
     }
-    const struct head *head = &heads[tag - 0xc0];
-    if (head->is_reserved || head->width > left(cursor)) {
+    const struct msgpack_head *head = &heads[tag - 0xc0];
+    if (head->is_reserved || head->width > bytes_left(cursor)) {
         return false;
     }
     value->kind = head->kind;
-    value->number = head->width > 0 ? read_number(cursor->at, head->width) : head->fixed;
+    value->number = head->width > 0 ? read_big_endian(cursor->at, head->width) : head->fixed;
     cursor->at += head->width;
     if (head->is_signed) {
         extend_sign(value, head->width);
@@ -123,20 +123,20 @@ static bool read_head(struct msgpack *cursor, struct msgpack_value *value)
 }
 
 // The bytes that belong to a head; for containers, whether there are enough for what they should hold.
-static bool read_body(struct msgpack *cursor, struct msgpack_value *value)
+static bool read_value_body(struct msgpack *cursor, struct msgpack_value *value)
 {
     if (value->kind < MSGPACK_STRING) {
         return true;
     }
     if (value->kind == MSGPACK_ARRAY) {
-        return value->number <= left(cursor);
+        return value->number <= bytes_left(cursor);
     }
     if (value->kind == MSGPACK_MAP) {
-        return value->number <= left(cursor) / 2;
+        return value->number <= bytes_left(cursor) / 2;
     }
     uint64_t size = value->number;
     uint64_t type_size = value->kind == MSGPACK_EXTENSION;
-    if (type_size + size > left(cursor)) {
+    if (type_size + size > bytes_left(cursor)) {
         return false;
     }
     value->number = type_size > 0 ? *cursor->at : 0;
@@ -149,8 +149,9 @@ bool msgpack_next(struct msgpack *cursor, struct msgpack_value *out)
 {
     struct msgpack_value value;
 
-    if (cursor->at == cursor->end || !read_head(cursor, &value) || !read_body(cursor, &value)) {
-        return stop(cursor);
+    if (cursor->at == cursor->end || !read_value_head(cursor, &value) ||
+        !read_value_body(cursor, &value)) {
+        return stop_cursor(cursor);
     }
     *out = value;
     return true;
@@ -161,8 +162,8 @@ bool msgpack_skip(struct msgpack *cursor, uint64_t count)
 {
     while (count > 0) {
         struct msgpack_value value;
-        if (count > left(cursor) || !msgpack_next(cursor, &value)) {
-            return stop(cursor);
+        if (count > bytes_left(cursor) || !msgpack_next(cursor, &value)) {
+            return stop_cursor(cursor);
         }
         count--;
         if (value.kind == MSGPACK_ARRAY) {
@@ -188,7 +189,7 @@ bool msgpack_leave(struct msgpack *cursor, const struct msgpack_value *value)
 
 uint32_t msgpack_nils(struct msgpack *cursor, uint32_t count)
 {
-    uint32_t most = left(cursor) < count ? (uint32_t)left(cursor) : count;
+    uint32_t most = bytes_left(cursor) < count ? (uint32_t)bytes_left(cursor) : count;
     uint32_t done = 0;
     while (done < most && cursor->at[done] == 0xc0) {
         done++;
@@ -241,7 +242,7 @@ void msgpack_scalar_ids(struct msgpack_id_run *run)
             return;
         }
         run->at += size;
-        *run->out++ = (uint32_t)read_number(run->at - 4, 4) & msgpack_id_masks[size];
+        *run->out++ = (uint32_t)read_big_endian(run->at - 4, 4) & msgpack_id_masks[size];
         run->count--;
     }
 }
@@ -263,7 +264,7 @@ static bool read_id(struct msgpack *cursor, uint32_t *out)
     return true;
 }
 
-static void read_run(struct msgpack *cursor, struct msgpack_id_run *run)
+static void read_id_run(struct msgpack *cursor, struct msgpack_id_run *run)
 {
     run->at = cursor->at;
     if (cursor->at - cursor->begin >= msgpack_id_lead) {
@@ -280,7 +281,7 @@ uint32_t msgpack_ids(struct msgpack *cursor, uint32_t *out, uint32_t count)
     struct msgpack_id_run run = {.end = cursor->end, .out = out, .count = count};
 
     while (run.count > 0) {
-        read_run(cursor, &run);
+        read_id_run(cursor, &run);
         if (run.count == 0 || !read_id(cursor, &out[count - run.count])) {
             break;
         }

@@ -54,7 +54,7 @@ SSSE3 static inline void put_leaps(uint8_t *out, __m128i next)
 }
 
 // What is not sure at the end of a window is written over by the next one.
-SSSE3 static inline void look_ahead(const uint8_t *at, uint32_t size, struct leaps *leaps)
+SSSE3 static inline void look_ids_ahead(const uint8_t *at, uint32_t size, struct leaps *leaps)
 {
     for (uint32_t i = 0; i < size; i += sure) {
         __m128i one = next_of(_mm_loadu_si128((const __m128i *)(const void *)(at + i)));
@@ -63,7 +63,7 @@ SSSE3 static inline void look_ahead(const uint8_t *at, uint32_t size, struct lea
     }
 }
 
-static inline uint32_t value_of(const uint8_t *end, uint32_t size)
+static inline uint32_t id_value(const uint8_t *end, uint32_t size)
 {
     uint32_t word;
     memcpy(&word, end - sizeof(word), sizeof(word));
@@ -71,7 +71,7 @@ static inline uint32_t value_of(const uint8_t *end, uint32_t size)
 }
 
 // False: it came to something that is no id.
-static inline bool walk(struct msgpack_id_run *run, uint32_t size, const struct leaps *leaps)
+static inline bool walk_ids(struct msgpack_id_run *run, uint32_t size, const struct leaps *leaps)
 {
     const uint8_t *begin = run->at;
     uint32_t *out = run->out;
@@ -86,8 +86,8 @@ static inline bool walk(struct msgpack_id_run *run, uint32_t size, const struct 
         if (!is_id) {
             break;
         }
-        out[0] = value_of(begin + at + one, one);
-        out[1] = value_of(begin + at + two, two - one);
+        out[0] = id_value(begin + at + one, one);
+        out[1] = id_value(begin + at + two, two - one);
         out += step;
         at += two;
     }
@@ -114,8 +114,8 @@ SSSE3 void msgpack_vector_ids(struct msgpack_id_run *run)
     uint32_t size;
     do {
         size = stretch_of(run);
-        look_ahead(run->at, size, &leaps);
-    } while (walk(run, size, &leaps) && size > 0);
+        look_ids_ahead(run->at, size, &leaps);
+    } while (walk_ids(run, size, &leaps) && size > 0);
 }
 
 #else

@@ -98,12 +98,12 @@ enum loop_field {
         loop_field_count
 };
 
-struct symbol;
+struct scope_symbol;
 struct name {
     struct slice text;
-    struct symbol *symbol; // what it means in the scope that is being resolved
-    uint32_t external;     // its number plus one, when it is read from outside
-    bool is_of_messages;   // content_loop.c's
+    struct scope_symbol *symbol; // what it means in the scope that is being resolved
+    uint32_t external;           // its number plus one, when it is read from outside
+    bool is_of_messages;         // content_loop.c's
     bool is_message;
     struct name *next;
     struct name *next_external;
@@ -175,8 +175,8 @@ struct expression {
 
 // What a scope does when it is entered: a slot gets its value.
 enum load_kind { LOAD_UNDEFINED, LOAD_EXTERNAL, LOAD_SLOT };
-struct load {
-    struct load *next;
+struct slot_load {
+    struct slot_load *next;
     enum load_kind kind;
     uint32_t slot;
     uint32_t source; // the external's number, or a slot
@@ -212,14 +212,14 @@ enum statement_kind {
     statement_kind_count,
 };
 
-struct block {
+struct statement_block {
     struct statement *first; // linked by `next`
 };
 
 struct branch {
     struct branch *next;
     struct expression *test; // NULL: else
-    struct block body;
+    struct statement_block body;
 };
 
 struct parameter {
@@ -243,8 +243,8 @@ struct function {
     uint32_t slot_count;
     uint32_t loop_count;
     uint32_t number; // among all functions
-    struct load *loads;
-    struct block body;
+    struct slot_load *loads;
+    struct statement_block body;
 };
 
 struct statement {
@@ -261,19 +261,19 @@ struct statement {
             struct expression *items;
             struct expression *test; // may be NULL
             struct target *test_target;
-            struct block body;
-            struct block otherwise;
-            struct load *body_loads;
-            struct load *test_loads;
-            struct load *otherwise_loads;
+            struct statement_block body;
+            struct statement_block otherwise;
+            struct slot_load *body_loads;
+            struct slot_load *test_loads;
+            struct slot_load *otherwise_loads;
             uint32_t loop; // its number in the function
             bool uses_loop;
         } loop;
         struct {
             struct target *target;
             struct expression *value; // SET; SET_BLOCK: the filters, innermost NULL, or NULL
-            struct block body;
-            struct load *loads;
+            struct statement_block body;
+            struct slot_load *loads;
         } set; // SET, SET_BLOCK, FILTER_BLOCK, WITH, SCOPE
         struct {
             struct function *function;
@@ -282,8 +282,8 @@ struct statement {
         struct {
             struct target *targets;
             struct expression *values;
-            struct block body;
-            struct load *loads;
+            struct statement_block body;
+            struct slot_load *loads;
         } with;
     };
 };

@@ -136,18 +136,12 @@ static const struct value *evaluate_not(struct render *render, const struct expr
     return scratch;
 }
 
-static const struct value *
-evaluate_negate(struct render *render, const struct expression *expression, struct value *scratch)
-{
-    const struct value *value = evaluate(render, expression->binary.left, scratch);
-    return value != NULL && operate_negate(&render->room, value, scratch) ? scratch : NULL;
-}
-
-static const struct value *evaluate_plus(struct render *render, const struct expression *expression,
+static const struct value *evaluate_sign(struct render *render, const struct expression *expression,
                                          struct value *scratch)
 {
+    bool is_minus = expression->kind == EXPRESSION_NEGATE;
     const struct value *value = evaluate(render, expression->binary.left, scratch);
-    return value != NULL && operate_plus(&render->room, value, scratch) ? scratch : NULL;
+    return value != NULL && operate_sign(&render->room, value, is_minus, scratch) ? scratch : NULL;
 }
 
 // a + b + c.  Strings go behind the output as they are found, and stay there if nothing else comes: then no string
@@ -155,6 +149,7 @@ static const struct value *evaluate_plus(struct render *render, const struct exp
 static bool add_up(struct render *render, const struct expression *expression, bool *is_printed,
                    struct value *out)
 {
+    ASSERT_SLOW(expression->kind == EXPRESSION_SUM && expression->list.count > 1);
     size_t mark = render->out->size;
     const struct expression *operand = expression->list.first;
     struct value scratch;
@@ -260,8 +255,8 @@ evaluate_compare(struct render *render, const struct expression *expression, str
 static const struct value nothing = {.kind = VALUE_UNDEFINED, .name = {(const uint8_t *)"if", 2}};
 
 // The branch that counts, NULL when it fails; `nothing` has no branch.
-static bool choose(struct render *render, const struct expression *expression,
-                   struct value *scratch, const struct expression **out)
+static bool choose_branch(struct render *render, const struct expression *expression,
+                          struct value *scratch, const struct expression **out)
 {
     const struct value *test = evaluate(render, expression->conditional.test, scratch);
     if (test == NULL) {
@@ -276,7 +271,7 @@ static const struct value *evaluate_conditional(struct render *render,
                                                 struct value *scratch)
 {
     const struct expression *chosen;
-    if (!choose(render, expression, scratch, &chosen)) {
+    if (!choose_branch(render, expression, scratch, &chosen)) {
         return NULL;
     }
     return chosen != NULL ? evaluate(render, chosen, scratch) : &nothing;
@@ -346,6 +341,7 @@ evaluate_slice(struct render *render, const struct expression *expression, struc
 static bool spread_arguments(struct render *render, const struct argument_list *arguments,
                              struct call_arguments *out)
 {
+    ASSERT(arguments->spread != NULL && out->named_count <= out->count);
     struct value_room *room = &render->room;
     struct value scratch;
     const struct value_list *more = NULL;
@@ -408,6 +404,7 @@ static const struct value *call_builtin(struct render *render, const struct buil
                                         const struct argument_list *arguments,
                                         struct value *scratch)
 {
+    ASSERT_SLOW(builtin != NULL);
     struct value few[call_argument_max];
     struct call_arguments given;
     struct value result;
@@ -480,6 +477,7 @@ static bool prepare_call(struct render *render, const struct value *callee,
 
 static bool finish_call(struct render *render, const struct call *call, struct value *out)
 {
+    ASSERT_SLOW(call->callable != NULL);
     size_t mark = render->out->size;
     switch (call->callable->kind) {
     case CALLABLE_FUNCTION:
@@ -536,8 +534,8 @@ static evaluate_fn *const evaluators[expression_kind_count] = {
     [EXPRESSION_AND] = evaluate_logic,
     [EXPRESSION_OR] = evaluate_logic,
     [EXPRESSION_NOT] = evaluate_not,
-    [EXPRESSION_NEGATE] = evaluate_negate,
-    [EXPRESSION_PLUS] = evaluate_plus,
+    [EXPRESSION_NEGATE] = evaluate_sign,
+    [EXPRESSION_PLUS] = evaluate_sign,
     [EXPRESSION_SUM] = evaluate_sum,
     [EXPRESSION_BINARY] = evaluate_binary,
     [EXPRESSION_CONCAT] = evaluate_concat,
@@ -558,6 +556,7 @@ static evaluate_fn *const evaluators[expression_kind_count] = {
 const struct value *evaluate(struct render *render, const struct expression *expression,
                              struct value *scratch)
 {
+    ASSERT_SLOW(expression->kind < expression_kind_count);
     return evaluators[expression->kind](render, expression, scratch);
 }
 
@@ -600,7 +599,7 @@ bool print(struct render *render, const struct expression *expression)
         }
         return true;
     case EXPRESSION_CONDITIONAL:
-        return choose(render, expression, &scratch, &chosen) &&
+        return choose_branch(render, expression, &scratch, &chosen) &&
                (chosen == NULL || print(render, chosen));
     case EXPRESSION_CALL:
         return print_call(render, expression);

@@ -15,6 +15,7 @@ struct lexer lexer_open(struct slice source)
 
 static struct token lexer_fail(struct lexer *lexer, enum status status, const char *error)
 {
+    ASSERT(status != STATUS_OK && error != NULL);
     if (lexer->error == NULL) {
         lexer->status = status;
         lexer->error = error;
@@ -62,6 +63,7 @@ static bool is_at(const uint8_t *at, const uint8_t *end, const char *text)
 // Moves to `to` and counts the lines passed.
 static void lexer_advance(struct lexer *lexer, const uint8_t *to)
 {
+    ASSERT(to >= lexer->at && to <= lexer->end);
     for (const uint8_t *at = lexer->at; at < to; at++) {
         lexer->line += *at == '\n';
     }
@@ -89,6 +91,7 @@ static const uint8_t *tag_end(const uint8_t *at, const uint8_t *end, const char 
 // The text before a tag, as that tag's sign leaves it.
 static struct slice stripped(const struct lexer *lexer, const uint8_t *tag, bool is_print)
 {
+    ASSERT(lexer->end - tag >= 2);
     const uint8_t *begin = lexer->at;
     const uint8_t *sign = tag + 2;
     const uint8_t *end = tag;
@@ -169,6 +172,7 @@ static const uint8_t *comment_end(const uint8_t *at, const uint8_t *end)
 // Moves over the tag that begins here, or over the whole of a comment, and notes what is next.
 static bool enter_tag(struct lexer *lexer, const uint8_t *tag)
 {
+    ASSERT(tag >= lexer->at && lexer->end - tag >= 2);
     const uint8_t *raw = tag[1] == '%' ? raw_begin(tag, lexer->end) : NULL;
 
     lexer_advance(lexer, tag);
@@ -213,6 +217,7 @@ static bool next_text(struct lexer *lexer, struct token *out)
 
 static bool next_raw(struct lexer *lexer, struct token *out)
 {
+    ASSERT(lexer->state == LEXER_RAW);
     *out = (struct token){.kind = TOKEN_DATA, .line = lexer->line};
     for (const uint8_t *tag = lexer->at; lexer->end - tag >= 2; tag++) {
         const uint8_t *end = is_at(tag, lexer->end, "{%") ? raw_end(tag, lexer->end) : NULL;
@@ -227,19 +232,21 @@ static bool next_raw(struct lexer *lexer, struct token *out)
     return false;
 }
 
-static bool is_digit(uint8_t byte)
+static bool is_lexer_digit(uint8_t byte)
 {
     return byte >= '0' && byte <= '9';
 }
 
 static bool is_name_byte(uint8_t byte)
 {
-    return is_digit(byte) || byte == '_' || (ascii_lower(byte) >= 'a' && ascii_lower(byte) <= 'z');
+    return is_lexer_digit(byte) || byte == '_' ||
+           (ascii_lower(byte) >= 'a' && ascii_lower(byte) <= 'z');
 }
 
 // Digits of a base with single underscores between them.
-static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, int base)
+static const uint8_t *lexer_read_digits(const uint8_t *at, const uint8_t *end, int base)
 {
+    ASSERT(base >= 1 && base <= 16);
     const uint8_t *begin = at;
     while (at < end) {
         const uint8_t *digit = at > begin && *at == '_' ? at + 1 : at;
@@ -256,21 +263,21 @@ static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, int bas
 static const uint8_t *read_fraction(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *after = NULL;
-    if (end - at >= 2 && *at == '.' && is_digit(at[1])) {
-        at = read_digits(at + 1, end, 10);
+    if (end - at >= 2 && *at == '.' && is_lexer_digit(at[1])) {
+        at = lexer_read_digits(at + 1, end, 10);
         after = at;
     }
     if (end - at >= 2 && ascii_lower(*at) == 'e') {
         const uint8_t *exponent = at + 1;
         exponent += *exponent == '+' || *exponent == '-';
-        if (exponent < end && is_digit(*exponent)) {
-            return read_digits(exponent, end, 10);
+        if (exponent < end && is_lexer_digit(*exponent)) {
+            return lexer_read_digits(exponent, end, 10);
         }
     }
     return after;
 }
 
-static const uint8_t *read_integer(const uint8_t *at, const uint8_t *end)
+static const uint8_t *lexer_read_integer(const uint8_t *at, const uint8_t *end)
 {
     static const struct {
         uint8_t letter;
@@ -278,31 +285,32 @@ static const uint8_t *read_integer(const uint8_t *at, const uint8_t *end)
     } prefixes[] = {{'b', 2}, {'o', 8}, {'x', 16}};
 
     if (*at != '0') {
-        return read_digits(at, end, 10);
+        return lexer_read_digits(at, end, 10);
     }
     for (size_t i = 0; i < ARRAY_COUNT(prefixes); i++) {
         if (end - at < 3 || ascii_lower(at[1]) != prefixes[i].letter) {
             continue;
         }
         const uint8_t *digits = at + 2 + (at[2] == '_');
-        const uint8_t *after = read_digits(digits, end, prefixes[i].base);
+        const uint8_t *after = lexer_read_digits(digits, end, prefixes[i].base);
         if (after > digits) {
             return after;
         }
     }
-    return read_digits(at, end, 1); // only zeros
+    return lexer_read_digits(at, end, 1); // only zeros
 }
 
 static struct token next_number(struct lexer *lexer)
 {
+    ASSERT(is_lexer_digit(*lexer->at));
     // After a dot it is an index, as in x.0.1; a tag's first byte is always before it.
     bool is_index = lexer->at[-1] == '.';
-    const uint8_t *digits_end = read_digits(lexer->at, lexer->end, 10);
+    const uint8_t *digits_end = lexer_read_digits(lexer->at, lexer->end, 10);
     const uint8_t *end = is_index ? NULL : read_fraction(digits_end, lexer->end);
     struct token token = {.kind = TOKEN_FLOAT, .line = lexer->line};
     if (end == NULL) {
         token.kind = TOKEN_INTEGER;
-        end = read_integer(lexer->at, lexer->end);
+        end = lexer_read_integer(lexer->at, lexer->end);
     }
     token.text = slice_of(lexer->at, (size_t)(end - lexer->at));
     lexer_advance(lexer, end);
@@ -311,6 +319,7 @@ static struct token next_number(struct lexer *lexer)
 
 static struct token next_string(struct lexer *lexer)
 {
+    ASSERT(*lexer->at == '"' || *lexer->at == '\'');
     uint8_t quote = *lexer->at;
     struct token token = {.kind = TOKEN_STRING, .line = lexer->line};
 
@@ -395,7 +404,7 @@ static struct token next_in_tag(struct lexer *lexer)
         lexer_advance(lexer, end);
         return token;
     }
-    if (is_digit(*lexer->at)) {
+    if (is_lexer_digit(*lexer->at)) {
         return next_number(lexer);
     }
     if (is_name_byte(*lexer->at)) {
@@ -416,6 +425,7 @@ static struct token next_in_tag(struct lexer *lexer)
 
 struct token lexer_next(struct lexer *lexer)
 {
+    ASSERT(lexer->at <= lexer->end);
     if (lexer->error != NULL) {
         return (struct token){.kind = TOKEN_FAILED, .line = lexer->line};
     }

@@ -2,6 +2,7 @@
 
 #include "template/literal.h"
 
+#include "base/base.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@ static const uint8_t letters[128] = {
 };
 
 // The digits of \x41, \u0041, \U00000041.
-static const uint8_t *read_hex(const uint8_t *at, const uint8_t *end, unsigned count, uint32_t *out)
+static const uint8_t *literal_hex(const uint8_t *at, const uint8_t *end, unsigned count,
+                                  uint32_t *out)
 {
     if ((size_t)(end - at) < count) {
         return NULL;
@@ -30,7 +32,7 @@ static const uint8_t *read_hex(const uint8_t *at, const uint8_t *end, unsigned c
     return at + count;
 }
 
-static const uint8_t *read_octal(const uint8_t *at, const uint8_t *end, uint32_t *out)
+static const uint8_t *literal_octal(const uint8_t *at, const uint8_t *end, uint32_t *out)
 {
     uint32_t value = 0;
     const uint8_t *begin = at;
@@ -44,10 +46,11 @@ static const uint8_t *read_octal(const uint8_t *at, const uint8_t *end, uint32_t
 // From after the backslash; `*code_point` is what it stands for.  NULL when it is broken.
 static const uint8_t *read_numbered(const uint8_t *at, const uint8_t *end, uint32_t *code_point)
 {
+    ASSERT(at < end);
     if (*at >= '0' && *at <= '7') {
-        return read_octal(at, end, code_point);
+        return literal_octal(at, end, code_point);
     }
-    at = read_hex(at + 1, end, *at == 'x' ? 2 : *at == 'u' ? 4 : 8, code_point);
+    at = literal_hex(at + 1, end, *at == 'x' ? 2 : *at == 'u' ? 4 : 8, code_point);
     bool is_scalar =
         at != NULL && *code_point <= 0x10ffff && (*code_point < 0xd800 || *code_point > 0xdfff);
     return is_scalar ? at : NULL;
@@ -55,6 +58,7 @@ static const uint8_t *read_numbered(const uint8_t *at, const uint8_t *end, uint3
 
 bool literal_string(struct slice text, uint8_t *bytes, struct slice *out)
 {
+    ASSERT(bytes != NULL);
     const uint8_t *at = text.bytes;
     const uint8_t *end = text.bytes + text.size;
     uint8_t *to = bytes;
@@ -101,6 +105,7 @@ static size_t without_underscores(struct slice text, uint8_t *bytes)
 
 bool literal_integer(struct slice text, uint8_t *bytes, struct value *out)
 {
+    ASSERT(text.size > 0 && bytes != NULL);
     size_t size = without_underscores(text, bytes);
     uint8_t letter = size > 2 ? ascii_lower(bytes[1]) : 0;
     uint64_t base = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 10;
@@ -120,6 +125,7 @@ bool literal_integer(struct slice text, uint8_t *bytes, struct value *out)
 
 bool literal_float(struct slice text, struct value *out)
 {
+    ASSERT(text.size > 0);
     char digits[64];
     if (text.size >= sizeof(digits)) {
         return false;

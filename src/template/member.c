@@ -5,6 +5,7 @@
 
 #include "template/member.h"
 
+#include "base/base.h"
 #include "template/render_internal.h"
 
 #define WHOLE_NUMBER                                                                               \
@@ -51,6 +52,7 @@ static bool lists_name(const char *names, struct slice name)
 
 static void member_init_kind(struct member *member, enum value_kind kind)
 {
+    ASSERT((int)kind < value_kind_count);
     struct slice name = member->name;
     uint16_t bit = (uint16_t)(1u << kind);
     member->methods[kind] = builtin_method(kind, name);

@@ -14,7 +14,7 @@ struct number {
     double real; // always set
 };
 
-static bool number_of(const struct value *value, struct number *out)
+static bool operand_number(const struct value *value, struct number *out)
 {
     switch (value->kind) {
     case VALUE_BOOL:
@@ -31,13 +31,14 @@ static bool number_of(const struct value *value, struct number *out)
     }
 }
 
-static const char *text_of(enum operation operation)
+static const char *operation_text(enum operation operation)
 {
     static const char *const texts[] = {
         [OPERATOR_NONE] = "+",          [OPERATOR_SUBTRACT] = "-", [OPERATOR_MULTIPLY] = "*",
         [OPERATOR_DIVIDE] = "/",        [OPERATOR_MODULO] = "%",   [OPERATOR_POWER] = "**",
         [OPERATOR_FLOOR_DIVIDE] = "//",
     };
+    ASSERT(operation < ARRAY_COUNT(texts) && texts[operation] != NULL);
     return texts[operation];
 }
 
@@ -54,7 +55,7 @@ static bool fail_operands(struct value_room *room, enum operation operation,
         return value_raise(room, "arithmetic on whole numbers beyond 64 bits is not implemented");
     }
     return value_raise(room, "unsupported operand type(s) for %s: '%s' and '%s'",
-                       text_of(operation), value_type_name(left), value_type_name(right));
+                       operation_text(operation), value_type_name(left), value_type_name(right));
 }
 
 static bool fail_overflow(struct value_room *room)
@@ -81,7 +82,7 @@ static size_t escaped_size(struct slice string)
     return size;
 }
 
-static void add_string(const struct value *string, bool is_escaped, struct text *out)
+static void add_operand_string(const struct value *string, bool is_escaped, struct text *out)
 {
     if (!is_escaped) {
         text_add(out, string->string);
@@ -107,8 +108,8 @@ static bool add_strings(struct value_room *room, const struct value *left,
         return false;
     }
     struct text text = text_over(bytes, size);
-    add_string(left, escapes_left, &text);
-    add_string(right, escapes_right, &text);
+    add_operand_string(left, escapes_left, &text);
+    add_operand_string(right, escapes_right, &text);
     ASSERT(!text.overflow);
     struct value sum = value_string(text_slice(&text));
     sum.markup = left->markup || right->markup;
@@ -119,6 +120,7 @@ static bool add_strings(struct value_room *room, const struct value *left,
 static bool add_lists(struct value_room *room, const struct value *left, const struct value *right,
                       struct value *out)
 {
+    ASSERT(left->kind == right->kind);
     uint64_t count = (uint64_t)left->list->count + right->list->count;
     if (!value_step(room, count + 1) || count > UINT32_MAX) {
         return false;
@@ -146,7 +148,7 @@ bool operate_add(struct value_room *room, const struct value *left, const struct
     if (left->kind == right->kind && (left->kind == VALUE_LIST || left->kind == VALUE_TUPLE)) {
         return add_lists(room, left, right, out);
     }
-    if (!number_of(left, &a) || !number_of(right, &b)) {
+    if (!operand_number(left, &a) || !operand_number(right, &b)) {
         return fail_operands(room, OPERATOR_NONE, left, right);
     }
     int64_t sum;
@@ -272,6 +274,7 @@ static bool floor_divide(struct value_room *room, const struct number *a, const 
 static bool integer_power(struct value_room *room, int64_t base, int64_t exponent,
                           struct value *out)
 {
+    ASSERT(exponent >= 0);
     int64_t result = 1;
     bool overflow = false;
     while (exponent > 0 && !overflow) {
@@ -313,6 +316,7 @@ static bool power(struct value_room *room, const struct number *a, const struct 
 static bool operate_numbers(struct value_room *room, enum operation operation,
                             const struct number *a, const struct number *b, struct value *out)
 {
+    ASSERT(operation > OPERATOR_NONE && operation < OPERATOR_EQUAL);
     bool is_float = a->is_float || b->is_float;
     int64_t result;
 
@@ -346,14 +350,14 @@ bool operate(struct value_room *room, enum operation operation, const struct val
     struct number a;
     struct number b;
 
-    if (number_of(left, &a) && number_of(right, &b)) {
+    if (operand_number(left, &a) && operand_number(right, &b)) {
         return operate_numbers(room, operation, &a, &b, out);
     }
     if (operation == OPERATOR_MULTIPLY && can_repeat(left, right)) {
-        return number_of(right, &b) && repeat(room, left, b.integer, out);
+        return operand_number(right, &b) && repeat(room, left, b.integer, out);
     }
     if (operation == OPERATOR_MULTIPLY && can_repeat(right, left)) {
-        return number_of(left, &a) && repeat(room, right, a.integer, out);
+        return operand_number(left, &a) && repeat(room, right, a.integer, out);
     }
     if (operation == OPERATOR_MODULO && left->kind == VALUE_STRING && !left->markup &&
         right->kind != VALUE_UNDEFINED) {
@@ -362,38 +366,29 @@ bool operate(struct value_room *room, enum operation operation, const struct val
     return fail_operands(room, operation, left, right);
 }
 
-bool operate_negate(struct value_room *room, const struct value *value, struct value *out)
+bool operate_sign(struct value_room *room, const struct value *value, bool is_minus,
+                  struct value *out)
 {
     struct number number;
-    if (!number_of(value, &number)) {
+    if (!operand_number(value, &number)) {
         return value->kind == VALUE_UNDEFINED
                    ? value_raise_undefined(room, value)
-                   : value_raise(room, "bad operand type for unary -: '%s'",
+                   : value_raise(room, "bad operand type for unary %c: '%s'", is_minus ? '-' : '+',
                                  value_type_name(value));
     }
-    if (!number.is_float && number.integer == INT64_MIN) {
+    if (is_minus && !number.is_float && number.integer == INT64_MIN) {
         return fail_overflow(room);
     }
-    *out = number.is_float ? value_float(-number.real) : value_int(-number.integer);
-    return true;
-}
-
-bool operate_plus(struct value_room *room, const struct value *value, struct value *out)
-{
-    struct number number;
-    if (!number_of(value, &number)) {
-        return value->kind == VALUE_UNDEFINED
-                   ? value_raise_undefined(room, value)
-                   : value_raise(room, "bad operand type for unary +: '%s'",
-                                 value_type_name(value));
-    }
-    *out = number.is_float ? *value : value_int(number.integer);
+    int64_t sign = is_minus ? -1 : 1;
+    *out = number.is_float ? value_float(is_minus ? -number.real : number.real)
+                           : value_int(sign * number.integer);
     return true;
 }
 
 bool operate_compare(struct value_room *room, enum operation operation, const struct value *left,
                      const struct value *right, bool *out)
 {
+    ASSERT(operation >= OPERATOR_EQUAL && operation <= OPERATOR_NOT_IN);
     bool is_equality = operation == OPERATOR_EQUAL || operation == OPERATOR_NOT_EQUAL;
     if (is_equality) {
         bool equal = false;
@@ -428,7 +423,7 @@ static bool read_bound(struct value_room *room, const struct value *bound, int64
     if (bound == NULL || bound->kind == VALUE_NONE) {
         return true; // stays as it is
     }
-    if (!number_of(bound, &number) || number.is_float) {
+    if (!operand_number(bound, &number) || number.is_float) {
         return bound->kind == VALUE_UNDEFINED
                    ? value_raise_undefined(room, bound)
                    : value_raise(room, "slice indices must be integers or None");
@@ -453,7 +448,7 @@ static bool read_bounds(struct value_room *room, const struct value *const bound
     const int64_t all[2] = {-INT64_MAX, INT64_MAX};
     int64_t step = 1;
     struct number number;
-    if (bounds[2] != NULL && number_of(bounds[2], &number) && !number.is_float) {
+    if (bounds[2] != NULL && operand_number(bounds[2], &number) && !number.is_float) {
         step = number.integer < all[0] ? all[0] : number.integer;
     } else if (!read_bound(room, bounds[2], 0, all, &step)) {
         return false; // it is no number, and now that is said
@@ -482,6 +477,7 @@ static bool read_bounds(struct value_room *room, const struct value *const bound
 static bool slice_list(struct value_room *room, const struct value *subject,
                        const struct slice_bounds *bounds, struct value *out)
 {
+    ASSERT(bounds->count >= 0 && bounds->count <= subject->list->count);
     struct value_list *list = value_list_new(room, (uint32_t)bounds->count);
     if (list == NULL || !value_step(room, (uint64_t)bounds->count + 1)) {
         return false;
@@ -496,6 +492,7 @@ static bool slice_list(struct value_room *room, const struct value *subject,
 static bool slice_string(struct value_room *room, const struct value *subject,
                          const struct slice_bounds *bounds, struct value *out)
 {
+    ASSERT(bounds->count >= 0 && bounds->step != 0);
     *out = *subject;
     if (bounds->count == 0) {
         out->string.size = 0;

@@ -14,8 +14,9 @@ bool operate_add(struct value_room *room, const struct value *left, const struct
 bool operate(struct value_room *room, enum operation operation, const struct value *left,
              const struct value *right, struct value *out);
 
-bool operate_negate(struct value_room *room, const struct value *value, struct value *out);
-bool operate_plus(struct value_room *room, const struct value *value, struct value *out);
+// +x and -x.
+bool operate_sign(struct value_room *room, const struct value *value, bool is_minus,
+                  struct value *out);
 
 // == != < <= > >= in, not in
 bool operate_compare(struct value_room *room, enum operation operation, const struct value *left,

@@ -11,6 +11,7 @@
 static struct expression *make_expression(struct parser *parser, enum expression_kind kind,
                                           uint32_t line)
 {
+    ASSERT(kind < expression_kind_count);
     struct expression *expression = parse_node(parser, sizeof(*expression));
     expression->kind = (uint8_t)kind;
     expression->line = line;
@@ -117,6 +118,7 @@ static struct expression *parse_word(struct parser *parser)
 // Strings that stand side by side are one.
 static struct expression *parse_strings(struct parser *parser)
 {
+    ASSERT(parser->current.kind == TOKEN_STRING);
     uint32_t line = parser->current.line;
     struct slice joined = {0};
 
@@ -142,6 +144,7 @@ static struct expression *parse_strings(struct parser *parser)
 
 static struct expression *parse_number(struct parser *parser)
 {
+    ASSERT(parser->current.kind == TOKEN_INTEGER || parser->current.kind == TOKEN_FLOAT);
     struct token token = parser->current;
     struct value value = value_none();
     bool good;
@@ -212,6 +215,7 @@ static bool parse_separator(struct parser *parser, bool is_first, enum token_kin
 
 static struct expression *parse_list(struct parser *parser)
 {
+    ASSERT(parser->current.kind == TOKEN_LEFT_BRACKET);
     struct expression *list = make_expression(parser, EXPRESSION_LIST, parser->current.line);
     struct expression **end = &list->list.first;
     parse_advance(parser);
@@ -225,6 +229,7 @@ static struct expression *parse_list(struct parser *parser)
 
 static struct expression *parse_dict(struct parser *parser)
 {
+    ASSERT(parser->current.kind == TOKEN_LEFT_BRACE);
     struct expression *dict = make_expression(parser, EXPRESSION_DICT, parser->current.line);
     struct expression **end = &dict->list.first;
     parse_advance(parser);
@@ -289,6 +294,7 @@ static struct expression *make_subscript(struct parser *parser, struct expressio
 
 static struct expression *parse_attribute(struct parser *parser, struct expression *subject)
 {
+    ASSERT(parser->current.kind == TOKEN_DOT);
     parse_advance(parser);
     struct token token = parser->current;
     if (parse_skip(parser, TOKEN_NAME)) {
@@ -372,6 +378,7 @@ static void keep_names(struct parser *parser, struct argument_list *out, const s
 // From '(' to ')'.
 static void parse_arguments(struct parser *parser, struct expression *call)
 {
+    ASSERT(parser->status != STATUS_OK || parser->current.kind == TOKEN_LEFT_PAREN);
     struct argument_list *out = &call->call.arguments;
     struct slice names[template_argument_max] = {0};
     struct expression **end = &out->values.first;
@@ -515,6 +522,7 @@ static struct expression *make_unary(struct parser *parser, enum expression_kind
 
 static struct expression *parse_test(struct parser *parser, struct expression *subject)
 {
+    ASSERT(parse_is_name(parser, "is"));
     parse_advance(parser);
     bool is_negated = parse_skip_name(parser, "not");
     struct token name = parser->current;
@@ -603,7 +611,7 @@ static struct expression *parse_power(struct parser *parser)
 }
 
 // OPERATOR_NONE for tokens that are not the sign of one.
-static enum operation operation_of(enum token_kind kind)
+static enum operation token_operation(enum token_kind kind)
 {
     static const uint8_t operations[token_kind_count] = {
         [TOKEN_SUBTRACT] = OPERATOR_SUBTRACT,
@@ -625,7 +633,7 @@ static struct expression *parse_product(struct parser *parser)
 {
     struct expression *left = parse_power(parser);
     for (;;) {
-        enum operation operation = operation_of(parser->current.kind);
+        enum operation operation = token_operation(parser->current.kind);
         if (operation < OPERATOR_MULTIPLY || operation > OPERATOR_MODULO) {
             return left;
         }
@@ -685,7 +693,7 @@ static struct expression *parse_sum(struct parser *parser)
 // Passes the operation of a comparison; OPERATOR_NONE when none is here.
 static enum operation skip_comparison(struct parser *parser)
 {
-    enum operation operation = operation_of(parser->current.kind);
+    enum operation operation = token_operation(parser->current.kind);
     if (operation >= OPERATOR_EQUAL) {
         parse_advance(parser);
         return operation;

@@ -9,6 +9,7 @@
 static struct statement *make_statement(struct parser *parser, enum statement_kind kind,
                                         uint32_t line)
 {
+    ASSERT(kind < statement_kind_count);
     struct statement *statement = parse_node(parser, sizeof(*statement));
     statement->kind = kind;
     statement->line = line;
@@ -19,10 +20,10 @@ typedef struct statement *parse_tag_fn(struct parser *parser, uint32_t line);
 
 // Statements up to one of `ends`, for the tag of that line; up to the end of the template when there are none.
 static void parse_block(struct parser *parser, const char *const *ends, uint32_t line,
-                        struct block *out);
+                        struct statement_block *out);
 
 // The body of a tag, from the end of that tag to the name of one of `ends`, which is then current.
-static void parse_body(struct parser *parser, const char *const *ends, struct block *out)
+static void parse_body(struct parser *parser, const char *const *ends, struct statement_block *out)
 {
     uint32_t line = parser->current.line;
     (void)parse_skip(parser, TOKEN_COLON);
@@ -33,7 +34,7 @@ static void parse_body(struct parser *parser, const char *const *ends, struct bl
 }
 
 // The same for a body with one possible end, which is passed.
-static void parse_whole_body(struct parser *parser, const char *end, struct block *out)
+static void parse_whole_body(struct parser *parser, const char *end, struct statement_block *out)
 {
     const char *const ends[] = {end, NULL};
     parse_body(parser, ends, out);
@@ -272,6 +273,7 @@ static struct function_place enter_function(struct parser *parser, struct functi
 
 static void leave_function(struct parser *parser, const struct function_place *outside)
 {
+    ASSERT(parser->depth == outside->depth && parser->depth_max >= outside->depth);
     struct function *function = parser->function;
     function->nesting = (uint16_t)(parser->depth_max - outside->depth + 1);
     function->takes_rest = parser->reads_rest;
@@ -406,6 +408,7 @@ static struct statement *parse_tag(struct parser *parser)
 
 static struct statement *parse_print(struct parser *parser)
 {
+    ASSERT(parser->current.kind == TOKEN_PRINT_BEGIN);
     struct statement *statement = make_statement(parser, STATEMENT_PRINT, parser->current.line);
     parse_advance(parser);
     statement->print = parse_tuple(parser, true);
@@ -425,6 +428,7 @@ static bool is_end(const struct parser *parser, const char *const *ends)
 
 static struct statement *parse_data(struct parser *parser)
 {
+    ASSERT(parser->current.kind == TOKEN_DATA);
     struct statement *statement = make_statement(parser, STATEMENT_DATA, parser->current.line);
     statement->data = parser->current.text;
     parse_advance(parser);
@@ -432,7 +436,7 @@ static struct statement *parse_data(struct parser *parser)
 }
 
 static void parse_block(struct parser *parser, const char *const *ends, uint32_t line,
-                        struct block *out)
+                        struct statement_block *out)
 {
     struct statement **end = &out->first;
 
@@ -456,8 +460,9 @@ static void parse_block(struct parser *parser, const char *const *ends, uint32_t
     }
 }
 
-bool parse_template(struct parser *parser, struct block *out)
+bool parse_template(struct parser *parser, struct statement_block *out)
 {
+    ASSERT(parser->function != NULL && parser->memory != NULL && parser->error != NULL);
     parser->loops_end = &parser->loops;
     parser->assignments_end = &parser->assignments;
     parser->ahead = lexer_next(&parser->lexer);

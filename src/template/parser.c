@@ -101,6 +101,7 @@ static const char *const token_texts[token_kind_count] = {[TOKEN_END] = "the end
 
 void *parse_unexpected(struct parser *parser, const char *what)
 {
+    ASSERT(parser->current.kind < token_kind_count);
     const struct token *token = &parser->current;
     if (token->kind == TOKEN_NAME) {
         return parse_fail(parser, STATUS_MALFORMED, token->line, "expected %s, not '%.*s'", what,
@@ -138,6 +139,7 @@ void parse_ascend(struct parser *parser)
 
 struct name *parse_intern(struct parser *parser, struct slice text)
 {
+    ASSERT(parser->name_count <= template_name_max);
     struct name **bucket = &parser->buckets[hash_bytes(text, 0) % name_bucket_count];
     for (struct name *name = *bucket; name != NULL; name = name->next) {
         if (slice_equal(name->text, text)) {

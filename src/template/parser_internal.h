@@ -85,4 +85,4 @@ struct expression *parse_filters(struct parser *parser, struct expression *subje
 struct expression *parse_name(struct parser *parser, struct slice text, uint32_t line);
 
 // Statements up to the end of the template.
-bool parse_template(struct parser *parser, struct block *out);
+bool parse_template(struct parser *parser, struct statement_block *out);

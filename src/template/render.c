@@ -12,10 +12,11 @@ enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAILED };
 
 typedef enum flow run_fn(struct render *render, const struct statement *statement);
 
-static enum flow run_block(struct render *render, const struct block *block);
+static enum flow run_block(struct render *render, const struct statement_block *block);
 
 bool render_capture(struct render *render, size_t mark, struct value *out)
 {
+    ASSERT(mark <= render->out->size);
     if (render->out->overflow) {
         return value_fail(&render->room, STATUS_TOO_LARGE, "the output is too long");
     }
@@ -32,9 +33,9 @@ bool render_capture(struct render *render, size_t mark, struct value *out)
     return true;
 }
 
-void render_enter(struct render *render, const struct load *loads)
+void render_enter(struct render *render, const struct slot_load *loads)
 {
-    for (const struct load *load = loads; load != NULL; load = load->next) {
+    for (const struct slot_load *load = loads; load != NULL; load = load->next) {
         struct value *slot = &render->frame->slots[load->slot];
         switch (load->kind) {
         case LOAD_EXTERNAL:
@@ -53,6 +54,7 @@ void render_enter(struct render *render, const struct load *loads)
 static bool assign_attribute(struct render *render, const struct target *target,
                              const struct value *value)
 {
+    ASSERT(target->kind == TARGET_ATTRIBUTE && target->attribute.size > 0);
     struct value scratch;
     const struct value *holder = evaluate(render, target->name, &scratch);
     struct slice name = target->attribute;
@@ -88,6 +90,7 @@ static bool assign_attribute(struct render *render, const struct target *target,
 
 static bool unpack(struct render *render, const struct target *target, const struct value *value)
 {
+    ASSERT(target->kind == TARGET_TUPLE);
     const struct value_list *items;
     if (value->kind == VALUE_TUPLE || value->kind == VALUE_LIST) {
         items = value->list;
@@ -197,11 +200,11 @@ static enum flow run_for(struct render *render, const struct statement *statemen
     loop.length = loop.items->count;
     render_enter(render, statement->loop.test_loads);
 
-    struct frame *frame = render->frame;
-    struct loop_place *place = &frame->loops[statement->loop.loop];
-    place->running = &loop;
+    struct call_frame *frame = render->frame;
+    ASSERT(frame->loops[statement->loop.loop] == NULL);
+    frame->loops[statement->loop.loop] = &loop;
     enum flow flow = run_turns(render, &loop);
-    place->running = NULL;
+    frame->loops[statement->loop.loop] = NULL;
 
     // Jinja's `else` also runs when break and continue have cut every turn short.
     if (flow == FLOW_ON && !loop.has_whole_turn && statement->loop.otherwise.first != NULL) {
@@ -350,7 +353,7 @@ static run_fn *const runners[statement_kind_count] = {
     [STATEMENT_BREAK] = run_break, [STATEMENT_CONTINUE] = run_continue,
 };
 
-static enum flow run_block(struct render *render, const struct block *block)
+static enum flow run_block(struct render *render, const struct statement_block *block)
 {
     for (const struct statement *statement = block->first; statement != NULL;
          statement = statement->next) {
@@ -366,23 +369,23 @@ static enum flow run_block(struct render *render, const struct block *block)
     return FLOW_ON;
 }
 
-static void *take(struct render *render, size_t size)
+static void *render_take(struct render *render, size_t size)
 {
     return value_bytes_new(&render->room, size);
 }
 
 // Frames are used again when no macro that was defined in them can still look at them.
-static struct frame *take_frame(struct render *render, const struct function *function,
-                                struct frame *outer)
+static struct call_frame *take_frame(struct render *render, const struct function *function,
+                                     struct call_frame *outer)
 {
-    struct frame *frame = render->spare[function->number].first;
+    struct call_frame *frame = render->spare[function->number];
     if (frame != NULL) {
-        render->spare[function->number].first = frame->next_spare;
+        render->spare[function->number] = frame->next_spare;
     } else {
         size_t slots_size = function->slot_count * sizeof(frame->slots[0]);
         size_t loops_size = function->loop_count * sizeof(frame->loops[0]);
-        frame = take(render, sizeof(*frame) + slots_size);
-        struct loop_place *loops = take(render, loops_size);
+        frame = render_take(render, sizeof(*frame) + slots_size);
+        struct loop_state **loops = render_take(render, loops_size);
         if (frame == NULL || loops == NULL) {
             return NULL;
         }
@@ -396,17 +399,19 @@ static struct frame *take_frame(struct render *render, const struct function *fu
     return frame;
 }
 
-static void put_frame(struct render *render, const struct function *function, struct frame *frame)
+static void put_frame(struct render *render, const struct function *function,
+                      struct call_frame *frame)
 {
+    ASSERT(render->frame != frame);
     if (!function->has_macros) {
-        frame->next_spare = render->spare[function->number].first;
-        render->spare[function->number].first = frame;
+        frame->next_spare = render->spare[function->number];
+        render->spare[function->number] = frame;
     }
 }
 
 // The argument for a parameter, by its place or by its name; false when it is not given.
-static bool find_argument(const struct call_arguments *arguments, uint32_t place, struct slice name,
-                          uint64_t *used, struct value *out)
+static bool macro_argument(const struct call_arguments *arguments, uint32_t place,
+                           struct slice name, uint64_t *used, struct value *out)
 {
     uint32_t positional = arguments->count - arguments->named_count;
     if (place < positional) {
@@ -427,6 +432,7 @@ static bool find_argument(const struct call_arguments *arguments, uint32_t place
 static bool bind_rest(struct render *render, const struct function *function,
                       const struct call_arguments *arguments, uint64_t used)
 {
+    ASSERT(arguments->named_count <= arguments->count);
     struct value_room *room = &render->room;
     uint32_t positional = arguments->count - arguments->named_count;
     uint32_t taken =
@@ -470,9 +476,10 @@ static bool bind_rest(struct render *render, const struct function *function,
     return true;
 }
 
-static bool bind_arguments(struct render *render, const struct function *function,
-                           const struct call_arguments *arguments)
+static bool macro_bind(struct render *render, const struct function *function,
+                       const struct call_arguments *arguments)
 {
+    ASSERT(function->parameter_count <= template_argument_max);
     uint64_t used = 0;
     uint64_t missing = 0;
     uint32_t place = 0;
@@ -480,7 +487,7 @@ static bool bind_arguments(struct render *render, const struct function *functio
     for (const struct parameter *parameter = function->parameters; parameter != NULL;
          parameter = parameter->next, place++) {
         struct value value = value_undefined(parameter->name->text);
-        bool given = find_argument(arguments, place, parameter->name->text, &used, &value);
+        bool given = macro_argument(arguments, place, parameter->name->text, &used, &value);
         missing |= (uint64_t)!given << place;
         render->frame->slots[parameter->slot] = value;
     }
@@ -507,19 +514,21 @@ static bool bind_arguments(struct render *render, const struct function *functio
 bool render_macro(struct render *render, const struct value_callable *macro,
                   const struct call_arguments *arguments)
 {
+    ASSERT(macro->kind == CALLABLE_MACRO);
     const struct function *function = macro->macro.function;
     if (render->nesting + function->nesting > template_running_max) {
         return value_fail(&render->room, STATUS_TOO_LARGE, "macros call each other too deep");
     }
-    struct frame *frame = take_frame(render, function, macro->macro.outer);
+    struct call_frame *frame = take_frame(render, function, macro->macro.outer);
     if (frame == NULL) {
         return false;
     }
-    struct frame *caller = render->frame;
+    struct call_frame *caller = render->frame;
     render->frame = frame;
     render->nesting += function->nesting;
-    bool good = bind_arguments(render, function, arguments) &&
-                run_block(render, &function->body) == FLOW_ON;
+    bool good =
+        macro_bind(render, function, arguments) && run_block(render, &function->body) == FLOW_ON;
+    ASSERT(render->nesting >= function->nesting && render->frame == frame);
     render->nesting -= function->nesting;
     render->frame = caller;
     put_frame(render, function, frame);
@@ -530,7 +539,7 @@ bool render_macro(struct render *render, const struct value_callable *macro,
 static bool find_externals(struct render *render)
 {
     const struct template *template = render->template;
-    struct value *values = take(render, template->external_count * sizeof(values[0]));
+    struct value *values = render_take(render, template->external_count * sizeof(values[0]));
     if (values == NULL) {
         return false;
     }
@@ -553,7 +562,7 @@ static bool run_template(struct render *render)
 {
     const struct template *template = render->template;
     size_t spare_size = template->function_count * sizeof(render->spare[0]);
-    render->spare = take(render, spare_size);
+    render->spare = render_take(render, spare_size);
     if (render->spare == NULL || !find_externals(render)) {
         return false;
     }
@@ -570,6 +579,7 @@ enum status template_render(const struct template *template, const struct templa
                             struct arena *arena, struct template_output *out,
                             struct template_error *error)
 {
+    ASSERT(input->variables != NULL && out->text != NULL);
     struct render render = {
         .room = {.arena = arena, .steps_left = input->step_max},
         .template = template,

@@ -27,21 +27,12 @@ struct loop_state {
     struct value changed; // the arguments of loop.changed, as a tuple
 };
 
-// The loop of one statement, or NULL when it is not running.
-struct loop_place {
-    struct loop_state *running;
-};
-
 // A function that is running.
-struct frame {
-    struct frame *outer; // of the function around it
-    struct frame *next_spare;
-    struct loop_place *loops;
+struct call_frame {
+    struct call_frame *outer; // of the function around it
+    struct call_frame *next_spare;
+    struct loop_state **loops; // by statement; NULL: it is not running
     struct value slots[];
-};
-
-struct spare_frames {
-    struct frame *first;
 };
 
 struct render {
@@ -49,9 +40,9 @@ struct render {
     const struct template *template;
     const struct template_input *input;
     struct text *out;
-    struct frame *frame;
+    struct call_frame *frame;
     struct value *externals;
-    struct spare_frames *spare; // by function
+    struct call_frame **spare; // by function
     uint32_t nesting;
     uint32_t line; // where it failed
     bool used_time;
@@ -71,7 +62,7 @@ struct value_callable {
         } function;
         struct {
             const struct function *function;
-            struct frame *outer;
+            struct call_frame *outer;
         } macro;
         struct {
             const struct builtin *builtin;
@@ -106,15 +97,15 @@ bool render_capture(struct render *render, size_t mark, struct value *out);
 // Assigns to the names of a target.
 bool render_assign(struct render *render, const struct target *target, const struct value *value);
 
-void render_enter(struct render *render, const struct load *loads);
+void render_enter(struct render *render, const struct slot_load *loads);
 
 // loop_variable.c
 bool loop_next(struct render *render, struct loop_state *loop, bool *has_item);
 bool loop_field(struct render *render, const struct expression *expression, struct value *out);
 
-static inline struct frame *render_frame(const struct render *render, uint32_t levels)
+static inline struct call_frame *render_frame(const struct render *render, uint32_t levels)
 {
-    struct frame *frame = render->frame;
+    struct call_frame *frame = render->frame;
     while (levels-- > 0) {
         frame = frame->outer;
         ASSERT(frame != NULL);

@@ -19,9 +19,9 @@
 
 enum symbol_kind { SYMBOL_EXTERNAL, SYMBOL_UNDEFINED, SYMBOL_ALIAS, SYMBOL_GIVEN, SYMBOL_LOOP };
 
-struct symbol {
-    struct symbol *next;     // in its scope
-    struct symbol *shadowed; // of the same name, in a scope around
+struct scope_symbol {
+    struct scope_symbol *next;     // in its scope
+    struct scope_symbol *shadowed; // of the same name, in a scope around
     struct name *name;
     const struct scope *scope;
     enum symbol_kind kind;
@@ -34,7 +34,7 @@ struct scope {
     struct function *function;
     uint32_t level; // of the function
     uint32_t branch_depth;
-    struct symbol *symbols;
+    struct scope_symbol *symbols;
     struct statement *loop; // whose body it is
 };
 
@@ -48,9 +48,10 @@ struct resolver {
     bool binds; // the second time through
 };
 
-static void fail(struct resolver *resolver, enum status status, uint32_t line, const char *what,
-                 struct slice name)
+static void resolve_fail(struct resolver *resolver, enum status status, uint32_t line,
+                         const char *what, struct slice name)
 {
+    ASSERT(status != STATUS_OK);
     if (resolver->status == STATUS_OK) {
         resolver->status = status;
         resolver->error->line = line;
@@ -60,29 +61,30 @@ static void fail(struct resolver *resolver, enum status status, uint32_t line, c
     }
 }
 
-static void *take(struct resolver *resolver, size_t size)
+static void *resolve_take(struct resolver *resolver, size_t size)
 {
     void *taken = template_memory_take(&resolver->template->memory, size);
     if (taken == NULL) {
-        fail(resolver, STATUS_EXHAUSTED, 0, "is short", slice_str("memory"));
+        resolve_fail(resolver, STATUS_EXHAUSTED, 0, "is short", slice_str("memory"));
     }
     return taken;
 }
 
-static struct symbol *symbol_here(const struct resolver *resolver, const struct name *name)
+static struct scope_symbol *symbol_here(const struct resolver *resolver, const struct name *name)
 {
-    struct symbol *symbol = name->symbol;
+    struct scope_symbol *symbol = name->symbol;
     return symbol != NULL && symbol->scope == resolver->scope ? symbol : NULL;
 }
 
-static struct symbol *add_symbol(struct resolver *resolver, struct name *name,
-                                 enum symbol_kind kind)
+static struct scope_symbol *add_symbol(struct resolver *resolver, struct name *name,
+                                       enum symbol_kind kind)
 {
-    struct symbol *symbol = take(resolver, sizeof(*symbol));
+    ASSERT(name->symbol == NULL || name->symbol->scope != resolver->scope);
+    struct scope_symbol *symbol = resolve_take(resolver, sizeof(*symbol));
     if (symbol == NULL) {
         return NULL;
     }
-    *symbol = (struct symbol){
+    *symbol = (struct scope_symbol){
         .next = resolver->scope->symbols,
         .shadowed = name->symbol,
         .name = name,
@@ -101,7 +103,7 @@ static void note_external(struct resolver *resolver, struct name *name, uint32_t
 {
     for (size_t i = 0; i < sizeof(missing_functions) / sizeof(missing_functions[0]); i++) {
         if (slice_is(name->text, missing_functions[i])) {
-            fail(resolver, STATUS_MALFORMED, line, "is not implemented", name->text);
+            resolve_fail(resolver, STATUS_MALFORMED, line, "is not implemented", name->text);
         }
     }
     if (name->external == 0) {
@@ -121,7 +123,7 @@ static void note_read(struct resolver *resolver, struct name *name, uint32_t lin
 
 static void note_assigned(struct resolver *resolver, struct name *name, uint32_t line)
 {
-    struct symbol *symbol = symbol_here(resolver, name);
+    struct scope_symbol *symbol = symbol_here(resolver, name);
     if (symbol == NULL) {
         enum symbol_kind kind = name->symbol != NULL                 ? SYMBOL_ALIAS
                                 : resolver->scope->branch_depth == 0 ? SYMBOL_UNDEFINED
@@ -137,9 +139,9 @@ static void note_assigned(struct resolver *resolver, struct name *name, uint32_t
 }
 
 // A name that whoever enters the scope assigns.
-static struct symbol *add_given(struct resolver *resolver, struct name *name)
+static struct scope_symbol *add_given_symbol(struct resolver *resolver, struct name *name)
 {
-    struct symbol *symbol = symbol_here(resolver, name);
+    struct scope_symbol *symbol = symbol_here(resolver, name);
     if (symbol == NULL) {
         symbol = add_symbol(resolver, name, SYMBOL_GIVEN);
     }
@@ -153,7 +155,8 @@ static struct symbol *add_given(struct resolver *resolver, struct name *name)
 static void bind(struct resolver *resolver, struct expression *expression)
 {
     const struct name *name = expression->name.name;
-    const struct symbol *symbol = name->symbol;
+    const struct scope_symbol *symbol = name->symbol;
+    ASSERT(symbol != NULL && symbol->scope->level <= resolver->scope->level);
     uint32_t levels = resolver->scope->level - symbol->scope->level;
 
     if (symbol->kind == SYMBOL_LOOP) {
@@ -214,7 +217,8 @@ static void bind_loop_field(struct resolver *resolver, struct expression *expres
             return;
         }
     }
-    fail(resolver, STATUS_MALFORMED, expression->line, "of 'loop' is not implemented", field);
+    resolve_fail(resolver, STATUS_MALFORMED, expression->line, "of 'loop' is not implemented",
+                 field);
 }
 
 static void visit_name(struct resolver *resolver, struct expression *expression)
@@ -225,8 +229,8 @@ static void visit_name(struct resolver *resolver, struct expression *expression)
     }
     bind(resolver, expression);
     if (expression->kind == EXPRESSION_LOOP) {
-        fail(resolver, STATUS_MALFORMED, expression->line, "without a member is not implemented",
-             expression->name.name->text);
+        resolve_fail(resolver, STATUS_MALFORMED, expression->line,
+                     "without a member is not implemented", expression->name.name->text);
     }
 }
 
@@ -254,8 +258,8 @@ static void check_range(struct resolver *resolver, const struct expression *call
     const struct expression *callee = call->call.subject;
     if (callee->kind == EXPRESSION_EXTERNAL && slice_is(callee->name.name->text, "range") &&
         !call->call.is_gone_through) {
-        fail(resolver, STATUS_MALFORMED, call->line, "that is printed or kept is not implemented",
-             callee->name.name->text);
+        resolve_fail(resolver, STATUS_MALFORMED, call->line,
+                     "that is printed or kept is not implemented", callee->name.name->text);
     }
 }
 
@@ -355,7 +359,7 @@ static void visit_target(struct resolver *resolver, struct target *target, bool 
     } else if (target->kind == TARGET_ATTRIBUTE) {
         note_read(resolver, target->name->name.name, target->line);
     } else if (is_given) {
-        (void)add_given(resolver, target->name->name.name);
+        (void)add_given_symbol(resolver, target->name->name.name);
     } else {
         note_assigned(resolver, target->name->name.name, target->line);
     }
@@ -377,24 +381,26 @@ static void open_scope(struct resolver *resolver, struct scope *scope)
 }
 
 // All names are known: symbols that need one get a slot, and the scope the loads that fill it.
-static struct load *settle_scope(struct resolver *resolver)
+static struct slot_load *settle_scope(struct resolver *resolver)
 {
-    struct load *loads = NULL;
+    ASSERT(!resolver->binds && resolver->scope->branch_depth == 0);
+    struct slot_load *loads = NULL;
     struct scope *scope = resolver->scope;
 
-    for (struct symbol *symbol = scope->symbols; symbol != NULL; symbol = symbol->next) {
+    for (struct scope_symbol *symbol = scope->symbols; symbol != NULL; symbol = symbol->next) {
         if (symbol->kind == SYMBOL_LOOP ||
             (symbol->kind == SYMBOL_EXTERNAL && !symbol->is_assigned)) {
             continue;
         }
         symbol->slot = scope->function->slot_count++;
-        struct load *load = symbol->kind == SYMBOL_GIVEN ? NULL : take(resolver, sizeof(*load));
+        struct slot_load *load =
+            symbol->kind == SYMBOL_GIVEN ? NULL : resolve_take(resolver, sizeof(*load));
         if (load == NULL) {
             continue;
         }
-        *load = (struct load){.next = loads, .slot = symbol->slot, .name = symbol->name->text};
+        *load = (struct slot_load){.next = loads, .slot = symbol->slot, .name = symbol->name->text};
         loads = load;
-        const struct symbol *outer = symbol->shadowed;
+        const struct scope_symbol *outer = symbol->shadowed;
         bool is_external =
             symbol->kind == SYMBOL_EXTERNAL ||
             (symbol->kind == SYMBOL_ALIAS && outer->kind == SYMBOL_EXTERNAL && !outer->is_assigned);
@@ -413,7 +419,9 @@ static struct load *settle_scope(struct resolver *resolver)
 
 static void close_scope(struct resolver *resolver)
 {
-    for (struct symbol *symbol = resolver->scope->symbols; symbol != NULL; symbol = symbol->next) {
+    ASSERT(resolver->scope != NULL);
+    for (struct scope_symbol *symbol = resolver->scope->symbols; symbol != NULL;
+         symbol = symbol->next) {
         symbol->name->symbol = symbol->shadowed;
     }
     resolver->scope = resolver->scope->parent;
@@ -424,12 +432,12 @@ static void close_scope(struct resolver *resolver)
 typedef void visit_scope_fn(struct resolver *resolver, struct statement *statement);
 
 // Returns what fills its slots.  `scope` may name a function of its own or a loop.
-static struct load *visit_scope(struct resolver *resolver, struct scope scope,
-                                visit_scope_fn *visit_inside, struct statement *statement)
+static struct slot_load *visit_scope(struct resolver *resolver, struct scope scope,
+                                     visit_scope_fn *visit_inside, struct statement *statement)
 {
     open_scope(resolver, &scope);
     visit_inside(resolver, statement);
-    struct load *loads = settle_scope(resolver);
+    struct slot_load *loads = settle_scope(resolver);
     if (resolver->status == STATUS_OK) {
         visit_inside(resolver, statement);
     }
@@ -437,7 +445,7 @@ static struct load *visit_scope(struct resolver *resolver, struct scope scope,
     return loads;
 }
 
-static void visit_block(struct resolver *resolver, const struct block *block);
+static void visit_block(struct resolver *resolver, const struct statement_block *block);
 
 static void visit_targets(struct resolver *resolver, struct target *first)
 {
@@ -449,7 +457,7 @@ static void visit_targets(struct resolver *resolver, struct target *first)
 static void visit_loop_body(struct resolver *resolver, struct statement *statement)
 {
     if (!resolver->binds) {
-        struct symbol *loop = add_symbol(resolver, resolver->names->loop, SYMBOL_LOOP);
+        struct scope_symbol *loop = add_symbol(resolver, resolver->names->loop, SYMBOL_LOOP);
         if (loop != NULL) {
             loop->slot = statement->loop.loop;
         }
@@ -529,7 +537,7 @@ static void visit_with(struct resolver *resolver, struct statement *statement)
 static uint32_t visit_given(struct resolver *resolver, struct name *name)
 {
     if (!resolver->binds) {
-        (void)add_given(resolver, name);
+        (void)add_given_symbol(resolver, name);
         return 0;
     }
     return name->symbol->slot;
@@ -561,6 +569,7 @@ static void visit_macro_body(struct resolver *resolver, struct statement *statem
 
 static void visit_macro(struct resolver *resolver, struct statement *statement)
 {
+    ASSERT(statement->kind == STATEMENT_MACRO);
     struct expression *name = statement->macro.name;
     if (!resolver->binds) {
         note_assigned(resolver, name->name.name, name->line);
@@ -574,6 +583,7 @@ static void visit_macro(struct resolver *resolver, struct statement *statement)
 
 static void visit_if(struct resolver *resolver, const struct statement *statement)
 {
+    ASSERT(statement->kind == STATEMENT_IF);
     for (struct branch *branch = statement->branches; branch != NULL; branch = branch->next) {
         if (branch->test != NULL) {
             visit(resolver, branch->test);
@@ -584,7 +594,7 @@ static void visit_if(struct resolver *resolver, const struct statement *statemen
     }
 }
 
-static void visit_block(struct resolver *resolver, const struct block *block)
+static void visit_block(struct resolver *resolver, const struct statement_block *block)
 {
     for (struct statement *statement = block->first; statement != NULL;
          statement = statement->next) {
@@ -626,7 +636,8 @@ static void visit_root(struct resolver *resolver, struct statement *statement)
 static void list_externals(struct resolver *resolver)
 {
     struct template *template = resolver->template;
-    template->externals = take(resolver, template->external_count * sizeof(template->externals[0]));
+    template->externals =
+        resolve_take(resolver, template->external_count * sizeof(template->externals[0]));
     if (template->externals == NULL) {
         return;
     }

@@ -35,6 +35,7 @@ static enum status copy_source(struct template *template, struct slice source,
     if (size > 0 && bytes[size - 1] == '\n') {
         size--;
     }
+    ASSERT(size <= source.size);
     template->source = slice_of(bytes, size);
     return STATUS_OK;
 }
@@ -109,6 +110,7 @@ void template_destroy(struct template **template_ptr)
 
 bool template_reads(const struct template *template, struct slice variable)
 {
+    ASSERT(template->external_count == 0 || template->externals != NULL);
     for (uint32_t i = 0; i < template->external_count; i++) {
         if (slice_equal(template->externals[i].name, variable)) {
             return template->externals[i].function == NULL;

@@ -2,6 +2,8 @@
 
 #include "template/template_memory.h"
 
+#include "base/base.h"
+
 #include <stdlib.h>
 
 enum { block_size = 32 << 10 };
@@ -12,8 +14,9 @@ struct template_block {
     _Alignas(16) unsigned char bytes[];
 };
 
-static bool add_block(struct template_memory *memory, size_t size)
+static bool memory_add_block(struct template_memory *memory, size_t size)
 {
+    ASSERT(memory->total <= template_memory_max);
     size_t wanted = size > block_size ? size : block_size;
     if (wanted > template_memory_max - memory->total) {
         return false;
@@ -36,10 +39,11 @@ void *template_memory_take(struct template_memory *memory, size_t size)
         return NULL;
     }
     size_t rounded = (size + 15) & ~(size_t)15;
-    if ((memory->blocks == NULL || rounded > memory->left) && !add_block(memory, rounded)) {
+    if ((memory->blocks == NULL || rounded > memory->left) && !memory_add_block(memory, rounded)) {
         return NULL;
     }
     void *taken = memory->blocks->bytes + (memory->blocks->size - memory->left);
+    ASSERT(rounded <= memory->left);
     memory->left -= rounded;
     return taken;
 }

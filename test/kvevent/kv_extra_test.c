@@ -7,8 +7,9 @@
 
 #include <stdlib.h>
 
+static struct kv_extras extras;
+
 struct fixture {
-    struct kv_extras extras;
     struct kv_notice notice;
     bool is_list;
     bool has_room;
@@ -17,12 +18,10 @@ struct fixture {
 // What is made of the lists, for an event of so many blocks.  NULL: the engine has no such list.
 static struct fixture read_lists(struct kv_notice notice, const char *keys, const char *media)
 {
-    static struct kv_extra list[kv_hash_max];
-    static uint8_t bytes[kv_extra_max];
     static uint8_t copies[2][1 << 16];
     const char *texts[] = {keys, media};
     struct kv_key_list lists[2] = {0};
-    struct fixture fixture = {.extras = {list, bytes}, .notice = notice, .is_list = true};
+    struct fixture fixture = {.notice = notice, .is_list = true};
 
     for (int i = 0; i < 2; i++) {
         struct slice packed = pack_json(texts[i] != NULL ? texts[i] : "null");
@@ -35,7 +34,7 @@ static struct fixture read_lists(struct kv_notice notice, const char *keys, cons
         ASSERT(!fixture.is_list || cursor.at == cursor.end);
     }
     fixture.has_room =
-        fixture.is_list && kv_extras_read(&fixture.extras, &lists[0], &lists[1], &fixture.notice);
+        fixture.is_list && kv_extras_read(&extras, &lists[0], &lists[1], &fixture.notice);
     return fixture;
 }
 
@@ -168,9 +167,6 @@ TEST(limits_are_kept)
 {
     enum { key_size = 65535, block_count = 65 };
     static uint8_t bytes[8 + block_count * (key_size + 4)];
-    static struct kv_extra list[kv_hash_max];
-    static uint8_t space[kv_extra_max];
-    struct kv_extras extras = {list, space};
     size_t size = 3;
 
     static const uint8_t list_head[] = {0xdc, 0, block_count};

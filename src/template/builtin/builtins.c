@@ -90,7 +90,7 @@ static uint32_t named_parameter(const struct builtin *builtin, struct slice name
     return call_parameter_max;
 }
 
-static bool bind_arguments(struct builtin_call *call)
+static bool builtin_bind(struct builtin_call *call)
 {
     const struct builtin *builtin = call->builtin;
     const struct call_arguments *arguments = call->arguments;
@@ -100,6 +100,7 @@ static bool bind_arguments(struct builtin_call *call)
     while (parameters < call_parameter_max && builtin->parameters[parameters] != NULL) {
         parameters++;
     }
+    ASSERT(builtin->required <= parameters);
     if (parameters == 0) {
         return value_raise(call->room, "%s() takes no arguments (%u given)", name,
                            arguments->count);
@@ -152,13 +153,14 @@ bool builtin_run(const struct builtin *builtin, struct value_room *room,
                            (const char *)builtin->name.bytes);
     }
     bool is_bound = (builtin->traits & TAKES_ANY) != 0 ||
-                    (arguments->count == 0 && builtin->required == 0) || bind_arguments(&call);
+                    (arguments->count == 0 && builtin->required == 0) || builtin_bind(&call);
     return is_bound && builtin->run(&call);
 }
 
 bool call_integer(const struct builtin_call *call, uint32_t parameter, int64_t otherwise,
                   int64_t *out)
 {
+    ASSERT(parameter < call_parameter_max);
     const struct value *argument = call->given[parameter];
     if (argument != NULL && !value_is_whole(argument)) {
         return value_raise(call->room, "'%s' object cannot be interpreted as an integer",
@@ -179,12 +181,14 @@ bool argument_string(struct value_room *room, const struct value *argument, stru
 
 bool call_string(const struct builtin_call *call, uint32_t parameter, struct slice *out)
 {
+    ASSERT(parameter < call_parameter_max);
     const struct value *argument = call->given[parameter];
     return argument == NULL || argument_string(call->room, argument, out);
 }
 
 bool call_is_true(const struct builtin_call *call, uint32_t parameter)
 {
+    ASSERT(parameter < call_parameter_max);
     return call->given[parameter] != NULL && value_is_true(call->given[parameter]);
 }
 
@@ -195,6 +199,7 @@ static bool argument_is_given(const struct value *argument)
 
 bool call_has(const struct builtin_call *call, uint32_t parameter)
 {
+    ASSERT(parameter < call_parameter_max);
     return argument_is_given(call->given[parameter]);
 }
 

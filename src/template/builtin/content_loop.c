@@ -6,11 +6,13 @@
 // called content, is what is looked for.  vLLM gives up, with the answer no, where a loop or an assignment that
 // matters has several targets.
 
+#include "base/base.h"
 #include "template/ast_internal.h"
 
 // What is left of x[1:] | list | reverse, or of a test.
 static const struct expression *core_of(const struct expression *expression)
 {
+    ASSERT(expression != NULL);
     for (;;) {
         switch (expression->kind) {
         case EXPRESSION_FILTER:
@@ -72,6 +74,7 @@ static bool mark_messages(const struct statement *assignments)
 bool template_has_content_loop(struct name *messages, const struct statement *loops,
                                const struct statement *assignments)
 {
+    ASSERT(messages != NULL);
     messages->is_of_messages = true;
     if (!mark_messages(assignments)) {
         return false;

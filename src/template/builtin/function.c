@@ -250,8 +250,8 @@ static const char *time_text(const struct template_time *now, uint8_t letter)
     }
 }
 
-static bool add_time(struct value_room *room, const struct template_time *now, uint8_t letter,
-                     bool is_padded, struct text *out)
+static bool add_time_letter(struct value_room *room, const struct template_time *now,
+                            uint8_t letter, bool is_padded, struct text *out)
 {
     if (letter == '%') {
         text_add_str(out, "%");
@@ -280,7 +280,7 @@ static bool format_time(struct value_room *room, const struct template_time *now
         // As glibc has it: "%-d" is not padded.
         bool is_padded = i + 1 >= format.size || format.bytes[i + 1] != '-';
         i += is_padded ? 1 : 2;
-        if (!add_time(room, now, i < format.size ? format.bytes[i] : '\0', is_padded, out)) {
+        if (!add_time_letter(room, now, i < format.size ? format.bytes[i] : '\0', is_padded, out)) {
             return false;
         }
     }

@@ -432,6 +432,7 @@ struct selection {
 static bool selection_passes(const struct selection *selection, struct value_room *room,
                              const struct value *item, bool *out)
 {
+    ASSERT(selection->test == NULL || selection->name != NULL);
     struct value tested;
     struct value result;
     if (!builtin_attribute(room, item, selection->attribute, NULL, &tested)) {
@@ -491,6 +492,7 @@ bool filter_select(const struct builtin_call *call)
         if (!selection_passes(&selection, call->room, &list->items[i], &passed)) {
             return false;
         }
+        ASSERT_SLOW(kept->count <= i);
         if (passed == keeps) {
             kept->items[kept->count++] = list->items[i];
         }

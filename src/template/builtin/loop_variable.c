@@ -2,6 +2,7 @@
 //
 // What a template sees of a loop: loop.index and its like.
 
+#include "base/base.h"
 #include "template/render_internal.h"
 
 // The next item that passes the test.
@@ -34,6 +35,7 @@ static bool loop_find_item(struct render *render, struct loop_state *loop, bool 
 
 bool loop_next(struct render *render, struct loop_state *loop, bool *has_item)
 {
+    ASSERT_SLOW(loop->next <= loop->items->count);
     struct value item;
     if (loop->has_after) {
         item = loop->after;
@@ -95,6 +97,7 @@ static bool loop_count_rest(struct render *render, struct loop_state *loop)
 static bool loop_cycle(struct render *render, const struct loop_state *loop,
                        const struct argument_list *arguments, struct value *out)
 {
+    ASSERT(loop->index >= 0);
     struct value few[call_argument_max];
     struct call_arguments given;
     if (!evaluate_arguments(render, arguments, few, &given)) {
@@ -164,7 +167,7 @@ static bool loop_field_ahead(struct render *render, const struct expression *exp
 bool loop_field(struct render *render, const struct expression *expression, struct value *out)
 {
     struct loop_state *loop =
-        render_frame(render, expression->loop.levels)->loops[expression->loop.slot].running;
+        render_frame(render, expression->loop.levels)->loops[expression->loop.slot];
     if (loop == NULL) {
         return value_raise(&render->room, "'loop' is undefined");
     }

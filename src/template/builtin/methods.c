@@ -9,7 +9,7 @@
 
 // What [start:end] is of a string, for methods that look at a part: its bytes, and how many characters are
 // before it.  Where start is behind the end nothing is found, not even the empty string.
-struct window {
+struct string_window {
     struct slice part;
     size_t before;
     bool valid;
@@ -25,10 +25,11 @@ static size_t clamp_index(int64_t index, size_t length)
 }
 
 // The window of a method whose second and third parameters are start and end.
-static bool window_open(struct window *out, const struct builtin_call *call)
+static bool window_open(struct string_window *out, const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     struct slice string = call->subject->string;
-    *out = (struct window){.part = string, .valid = true};
+    *out = (struct string_window){.part = string, .valid = true};
     if (!call_has(call, 1) && !call_has(call, 2)) {
         return true;
     }
@@ -60,7 +61,7 @@ static bool string_borders(struct slice string, struct slice border, bool at_end
 // startswith and endswith: whether the string borders on the argument, or on one of a tuple of them.
 bool method_borders(const struct builtin_call *call)
 {
-    struct window window;
+    struct string_window window;
     const struct value *wanted = call->given[0];
     uint32_t count = 1;
     if (wanted->kind == VALUE_TUPLE) {
@@ -101,7 +102,7 @@ bool method_remove_border(const struct builtin_call *call)
 bool method_find(const struct builtin_call *call)
 {
     bool last = (call->builtin->variant & FIND_LAST) != 0;
-    struct window window;
+    struct string_window window;
     struct slice part;
     if (!call_string(call, 0, &part) || !window_open(&window, call) ||
         !call_takes_steps(call,
@@ -123,7 +124,7 @@ bool method_find(const struct builtin_call *call)
 
 bool method_count(const struct builtin_call *call)
 {
-    struct window window;
+    struct string_window window;
     struct slice part;
     if (!call_string(call, 0, &part) || !window_open(&window, call) ||
         !call_takes_steps(call, 1 + call->subject->string.size / 64)) {
@@ -151,6 +152,7 @@ static bool is_alphanumeric(uint32_t code_point)
 // At least one character, and all of the variant's class.
 bool method_is_all(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     static bool (*const classes[])(uint32_t code_point) = {
         [TEXT_ALPHANUMERIC] = is_alphanumeric,
         [TEXT_ALPHABETIC] = value_text_is_alphabetic,
@@ -171,6 +173,7 @@ bool method_is_all(const struct builtin_call *call)
 
 bool method_join(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     const struct value_list *list = NULL;
     if (!value_iterate(call->room, call->given[0], &list) ||
         !call_takes_steps(call, 1 + list->count)) {
@@ -203,6 +206,7 @@ bool method_replace(const struct builtin_call *call)
 // Zeros come after a sign.
 bool method_zfill(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     int64_t width = 0;
     struct slice string = call->subject->string;
     if (!call_takes_steps(call, 1 + string.size / 64) || !call_integer(call, 0, 0, &width)) {
@@ -234,6 +238,7 @@ bool method_copy(const struct builtin_call *call)
 
 bool method_dict_get(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_DICT);
     const struct value *found = NULL;
     if (!value_dict_find(call->room, call->subject->dict, call->given[0], &found)) {
         return false;
@@ -258,6 +263,7 @@ bool method_dict_view(const struct builtin_call *call)
 
 bool method_list_count(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_LIST || call->subject->kind == VALUE_TUPLE);
     const struct value_list *list = call->subject->list;
     int64_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -272,6 +278,7 @@ bool method_list_count(const struct builtin_call *call)
 
 bool method_list_index(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_LIST || call->subject->kind == VALUE_TUPLE);
     const struct value_list *list = call->subject->list;
     int64_t start = 0;
     int64_t stop = INT64_MAX;

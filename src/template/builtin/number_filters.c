@@ -39,7 +39,7 @@ static struct slice strip_number(struct slice text)
 // Longer ones are no numbers that anybody means.
 enum { number_size_max = 400 };
 
-static bool is_digit(uint8_t byte)
+static bool is_number_digit(uint8_t byte)
 {
     return byte >= '0' && byte <= '9';
 }
@@ -51,8 +51,8 @@ static bool copy_number(struct slice text, char *out, size_t *size)
     for (size_t i = 0; i < text.size; i++) {
         uint8_t byte = text.bytes[i];
         if (byte == '_') {
-            if (i == 0 || i + 1 == text.size || !is_digit(text.bytes[i - 1]) ||
-                !is_digit(text.bytes[i + 1])) {
+            if (i == 0 || i + 1 == text.size || !is_number_digit(text.bytes[i - 1]) ||
+                !is_number_digit(text.bytes[i + 1])) {
                 return false;
             }
             continue;
@@ -97,6 +97,7 @@ static bool number_read_float(struct value_room *room, struct slice text, bool *
 
 static bool whole_of_float(struct value_room *room, double number, struct value *out)
 {
+    ASSERT(isfinite(number));
     if (fabs(number) < 0x1p63) {
         *out = value_int((int64_t)number);
         return true;
@@ -166,6 +167,7 @@ static bool digits_are_valid(struct slice digits, unsigned base, bool prefixed)
 
 static bool sum_digits(struct value_room *room, const struct integer_text *text, struct value *out)
 {
+    ASSERT(text->base >= 2 && text->base <= 36 && text->digits.size > 0);
     uint64_t number = 0;
     bool fits = true;
     for (size_t i = 0; i < text->digits.size && fits; i++) {

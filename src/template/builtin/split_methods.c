@@ -127,6 +127,7 @@ static bool split_words(struct parts *parts, struct slice rest, int64_t left, bo
 static bool split_at(struct parts *parts, struct slice rest, struct slice separator, int64_t left,
                      bool from_end)
 {
+    ASSERT(separator.size > 0);
     for (; left != 0; left--) {
         size_t place = from_end ? last_place_of(rest, separator) : place_of(rest, separator);
         if (place == PLACE_NONE) {
@@ -142,6 +143,7 @@ static bool split_at(struct parts *parts, struct slice rest, struct slice separa
 
 bool method_split(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     bool from_end = call->builtin->variant == FROM_END;
     bool has_separator = call_has(call, 0);
     struct slice separator = {0};
@@ -163,6 +165,7 @@ bool method_split(const struct builtin_call *call)
 
 bool method_splitlines(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     struct parts parts;
     struct slice rest = call->subject->string;
     struct string_line line;
@@ -179,6 +182,7 @@ bool method_splitlines(const struct builtin_call *call)
 
 bool method_partition(const struct builtin_call *call)
 {
+    ASSERT(call->subject->kind == VALUE_STRING);
     bool from_end = call->builtin->variant == FROM_END;
     struct slice separator;
     struct slice string = call->subject->string;

@@ -104,6 +104,7 @@ static bool has_character(struct slice chars, const uint8_t *character, unsigned
 
 struct slice string_strip(struct slice string, struct slice chars, unsigned sides)
 {
+    ASSERT((sides & ~(unsigned)STRIP_BOTH) == 0);
     if (chars.bytes == NULL) {
         size_t before = (sides & STRIP_LEFT) != 0 ? value_text_space_before(string) : 0;
         struct slice rest = string_after(string, before);
@@ -160,6 +161,7 @@ bool string_pad(struct value_room *room, struct slice string, int64_t width, enu
 // Bytes of the line's end that begins here; 0 when none does.
 static size_t line_end_size(struct slice rest, size_t at)
 {
+    ASSERT_SLOW(at < rest.size);
     uint8_t byte = rest.bytes[at];
     if (byte == '\r') {
         return at + 1 < rest.size && rest.bytes[at + 1] == '\n' ? 2 : 1;

@@ -28,6 +28,7 @@ static bool is_word_border(uint32_t code_point)
 // Bytes up to where a word begins or ends.
 static size_t run_size(struct slice text)
 {
+    ASSERT(text.size > 0);
     unsigned size = 0;
     bool border = is_word_border(utf8_read(text.bytes, &size));
     size_t at = size;

@@ -58,6 +58,7 @@ static void *value_take(struct value_room *room, size_t size)
 
 struct value_list *value_list_new(struct value_room *room, uint32_t count)
 {
+    ASSERT(room->arena != NULL);
     struct value_list *list =
         value_take(room, sizeof(*list) + (size_t)count * sizeof(list->items[0]));
     if (list != NULL) {
@@ -68,6 +69,7 @@ struct value_list *value_list_new(struct value_room *room, uint32_t count)
 
 struct value_dict *value_dict_new(struct value_room *room, uint32_t count)
 {
+    ASSERT(room->arena != NULL);
     struct value_dict *dict =
         value_take(room, sizeof(*dict) + (size_t)count * sizeof(dict->members[0]));
     if (dict != NULL) {
@@ -83,6 +85,7 @@ uint8_t *value_bytes_new(struct value_room *room, size_t size)
 
 bool value_generator_new(struct value_room *room, const struct value_list *list, struct value *out)
 {
+    ASSERT(list != NULL);
     struct value_generator *generator = value_take(room, sizeof(*generator));
     if (generator == NULL) {
         return false;
@@ -95,6 +98,7 @@ bool value_generator_new(struct value_room *room, const struct value_list *list,
 bool value_view_new(struct value_room *room, const char *name, const struct value_list *list,
                     struct value *out)
 {
+    ASSERT(name != NULL && list != NULL);
     struct value_view *view = value_take(room, sizeof(*view));
     if (view == NULL) {
         return false;
@@ -106,6 +110,7 @@ bool value_view_new(struct value_room *room, const char *name, const struct valu
 
 const char *value_type_name(const struct value *value)
 {
+    ASSERT(value->kind <= VALUE_GENERATOR);
     static const char *const names[] = {
         [VALUE_UNDEFINED] = "Undefined", [VALUE_NONE] = "NoneType",
         [VALUE_BOOL] = "bool",           [VALUE_INT] = "int",
@@ -164,6 +169,7 @@ static int sign_of(int64_t difference)
 // Both as decimal digits without zeros in front, '-' before them.
 static int compare_digits(struct slice a, struct slice b)
 {
+    ASSERT(a.size > 0 && b.size > 0);
     bool a_negative = a.bytes[0] == '-';
     bool b_negative = b.bytes[0] == '-';
     if (a_negative != b_negative) {
@@ -175,6 +181,7 @@ static int compare_digits(struct slice a, struct slice b)
 
 static int compare_whole_with_float(int64_t integer, double number)
 {
+    ASSERT(!isnan(number));
     // 2^63 is a float; from there up no int64_t is near.
     if (number >= 0x1p63) {
         return -1;
@@ -193,6 +200,7 @@ static int compare_whole_with_float(int64_t integer, double number)
 // The digits of any float are at most 309 before the point; glibc prints them all.
 static int compare_big_with_float(struct slice digits, double number)
 {
+    ASSERT(!isnan(number) && digits.size > 0);
     if (isinf(number)) {
         return number > 0 ? -1 : 1;
     }
@@ -210,13 +218,14 @@ static bool is_nan(const struct value *value)
 }
 
 // Of two numbers, none of which is a nan.
-static int compare_numbers(const struct value *a, const struct value *b)
+static int compare_number_values(const struct value *a, const struct value *b)
 {
+    ASSERT_SLOW(is_number(a) && is_number(b) && !is_nan(a) && !is_nan(b));
     if (b->kind == VALUE_FLOAT && a->kind == VALUE_FLOAT) {
         return (a->number > b->number) - (a->number < b->number);
     }
     if (a->kind == VALUE_FLOAT) {
-        return -compare_numbers(b, a);
+        return -compare_number_values(b, a);
     }
     if (b->kind == VALUE_FLOAT) {
         return a->kind == VALUE_BIG_INT ? compare_big_with_float(a->string, b->number)
@@ -261,9 +270,10 @@ static bool is_same_object(const struct value *a, const struct value *b)
     return a->kind == b->kind && a->kind >= VALUE_LIST && a->list == b->list;
 }
 
-static bool lists_equal(struct equality *equality, const struct value_list *a,
-                        const struct value_list *b, unsigned depth)
+static bool value_lists_equal(struct equality *equality, const struct value_list *a,
+                              const struct value_list *b, unsigned depth)
 {
+    ASSERT(depth <= value_depth_max);
     equality->equal = a->count == b->count;
     for (uint32_t i = 0; equality->equal && i < a->count; i++) {
         if (!find_equal(equality, &a->items[i], &b->items[i], depth)) {
@@ -276,6 +286,7 @@ static bool lists_equal(struct equality *equality, const struct value_list *a,
 static bool dicts_equal(struct equality *equality, const struct value_dict *a,
                         const struct value_dict *b, unsigned depth)
 {
+    ASSERT(depth <= value_depth_max);
     equality->equal = a->count == b->count;
     for (uint32_t i = 0; equality->equal && i < a->count; i++) {
         // Equal dicts nearly always have the same order; otherwise the key is searched for.
@@ -307,7 +318,7 @@ static bool find_equal(struct equality *equality, const struct value *a, const s
         return false;
     }
     if (is_number(a) && is_number(b)) {
-        equality->equal = !is_nan(a) && !is_nan(b) && compare_numbers(a, b) == 0;
+        equality->equal = !is_nan(a) && !is_nan(b) && compare_number_values(a, b) == 0;
         return true;
     }
     equality->equal = false;
@@ -343,7 +354,7 @@ static bool find_equal(struct equality *equality, const struct value *a, const s
         return value_fail(equality->room, STATUS_TOO_LARGE, "values are nested too deep");
     }
     return a->kind == VALUE_DICT ? dicts_equal(equality, a->dict, b->dict, depth + 1)
-                                 : lists_equal(equality, a->list, b->list, depth + 1);
+                                 : value_lists_equal(equality, a->list, b->list, depth + 1);
 }
 
 bool value_equals(struct value_room *room, const struct value *a, const struct value *b, bool *out)
@@ -364,8 +375,8 @@ bool value_equal(const struct value *a, const struct value *b)
     return value_equals(&room, a, b, &equal) && equal;
 }
 
-static bool compare(struct value_room *room, const struct value *a, const struct value *b,
-                    unsigned depth, int *out);
+static bool compare_values(struct value_room *room, const struct value *a, const struct value *b,
+                           unsigned depth, int *out);
 
 // As Python: the first pair that is not equal decides.
 static bool compare_lists(struct value_room *room, const struct value_list *a,
@@ -381,21 +392,21 @@ static bool compare_lists(struct value_room *room, const struct value_list *a,
             return false;
         }
         if (!equal) {
-            return compare(room, &a->items[i], &b->items[i], depth + 1, out);
+            return compare_values(room, &a->items[i], &b->items[i], depth + 1, out);
         }
     }
     *out = (a->count > b->count) - (a->count < b->count);
     return true;
 }
 
-static bool compare(struct value_room *room, const struct value *a, const struct value *b,
-                    unsigned depth, int *out)
+static bool compare_values(struct value_room *room, const struct value *a, const struct value *b,
+                           unsigned depth, int *out)
 {
     if (is_number(a) && is_number(b)) {
         if (is_nan(a) || is_nan(b)) {
             return value_raise(room, "nan has no order");
         }
-        *out = compare_numbers(a, b);
+        *out = compare_number_values(a, b);
         return value_step(room, 1);
     }
     if (a->kind == VALUE_STRING && b->kind == VALUE_STRING) {
@@ -411,7 +422,7 @@ static bool compare(struct value_room *room, const struct value *a, const struct
 
 bool value_compare(struct value_room *room, const struct value *a, const struct value *b, int *out)
 {
-    return compare(room, a, b, 0, out);
+    return compare_values(room, a, b, 0, out);
 }
 
 const struct value *value_dict_get(const struct value_dict *dict, struct slice key)
@@ -575,6 +586,7 @@ bool value_dict_list(struct value_room *room, const struct value_dict *dict,
 static bool list_rest(struct value_room *room, struct value_generator *generator,
                       const struct value_list **out)
 {
+    ASSERT(generator->next <= generator->list->count);
     const struct value_list *list = generator->list;
     uint32_t next = generator->next;
     generator->next = list->count;
@@ -648,6 +660,7 @@ static bool contains_item(struct value_room *room, const struct value_list *list
 static bool check_viewed(struct value_room *room, const struct value_view *view,
                          const struct value *needle)
 {
+    ASSERT(view->name != NULL && view->list != NULL);
     if (strcmp(view->name, "dict_keys") == 0) {
         return check_key(room, needle, 0);
     }
@@ -705,6 +718,7 @@ size_t value_string_length(struct slice string)
 // The byte at which code point `count` from `at` begins, which is there or at the end.
 static size_t skip_characters(struct slice string, size_t at, size_t count)
 {
+    ASSERT_SLOW(at <= string.size);
     // In steps that are counted fast.
     enum { stride = 256 };
     while (count >= stride && string.size - at >= stride) {

@@ -13,7 +13,7 @@
 // More than any prompt needs, and little enough for buffers here.
 enum { width_max = 4096, precision_max = 100 };
 
-struct field {
+struct format_field {
     uint8_t type;
     bool left;   // blanks after it
     bool middle; // blanks on both sides; str.format only
@@ -26,7 +26,7 @@ struct field {
 };
 
 // A field that is ready: sign or prefix, then zeros, then the rest.
-static void add_padded(struct text *out, const struct field *field, struct slice head,
+static void add_padded(struct text *out, const struct format_field *field, struct slice head,
                        struct slice body)
 {
     uint64_t length = value_string_length(head) + value_string_length(body);
@@ -49,9 +49,10 @@ static void add_padded(struct text *out, const struct field *field, struct slice
     }
 }
 
-static void add_text_field(struct text *out, const struct field *field, struct slice text)
+static void add_text_field(struct text *out, const struct format_field *field, struct slice text)
 {
-    struct field plain = *field;
+    ASSERT(field->fill.size > 0);
+    struct format_field plain = *field;
     plain.zeros = false;
     if (field->precision >= 0 && (size_t)field->precision < value_string_length(text)) {
         text = value_string_part(text, 0, (size_t)field->precision);
@@ -59,7 +60,7 @@ static void add_text_field(struct text *out, const struct field *field, struct s
     add_padded(out, &plain, slice_of(NULL, 0), text);
 }
 
-static void add_number_field(struct text *out, const struct field *field, bool negative,
+static void add_number_field(struct text *out, const struct format_field *field, bool negative,
                              const char *prefix, struct slice digits)
 {
     char head[8];
@@ -73,39 +74,49 @@ static void add_number_field(struct text *out, const struct field *field, bool n
     add_padded(out, field, text_slice(&text), digits);
 }
 
-static bool add_integer(struct value_room *room, const struct field *field, int64_t number,
+// At least `precision` digits of a base, in `digits`.
+static struct slice write_digits(uint64_t number, unsigned base, int precision,
+                                 char digits[precision_max + 64])
+{
+    size_t at = precision_max + 64;
+    size_t end = at;
+    while (number > 0 || end - at < (size_t)precision) {
+        ASSERT(at > 0);
+        digits[--at] = "0123456789abcdef"[number % base];
+        number /= base;
+    }
+    return slice_of(digits + at, end - at);
+}
+
+// Types in capitals write letters so.
+static void raise_letters(char *letters, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        bool is_small = letters[i] >= 'a' && letters[i] <= 'z';
+        letters[i] = (char)(letters[i] - (is_small ? 'a' - 'A' : 0));
+    }
+}
+
+static bool add_integer(struct value_room *room, const struct format_field *field, int64_t number,
                         struct text *out)
 {
-    char digits[precision_max + 80];
+    char digits[precision_max + 64];
+    uint8_t type = field->type;
     uint64_t magnitude = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    const char *prefix = "";
-    int precision = field->precision < 0 ? 1 : field->precision;
-    int size = 0;
-    switch (field->type) {
-    case 'x':
-        size = snprintf(digits, sizeof(digits), "%.*llx", precision, (unsigned long long)magnitude);
-        prefix = field->alternate ? "0x" : "";
-        break;
-    case 'X':
-        size = snprintf(digits, sizeof(digits), "%.*llX", precision, (unsigned long long)magnitude);
-        prefix = field->alternate ? "0X" : "";
-        break;
-    case 'o':
-        size = snprintf(digits, sizeof(digits), "%.*llo", precision, (unsigned long long)magnitude);
-        prefix = field->alternate ? "0o" : "";
-        break;
-    default:
-        size = snprintf(digits, sizeof(digits), "%.*llu", precision, (unsigned long long)magnitude);
-        break;
+    unsigned base = type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : 10;
+    const char *prefix = type == 'x' ? "0x" : type == 'X' ? "0X" : type == 'o' ? "0o" : "";
+    // Where C writes nothing for a zero without digits, Python writes 0.
+    int precision = field->precision < 1 ? 1 : field->precision;
+    struct slice written = write_digits(magnitude, base, precision, digits);
+    if (type == 'X') {
+        raise_letters(digits + sizeof(digits) - written.size, written.size);
     }
-    // C writes nothing for a zero without digits, Python a 0.
-    struct slice text = size > 0 ? slice_of(digits, (size_t)size) : slice_str("0");
-    add_number_field(out, field, number < 0, prefix, text);
+    add_number_field(out, field, number < 0, field->alternate ? prefix : "", written);
     return value_step(room, 1);
 }
 
-static bool add_float(struct value_room *room, const struct field *field, double number,
-                      struct text *out)
+static bool add_float_field(struct value_room *room, const struct format_field *field,
+                            double number, struct text *out)
 {
     char digits[512];
     int precision = field->precision < 0 ? 6 : field->precision;
@@ -113,27 +124,20 @@ static bool add_float(struct value_room *room, const struct field *field, double
     if (field->alternate) {
         return value_raise(room, "the format '#' of a float is not implemented");
     }
-    double magnitude = fabs(number);
-    switch (field->type) {
+    switch (ascii_lower(field->type)) {
     case 'f':
-    case 'F':
-        size = snprintf(digits, sizeof(digits), "%.*f", precision, magnitude);
+        size = snprintf(digits, sizeof(digits), "%.*f", precision, fabs(number));
         break;
     case 'e':
-        size = snprintf(digits, sizeof(digits), "%.*e", precision, magnitude);
-        break;
-    case 'E':
-        size = snprintf(digits, sizeof(digits), "%.*E", precision, magnitude);
-        break;
-    case 'g':
-        size = snprintf(digits, sizeof(digits), "%.*g", precision, magnitude);
+        size = snprintf(digits, sizeof(digits), "%.*e", precision, fabs(number));
         break;
     default:
-        size = snprintf(digits, sizeof(digits), "%.*G", precision, magnitude);
+        size = snprintf(digits, sizeof(digits), "%.*g", precision, fabs(number));
         break;
     }
-    if (field->type == 'F' && !isfinite(number)) {
-        size = snprintf(digits, sizeof(digits), isnan(number) ? "NAN" : "INF");
+    ASSERT(size > 0 && (size_t)size < sizeof(digits));
+    if (ascii_lower(field->type) != field->type) {
+        raise_letters(digits, (size_t)size);
     }
     // A nan has no sign in Python.
     add_number_field(out, field, signbit(number) && !isnan(number), "",
@@ -141,17 +145,7 @@ static bool add_float(struct value_room *room, const struct field *field, double
     return value_step(room, 1);
 }
 
-static bool is_whole(const struct value *value)
-{
-    return value->kind == VALUE_INT || value->kind == VALUE_BOOL;
-}
-
-static int64_t whole(const struct value *value)
-{
-    return value->kind == VALUE_BOOL ? value->boolean : value->integer;
-}
-
-static bool refuse_number(struct value_room *room, const struct field *field,
+static bool refuse_number(struct value_room *room, const struct format_field *field,
                           const struct value *value)
 {
     bool large = value->kind == VALUE_BIG_INT || value->kind == VALUE_FLOAT;
@@ -162,11 +156,11 @@ static bool refuse_number(struct value_room *room, const struct field *field,
 }
 
 // %d and its like.
-static bool add_as_integer(struct value_room *room, const struct field *field,
+static bool add_as_integer(struct value_room *room, const struct format_field *field,
                            const struct value *value, struct text *out)
 {
-    if (is_whole(value)) {
-        return add_integer(room, field, whole(value), out);
+    if (value_is_whole(value)) {
+        return add_integer(room, field, value_whole(value), out);
     }
     bool decimal = field->type == 'd';
     if (decimal && value->kind == VALUE_BIG_INT && field->precision < 0) {
@@ -187,20 +181,21 @@ static bool add_as_integer(struct value_room *room, const struct field *field,
     return refuse_number(room, field, value);
 }
 
-static bool add_as_float(struct value_room *room, const struct field *field,
+static bool add_as_float(struct value_room *room, const struct format_field *field,
                          const struct value *value, struct text *out)
 {
-    if (is_whole(value)) {
-        return add_float(room, field, (double)whole(value), out);
+    if (value_is_whole(value)) {
+        return add_float_field(room, field, (double)value_whole(value), out);
     }
-    return value->kind == VALUE_FLOAT ? add_float(room, field, value->number, out)
+    return value->kind == VALUE_FLOAT ? add_float_field(room, field, value->number, out)
                                       : refuse_number(room, field, value);
 }
 
 // str() or repr(), in the arena behind what is being written, for a moment.
-static bool add_as_text(struct value_room *room, const struct field *field,
+static bool add_as_text(struct value_room *room, const struct format_field *field,
                         const struct value *value, bool repr, struct text *out)
 {
+    ASSERT(out->size <= out->capacity);
     if (!repr && value->kind == VALUE_STRING) {
         add_text_field(out, field, value->string);
         return true;
@@ -214,55 +209,40 @@ static bool add_as_text(struct value_room *room, const struct field *field,
     if (rest.overflow) {
         return value_fail(room, STATUS_TOO_LARGE, "what is formatted cannot be printed");
     }
-    size_t length = value_string_length(text_slice(&rest));
-    if (field->width <= length && field->precision < 0) {
+    struct slice printed = text_slice(&rest);
+    if (field->precision < 0 && field->width <= value_string_length(printed)) {
         out->size += rest.size;
         return true;
     }
-    struct slice printed = text_slice(&rest);
-    if (field->precision >= 0 && (size_t)field->precision < length) {
-        printed = value_string_part(printed, 0, (size_t)field->precision);
-        length = (size_t)field->precision;
-    }
-    uint64_t missing = field->width > length ? field->width - length : 0;
-    uint64_t before = field->left ? 0 : field->middle ? missing / 2 : missing;
-    size_t shift = before * field->fill.size;
-    if (shift > out->capacity - out->size || printed.size > out->capacity - out->size - shift) {
-        out->overflow = true;
-        return true;
-    }
-    memmove(out->bytes + out->size + shift, printed.bytes, printed.size);
-    for (uint64_t i = 0; i < before; i++) {
-        text_add(out, field->fill);
-    }
-    out->size += printed.size;
-    for (uint64_t i = before; i < missing; i++) {
-        text_add(out, field->fill);
-    }
+    // Aside, at the far end, while the field is written.
+    memmove(out->bytes + out->capacity - printed.size, printed.bytes, printed.size);
+    out->capacity -= printed.size;
+    add_text_field(out, field, slice_of(out->bytes + out->capacity, printed.size));
+    out->capacity += printed.size;
     return true;
 }
 
-static bool add_as_character(struct value_room *room, const struct field *field,
+static bool add_as_character(struct value_room *room, const struct format_field *field,
                              const struct value *value, struct text *out)
 {
     uint8_t bytes[4];
     struct slice character = {0};
     if (value->kind == VALUE_STRING && value_string_length(value->string) == 1) {
         character = value->string;
-    } else if (is_whole(value) && whole(value) >= 0 && whole(value) < 0x110000 &&
-               (whole(value) < 0xd800 || whole(value) > 0xdfff)) {
-        character = slice_of(bytes, utf8_write((uint32_t)whole(value), bytes));
+    } else if (value_is_whole(value) && value_whole(value) >= 0 && value_whole(value) < 0x110000 &&
+               (value_whole(value) < 0xd800 || value_whole(value) > 0xdfff)) {
+        character = slice_of(bytes, utf8_write((uint32_t)value_whole(value), bytes));
     } else {
         return value_raise(room, "%%c requires int or char");
     }
-    struct field plain = *field;
+    struct format_field plain = *field;
     plain.precision = -1;
     add_text_field(out, &plain, character);
     return true;
 }
 
-static bool add_field(struct value_room *room, const struct field *field, const struct value *value,
-                      struct text *out)
+static bool add_format_field(struct value_room *room, const struct format_field *field,
+                             const struct value *value, struct text *out)
 {
     switch (field->type) {
     case 's':
@@ -296,16 +276,17 @@ struct scan {
     struct text *out;
 };
 
-static uint8_t peek(const struct scan *scan)
+static uint8_t scan_peek(const struct scan *scan)
 {
+    ASSERT_SLOW(scan->at <= scan->format.size);
     return scan->at < scan->format.size ? scan->format.bytes[scan->at] : '\0';
 }
 
-static bool read_count(struct scan *scan, uint32_t limit, uint32_t *out)
+static bool scan_count(struct scan *scan, uint32_t limit, uint32_t *out)
 {
     uint32_t count = 0;
-    while (peek(scan) >= '0' && peek(scan) <= '9') {
-        count = count * 10 + (peek(scan) - '0');
+    while (scan_peek(scan) >= '0' && scan_peek(scan) <= '9') {
+        count = count * 10 + (scan_peek(scan) - '0');
         scan->at++;
         if (count > limit) {
             return value_fail(scan->room, STATUS_TOO_LARGE, "a width of a format is too large");
@@ -320,7 +301,7 @@ static bool copy_until(struct scan *scan, const char *marks)
 {
     size_t begin = scan->at;
     while (scan->at < scan->format.size &&
-           (peek(scan) == '\0' || strchr(marks, peek(scan)) == NULL)) {
+           (scan_peek(scan) == '\0' || strchr(marks, scan_peek(scan)) == NULL)) {
         scan->at++;
     }
     text_add(scan->out, slice_of(scan->format.bytes + begin, scan->at - begin));
@@ -338,6 +319,7 @@ struct operand {
 // Those that find an argument return NULL, with the failure noted, when there is none.
 static const struct value *next_argument(struct scan *scan, struct operand *operand)
 {
+    ASSERT(operand->next <= operand->count);
     if (operand->next == operand->count) {
         (void)value_raise(scan->room, "not enough arguments for format string");
         return NULL;
@@ -348,35 +330,36 @@ static const struct value *next_argument(struct scan *scan, struct operand *oper
 // A number, or * for the next argument.
 static bool read_measure(struct scan *scan, struct operand *operand, uint32_t limit, int64_t *out)
 {
-    if (peek(scan) == '*') {
+    if (scan_peek(scan) == '*') {
         scan->at++;
         const struct value *argument = next_argument(scan, operand);
         if (argument == NULL) {
             return false;
         }
-        if (!is_whole(argument)) {
+        if (!value_is_whole(argument)) {
             return value_raise(scan->room, "* wants int");
         }
-        *out = whole(argument);
+        *out = value_whole(argument);
         if (*out > limit || *out < -(int64_t)limit) {
             return value_fail(scan->room, STATUS_TOO_LARGE, "a width of a format is too large");
         }
         return true;
     }
     uint32_t count = 0;
-    if (!read_count(scan, limit, &count)) {
+    if (!scan_count(scan, limit, &count)) {
         return false;
     }
     *out = count;
     return true;
 }
 
-static const struct value *read_name(struct scan *scan, struct operand *operand)
+static const struct value *scan_name(struct scan *scan, struct operand *operand)
 {
+    ASSERT(scan_peek(scan) == '(');
     size_t begin = ++scan->at;
     // Parentheses nest in names, which nobody uses; then the name is not found.
-    while (scan->at < scan->format.size && peek(scan) != ')') {
-        if (peek(scan) == '(') {
+    while (scan->at < scan->format.size && scan_peek(scan) != ')') {
+        if (scan_peek(scan) == '(') {
             (void)value_raise(scan->room, "'(' in a name is not implemented");
             return NULL;
         }
@@ -401,10 +384,10 @@ static const struct value *read_name(struct scan *scan, struct operand *operand)
     return found;
 }
 
-static bool read_flags(struct scan *scan, struct operand *operand, struct field *field)
+static bool scan_flags(struct scan *scan, struct operand *operand, struct format_field *field)
 {
     for (;; scan->at++) {
-        switch (peek(scan)) {
+        switch (scan_peek(scan)) {
         case '-':
             field->left = true;
             continue;
@@ -431,14 +414,14 @@ static bool read_flags(struct scan *scan, struct operand *operand, struct field 
     }
     field->left = field->left || measure < 0;
     field->width = (uint32_t)(measure < 0 ? -measure : measure);
-    if (peek(scan) == '.') {
+    if (scan_peek(scan) == '.') {
         scan->at++;
         if (!read_measure(scan, operand, precision_max, &measure)) {
             return false;
         }
         field->precision = (int32_t)(measure < 0 ? 0 : measure);
     }
-    if (peek(scan) == 'h' || peek(scan) == 'l' || peek(scan) == 'L') {
+    if (scan_peek(scan) == 'h' || scan_peek(scan) == 'l' || scan_peek(scan) == 'L') {
         scan->at++;
     }
     return true;
@@ -446,20 +429,21 @@ static bool read_flags(struct scan *scan, struct operand *operand, struct field 
 
 static bool format_one(struct scan *scan, struct operand *operand)
 {
+    ASSERT(scan_peek(scan) == '%');
     const struct value *value = NULL;
-    struct field field = {.precision = -1, .fill = slice_str(" ")};
+    struct format_field field = {.precision = -1, .fill = slice_str(" ")};
     scan->at++;
-    bool named = peek(scan) == '(';
-    if (named && (value = read_name(scan, operand)) == NULL) {
+    bool named = scan_peek(scan) == '(';
+    if (named && (value = scan_name(scan, operand)) == NULL) {
         return false;
     }
-    if (!read_flags(scan, operand, &field)) {
+    if (!scan_flags(scan, operand, &field)) {
         return false;
     }
     if (scan->at == scan->format.size) {
         return value_raise(scan->room, "incomplete format");
     }
-    field.type = peek(scan);
+    field.type = scan_peek(scan);
     scan->at++;
     if (field.type == '%') {
         text_add_str(scan->out, "%");
@@ -471,7 +455,7 @@ static bool format_one(struct scan *scan, struct operand *operand)
     if (!named && (value = next_argument(scan, operand)) == NULL) {
         return false;
     }
-    return add_field(scan->room, &field, value, scan->out);
+    return add_format_field(scan->room, &field, value, scan->out);
 }
 
 // Python looks whether it can be indexed, and lists can; then arguments may be left over.
@@ -500,12 +484,7 @@ bool value_format_percent(struct value_room *room, struct slice format, const st
     if (arguments.next < arguments.count && arguments.mapping == NULL) {
         return value_raise(room, "not all arguments converted during string formatting");
     }
-    struct slice written;
-    if (!value_text_take(room, &text, &written)) {
-        return false;
-    }
-    *out = value_string(written);
-    return true;
+    return value_text_end(room, &text, out);
 }
 
 // str.format(): {} and {0} and {name}, !r and !s, and the plain part of the language of formats.
@@ -519,6 +498,7 @@ struct braces {
 static const struct value *find_positional(struct scan *scan, struct braces *braces,
                                            struct slice name)
 {
+    ASSERT(braces->arguments->named_count <= braces->arguments->count);
     uint64_t index = braces->next;
     if (name.size == 0) {
         braces->next++;
@@ -543,8 +523,8 @@ static const struct value *find_positional(struct scan *scan, struct braces *bra
     return &arguments->values[index];
 }
 
-static const struct value *find_argument(struct scan *scan, struct braces *braces,
-                                         struct slice name)
+static const struct value *find_braces_argument(struct scan *scan, struct braces *braces,
+                                                struct slice name)
 {
     bool digits = true;
     for (size_t i = 0; i < name.size; i++) {
@@ -575,59 +555,59 @@ static bool is_alignment(uint8_t byte)
 }
 
 // [[fill]align][sign][0][width][.precision][type]
-static bool read_specification(struct scan *scan, struct field *field, bool *aligned)
+static bool read_specification(struct scan *scan, struct format_field *field, bool *aligned)
 {
-    unsigned size = scan->at < scan->format.size ? utf8_size_of_lead(peek(scan)) : 0;
+    unsigned size = scan->at < scan->format.size ? utf8_size_of_lead(scan_peek(scan)) : 0;
     size_t behind = scan->at + size;
-    bool filled = size > 0 && peek(scan) != '{' && peek(scan) != '}' &&
+    bool filled = size > 0 && scan_peek(scan) != '{' && scan_peek(scan) != '}' &&
                   behind < scan->format.size && is_alignment(scan->format.bytes[behind]);
     if (filled) {
         field->fill = slice_of(scan->format.bytes + scan->at, size);
         scan->at = behind;
     }
-    uint8_t align = peek(scan);
+    uint8_t align = scan_peek(scan);
     *aligned = is_alignment(align);
     if (*aligned) {
         field->left = align == '<';
         field->middle = align == '^';
         scan->at++;
     }
-    if (peek(scan) == '+' || peek(scan) == '-' || peek(scan) == ' ') {
-        field->sign = peek(scan) == '-' ? 0 : peek(scan);
+    if (scan_peek(scan) == '+' || scan_peek(scan) == '-' || scan_peek(scan) == ' ') {
+        field->sign = scan_peek(scan) == '-' ? 0 : scan_peek(scan);
         scan->at++;
     }
-    if (peek(scan) == '0') {
+    if (scan_peek(scan) == '0') {
         // Before a width only, and for numbers only; with an alignment it is the fill.
         field->zeros = true;
         scan->at++;
     }
     uint32_t precision = 0;
-    if (!read_count(scan, width_max, &field->width)) {
+    if (!scan_count(scan, width_max, &field->width)) {
         return false;
     }
-    if (peek(scan) == '.') {
+    if (scan_peek(scan) == '.') {
         scan->at++;
-        if (!read_count(scan, precision_max, &precision)) {
+        if (!scan_count(scan, precision_max, &precision)) {
             return false;
         }
         field->precision = (int32_t)precision;
     }
-    if (peek(scan) != '}' && scan->at < scan->format.size) {
-        field->type = peek(scan);
+    if (scan_peek(scan) != '}' && scan->at < scan->format.size) {
+        field->type = scan_peek(scan);
         scan->at++;
     }
     return true;
 }
 
-static bool add_specified(struct scan *scan, const struct value *value, struct field *field,
+static bool add_specified(struct scan *scan, const struct value *value, struct format_field *field,
                           bool aligned)
 {
     bool string = value->kind == VALUE_STRING;
-    bool whole_number = is_whole(value) || value->kind == VALUE_BIG_INT;
+    bool whole_number = value_is_whole(value) || value->kind == VALUE_BIG_INT;
     bool known =
         (string && (field->type == 0 || field->type == 's') && field->sign == 0 && !field->zeros) ||
         (whole_number && (field->type == 0 || field->type == 'd') && field->precision < 0) ||
-        ((is_whole(value) || value->kind == VALUE_FLOAT) && field->type == 'f');
+        ((value_is_whole(value) || value->kind == VALUE_FLOAT) && field->type == 'f');
     if (!known || (field->zeros && aligned)) {
         return value_raise(scan->room, "this format of a value of type %s is not implemented",
                            value_type_name(value));
@@ -635,42 +615,42 @@ static bool add_specified(struct scan *scan, const struct value *value, struct f
     // Strings lean to the left, numbers to the right.
     field->left = aligned ? field->left : string;
     field->type = field->type != 0 ? field->type : (string ? 's' : 'd');
-    return add_field(scan->room, field, value, scan->out);
+    return add_format_field(scan->room, field, value, scan->out);
 }
 
 static bool format_braces_one(struct scan *scan, struct braces *braces)
 {
     size_t begin = scan->at;
-    while (scan->at < scan->format.size && strchr("!:{}", peek(scan)) == NULL) {
+    while (scan->at < scan->format.size && strchr("!:{}", scan_peek(scan)) == NULL) {
         scan->at++;
     }
     struct slice name = slice_of(scan->format.bytes + begin, scan->at - begin);
-    const struct value *value = find_argument(scan, braces, name);
+    const struct value *value = find_braces_argument(scan, braces, name);
     if (value == NULL) {
         return false;
     }
-    struct field field = {.precision = -1, .fill = slice_str(" ")};
-    if (peek(scan) == '!') {
+    struct format_field field = {.precision = -1, .fill = slice_str(" ")};
+    if (scan_peek(scan) == '!') {
         scan->at++;
-        bool repr = peek(scan) == 'r';
-        if (!repr && peek(scan) != 's') {
+        bool repr = scan_peek(scan) == 'r';
+        if (!repr && scan_peek(scan) != 's') {
             return value_raise(scan->room, "this conversion is not implemented");
         }
         scan->at++;
-        if (peek(scan) != '}') {
+        if (scan_peek(scan) != '}') {
             return value_raise(scan->room, "a format after a conversion is not implemented");
         }
         scan->at++;
         return add_as_text(scan->room, &field, value, repr, scan->out);
     }
-    bool specified = peek(scan) == ':' && scan->at + 1 < scan->format.size &&
+    bool specified = scan_peek(scan) == ':' && scan->at + 1 < scan->format.size &&
                      scan->format.bytes[scan->at + 1] != '}';
     bool aligned = false;
-    scan->at += peek(scan) == ':';
+    scan->at += scan_peek(scan) == ':';
     if (specified && !read_specification(scan, &field, &aligned)) {
         return false;
     }
-    if (peek(scan) != '}') {
+    if (scan_peek(scan) != '}') {
         return value_raise(scan->room, "a field of the format has no end, or is not implemented");
     }
     scan->at++;
@@ -685,9 +665,9 @@ bool value_format_braces(struct value_room *room, struct slice format,
     struct scan scan = {.room = room, .format = format, .out = &text};
     struct braces braces = {.arguments = arguments};
     while (copy_until(&scan, "{}")) {
-        uint8_t brace = peek(&scan);
+        uint8_t brace = scan_peek(&scan);
         scan.at++;
-        if (peek(&scan) == brace) {
+        if (scan_peek(&scan) == brace) {
             text_add(&text, slice_of(&brace, 1));
             scan.at++;
             continue;
@@ -699,10 +679,5 @@ bool value_format_braces(struct value_room *room, struct slice format,
             return false;
         }
     }
-    struct slice written;
-    if (!value_text_take(room, &text, &written)) {
-        return false;
-    }
-    *out = value_string(written);
-    return true;
+    return value_text_end(room, &text, out);
 }

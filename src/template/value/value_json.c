@@ -23,7 +23,7 @@ enum {
     float_steps = 64,
 };
 
-struct writer {
+struct value_json_writer {
     struct value_room *room;
     const struct value_json_style *style;
     struct slice item_separator;
@@ -31,7 +31,7 @@ struct writer {
     struct text *out;
 };
 
-static bool is_plain(uint8_t byte, bool ensure_ascii)
+static bool is_json_plain(uint8_t byte, bool ensure_ascii)
 {
     return byte >= 0x20 && byte != '"' && byte != '\\' && (!ensure_ascii || byte < 0x7f);
 }
@@ -54,7 +54,7 @@ static size_t plain_size(struct slice string, size_t at, bool ensure_ascii)
             break;
         }
     }
-    while (end < string.size && is_plain(string.bytes[end], ensure_ascii)) {
+    while (end < string.size && is_json_plain(string.bytes[end], ensure_ascii)) {
         end++;
     }
     return end - at;
@@ -62,44 +62,20 @@ static size_t plain_size(struct slice string, size_t at, bool ensure_ascii)
 
 static void add_unit(uint32_t unit, struct text *out)
 {
-    static const char digits[] = "0123456789abcdef";
-    char text[6] = {'\\',
-                    'u',
-                    digits[unit >> 12 & 15],
-                    digits[unit >> 8 & 15],
-                    digits[unit >> 4 & 15],
-                    digits[unit & 15]};
-    text_add(out, slice_of(text, sizeof(text)));
+    ASSERT(unit <= 0xffff);
+    text_add_format(out, "\\u%04x", unit);
 }
 
 static void add_escape(uint32_t code_point, struct text *out)
 {
-    switch (code_point) {
-    case '"':
-        text_add_str(out, "\\\"");
-        return;
-    case '\\':
-        text_add_str(out, "\\\\");
-        return;
-    case '\n':
-        text_add_str(out, "\\n");
-        return;
-    case '\r':
-        text_add_str(out, "\\r");
-        return;
-    case '\t':
-        text_add_str(out, "\\t");
-        return;
-    case '\f':
-        text_add_str(out, "\\f");
-        return;
-    case '\b':
-        text_add_str(out, "\\b");
-        return;
-    default:
-        break;
-    }
-    if (code_point > 0xffff) {
+    static const char characters[] = "\"\\\n\r\t\f\b";
+    static const char letters[] = "\"\\nrtfb";
+    const char *found =
+        code_point > 0 && code_point < 0x80 ? strchr(characters, (int)code_point) : NULL;
+    if (found != NULL) {
+        char text[2] = {'\\', letters[found - characters]};
+        text_add(out, slice_of(text, sizeof(text)));
+    } else if (code_point > 0xffff) {
         add_unit(0xd800 + ((code_point - 0x10000) >> 10), out);
         add_unit(0xdc00 + (code_point & 0x3ff), out);
     } else {
@@ -107,7 +83,7 @@ static void add_escape(uint32_t code_point, struct text *out)
     }
 }
 
-static void write_string(struct slice string, bool ensure_ascii, struct text *out)
+static void writer_string(struct slice string, bool ensure_ascii, struct text *out)
 {
     text_add_str(out, "\"");
     for (size_t at = 0; at < string.size && !out->overflow;) {
@@ -123,7 +99,7 @@ static void write_string(struct slice string, bool ensure_ascii, struct text *ou
     text_add_str(out, "\"");
 }
 
-static void write_float(double number, struct text *out)
+static void writer_float(double number, struct text *out)
 {
     if (isnan(number)) {
         text_add_str(out, "NaN");
@@ -135,7 +111,7 @@ static void write_float(double number, struct text *out)
 }
 
 // False when it is a container, or nothing that JSON has.
-static bool write_scalar(const struct writer *writer, const struct value *value)
+static bool writer_scalar(const struct value_json_writer *writer, const struct value *value)
 {
     struct text *out = writer->out;
     switch (value->kind) {
@@ -152,18 +128,19 @@ static bool write_scalar(const struct writer *writer, const struct value *value)
         text_add(out, value->string);
         return true;
     case VALUE_FLOAT:
-        write_float(value->number, out);
+        writer_float(value->number, out);
         return true;
     case VALUE_STRING:
-        write_string(value->string, writer->style->ensure_ascii, out);
+        writer_string(value->string, writer->style->ensure_ascii, out);
         return true;
     default:
         return false;
     }
 }
 
-static void write_break(const struct writer *writer, unsigned depth)
+static void write_break(const struct value_json_writer *writer, unsigned depth)
 {
+    ASSERT(depth <= value_depth_max);
     if (writer->style->indent < 0) {
         return;
     }
@@ -174,7 +151,7 @@ static void write_break(const struct writer *writer, unsigned depth)
     }
 }
 
-static void write_separator(const struct writer *writer, uint32_t index, unsigned depth)
+static void write_separator(const struct value_json_writer *writer, uint32_t index, unsigned depth)
 {
     if (index > 0) {
         text_add(writer->out, writer->item_separator);
@@ -182,10 +159,13 @@ static void write_separator(const struct writer *writer, uint32_t index, unsigne
     write_break(writer, depth);
 }
 
-static bool write_value(const struct writer *writer, const struct value *value, unsigned depth);
+static bool writer_value(const struct value_json_writer *writer, const struct value *value,
+                         unsigned depth);
 
-static bool write_list(const struct writer *writer, const struct value_list *list, unsigned depth)
+static bool writer_list(const struct value_json_writer *writer, const struct value_list *list,
+                        unsigned depth)
 {
+    ASSERT(depth > 0 && depth <= value_depth_max);
     if (list->count == 0) {
         text_add_str(writer->out, "[]");
         return true;
@@ -193,7 +173,7 @@ static bool write_list(const struct writer *writer, const struct value_list *lis
     text_add_str(writer->out, "[");
     for (uint32_t i = 0; i < list->count; i++) {
         write_separator(writer, i, depth);
-        if (!write_value(writer, &list->items[i], depth)) {
+        if (!writer_value(writer, &list->items[i], depth)) {
             return false;
         }
     }
@@ -203,11 +183,11 @@ static bool write_list(const struct writer *writer, const struct value_list *lis
 }
 
 // Keys that are no strings are written as strings of what they are.
-static bool write_key(const struct writer *writer, const struct value *key)
+static bool writer_key(const struct value_json_writer *writer, const struct value *key)
 {
     switch (key->kind) {
     case VALUE_STRING:
-        write_string(key->string, writer->style->ensure_ascii, writer->out);
+        writer_string(key->string, writer->style->ensure_ascii, writer->out);
         return true;
     case VALUE_NONE:
     case VALUE_BOOL:
@@ -215,7 +195,7 @@ static bool write_key(const struct writer *writer, const struct value *key)
     case VALUE_BIG_INT:
     case VALUE_FLOAT:
         text_add_str(writer->out, "\"");
-        (void)write_scalar(writer, key);
+        (void)writer_scalar(writer, key);
         text_add_str(writer->out, "\"");
         return true;
     default:
@@ -226,7 +206,7 @@ static bool write_key(const struct writer *writer, const struct value *key)
 
 // The next member in the order of keys after `last`, the first one when that is NULL.  Quadratic, which
 // steps bound; what is sorted has a few members.
-static bool next_sorted(const struct writer *writer, const struct value_dict *dict,
+static bool next_sorted(const struct value_json_writer *writer, const struct value_dict *dict,
                         const struct value_member *last, const struct value_member **out)
 {
     const struct value_member *next = NULL;
@@ -248,8 +228,10 @@ static bool next_sorted(const struct writer *writer, const struct value_dict *di
     return true;
 }
 
-static bool write_dict(const struct writer *writer, const struct value_dict *dict, unsigned depth)
+static bool writer_dict(const struct value_json_writer *writer, const struct value_dict *dict,
+                        unsigned depth)
 {
+    ASSERT(depth > 0 && depth <= value_depth_max);
     if (dict->count == 0) {
         text_add_str(writer->out, "{}");
         return true;
@@ -263,11 +245,11 @@ static bool write_dict(const struct writer *writer, const struct value_dict *dic
         } else if (!next_sorted(writer, dict, member, &member)) {
             return false;
         }
-        if (!write_key(writer, &member->key)) {
+        if (!writer_key(writer, &member->key)) {
             return false;
         }
         text_add(writer->out, writer->key_separator);
-        if (!write_value(writer, &member->value, depth)) {
+        if (!writer_value(writer, &member->value, depth)) {
             return false;
         }
     }
@@ -276,21 +258,22 @@ static bool write_dict(const struct writer *writer, const struct value_dict *dic
     return true;
 }
 
-static bool write_value(const struct writer *writer, const struct value *value, unsigned depth)
+static bool writer_value(const struct value_json_writer *writer, const struct value *value,
+                         unsigned depth)
 {
     if (writer->out->overflow || depth >= value_depth_max) {
         return value_fail(writer->room, STATUS_TOO_LARGE, "what is written as JSON is too large");
     }
     if (!value_step(writer->room, value->kind == VALUE_FLOAT ? float_steps : 1) ||
-        write_scalar(writer, value)) {
+        writer_scalar(writer, value)) {
         return writer->room->status == STATUS_OK;
     }
     switch (value->kind) {
     case VALUE_LIST:
     case VALUE_TUPLE:
-        return write_list(writer, value->list, depth + 1);
+        return writer_list(writer, value->list, depth + 1);
     case VALUE_DICT:
-        return write_dict(writer, value->dict, depth + 1);
+        return writer_dict(writer, value->dict, depth + 1);
     default:
         return value_raise(writer->room, "Object of type %s is not JSON serializable",
                            value_type_name(value));
@@ -300,7 +283,7 @@ static bool write_value(const struct writer *writer, const struct value *value, 
 bool value_to_json(struct value_room *room, const struct value *value,
                    const struct value_json_style *style, struct text *out)
 {
-    struct writer writer = {
+    struct value_json_writer writer = {
         .room = room,
         .style = style,
         .item_separator = style->item_separator,
@@ -314,7 +297,7 @@ bool value_to_json(struct value_room *room, const struct value *value,
         writer.key_separator = slice_str(": ");
     }
     size_t before = out->size;
-    if (!write_value(&writer, value, 0)) {
+    if (!writer_value(&writer, value, 0)) {
         return false;
     }
     if (out->overflow) {
@@ -323,15 +306,16 @@ bool value_to_json(struct value_room *room, const struct value *value,
     return value_step(room, 1 + (out->size - before) / 64);
 }
 
-struct reader {
+struct value_json_reader {
     struct value_room *room;
     struct json json;
     struct value_member *pending; // the lowest item at the far end of the arena
 };
 
 // The arena ends where the pending items begin, so that nothing is taken twice.
-static bool push(struct reader *reader, const struct value_member *member)
+static bool reader_push(struct value_json_reader *reader, const struct value_member *member)
 {
+    ASSERT(reader->room->arena->used <= reader->room->arena->size);
     struct arena *arena = reader->room->arena;
     if (arena->size - arena->used < sizeof(*member)) {
         return value_fail(reader->room, STATUS_TOO_LARGE, "the JSON is too large");
@@ -342,13 +326,13 @@ static bool push(struct reader *reader, const struct value_member *member)
     return true;
 }
 
-static void pop(struct reader *reader, uint32_t count)
+static void reader_pop(struct value_json_reader *reader, uint32_t count)
 {
     reader->room->arena->size += count * sizeof(*reader->pending);
     reader->pending += count;
 }
 
-static bool read_string(struct reader *reader, struct slice raw, struct value *out)
+static bool reader_string(struct value_json_reader *reader, struct slice raw, struct value *out)
 {
     if (raw.size == 0 || memchr(raw.bytes, '\\', raw.size) == NULL) {
         *out = value_string(raw);
@@ -376,8 +360,9 @@ static bool is_float_text(struct slice text)
     return false;
 }
 
-static bool read_integer(struct reader *reader, struct slice text, struct value *out)
+static bool reader_integer(struct value_json_reader *reader, struct slice text, struct value *out)
 {
+    ASSERT(text.size > 0);
     bool negative = text.bytes[0] == '-';
     size_t digits = text.size - negative;
     uint64_t magnitude = 0;
@@ -394,8 +379,9 @@ static bool read_integer(struct reader *reader, struct slice text, struct value 
     return true;
 }
 
-static bool read_float(struct reader *reader, struct slice text, struct value *out)
+static bool reader_float(struct value_json_reader *reader, struct slice text, struct value *out)
 {
+    ASSERT(text.size > 0);
     char brief[64];
     char *copy = brief;
     // What is read will be printed, maybe where nobody counts.
@@ -414,10 +400,11 @@ static bool read_float(struct reader *reader, struct slice text, struct value *o
     return true;
 }
 
-static bool read_value(struct reader *reader, const struct json_value *value, struct value *out);
+static bool reader_value(struct value_json_reader *reader, const struct json_value *value,
+                         struct value *out);
 
 // Moves the items that were pushed last, the first of them highest up.
-static bool end_list(struct reader *reader, uint32_t count, struct value *out)
+static bool end_list(struct value_json_reader *reader, uint32_t count, struct value *out)
 {
     struct value_list *list = value_list_new(reader->room, count);
     if (list == NULL) {
@@ -426,7 +413,7 @@ static bool end_list(struct reader *reader, uint32_t count, struct value *out)
     for (uint32_t i = 0; i < count; i++) {
         list->items[i] = reader->pending[count - 1 - i].value;
     }
-    pop(reader, count);
+    reader_pop(reader, count);
     *out = (struct value){.kind = VALUE_LIST, .list = list};
     return true;
 }
@@ -480,12 +467,13 @@ static bool merge_keys(struct value_room *room, struct value_dict *dict)
             dict->members[kept++] = dict->members[i];
         }
     }
+    ASSERT(kept > 0 && kept <= dict->count);
     dict->count = kept;
     *room->arena = before;
     return true;
 }
 
-static bool end_dict(struct reader *reader, uint32_t count, struct value *out)
+static bool end_dict(struct value_json_reader *reader, uint32_t count, struct value *out)
 {
     struct value_dict *dict = value_dict_new(reader->room, count);
     if (dict == NULL) {
@@ -494,13 +482,13 @@ static bool end_dict(struct reader *reader, uint32_t count, struct value *out)
     for (uint32_t i = 0; i < count; i++) {
         dict->members[i] = reader->pending[count - 1 - i];
     }
-    pop(reader, count);
+    reader_pop(reader, count);
     *out = (struct value){.kind = VALUE_DICT, .dict = dict};
     return merge_keys(reader->room, dict);
 }
 
 // json.h bounds how deep this goes.
-static bool read_container(struct reader *reader, bool object, struct value *out)
+static bool reader_container(struct value_json_reader *reader, bool object, struct value *out)
 {
     struct json_item item;
     uint32_t count = 0;
@@ -508,8 +496,8 @@ static bool read_container(struct reader *reader, bool object, struct value *out
     while (json_next(&reader->json, &item)) {
         struct value_member member = {0};
         if (!value_step(reader->room, 1) ||
-            (object && !read_string(reader, item.key, &member.key)) ||
-            !read_value(reader, &item.value, &member.value) || !push(reader, &member)) {
+            (object && !reader_string(reader, item.key, &member.key)) ||
+            !reader_value(reader, &item.value, &member.value) || !reader_push(reader, &member)) {
             return false;
         }
         count++;
@@ -520,7 +508,8 @@ static bool read_container(struct reader *reader, bool object, struct value *out
     return object ? end_dict(reader, count, out) : end_list(reader, count, out);
 }
 
-static bool read_value(struct reader *reader, const struct json_value *value, struct value *out)
+static bool reader_value(struct value_json_reader *reader, const struct json_value *value,
+                         struct value *out)
 {
     switch (value->kind) {
     case JSON_NULL:
@@ -530,13 +519,13 @@ static bool read_value(struct reader *reader, const struct json_value *value, st
         *out = value_bool(json_is_true(value));
         return true;
     case JSON_NUMBER:
-        return is_float_text(value->raw) ? read_float(reader, value->raw, out)
-                                         : read_integer(reader, value->raw, out);
+        return is_float_text(value->raw) ? reader_float(reader, value->raw, out)
+                                         : reader_integer(reader, value->raw, out);
     case JSON_STRING:
-        return read_string(reader, value->raw, out);
+        return reader_string(reader, value->raw, out);
     case JSON_ARRAY:
     case JSON_OBJECT:
-        return read_container(reader, value->kind == JSON_OBJECT, out);
+        return reader_container(reader, value->kind == JSON_OBJECT, out);
     case JSON_ABSENT:
         break;
     }
@@ -550,7 +539,7 @@ bool value_from_json(struct value_room *room, struct slice json, struct value *o
     size_t whole = arena->size;
     // The memory is aligned for anything, and so is its end once the size is.
     arena->size -= arena->size - arena->used < 16 ? 0 : arena->size % 16;
-    struct reader reader = {
+    struct value_json_reader reader = {
         .room = room,
         .json = json_open(json),
         .pending = (struct value_member *)(void *)(arena->bytes + arena->size),
@@ -558,7 +547,7 @@ bool value_from_json(struct value_room *room, struct slice json, struct value *o
     struct json_item item;
     struct value value = value_none();
     bool read = value_step(room, 1 + json.size / 64) && json_next(&reader.json, &item) &&
-                read_value(&reader, &item.value, &value);
+                reader_value(&reader, &item.value, &value);
     arena->size = whole;
     enum status status = json_close(&reader.json);
     if (room->status == STATUS_OK && status != STATUS_OK) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "base/base.h"
 #include "base/utf8.h"
 #include "template/value/value.h"
 #include "template/value/value_internal.h"
@@ -12,12 +13,14 @@
 
 struct text value_text_open(struct value_room *room)
 {
+    ASSERT(room->arena->used <= room->arena->size);
     struct arena *arena = room->arena;
     return text_over(arena->bytes + arena->used, arena->size - arena->used);
 }
 
 bool value_text_take(struct value_room *room, const struct text *text, struct slice *out)
 {
+    ASSERT(text->bytes == room->arena->bytes + room->arena->used); // nothing was taken meanwhile
     // What fits into the rest may not fit after rounding; then the last few bytes are refused.
     if (text->overflow || arena_take(room->arena, text->size) == NULL) {
         return value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
@@ -55,6 +58,7 @@ static void raise_last_digit(char *text)
 
 static bool try_digits(double number, int digits, struct decimal *out)
 {
+    ASSERT(digits >= 1 && digits <= DBL_DECIMAL_DIG);
     char text[40];
     (void)snprintf(text, sizeof(text), "%.*e", digits - 1, fabs(number));
     // At a power of two the numbers above are twice as far away as those below.  So the nearest decimal may
@@ -83,6 +87,7 @@ static bool try_digits(double number, int digits, struct decimal *out)
 // 2^(bits - 1), with the bits that the number has.  Those below the normal ones have fewer.
 static int surviving_digits(double number)
 {
+    ASSERT(isfinite(number));
     int exponent;
     (void)frexp(number, &exponent);
     int bits = exponent - (DBL_MIN_EXP - DBL_MANT_DIG);
@@ -106,6 +111,7 @@ static struct decimal shortest(double number)
 
 static void add_zeros(struct text *out, int count)
 {
+    ASSERT(count >= 0);
     for (int i = 0; i < count; i++) {
         text_add_str(out, "0");
     }
@@ -122,6 +128,7 @@ void value_print_float(double number, struct text *out)
         return;
     }
     struct decimal decimal = shortest(number);
+    ASSERT(decimal.count >= 1 && decimal.count <= DBL_DECIMAL_DIG);
     int count = decimal.count;
     int point = decimal.exponent + 1; // digits before it
     text_add_str(out, decimal.negative ? "-" : "");
@@ -147,26 +154,15 @@ void value_print_float(double number, struct text *out)
 
 static void add_escaped(uint32_t code_point, struct text *out)
 {
-    switch (code_point) {
-    case '\t':
-        text_add_str(out, "\\t");
-        return;
-    case '\n':
-        text_add_str(out, "\\n");
-        return;
-    case '\r':
-        text_add_str(out, "\\r");
-        return;
-    case '\\':
-        text_add_str(out, "\\\\");
-        return;
-    case '\'':
-        text_add_str(out, "\\'");
-        return;
-    default:
-        break;
-    }
-    if (code_point <= 0xff) {
+    ASSERT(code_point <= 0x10ffff);
+    static const char characters[] = "\t\n\r\\'";
+    static const char letters[] = "tnr\\'";
+    const char *found =
+        code_point > 0 && code_point < 0x80 ? strchr(characters, (int)code_point) : NULL;
+    if (found != NULL) {
+        char text[2] = {'\\', letters[found - characters]};
+        text_add(out, slice_of(text, sizeof(text)));
+    } else if (code_point <= 0xff) {
         text_add_format(out, "\\x%02x", code_point);
     } else if (code_point <= 0xffff) {
         text_add_format(out, "\\u%04x", code_point);

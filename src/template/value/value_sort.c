@@ -12,9 +12,10 @@ struct value_sort_entry *value_sort_entries_new(struct value_room *room, uint32_
 }
 
 // Both halves are sorted: [from, middle) and [middle, to).
-static bool merge(struct value_room *room, const struct value_sort_entry *in,
-                  struct value_sort_entry *out, const uint32_t bounds[3], bool reverse)
+static bool merge_halves(struct value_room *room, const struct value_sort_entry *in,
+                         struct value_sort_entry *out, const uint32_t bounds[3], bool reverse)
 {
+    ASSERT(bounds[0] <= bounds[1] && bounds[1] <= bounds[2]);
     uint32_t left = bounds[0];
     uint32_t right = bounds[1];
     for (uint32_t at = bounds[0]; at < bounds[2]; at++) {
@@ -49,7 +50,7 @@ bool value_sort(struct value_room *room, struct value_sort_entry *entries, uint3
         for (uint64_t at = 0; at < count; at += 2 * width) {
             uint32_t bounds[3] = {(uint32_t)at, lesser(at + width, count),
                                   lesser(at + 2 * width, count)};
-            if (!merge(room, in, out, bounds, reverse)) {
+            if (!merge_halves(room, in, out, bounds, reverse)) {
                 return false;
             }
         }
@@ -60,6 +61,7 @@ bool value_sort(struct value_room *room, struct value_sort_entry *entries, uint3
     if (in != entries && count > 0) {
         memcpy(entries, in, count * sizeof(*entries));
     }
+    ASSERT(room->arena->bytes == before.bytes && room->arena->used >= before.used);
     *room->arena = before;
     return true;
 }

@@ -182,6 +182,7 @@ size_t value_text_space_after(struct slice string)
 
 static void add_character(uint32_t code_point, struct text *out)
 {
+    ASSERT(code_point <= 0x10ffff);
     uint8_t bytes[4];
     text_add(out, slice_of(bytes, utf8_write(code_point, bytes)));
 }
@@ -213,6 +214,7 @@ static bool add_mapped(uint32_t code_point, struct case_table runs, struct case_
 // A sigma at the end of a word: a letter is before it and none after it, but for what does not count.
 static bool is_final(struct slice string, size_t at, size_t size)
 {
+    ASSERT(at + size <= string.size);
     const uint8_t *begin = string.bytes;
     const uint8_t *before = begin + at;
     unsigned width = 0;
@@ -261,6 +263,7 @@ static void add_upper(struct slice character, uint32_t code_point, bool title, s
 // How many bytes from `at` on are ASCII; their case needs no table.
 static size_t ascii_size(struct slice string, size_t at)
 {
+    ASSERT_SLOW(at <= string.size);
     size_t end = at;
     for (; string.size - end >= 8; end += 8) {
         uint64_t word;
