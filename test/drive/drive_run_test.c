@@ -46,7 +46,7 @@ TEST(what_is_due_while_all_connections_are_in_use_is_charged_for_the_wait)
     scene_close(&scene);
 }
 
-TEST(what_could_not_be_sent_in_time_is_counted)
+TEST_TIMED(what_could_not_be_sent_in_time_is_counted)
 {
     struct scene scene;
     scene_open(&scene,
@@ -63,7 +63,7 @@ TEST(what_could_not_be_sent_in_time_is_counted)
     scene_close(&scene);
 }
 
-TEST(what_is_due_just_before_the_end_is_sent)
+TEST_TIMED(what_is_due_just_before_the_end_is_sent)
 {
     struct scene scene;
     scene_open(&scene,
@@ -76,7 +76,7 @@ TEST(what_is_due_just_before_the_end_is_sent)
     scene_close(&scene);
 }
 
-TEST(warm_up_is_by_number_or_by_time)
+TEST_TIMED(warm_up_is_by_number_or_by_time)
 {
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 1000, .requests = 30});
@@ -102,7 +102,7 @@ static void stop_at_once(void *owner, const struct drive_run *run)
     drive_run_stop(scene->run);
 }
 
-TEST(a_run_that_is_stopped_ends_at_once_with_what_it_has)
+TEST_TIMED(a_run_that_is_stopped_ends_at_once_with_what_it_has)
 {
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 200, .requests = 100});

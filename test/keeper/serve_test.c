@@ -445,7 +445,7 @@ TEST(a_signal_before_it_listens_ends_it_too)
     scene_close(&scene);
 }
 
-TEST(a_backend_that_answers_is_known_before_the_first_client_comes)
+TEST_TIMED(a_backend_that_answers_is_known_before_the_first_client_comes)
 {
     struct scene scene;
     scene_open(
