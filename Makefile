@@ -114,6 +114,7 @@ check: tidy format-check headers lint
 
 tidy:
 	tools/tidy.py
+	tools/prose.py
 	tools/doc_check.py
 
 # Analyses the files that changed since they were last clean, and those that include them.
