@@ -44,10 +44,10 @@ static enum status read_specials(struct slice object, struct rank_specials *out)
     json_enter(&json);
     while (good && json_next(&json, &item)) {
         struct tokenizer_special special;
+        ASSERT(count < capacity);
         good = item.value.kind == JSON_OBJECT && json_skip(&json, &item.value) &&
                read_special(item.key, item.value.raw, &at, &special);
         if (good) {
-            ASSERT(count < capacity);
             items[count++] = special;
         }
     }

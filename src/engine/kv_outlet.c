@@ -44,6 +44,20 @@ static void outlet_send_message(struct kv_outlet_socket *socket, const struct kv
     outlet_send(socket, slice_of(message->bytes, message->size), false);
 }
 
+static void outlet_close_frame(zmq_msg_t *frame)
+{
+    ASSERT(zmq_msg_close(frame) == 0);
+}
+
+// False: no frame has come.
+static bool outlet_receive_frame(struct kv_outlet_socket *socket, zmq_msg_t *frame)
+{
+    ASSERT(zmq_msg_init(frame) == 0);
+    bool has_come = zmq_msg_recv(frame, socket->handle, ZMQ_DONTWAIT) != -1;
+    ASSERT(has_come || errno == EAGAIN || errno == EINTR);
+    return has_come;
+}
+
 // The message that has come, or its first frames.  0: none has.
 static uint32_t outlet_receive(struct kv_outlet_socket *socket, zmq_msg_t frames[request_frame_max],
                                bool *is_whole)
@@ -52,10 +66,9 @@ static uint32_t outlet_receive(struct kv_outlet_socket *socket, zmq_msg_t frames
     zmq_msg_t frame;
 
     for (bool has_more = true; has_more;) {
-        ASSERT(zmq_msg_init(&frame) == 0);
-        if (zmq_msg_recv(&frame, socket->handle, ZMQ_DONTWAIT) == -1) {
-            // Frames of one message arrive together.
-            ASSERT(count == 0 && (errno == EAGAIN || errno == EINTR));
+        bool has_come = outlet_receive_frame(socket, &frame);
+        ASSERT(has_come || count == 0); // frames of one message arrive together
+        if (!has_come) {
             return 0;
         }
         has_more = zmq_msg_more(&frame) != 0;
@@ -64,7 +77,7 @@ static uint32_t outlet_receive(struct kv_outlet_socket *socket, zmq_msg_t frames
             frames[count] = frame;
             count++;
         } else {
-            ASSERT(zmq_msg_close(&frame) == 0);
+            outlet_close_frame(&frame);
         }
     }
     return count;
@@ -152,7 +165,7 @@ static void outlet_drain(struct kv_outlet *outlet, struct kv_outlet_socket *sock
             outlet_take_request(outlet, frames, count);
         }
         for (uint32_t i = 0; i < count; i++) {
-            ASSERT(zmq_msg_close(&frames[i]) == 0);
+            outlet_close_frame(&frames[i]);
         }
     }
 }

@@ -196,6 +196,11 @@ char exposition_json_bracket(struct slice page)
     while (at < page.size && (is_blank(page.bytes[at]) || page.bytes[at] == '\n')) {
         at++;
     }
-    char first = at < page.size ? (char)page.bytes[at] : '\0';
-    return first == '[' || first == '{' ? first : '\0';
+    if (at < page.size && page.bytes[at] == '[') {
+        return '[';
+    }
+    if (at < page.size && page.bytes[at] == '{') {
+        return '{';
+    }
+    return '\0';
 }

@@ -18,8 +18,9 @@ static uint8_t window[64];
 
 static enum status body_scan(struct http_body *body, const char *text, size_t *used, size_t *kept)
 {
-    memcpy(window, text, strlen(text));
-    return http_body_scan(body, window, strlen(text), used, kept);
+    struct slice bytes = slice_str(text);
+    memcpy(window, bytes.bytes, bytes.size);
+    return http_body_scan(body, window, bytes.size, used, kept);
 }
 
 TEST(without_a_body_no_byte_is_used)
