@@ -102,7 +102,7 @@ def seconds(ms):
 
 def print_table(title, found):
     bound = 100 * found[BASE]["bound_rate"]
-    print(f"**{title}.** A cache without end hits {bound:.1f}%.\n")
+    print(f"**{title}.** An infinite cache hits {bound:.1f}%.\n")
     print("| policy | hits | same backend | TTFT mean | TTFT P99 | by seed | requests/s | over round robin |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for policy in POLICIES:

@@ -191,7 +191,7 @@ static void populate(struct world *world)
     }
 }
 
-// What it takes to look at the clock.
+// The cost of reading the clock.
 static double clock_cost_ns(void)
 {
     double costs[1001];

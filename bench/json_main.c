@@ -21,7 +21,7 @@ enum { body_size = 200000, body_capacity = 256 * 1024 };
 enum { chunk_count = 1024, chunk_capacity = 512 };
 enum { repetitions_max = 99 };
 
-// What is read: one body, or many chunks one after the other.
+// The input: one body, or many chunks one after the other.
 struct load {
     struct slice *texts;
     uint32_t text_count;
@@ -31,8 +31,8 @@ struct load {
 // Reads one text to its end.  False when it is not JSON, which it is.
 typedef bool (*read_fn)(struct slice text);
 
-// What a router without interest in the prompt does: the members that it acts upon, and the rest
-// checked to the last byte.
+// As a router that ignores the prompt: finds the members that it acts upon and checks the rest to
+// the last byte.
 static bool find(struct slice text)
 {
     static const char *const names[] = {"model", "stream", "max_tokens", "messages", "prompt"};
@@ -41,8 +41,7 @@ static bool find(struct slice text)
            found[0].kind == JSON_STRING;
 }
 
-// What a router that reads the prompt does, and more: every container is entered, and every item in
-// it handed out.
+// As a router that reads the prompt, and more: enters every container and hands out every item.
 static bool walk(struct slice text)
 {
     struct json json = json_open(text);

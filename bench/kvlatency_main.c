@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_kvlatency -- how long it takes from what an engine publishes to what the router knows, one figure a line.
+// bench_kvlatency -- the delay from an engine's event to a routable block, one figure a line.
 //
 //     $ bench_kvlatency --publishers 64 --rate 50 --seconds 10
 //     {"case":"latency","metric":"p99_ms","value":0.41,"unit":"ms"}
@@ -179,7 +179,7 @@ static void write_removed(struct text *out, const struct publisher *publisher, u
     }
 }
 
-// Writes a prompt that nobody has, and its keys into `flying`.
+// Writes a new prompt, and its keys into `flying`.
 static void write_stored(struct text *out, struct publisher *publisher, struct flying *flying,
                          uint32_t *count)
 {

@@ -22,7 +22,7 @@
 enum {
     request_size_max = 65536,
     head_size_max = 2048, // of a response
-    // Connections that are being opened, or wait for their first answer, when all are to be held.
+    // Connections that are being opened, or wait for their first response, when all are to be held.
     ramp_width = 64,
     // More failures than this and the figures would mean nothing.
     failures_max = 100,
@@ -30,7 +30,7 @@ enum {
 };
 
 static const uint64_t second_ns = 1000000000;
-// For the answers that are under way when the measured time ends.
+// For responses in flight when the measured time ends.
 static const uint64_t drain_ns = 5000000000;
 
 enum link { LINK_CLOSED, LINK_CONNECTING, LINK_IDLE, LINK_BUSY };
@@ -84,7 +84,7 @@ struct load {
     struct usage server_at_begin;
     struct usage self_at_begin;
 
-    bool measured; // whether the answer that is being read counts
+    bool measured; // whether the response that is being read counts
     struct load_result result;
 
     struct rng rng;
@@ -223,7 +223,7 @@ static void connection_open(struct load *load, struct connection *connection)
         (connect(connection->fd, (struct sockaddr *)&address, sizeof(address)) == -1 &&
          errno != EINPROGRESS)) {
         perror("load: connect");
-        load->result.failures += failures_max; // no descriptors or ports: more of it is no help
+        load->result.failures += failures_max; // no descriptors or ports: give up
     }
 }
 
@@ -283,7 +283,7 @@ static void answer_done(struct load *load, struct connection *connection)
 static void event_came(void *owner, uint64_t written_ns, uint32_t stream)
 {
     struct load *load = owner;
-    // An event may be written within the turn whose beginning is `now`.
+    // An event may be written within the turn that began at `now`.
     if (load->measured) {
         uint64_t age_ns = load->now_ns > written_ns ? load->now_ns - written_ns : 0;
         histogram_add(&load->result.events, age_ns);
@@ -509,7 +509,7 @@ static void head_add(const struct load *load, struct text *text, uint64_t body_s
                     load->options.path, body_size);
 }
 
-// False when there is no memory.
+// False when memory is short.
 static bool chats_fill(struct load *load)
 {
     const struct load_options *options = &load->options;

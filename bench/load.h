@@ -49,7 +49,7 @@ struct load_result {
     uint64_t answer_bytes; // of their bodies
     uint64_t missing;      // were due in `open` and did not come
     uint64_t reads;
-    uint64_t failures; // answers other than a whole 200, connections lost
+    uint64_t failures; // responses other than a complete 200, connections lost
     uint64_t reconnects;
     uint64_t measured_ns;
     struct usage server; // within what is measured
@@ -63,7 +63,7 @@ struct load;
 
 enum { load_connections_max = 16384 };
 
-// Keeps `origin`.  NULL when there is no memory.  Lives until the process ends.
+// Keeps `origin`.  NULL when memory is short.  Lives until the process ends.
 struct load *load_create(int epoll, struct origin *origin);
 
 // False when a thread to watch is not there; the run is then to be released.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_load -- load and stand-in backends in one process, told what to do line by line.
+// bench_load -- load and stand-in backends in one process, driven line by line.
 //
 //     $ bench_load --origin 9001 --origin2 9002
 //     ready
@@ -10,7 +10,7 @@
 //     {"answers":2000,...}
 //
 // A run in mode `idle` or `streams` says `holding` and lasts until the next line, whatever it says.
-// The backends answer between the runs, too.  Ends with standard input.
+// The backends respond between the runs, too.  Ends with standard input.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -169,7 +169,7 @@ static void commander_read(struct commander *commander, uint64_t now_ns)
     if (end) {
         *end = '\0';
         line_run(commander, now_ns);
-        commander->line_size = 0; // who drives us waits for the answer before the next line
+        commander->line_size = 0; // the driver waits for the result before the next line
     }
 }
 

@@ -36,7 +36,7 @@ struct connection {
     enum phase phase;
     uint32_t head_size; // of head[]: a request that came in pieces
     uint64_t body_left;
-    struct slice answer; // what of a plain answer, or of the current frame, is not yet written
+    struct slice answer; // unwritten part of a plain response, or of the current frame
 
     uint32_t events_left;
     uint64_t gap_ns;
@@ -142,7 +142,7 @@ static void connection_close(struct origin *origin, struct connection *connectio
     connection->open = false;
 }
 
-// Writes what is left of the answer.  False when the connection is gone; the caller closes it.
+// Writes the rest of the response.  False when the connection is gone; the caller closes it.
 static bool answer_write(struct connection *connection)
 {
     while (connection->answer.size > 0) {
@@ -275,7 +275,7 @@ static uint32_t query_number(struct slice line, const char *name)
     return number;
 }
 
-// The body is in: starts the answer.
+// The body is complete: starts the response.
 static void request_answer(struct origin *origin, struct connection *connection)
 {
     connection->phase = PHASE_ANSWER;
@@ -294,7 +294,7 @@ static void request_answer(struct origin *origin, struct connection *connection)
     }
 }
 
-// `head` is a whole head.  Chooses the answer and how much body comes before it.
+// `head` is complete.  Chooses the response and the size of the request's body.
 static void request_begin(struct origin *origin, struct connection *connection, struct slice head)
 {
     const uint8_t *line_end = memmem(head.bytes, head.size, "\r\n", 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// origin.h -- the stand-in backend of the benchmarks: small, fast, and not built on our own HTTP
-// code, so that a misreading of HTTP on our side cannot hide here.
+// origin.h -- the stand-in backend of the benchmarks: small and fast.  It reads requests without
+// our HTTP code, so that a misreading of HTTP on our side cannot hide here.
 //
 //     POST /any/path                        1 KB of JSON, after the whole body was read
 //     POST /any/path?events=N&gap_us=G      a chunked stream of N server-sent events, the first at
@@ -17,8 +17,8 @@
 // come.  It is there because a proxy that lags behind an eager origin finds many events in one read
 // and looks fast for it; in lockstep every event is forwarded by itself, however slow the proxy.
 //
-// Requests bring a Content-Length; another framing is answered 411, since no proxy under test has a
-// reason to change it and a silent change should be seen.
+// Requests bring a Content-Length; another framing gets 411: no proxy under test has a reason to
+// change it, and a silent change must show.
 //
 // Threads: one owner, whose epoll it shares: what the owner registers must begin with an
 // enum watched, too.  Memory: a fixed table of connections, indexed by descriptor.

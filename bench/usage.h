@@ -14,7 +14,7 @@ struct usage {
     uint64_t waited_ns; // was ready to run while someone else had the core
 };
 
-// Zero-initialised: watches nobody.
+// Zero-initialised: watches no thread.
 struct usage_watch {
     int files[usage_threads_max];
     uint32_t count;

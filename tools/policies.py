@@ -146,7 +146,7 @@ def figures_table(point):
 
 def bound_of(point):
     bound = next(iter(point["figures"].values())).get("bound_rate", -1)
-    return f"; a cache without end hits {bound * 100:.1f}%" if bound >= 0 else ""
+    return f"; an infinite cache hits {bound * 100:.1f}%" if bound >= 0 else ""
 
 
 def write_workload(points, workload, folder):

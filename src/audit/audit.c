@@ -28,7 +28,7 @@ enum {
     title_size = 96,
 };
 
-struct options {
+struct audit_options {
     struct flag_list backends;
     struct flag_list files;
     const char *path;
@@ -47,7 +47,7 @@ struct options {
 };
 
 struct audit {
-    struct options options;
+    struct audit_options options;
     struct profile profile;
     struct audit_terms terms;
     struct loop *loop;
@@ -62,7 +62,8 @@ struct audit {
     uint32_t replica_count;
 };
 
-static enum flags_verdict audit_read_flags(struct options *options, int word_count, char **words)
+static enum flags_verdict audit_read_flags(struct audit_options *options, int word_count,
+                                           char **words)
 {
     const struct flag flags[] = {
         {"backend", FLAG_LIST, &options->backends, "URL", "A replica; may be given several times."},
@@ -82,7 +83,7 @@ static enum flags_verdict audit_read_flags(struct options *options, int word_cou
         {"gpus-per-replica", FLAG_NUMBER, &options->gpus_per_replica, "N", "1."},
         {"json", FLAG_TEXT, &options->json, "FILE", "Write the figures there as well."},
         {"path", FLAG_TEXT, &options->path, "PATH", "Of the metrics; /metrics."},
-        {"timeout", FLAG_DURATION, &options->timeout_s, "TIME", "For one answer; 5s."},
+        {"timeout", FLAG_DURATION, &options->timeout_s, "TIME", "For one response; 5s."},
         {"api-key", FLAG_TEXT, &options->api_key, "KEY", "Sent as a bearer token."},
         {"ca", FLAG_TEXT, &options->ca, "FILE", "Who vouches for replicas with https; PEM."},
         {"insecure", FLAG_SWITCH, &options->insecure, "", "Nobody has to vouch for them."},
@@ -125,7 +126,7 @@ static bool audit_is_text(const char *word)
 }
 
 // NULL: nothing is wrong.  `*which` is the word that is.
-static const char *problem_of(const struct options *options, const char **which)
+static const char *problem_of(const struct audit_options *options, const char **which)
 {
     bool looks_once = options->since_start || options->files.count > 0;
     *which = "--backend";
@@ -170,7 +171,7 @@ static bool audit_find_model(struct audit *audit)
         audit->terms.model = name != NULL ? &audit->profile : NULL;
         return true;
     }
-    fprintf(stderr, "warmpath audit: --model: there is no %s; there are", name);
+    fprintf(stderr, "warmpath audit: --model: unknown model %s; known ones are", name);
     for (uint32_t i = 0; profile_name(i) != NULL; i++) {
         fprintf(stderr, " %s", profile_name(i));
     }
@@ -295,7 +296,7 @@ static void audit_on_signal(void *owner, enum signal_kind kind)
 
 static bool open_all(struct audit *audit)
 {
-    const struct options *options = &audit->options;
+    const struct audit_options *options = &audit->options;
     audit->timer.fire = audit_on_timer;
     return loop_create(&audit->loop) == STATUS_OK &&
            signals_open(audit->loop, audit_on_signal, audit, &audit->signals) == STATUS_OK &&
@@ -385,7 +386,7 @@ static int audit_files(struct audit *audit)
         } else {
             audit_history_note(&history, &page);
         }
-        // When it was saved nobody says, so neither how long that was after the start.
+        // A saved page has no date, so the time since the engine's start is not known.
         audit_history_span(&history, AUDIT_EVER, -1, &audit->replicas[i]);
         audit->replicas[i].name = files->items[i];
     }
@@ -401,7 +402,7 @@ static int audit_run(struct audit *audit)
         fprintf(stderr, "warmpath audit: %s: %s\n", which, problem);
         return COMMAND_USAGE;
     }
-    const struct options *options = &audit->options;
+    const struct audit_options *options = &audit->options;
     audit->terms = (struct audit_terms){
         .achievable = options->achievable > 1 ? -1 : options->achievable,
         .gpu_hour_price = options->gpu_hour_price,
@@ -421,7 +422,7 @@ int command_audit(int word_count, char **words)
         fprintf(stderr, "warmpath audit: memory is short\n");
         return COMMAND_FAILED;
     }
-    audit->options = (struct options){
+    audit->options = (struct audit_options){
         .path = "/metrics",
         .interval_s = 30,
         .timeout_s = 5,

@@ -11,7 +11,7 @@ void audit_history_note(struct audit_history *history, const struct audit_page *
     if (history->page_count == 0) {
         history->first = next;
     } else if (next.counters.lists_steps) {
-        // Who lists no steps has taken none, so what it counted until then stands.
+        // An engine that lists no steps has taken none: its counters stand.
         engine_counters_complete(&next.counters, &history->last.counters);
     }
     history->restarted = history->page_count > 0 &&

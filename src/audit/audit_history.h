@@ -38,7 +38,7 @@ void audit_history_note(struct audit_history *history, const struct audit_page *
 // `why` is kept.
 void audit_history_fail(struct audit_history *history, const char *why);
 
-// What was done in that span.  `wall_s`, since 1970, tells how long ago an engine started; negative: not
-// known.  Leaves the name alone.
+// The work done in that span.  `wall_s`, since 1970, tells how long ago an engine started;
+// negative: not known.  Leaves the name alone.
 void audit_history_span(const struct audit_history *history, enum audit_span span, double wall_s,
                         struct audit_replica *out);

@@ -10,18 +10,18 @@
 
 enum { cell_size = 32 };
 
-struct cell {
+struct audit_cell {
     char text[cell_size];
 };
 
 // 950, 12.5 k, 3.20 M; - when it is not known.
-static struct cell count_cell(double value)
+static struct audit_cell count_cell(double value)
 {
     static const struct {
         double from;
         const char *unit;
     } scales[] = {{1e9, " G"}, {1e6, " M"}, {1e4, " k"}};
-    struct cell cell = {"-"};
+    struct audit_cell cell = {"-"};
     if (value < 0) {
         return cell;
     }
@@ -36,18 +36,18 @@ static struct cell count_cell(double value)
     return cell;
 }
 
-static struct cell percent_cell(double share)
+static struct audit_cell percent_cell(double share)
 {
-    struct cell cell = {"-"};
+    struct audit_cell cell = {"-"};
     if (share >= 0) {
         snprintf(cell.text, cell_size, "%.1f%%", 100 * share);
     }
     return cell;
 }
 
-static struct cell time_cell(double seconds, const char *mark)
+static struct audit_cell time_cell(double seconds, const char *mark)
 {
-    struct cell cell = {"-"};
+    struct audit_cell cell = {"-"};
     if (seconds >= 1) {
         snprintf(cell.text, cell_size, "%s%.2f s", mark, seconds);
     } else if (seconds >= 0) {
@@ -56,16 +56,16 @@ static struct cell time_cell(double seconds, const char *mark)
     return cell;
 }
 
-static struct cell money_cell(double dollars)
+static struct audit_cell money_cell(double dollars)
 {
-    struct cell cell;
+    struct audit_cell cell;
     snprintf(cell.text, cell_size, dollars >= 1 ? "$%.2f" : "$%.2g", dollars);
     return cell;
 }
 
-static struct cell spread_cell(const struct audit_figures *figures)
+static struct audit_cell spread_cell(const struct audit_figures *figures)
 {
-    struct cell cell = {"-"};
+    struct audit_cell cell = {"-"};
     if (figures->ttft_p50_s > 0) {
         snprintf(cell.text, cell_size, "%.1f", figures->ttft_p99_s / figures->ttft_p50_s);
     }

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 enum {
-    // Each has a connection and a megabyte for its answer.
+    // Each has a connection and a megabyte for the response.
     asked_at_once = 32,
     why_size = 160,
 };
@@ -26,8 +26,8 @@ static const char text_path[] = "/prometheus/metrics";
 // Where SGLang has the time of its prefills, which its page does not say.
 static const char loads_path[] = "/v1/loads";
 
-// What one URL of the command line stands for.
-struct origin {
+// The replicas of one URL of the command line.
+struct scrape_origin {
     struct audit_scrape *scrape;
     const char *url;
     char *host;
@@ -38,10 +38,10 @@ struct origin {
     uint32_t address_count;
 };
 
-struct replica {
+struct scrape_replica {
     struct audit_scraped scraped;
     struct audit_scrape *scrape;
-    const struct origin *origin;
+    const struct scrape_origin *origin;
     struct address address; // of size 0: there is none
     char *name;
     char *authority;
@@ -58,9 +58,9 @@ struct audit_scrape {
     struct tls_context *tls; // made when first needed
     bool tls_is_tried;
     char *authorization;
-    struct origin *origins;
+    struct scrape_origin *origins;
     uint32_t unresolved_count;
-    struct replica *replicas; // NULL until names are resolved
+    struct scrape_replica *replicas; // NULL until names are resolved
     uint32_t replica_count;
     uint32_t next; // of this round
     uint32_t asked_count;
@@ -72,7 +72,7 @@ enum status audit_scrape_create(const struct audit_scrape_options *options,
                                 struct audit_scrape **out)
 {
     struct audit_scrape *scrape = calloc(1, sizeof(*scrape));
-    struct origin *origins = calloc(options->url_count, sizeof(*origins));
+    struct scrape_origin *origins = calloc(options->url_count, sizeof(*origins));
     if (scrape == NULL || origins == NULL ||
         dns_create(options->loop, NULL, &scrape->dns) != STATUS_OK) {
         free(scrape);
@@ -87,7 +87,7 @@ enum status audit_scrape_create(const struct audit_scrape_options *options,
     for (uint32_t i = 0; i < options->url_count; i++) {
         struct config_endpoint endpoint;
         ASSERT(config_url_split(slice_str(options->urls[i]), &endpoint) == NULL);
-        origins[i] = (struct origin){
+        origins[i] = (struct scrape_origin){
             .scrape = scrape,
             .url = options->urls[i],
             .host = strndup((const char *)endpoint.host.bytes, endpoint.host.size),
@@ -134,7 +134,7 @@ const struct audit_scraped *audit_scrape_at(const struct audit_scrape *scrape, u
     return &scrape->replicas[index].scraped;
 }
 
-static struct tls_context *tls_of(struct audit_scrape *scrape, const struct origin *origin)
+static struct tls_context *tls_of(struct audit_scrape *scrape, const struct scrape_origin *origin)
 {
     if (origin->tls && !scrape->tls_is_tried) {
         scrape->tls_is_tried = true;
@@ -150,7 +150,7 @@ static struct tls_context *tls_of(struct audit_scrape *scrape, const struct orig
 
 static void scrape_advance(struct audit_scrape *scrape);
 
-static void note_failure(struct replica *replica, const char *why)
+static void note_failure(struct scrape_replica *replica, const char *why)
 {
     struct text text = text_over(replica->why, sizeof(replica->why) - 1);
     struct slice words = slice_str(why);
@@ -160,7 +160,7 @@ static void note_failure(struct replica *replica, const char *why)
     audit_history_fail(&replica->scraped.history, replica->why);
 }
 
-static void replica_finish(struct replica *replica)
+static void replica_finish(struct scrape_replica *replica)
 {
     struct audit_page page = {.at_ms = loop_now_ms(replica->scrape->options.loop),
                               .counters = replica->counters};
@@ -169,17 +169,17 @@ static void replica_finish(struct replica *replica)
     scrape_advance(replica->scrape);
 }
 
-static void replica_give_up(struct replica *replica, const char *why)
+static void replica_give_up(struct scrape_replica *replica, const char *why)
 {
     note_failure(replica, why);
     replica->scrape->asked_count--;
     scrape_advance(replica->scrape);
 }
 
-static bool replica_ask(struct replica *replica, const char *path, fetch_done_fn *done)
+static bool replica_ask(struct scrape_replica *replica, const char *path, fetch_done_fn *done)
 {
     struct audit_scrape *scrape = replica->scrape;
-    const struct origin *origin = replica->origin;
+    const struct scrape_origin *origin = replica->origin;
     const struct fetch_peer peer = {
         .address = replica->address,
         .host = origin->host,
@@ -207,7 +207,7 @@ static bool replica_has_page(const struct fetch_result *result)
 // It says what the steps do not; what it leaves out the steps say.
 static void text_done(void *owner, const struct fetch_result *result)
 {
-    struct replica *replica = owner;
+    struct scrape_replica *replica = owner;
     struct engine_counters counters;
     replica->fetch = NULL;
     replica->has_no_text = result->status == 404;
@@ -221,7 +221,7 @@ static void text_done(void *owner, const struct fetch_result *result)
 
 static void loads_done(void *owner, const struct fetch_result *result)
 {
-    struct replica *replica = owner;
+    struct scrape_replica *replica = owner;
     struct engine_counters counters;
     replica->fetch = NULL;
     replica->has_no_loads = result->status != 0 && !replica_has_page(result);
@@ -234,11 +234,11 @@ static void loads_done(void *owner, const struct fetch_result *result)
 
 static void page_done(void *owner, const struct fetch_result *result)
 {
-    struct replica *replica = owner;
+    struct scrape_replica *replica = owner;
     replica->fetch = NULL;
     if (!replica_has_page(result)) {
         char words[32];
-        snprintf(words, sizeof(words), "it answered %u", result->status);
+        snprintf(words, sizeof(words), "it responded with status %u", result->status);
         replica_give_up(replica, result->status == 0 ? result->why : words);
         return;
     }
@@ -253,7 +253,7 @@ static void page_done(void *owner, const struct fetch_result *result)
     replica_finish(replica);
 }
 
-static void replica_begin(struct replica *replica)
+static void replica_begin(struct scrape_replica *replica)
 {
     if (replica->address.size == 0) {
         note_failure(replica, replica->origin->why);
@@ -276,10 +276,10 @@ static void scrape_advance(struct audit_scrape *scrape)
     }
 }
 
-static void add_replica(struct audit_scrape *scrape, const struct origin *origin,
+static void add_replica(struct audit_scrape *scrape, const struct scrape_origin *origin,
                         const struct address *address)
 {
-    struct replica *replica = &scrape->replicas[scrape->replica_count];
+    struct scrape_replica *replica = &scrape->replicas[scrape->replica_count];
     char place[64];
     struct text text = text_over(place, sizeof(place) - 1);
     bool is_v6 = strchr(origin->host, ':') != NULL;
@@ -292,7 +292,7 @@ static void add_replica(struct audit_scrape *scrape, const struct origin *origin
         address_format_host(address, &text);
     }
     place[text.size] = '\0';
-    *replica = (struct replica){.scrape = scrape, .origin = origin, .address = *address};
+    *replica = (struct scrape_replica){.scrape = scrape, .origin = origin, .address = *address};
     ASSERT(asprintf(&replica->name, "%s%s", origin->url, place) != -1);
     ASSERT(asprintf(&replica->authority, "%s%s%s:%u", is_v6 ? "[" : "", origin->host,
                     is_v6 ? "]" : "", origin->port) != -1);
@@ -300,14 +300,14 @@ static void add_replica(struct audit_scrape *scrape, const struct origin *origin
     scrape->replica_count++;
 }
 
-// In the order of the command line, whoever's answer came first.
+// In the order of the command line, not of the responses.
 static void add_replicas(struct audit_scrape *scrape)
 {
     static const struct address nowhere;
     scrape->replicas = calloc(audit_replica_max, sizeof(*scrape->replicas));
     ASSERT(scrape->replicas != NULL);
     for (uint32_t i = 0; i < scrape->options.url_count; i++) {
-        const struct origin *origin = &scrape->origins[i];
+        const struct scrape_origin *origin = &scrape->origins[i];
         if (origin->address_count == 0) {
             add_replica(scrape, origin, &nowhere);
         }
@@ -319,7 +319,7 @@ static void add_replicas(struct audit_scrape *scrape)
 
 static void replica_resolved(void *owner, const struct dns_answer *answer)
 {
-    struct origin *origin = owner;
+    struct scrape_origin *origin = owner;
     struct audit_scrape *scrape = origin->scrape;
     if (answer->status == STATUS_OK) {
         origin->address_count = answer->address_count;
@@ -345,7 +345,7 @@ void audit_scrape_start(struct audit_scrape *scrape, void (*done)(void *owner), 
     }
     scrape->unresolved_count = scrape->options.url_count;
     for (uint32_t i = 0; i < scrape->options.url_count; i++) {
-        struct origin *origin = &scrape->origins[i];
+        struct scrape_origin *origin = &scrape->origins[i];
         dns_resolve(scrape->dns, origin->host, origin->port, replica_resolved, origin);
     }
 }

@@ -25,8 +25,8 @@ struct audit_scrape_options {
     const char *path;
     uint32_t timeout_ms;
     const char *api_key; // NULL: none
-    const char *ca;      // file of those who vouch for replicas; NULL: the system's
-    bool insecure;       // nobody has to
+    const char *ca;      // file of trusted certificates; NULL: the system's
+    bool insecure;       // certificates are not verified
 };
 
 struct audit_scraped {

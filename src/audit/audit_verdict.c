@@ -164,7 +164,7 @@ static void find_ttft(const struct audit_replica *replicas, uint32_t replica_cou
     }
 }
 
-// Over those who say it.
+// Over the replicas that report it.
 static double verdict_sum_of(const struct audit_replica *replicas, uint32_t replica_count,
                              enum counter counter)
 {
@@ -184,7 +184,7 @@ static bool tells_hits(const struct audit_replica *replica)
     return replica->why == NULL && values[COUNTER_ASKED] >= 0 && values[COUNTER_CACHED] >= 0;
 }
 
-// Of those who say both.
+// Of the replicas that report both.
 static double asked_tokens(const struct audit_replica *replicas, uint32_t replica_count,
                            double *cached)
 {

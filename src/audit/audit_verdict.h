@@ -23,7 +23,7 @@
 
 struct profile;
 
-// What one replica did in a span of time.
+// The work of one replica in a span of time.
 struct audit_replica {
     const char *name;
     const char *why; // it could not be read; NULL: it could

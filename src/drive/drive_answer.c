@@ -53,7 +53,7 @@ static bool answer_append(struct text *text, struct slice bytes)
     return true;
 }
 
-// An answer of which only a part would be kept is not kept.
+// Text that exceeds the limit is dropped whole.
 static void answer_keep_text(struct drive_answer *answer, struct slice text)
 {
     if (answer->keeps_text && text.size > 0 && !answer_append(&answer->text, text)) {

@@ -38,10 +38,10 @@ struct link {
     struct list_node node; // among the idle or the free
     struct loop_deferred recycle;
     struct timer timer;
-    struct timer resume; // events are edges: nobody tells of what was left unread
+    struct timer resume; // events are edges: unread bytes cause no further event
     enum link_state state;
     bool is_reused;
-    bool has_bytes;     // of the answer
+    bool has_bytes;     // of the response
     bool was_sent_once; // and met a connection that the server had closed
     bool sends_again;
     enum drive_error known; // what is wrong before anything was sent, to be told by the timer
@@ -325,7 +325,7 @@ static void link_start(struct link *link)
         link->is_reused = true;
         link->state = LINK_SENDING;
         if (!send_rest(link)) {
-            break_off(link, false); // stale, since it was sent just now: nobody is told
+            break_off(link, false); // stale: the request is sent again and not reported
         }
     }
 }
@@ -423,7 +423,7 @@ static void link_resume(struct timer *timer)
     link_read(CONTAINER_OF(timer, struct link, resume));
 }
 
-// Nobody asked: whatever comes is an end, or might as well be one.
+// An idle connection: bytes or a close both end it.
 static void check_idle(struct link *link)
 {
     size_t size = 0;
@@ -448,7 +448,7 @@ static void link_ready(struct loop_source *source, uint32_t events)
     if (link->state == LINK_CONNECTING && finish_connecting(link) != STATUS_OK) {
         return;
     }
-    // Even where sending fails: the answer may say why.
+    // Even if sending failed: the response may say why.
     bool is_sent = link->state != LINK_SENDING || send_rest(link);
     if (link->transport.can_read) {
         link_read(link);

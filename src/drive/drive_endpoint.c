@@ -114,7 +114,7 @@ bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
     return lookup.why == NULL;
 }
 
-struct question {
+struct endpoint_question {
     char *model;
     char *error;
     bool is_done;
@@ -123,7 +123,7 @@ struct question {
 
 static void endpoint_answered(void *owner, const struct fetch_result *result)
 {
-    struct question *question = owner;
+    struct endpoint_question *question = owner;
     struct models_list list;
 
     question->is_done = true;
@@ -153,7 +153,7 @@ bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop
         .authorization = authorization,
         .tls = endpoint->tls,
     };
-    struct question question = {.model = model, .error = error};
+    struct endpoint_question question = {.model = model, .error = error};
 
     model[0] = '\0';
     struct fetch *fetch = fetch_start(&(struct fetch_options){

@@ -42,7 +42,7 @@ static void html_write_times(const struct drive_result *result, FILE *out)
         html_write_row(out, "between tokens", &gaps);
         html_write_row(out, "per token", &result->figures.tpot);
     }
-    html_write_row(out, "whole answer", &result->figures.e2e);
+    html_write_row(out, "whole response", &result->figures.e2e);
     html_write_row(out, "sent late", &late);
     fputs("</table>\n", out);
 }
@@ -114,7 +114,7 @@ static void html_write_curve(const struct drive_result *result, FILE *out)
 
 static void html_write_backends(const struct drive_tally *tally, FILE *out)
 {
-    // More bars than that nobody reads.
+    // More bars are unreadable.
     enum { bar_count_max = 64 };
     struct chart_bar bars[bar_count_max];
     uint32_t count = tally->backend_count < bar_count_max ? tally->backend_count : bar_count_max;

@@ -41,7 +41,7 @@ void drive_progress_show(struct drive_progress *progress, const struct drive_run
     if (first_ms >= 0) {
         char value[chart_value_size];
         chart_format(CHART_MS, first_ms, value);
-        fprintf(progress->out, "  %s %s", progress->is_whole ? "answer" : "first token", value);
+        fprintf(progress->out, "  %s %s", progress->is_whole ? "response" : "first token", value);
     }
     fprintf(progress->out, "  %" PRIu64 " failed", tally->all_errors);
     fputs(progress->is_terminal ? "\x1b[K" : "\n", progress->out);

@@ -113,7 +113,7 @@ static void result_write_times(const struct drive_result *result, FILE *out)
         result_write_row(out, "between tokens", &gaps);
         result_write_row(out, "per token", &result->figures.tpot);
     }
-    result_write_row(out, "whole answer", &result->figures.e2e);
+    result_write_row(out, "whole response", &result->figures.e2e);
 }
 
 static void write_rates(const struct drive_result *result, FILE *out)

@@ -15,12 +15,12 @@ enum {
     failure_pause_us = 1000000,
     // Of one turn, so that what has come is read before more is sent.
     sends_per_turn = 256,
-    // Whoever makes room makes a turn of the loop too; this is for the case that memory was short.
+    // A connection that gets free wakes the loop; this timer covers a shortage of memory.
     retry_us = 1000,
 };
 
 // A request and what the run knows of it.
-struct flight {
+struct drive_flight {
     struct drive_request request; // first: the client gives it back
     struct list_node node;
     bool counts;
@@ -128,7 +128,7 @@ static bool counts(const struct drive_run *run, const struct work_item *item)
            (double)item->due_us >= run->options.warm_up_s * 1e6;
 }
 
-// What the engine said is what the next turn repeats; of what it did not say only that there was something.
+// The next turn repeats the engine's response; of one that failed, only its existence is kept.
 static void run_remember(const struct drive_run *run, const struct work_item *item,
                          const struct drive_answer *answer)
 {
@@ -143,7 +143,7 @@ static void run_remember(const struct drive_run *run, const struct work_item *it
 static void finished(void *owner, struct drive_request *request, const struct drive_answer *answer)
 {
     struct drive_run *run = owner;
-    struct flight *flight = (struct flight *)request;
+    struct drive_flight *flight = (struct drive_flight *)request;
     struct work_item *item = &request->item;
     bool is_punished = answer->error != DRIVE_FINE && run->options.is_closed;
     uint64_t since_us = drive_run_now_us(run) - run->begin_us;
@@ -170,7 +170,7 @@ static void finished(void *owner, struct drive_request *request, const struct dr
 // False: memory is short.
 static bool send_one(struct drive_run *run)
 {
-    struct flight *flight = calloc(1, sizeof(*flight));
+    struct drive_flight *flight = calloc(1, sizeof(*flight));
     if (flight == NULL) {
         return false;
     }
@@ -230,7 +230,7 @@ static void run_on_turn(void *owner)
     }
 }
 
-// What was due and could not be sent is not forgotten: it would make the server look good.
+// Requests that were due and not sent count as errors: leaving them out would flatter the server.
 static void count_unsent(struct drive_run *run)
 {
     uint64_t until_us = drive_run_now_us(run) - run->begin_us;
@@ -248,7 +248,7 @@ static void count_unsent(struct drive_run *run)
 static void cut_flights(struct drive_run *run)
 {
     for (struct list_node *node = run->flights; node != NULL;) {
-        struct flight *flight = CONTAINER_OF(node, struct flight, node);
+        struct drive_flight *flight = CONTAINER_OF(node, struct drive_flight, node);
         node = node->next;
         workload_done(run->options.workload, &flight->request.item, UINT64_MAX / 2);
         free(flight);

@@ -66,7 +66,7 @@ static void add_sample(struct drive_tally *tally, const struct drive_ending *end
     const struct work_item *item = ending->item;
     const struct answer_usage *usage = &answer->usage;
     uint64_t due_us = ending->begin_us + item->due_us;
-    // An answer without a token, which some engines give, has its end for both.
+    // For a response without a token, which some engines send, the end counts as first and last.
     uint64_t first_us = answer->first_us > 0 ? answer->first_us : ending->now_us;
     uint64_t last_us = answer->last_us > 0 ? answer->last_us : ending->now_us;
     struct figure_sample sample = {

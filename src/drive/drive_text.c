@@ -23,16 +23,16 @@ const struct drive_api_kind drive_apis[drive_api_count] = {
     [DRIVE_IDS] = {"ids", "/v1/completions", PROMPT_COMPLETION},
 };
 
-// What a piece is in the prompt, and its text if that is known already.
-struct part {
+// The role of a piece in the prompt, and its text if it was kept.
+struct piece_role {
     bool is_answer;
     struct slice said; // empty: made up
 };
 
-static struct part part_of(const struct work_item *item, uint32_t index,
-                           const struct drive_memory *memory)
+static struct piece_role part_of(const struct work_item *item, uint32_t index,
+                                  const struct drive_memory *memory)
 {
-    struct part part = {0};
+    struct piece_role part = {0};
     part.is_answer = item->session != 0 && memory != NULL &&
                      drive_memory_find(memory, item->session, item->pieces[index].id, &part.said);
     return part;
@@ -43,7 +43,7 @@ size_t drive_text_size(const struct drive_shape *shape, const struct work_item *
 {
     size_t size = members_size + escaped_size * strlen(shape->model) + message_size;
     for (uint32_t i = 0; i < item->piece_count; i++) {
-        struct part part = part_of(item, i, memory);
+        struct piece_role part = part_of(item, i, memory);
         size_t made = (size_t)item->pieces[i].tokens * content_token_size;
         size_t text_size = part.said.size > 0 ? part.said.size : made;
         size += message_size +
@@ -52,7 +52,8 @@ size_t drive_text_size(const struct drive_shape *shape, const struct work_item *
     return size;
 }
 
-static void text_add_piece(const struct piece *piece, const struct part *part, struct text *out)
+static void text_add_piece(const struct piece *piece, const struct piece_role *part,
+                           struct text *out)
 {
     if (part->said.size > 0) {
         text_add(out, part->said);
@@ -64,7 +65,8 @@ static void text_add_piece(const struct piece *piece, const struct part *part, s
     out->size += size;
 }
 
-// Whether the first piece is the application's.  One that is answered at once is the user's own.
+// Whether the first piece is the system message.  A first piece that a response follows is the
+// user's.
 static bool has_system(const struct drive_shape *shape, const struct work_item *item,
                        const struct drive_memory *memory)
 {
@@ -79,7 +81,7 @@ static void write_messages(const struct drive_shape *shape, const struct work_it
 
     text_add_str(out, "\"messages\":[");
     for (uint32_t i = 0; i < item->piece_count; i++) {
-        struct part part = part_of(item, i, memory);
+        struct piece_role part = part_of(item, i, memory);
         if (i == 0 || (i == 1 && system) || part.is_answer || was_answer) {
             const char *role = part.is_answer ? "assistant" : i == 0 && system ? "system" : "user";
             text_add_str(out, i == 0 ? "{\"role\":\"" : "\"},{\"role\":\"");
@@ -97,7 +99,7 @@ static void write_prompt(const struct work_item *item, const struct drive_memory
 {
     text_add_str(out, "\"prompt\":\"");
     for (uint32_t i = 0; i < item->piece_count; i++) {
-        struct part part = part_of(item, i, memory);
+        struct piece_role part = part_of(item, i, memory);
         text_add_piece(&item->pieces[i], &part, out);
     }
     text_add_str(out, "\"");
@@ -132,7 +134,7 @@ static void write_ids(const struct work_item *item, const struct drive_memory *m
     text_add_str(out, "\"prompt\":[");
     size_t begin = out->size;
     for (uint32_t i = 0; i < item->piece_count; i++) {
-        struct part part = part_of(item, i, memory);
+        struct piece_role part = part_of(item, i, memory);
         if (part.said.size > 0) {
             add_ids(out, part.said);
         } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// load -- sends a workload to an OpenAI endpoint, in real time, and says how it was answered.
+// load -- sends a workload to an OpenAI endpoint, in real time, and reports the responses.
 //
 //     SIGINT, SIGTERM  end early, with the figures so far
 
@@ -27,7 +27,7 @@
 
 enum {
     head_size_max = 16384,
-    // What is open beside the connections.
+    // Descriptors beside the connections.
     descriptors_beside = 32,
 };
 
@@ -99,7 +99,7 @@ static enum flags_verdict load_read_flags(struct load_flags *f, int word_count, 
         {"model", FLAG_TEXT, &f->model, "NAME", "Default: the first that /v1/models names."},
         {"workload", FLAG_TEXT, &f->workload, "NAME", "Who asks what; below."},
         {"trace", FLAG_TEXT, &f->trace, "FILE", "Requests of a trace, one JSON object a line."},
-        {"users", FLAG_COUNT, &f->users, "N", "Closed loop: so many, who wait for their answers."},
+        {"users", FLAG_COUNT, &f->users, "N", "Closed loop: users that wait for their responses."},
         {"rate", FLAG_NUMBER, &f->rate, "R", "Open loop: requests a second, at random times."},
         {"requests", FLAG_COUNT, &f->requests, "N", "How many in all."},
         {"duration", FLAG_DURATION, &f->duration_s, "TIME", "Sends nothing after that time."},
@@ -109,7 +109,8 @@ static enum flags_verdict load_read_flags(struct load_flags *f, int word_count, 
          "Does not count: 0.1 (a share), 200 (requests) or 10s (time)."},
         {"api", FLAG_TEXT, &f->api, "NAME",
          "chat, completions, or ids (prompts of token ids, for simulated engines); default: chat."},
-        {"no-stream", FLAG_SWITCH, &f->no_stream, NULL, "Asks for whole answers."},
+        {"no-stream", FLAG_SWITCH, &f->no_stream, NULL,
+         "Asks for responses that are not streamed."},
         {"no-ignore-eos", FLAG_SWITCH, &f->no_ignore_eos, NULL,
          "Does not ask engines to go on to the last token; for servers that refuse ignore_eos."},
         {"sessions", FLAG_SWITCH, &f->sessions, NULL, "Names conversations, in `user`."},
@@ -204,7 +205,7 @@ static bool load_write_head(struct load_command *load)
 
     if (flags->api_key != NULL) {
         if (!is_one_line(flags->api_key) || strlen(flags->api_key) > drive_text_max) {
-            return load_complain("--api-key: that is no key", NULL);
+            return load_complain("--api-key: not a valid key", NULL);
         }
         snprintf(load->authorization, sizeof(load->authorization), "Bearer %s", flags->api_key);
     }
@@ -268,7 +269,7 @@ static bool make_workload(struct load_command *load)
     return load->workload != NULL || load_complain(error, NULL);
 }
 
-// What can be wrong with the command line.
+// Checks of the command line.
 static bool understand(struct load_command *load)
 {
     struct load_flags *flags = &load->flags;
@@ -381,7 +382,7 @@ static int load_write_report(struct load_command *load, struct drive_result *res
         is_written = load_complain(flags->log, "cannot be written");
     }
     if (result->tally->done > 0 && result->tally->answered == 0) {
-        load_complain("nothing was answered", NULL);
+        load_complain("no request succeeded", NULL);
         return COMMAND_FAILED;
     }
     return is_written ? COMMAND_OK : COMMAND_FAILED;
@@ -440,7 +441,7 @@ static bool make_run(struct load_command *load)
            load_complain("no memory to start with", NULL);
 }
 
-// What was asked for.
+// The options of the run.
 static struct drive_result begin_result(const struct load_command *load)
 {
     const struct load_flags *flags = &load->flags;

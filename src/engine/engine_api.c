@@ -31,7 +31,7 @@ static double api_draw(struct engine_site *site)
     return (double)(rng_next(&site->rng) >> 11) * 0x1p-53;
 }
 
-// As vLLM does it: the fewest requests, and who is looked at first changes.
+// As vLLM: the rank with the fewest requests; the first candidate rotates.
 static uint32_t least_busy(struct engine_site *site)
 {
     uint32_t first = site->next_rank++ % site->rank_count;
@@ -50,7 +50,7 @@ static uint32_t least_busy(struct engine_site *site)
     return best;
 }
 
-// False: it names one that there is not.  What is no number names none.
+// False: it names an unknown rank.  A value that is not a number names none.
 static bool choose_rank(struct engine_site *site, struct slice named, uint32_t *out)
 {
     uint64_t rank = 0;
@@ -95,7 +95,7 @@ static void answer_generation(struct engine_site *site, const struct engine_api_
         return;
     }
     job->rank = rank;
-    // Which of the answers to one prompt it is, so that ids differ.
+    // The number of this response to the prompt, so that ids differ.
     job->answer.number = hash_pair(job->answer.text_id, ++site->request_count);
     job->answer.created_s = wall_s();
     if (faults->stall_ms > 0 && api_draw(site) < faults->stall_rate) {
@@ -179,7 +179,7 @@ static void clear_faults(struct engine_site *site, const struct engine_api_reque
     answer_faults(site, request, out);
 }
 
-// Every thread hears of it at the end of its turn, ours as well; the answer says what will be.
+// Every thread applies it at the end of its turn, ours as well; the response shows the new state.
 static void set_faults_of_all(struct engine_site *site, const struct engine_api_request *request,
                               struct engine_api_answer *out)
 {

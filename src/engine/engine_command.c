@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// What the command line says.
+// The options of the command line.
 struct wishes {
     const char *host;
     const char *model; // NULL: the default, or the only one of the file
@@ -59,7 +59,7 @@ static enum flags_verdict engine_read_flags(int word_count, char **words, struct
         {"lora", FLAG_LIST, &wishes->adapters, "A,B", "Adapters that are served beside it."},
         {"speed", FLAG_NUMBER, &wishes->speed, "X", "How many times faster than life (1)."},
         {"output", FLAG_COUNT, &wishes->output, "N",
-         "Tokens of an answer when the client sets no limit (128)."},
+         "Tokens of a response when the client sets no limit (128)."},
         {"kv-tokens", FLAG_NUMBER, &wishes->kv_tokens, "N", "Tokens that the KV cache holds."},
         {"block-tokens", FLAG_COUNT, &wishes->block_tokens, "N", "Tokens of one of its blocks."},
         {"host-tokens", FLAG_NUMBER, &wishes->host_tokens, "N",
@@ -68,7 +68,7 @@ static enum flags_verdict engine_read_flags(int word_count, char **words, struct
          "How fast tokens come back from there (50)."},
         {"sequences", FLAG_COUNT, &wishes->sequences, "N", "Most sequences in one batch."},
         {"step-tokens", FLAG_COUNT, &wishes->step_tokens, "N", "Most tokens in one step."},
-        {"context", FLAG_COUNT, &wishes->context, "N", "Longest prompt and answer together."},
+        {"context", FLAG_COUNT, &wishes->context, "N", "Longest prompt and response together."},
         {"kv-events-port", FLAG_COUNT, &wishes->events_port, "PORT",
          "Where the first one publishes its KV events over ZeroMQ, the others follow (none)."},
         {"kv-replay-port", FLAG_COUNT, &wishes->replay_port, "PORT",
@@ -78,7 +78,8 @@ static enum flags_verdict engine_read_flags(int word_count, char **words, struct
         {"kv-events-drop", FLAG_NUMBER, &wishes->events_drop, "PERCENT",
          "So many of the batches do not reach subscribers; replays have them (0)."},
         {"threads", FLAG_COUNT, &wishes->threads, "N", "Threads that share the engines (1)."},
-        {"seed", FLAG_COUNT, &wishes->seed, "N", "Of the words of answers and of chance (0)."},
+        {"seed", FLAG_COUNT, &wishes->seed, "N",
+         "Seed of the text of responses and of random faults (0)."},
     };
     return flags_read("engine", flags, ARRAY_COUNT(flags), word_count, words);
 }

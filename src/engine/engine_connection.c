@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection: requests come one after the other, each is answered before the next is looked at.
-// Events of a stream are made when there is room to send them, so a client that does not read costs
-// no memory.
+// One connection: requests are served one after the other.  Events of a stream are made when the
+// socket has room, so a client that does not read costs no memory.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -150,7 +149,7 @@ static enum status say_stream_head(struct engine_connection *c)
     return connection_write(c, &bytes, 1);
 }
 
-// Whether the answer pauses now, before its next token.
+// Whether the response pauses now, before its next token.
 static bool is_paused(struct engine_connection *c)
 {
     if (c->job->sent_tokens < c->job->stall_token) {
@@ -386,7 +385,7 @@ static enum status answer_request(struct engine_connection *c)
     return status;
 }
 
-// What came is no request; says so and has done with the client.
+// The bytes are not a valid request: respond with the error and close.
 static enum status refuse_request(struct engine_connection *c, enum status why)
 {
     if (why == STATUS_MALFORMED) {
@@ -403,7 +402,7 @@ static enum status refuse_request(struct engine_connection *c, enum status why)
                                   : say_error(c, 431, "the head is larger than 64 KiB");
 }
 
-// The client may still be sending: closing now would reset the connection, and with it our answer.
+// The client may still be sending: closing now would reset the connection and lose the response.
 static enum status connection_drain(struct engine_connection *c)
 {
     enum status status = STATUS_OK;
@@ -426,7 +425,7 @@ static enum status connection_advance(struct engine_connection *c)
         return status;
     }
     if (c->job != NULL) {
-        // Who has stopped sending will not read either: engines behind uvicorn see it so.
+        // A client that has stopped sending counts as gone, as for engines behind uvicorn.
         if (c->transport.hung_up) {
             return STATUS_CLOSED;
         }

@@ -13,15 +13,15 @@ const struct engine_faults engine_faults_none = {.stall_rate = 1, .slow = 1, .er
 
 enum kind { KIND_NUMBER, KIND_COUNT, KIND_SWITCH };
 
-struct draft {
+struct fault_draft {
     struct engine_faults faults;
     struct engine_mishap mishap;
 };
 
-#define LASTING(field) #field, offsetof(struct draft, faults.field)
-#define ONCE(field) #field, offsetof(struct draft, mishap.field)
+#define LASTING(field) #field, offsetof(struct fault_draft, faults.field)
+#define ONCE(field) #field, offsetof(struct fault_draft, mishap.field)
 // An hour is longer than any experiment waits.
-static const struct row {
+static const struct fault_row {
     const char *name;
     size_t at;
     enum kind kind;
@@ -35,7 +35,7 @@ static const struct row {
     {ONCE(flush), KIND_SWITCH, 0, 1},         {ONCE(reset), KIND_SWITCH, 0, 1},
 };
 
-static const struct row *faults_find(struct slice key)
+static const struct fault_row *faults_find(struct slice key)
 {
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         if (json_string_is(key, rows[i].name)) {
@@ -45,7 +45,7 @@ static const struct row *faults_find(struct slice key)
     return NULL;
 }
 
-// JSON's own grammar has been checked; what is too long is no number that anybody writes here.
+// JSON's grammar has been checked; a longer number is not expected here.
 static bool faults_read_number(const struct json_value *value, double *out)
 {
     char copy[32];
@@ -58,7 +58,8 @@ static bool faults_read_number(const struct json_value *value, double *out)
     return true;
 }
 
-static bool faults_set(struct draft *draft, const struct row *row, const struct json_value *value)
+static bool faults_set(struct fault_draft *draft, const struct fault_row *row,
+                       const struct json_value *value)
 {
     char *place = (char *)draft + row->at;
     double number = 0;
@@ -79,7 +80,7 @@ static bool faults_set(struct draft *draft, const struct row *row, const struct 
     return (double)count == number;
 }
 
-static void faults_explain(const struct row *row, struct slice key,
+static void faults_explain(const struct fault_row *row, struct slice key,
                            char error[engine_faults_error_size])
 {
     if (row == NULL) {
@@ -96,17 +97,17 @@ static void faults_explain(const struct row *row, struct slice key,
 enum status engine_faults_read(struct slice body, struct engine_faults *faults,
                                struct engine_mishap *mishap, char error[engine_faults_error_size])
 {
-    struct draft draft = {.faults = *faults};
+    struct fault_draft draft = {.faults = *faults};
     struct json json = json_open(body);
     struct json_item item;
 
-    snprintf(error, engine_faults_error_size, "the body is no JSON object");
+    snprintf(error, engine_faults_error_size, "the body is not a JSON object");
     if (!json_next(&json, &item) || item.value.kind != JSON_OBJECT) {
         return STATUS_MALFORMED;
     }
     json_enter(&json);
     while (json_next(&json, &item)) {
-        const struct row *row = faults_find(item.key);
+        const struct fault_row *row = faults_find(item.key);
         if (row == NULL || !faults_set(&draft, row, &item.value)) {
             faults_explain(row, item.key, error);
             return STATUS_MALFORMED;

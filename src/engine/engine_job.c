@@ -54,7 +54,7 @@ static const struct engine_model *job_find_model(const struct engine_job_rules *
     return NULL;
 }
 
-// What a request asks for, in tokens.
+// The sizes of a request, in tokens.
 struct measure {
     uint64_t prompt_tokens;
     uint64_t output_tokens;
@@ -81,7 +81,7 @@ static bool job_measure(const struct engine_job_rules *rules, const struct engin
     }
     if (wanted == 0 || wanted > context_max || !engine_fits(engine, tokens, wanted)) {
         refuse(refusal, 400,
-               "the prompt has %" PRIu64 " tokens and the answer may have %" PRIu64
+               "the prompt has %" PRIu64 " tokens and the response may have %" PRIu64
                ", which is more than the maximum context length of %" PRIu64
                " tokens or than the KV cache of %" PRIu64 " tokens",
                tokens, wanted, context_max, rules->profile->kv_tokens);
@@ -90,7 +90,7 @@ static bool job_measure(const struct engine_job_rules *rules, const struct engin
     return true;
 }
 
-// The answer's part of the chain.
+// The response's part of the chain.
 static void add_answer(struct prefix_chain *chain, const struct prompt *prompt, uint64_t text_id,
                        uint64_t tokens)
 {
@@ -173,7 +173,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
                       (const char *)prompt.model.bytes);
     }
     if (prompt.sequences != 1) {
-        return refuse(refusal, 400, "only one prompt and one answer to a request are simulated");
+        return refuse(refusal, 400, "only one prompt and one response per request are simulated");
     }
     if (!job_measure(rules, engine, &prompt, &size, refusal)) {
         return NULL;

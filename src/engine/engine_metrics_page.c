@@ -165,7 +165,7 @@ static void write_histogram(const struct engine_metrics_page *page, uint32_t ran
 
 void engine_metrics_page_write(const struct engine_metrics_page *page, struct text *out)
 {
-    // What JSON escapes in a string is what must be escaped in the value of a label.
+    // Label values need the same escapes as JSON strings.
     char label[6 * profile_name_size + 3];
     struct text quoted = text_over(label, sizeof(label) - 1);
     struct engine_metrics_page copy = *page;

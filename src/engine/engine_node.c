@@ -13,11 +13,11 @@
 enum {
     // Steps that are ended in one go when the process was late; then others get their turn.
     catch_up_max = 64,
-    // Of blocks that are told of at once; steps are no larger, as we ship them.
+    // Tokens of one kv_publisher_stored call; the shipped profiles have no larger steps.
     told_tokens_max = 8192,
 };
 
-// What can be said of a block when it moves to the host and its request is long gone.
+// Kept for the event of a block that moves to the host after its request has ended.
 struct block_note {
     bool has_parent;
     uint64_t parent;
@@ -28,7 +28,7 @@ struct block_note {
 
 struct engine_node {
     struct engine_node_options options;
-    struct block_note *notes; // one for each block of the GPU; NULL: nobody asks
+    struct block_note *notes; // one for each block of the GPU; NULL: without a host tier or events
     uint32_t *note_ids;       // block_tokens of each
     struct engine *engine;
     struct alarm alarm;

@@ -14,7 +14,7 @@
 
 _Static_assert((int)engine_server_rank_max == (int)engine_rank_max, "the same limit");
 
-// What every site of a thread shall do.
+// An order for every site of a thread.
 struct order {
     struct order *next;
     bool is_clear;
@@ -22,7 +22,7 @@ struct order {
     uint8_t body[];
 };
 
-struct crew {
+struct engine_crew {
     struct engine_group group;
     struct engine_server *server;
     struct thread *thread;
@@ -38,12 +38,12 @@ struct engine_server {
     struct engine_server_options options;
     struct profile profile;
     struct engine_site *sites;
-    struct crew *crews;
+    struct engine_crew *crews;
     uint32_t crew_count;
     uint32_t site_count;
 };
 
-static struct engine_site *site_of(const struct crew *crew, uint32_t number)
+static struct engine_site *site_of(const struct engine_crew *crew, uint32_t number)
 {
     uint32_t index = crew->index + number * crew->server->crew_count;
     return index < crew->server->site_count ? &crew->server->sites[index] : NULL;
@@ -56,12 +56,12 @@ static void server_follow_order(struct engine_site *site, const struct order *or
         engine_site_heal(site);
         return;
     }
-    // Whoever sent it has read it.
+    // Freed: all threads have read it.
     enum status status = engine_site_order(site, slice_of(order->body, order->size), error);
     ASSERT(status == STATUS_OK);
 }
 
-static void obey_all(struct crew *crew, const struct order *order)
+static void obey_all(struct engine_crew *crew, const struct order *order)
 {
     struct engine_site *site = NULL;
     for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
@@ -69,7 +69,7 @@ static void obey_all(struct crew *crew, const struct order *order)
     }
 }
 
-static struct order *take_orders(struct crew *crew)
+static struct order *take_orders(struct engine_crew *crew)
 {
     struct order *newest =
         atomic_exchange_explicit(&crew->shared.orders, NULL, memory_order_acquire);
@@ -85,7 +85,7 @@ static struct order *take_orders(struct crew *crew)
 
 static void server_look_up(void *owner)
 {
-    struct crew *crew = owner;
+    struct engine_crew *crew = owner;
     struct order *order = take_orders(crew);
     while (order != NULL) {
         struct order *next = order->next;
@@ -95,7 +95,7 @@ static void server_look_up(void *owner)
     }
 }
 
-static void send_order(struct crew *crew, struct slice body, bool is_clear)
+static void send_order(struct engine_crew *crew, struct slice body, bool is_clear)
 {
     struct order *order = malloc(sizeof(*order) + body.size);
     ASSERT(order != NULL);
@@ -113,7 +113,7 @@ static void send_order(struct crew *crew, struct slice body, bool is_clear)
 
 static void tell_all(void *owner, struct slice body, bool is_clear)
 {
-    const struct crew *crew = owner;
+    const struct engine_crew *crew = owner;
     for (uint32_t i = 0; i < crew->server->crew_count; i++) {
         send_order(&crew->server->crews[i], body, is_clear);
     }
@@ -121,11 +121,11 @@ static void tell_all(void *owner, struct slice body, bool is_clear)
 
 static void server_work(void *owner)
 {
-    struct crew *crew = owner;
+    struct engine_crew *crew = owner;
     loop_run(crew->group.loop, server_look_up, crew);
 }
 
-static enum status crew_init(struct crew *crew, struct engine_server *server, uint32_t index)
+static enum status crew_init(struct engine_crew *crew, struct engine_server *server, uint32_t index)
 {
     struct engine_group *group = &crew->group;
 
@@ -143,7 +143,7 @@ static enum status crew_init(struct crew *crew, struct engine_server *server, ui
     return loop_create(&group->loop);
 }
 
-static void crew_fini(struct crew *crew)
+static void crew_fini(struct engine_crew *crew)
 {
     struct engine_site *site = NULL;
 
@@ -151,7 +151,7 @@ static void crew_fini(struct crew *crew)
         for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
             engine_site_hush(site);
         }
-        // What was put off to the end of a turn has its turn.
+        // Runs work deferred to the end of a turn.
         loop_turn(crew->group.loop, 0);
         for (uint32_t i = 0; (site = site_of(crew, i)) != NULL; i++) {
             engine_site_close(site);
@@ -219,11 +219,11 @@ static enum status start_all(struct engine_server *server, char error[engine_ser
 
     snprintf(error, engine_server_error_size, "memory or descriptors are short");
     server->sites = calloc(server->options.count, sizeof(struct engine_site));
-    server->crews = aligned_alloc(64, server->crew_count * sizeof(struct crew));
+    server->crews = aligned_alloc(64, server->crew_count * sizeof(struct engine_crew));
     if (server->sites == NULL || server->crews == NULL) {
         return STATUS_EXHAUSTED;
     }
-    memset(server->crews, 0, server->crew_count * sizeof(struct crew));
+    memset(server->crews, 0, server->crew_count * sizeof(struct engine_crew));
     for (uint32_t i = 0; i < server->crew_count && status == STATUS_OK; i++) {
         status = crew_init(&server->crews[i], server, i);
     }

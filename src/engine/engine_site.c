@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 enum {
-    // Somebody else may have taken the port of one that was gone.
+    // Another process may have taken the port meanwhile: try again.
     revival_again_ms = 100,
 };
 
@@ -57,7 +57,7 @@ static void stop_listening(struct engine_site *site)
     }
 }
 
-// Who waits for an answer sees a reset, the others an end, as when a process dies.
+// Clients that wait for a response see a reset, the others a close, as when a process dies.
 static void cut_all(struct engine_site *site)
 {
     struct list_node *node = site->connections;
@@ -88,7 +88,7 @@ static void befall(struct loop_deferred *deferred)
     site->is_befalling = false;
     site->calamity = (struct engine_mishap){0};
     if (calamity.crash_s > 0) {
-        // First of all: who sees the reset and comes again is refused.
+        // First: a client that sees the reset and reconnects is refused.
         stop_listening(site);
         for (uint32_t i = 0; i < site->rank_count; i++) {
             if (site->ranks[i].publisher != NULL) {
@@ -131,7 +131,7 @@ enum status engine_site_order(struct engine_site *site, struct slice body,
     }
     if (mishap.reset || mishap.crash_s > 0) {
         site->calamity = mishap;
-        // At the end of the turn, so that the order itself is answered.
+        // At the end of the turn, so that the response to the order is sent.
         if (!site->is_befalling) {
             site->is_befalling = true;
             loop_defer(site->group->loop, &site->befall);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What happened, until the next flush.  Each event has ranges of hashes and tokens.
+// Events until the next flush.  Each has ranges of hashes and tokens.
 struct pending_event {
     enum kv_event_kind kind;
     enum kv_tier tier;
@@ -208,7 +208,7 @@ static bool publisher_continues(const struct kv_publisher *publisher,
             event->parent == publisher->pending->hashes[publisher->hash_count - 1]);
 }
 
-// An event for which there is no room.
+// Counts an event for which there is no room.
 static void publisher_lose_event(struct kv_publisher *publisher)
 {
     publisher->is_lossy = true;
@@ -253,7 +253,7 @@ static void publisher_add_event(struct kv_publisher *publisher, const struct pen
     publisher->token_count += event->token_count;
 }
 
-// A copy that is there until the flush; NULL: there is no room.  Neighbours share one.
+// A copy that lasts until the flush; NULL: no room.  Consecutive events with equal salts share one.
 static const char *keep_salt(struct kv_publisher *publisher, const char *salt)
 {
     size_t size = strlen(salt) + 1;
@@ -341,7 +341,8 @@ static void write_events(const struct kv_publisher *publisher, struct text *out)
                                           .salt = event->salt,
                                           .medium = is_host ? form.format->host_medium : "GPU",
                                           .has_group = true,
-                                          // What offloads names where it puts things, not the kind.
+                                          // vLLM's offloading connector names the medium, not the
+                                          // kind.
                                           .spec_kind = is_host ? NULL : "full_attention",
                                           .locality = is_host ? "LOCAL" : NULL},
                        out);

@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(llhttp_t) <= http_parser_size, "room for the parser");
 
-// What the last bytes that the parser reported belong to.
+// The element to which the parser's last bytes belong.
 enum { SPAN_NONE, SPAN_METHOD, SPAN_TARGET, SPAN_NAME, SPAN_VALUE, SPAN_REASON };
 
 static const struct {

@@ -83,7 +83,7 @@ static bool sse_read_field(struct slice line, const char *name, struct slice *va
 }
 
 // An event as far as its lines have been read.
-struct reading {
+struct sse_reading {
     struct slice data;
     struct slice name;
     bool has_data;
@@ -94,7 +94,7 @@ struct reading {
 // A further line of data goes behind the first.  Of an event that lies in the caller's bytes, nothing
 // of which is held, that is in the buffer; of one in the buffer it is over lines already read, since
 // each gives up its name and its end.
-static void join(struct sse *sse, struct reading *reading, struct slice line)
+static void join(struct sse *sse, struct sse_reading *reading, struct slice line)
 {
     if (!reading->is_joined && sse->held == 0) {
         if (sse->buffer == NULL || reading->data.size > sse->capacity) {
@@ -118,7 +118,7 @@ static void join(struct sse *sse, struct reading *reading, struct slice line)
 }
 
 // A name between lines of data would be written over when these are joined.
-static void save_name(struct sse *sse, struct reading *reading)
+static void save_name(struct sse *sse, struct sse_reading *reading)
 {
     if (reading->name.size > sse->capacity - sse->held) {
         reading->is_too_large = true;
@@ -128,7 +128,7 @@ static void save_name(struct sse *sse, struct reading *reading)
     reading->name.bytes = sse->buffer + sse->held;
 }
 
-static void take_line(struct sse *sse, struct reading *reading, struct slice line)
+static void take_line(struct sse *sse, struct sse_reading *reading, struct slice line)
 {
     struct slice value;
 
@@ -152,7 +152,7 @@ static void take_line(struct sse *sse, struct reading *reading, struct slice lin
 
 // Reads lines until an empty one and returns the place behind that; NULL when there is none, and
 // then *rest is where the line begins that has no end.
-static const uint8_t *sse_read_event(struct sse *sse, struct slice bytes, struct reading *out,
+static const uint8_t *sse_read_event(struct sse *sse, struct slice bytes, struct sse_reading *out,
                                      const uint8_t **rest)
 {
     const uint8_t *at = bytes.bytes;
@@ -234,7 +234,7 @@ bool sse_next(struct sse *sse, struct slice *bytes, struct sse_event *out)
         return false;
     }
 
-    struct reading reading = {0};
+    struct sse_reading reading = {0};
     const uint8_t *rest = NULL;
     const uint8_t *end = bytes->bytes + bytes->size;
     const uint8_t *after = is_inside ? find_event_end(sse, *bytes, &rest)

@@ -14,7 +14,7 @@ enum {
     version_never = 0xff,
 };
 
-// Lower case only: the same id in another case would be another id for those who compare bytes.
+// Lower case only: peers that compare bytes would take another case for another id.
 static bool traceparent_read_hex(const uint8_t *digits, size_t count, uint64_t *out)
 {
     uint64_t number = 0;

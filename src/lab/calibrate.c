@@ -14,7 +14,7 @@
 
 static const char command[] = "calibrate";
 
-struct options {
+struct calibrate_options {
     const char *file;
     const char *backend;
     const char *model;
@@ -27,7 +27,8 @@ struct options {
     uint32_t sequences_max;
 };
 
-static enum flags_verdict read_options(struct options *options, int word_count, char **words)
+static enum flags_verdict read_options(struct calibrate_options *options, int word_count,
+                                       char **words)
 {
     const struct flag flags[] = {
         {"file", FLAG_TEXT, &options->file, "FILE", "Fit the rows of this calibration file."},
@@ -44,7 +45,7 @@ static enum flags_verdict read_options(struct options *options, int word_count, 
         {"sequences", FLAG_COUNT, &options->sequences_max, "N",
          "Most sequences of one step of the engine (256)."},
         {"context", FLAG_COUNT, &options->context_max, "N",
-         "Longest prompt and answer of the engine (131072)."},
+         "Longest prompt and response of the engine (131072)."},
     };
     enum flags_verdict verdict = flags_read(command, flags, ARRAY_COUNT(flags), word_count, words);
     if (verdict != FLAGS_GOOD) {
@@ -141,7 +142,7 @@ static int fit_models(struct calibration *calibration, const char *only)
     return result;
 }
 
-static bool calibrate_measure(const struct options *options, struct calibration *out)
+static bool calibrate_measure(const struct calibrate_options *options, struct calibration *out)
 {
     char error[probe_engine_error_size];
     struct probe_engine_options probe = {
@@ -164,10 +165,10 @@ static bool calibrate_measure(const struct options *options, struct calibration 
 
 int command_calibrate(int word_count, char **words)
 {
-    struct options options = {.seconds = 60,
-                              .step_tokens = profile_step_tokens,
-                              .sequences_max = profile_sequences_max,
-                              .context_max = profile_context_max};
+    struct calibrate_options options = {.seconds = 60,
+                                        .step_tokens = profile_step_tokens,
+                                        .sequences_max = profile_sequences_max,
+                                        .context_max = profile_context_max};
     enum flags_verdict verdict = read_options(&options, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
@@ -186,7 +187,7 @@ int command_calibrate(int word_count, char **words)
     }
     if (result == COMMAND_OK) {
         result = fit_models(calibration, options.model);
-        // What was measured is kept even where it does not suffice: it took its time.
+        // Rows are saved even if they are too few for a fit: measuring them took long.
         if (options.write != NULL && result != COMMAND_USAGE &&
             !calibration_file_write(command, options.write, calibration)) {
             result = COMMAND_FAILED;

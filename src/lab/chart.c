@@ -314,7 +314,7 @@ void chart_write_lines(FILE *out, const struct chart_lines *chart)
     scale_close(&y);
     open_chart(out, chart->title, lines_width, height);
     write_axes(out, chart, &x, &y);
-    // What matters lies on top of the others.
+    // The judged series is drawn last, on top.
     for (int matters = 0; matters <= 1; matters++) {
         for (uint32_t i = 0; i < chart->series_count; i++) {
             if ((chart->series[i].color == 0) == (matters == 1)) {

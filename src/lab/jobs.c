@@ -9,7 +9,7 @@
 
 enum { thread_max = 256 };
 
-struct crew {
+struct job_crew {
     const struct jobs *jobs;
 
     // Written and read by all threads.
@@ -21,11 +21,11 @@ struct crew {
     } shared;
 };
 
-static void crew_tell(struct crew *crew)
+static void crew_tell(struct job_crew *crew)
 {
     if (crew->jobs->progress == NULL ||
         atomic_flag_test_and_set_explicit(&crew->shared.telling, memory_order_acquire)) {
-        return; // somebody else is at it
+        return; // another thread reports
     }
     crew->jobs->progress(crew->jobs->owner,
                          atomic_load_explicit(&crew->shared.done_count, memory_order_relaxed));
@@ -34,7 +34,7 @@ static void crew_tell(struct crew *crew)
 
 static void crew_work(void *owner)
 {
-    struct crew *crew = owner;
+    struct job_crew *crew = owner;
     const struct jobs *jobs = crew->jobs;
 
     while (!atomic_load_explicit(&crew->shared.failed, memory_order_relaxed)) {
@@ -52,7 +52,7 @@ static void crew_work(void *owner)
 
 bool jobs_run(const struct jobs *jobs)
 {
-    struct crew crew = {.jobs = jobs, .shared = {.telling = ATOMIC_FLAG_INIT}};
+    struct job_crew crew = {.jobs = jobs, .shared = {.telling = ATOMIC_FLAG_INIT}};
     struct thread *threads[thread_max] = {NULL};
     uint32_t wanted = jobs->thread_count > 0 ? jobs->thread_count : thread_core_count();
     wanted = wanted < jobs->count ? wanted : jobs->count;

@@ -32,7 +32,8 @@ enum {
     wait_ms_max = 50,
 };
 
-// What is measured: prompts of `fresh` tokens behind `cached`, or `batch` streams of `cached` tokens.
+// A point to measure: a prompt of `fresh` tokens behind `cached`, or `batch` streams of `cached`
+// tokens.
 struct point {
     bool is_decode;
     bool is_refused; // the engine does not take it
@@ -67,9 +68,9 @@ struct probe {
     char authority[host_size_max + 8];
     uint64_t end_us;
     bool is_stopped;
-    uint64_t next_id; // of text that nobody has sent before
+    uint64_t next_id; // of text that was never sent before
     double words_per_token;
-    double overhead_us; // of an answer that computes nothing
+    double overhead_us; // of a response without computation
     uint64_t kv_tokens;
     uint32_t block_tokens;
     struct point points[point_max];
@@ -97,10 +98,10 @@ static bool is_time_over(const struct probe *probe)
 
 // ---- requests
 
-struct prompt {
-    uint64_t shared_id; // of its beginning
+struct probe_prompt {
+    uint64_t shared_id; // of its prefix
     uint32_t shared;    // tokens
-    uint32_t own;       // tokens that nobody has sent before
+    uint32_t own;       // tokens that were never sent before
     uint32_t answer_tokens;
 };
 
@@ -126,7 +127,7 @@ static void probe_add_words(struct text *out, uint64_t id, uint32_t words)
 }
 
 // The whole request in memory of its own; NULL when that is short.
-static uint8_t *probe_write_request(struct probe *probe, const struct prompt *prompt,
+static uint8_t *probe_write_request(struct probe *probe, const struct probe_prompt *prompt,
                                     struct slice *out)
 {
     uint32_t shared = words_of(probe, prompt->shared);
@@ -198,7 +199,7 @@ static void probe_start(struct probe *probe, uint32_t index, struct slice reques
 }
 
 // `count` such requests at once, to streams[0 .. count).  Whether all came to a good end.
-static bool probe_ask(struct probe *probe, const struct prompt *prompt, uint32_t count)
+static bool probe_ask(struct probe *probe, const struct probe_prompt *prompt, uint32_t count)
 {
     bool is_good = true;
     uint32_t begun = 0;
@@ -256,10 +257,10 @@ static void probe_keep(struct point *point, double first, double second, double 
     }
 }
 
-// Sends the beginning of a prompt, so that it is cached.  How much of it is, 0 when it failed.
+// Sends the prefix of a prompt, so that it is cached.  Returns the cached tokens, 0 on failure.
 static uint64_t warm(struct probe *probe, uint64_t id, uint32_t tokens)
 {
-    struct prompt prompt = {.shared_id = id, .shared = tokens, .answer_tokens = 1};
+    struct probe_prompt prompt = {.shared_id = id, .shared = tokens, .answer_tokens = 1};
     if (!probe_ask(probe, &prompt, 1)) {
         return 0;
     }
@@ -269,7 +270,7 @@ static uint64_t warm(struct probe *probe, uint64_t id, uint32_t tokens)
 
 static void measure_prefill(struct probe *probe, struct point *point, uint64_t id, uint64_t cached)
 {
-    struct prompt prompt = {
+    struct probe_prompt prompt = {
         .shared_id = id, .shared = point->cached, .own = point->fresh, .answer_tokens = 1};
     const struct probe_stream *stream = &probe->streams[0];
     if (!probe_ask(probe, &prompt, 1)) {
@@ -281,7 +282,7 @@ static void measure_prefill(struct probe *probe, struct point *point, uint64_t i
                ((double)(stream->token_us[0] - stream->sent_us) - probe->overhead_us) / 1e3);
 }
 
-struct window {
+struct probe_window {
     uint64_t from_us; // all have their first token
     uint64_t to_us;   // none has had its last
 };
@@ -292,9 +293,9 @@ static uint32_t timed(const struct probe_stream *stream)
                                                         : probe_stream_token_max;
 }
 
-static struct window window_of(const struct probe *probe, uint32_t batch)
+static struct probe_window window_of(const struct probe *probe, uint32_t batch)
 {
-    struct window window = {.to_us = UINT64_MAX};
+    struct probe_window window = {.to_us = UINT64_MAX};
     for (uint32_t i = 0; i < batch; i++) {
         const struct probe_stream *stream = &probe->streams[i];
         uint64_t first = stream->token_us[0];
@@ -308,7 +309,7 @@ static struct window window_of(const struct probe *probe, uint32_t batch)
 // The gaps between tokens while all streams ran, and how many tokens a stream had by the middle of them.
 static uint32_t gaps_of(const struct probe *probe, uint32_t batch, double *gaps, double *made)
 {
-    struct window window = window_of(probe, batch);
+    struct probe_window window = window_of(probe, batch);
     uint32_t count = 0;
     double tokens = 0;
     for (uint32_t i = 0; i < batch; i++) {
@@ -330,10 +331,10 @@ static uint32_t gaps_of(const struct probe *probe, uint32_t batch, double *gaps,
 static void measure_decode(struct probe *probe, struct point *point, uint64_t id)
 {
     static double gaps[batch_max * probe_stream_token_max];
-    struct prompt prompt = {.shared_id = id,
-                            .shared = point->cached - tail_tokens,
-                            .own = tail_tokens,
-                            .answer_tokens = answer_tokens};
+    struct probe_prompt prompt = {.shared_id = id,
+                                  .shared = point->cached - tail_tokens,
+                                  .own = tail_tokens,
+                                  .answer_tokens = answer_tokens};
     double made = 0;
     if (!probe_ask(probe, &prompt, point->batch)) {
         uint16_t status = probe->streams[0].status;
@@ -388,7 +389,7 @@ static void plan_all(struct probe *probe)
 static void run_round(struct probe *probe)
 {
     uint64_t id = 0;
-    uint32_t warmed = 0;      // tokens of the beginning with that id
+    uint32_t warmed = 0;      // tokens of the prefix with that id
     uint64_t warmed_told = 0; // as many as are cached
     // The first one after a large batch has to wait until the engine has cleared up behind that.
     (void)warm(probe, probe->next_id++, fresh_lengths[0]);
@@ -494,7 +495,7 @@ static bool find_engine(struct probe *probe)
     return probe_resolve(probe, endpoint.port);
 }
 
-// The size of its cache, and what an answer takes that computes nothing.
+// The size of its cache, and the time of a response without computation.
 static bool read_limits(struct probe *probe)
 {
     double times[rounds_max];
@@ -534,7 +535,7 @@ static bool read_limits(struct probe *probe)
 // One request that tells whether the others will do, and how many tokens our words are.
 static bool read_words(struct probe *probe)
 {
-    struct prompt prompt = {.own = 256, .answer_tokens = 2};
+    struct probe_prompt prompt = {.own = 256, .answer_tokens = 2};
     const struct probe_stream *stream = &probe->streams[0];
     probe->words_per_token = 1;
     if (!probe_ask(probe, &prompt, 1)) {

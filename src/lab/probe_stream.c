@@ -119,7 +119,7 @@ static bool probe_read_once(struct probe_stream *stream)
     } else if (status == STATUS_CLOSED) {
         probe_stream_stop(stream, "the connection was closed");
     } else if (status != STATUS_AGAIN) {
-        probe_stream_stop(stream, "the answer is no HTTP");
+        probe_stream_stop(stream, "the response is not HTTP");
     }
     return !stream->is_over;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// An hour of a busy service is 3 MB; more than this is no trace.
+// An hour of a busy service is 3 MB; a larger file is a mistake.
 static const size_t size_max = (size_t)4 << 30;
 static const size_t size_first = (size_t)1 << 20;
 

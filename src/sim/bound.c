@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bound -- what of a workload's prompts one cache without end would have.
+// bound -- the hit rate of a workload with one infinite cache.
 //
-// Prompts are compared piece by piece, not block by block: those that begin with the same pieces part
-// within one of them, and what they share until there is whole blocks but for the last.  A table has, for
-// each piece behind each beginning, how much of it was ever seen.  A table of blocks is thirty times as
-// long; filling it took a third of a run.
+// Prompts are compared piece by piece, not block by block: those that begin with the same pieces
+// differ within one of them, and share whole blocks up to there but for the last.  For each piece
+// behind each prefix, a table has how much of it was ever seen.  A table of blocks is thirty times
+// as long; filling it took a third of a run.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -95,7 +95,7 @@ static void bound_ask(struct bound *bound, const struct work_item *item)
     uint32_t shared = 0;
     bool is_same = true;
 
-    // The last piece is the answer, which the next turn begins with.
+    // The last piece is the response, which the next turn repeats.
     for (uint32_t i = 0; i <= item->piece_count; i++) {
         uint32_t tokens = item->pieces[i].tokens;
         uint64_t place = hash_pair(behind, item->pieces[i].id);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-// What a user takes for fluent: routing studies of peers use the same two.
+// Limits of a fluent response: other routing studies use the same two.
 static const double good_ttft_ms = 1000;
 static const double good_tpot_ms = 50;
 

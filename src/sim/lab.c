@@ -20,7 +20,7 @@ enum {
     default_router_block = 64,
     index_memory_per_backend = 8 << 20,
     index_memory_min = 64 << 20,
-    // Zero is no time in some places of the router: the run begins a second later.
+    // Some places of the router take 0 for "never": the run starts at one second.
     begin_us = 1000000,
 };
 
@@ -29,7 +29,7 @@ static const uint64_t never = UINT64_MAX;
 struct lab;
 
 // A simulated engine and its place in the fleet.
-struct replica {
+struct lab_replica {
     struct lab *lab;
     struct engine *engine;
     struct backend *backend;
@@ -38,14 +38,14 @@ struct replica {
 };
 
 // A request between its sending and its last token.
-struct flight {
+struct lab_flight {
     struct engine_request request;
     struct work_item item;
     struct outcome outcome;
     uint32_t replica;
     bool on_trial;
     uint64_t first_us;
-    uint32_t router_key_count; // of prompt and answer
+    uint32_t router_key_count; // of prompt and response
     uint64_t *router_keys;
     uint64_t space[]; // keys, keys of the router, numbers of blocks
 };
@@ -62,7 +62,7 @@ struct lab {
     struct route *route;
     struct prefix_chain chain; // says only that there is one
     struct workload *workload;
-    struct replica *replicas;
+    struct lab_replica *replicas;
     struct affinity affinity;
     struct due_queue steps; // when those that run now end
     struct figure_sample *samples;
@@ -72,7 +72,7 @@ struct lab {
     uint32_t flying_count;
 };
 
-static void lab_begin_step(struct lab *lab, struct replica *replica)
+static void lab_begin_step(struct lab *lab, struct lab_replica *replica)
 {
     double ms = engine_step(replica->engine);
 
@@ -86,7 +86,7 @@ static void lab_begin_step(struct lab *lab, struct replica *replica)
     }
 }
 
-static void note_sample(struct lab *lab, const struct flight *flight)
+static void note_sample(struct lab *lab, const struct lab_flight *flight)
 {
     if (lab->sample_count == lab->sample_capacity) {
         lab->sample_capacity = lab->sample_capacity * 2 + 1024;
@@ -104,7 +104,7 @@ static void note_sample(struct lab *lab, const struct flight *flight)
     };
 }
 
-static void lab_finish(struct lab *lab, struct flight *flight)
+static void lab_finish(struct lab *lab, struct lab_flight *flight)
 {
     note_sample(lab, flight);
     outcome_complete(&flight->outcome,
@@ -121,9 +121,9 @@ static void lab_finish(struct lab *lab, struct flight *flight)
 
 static void got_token(void *owner, struct engine_request *request, bool is_last)
 {
-    struct replica *replica = owner;
+    struct lab_replica *replica = owner;
     struct lab *lab = replica->lab;
-    struct flight *flight = CONTAINER_OF(request, struct flight, request);
+    struct lab_flight *flight = CONTAINER_OF(request, struct lab_flight, request);
 
     if (flight->first_us == 0) {
         flight->first_us = lab->now_us;
@@ -136,7 +136,7 @@ static void got_token(void *owner, struct engine_request *request, bool is_last)
 }
 
 // The router's blocks are several of the engine's, or else are made anew.
-static void lab_make_keys(const struct lab *lab, struct flight *flight)
+static void lab_make_keys(const struct lab *lab, struct lab_flight *flight)
 {
     const struct work_item *item = &flight->item;
     uint32_t block_tokens = lab->options->profile->block_tokens;
@@ -161,24 +161,24 @@ static void lab_make_keys(const struct lab *lab, struct flight *flight)
     flight->request.blocks = (uint32_t *)(flight->router_keys + flight->router_key_count);
 }
 
-static struct flight *make_flight(const struct lab *lab, const struct work_item *item)
+static struct lab_flight *make_flight(const struct lab *lab, const struct work_item *item)
 {
     uint32_t block_tokens = lab->options->profile->block_tokens;
     uint32_t tokens = item->prompt_tokens + item->output_tokens;
     size_t words = tokens / block_tokens + tokens / lab->router_block;
-    size_t size = sizeof(struct flight) + words * sizeof(uint64_t) +
+    size_t size = sizeof(struct lab_flight) + words * sizeof(uint64_t) +
                   (tokens / block_tokens + 1) * sizeof(uint32_t);
-    struct flight *flight = malloc(size);
+    struct lab_flight *flight = malloc(size);
 
     ASSERT(flight != NULL);
-    *flight = (struct flight){.item = *item};
+    *flight = (struct lab_flight){.item = *item};
     flight->request.prompt_tokens = item->prompt_tokens;
     flight->request.output_tokens = item->output_tokens;
     lab_make_keys(lab, flight);
     return flight;
 }
 
-static void lab_choose(struct lab *lab, struct flight *flight)
+static void lab_choose(struct lab *lab, struct lab_flight *flight)
 {
     const struct work_item *item = &flight->item;
     const struct prompt prompt = {.api = PROMPT_COMPLETION,
@@ -221,10 +221,10 @@ static void lab_send(struct lab *lab)
         workload_done(lab->workload, &item, lab->now_us - begin_us);
         return;
     }
-    struct flight *flight = make_flight(lab, &item);
+    struct lab_flight *flight = make_flight(lab, &item);
     lab_choose(lab, flight);
     lab->flying_count++;
-    struct replica *replica = &lab->replicas[flight->replica];
+    struct lab_replica *replica = &lab->replicas[flight->replica];
     engine_submit(replica->engine, &flight->request);
     if (!replica->is_stepping) {
         lab_begin_step(lab, replica);
@@ -249,7 +249,7 @@ static void scrape(struct lab *lab)
     lab->scrape_us += (uint64_t)lab->options->scrape_ms * 1000;
 }
 
-// What happens next, and when: a step ends, or a request is due, or metrics are read.
+// Advances to the next event: a step ends, a request is due, or metrics are read.
 static bool lab_advance(struct lab *lab)
 {
     const struct due *step = due_queue_first(&lab->steps);
@@ -271,7 +271,7 @@ static bool lab_advance(struct lab *lab)
         scrape(lab);
     } else if (step_us <= due_us) {
         lab->now_us = step_us;
-        struct replica *replica = due_queue_pop(&lab->steps).what;
+        struct lab_replica *replica = due_queue_pop(&lab->steps).what;
         engine_step_end(replica->engine);
         lab_begin_step(lab, replica);
     } else {
@@ -283,12 +283,12 @@ static bool lab_advance(struct lab *lab)
 
 static bool set_up_replica(struct lab *lab, uint32_t number)
 {
-    struct replica *replica = &lab->replicas[number];
+    struct lab_replica *replica = &lab->replicas[number];
     char url[64];
 
     snprintf(url, sizeof(url), "http://replica-%u:8000", number);
     struct fleet_spec spec = {.url = url, .host = url + 7, .port = 8000, .weight = 1};
-    *replica = (struct replica){.lab = lab, .number = number};
+    *replica = (struct lab_replica){.lab = lab, .number = number};
     replica->backend = fleet_add(lab->fleet, &spec);
     replica->engine = engine_create(
         lab->options->profile, &(struct engine_observer){.owner = replica, .token = got_token});
@@ -330,7 +330,7 @@ static bool lab_set_up(struct lab *lab)
     reclaim_init(&lab->reclaim, 1);
     lab->fleet = fleet_create(&(struct fleet_limits){.backend_count_max = count, .pool_count = 1},
                               &lab->reclaim);
-    lab->replicas = calloc(count, sizeof(struct replica));
+    lab->replicas = calloc(count, sizeof(struct lab_replica));
     bool complete = lab->fleet != NULL && lab->replicas != NULL;
     for (uint32_t i = 0; complete && i < count; i++) {
         complete = set_up_replica(lab, i);
@@ -384,7 +384,7 @@ static double end_of_warm_up(const struct lab *lab)
     return from_ms;
 }
 
-// What a fleet completes once nothing more comes says nothing about what it can do.
+// Completions after the last arrival say nothing about capacity: they do not count.
 static double completed_per_s(const struct lab *lab, double from_ms)
 {
     double last_ms = 0;
@@ -420,13 +420,13 @@ static void lab_sum_up(struct lab *lab, struct lab_result *out)
     out->figures.failed_count = lab->failed_count;
 }
 
-// What is still under way when time is up has failed.
+// Requests still in flight when time is up have failed.
 static void abandon(struct lab *lab)
 {
     for (uint32_t i = 0; i < lab->options->backend_count; i++) {
         struct engine_request *request;
         while ((request = engine_any(lab->replicas[i].engine)) != NULL) {
-            struct flight *flight = CONTAINER_OF(request, struct flight, request);
+            struct lab_flight *flight = CONTAINER_OF(request, struct lab_flight, request);
             engine_cancel(lab->replicas[i].engine, request);
             outcome_end(&flight->outcome, flight->router_keys);
             backend_end(flight->outcome.backend, flight->on_trial);

@@ -21,7 +21,7 @@ enum { replicas_max = 16 };
 // Different in kind, so that one of them is near the best on any workload.
 static const char *const judges[] = {"warm", "smetric", "cache_aware", "gaie"};
 
-// What is completed per second while requests still come.
+// Completions per second while requests still arrive.
 static bool throughput(const struct lab_options *options, const char *policy, double rate,
                        double *out, char error[lab_error_size])
 {
@@ -51,7 +51,7 @@ static bool best_throughput(const struct lab_options *options, double rate, doub
     return true;
 }
 
-// What the workload's requests are like.
+// Mean sizes of the workload's requests.
 struct usual {
     double prompt_tokens;
     double output_tokens;

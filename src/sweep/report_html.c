@@ -71,7 +71,7 @@ static void write_bars(FILE *out, const struct sweep *sweep, const struct sweep_
                               .unit = CHART_PERCENT,
                               .bars = hits,
                               .bar_count = sweep->options.policy_count,
-                              .mark_name = "a cache without end",
+                              .mark_name = "an infinite cache",
                               .mark = point->bound,
                           });
     chart_write_bars(out, &(struct chart_bars){

@@ -105,7 +105,7 @@ static void write_peers(FILE *out, const struct sweep *sweep, uint32_t judge)
     }
 }
 
-// A point and a metric at which somebody is ahead.
+// A point and a metric at which another policy is ahead.
 struct weakness {
     double ratio;
     const struct sweep_point *point;
@@ -208,7 +208,7 @@ void report_markdown_write(FILE *out, const struct sweep *sweep,
         }
         char name[sweep_name_size];
         sweep_point_name(sweep, point, name);
-        fprintf(out, "\n### %s\n\nA cache without end hits %.1f%%.\n\n", name, point->bound * 100);
+        fprintf(out, "\n### %s\n\nAn infinite cache hits %.1f%%.\n\n", name, point->bound * 100);
         write_table(out, sweep, point, options);
     }
 }

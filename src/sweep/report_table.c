@@ -28,7 +28,7 @@ static void report_table_point(FILE *out, const struct sweep *sweep,
 {
     char name[sweep_name_size];
     sweep_point_name(sweep, point, name);
-    fprintf(out, "%s; a cache without end hits %.1f%%\n", name, point->bound * 100);
+    fprintf(out, "%s; an infinite cache hits %.1f%%\n", name, point->bound * 100);
     fprintf(out, "%-*s", name_width, "policy");
     for (uint32_t c = 0; c < report_column_count; c++) {
         fprintf(out, "%*s ", cell_width, report_columns[c].heading);

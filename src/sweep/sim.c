@@ -25,7 +25,7 @@ static void (*const writers[OUTPUT_COUNT])(FILE *out, const struct sweep *sweep,
                                            const struct report_options *options) = {
     report_json_write, report_html_write, report_markdown_write};
 
-// What the command line says, and what is made of it.
+// The options of the command line, and the lists made of them.
 struct sim {
     struct sim_words words;
     struct sim_grid grid;
@@ -61,7 +61,7 @@ static enum flags_verdict sim_read_flags(struct sim *sim, int word_count, char *
         {"load", FLAG_LIST, &sim->words.loads, "X,...",
          "Shares of the rate that saturates the fleet (0.7; a trace alone: as recorded)."},
         {"rate", FLAG_LIST, &sim->words.rates, "R,...", "Requests/s instead."},
-        {"users", FLAG_LIST, &sim->words.users, "N,...", "Users who wait for answers instead."},
+        {"users", FLAG_LIST, &sim->words.users, "N,...", "Users of a closed loop instead."},
         {"requests", FLAG_COUNT, &sim->requests, "N",
          "Requests of a run (12000, or as many as the trace has)."},
         {"share", FLAG_NUMBER, &sim->share, "X",
@@ -155,7 +155,7 @@ static bool close_files(struct sim *sim)
 {
     bool is_good = true;
     for (int i = 0; i < OUTPUT_COUNT; i++) {
-        // What was written long ago may fail only now.
+        // Buffered writes may fail only now.
         if (sim->files[i] != NULL && (ferror(sim->files[i]) | fclose(sim->files[i])) != 0) {
             fprintf(stderr, "warmpath sim: %s: could not be written\n", sim->paths[i]);
             is_good = false;
@@ -172,7 +172,7 @@ static void sim_tell(void *owner, uint32_t done_count, uint32_t count, double sh
     sweep_progress_tell(&sim->progress, &state, clock_monotonic_ns());
 }
 
-// The files first: who reads the tables may go away in the middle, and end us.
+// The files first: a reader of the tables may close its pipe, which ends the process.
 static bool write_reports(struct sim *sim, const struct sweep *sweep)
 {
     for (int i = 0; i < OUTPUT_COUNT; i++) {
@@ -224,7 +224,7 @@ static int sim_run(struct sim *sim)
     return is_good ? COMMAND_OK : COMMAND_FAILED;
 }
 
-// The kinds, for who asks.
+// Lists the kinds.
 static bool is_question(const struct sim *sim)
 {
     return sim->words.workloads.count == 1 && strcmp(sim->words.workloads.items[0], "?") == 0;

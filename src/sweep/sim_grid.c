@@ -180,7 +180,7 @@ static int grid_by_value(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-// What numbers of a list may be.
+// Bounds of the numbers of a list.
 struct bounds {
     double max;
     bool is_whole;

@@ -86,7 +86,7 @@ void sweep_destroy(struct sweep **sweep_ptr)
 struct tour {
     struct sweep *sweep;
     const struct sweep_lab *lab;
-    uint32_t *order; // of the runs: the longest first, so that none is left alone at the end
+    uint32_t *order; // of the runs: the longest first, so that no core idles at the end
     uint32_t saturation_count;
     bool is_saturated; // the saturations are done
     char *error;
@@ -97,7 +97,8 @@ struct tour {
     } shared;
 };
 
-// What it takes to find one, about: 15 to 45 on the built-in workloads, since fleets are overloaded.
+// Cost of finding a saturation, in runs: 15 to 45 on the built-in workloads, since fleets are
+// overloaded.
 enum { saturation_runs = 24 };
 
 // The error of the first that fails is the one that is told.

@@ -40,7 +40,7 @@ void sweep_progress_tell(struct sweep_progress *progress, const struct sweep_sta
         sweep_format_duration(elapsed_s * (1 - state->share) / state->share, left);
         fprintf(progress->out, ", %s to go", left);
     }
-    // What an earlier, longer line left behind is wiped out.
+    // Clears the rest of an earlier, longer line.
     fputs(progress->is_terminal ? "\033[K" : "", progress->out);
     fputs(is_end || !progress->is_terminal ? "\n" : "", progress->out);
     fflush(progress->out);

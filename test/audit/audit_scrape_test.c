@@ -96,7 +96,7 @@ TEST(what_is_no_page_says_why)
     scene_open(&scene, NULL);
     set_route(&scene, 0, "/metrics", "HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n");
     run_round(&scene);
-    CHECK_STR(why_of(&scene, 0), "it answered 404");
+    CHECK_STR(why_of(&scene, 0), "it responded with status 404");
     set_route(&scene, 0, "/metrics", "SSH-2.0\r\n");
     run_round(&scene);
     CHECK_STR(why_of(&scene, 0), "the answer is no HTTP");

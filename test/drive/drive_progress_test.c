@@ -52,5 +52,5 @@ TEST(what_is_not_known_is_left_out)
     const char *text = shown(&progress);
     CHECK(strncmp(text, "20 done  0 in flight", 20) == 0);
     CHECK(strstr(text, "first token") == NULL);
-    CHECK(strstr(text, "  answer ") != NULL);
+    CHECK(strstr(text, "  response ") != NULL);
 }

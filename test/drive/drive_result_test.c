@@ -36,7 +36,7 @@ TEST(errors_stand_in_the_table_with_their_codes)
     fixture_tally.statuses[503] = 2;
     fixture_tally.error_count = 3;
     const char *table = written(&result, drive_result_write_table);
-    CHECK(strstr(table, "3 (the answer has another status than 200; 429: 1; 503: 2)") != NULL);
+    CHECK(strstr(table, "3 (the status of the response is not 200; 429: 1; 503: 2)") != NULL);
     CHECK(strstr(table, "timeout") == NULL);
 }
 

@@ -22,7 +22,7 @@ TEST(a_command_line_that_is_wrong_is_refused_with_a_reason)
         {{"--users", "3"}, "--url is missing"},
         {{"--url", "localhost:80", "--workload", "chat", "--users", "3"}, "localhost:80: "},
         {{URL}, "say --workload NAME or --trace FILE"},
-        {{URL, "--workload", "nope", "--users", "3"}, "no workload 'nope'"},
+        {{URL, "--workload", "nope", "--users", "3"}, "unknown workload 'nope'"},
         {{URL, "--workload", "chat"}, "needs a rate or a number of users"},
         {{URL, "--workload", "chat", "--users", "3", "--rate", "1"}, "contradict"},
         {{URL, "--trace", "/nonexistent", "--rate", "1"}, "/nonexistent: "},

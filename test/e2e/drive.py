@@ -86,7 +86,7 @@ class Result:
         self.id = f"drive-{number}"
         self.begun_at = time.monotonic()
         self.status = None
-        self.error = None  # why there is no whole answer
+        self.error = None  # why there is no whole response
         self.backend = None
         self.decision = None
         self.first_s = None  # to the first data

@@ -151,7 +151,7 @@ def test_who_cannot_be_read_is_listed_and_the_others_go_on(binary, tmp_path, sta
     status, words, found = audit(binary, tmp_path, [good, silent, wrong, other, nobody], "--timeout", "1s")
     assert status == 0
     assert [replica["error"] for replica in found["replicas"]] == [
-        None, "timed out", "it answered 503", "its page says nothing of prompts", "Connection refused"]
+        None, "timed out", "it responded with status 503", "its page says nothing of prompts", "Connection refused"]
     assert "1 of 5 replicas" in words and "not read: timed out" in words
     assert found["verdict"]["name"] == "little"
 

@@ -64,10 +64,10 @@ TEST(what_is_wrong_changes_nothing_and_is_named)
         const char *body;
         const char *error;
     } cases[] = {
-        {"", "the body is no JSON object"},
-        {"[]", "the body is no JSON object"},
-        {"{\"slow\":2", "the body is no JSON object"},
-        {"{\"slow\":2}x", "the body is no JSON object"},
+        {"", "the body is not a JSON object"},
+        {"[]", "the body is not a JSON object"},
+        {"{\"slow\":2", "the body is not a JSON object"},
+        {"{\"slow\":2}x", "the body is not a JSON object"},
         {"{\"slow\":0}", "slow must be a number from 0.01 to 1000"},
         {"{\"slow\":\"2\"}", "slow must be a number from 0.01 to 1000"},
         {"{\"error_rate\":1.1}", "error_rate must be a number from 0 to 1"},

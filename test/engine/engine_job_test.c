@@ -172,16 +172,17 @@ static const struct {
     {"{\"prompt\":7}", "prompt: must be a text or a list of token ids", PROMPT_COMPLETION, 400},
     {"{\"prompt\":\"\"}", "the prompt is empty", PROMPT_COMPLETION, 400},
     {"{\"prompt\":\"a\",\"model\":\"z\"}", "the model `z` does not exist", PROMPT_COMPLETION, 404},
-    {"{\"prompt\":\"a\",\"n\":2}", "only one prompt and one answer to a request are simulated",
+    {"{\"prompt\":\"a\",\"n\":2}", "only one prompt and one response per request are simulated",
      PROMPT_COMPLETION, 400},
-    {"{\"prompt\":[\"a\",\"b\"]}", "only one prompt and one answer to a request are simulated",
+    {"{\"prompt\":[\"a\",\"b\"]}", "only one prompt and one response per request are simulated",
      PROMPT_COMPLETION, 400},
     {"{\"prompt\":\"a\",\"max_tokens\":131072}",
-     "the prompt has 1 tokens and the answer may have 131072, which is more than the maximum "
+     "the prompt has 1 tokens and the response may have 131072, which is more than the maximum "
      "context length of 131072 tokens or than the KV cache of 123132 tokens",
      PROMPT_COMPLETION, 400},
     {"{\"prompt\":\"a\",\"max_tokens\":18446744073709551615}",
-     "the prompt has 1 tokens and the answer may have 18446744073709551615, which is more than the "
+     "the prompt has 1 tokens and the response may have 18446744073709551615, which is more than "
+     "the "
      "maximum context length of 131072 tokens or than the KV cache of 123132 tokens",
      PROMPT_COMPLETION, 400},
 };

@@ -105,7 +105,7 @@ TEST(an_end_before_its_time_is_told)
     CHECK_STR(stream.why, "the connection was closed");
     CHECK_EQ(stream.token_count, 1);
     ask("nonsense\r\n\r\n", 0, STUB_STAYS);
-    CHECK_STR(stream.why, "the answer is no HTTP");
+    CHECK_STR(stream.why, "the response is not HTTP");
     ask(SSE "\r\n" TOKEN, 0, STUB_RESETS);
     CHECK(stream.why != NULL);
 }

@@ -34,8 +34,8 @@ TEST(each_point_has_its_charts_and_each_fleet_its_curves)
     CHECK_EQ(paper_count("</svg>"), 16 * 3 + 8 * 3);
     CHECK_EQ(paper_count("<table>"), 16 + 1);
     CHECK_EQ(paper_count("Goodput against the load</text>"), 8);
-    CHECK_EQ(paper_count("a cache without end: 25.0%"), 8);
-    CHECK_EQ(paper_count("a cache without end: 50.0%"), 8);
+    CHECK_EQ(paper_count("an infinite cache: 25.0%"), 8);
+    CHECK_EQ(paper_count("an infinite cache: 50.0%"), 8);
 }
 
 TEST(one_load_makes_no_curve)

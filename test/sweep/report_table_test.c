@@ -14,7 +14,7 @@ TEST(a_point_is_a_heading_and_a_row_for_each_policy)
     paper_write(&options, &plain, report_table_write);
     CHECK_STR(
         paper,
-        "rag, small, 4 backends, load 0.5 (0.5 requests/s); a cache without end hits 25.0%\n"
+        "rag, small, 4 backends, load 0.5 (0.5 requests/s); an infinite cache hits 25.0%\n"
         "policy                    TTFT ms       p99   TPOT ms    E2E ms       p99      hits  "
         " balance   goodput     req/s \n"
         "warm                         50.0*      150*     20.0       500*     1500*    25.0%  "

@@ -141,7 +141,7 @@ TEST(a_trace_alone_runs_as_it_was_recorded)
     CHECK_EQ(sim(line), COMMAND_OK);
     const char *out = child_text(child.out);
     CHECK_EQ(count_of(out, trace.path + strlen("/tmp/")), 0); // its ending is left out
-    CHECK_EQ(strncmp(out, "sim_test, llama-3.1-8b, 8 backends; a cache without end hits ", 61), 0);
+    CHECK_EQ(strncmp(out, "sim_test, llama-3.1-8b, 8 backends; an infinite cache hits ", 59), 0);
     CHECK(strstr(out, "Score of `warm`") != NULL);
     child_close(&child);
     page_end(&trace);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What of a GPU's memory engines take for weights and cache together.
+// The share of a GPU's memory that engines take for weights and cache together.
 #define MEMORY_SHARE 0.9
 
 // Whole numbers of tokens: exact as a double, and in 32 bits.
@@ -22,7 +22,7 @@
 enum { number_size_max = 64, place_size = 128 };
 
 // One model, while it is read.
-struct draft {
+struct calibration_draft {
     struct calibration_model model;
     double kv_tokens; // 0: not told, as are the others
     double kv_bytes_per_token;
@@ -34,18 +34,18 @@ struct draft {
     double context_max;
 };
 
-struct reader {
+struct calibration_reader {
     struct json json;
     struct calibration *calibration;
     double gpu_memory_bytes;
-    struct draft drafts[calibration_model_max];
+    struct calibration_draft drafts[calibration_model_max];
     char *error;
     bool has_failed;
     char place[place_size]; // of what was read last
 };
 
 // The first complaint counts.
-static bool calibration_fail(struct reader *reader, const char *what)
+static bool calibration_fail(struct calibration_reader *reader, const char *what)
 {
     if (!reader->has_failed) {
         snprintf(reader->error, calibration_error_size, "%s: %s", reader->place, what);
@@ -54,7 +54,7 @@ static bool calibration_fail(struct reader *reader, const char *what)
     return false;
 }
 
-static void place_is(struct reader *reader, const char *model, const char *member)
+static void place_is(struct calibration_reader *reader, const char *model, const char *member)
 {
     snprintf(reader->place, sizeof(reader->place), "models%s%s%s%s", *model != '\0' ? "." : "",
              model, *member != '\0' ? "." : "", member);
@@ -81,18 +81,18 @@ static bool calibration_is_whole(double value, double low, double high)
 
 static const struct limit {
     const char *name;
-    size_t offset; // in struct draft
+    size_t offset; // in struct calibration_draft
     double low;
     double high;
 } limits[] = {
-    {"kv_tokens", offsetof(struct draft, kv_tokens), 1, TOKENS_MAX},
-    {"kv_bytes_per_token", offsetof(struct draft, kv_bytes_per_token), 1, 1e9},
-    {"weight_bytes", offsetof(struct draft, weight_bytes), 1, 1e15},
-    {"gpu_memory_bytes", offsetof(struct draft, gpu_memory_bytes), 1, 1e15},
-    {"block_tokens", offsetof(struct draft, block_tokens), 1, 65536},
-    {"step_tokens", offsetof(struct draft, step_tokens), 1, 1 << 24},
-    {"sequences_max", offsetof(struct draft, sequences_max), 1, 65536},
-    {"context_max", offsetof(struct draft, context_max), 1, TOKENS_MAX},
+    {"kv_tokens", offsetof(struct calibration_draft, kv_tokens), 1, TOKENS_MAX},
+    {"kv_bytes_per_token", offsetof(struct calibration_draft, kv_bytes_per_token), 1, 1e9},
+    {"weight_bytes", offsetof(struct calibration_draft, weight_bytes), 1, 1e15},
+    {"gpu_memory_bytes", offsetof(struct calibration_draft, gpu_memory_bytes), 1, 1e15},
+    {"block_tokens", offsetof(struct calibration_draft, block_tokens), 1, 65536},
+    {"step_tokens", offsetof(struct calibration_draft, step_tokens), 1, 1 << 24},
+    {"sequences_max", offsetof(struct calibration_draft, sequences_max), 1, 65536},
+    {"context_max", offsetof(struct calibration_draft, context_max), 1, TOKENS_MAX},
 };
 
 static const struct limit *limit_named(struct slice key)
@@ -105,8 +105,8 @@ static const struct limit *limit_named(struct slice key)
     return NULL;
 }
 
-static bool read_limit(struct reader *reader, struct draft *draft, const struct limit *limit,
-                       const struct json_value *value)
+static bool read_limit(struct calibration_reader *reader, struct calibration_draft *draft,
+                       const struct limit *limit, const struct json_value *value)
 {
     double number = 0;
     if (!calibration_number_of(value, &number) ||
@@ -137,7 +137,7 @@ static bool constant_is_good(const struct calibration_constant *constant, double
     return value >= (may_be_zero(constant) ? 0 : 1e-12) && value <= MS_MAX;
 }
 
-static bool read_constant(struct reader *reader, struct step_model *step,
+static bool read_constant(struct calibration_reader *reader, struct step_model *step,
                           const struct json_item *item, uint32_t *seen)
 {
     for (uint32_t i = 0; i < calibration_constant_count; i++) {
@@ -157,7 +157,8 @@ static bool read_constant(struct reader *reader, struct step_model *step,
     return true;
 }
 
-static bool read_step(struct reader *reader, struct draft *draft, const struct json_value *value)
+static bool read_step(struct calibration_reader *reader, struct calibration_draft *draft,
+                      const struct json_value *value)
 {
     struct step_model step = {0};
     struct json_item item;
@@ -181,21 +182,21 @@ static bool read_step(struct reader *reader, struct draft *draft, const struct j
 
 // ---- rows
 
-struct table {
+struct calibration_table {
     const char *name;
     double first_min;
     size_t rows; // offsets in struct calibration_model
     size_t count;
 };
 
-static const struct table tables[] = {
+static const struct calibration_table tables[] = {
     {"prefill", 0, offsetof(struct calibration_model, prefill),
      offsetof(struct calibration_model, prefill_count)},
     {"decode", 1, offsetof(struct calibration_model, decode),
      offsetof(struct calibration_model, decode_count)},
 };
 
-static const struct table *table_named(struct slice key)
+static const struct calibration_table *table_named(struct slice key)
 {
     for (size_t i = 0; i < ARRAY_COUNT(tables); i++) {
         if (json_string_is(key, tables[i].name)) {
@@ -205,8 +206,8 @@ static const struct table *table_named(struct slice key)
     return NULL;
 }
 
-static bool calibration_read_row(struct reader *reader, const struct table *table,
-                                 struct calibration_row *out)
+static bool calibration_read_row(struct calibration_reader *reader,
+                                 const struct calibration_table *table, struct calibration_row *out)
 {
     double numbers[3] = {0};
     uint32_t count = 0;
@@ -232,8 +233,8 @@ static bool calibration_read_row(struct reader *reader, const struct table *tabl
     return true;
 }
 
-static bool read_table(struct reader *reader, struct calibration_model *model,
-                       const struct table *table, const struct json_value *value)
+static bool read_table(struct calibration_reader *reader, struct calibration_model *model,
+                       const struct calibration_table *table, const struct json_value *value)
 {
     struct calibration_row **rows = (struct calibration_row **)((char *)model + table->rows);
     uint32_t *count = (uint32_t *)((char *)model + table->count);
@@ -269,10 +270,10 @@ static bool read_table(struct reader *reader, struct calibration_model *model,
 
 // ---- models
 
-static bool calibration_read_member(struct reader *reader, struct draft *draft,
-                                    const struct json_item *item)
+static bool calibration_read_member(struct calibration_reader *reader,
+                                    struct calibration_draft *draft, const struct json_item *item)
 {
-    const struct table *table = table_named(item->key);
+    const struct calibration_table *table = table_named(item->key);
     const struct limit *limit = limit_named(item->key);
     const char *model = draft->model.profile.name;
     if (table != NULL) {
@@ -309,14 +310,14 @@ static bool calibration_read_name(struct slice raw, char out[profile_name_size])
     return true;
 }
 
-static bool read_model(struct reader *reader, const struct json_item *item)
+static bool read_model(struct calibration_reader *reader, const struct json_item *item)
 {
     struct calibration *calibration = reader->calibration;
     struct json_item member;
     if (calibration->model_count == calibration_model_max) {
         return calibration_fail(reader, "too many models");
     }
-    struct draft *draft = &reader->drafts[calibration->model_count];
+    struct calibration_draft *draft = &reader->drafts[calibration->model_count];
     char *name = draft->model.profile.name;
     if (!calibration_read_name(item->key, name)) {
         return calibration_fail(reader, "a name has 1 to 63 visible ASCII characters");
@@ -340,7 +341,8 @@ static bool read_model(struct reader *reader, const struct json_item *item)
     return true;
 }
 
-static bool calibration_read_models(struct reader *reader, const struct json_value *value)
+static bool calibration_read_models(struct calibration_reader *reader,
+                                    const struct json_value *value)
 {
     struct json_item item;
     place_is(reader, "", "");
@@ -359,7 +361,7 @@ static bool calibration_read_models(struct reader *reader, const struct json_val
     return true;
 }
 
-static bool calibration_read_file(struct reader *reader)
+static bool calibration_read_file(struct calibration_reader *reader)
 {
     struct json_item item;
     if (!json_next(&reader->json, &item) || item.value.kind != JSON_OBJECT) {
@@ -379,7 +381,7 @@ static bool calibration_read_file(struct reader *reader)
             }
         }
     }
-    // Whatever was read last is whole; what follows it is not.
+    // The last value was complete; the text behind it is not.
     if (json_close(&reader->json) != STATUS_OK) {
         return calibration_fail(reader, "not JSON from about here on");
     }
@@ -394,7 +396,8 @@ static double or_default(double value, double otherwise)
     return value > 0 ? value : otherwise;
 }
 
-static double derived_kv_tokens(const struct reader *reader, const struct draft *draft)
+static double derived_kv_tokens(const struct calibration_reader *reader,
+                                const struct calibration_draft *draft)
 {
     double memory = or_default(draft->gpu_memory_bytes, reader->gpu_memory_bytes);
     if (memory == 0 || draft->weight_bytes == 0 || draft->kv_bytes_per_token == 0) {
@@ -403,8 +406,8 @@ static double derived_kv_tokens(const struct reader *reader, const struct draft 
     return floor((memory * MEMORY_SHARE - draft->weight_bytes) / draft->kv_bytes_per_token);
 }
 
-// What the file does not say comes from the shipped profile of that name, or is what engines do.
-static bool calibration_complete(struct reader *reader, struct draft *draft)
+// Absent members come from the shipped profile of that name, or else from the defaults of engines.
+static bool calibration_complete(struct calibration_reader *reader, struct calibration_draft *draft)
 {
     struct profile *profile = &draft->model.profile;
     struct profile shipped = {.block_tokens = profile_block_tokens,
@@ -421,7 +424,8 @@ static bool calibration_complete(struct reader *reader, struct draft *draft)
                                         "gpu_memory_bytes");
     }
     if (!(kv_tokens >= profile->block_tokens && kv_tokens <= TOKENS_MAX)) {
-        return calibration_fail(reader, "the cache that memory leaves is no block or has no end");
+        return calibration_fail(reader,
+                                "memory leaves less than a block for the cache, or no bound");
     }
     if (!draft->model.has_step &&
         (draft->model.prefill_count == 0 || draft->model.decode_count == 0)) {
@@ -440,7 +444,7 @@ enum status calibration_read(struct slice text, struct calibration *out,
                              char error[calibration_error_size])
 {
     struct calibration *calibration = calloc(1, sizeof(*calibration));
-    struct reader *reader = calloc(1, sizeof(*reader));
+    struct calibration_reader *reader = calloc(1, sizeof(*reader));
     enum status status = STATUS_EXHAUSTED;
     if (calibration == NULL || reader == NULL) {
         snprintf(error, calibration_error_size, "memory is short");

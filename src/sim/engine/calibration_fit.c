@@ -191,7 +191,7 @@ static bool propose(const struct slopes *slopes, double lambda, const double fro
         for (uint32_t k = 0; k < n; k++) {
             a[i][k] = slopes->square[i][k];
         }
-        // What no row shows any more is held, not divided by.
+        // A parameter that no row determines any more is held fixed, to avoid a division by 0.
         a[i][i] += lambda * (slopes->square[i][i] + 1e-9);
         a[i][n] = slopes->down[i];
     }

@@ -15,7 +15,7 @@ struct engine {
     struct kv_pool *host;            // NULL: no second tier
     struct engine_request **running; // in the order of admission
     uint32_t running_count;
-    uint32_t gap_count;        // of them, NULL: who left while a step was ending
+    uint32_t gap_count;        // of them, NULL: requests that left while a step was ending
     struct list_node *waiting; // first come first
     struct list_node **waiting_end;
     uint32_t waiting_count;
@@ -23,7 +23,7 @@ struct engine {
     struct engine_status status;
 };
 
-// What can be reused later moves to the host's memory, where the oldest makes room.
+// A named block that is evicted moves to the host's memory, where the oldest makes room.
 static void keep_on_host(struct engine *engine, uint32_t from, uint64_t key)
 {
     uint32_t idle;
@@ -245,7 +245,7 @@ static uint32_t tokens_known(const struct engine_request *request)
 }
 
 // One step while it is put together.
-struct plan {
+struct step_plan {
     struct step_work work;
     uint32_t budget;
     uint32_t decoding;
@@ -254,7 +254,7 @@ struct plan {
     bool has_preempted;
 };
 
-static void count_in(struct plan *plan, const struct engine *engine,
+static void count_in(struct step_plan *plan, const struct engine *engine,
                      const struct engine_request *request, uint32_t tokens)
 {
     plan->budget -= tokens;
@@ -266,7 +266,7 @@ static void count_in(struct plan *plan, const struct engine *engine,
     }
 }
 
-static void plan_running(struct engine *engine, struct plan *plan)
+static void plan_running(struct engine *engine, struct step_plan *plan)
 {
     for (uint32_t i = 0; i < engine->running_count; i++) {
         struct engine_request *request = engine->running[i];
@@ -287,17 +287,17 @@ static void plan_running(struct engine *engine, struct plan *plan)
     }
 }
 
-// What of a request can be had without computing it.
-struct found {
+// The part of a request that is cached.
+struct cache_found {
     uint32_t blocks;      // on the GPU
     uint32_t idle;        // of them, free ones
     uint32_t host_blocks; // behind them, on the host
 };
 
-static struct found engine_look_up(const struct engine *engine,
-                                   const struct engine_request *request)
+static struct cache_found engine_look_up(const struct engine *engine,
+                                         const struct engine_request *request)
 {
-    struct found found = {0};
+    struct cache_found found = {0};
     // The last token is computed in any case.
     uint32_t most = (tokens_known(request) - 1) / engine->profile.block_tokens;
     most = most < request->key_count ? most : request->key_count;
@@ -315,7 +315,7 @@ static struct found engine_look_up(const struct engine *engine,
 }
 
 static void engine_start_request(struct engine *engine, struct engine_request *request,
-                                 const struct found *found)
+                                 const struct cache_found *found)
 {
     uint32_t block_tokens = engine->profile.block_tokens;
     uint32_t hit_tokens = (found->blocks + found->host_blocks) * block_tokens;
@@ -339,12 +339,12 @@ static void engine_start_request(struct engine *engine, struct engine_request *r
     }
 }
 
-static void plan_waiting(struct engine *engine, struct plan *plan)
+static void plan_waiting(struct engine *engine, struct step_plan *plan)
 {
     while (engine->waiting != NULL && plan->budget > 0 &&
            engine->running_count < engine->profile.sequences_max) {
         struct engine_request *request = CONTAINER_OF(engine->waiting, struct engine_request, node);
-        struct found found = engine_look_up(engine, request);
+        struct cache_found found = engine_look_up(engine, request);
         uint32_t needed = engine_blocks_of(engine, tokens_known(request)) - found.blocks;
         if (needed + found.idle > kv_pool_free_count(engine->pool)) {
             return; // and those behind it wait for it
@@ -361,7 +361,7 @@ static void plan_waiting(struct engine *engine, struct plan *plan)
 
 double engine_step(struct engine *engine)
 {
-    struct plan plan = {.budget = engine->profile.step_tokens};
+    struct step_plan plan = {.budget = engine->profile.step_tokens};
 
     ASSERT(!engine->is_ending);
     plan_running(engine, &plan);

@@ -175,7 +175,7 @@ static void add_hash(struct text *out, struct kv_hash_form form, uint64_t hash)
 
 // The fields.  `add` writes the value, or nil; `has` tells whether a map has the field at all.
 
-struct field {
+struct kv_event_field {
     const char *name;
     bool (*has)(const struct kv_event *event); // NULL: always
     void (*add)(struct text *out, struct kv_hash_form form, const struct kv_event *event);
@@ -253,7 +253,7 @@ static bool event_has_extra_keys(const struct kv_event *event)
     return event->token_count > 0;
 }
 
-// What beside its tokens is in the hash of each block: the adapter in all, the salt in the first.
+// Parts of a block's hash beside its tokens: the adapter in all blocks, the salt in the first.
 static void add_extra_keys(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
     (void)form;
@@ -331,7 +331,7 @@ static void add_locality(struct text *out, struct kv_hash_form form, const struc
     event_add_string(out, event->locality);
 }
 
-static const struct field stored_fields[] = {
+static const struct kv_event_field stored_fields[] = {
     {"type", NULL, add_type},
     {"block_hashes", NULL, add_hashes},
     {"parent_block_hash", NULL, add_parent},
@@ -347,7 +347,7 @@ static const struct field stored_fields[] = {
     {"locality", has_locality, add_locality},
 };
 
-static const struct field removed_fields[] = {
+static const struct kv_event_field removed_fields[] = {
     {"type", NULL, add_type},
     {"block_hashes", NULL, add_hashes},
     {"medium", NULL, add_medium},
@@ -356,7 +356,7 @@ static const struct field removed_fields[] = {
 };
 
 struct field_list {
-    const struct field *fields;
+    const struct kv_event_field *fields;
     uint32_t count;
 };
 

@@ -22,7 +22,7 @@ enum {
 #define HAS_TWIN (1U << 31)
 
 // Four to a line of the CPU's cache.
-struct block {
+struct kv_block {
     uint64_t key;
     uint32_t users; // or, of a free one, IS_FREE and its spot in the free list
     uint32_t place; // of its name, which it may share with twins: HAS_TWIN; `none`: no name
@@ -35,15 +35,15 @@ struct twin {
 };
 
 // The table of names: one line for each bucket.  A name never moves, so that a block knows its place.
-struct bucket {
+struct kv_bucket {
     uint32_t tags[bucket_slots];   // of keys; 0: empty
     uint32_t overflow;             // names that are further on because it was full, or pass by here
     uint32_t blocks[bucket_slots]; // the oldest of each name
     uint32_t unused;
 };
 
-// The free list is an array, so that what comes next is known ahead.  It goes round: positions are
-// counted on without end.  Who is taken from the middle leaves a gap, `none`; when there is no room left,
+// The free list is an array, so that the next blocks are known ahead.  It is a ring: positions
+// count on without end.  A block taken from the middle leaves a gap, `none`; when the ring is full,
 // the gaps are closed.
 struct free_list {
     uint32_t head; // the position of the first
@@ -57,9 +57,9 @@ struct kv_pool {
     uint32_t block_count;
     uint32_t mask;  // of the table
     uint32_t shift; // from a tag to the bucket where it belongs
-    struct block *blocks;
+    struct kv_block *blocks;
     struct twin *twins; // of blocks that have some
-    struct bucket *buckets;
+    struct kv_bucket *buckets;
     struct free_list free;
     kv_pool_evicted_fn *evicted;
     void *owner;
@@ -79,7 +79,7 @@ __attribute__((always_inline)) static inline void expect_key(const struct kv_poo
 }
 
 // A bit for each slot.  All are looked at: it costs less than guessing wrong when to stop.
-static uint32_t bucket_slots_with(const struct bucket *bucket, uint32_t tag)
+static uint32_t bucket_slots_with(const struct kv_bucket *bucket, uint32_t tag)
 {
     uint32_t slots = 0;
     for (uint32_t i = 0; i < bucket_slots; i++) {
@@ -98,7 +98,7 @@ static uint32_t kv_pool_find(const struct kv_pool *pool, uint64_t key)
 {
     uint32_t tag = kv_pool_tag_of(key);
     uint32_t home = tag >> pool->shift;
-    const struct bucket *bucket;
+    const struct kv_bucket *bucket;
     uint32_t at = home;
     do {
         bucket = &pool->buckets[at];
@@ -132,7 +132,7 @@ static uint32_t kv_pool_add_name(struct kv_pool *pool, uint64_t key, uint32_t bl
 
 static void kv_pool_remove_name(struct kv_pool *pool, uint32_t place)
 {
-    struct bucket *bucket = &pool->buckets[place / bucket_stride];
+    struct kv_bucket *bucket = &pool->buckets[place / bucket_stride];
     uint32_t *tag = &bucket->tags[place % bucket_stride];
 
     for (uint32_t at = *tag >> pool->shift; at != place / bucket_stride;
@@ -177,12 +177,12 @@ static void remove_free(struct kv_pool *pool, uint32_t block)
     pool->blocks[block].users = 0;
 }
 
-static bool block_is_free(const struct block *block)
+static bool block_is_free(const struct kv_block *block)
 {
     return (block->users & IS_FREE) != 0;
 }
 
-static bool block_is_named(const struct block *block)
+static bool block_is_named(const struct kv_block *block)
 {
     return block->place != none;
 }
@@ -206,9 +206,9 @@ struct kv_pool *kv_pool_create(uint32_t block_count, kv_pool_evicted_fn *evicted
         .block_count = block_count,
         .mask = bucket_count - 1,
         .shift = (uint32_t)__builtin_clz(bucket_count - 1),
-        .blocks = calloc(block_count, sizeof(struct block)),
+        .blocks = calloc(block_count, sizeof(struct kv_block)),
         .twins = calloc(block_count, sizeof(struct twin)),
-        .buckets = aligned_alloc(sizeof(struct bucket), bucket_count * sizeof(struct bucket)),
+        .buckets = aligned_alloc(sizeof(struct kv_bucket), bucket_count * sizeof(struct kv_bucket)),
         .free = {.mask = spot_count - 1, .spots = calloc(spot_count, sizeof(uint32_t))},
         .evicted = evicted,
         .owner = owner,
@@ -379,7 +379,7 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
         if (i + lead < count) {
             expect_key(pool, keys[i + lead]);
         }
-        struct block *named = &pool->blocks[blocks[i]];
+        struct kv_block *named = &pool->blocks[blocks[i]];
         ASSERT(!block_is_free(named) && !block_is_named(named));
         uint32_t oldest = kv_pool_find(pool, keys[i]);
         named->key = keys[i];
@@ -394,7 +394,7 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
 void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t count)
 {
     for (uint32_t i = count; i-- > 0;) {
-        struct block *released = &pool->blocks[blocks[i]];
+        struct kv_block *released = &pool->blocks[blocks[i]];
         if (i >= lead) {
             __builtin_prefetch(&pool->blocks[blocks[i - lead]], 1);
         }
@@ -418,7 +418,7 @@ void kv_pool_evict_free(struct kv_pool *pool)
 
 void kv_pool_clear(struct kv_pool *pool)
 {
-    memset(pool->buckets, 0, ((size_t)pool->mask + 1) * sizeof(struct bucket));
+    memset(pool->buckets, 0, ((size_t)pool->mask + 1) * sizeof(struct kv_bucket));
     for (uint32_t i = 0; i < pool->block_count; i++) {
         pool->blocks[i].place = none;
     }

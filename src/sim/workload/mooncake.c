@@ -19,7 +19,7 @@ enum {
     id_room_start = 16384,
 };
 
-// Beyond it microseconds are no longer exact in a double; the year 2096, for stamps since 1970.
+// Beyond it microseconds lose precision in a double; the year 2096, for stamps since 1970.
 static const double timestamp_max_ms = 4e12;
 
 enum field {
@@ -39,7 +39,7 @@ static const char *const names[] = {
     [FIELD_BLOCK] = "block_size",
 };
 
-struct reader {
+struct mooncake_reader {
     struct mooncake_trace trace;
     uint32_t request_room;
     uint64_t id_room;
@@ -47,7 +47,7 @@ struct reader {
     char *error;
 };
 
-__attribute__((format(printf, 2, 3))) static enum status complain(struct reader *reader,
+__attribute__((format(printf, 2, 3))) static enum status complain(struct mooncake_reader *reader,
                                                                   const char *format, ...)
 {
     va_list arguments;
@@ -59,13 +59,13 @@ __attribute__((format(printf, 2, 3))) static enum status complain(struct reader 
     return STATUS_MALFORMED;
 }
 
-static enum status complain_of_memory(struct reader *reader)
+static enum status complain_of_memory(struct mooncake_reader *reader)
 {
     (void)complain(reader, "no memory for more");
     return STATUS_EXHAUSTED;
 }
 
-static enum status mooncake_add_id(struct reader *reader, uint64_t id)
+static enum status mooncake_add_id(struct mooncake_reader *reader, uint64_t id)
 {
     struct mooncake_trace *trace = &reader->trace;
     if (trace->id_count == reader->id_room) {
@@ -81,7 +81,7 @@ static enum status mooncake_add_id(struct reader *reader, uint64_t id)
     return STATUS_OK;
 }
 
-static enum status mooncake_add_request(struct reader *reader,
+static enum status mooncake_add_request(struct mooncake_reader *reader,
                                         const struct mooncake_request *request)
 {
     struct mooncake_trace *trace = &reader->trace;
@@ -112,25 +112,25 @@ static bool read_decimal(const struct json_value *value, double *out)
     return true;
 }
 
-static enum status read_timestamp(struct reader *reader, const struct json_value *value,
+static enum status read_timestamp(struct mooncake_reader *reader, const struct json_value *value,
                                   uint64_t *at_us)
 {
     double ms = 0;
     if (!read_decimal(value, &ms) || !(ms >= 0 && ms <= timestamp_max_ms)) {
-        return complain(reader, "timestamp is no number of milliseconds from 0 to %g",
+        return complain(reader, "timestamp is not a number of milliseconds from 0 to %g",
                         timestamp_max_ms);
     }
     *at_us = (uint64_t)llround(ms * 1000);
     return STATUS_OK;
 }
 
-static enum status mooncake_read_tokens(struct reader *reader, enum field field,
+static enum status mooncake_read_tokens(struct mooncake_reader *reader, enum field field,
                                         const struct json_value *value, uint32_t *out)
 {
     uint64_t number = 0;
     uint64_t least = field == FIELD_BLOCK ? 1 : 0;
     if (!json_uint(value, &number) || number < least || number > mooncake_tokens_max) {
-        return complain(reader, "%s is no whole number from %u to %d", names[field],
+        return complain(reader, "%s is not a whole number from %u to %d", names[field],
                         (unsigned)least, mooncake_tokens_max);
     }
     *out = (uint32_t)number;
@@ -138,7 +138,7 @@ static enum status mooncake_read_tokens(struct reader *reader, enum field field,
 }
 
 // A number stands for itself, whatever else it may be for the hash of its text.
-static enum status read_session(struct reader *reader, const struct json_value *value,
+static enum status read_session(struct mooncake_reader *reader, const struct json_value *value,
                                 uint64_t *out)
 {
     uint64_t number = 0;
@@ -156,13 +156,13 @@ static enum status read_session(struct reader *reader, const struct json_value *
 }
 
 // The cursor has just handed out the value.
-static enum status mooncake_read_ids(struct reader *reader, struct json *json,
+static enum status mooncake_read_ids(struct mooncake_reader *reader, struct json *json,
                                      const struct json_value *value)
 {
     struct json_item item;
     uint64_t id = 0;
     if (value->kind != JSON_ARRAY) {
-        return complain(reader, "hash_ids is no list");
+        return complain(reader, "hash_ids is not a list");
     }
     json_enter(json);
     for (uint64_t place = 0; json_next(json, &item); place++) {
@@ -188,8 +188,8 @@ static int find_field(struct slice key)
     return -1;
 }
 
-static enum status mooncake_read_member(struct reader *reader, struct json *json, int field,
-                                        const struct json_value *value,
+static enum status mooncake_read_member(struct mooncake_reader *reader, struct json *json,
+                                        int field, const struct json_value *value,
                                         struct mooncake_request *out)
 {
     switch (field) {
@@ -212,7 +212,7 @@ static enum status mooncake_read_member(struct reader *reader, struct json *json
     }
 }
 
-static enum status mooncake_read_members(struct reader *reader, struct json *json)
+static enum status mooncake_read_members(struct mooncake_reader *reader, struct json *json)
 {
     struct mooncake_request request = {
         .first = (uint32_t)reader->trace.id_count,
@@ -235,7 +235,7 @@ static enum status mooncake_read_members(struct reader *reader, struct json *jso
         seen |= field < 0 ? 0 : 1U << field;
     }
     if (json_close(json) != STATUS_OK) {
-        return complain(reader, "this is no JSON");
+        return complain(reader, "not JSON");
     }
     for (int field = 0; field < FIELD_SESSION; field++) {
         if ((seen >> field & 1) == 0) {
@@ -246,15 +246,15 @@ static enum status mooncake_read_members(struct reader *reader, struct json *jso
     return mooncake_add_request(reader, &request);
 }
 
-static enum status mooncake_read_line(struct reader *reader, struct slice line)
+static enum status mooncake_read_line(struct mooncake_reader *reader, struct slice line)
 {
     struct json json = json_open(line);
     struct json_item item;
     if (!json_next(&json, &item)) {
-        return complain(reader, "this is no JSON");
+        return complain(reader, "not JSON");
     }
     if (item.value.kind != JSON_OBJECT) {
-        return complain(reader, "this is no object");
+        return complain(reader, "not an object");
     }
     json_enter(&json);
     return mooncake_read_members(reader, &json);
@@ -270,7 +270,7 @@ static bool mooncake_line_is_empty(struct slice line)
     return true;
 }
 
-static enum status mooncake_read_lines(struct reader *reader, struct slice text)
+static enum status mooncake_read_lines(struct mooncake_reader *reader, struct slice text)
 {
     size_t from = 0;
     while (from < text.size) {
@@ -289,7 +289,7 @@ static enum status mooncake_read_lines(struct reader *reader, struct slice text)
     }
     if (reader->trace.request_count == 0) {
         reader->line = 1;
-        return complain(reader, "there is no request");
+        return complain(reader, "no request");
     }
     return STATUS_OK;
 }
@@ -317,7 +317,7 @@ static void mooncake_merge(const struct mooncake_request *in, struct mooncake_re
     }
 }
 
-static enum status sort(struct reader *reader)
+static enum status sort(struct mooncake_reader *reader)
 {
     size_t count = reader->trace.request_count;
     if (mooncake_is_sorted(&reader->trace)) {
@@ -378,7 +378,7 @@ static void mooncake_spread(struct mooncake_trace *trace)
 enum status mooncake_read(struct slice text, struct mooncake_trace *out,
                           char error[mooncake_error_size])
 {
-    struct reader reader = {.error = error};
+    struct mooncake_reader reader = {.error = error};
     error[0] = '\0';
     enum status status = mooncake_read_lines(&reader, text);
     if (status == STATUS_OK) {

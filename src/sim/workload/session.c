@@ -56,7 +56,7 @@ static void session_add_piece(struct session *session, uint64_t id, uint32_t tok
     }
 }
 
-// What the user says, and the answer behind it.
+// The user's message, and the response behind it.
 static void add_turn(struct session *session)
 {
     uint64_t name = hash_pair(session->stream, session->turn);
@@ -107,7 +107,7 @@ struct session *session_create(const struct script *script, uint64_t number)
     uint32_t turns = draw_between(kind->turns_min, kind->turns_max, &rng);
     uint32_t index = pick_prompt(kind, &rng);
 
-    // What is common and what is shared, and two of each turn.
+    // The common and the shared piece, and two of each turn.
     size_t room = 2 + 2 * (size_t)turns;
     struct session *session = calloc(1, sizeof(*session) + room * sizeof(session->pieces[0]));
     if (session == NULL) {
@@ -125,8 +125,8 @@ struct session *session_create(const struct script *script, uint64_t number)
     return session;
 }
 
-// The ids name blocks, the last of which may be shorter.  Tokens that no id names are like nobody
-// else's; ids behind the end are left out.
+// The ids name blocks, the last of which may be shorter.  Tokens without an id are unique to the
+// request; ids beyond the end are ignored.
 static void session_add_blocks(struct session *session, const struct mooncake_request *request,
                                const uint64_t *ids, uint32_t copy)
 {
@@ -143,7 +143,7 @@ static void session_add_blocks(struct session *session, const struct mooncake_re
 struct session *session_of_trace(const struct mooncake_trace *trace, uint32_t index, uint32_t copy)
 {
     const struct mooncake_request *request = &trace->requests[index];
-    // What no id names, and the answer.
+    // The tokens without an id, and the response.
     size_t room = (size_t)request->id_count + 2;
     struct session *session = calloc(1, sizeof(*session) + room * sizeof(session->pieces[0]));
     if (session == NULL) {
@@ -176,7 +176,7 @@ bool session_go_on(struct session *session)
     session->turn++;
     session->prompt_tokens += session->output_tokens;
     session->history_tokens = session->prompt_tokens;
-    session->piece_count++; // the answer is one of the prompt's now
+    session->piece_count++; // the response is a piece of the prompt now
     add_turn(session);
     return true;
 }

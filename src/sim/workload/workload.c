@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever is to come is one entry in a queue by time: the next turn of a session, or a starter, which
-// begins the next session when its time comes.  There are three kinds of starters:
+// Each future event is one entry in a queue by time: the next turn of a session, or a starter,
+// which begins the next session when its time comes.  There are three kinds of starters:
 //
 //     arrivals    one, for a rate: its next time is drawn when it begins a session
 //     a copy      of a trace: its next time is that of the next request
 //     a user      of a closed loop: its next time is known when its session has ended
 //
-// Every starter and every session has its own stream of random numbers, so that the order in which
-// answers are complete changes nothing but times.
+// Every starter and every session has its own stream of random numbers, so that the order of
+// completions changes nothing but times.
 
 #include "sim/workload/workload.h"
 
@@ -23,16 +23,16 @@
 #include <stdlib.h>
 
 enum {
-    // More than that is no trace any more but its average.
+    // More copies than that would be the trace's average, not a trace.
     copy_max = 10000,
     user_max = 1000000,
 };
 
-// What an answer takes on an idle fleet, about: the first token, and each of it.
+// Approximate times on an idle fleet: to the first token, and of each token.
 static const double first_token_s = 0.2;
 static const double token_s = 0.01;
 
-// What users of a trace think between two of its requests.
+// Think time of a trace's users between two requests.
 static const struct draw trace_think_s = DRAW_UNIFORM(0.5, 2);
 
 // Keeps the streams of starters apart from those of sessions.
@@ -62,8 +62,8 @@ struct workload {
     struct list_node *out; // sessions whose request was taken and is not done
 };
 
-// An owner who cannot have the few bytes of a session has no run to go on with; nothing outside the
-// program asks for them.
+// Without the few bytes of a session the run cannot go on, so a failed allocation asserts; no
+// outside input causes it.
 static void workload_push(struct workload *workload, uint64_t at_us, uint64_t order,
                           struct session *session)
 {
@@ -209,14 +209,15 @@ static bool check_options(const struct workload_options *options, char *error)
 {
     const struct work_kind *kind = options->kind != NULL ? work_kind_find(options->kind) : NULL;
     if (options->kind != NULL && kind == NULL) {
-        (void)snprintf(error, workload_error_size, "there is no workload '%.40s'", options->kind);
+        (void)snprintf(error, workload_error_size, "unknown workload '%.40s'", options->kind);
         return false;
     }
     if ((kind != NULL) == (options->trace != NULL)) {
         return workload_complain(error, "a workload is one of the built-in ones or a trace");
     }
     if (!(options->rate >= 0 && options->rate <= 1e6)) {
-        return workload_complain(error, "the rate is no number of requests/s from 0 to a million");
+        return workload_complain(error,
+                                 "the rate is not a number of requests/s from 0 to a million");
     }
     if (options->users > user_max) {
         return workload_complain(error, "there are more than a million users");
@@ -228,7 +229,7 @@ static bool check_options(const struct workload_options *options, char *error)
         return workload_complain(error, "a built-in workload needs a rate or a number of users");
     }
     if (!(options->share >= 0 && options->share < 1)) {
-        return workload_complain(error, "the share is no number from 0 to below 1");
+        return workload_complain(error, "the share is not a number from 0 to below 1");
     }
     if (options->share > 0 && (kind == NULL || !kind->varies_share)) {
         return workload_complain(error, "the share of this workload cannot be set");
@@ -277,8 +278,8 @@ static uint32_t workload_find_request(const struct mooncake_trace *trace, uint64
     return low;
 }
 
-// Copies begin anywhere in the trace, the first one at its beginning.  What whole copies cannot make of the
-// rate is made by stretching the time.
+// Copies begin anywhere in the trace, the first one at its start.  Stretching the time makes up the
+// part of the rate that whole copies cannot.
 static bool start_copies(struct workload *workload, const struct workload_options *options,
                          char *error)
 {
@@ -344,8 +345,8 @@ static double mean_answer_s(const struct work_kind *kind)
 // Numbers of sessions that no arrival comes to.
 static const uint64_t midway_number = (uint64_t)1 << 39;
 
-// Plays a session that began before time 0 up to there, with answers as they would be.  False when
-// nothing is left of it.
+// Plays a session that began before time 0 up to time 0, with estimated times.  False: it ended
+// before.
 static bool play_to_now(struct session *session, const struct work_kind *kind, double at_s,
                         uint64_t *at_us, struct rng *rng)
 {

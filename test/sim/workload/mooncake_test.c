@@ -150,25 +150,28 @@ TEST(an_error_names_the_line_and_what_is_wrong)
         const char *line;
         const char *error;
     } cases[] = {
-        {"{\"timestamp\": 1", "line 3: this is no JSON"},
-        {"nothing", "line 3: this is no JSON"},
-        {"{} {}", "line 3: this is no JSON"},
-        {"[1]", "line 3: this is no object"},
+        {"{\"timestamp\": 1", "line 3: not JSON"},
+        {"nothing", "line 3: not JSON"},
+        {"{} {}", "line 3: not JSON"},
+        {"[1]", "line 3: not an object"},
         {"{}", "line 3: timestamp is missing"},
         {"{\"timestamp\": 1, \"input_length\": 1, \"output_length\": 1}",
          "line 3: hash_ids is missing"},
-        {LINE(-1, 1, 1, "[]"), "line 3: timestamp is no number of milliseconds from 0 to 4e+12"},
-        {LINE(1e400, 1, 1, "[]"), "line 3: timestamp is no number of milliseconds from 0 to 4e+12"},
-        {LINE("1", 1, 1, "[]"), "line 3: timestamp is no number of milliseconds from 0 to 4e+12"},
-        {LINE(1, 1.5, 1, "[]"), "line 3: input_length is no whole number from 0 to 16777216"},
-        {LINE(1, 1, 16777217, "[]"), "line 3: output_length is no whole number from 0 to 16777216"},
-        {LINE(1, 1, 1, "7"), "line 3: hash_ids is no list"},
+        {LINE(-1, 1, 1, "[]"), "line 3: timestamp is not a number of milliseconds from 0 to 4e+12"},
+        {LINE(1e400, 1, 1, "[]"),
+         "line 3: timestamp is not a number of milliseconds from 0 to 4e+12"},
+        {LINE("1", 1, 1, "[]"),
+         "line 3: timestamp is not a number of milliseconds from 0 to 4e+12"},
+        {LINE(1, 1.5, 1, "[]"), "line 3: input_length is not a whole number from 0 to 16777216"},
+        {LINE(1, 1, 16777217, "[]"),
+         "line 3: output_length is not a whole number from 0 to 16777216"},
+        {LINE(1, 1, 1, "7"), "line 3: hash_ids is not a list"},
         {LINE(1, 1, 1, "[1, 2, \"3\"]"), "line 3: hash_ids has no whole number at place 2"},
-        {"{\"timestamp\": 1, \"hash_ids\": [1, 2", "line 3: this is no JSON"},
+        {"{\"timestamp\": 1, \"hash_ids\": [1, 2", "line 3: not JSON"},
         {"{\"hash_ids\": [1], \"hash_ids\": []}", "line 3: hash_ids comes twice"},
         {SESSION("[1]"), "line 3: session_id is neither a number nor a string"},
         {SESSION("1, \"block_size\": 0"),
-         "line 3: block_size is no whole number from 1 to 16777216"},
+         "line 3: block_size is not a whole number from 1 to 16777216"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         char text[512];
@@ -186,7 +189,7 @@ TEST(a_trace_has_at_least_one_request)
     char error[mooncake_error_size];
     struct mooncake_trace trace;
     CHECK_EQ(read("", &trace, error), STATUS_MALFORMED);
-    CHECK_STR(error, "line 1: there is no request");
+    CHECK_STR(error, "line 1: no request");
     CHECK_EQ(read("\n\n", &trace, error), STATUS_MALFORMED);
 }
 

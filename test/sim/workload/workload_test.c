@@ -526,17 +526,18 @@ TEST(options_that_contradict_each_other_are_refused)
         struct workload_options options;
         const char *error;
     } cases[] = {
-        {{.kind = "b2", .rate = 1}, "there is no workload 'b2'"},
+        {{.kind = "b2", .rate = 1}, "unknown workload 'b2'"},
         {{.rate = 1}, "a workload is one of the built-in ones or a trace"},
         {{.kind = "b2b", .trace = &trace, .rate = 1},
          "a workload is one of the built-in ones or a trace"},
         {{.kind = "b2b"}, "a built-in workload needs a rate or a number of users"},
         {{.kind = "b2b", .rate = 1, .users = 1},
          "a rate and a number of users contradict each other"},
-        {{.kind = "b2b", .rate = NAN}, "the rate is no number of requests/s from 0 to a million"},
-        {{.kind = "b2b", .rate = -1}, "the rate is no number of requests/s from 0 to a million"},
+        {{.kind = "b2b", .rate = NAN},
+         "the rate is not a number of requests/s from 0 to a million"},
+        {{.kind = "b2b", .rate = -1}, "the rate is not a number of requests/s from 0 to a million"},
         {{.kind = "b2b", .users = 1000001}, "there are more than a million users"},
-        {{.kind = "b2b", .rate = 1, .share = 1}, "the share is no number from 0 to below 1"},
+        {{.kind = "b2b", .rate = 1, .share = 1}, "the share is not a number from 0 to below 1"},
         {{.kind = "rag", .rate = 1, .share = 0.5}, "the share of this workload cannot be set"},
         {{.trace = &trace, .share = 0.5}, "the share of this workload cannot be set"},
         {{.trace = &trace, .rate = 20000}, "the rate is more than 10,000 times that of the trace"},
