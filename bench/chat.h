@@ -2,9 +2,9 @@
 //
 // chat.h -- made-up conversations, as the bodies of chat requests.
 //
-// English with some code, and so with escapes in about one byte of sixty.  Conversations of the same
-// application begin with the same system prompt and share nothing else.  The same numbers give the same
-// bytes, always.
+// English with some code, and so with escapes in about one byte of sixty.  Conversations of the
+// same application begin with the same system prompt and share nothing else.  The same numbers give
+// the same bytes, always.
 #pragma once
 
 #include "base/text.h"

@@ -5,10 +5,10 @@
 //     $ bench_chronicle --rate 45000 --rounds 301
 //     {"case":"chronicle","metric":"p50_ns","value":180,"unit":"ns"}
 //
-// Receipts come as the scribe finds them: what a worker ended in 20 ms at once, and in between the worker has
-// used the processor's caches for something else.  Requests are those of the observe benchmark: the next
-// message in one of 8,192 conversations of eight applications, 16 blocks each, on eight backends; a thousand
-// decisions are kept.  Time is that of the thread on its core.
+// Receipts come as the scribe finds them: what a worker ended in 20 ms at once, and in between the
+// worker has used the processor's caches for something else.  Requests are those of the observe
+// benchmark: the next message in one of 8,192 conversations of eight applications, 16 blocks each,
+// on eight backends; a thousand decisions are kept.  Time is that of the thread on its core.
 
 #include "base/base.h"
 #include "base/hash.h"

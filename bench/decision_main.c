@@ -2,10 +2,11 @@
 //
 // bench_decision -- what it takes to route one chat request, without a server around it.
 //
-// A fleet and an index as they are after hours of service, then requests one after another: read the
-// body, hash the prompt, match, choose, and send the letter that tells the index.  Every request is the
-// next turn of another conversation, whose bytes lie cold in memory, as do its runs in the index.  What
-// a request did to the index is undone behind it, so that every pass finds the same.
+// A fleet and an index as they are after hours of service, then requests one after another: read
+// the body, hash the prompt, match, choose, and send the letter that tells the index.  Every
+// request is the next turn of another conversation, whose bytes lie cold in memory, as do its runs
+// in the index.  What a request did to the index is undone behind it, so that every pass finds the
+// same.
 //
 //     $ bench_decision --backends 64
 //     {"p50_us":..., ...}

@@ -3,8 +3,8 @@
 // event.h -- the server-sent event that the stand-in origin writes and the load tool reads.
 //
 // Every event has the same size and says when it was written and on which of the origin's streams,
-// so that the load tool knows from the offset alone which bytes are what, however a proxy in between
-// cuts the body into chunks and reads.
+// so that the load tool knows from the offset alone which bytes are what, however a proxy in
+// between cuts the body into chunks and reads.
 //
 //     data: {"t":0000012345678901234,"s":00017,"choices":[{"index":0,"delta":{"content":" word"}}]}
 //     |          |                       |

@@ -10,8 +10,8 @@
 //     a quarter  prompts of 512 blocks that nobody shares, with one holder each
 //     a half     conversations: one of 32 system prompts of 5 to 120 blocks, which most backends come to
 //                hold, then 20 to 200 blocks of their own; one holder each beyond the system prompt
-// Backends are drawn evenly.  A query asks for one prompt of the whole population, drawn evenly: what
-// it needs of the index is not in a cache unless the whole index is.
+// Backends are drawn evenly.  A query asks for one prompt of the whole population, drawn evenly:
+// what it needs of the index is not in a cache unless the whole index is.
 
 #include "base/base.h"
 #include "base/histogram.h"

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_kvevents -- how fast what engines say of their caches becomes known, one figure a line: case, metric,
-// value, unit.
+// bench_kvevents -- how fast what engines say of their caches becomes known, one figure a line:
+// case, metric, value, unit.
 //
 //     $ bench_kvevents --blocks 10000000 --backends 64 --rounds 15
 //     {"case":"apply","metric":"blocks_per_s","value":9.1e+06,"unit":"1/s"}
 //
-// Each engine computes prompts in steps of 64 blocks of 16 tokens, one BlockStored each, in msgpack as
-// vLLM writes it now.  A prompt goes on for four steps on average; one in eight begins with one of 32 steps
-// that all engines come to hold.  When an engine is full, there is a BlockRemoved for each block of
-// its oldest step, the last block first: one hash each, as vLLM tells it.  Ids are spread evenly over
-// the logarithm, up to 150,000: small ones, which are short on the wire, are as frequent as in text.
+// Each engine computes prompts in steps of 64 blocks of 16 tokens, one BlockStored each, in msgpack
+// as vLLM writes it now.  A prompt goes on for four steps on average; one in eight begins with one
+// of 32 steps that all engines come to hold.  When an engine is full, there is a BlockRemoved for
+// each block of its oldest step, the last block first: one hash each, as vLLM tells it.  Ids are
+// spread evenly over the logarithm, up to 150,000: small ones, which are short on the wire, are as
+// frequent as in text.
 //
 //     apply       blocks stored a second, by events of 64, into a ledger that holds all but what made room
 //     remove      blocks removed a second, by events of one
 //     turnover    blocks stored a second, each with the removal that makes room for it
 //
-// Measured is the time from the first byte that is read until everything is in the ledger, in CPU time
-// of the thread; making the bytes is not.
+// Measured is the time from the first byte that is read until everything is in the ledger, in CPU
+// time of the thread; making the bytes is not.
 
 #include "base/base.h"
 #include "base/hash.h"

@@ -5,13 +5,13 @@
 //     $ bench_kvlatency --publishers 64 --rate 50 --seconds 10
 //     {"case":"latency","metric":"p99_ms","value":0.41,"unit":"ms"}
 //
-// Each publisher is a PUB socket of libzmq on loopback, as engines have it; the other side is the feeder as it
-// runs in the router, with its own thread and context.  Batches come at random times, `rate` a second from
-// each.  A batch has one BlockStored of 1 to 64 blocks, the beginning of a prompt, and takes back what
-// was said 100 batches before, in msgpack as vLLM writes it now.
+// Each publisher is a PUB socket of libzmq on loopback, as engines have it; the other side is the
+// feeder as it runs in the router, with its own thread and context.  Batches come at random times,
+// `rate` a second from each.  A batch has one BlockStored of 1 to 64 blocks, the beginning of a
+// prompt, and takes back what was said 100 batches before, in msgpack as vLLM writes it now.
 //
-// Measured is the time from before the send until a match finds the whole prompt, of every batch.  The thread
-// that sends also looks, every 20 us or as soon as the kernel lets it.
+// Measured is the time from before the send until a match finds the whole prompt, of every batch.
+// The thread that sends also looks, every 20 us or as soon as the kernel lets it.
 
 #include "base/base.h"
 #include "base/hash.h"

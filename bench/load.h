@@ -7,17 +7,17 @@
 //     idle      every connection sends one request, then all are held: memory
 //     streams   every connection starts a stream, then all are held: memory
 //
-// In `open` a latency runs from the time at which the request was due, not from the time at which it
-// was sent, so that a proxy which stalls is charged for all the requests that the stall held up.
+// In `open` a latency runs from the time at which the request was due, not from the time at which
+// it was sent, so that a proxy which stalls is charged for all the requests that the stall held up.
 // Requests that are due when every connection is busy wait and are charged for it.
 //
 // The load and the origin (origin.h) live in one process, on one core, and take turns in one loop:
 // no scheduler stands between them, and a stream can run in lockstep with its reader.
 //
-// `warmpath load` and `warmpath engine` cannot take their place: those replay workloads against engines
-// that take their time, and one request costs them tens of microseconds.  Here 40,000 requests a second
-// and 10,000 held connections come from one core, events run in lockstep, and the time that another
-// program had the core is known.  Responses are read with the same http/response.
+// `warmpath load` and `warmpath engine` cannot take their place: those replay workloads against
+// engines that take their time, and one request costs them tens of microseconds.  Here 40,000
+// requests a second and 10,000 held connections come from one core, events run in lockstep, and the
+// time that another program had the core is known.  Responses are read with the same http/response.
 //
 // Says `begin` and `end` on standard output around the time that is measured, or `holding` once all
 // connections are held.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bench_metrics -- what it costs to count a request, to write it down, and to show all that was counted; one
-// figure a line.
+// bench_metrics -- what it costs to count a request, to write it down, and to show all that was
+// counted; one figure a line.
 //
 //     $ bench_metrics --backends 1000 --workers 2 --rounds 15
 //     {"case":"scrape_1000","metric":"p50_ms","value":2.1,"unit":"ms"}
 //
-// Every backend is busy: its KV events are heard, its speeds are learned, and both workers have sent it requests
-// of two models with three outcomes.  Each page has its memory from malloc, as those of the admin API have;
-// the first is the slowest, since the kernel has to give it.  Time is that of the thread on its core.
+// Every backend is busy: its KV events are heard, its speeds are learned, and both workers have
+// sent it requests of two models with three outcomes.  Each page has its memory from malloc, as
+// those of the admin API have; the first is the slowest, since the kernel has to give it.  Time is
+// that of the thread on its core.
 
 #include "admin/document/metrics_page.h"
 #include "base/base.h"

@@ -3,10 +3,10 @@
 // bench_prompt -- from the body of a chat request to the keys of its blocks, on one core:
 // `bench_prompt --tokenizer DIR --size 16384 --repetitions 5`.
 //
-// JSON, template, ids and block keys, as the router does it.  Prints one line for each figure: metric, value,
-// unit.  Cold is a prompt of which nothing was seen before, with a fresh scratch; unseen is the same with a
-// scratch that knows the words of other prompts; known is a prompt whose last message alone is new.
-// Time is that of the thread on its core, the median over many prompts.
+// JSON, template, ids and block keys, as the router does it.  Prints one line for each figure:
+// metric, value, unit.  Cold is a prompt of which nothing was seen before, with a fresh scratch;
+// unseen is the same with a scratch that knows the words of other prompts; known is a prompt whose
+// last message alone is new.  Time is that of the thread on its core, the median over many prompts.
 
 #include "base/base.h"
 #include "base/text.h"

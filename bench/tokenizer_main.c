@@ -3,10 +3,10 @@
 // bench_tokenizer -- how fast text becomes ids, on one core:
 // `bench_tokenizer --tokenizer tokenizer.json --documents FILE --repetitions 5 --window-ms 200`.
 //
-// FILE has documents, each after its size in four bytes.  Prints one line for each figure: metric, value,
-// unit.  Cold is a fresh scratch that sees every document once; warm is a scratch that has seen them all.
-// Time is that of the thread on its core.  The number of ids and their sum let the caller see that they
-// are the right ones.
+// FILE has documents, each after its size in four bytes.  Prints one line for each figure: metric,
+// value, unit.  Cold is a fresh scratch that sees every document once; warm is a scratch that has
+// seen them all.  Time is that of the thread on its core.  The number of ids and their sum let the
+// caller see that they are the right ones.
 
 #include "base/base.h"
 #include "flags.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// usage.h -- what threads of other processes have spent of their cores: read here, at the very edges
-// of what is measured, because a driver that is told of the edges comes late on a busy machine.
+// usage.h -- what threads of other processes have spent of their cores: read here, at the very
+// edges of what is measured, because a driver that is told of the edges comes late on a busy
+// machine.
 #pragma once
 
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 //     <----------------------------->  AUDIT_WHOLE
 //     the engine's start ... last      AUDIT_EVER
 //
-// A page that could not be had leaves a hole: the next interval then begins before it.  After a restart of
-// the engine everything begins there.  Pure: time is handed in.
+// A page that could not be had leaves a hole: the next interval then begins before it.  After a
+// restart of the engine everything begins there.  Pure: time is handed in.
 #pragma once
 
 #include "audit/audit_verdict.h"

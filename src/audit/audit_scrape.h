@@ -2,12 +2,13 @@
 //
 // audit_scrape.h -- asks every replica of a fleet for its metrics page, a round at a time.
 //
-// Names are looked up once, in the first round; a name with several addresses is as many replicas.  One page
-// may not be all: TensorRT-LLM has text at /prometheus/metrics beside the steps at /metrics, and SGLang tells
-// the time of its prefills at /v1/loads.  These are asked too, and not again when they are not there.
+// Names are looked up once, in the first round; a name with several addresses is as many replicas.
+// One page may not be all: TensorRT-LLM has text at /prometheus/metrics beside the steps at
+// /metrics, and SGLang tells the time of its prefills at /v1/loads.  These are asked too, and not
+// again when they are not there.
 //
-// Threads: belongs to the thread of its loop.  Limits: audit_replica_max replicas, what is beyond is left
-// out; a few are asked at a time.
+// Threads: belongs to the thread of its loop.  Limits: audit_replica_max replicas, what is beyond
+// is left out; a few are asked at a time.
 #pragma once
 
 #include "audit/audit_history.h"

@@ -121,8 +121,8 @@ static bool has_ttft(const struct audit_replica *replica)
     return replica->why == NULL && replica->done.ttft.bucket_count > 0;
 }
 
-// The least bound that holds `wanted` of them.  Engines may have other buckets than their neighbours, so
-// it is looked for by halving rather than in one list of buckets.
+// The least bound that holds `wanted` of them.  Engines may have other buckets than their
+// neighbours, so it is looked for by halving rather than in one list of buckets.
 static double least_bound(const struct audit_replica *replicas, uint32_t replica_count,
                           double highest, double wanted)
 {

@@ -7,14 +7,15 @@
 //     wasted tokens = (achievable hit rate - measured) * tokens that were looked up
 //     GPU-hours     = wasted tokens * seconds for a token * GPUs of a replica / 3600
 //
-// *Achievable*: a fleet of n replicas that gets its prompts at random finds about 1/n of what one cache would
-// (each prefix has to be computed n times before it is everywhere), so one cache would have found n times
-// as much; but no more than 80%, above which there is little to gain.  A fleet whose requests are not
-// placed at random, or whose caches are too small, makes this too high; the user may say better.
+// *Achievable*: a fleet of n replicas that gets its prompts at random finds about 1/n of what one
+// cache would (each prefix has to be computed n times before it is everywhere), so one cache would
+// have found n times as much; but no more than 80%, above which there is little to gain.  A fleet
+// whose requests are not placed at random, or whose caches are too small, makes this too high; the
+// user may say better.
 //
-// *Seconds for a token*: what the engines say their prefills took, over the tokens that these computed.
-// vLLM counts the time of each request, and requests in one batch overlap: hence no more than all of the
-// time.  A model's profile takes its place when one is given.
+// *Seconds for a token*: what the engines say their prefills took, over the tokens that these
+// computed.  vLLM counts the time of each request, and requests in one batch overlap: hence no more
+// than all of the time.  A model's profile takes its place when one is given.
 //
 // Pure.  Not known is negative everywhere.
 #pragma once

@@ -8,8 +8,8 @@
 // The body is an event stream or a JSON document, by its content type.  The body of a status other
 // than 200 is skipped, so that the connection can be reused.
 //
-// Pure: time is handed in with the bytes.  Threads: one owner.  Memory: a buffer of fixed size inside;
-// documents, and text that is to be kept, grow from the heap up to drive_body_size_max.
+// Pure: time is handed in with the bytes.  Threads: one owner.  Memory: a buffer of fixed size
+// inside; documents, and text that is to be kept, grow from the heap up to drive_body_size_max.
 #pragma once
 
 #include "api/answer.h"

@@ -8,11 +8,11 @@
 //
 //     closed -> connecting -> sending -> reading -> idle -> sending ...
 //
-// Limits: `connections_max` requests at once; a request of drive_request_size_max bytes; `timeout_ms`
-// from the sending to the last byte.
+// Limits: `connections_max` requests at once; a request of drive_request_size_max bytes;
+// `timeout_ms` from the sending to the last byte.
 //
-// Threads: belongs to the thread of its loop.  Memory: reserved at first; a request's text while it is
-// being sent, and what drive_answer.h says.
+// Threads: belongs to the thread of its loop.  Memory: reserved at first; a request's text while it
+// is being sent, and what drive_answer.h says.
 #pragma once
 
 #include "base/address.h"

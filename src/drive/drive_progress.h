@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_progress.h -- how a run goes, while it goes: one line that is written over on a terminal, and a
-// line every few seconds elsewhere.
+// drive_progress.h -- how a run goes, while it goes: one line that is written over on a terminal,
+// and a line every few seconds elsewhere.
 //
 //     1234/2000  30 in flight  41.2/s  first token 210 ms  2 failed
 #pragma once

@@ -2,8 +2,8 @@
 //
 // drive_result.h -- what a run came to, as a table for people, as JSON and as a page.
 //
-// All three say loudly when the generator itself could not keep up: then the times tell of it and not of
-// the server.
+// All three say loudly when the generator itself could not keep up: then the times tell of it and
+// not of the server.
 #pragma once
 
 #include "drive/drive_run.h"

@@ -8,11 +8,11 @@
 // connections are in use.  Users of a closed loop wait for their own response; their next request
 // is due when they have thought.
 //
-// A user whose request failed waits a second before the next: one that is refused would otherwise ask
-// as fast as it can be refused.
+// A user whose request failed waits a second before the next: one that is refused would otherwise
+// ask as fast as it can be refused.
 //
-// A run ends when the workload is over; when `duration_s` is over and what was sent has ended; when the
-// caller says stop, and then at once; or after drive_requests_max requests.
+// A run ends when the workload is over; when `duration_s` is over and what was sent has ended; when
+// the caller says stop, and then at once; or after drive_requests_max requests.
 //
 // Threads: one owner, whose loop turns inside drive_run.
 #pragma once
@@ -30,7 +30,8 @@ struct drive_run_options {
     struct drive_log *log;       // NULL: none
     double duration_s;           // 0: until the workload is over
     bool is_closed;              // a closed loop
-    // These do not count: those numbered below `warm_up_requests`, and those due before `warm_up_s`.
+    // These do not count: those numbered below `warm_up_requests`, and those due before
+    // `warm_up_s`.
     uint64_t warm_up_requests;
     double warm_up_s;
     // Now and then, for showing how it goes; 0 ms: never.

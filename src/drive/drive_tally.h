@@ -2,9 +2,9 @@
 //
 // drive_tally.h -- what came of the requests of a run, counted as they end.
 //
-// Times run from when a request was due, not from when it was sent: whoever holds one up, the server or
-// this program, is charged for all that wait behind it.  How late sending was is counted too, since then
-// the figures say more of the generator than of the server.
+// Times run from when a request was due, not from when it was sent: whoever holds one up, the
+// server or this program, is charged for all that wait behind it.  How late sending was is counted
+// too, since then the figures say more of the generator than of the server.
 //
 // Pure.  Threads: one owner.  Memory: samples are reserved for drive_requests_max requests.
 #pragma once
@@ -77,5 +77,6 @@ void drive_tally_unsent(struct drive_tally *tally, bool counts);
 // Reorders the samples.
 void drive_tally_sum(struct drive_tally *tally, struct figures *out);
 
-// The median time to the first token of what ended in the last seconds, in ms; negative: nothing did.
+// The median time to the first token of what ended in the last seconds, in ms; negative: nothing
+// did.
 double drive_tally_recent_ms(const struct drive_tally *tally, uint64_t now_us);

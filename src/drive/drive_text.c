@@ -30,7 +30,7 @@ struct piece_role {
 };
 
 static struct piece_role part_of(const struct work_item *item, uint32_t index,
-                                  const struct drive_memory *memory)
+                                 const struct drive_memory *memory)
 {
     struct piece_role part = {0};
     part.is_answer = item->session != 0 && memory != NULL &&

@@ -26,8 +26,8 @@ struct engine_answer {
     bool is_limited;        // it ended because it was as long as it may be
 };
 
-// The data of one server-sent event, the blank line behind it included: token number `token`, before
-// which the first one says the role; the last one says why it was the last.
+// The data of one server-sent event, the blank line behind it included: token number `token`,
+// before which the first one says the role; the last one says why it was the last.
 void engine_answer_event(const struct engine_answer *answer, uint32_t token, bool is_last,
                          struct text *out);
 // How many tokens there were; its own event, before the one that says that all is done.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The paths of a simulated engine: those of vLLM that routers and clients use, and /sim for those who
-// experiment.
+// The paths of a simulated engine: those of vLLM that routers and clients use, and /sim for those
+// who experiment.
 
 #include "base/base.h"
 #include "base/hash.h"

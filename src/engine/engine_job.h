@@ -12,8 +12,8 @@
 //
 // The next turn of the conversation, which repeats the response, has the same keys.
 //
-// Threads: one owner.  Memory: one block from the heap, of 12 bytes for each block of the cache that
-// the request can fill, and 4 for each token when ids are kept, and its salt.
+// Threads: one owner.  Memory: one block from the heap, of 12 bytes for each block of the cache
+// that the request can fill, and 4 for each token when ids are kept, and its salt.
 #pragma once
 
 #include "engine/engine_answer.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_node.h -- a simulated engine in real time: the model of sim/engine/engine.h and the clock that drives
-// it.
+// engine_node.h -- a simulated engine in real time: the model of sim/engine/engine.h and the clock
+// that drives it.
 //
-// A step that takes d ms ends d / speed ms after it began, and the next one begins at that moment, not
-// when the loop has noticed it: so lateness does not add up.  When the process was late, the steps
-// that are due are ended one after the other.  Requests that arrive are seen by the step that begins
-// after their arrival.
+// A step that takes d ms ends d / speed ms after it began, and the next one begins at that moment,
+// not when the loop has noticed it: so lateness does not add up.  When the process was late, the
+// steps that are due are ended one after the other.  Requests that arrive are seen by the step that
+// begins after their arrival.
 //
 //     steps      |-- 9.1 --|-- 9.2 --|------ 41.7 ------|
 //     loop          x          x      x                   x     looks when it can

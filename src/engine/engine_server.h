@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_server.h -- simulated inference servers over HTTP: one port each, many in one process.  Each is an
-// engine, or several data-parallel ranks.
+// engine_server.h -- simulated inference servers over HTTP: one port each, many in one process.
+// Each is an engine, or several data-parallel ranks.
 //
 //     thread 0: loop | engine 0 | engine 2 | ...          each with its listener, connections,
 //     thread 1: loop | engine 1 | engine 3 | ...          model, clock and faults
@@ -12,8 +12,8 @@
 // Limits: engine_server_count_max engines, engine_connection_max connections to each, bodies of
 // 16 MiB, 512 MiB of bodies being read in each thread.
 //
-// Memory: about 50 bytes for each block of a simulated cache, 12 for each block of a request that is
-// in an engine, 4 KiB for a connection.
+// Memory: about 50 bytes for each block of a simulated cache, 12 for each block of a request that
+// is in an engine, 4 KiB for a connection.
 #pragma once
 
 #include "base/status.h"

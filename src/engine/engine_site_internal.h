@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_site_internal.h -- one simulated server: a listener, the connections to it, and the engines
-// behind them.
+// engine_site_internal.h -- one simulated server: a listener, the connections to it, and the
+// engines behind them.
 //
 //     listener --accept--> connection --whole request--> api --job--> node of a rank
 //                              ^                                       |
 //                              +------------- progress ----------------+
 //
-// There is one engine, or several data-parallel ranks, each with its own cache, batch and publisher.  A
-// request goes to the rank that it names, or to the least busy one.
+// There is one engine, or several data-parallel ranks, each with its own cache, batch and
+// publisher.  A request goes to the rank that it names, or to the least busy one.
 //
 // engine_connection.c speaks HTTP, engine_api.c knows the paths, engine_site.c lets the server
 // come, go and fail.
@@ -147,8 +147,8 @@ struct engine_site_options {
 enum status engine_site_open(struct engine_site *site, const struct engine_site_options *options,
                              char error[engine_site_error_size]);
 
-// In two parts: behind each of them the loop must turn once, since memory is recycled at the end of a
-// turn.
+// In two parts: behind each of them the loop must turn once, since memory is recycled at the end of
+// a turn.
 void engine_site_hush(struct engine_site *site);
 void engine_site_close(struct engine_site *site);
 

@@ -38,8 +38,8 @@ void kv_log_fini(struct kv_log *log);
 // Positions go on.
 void kv_log_clear(struct kv_log *log);
 
-// Owns the message, which malloc made, from now on.  TOO_LARGE: it is freed at once.  Sequence numbers
-// grow, but for kv_log_clear.
+// Owns the message, which malloc made, from now on.  TOO_LARGE: it is freed at once.  Sequence
+// numbers grow, but for kv_log_clear.
 enum status kv_log_append(struct kv_log *log, struct kv_message **message);
 
 // The message at a position from `oldest` to before `end`.

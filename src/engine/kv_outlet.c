@@ -147,8 +147,8 @@ static void outlet_take_request(struct kv_outlet *outlet, zmq_msg_t *frames, uin
     outlet_replay(outlet, outlet_frame(&frames[0]), sequence);
 }
 
-// Reads until nothing is left: libzmq's descriptor tells of a message only once, and perhaps during a
-// send.
+// Reads until nothing is left: libzmq's descriptor tells of a message only once, and perhaps during
+// a send.
 static void outlet_drain(struct kv_outlet *outlet, struct kv_outlet_socket *socket)
 {
     zmq_msg_t frames[request_frame_max];

@@ -54,8 +54,8 @@ struct kv_outlet {
 // Listens.  IO: errno says why.  MALFORMED: the host is not an address.
 enum status kv_outlet_open(struct kv_outlet *outlet, const struct kv_outlet_options *options);
 
-// Ends all connections; the ports are free afterwards.  Does nothing to one that is closed.  Its memory
-// may be reused when the turn has ended.
+// Ends all connections; the ports are free afterwards.  Does nothing to one that is closed.  Its
+// memory may be reused when the turn has ended.
 void kv_outlet_close(struct kv_outlet *outlet);
 
 void kv_outlet_publish(struct kv_outlet *outlet, const struct kv_message *message);

@@ -36,9 +36,9 @@ struct pending {
     char salts[kv_publisher_pending_salts_max];
 };
 
-// Bytes that an event takes beside its hashes and tokens, at most: the names of the fields come to 144,
-// and most values are a byte; its parent may be a digest.  Each hash has an extra key, which is nil or
-// an array with a name.
+// Bytes that an event takes beside its hashes and tokens, at most: the names of the fields come to
+// 144, and most values are a byte; its parent may be a digest.  Each hash has an extra key, which
+// is nil or an array with a name.
 enum {
     event_overhead = 320,
     hash_size_max = 2 + kv_digest_size + 1,

@@ -5,12 +5,13 @@
 //     stored, removed, cleared --> [ pending ] --flush--> [ log: batch 7, 8, 9 ] --> each replay
 //                                                    \--> each subscriber
 //
-// A flush makes one batch of the pending events, if there are any, with the next sequence number, from
-// 0.  Subscribers get it at once; the log keeps the last batches, bounded in number and bytes, for
-// replays.  kv_outlet.h has the sockets.
+// A flush makes one batch of the pending events, if there are any, with the next sequence number,
+// from 0.  Subscribers get it at once; the log keeps the last batches, bounded in number and bytes,
+// for replays.  kv_outlet.h has the sockets.
 //
 // Limits: pending events that do not fit are lost, as is a batch that is larger than the log; the
-// sequence number then skips one, so that subscribers can tell.  kv_publisher_lose makes others lost.
+// sequence number then skips one, so that subscribers can tell.  kv_publisher_lose makes others
+// lost.
 //
 // Threads: the one of its loop.  Memory: some by _create, the log and pending events as they grow.
 #pragma once
@@ -61,7 +62,8 @@ struct kv_publisher_status {
 enum status kv_publisher_create(const struct kv_publisher_options *options,
                                 struct kv_publisher **out, char error[kv_publisher_error_size]);
 
-// Between turns.  Drops messages that were not sent.  Clears the caller's pointer, which may be NULL.
+// Between turns.  Drops messages that were not sent.  Clears the caller's pointer, which may be
+// NULL.
 void kv_publisher_destroy(struct kv_publisher **publisher);
 
 // The ports in use; the second is 0 without a replay socket.
@@ -70,8 +72,8 @@ uint16_t kv_publisher_replay_port(const struct kv_publisher *publisher);
 
 enum kv_tier { KV_TIER_GPU, KV_TIER_HOST };
 
-// Blocks that follow each other can be reused from now on.  All is copied.  Of the host's tier nothing is
-// said where the format has no word for it.
+// Blocks that follow each other can be reused from now on.  All is copied.  Of the host's tier
+// nothing is said where the format has no word for it.
 struct kv_stored {
     const uint64_t *keys;
     const uint32_t *token_ids; // count * block_tokens of them
@@ -93,11 +95,12 @@ void kv_publisher_cleared(struct kv_publisher *publisher);
 // have them.
 void kv_publisher_lose(struct kv_publisher *publisher, double share);
 
-// As when the engine's process dies: connections and listeners close, pending events and the log go.
+// As when the engine's process dies: connections and listeners close, pending events and the log
+// go.
 void kv_publisher_stop(struct kv_publisher *publisher);
 
-// As when the next process starts, on the same ports: the next number is 0.  IO: a port is taken, errno
-// says more; try again.
+// As when the next process starts, on the same ports: the next number is 0.  IO: a port is taken,
+// errno says more; try again.
 enum status kv_publisher_start(struct kv_publisher *publisher);
 
 // Publishes what is pending as one batch, in the order of the calls.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// body.h -- finds the end of an HTTP/1.1 body, whatever its framing, in place and as the bytes arrive.
+// body.h -- finds the end of an HTTP/1.1 body, whatever its framing, in place and as the bytes
+// arrive.
 //
-// A body has no bytes, a given length, chunks, or all bytes until the peer closes.  This is the only
-// reader of that choice: the relay, fetches, the load generator and the probes call it.
+// A body has no bytes, a given length, chunks, or all bytes until the peer closes.  This is the
+// only reader of that choice: the relay, fetches, the load generator and the probes call it.
 //
 // Threads: one owner.  Memory: none of its own.
 #pragma once
@@ -18,13 +19,13 @@ struct http_body {
     struct chunked chunked;
 };
 
-// `head` is complete; for a response, http_head_response_framing was called on it.  `keep` says how much
-// of a chunked body stays.
+// `head` is complete; for a response, http_head_response_framing was called on it.  `keep` says how
+// much of a chunked body stays.
 void http_body_start(struct http_body *body, const struct http_head *head, enum chunked_keep keep);
 
-// Reads bytes[0 .. size).  Afterwards *used bytes were read and bytes[0 .. *kept) is the body's data;
-// unused bytes stay where they are.  OK: the body is complete, the unused bytes follow it.  AGAIN: all
-// bytes were used and more must come.  MALFORMED, TOO_LARGE: as chunked_scan.
+// Reads bytes[0 .. size).  Afterwards *used bytes were read and bytes[0 .. *kept) is the body's
+// data; unused bytes stay where they are.  OK: the body is complete, the unused bytes follow it.
+// AGAIN: all bytes were used and more must come.  MALFORMED, TOO_LARGE: as chunked_scan.
 enum status http_body_scan(struct http_body *body, uint8_t *bytes, size_t size, size_t *used,
                            size_t *kept);
 

@@ -5,8 +5,8 @@
 //     100 head | 200 he        ad | data | da        ta | next ...
 //     \_ skipped  \_ held in the buffer      \_ handed out in place   \_ is_reusable becomes false
 //
-// Interim responses (1xx) are skipped.  The data of the body is handed out where it lies, without its
-// framing; the caller keeps what it wants of it.
+// Interim responses (1xx) are skipped.  The data of the body is handed out where it lies, without
+// its framing; the caller keeps what it wants of it.
 //
 // Threads: one owner.  Memory: the caller's buffer, used only while a head is incomplete.
 #pragma once
@@ -28,9 +28,9 @@ struct http_response {
 // read, the caller may use the buffer for other things.
 void http_response_start(struct http_response *response, uint8_t *buffer, uint32_t capacity);
 
-// Reads bytes[0 .. size), which it changes.  *data is the data of the body that came with them.  OK: the
-// response is complete.  AGAIN: more must come.  TOO_LARGE: the head does not fit.  EXHAUSTED: too many
-// interim responses.  MALFORMED: not HTTP.
+// Reads bytes[0 .. size), which it changes.  *data is the data of the body that came with them.
+// OK: the response is complete.  AGAIN: more must come.  TOO_LARGE: the head does not fit.
+// EXHAUSTED: too many interim responses.  MALFORMED: not HTTP.
 enum status http_response_read(struct http_response *response, uint8_t *bytes, size_t size,
                                struct slice *data);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An event that lies whole in one feed is read in a single pass: each line is looked at when its end
-// is found.  Of one that began in an earlier feed only the end is looked for; its bytes gather in the
-// buffer, and its lines are read there once it is all together.  So every byte is passed over twice
-// at most, however small the pieces.
+// An event that lies whole in one feed is read in a single pass: each line is looked at when its
+// end is found.  Of one that began in an earlier feed only the end is looked for; its bytes gather
+// in the buffer, and its lines are read there once it is all together.  So every byte is passed
+// over twice at most, however small the pieces.
 
 #include "http/sse.h"
 
@@ -91,9 +91,9 @@ struct sse_reading {
     bool is_too_large; // data or name found no room
 };
 
-// A further line of data goes behind the first.  Of an event that lies in the caller's bytes, nothing
-// of which is held, that is in the buffer; of one in the buffer it is over lines already read, since
-// each gives up its name and its end.
+// A further line of data goes behind the first.  Of an event that lies in the caller's bytes,
+// nothing of which is held, that is in the buffer; of one in the buffer it is over lines already
+// read, since each gives up its name and its end.
 static void join(struct sse *sse, struct sse_reading *reading, struct slice line)
 {
     if (!reading->is_joined && sse->held == 0) {

@@ -4,8 +4,8 @@
 //
 // The parser looks for the ends of events (an empty line; lines end in LF, CR or CRLF) and for the
 // `data` of each.  Most events arrive whole, and then nothing is copied: the data is a slice of the
-// bytes that were fed.  An event that arrives in pieces is put together in a buffer of the caller's;
-// one that outgrows the buffer is passed over, and its end still found.
+// bytes that were fed.  An event that arrives in pieces is put together in a buffer of the
+// caller's; one that outgrows the buffer is passed over, and its end still found.
 //
 //     while (sse_next(&sse, &bytes, &event)) ...      // `bytes` moves on behind each event
 //     // the rest of `bytes` begins the next event and was noted
@@ -45,8 +45,8 @@ struct sse_event {
 // `buffer` may be NULL and set later, while nothing is held.  Keeps it.
 void sse_begin(struct sse *sse, uint8_t *buffer, uint32_t capacity);
 
-// The next event that ends in `bytes`; moves `bytes` behind it.  False: none ends there, what is left
-// was taken note of, and `bytes` is empty.  The slices are good until the next call.
+// The next event that ends in `bytes`; moves `bytes` behind it.  False: none ends there, what is
+// left was taken note of, and `bytes` is empty.  The slices are good until the next call.
 bool sse_next(struct sse *sse, struct slice *bytes, struct sse_event *out);
 
 // Bytes that belong to an event that has not ended: those of the last feed are its tail.

@@ -5,8 +5,8 @@
 //     00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 //     ^version  ^trace                    ^parent          ^flags
 //
-// Versions above 00 are read as far as 00 goes, which the specification asks for; what is written is always
-// version 00.
+// Versions above 00 are read as far as 00 goes, which the specification asks for; what is written
+// is always version 00.
 #pragma once
 
 #include "base/slice.h"

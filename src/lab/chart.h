@@ -2,9 +2,9 @@
 //
 // chart.h -- charts as SVG, for pages that stand alone: no script, nothing to fetch.
 //
-// The page puts chart_write_style into its <style> once and the charts wherever it likes.  Colours come
-// from there, light or dark as the reader prefers.  A pointer on a line, or on its name in the legend,
-// dims the others.
+// The page puts chart_write_style into its <style> once and the charts wherever it likes.  Colours
+// come from there, light or dark as the reader prefers.  A pointer on a line, or on its name in the
+// legend, dims the others.
 //
 //     lines   y |      ___/  a        bars   round_robin |=====        12.5%
 //               |  ___/  __  b               warm        |==========|  97.1%
@@ -27,7 +27,8 @@ struct chart_axis {
     bool is_log; // values that are not positive are drawn at the lower end
 };
 
-// Colour 0 is for the one that matters; the others differ in hue, and beyond the eighth in their dashes.
+// Colour 0 is for the one that matters; the others differ in hue, and beyond the eighth in their
+// dashes.
 struct chart_series {
     const char *name;
     const double *x; // growing

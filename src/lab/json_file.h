@@ -2,8 +2,8 @@
 //
 // json_file.h -- a JSON document that goes to a file piece by piece, for reports of any length.
 //
-// json_file_flush is called between pieces, each of which must fit json_file_piece_max; a larger one is
-// a mistake in the caller.  Write errors stay with the file: ferror tells.
+// json_file_flush is called between pieces, each of which must fit json_file_piece_max; a larger
+// one is a mistake in the caller.  Write errors stay with the file: ferror tells.
 //
 // Threads: one owner.  Memory: the caller's.
 #pragma once

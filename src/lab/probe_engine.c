@@ -306,7 +306,8 @@ static struct probe_window window_of(const struct probe *probe, uint32_t batch)
     return window;
 }
 
-// The gaps between tokens while all streams ran, and how many tokens a stream had by the middle of them.
+// The gaps between tokens while all streams ran, and how many tokens a stream had by the middle of
+// them.
 static uint32_t gaps_of(const struct probe *probe, uint32_t batch, double *gaps, double *made)
 {
     struct probe_window window = window_of(probe, batch);
@@ -556,7 +557,8 @@ static int compare_rows(const void *a, const void *b)
                          &((const struct calibration_row *)b)->ms);
 }
 
-// One that was measured, with its own counts: an engine may have cached more or less in another round.
+// One that was measured, with its own counts: an engine may have cached more or less in another
+// round.
 static struct calibration_row median_sample(struct point *point)
 {
     qsort(point->samples, point->sample_count, sizeof(point->samples[0]), compare_rows);

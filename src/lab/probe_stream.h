@@ -7,7 +7,8 @@
 //
 //     connect, handshake -> send: sent_us -> head -> event: token_us[0], [1], ... -> end: end_us
 //
-// Threads: belongs to the thread of its loop.  Memory: the caller's, which must not move until is_over.
+// Threads: belongs to the thread of its loop.  Memory: the caller's, which must not move until
+// is_over.
 #pragma once
 
 #include "base/address.h"
@@ -64,5 +65,6 @@ struct probe_stream {
 // Always begins: what is wrong already shows as is_over.
 void probe_stream_start(struct probe_stream *stream, const struct probe_stream_options *options);
 
-// Ends it where it is.  Does nothing to one that is over.  The memory is free after the loop's turn.
+// Ends it where it is.  Does nothing to one that is over.  The memory is free after the loop's
+// turn.
 void probe_stream_stop(struct probe_stream *stream, const char *why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums run over sorted values: the order in which requests ended does not change a bit of the result.
+// Sums run over sorted values: the order in which requests ended does not change a bit of the
+// result.
 
 #include "sim/figures.h"
 

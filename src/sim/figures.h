@@ -2,8 +2,8 @@
 //
 // figures.h -- what a run comes to: distributions, hit rate, balance, goodput.
 //
-// Each finished request leaves one sample; figures_sum makes the figures of them.  The same for runs in
-// virtual time and for runs over HTTP, so that both can be laid side by side.
+// Each finished request leaves one sample; figures_sum makes the figures of them.  The same for
+// runs in virtual time and for runs over HTTP, so that both can be laid side by side.
 #pragma once
 
 #include <stdbool.h>

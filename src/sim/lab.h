@@ -9,8 +9,9 @@
 //
 //     workload --due--> route_choose --> engine --tokens--> outcome ... workload_done
 //
-// Pure: the same options give the same result, bit for bit.  Threads: any number of runs side by side,
-// each with its own everything.  Memory: all of it from the heap, given back before lab_run returns.
+// Pure: the same options give the same result, bit for bit.  Threads: any number of runs side by
+// side, each with its own everything.  Memory: all of it from the heap, given back before lab_run
+// returns.
 #pragma once
 
 #include "policy/policy.h"
@@ -43,8 +44,8 @@ enum { lab_error_size = 160 };
 // False, and the reason in `error`.
 bool lab_run(const struct lab_options *options, struct lab_result *out, char error[lab_error_size]);
 
-// The rate in requests/s at which the fleet is saturated by that workload: so much that the best of a few
-// policies completes just that when a tenth more is offered.
+// The rate in requests/s at which the fleet is saturated by that workload: so much that the best of
+// a few policies completes just that when a tenth more is offered.
 bool lab_saturation(const struct lab_options *options, double *rate, char error[lab_error_size]);
 
 // The hit rate of one cache without end on that workload, whatever the fleet.

@@ -14,8 +14,8 @@ static const double first_overload = 2.5;
 // Requests until the batches are full, over the places in them, with time left to measure.
 static const double fill_factor = 3;
 
-// Larger fleets are taken for several of this size: what a replica can do hardly depends on how many
-// others there are, and filling their batches takes long.
+// Larger fleets are taken for several of this size: what a replica can do hardly depends on how
+// many others there are, and filling their batches takes long.
 enum { replicas_max = 16 };
 
 // Different in kind, so that one of them is near the best on any workload.

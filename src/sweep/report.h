@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// report.h -- what all reports of a sweep have in common: the columns of their tables, the order of the
-// rows, and which cells are the best of their column.
+// report.h -- what all reports of a sweep have in common: the columns of their tables, the order of
+// the rows, and which cells are the best of their column.
 #pragma once
 
 #include "lab/chart.h"

@@ -20,7 +20,8 @@ static const char page_style[] =
     "h2{border-color:#3b4148}th,td{border-color:#2b3036}td.best{color:#8ce99a}"
     "tr.judge td:first-child{color:#ff922b}.note{color:#adb5bd}}\n";
 
-// The judged policy has the colour of the one that matters, the others the next ones in their order.
+// The judged policy has the colour of the one that matters, the others the next ones in their
+// order.
 static uint32_t color_of(uint32_t policy, uint32_t judge)
 {
     if (policy == judge) {

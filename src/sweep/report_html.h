@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// report_html.h -- a sweep as one page that stands alone: charts and tables, no script, nothing to fetch.
+// report_html.h -- a sweep as one page that stands alone: charts and tables, no script, nothing to
+// fetch.
 //
 //     fleet   TTFT and goodput against the load, where several loads were run
 //     point   TTFT by percentile, hits against the cache without end, balance, the table

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// report_markdown.h -- a sweep as Markdown: the score of the judged policy, then a table for each point.
+// report_markdown.h -- a sweep as Markdown: the score of the judged policy, then a table for each
+// point.
 #pragma once
 
 #include "sweep/report.h"

@@ -2,9 +2,9 @@
 //
 // score.h -- how one policy fares against the others over a grid.
 //
-// At each point and for each metric the best of the others, chosen anew, is divided by the judged policy:
-// 1 means as good as the best of them, more is better.  Over many points the geometric mean counts,
-// and the worst point.  No single peer reaches 1 unless it is the best everywhere.
+// At each point and for each metric the best of the others, chosen anew, is divided by the judged
+// policy: 1 means as good as the best of them, more is better.  Over many points the geometric mean
+// counts, and the worst point.  No single peer reaches 1 unless it is the best everywhere.
 #pragma once
 
 #include "sweep/sweep.h"

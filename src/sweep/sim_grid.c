@@ -55,7 +55,8 @@ static bool has_name(const char *word, const char *(*name)(uint32_t index))
     return false;
 }
 
-// The names that the words stand for: `all` is each there is.  Returns how many, 0 when one is wrong.
+// The names that the words stand for: `all` is each there is.  Returns how many, 0 when one is
+// wrong.
 static uint32_t grid_read_names(const char *what, const struct flag_list *words,
                                 const char *(*name)(uint32_t index), const char **out, uint32_t max)
 {

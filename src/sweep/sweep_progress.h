@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sweep_progress.h -- how far a sweep is: a line that is rewritten for a terminal, a line now and then
-// for a log.
+// sweep_progress.h -- how far a sweep is: a line that is rewritten for a terminal, a line now and
+// then for a log.
 //
 //     123/552 runs, 22%, 1m12s, 4m15s to go
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// run_fixture.h -- a run against a server in the same loop, which answers every request with two tokens,
-// keeps connections open and can be told to take its time.
+// run_fixture.h -- a run against a server in the same loop, which answers every request with two
+// tokens, keeps connections open and can be told to take its time.
 #pragma once
 
 #include "base/base.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// engine_rig.h -- one simulated server on a loop of the test's own, and clients that turn it while they
-// wait.
+// engine_rig.h -- one simulated server on a loop of the test's own, and clients that turn it while
+// they wait.
 #pragma once
 
 #include "base/text.h"
@@ -129,8 +129,8 @@ static inline bool rig_read(struct engine_rig *rig, int fd, const char *wanted,
     return true;
 }
 
-// The whole answer to one request, on a connection of its own that ends with it.  `lines` of the head end
-// with \r\n each.
+// The whole answer to one request, on a connection of its own that ends with it.  `lines` of the
+// head end with \r\n each.
 static inline const char *rig_ask_with(struct engine_rig *rig, const char *method, const char *path,
                                        const char *lines, const char *body)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_publish -- a publisher that says what it is told to on its standard input, for end-to-end tests.
+// kv_publish -- a publisher that says what it is told to on its standard input, for end-to-end
+// tests.
 //
 //     kv_publish FORMAT TOPIC BLOCK_TOKENS BATCHES [digest]
 //

@@ -75,7 +75,8 @@ static inline void client_hear(struct zmtp_client *client)
     client->is_closed |= status != STATUS_OK && status != STATUS_AGAIN;
 }
 
-// Turns until it has heard exactly these bytes, and forgets them.  False: it heard others, or none came.
+// Turns until it has heard exactly these bytes, and forgets them.  False: it heard others, or none
+// came.
 static inline bool client_hears(struct zmtp_client *client, struct slice expected)
 {
     for (int i = 0; i < 1000 && client->size < expected.size && !client->is_closed; i++) {

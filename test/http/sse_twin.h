@@ -94,8 +94,8 @@ static inline bool sse_same(const struct sse_event *event, const struct sse_even
            (event->is_complete || (event->data.size == 0 && event->name.size == 0));
 }
 
-// Feeds the text in portions of 1 to `portion_max` bytes, or of exactly `portion_max` without `rng`.
-// Each lies in a block of its own size, which is gone before the next one.
+// Feeds the text in portions of 1 to `portion_max` bytes, or of exactly `portion_max` without
+// `rng`.  Each lies in a block of its own size, which is gone before the next one.
 static inline struct sse_count sse_compare(struct slice text, struct rng *rng, size_t portion_max,
                                            uint32_t capacity)
 {

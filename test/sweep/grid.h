@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// grid.h -- a sweep over a lab that computes nothing: what its figures are follows from the options, so
-// that tests know them.
+// grid.h -- a sweep over a lab that computes nothing: what its figures are follows from the
+// options, so that tests know them.
 //
 // TTFT is 100 ms x policy (1, 2, ... in the order of the options) x workload x level; three times
 // that at its p99, ten times that end to end.

@@ -14,8 +14,8 @@
 //          "kv_bytes_per_token": 131072,
 //          "step_tokens": 8192, "sequences_max": 256, "block_tokens": 16, "context_max": 131072}}}
 //
-// Other members are passed over.  The fit minimises the squared error of the logarithm, so that a step
-// of 5 ms counts as much as one of 2 s.
+// Other members are passed over.  The fit minimises the squared error of the logarithm, so that a
+// step of 5 ms counts as much as one of 2 s.
 //
 // Pure.  Memory: rows are taken while reading and given back by _destroy.
 #pragma once
@@ -47,7 +47,8 @@ struct calibration {
     uint32_t model_count;
 };
 
-// MALFORMED: `error` says what and where.  EXHAUSTED: memory is short.  `*out` needs no _destroy then.
+// MALFORMED: `error` says what and where.  EXHAUSTED: memory is short.  `*out` needs no _destroy
+// then.
 enum status calibration_read(struct slice text, struct calibration *out,
                              char error[calibration_error_size]);
 void calibration_destroy(struct calibration *calibration);

@@ -21,8 +21,8 @@ enum {
     rounds_max = 100,
 };
 
-// In logarithms.  e^25 below a sensible start is nothing; of sharpness 32 the two parts of a step are as
-// good as their maximum.
+// In logarithms.  e^25 below a sensible start is nothing; of sharpness 32 the two parts of a step
+// are as good as their maximum.
 static const double span = 25;
 static const double sharpness_log_max = 3.434;
 

@@ -2,8 +2,8 @@
 //
 // due_queue.h -- what is due, the earliest first: a binary heap.
 //
-// Of two that are due at the same time the one of the lower `order` is first, whoever was pushed first:
-// so what comes out depends on what is inside alone.
+// Of two that are due at the same time the one of the lower `order` is first, whoever was pushed
+// first: so what comes out depends on what is inside alone.
 //
 // Threads: one owner.  Memory: grows with what is inside, given back by _fini.  Zeroed it is empty.
 #pragma once

@@ -13,12 +13,12 @@
 //                  ^                                  |
 //                  +---------- preempted -------------+
 //
-// The cache is kv_pool.h.  Blocks can be reused from the moment they are scheduled, and stay when their
-// request has ended; the last token of a prompt is always computed, so a prompt that is cached
-// whole computes its last block again.
+// The cache is kv_pool.h.  Blocks can be reused from the moment they are scheduled, and stay when
+// their request has ended; the last token of a prompt is always computed, so a prompt that is
+// cached whole computes its last block again.
 //
-// Pure: the caller owns time.  engine_step says how long a step takes, engine_step_end what it made.
-// Threads: one owner.  Memory: taken by _create; requests are the caller's.
+// Pure: the caller owns time.  engine_step says how long a step takes, engine_step_end what it
+// made.  Threads: one owner.  Memory: taken by _create; requests are the caller's.
 #pragma once
 
 #include "base/list.h"
@@ -37,14 +37,16 @@ struct engine_observer {
     void (*stored)(void *owner, struct engine_request *request, uint32_t first, uint32_t count);
     void (*removed)(void *owner, uint64_t key);
     void (*cleared)(void *owner);
-    // The second tier: the host keeps a copy of this block, which is removed next; it has it no more.
+    // The second tier: the host keeps a copy of this block, which is removed next; it has it no
+    // more.
     void (*kept)(void *owner, uint32_t block, uint64_t key);
     void (*dropped)(void *owner, uint64_t key);
 };
 
 enum engine_phase { ENGINE_NOWHERE, ENGINE_WAITING, ENGINE_RUNNING };
 
-// The caller fills in what is above the line, and keeps it all until its last token or engine_cancel.
+// The caller fills in what is above the line, and keeps it all until its last token or
+// engine_cancel.
 struct engine_request {
     const uint64_t *keys; // of the blocks of prompt and response: key_count of them
     uint32_t *blocks;     // room for the numbers of all blocks of prompt and response, whole or not

@@ -7,8 +7,8 @@
 //     event  {"type": "BlockStored", "block_hashes": [...], ...}    vLLM since 0.24, TensorRT-LLM
 //            ["BlockStored", [...], ...]                            vLLM before, SGLang
 //
-// kv_event_formats.def lists the forms.  In the array form every field of the release is there; in the
-// map form some are left out when they are nothing.
+// kv_event_formats.def lists the forms.  In the array form every field of the release is there; in
+// the map form some are left out when they are nothing.
 //
 // Pure.  Writes into a struct text: whole, or known not to be.
 #pragma once

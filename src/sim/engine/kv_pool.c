@@ -34,7 +34,8 @@ struct twin {
     uint32_t younger;
 };
 
-// The table of names: one line for each bucket.  A name never moves, so that a block knows its place.
+// The table of names: one line for each bucket.  A name never moves, so that a block knows its
+// place.
 struct kv_bucket {
     uint32_t tags[bucket_slots];   // of keys; 0: empty
     uint32_t overflow;             // names that are further on because it was full, or pass by here

@@ -3,9 +3,9 @@
 // kv_pool.h -- the paged KV cache of one engine: its blocks, their users, and an index of their
 // keys.
 //
-// A block is free, or used by one or several requests.  A block whose content is complete has a name, its
-// key, under which it can be found again, also while it is free: free blocks with a name are
-// reused last, in the order in which they became free.
+// A block is free, or used by one or several requests.  A block whose content is complete has a
+// name, its key, under which it can be found again, also while it is free: free blocks with a name
+// are reused last, in the order in which they became free.
 //
 //     free list   head [ no name ][ no name ][ k9 ][ k8 ][ k3 ] tail
 //                  ^ taken first                          ^ appended when released
@@ -47,7 +47,8 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
 // The request does not use these any more; the last ones are reused first.
 void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t count);
 
-// Free blocks lose their names as if they had been taken, those that would be taken first before others.
+// Free blocks lose their names as if they had been taken, those that would be taken first before
+// others.
 void kv_pool_evict_free(struct kv_pool *pool);
 
 // Removes all names, without callbacks.

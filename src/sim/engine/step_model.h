@@ -2,8 +2,8 @@
 //
 // step_model.h -- how long one step of an engine takes.
 //
-// A step computes N tokens in one batch: chunks of prompts, n new tokens behind c that are in the cache,
-// and one token for each sequence that is being decoded, which attends to its context.
+// A step computes N tokens in one batch: chunks of prompts, n new tokens behind c that are in the
+// cache, and one token for each sequence that is being decoded, which attends to its context.
 //
 //     ms = (floor^p + (token * N)^p)^(1/p)                reading the weights, or computing: the longer
 //        + sum over chunks   max(cached, cross * n) * c + square * n^2

@@ -9,8 +9,8 @@
 //     [ 7: 6000 tokens ][ 912: 1200 tokens ]      a shared system prompt, and a question of its own
 //     [ 7: 6000 tokens ][ 913: 1150 tokens ]
 //
-// The same pieces become keys of blocks, for simulated caches, or text, for engines behind HTTP: then a
-// token is content_token_size bytes.
+// The same pieces become keys of blocks, for simulated caches, or text, for engines behind HTTP:
+// then a token is content_token_size bytes.
 #pragma once
 
 #include <stddef.h>

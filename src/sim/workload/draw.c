@@ -15,7 +15,8 @@ double draw_unit(struct rng *rng)
 
 static double normal(struct rng *rng)
 {
-    // Box and Muller; the second of the pair is not kept, so that a draw is a function of the state.
+    // Box and Muller; the second of the pair is not kept, so that a draw is a function of the
+    // state.
     double radius = sqrt(-2 * log(draw_unit(rng)));
     return radius * cos(2 * M_PI * draw_unit(rng));
 }

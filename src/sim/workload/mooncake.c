@@ -221,8 +221,8 @@ static enum status mooncake_read_members(struct mooncake_reader *reader, struct 
     struct json_item item;
     unsigned seen = 0;
 
-    // Of a field that comes twice the last counts, as in Python; but two lists of ids would be taken
-    // for one.
+    // Of a field that comes twice the last counts, as in Python; but two lists of ids would be
+    // taken for one.
     while (json_next(json, &item)) {
         int field = find_field(item.key);
         if (field == FIELD_IDS && (seen >> FIELD_IDS & 1) != 0) {
@@ -304,8 +304,8 @@ static bool mooncake_is_sorted(const struct mooncake_trace *trace)
     return true;
 }
 
-// Merges [from, middle) and [middle, to) of `in`; of equals the left one goes first, which qsort does
-// not promise.
+// Merges [from, middle) and [middle, to) of `in`; of equals the left one goes first, which qsort
+// does not promise.
 static void mooncake_merge(const struct mooncake_request *in, struct mooncake_request *out,
                            size_t from, size_t middle, size_t to)
 {

@@ -9,8 +9,8 @@
 // `block_size` on a line says that its ids name blocks of another size; other fields are passed
 // over.
 //
-// Time stamps that are quantised, as those of the published traces are (to 3 s), are spread: those that are
-// equal lie evenly over the smallest step between any two stamps, which is the quantum.
+// Time stamps that are quantised, as those of the published traces are (to 3 s), are spread: those
+// that are equal lie evenly over the smallest step between any two stamps, which is the quantum.
 //
 // Threads: one owner.  Memory: taken while reading, given back by _destroy.
 #pragma once
@@ -45,8 +45,8 @@ struct mooncake_trace {
     uint64_t span_us; // from the first to the last
 };
 
-// The whole text of a trace; empty lines are passed over.  MALFORMED: `error` names the line and what
-// is wrong with it.  EXHAUSTED: memory is short.  Sessions may be numbers or strings.
+// The whole text of a trace; empty lines are passed over.  MALFORMED: `error` names the line and
+// what is wrong with it.  EXHAUSTED: memory is short.  Sessions may be numbers or strings.
 enum status mooncake_read(struct slice text, struct mooncake_trace *out,
                           char error[mooncake_error_size]);
 void mooncake_destroy(struct mooncake_trace *trace);

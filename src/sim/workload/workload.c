@@ -160,8 +160,8 @@ void workload_take(struct workload *workload, struct work_item *out)
     };
 }
 
-// Of those due at the same time, a starter of the clock goes before sessions, and those in the order in
-// which they began.
+// Of those due at the same time, a starter of the clock goes before sessions, and those in the
+// order in which they began.
 static uint64_t workload_order_of(const struct workload *workload, const struct session *session)
 {
     return workload->is_closed ? session->starter : session->number + workload->starter_count;
@@ -359,9 +359,9 @@ static bool play_to_now(struct session *session, const struct work_kind *kind, d
     return session->turn_count > 0;
 }
 
-// Without sessions that began before, the rate would be reached only when the first ones end, which takes
-// minutes.  They have the turns that are left of them, but not what was said before: every engine
-// would begin with computing all of that.
+// Without sessions that began before, the rate would be reached only when the first ones end, which
+// takes minutes.  They have the turns that are left of them, but not what was said before: every
+// engine would begin with computing all of that.
 static bool start_midway(struct workload *workload, struct rng *rng)
 {
     const struct work_kind *kind = workload->script.kind;

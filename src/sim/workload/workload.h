@@ -19,10 +19,10 @@
 // places, and stretches the time by what remains: so the pauses in it stay about as they were.
 // Users take the requests of a trace in turn.
 //
-// Pure: the same options and seed, and the same times of completion, give the same requests, bit for
-// bit; other times of completion give the same sessions at other times.  Threads: one owner.  Memory:
-// taken by _create, and by _take for the pieces of an item, which workload_done gives back, or
-// workload_destroy for those that were not done.
+// Pure: the same options and seed, and the same times of completion, give the same requests, bit
+// for bit; other times of completion give the same sessions at other times.  Threads: one owner.
+// Memory: taken by _create, and by _take for the pieces of an item, which workload_done gives back,
+// or workload_destroy for those that were not done.
 #pragma once
 
 #include "sim/workload/content.h"

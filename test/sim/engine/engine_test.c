@@ -317,7 +317,8 @@ TEST(a_prompt_that_does_not_fit_blocks_those_behind_it)
     make(&rig, &profile);
     ask(&rig, 0, 1, 16, 4);
     run_step(&rig);
-    // Needs 5 blocks of 4 that are free, although the first chunk would fit; the third would fit whole.
+    // Needs 5 blocks of 4 that are free, although the first chunk would fit; the third would fit
+    // whole.
     ask(&rig, 1, 2, 17, 1);
     ask(&rig, 2, 3, 1, 1);
     run_step(&rig);
@@ -668,7 +669,8 @@ TEST(what_is_evicted_comes_back_from_the_host_at_its_price)
     ask(&rig, 2, 1, 9, 1);
     double ms = run_step(&rig);
     CHECK(is_near(ms, chunk_ms(8, 1) + 8 * 0.25));
-    // Its two blocks are stored on the GPU again, where 202 and 201 make room; the partial one was free.
+    // Its two blocks are stored on the GPU again, where 202 and 201 make room; the partial one was
+    // free.
     CHECK_STR(heard(&rig), "^202 -202 2+0:2 v101 ^201 -201 2! ");
     CHECK_EQ(rig.requests[2].cached_tokens, 8);
     CHECK_EQ(rig.requests[2].host_tokens, 8);

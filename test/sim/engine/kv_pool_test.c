@@ -367,8 +367,8 @@ TEST(names_are_told_apart_by_the_whole_key)
 {
     struct bench bench;
     uint32_t blocks[4];
-    // Of 2^16 keys in a row times this number, the inverse of the factor of the pool's hash, the hashes
-    // agree in their upper halves.
+    // Of 2^16 keys in a row times this number, the inverse of the factor of the pool's hash, the
+    // hashes agree in their upper halves.
     const uint64_t inverse = 0xf1de83e19937733d;
     make(&bench);
     for (uint64_t i = 0; i < 4; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// workload_driver.h -- runs a workload on a fleet that has room for all: every answer takes a fixed time
-// and so much for each token.  What was taken is shown to a function, before it is answered.
+// workload_driver.h -- runs a workload on a fleet that has room for all: every answer takes a fixed
+// time and so much for each token.  What was taken is shown to a function, before it is answered.
 #pragma once
 
 #include "base/base.h"

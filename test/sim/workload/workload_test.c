@@ -142,8 +142,8 @@ TEST(the_rate_is_there_from_the_start)
     }
 }
 
-// What an infinite cache hits, and how many tokens there are in the mean.  b2b, rag, agent and hot had
-// 0.796, 0.749, 0.957 and 0.700 in the study.
+// What an infinite cache hits, and how many tokens there are in the mean.  b2b, rag, agent and hot
+// had 0.796, 0.749, 0.957 and 0.700 in the study.
 static const struct {
     const char *kind;
     uint32_t requests;
