@@ -163,7 +163,7 @@ static const uint8_t hex_values[256] = {
 // An escape, from its backslash on, and the UTF-16 unit it stands for.
 static const uint8_t *read_escape_unit(const uint8_t *at, const uint8_t *end, uint32_t *unit)
 {
-    // By letter, what \b, \f, \n, \r, \t, \", \\ and \/ stand for; 0 for what is no escape.
+    // By letter, what \b, \f, \n, \r, \t, \", \\ and \/ stand for; 0 for other letters.
     static const uint8_t meaning[128] = {
         ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
@@ -204,7 +204,7 @@ const uint8_t *json_scalar_string_end(const uint8_t *at, const uint8_t *end)
                 return NULL;
             }
         }
-        // Characters beyond ASCII come in runs.  A control character is none and ends the reading.
+        // Characters beyond ASCII come in runs.  A control character ends the run and the string.
         while (at < end && (*at >= 0x80 || *at < 0x20)) {
             at = read_utf8(at, end);
             if (at == NULL) {
@@ -272,7 +272,7 @@ static const uint8_t *json_read_number(const uint8_t *at, const uint8_t *end)
 
 // The same for a whole number of at most seven digits with a comma behind it; NULL for any other.
 // Eight bytes can be read, the first one a digit.  How many digits there are is found without a branch,
-// since nobody could predict it.
+// since it is unpredictable.
 static inline const uint8_t *read_short_number(const uint8_t *at)
 {
     const uint64_t ones = 0x0101010101010101;

@@ -281,7 +281,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
         uint8_t tail[block_size];
         const uint8_t *bytes = at;
         if (end - at < block_size) {
-            // Zeros behind the last byte are control characters: there is no block after this one.
+            // Zeros behind the last byte are control characters: this is the last block.
             memset(tail, 0, sizeof(tail));
             memcpy(tail, at, (size_t)(end - at));
             bytes = tail;
@@ -316,7 +316,7 @@ AVX2 const uint8_t *json_vector_string_end(const uint8_t *at, const uint8_t *end
 }
 
 // The elements behind the comma at bit 0 that are ids: returns the comma after the last of them, as a
-// mask of that bit and all below.  0 when there is none.
+// mask of that bit and all below.  0: no such bit.
 AVX2 static inline uint64_t ids_in(struct vector_block block, uint64_t *commas)
 {
     __m256i zero = _mm256_set1_epi8('0');

@@ -27,9 +27,10 @@ static bool is_adapter(const struct msgpack_value *key, const struct kv_notice *
 }
 
 // Where the salt is among the keys of the first block: images come before it, digests behind it are
-// binary.  `count` when there is none.
+// binary.  `count`: the block has no salt.
 static uint64_t find_salt(struct msgpack cursor, uint64_t count, const struct kv_notice *notice)
 {
+    ASSERT(notice->salt.size == 0);
     uint64_t found = count;
     for (uint64_t i = 0; i < count; i++) {
         struct msgpack_value key;
@@ -102,6 +103,7 @@ static void take_keys(struct kv_key_list *list, uint32_t block, struct kv_notice
 bool kv_extras_read(struct kv_extras *extras, struct kv_key_list *keys, struct kv_key_list *media,
                     struct kv_notice *notice)
 {
+    ASSERT(notice->hash_count <= kv_hash_max);
     struct text out = text_over(extras->bytes, kv_extra_max);
     uint32_t count = 0;
 

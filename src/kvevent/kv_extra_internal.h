@@ -21,7 +21,7 @@ struct kv_key_list {
     uint32_t count; // of blocks, from that one on
 };
 
-// Passes over the list whose head is `value`, and remembers where it is.  False when it is none.
+// Passes over the list whose head is `value`, and remembers where it is.  False: not a list.
 bool kv_key_list_read(struct msgpack *cursor, const struct msgpack_value *value,
                       struct kv_key_list *out);
 
@@ -31,6 +31,6 @@ struct kv_extras {
 };
 
 // Fills in `notice` its extras, and its salt if that is not known.  Both lists have passed
-// kv_key_list_read.  False when there is no room.
+// kv_key_list_read.  False: the extra keys exceed kv_extra_max.
 bool kv_extras_read(struct kv_extras *extras, struct kv_key_list *keys, struct kv_key_list *media,
                     struct kv_notice *notice);

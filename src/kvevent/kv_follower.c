@@ -16,7 +16,7 @@ struct waiting_message {
 };
 
 enum replay_phase {
-    PHASE_FOLLOWING, // nothing is missing, as far as anybody can tell
+    PHASE_FOLLOWING, // no message is known to be missing
     PHASE_DUE,       // a replay is to be asked for when due_ms has come
     PHASE_REPLAYING,
 };
@@ -89,6 +89,7 @@ struct kv_follower *kv_follower_create(const struct kv_follower_options *options
 
 static void pop_waiting(struct kv_follower *follower)
 {
+    ASSERT(follower->first != NULL && follower->waiting_count > 0);
     struct waiting_message *first = follower->first;
     follower->first = first->next;
     if (follower->first == NULL) {
@@ -124,6 +125,7 @@ void kv_follower_destroy(struct kv_follower **follower_ptr)
 // What overflows is not lost: the replay brings it, or the next one.
 static void push_waiting(struct kv_follower *follower, const struct kv_numbered *message)
 {
+    ASSERT(follower->is_behind && follower->waiting_bytes <= kv_waiting_bytes_max);
     size_t size = message->payload.size;
     bool fits = follower->waiting_count < kv_waiting_max &&
                 size <= kv_waiting_bytes_max - follower->waiting_bytes;
@@ -210,6 +212,7 @@ static bool may_replay(const struct kv_follower *follower, uint64_t now_ms)
 
 static void plan_replay(struct kv_follower *follower, uint64_t soonest_ms)
 {
+    ASSERT(follower->has_replay && follower->phase != PHASE_REPLAYING);
     uint64_t spaced_ms =
         follower->asked_ms == 0 ? soonest_ms : follower->asked_ms + follower->pause_ms;
     follower->phase = PHASE_DUE;
@@ -265,6 +268,7 @@ static void give_up_replay(struct kv_follower *follower, uint64_t now_ms)
 // `pause_ms` behind it.
 static void ask_again(struct kv_follower *follower, uint64_t pause_ms, uint64_t now_ms)
 {
+    ASSERT(follower->phase == PHASE_FOLLOWING);
     bool has_progress = follower->next > follower->asked_from;
 
     if (!has_progress && follower->pause_ms < kv_replay_pause_ms) {
@@ -293,6 +297,7 @@ static void end_catching_up(struct kv_follower *follower)
 
 static void fail_replay(struct kv_follower *follower, uint64_t now_ms)
 {
+    ASSERT(follower->phase == PHASE_REPLAYING);
     stop_replay(follower);
     follower->drained_until_ms = now_ms + kv_drained_ms;
     if (follower->is_behind) {
@@ -302,8 +307,8 @@ static void fail_replay(struct kv_follower *follower, uint64_t now_ms)
     }
 }
 
-// Where messages get lost again and again, how long it is wrong is how soon it may ask again.  Whoever answers at
-// once is little troubled by that.
+// If messages get lost again and again, this pause is how long the ledger stays wrong.  An engine that replays
+// at once is asked again soon.
 static uint64_t pause_after_answer_ms(const struct kv_follower *follower, uint64_t now_ms)
 {
     uint64_t pause_ms = 4 * (now_ms - follower->asked_ms);
@@ -398,7 +403,7 @@ void kv_follower_live(struct kv_follower *follower, const struct kv_numbered *me
 {
     uint64_t number = message->number;
 
-    if (number == UINT64_MAX) { // what ends a replay; nobody gets there by counting
+    if (number == UINT64_MAX) { // the mark that ends a replay, not a message number
         follower->counts.malformed++;
         return;
     }
@@ -532,6 +537,7 @@ static uint64_t silent_until_ms(const struct kv_follower *follower)
 
 static void begin_replay(struct kv_follower *follower, uint64_t now_ms)
 {
+    ASSERT(follower->has_replay && follower->phase == PHASE_DUE);
     follower->phase = PHASE_REPLAYING;
     follower->counts.replays++;
     follower->is_begun = false;

@@ -10,7 +10,7 @@
 //     number >  next      missing ones are asked for: a replay from `next`; this one waits behind it
 //     number <  next      seen live before: another process, and everything is forgotten
 //                         seen in a replay only, moments ago: the same message once more
-//     reconnect           there is no telling whether it is the same process: as another one
+//     reconnect           may be the same process or another: treated as another one
 //
 //     replay from `next`  begins there                  nothing was lost
 //                         begins later                  the engine forgot: so do we, and learn from there
@@ -23,10 +23,10 @@
 // A last message that is lost leaves no gap.  So after a silence a follower asks once whether there was
 // more; the answer is empty as a rule.
 //
-// A follower is live when it knows all that the engine holds, and learning as long as there may be more:
-// until it has seen number 0, or that there is none yet; or the engine has stored as much as it can hold since, and
-// in all that time nothing behind a block that was never told.  While something is missing it stays live for a
-// moment: what was true just now is nearer to the truth than any belief.
+// A follower is live when it knows all that the engine holds, and learning until then.  It knows all once it
+// has seen number 0, or that the engine has not published yet; or once the engine has stored its whole capacity
+// since, without a block whose parent is unknown.  While messages are missing it stays live for kv_late_ms: the
+// state of a moment ago is nearer to the truth than a guess.
 //
 // Pure: the caller receives messages, says what time it is, and does what is asked of it.  Threads: the
 // ledger's writer.  Memory: the queue's, as messages wait.

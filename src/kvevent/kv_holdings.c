@@ -50,6 +50,7 @@ struct kv_holdings {
 
 struct kv_holdings *kv_holdings_create(const struct kv_holdings_options *options)
 {
+    ASSERT(options->ledger != NULL && options->budget != NULL);
     struct kv_holdings *holdings = calloc(1, sizeof(*holdings));
     if (holdings == NULL) {
         return NULL;
@@ -87,6 +88,7 @@ void kv_holdings_destroy(struct kv_holdings **holdings)
 static void release_places(struct kv_holdings *holdings, uint32_t *places, uint32_t count,
                            enum prefix_tier tier)
 {
+    ASSERT(tier < prefix_tier_count);
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct kv_names_gone share =
@@ -183,6 +185,7 @@ static uint32_t remove_block_name(struct kv_holdings *holdings, uint64_t hash,
 
 void kv_holdings_settle(struct kv_holdings *holdings)
 {
+    ASSERT(holdings->removals.count <= portion && holdings->removals.tier < prefix_tier_count);
     struct removals *removals = &holdings->removals;
     uint32_t places[portion];
     uint32_t place_count = 0;
@@ -204,6 +207,7 @@ void kv_holdings_settle(struct kv_holdings *holdings)
 static void expect_names(const struct kv_holdings *holdings, const struct kv_notice *notice,
                          uint32_t first)
 {
+    ASSERT_SLOW(first < notice->hash_count);
     uint32_t left = notice->hash_count - first;
     kv_names_expect(holdings->names, notice->hashes + first, left < portion ? left : portion,
                     notice->tier);
@@ -211,6 +215,7 @@ static void expect_names(const struct kv_holdings *holdings, const struct kv_not
 
 static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *notice)
 {
+    ASSERT(holdings->removals.count < portion);
     struct removals *removals = &holdings->removals;
     if (removals->tier != notice->tier) {
         kv_holdings_settle(holdings);
@@ -272,6 +277,7 @@ struct batch {
 // Makes the keys.  Fewer than all when memory is short.
 static uint32_t make_block_keys(struct kv_holdings *holdings, struct batch *batch, uint64_t key)
 {
+    ASSERT(batch->count <= portion && batch->first + batch->count <= batch->notice->hash_count);
     const struct kv_notice *notice = batch->notice;
     size_t block_size = notice->block_tokens * sizeof(uint32_t);
     const uint8_t *at = (const uint8_t *)notice->tokens + batch->first * block_size;
@@ -290,10 +296,11 @@ static uint32_t make_block_keys(struct kv_holdings *holdings, struct batch *batc
     return batch->count;
 }
 
-// The block has this name now.  False when there is no memory for it.
+// Gives the block this name.  False: the budget of names is spent.
 static bool add_block_name(struct kv_holdings *holdings, const struct batch *batch, uint32_t i,
                            uint32_t *before)
 {
+    ASSERT_SLOW(i < batch->count);
     enum prefix_tier tier = batch->notice->tier;
     uint64_t hash = batch->notice->hashes[batch->first + i];
     uint32_t place = batch->places[i];
@@ -314,6 +321,7 @@ static bool add_block_name(struct kv_holdings *holdings, const struct batch *bat
 // Names the blocks that the ledger has.  Returns how many found memory.
 static uint32_t name_held_blocks(struct kv_holdings *holdings, const struct batch *batch)
 {
+    ASSERT(batch->count <= portion);
     uint32_t left[portion];
     uint32_t left_count = 0;
     uint32_t named = 0;
@@ -383,6 +391,7 @@ struct orphan_queue {
 static void take_children(struct kv_holdings *holdings, const struct kv_notice *notice,
                           uint32_t count, struct orphan_queue *queue)
 {
+    ASSERT(count <= notice->hash_count);
     for (uint32_t i = 0; i < count && kv_orphans_count(holdings->orphans) > 0; i++) {
         struct kv_orphan *orphan;
         while ((orphan = kv_orphans_take(holdings->orphans, notice->hashes[i])) != NULL) {
@@ -397,6 +406,7 @@ static void take_children(struct kv_holdings *holdings, const struct kv_notice *
 static void remove_gone(struct kv_holdings *holdings, const struct kv_orphan *orphan,
                         uint32_t count)
 {
+    ASSERT(count <= orphan->notice.hash_count);
     enum prefix_tier tier = orphan->notice.tier;
     for (uint32_t i = 0; i < count; i++) {
         if (orphan->blocks[i].is_gone) {
@@ -435,7 +445,7 @@ static void adopt(struct kv_holdings *holdings, const struct kv_notice *notice, 
     }
 }
 
-// Blocks that have come to another tier.  What they hold is only known of those that are held.
+// Blocks that moved to another tier.  Their tokens are known only if another tier holds them.
 static void apply_placeholder(struct kv_holdings *holdings, const struct kv_notice *notice)
 {
     for (uint32_t i = 0; i < notice->hash_count; i++) {

@@ -85,7 +85,7 @@ static bool read_prefix(struct kv_json *reader, const struct kv_json_members *ev
     }
     (void)kv_json_unknown(reader, out);
     if (kv_json_is_word(&event->of[KV_JSON_event], "loaded")) {
-        reader->fault = NULL; // what was loaded is not said either, but that is no mistake
+        reader->fault = NULL; // known, but it does not say which blocks were loaded
     }
     return true;
 }
@@ -114,7 +114,7 @@ static bool read_json_event(struct kv_json *reader, const struct kv_json_members
     }
 }
 
-// Whether the event is one to look at.  What is no number names nobody.
+// Whether the event belongs to the owner.  A rank or backend that is not a number is ignored.
 static bool is_ours(struct kv_json *reader, const struct kv_json_members *event)
 {
     uint64_t rank;
@@ -132,6 +132,7 @@ static bool is_ours(struct kv_json *reader, const struct kv_json_members *event)
 
 enum status kv_json_next(struct kv_json *reader, struct kv_notice *out)
 {
+    ASSERT(reader->ready_count <= prefix_tier_count);
     struct json_value value;
     struct kv_json_members event;
 

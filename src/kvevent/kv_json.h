@@ -10,8 +10,8 @@
 //              {"event_id": 7, "data": {"type": "stored", "blocks": [...]}}          TensorRT-LLM
 //              {"event": "evicted", "prefix_hash": "a1b2c3", "backend_id": 3}        Ranvier
 //
-// Each event is read by its own shape.  What is unknown in it is skipped; one of an unknown kind is a
-// notice of that kind, and one that makes no sense is a notice too.
+// Each event is read by its own shape.  Unknown members are skipped; an event of an unknown kind becomes a
+// notice of kind UNKNOWN, and an invalid one a notice of kind MALFORMED.
 //
 // One event may come to several notices: a store whose blocks differ in size or tier, a removal that does
 // not say from which tier, a move from one tier to another.  An eviction by a hash that says nothing
@@ -35,8 +35,8 @@ struct kv_json;
 struct kv_json *kv_json_create(void);
 void kv_json_destroy(struct kv_json **reader);
 
-// Whose events are read: those of others in the same document are passed over.  An event that does not
-// say whose it is, is anybody's.
+// Whose events are read: those of others in the same document are passed over.  An event that does
+// not name its owner belongs to every owner.
 struct kv_json_owner {
     uint64_t backend_id;
     uint32_t rank;
@@ -47,7 +47,7 @@ struct kv_json_owner {
 enum status kv_json_begin(struct kv_json *reader, struct slice document,
                           const struct kv_json_owner *owner);
 
-// The next notice.  CLOSED: there is none.
+// The next notice.  CLOSED: the document is read.
 enum status kv_json_next(struct kv_json *reader, struct kv_notice *out);
 
 // The numbers that an engine gave to the owner's events in this document, known as soon as it is begun.  It

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of TensorRT-LLM.  What it stores is a list of blocks that follow each other, each with its own
-// tokens and tier, where a notice has blocks that are alike: a run of them.  The block that ends a run
-// has been read by then, and waits.
+// Events of TensorRT-LLM.  A store lists blocks that follow each other, each with its own tokens and
+// tier; a notice covers a run of blocks of one size and tier.  The block that ends a run has been read by then
+// and begins the next one.
 
 #include "base/base.h"
 #include "kvevent/kv_json_internal.h"
@@ -26,6 +26,7 @@ static struct kv_notice of_window(const struct kv_json *reader, const struct jso
 static bool read_gone(struct kv_json *reader, const struct kv_json_members *data,
                       const struct kv_notice *common, struct kv_notice *out)
 {
+    ASSERT(reader->ready_count == 0);
     *out = *common;
     const char *why = kv_json_hashes(reader, &data->of[KV_JSON_block_hashes], out);
     if (why != NULL) {
@@ -54,6 +55,7 @@ static bool read_level(const struct json_value *value, enum prefix_tier *out)
 static bool read_moved(struct kv_json *reader, const struct kv_json_members *data,
                        const struct kv_notice *common, struct kv_notice *out)
 {
+    ASSERT(reader->ready_count == 0);
     static const char *const names[] = {"old_value", "new_value"};
     const struct json_value *level = &data->of[KV_JSON_cache_level];
     struct json_value values[2];
@@ -162,6 +164,7 @@ static bool is_alike(const struct kv_json_block *block, const struct kv_notice *
 // The next block needs the place where this one's name was put.
 static struct slice keep_name(struct slice name, const uint8_t *ahead, uint8_t *space)
 {
+    ASSERT(name.size <= kv_json_name_max);
     if (name.size == 0 || name.bytes != ahead) {
         return name;
     }
@@ -172,6 +175,7 @@ static struct slice keep_name(struct slice name, const uint8_t *ahead, uint8_t *
 // The block is the first of a run; its tokens come from where they were read.
 static void begin_block_run(struct kv_json *reader, struct kv_notice *run, uint32_t tokens_at)
 {
+    ASSERT(reader->has_block && tokens_at + reader->block.token_count <= kv_token_max);
     const struct kv_json_block *block = &reader->block;
     struct kv_json_names *ahead = &reader->names_ahead;
 
@@ -190,6 +194,7 @@ static void begin_block_run(struct kv_json *reader, struct kv_notice *run, uint3
 
 bool kv_json_run(struct kv_json *reader, struct kv_notice *out)
 {
+    ASSERT(reader->in_blocks && reader->run.token_count <= kv_token_max);
     struct kv_notice run = reader->run;
     struct json_value value;
     // Where the tokens of a block that was read ahead are.

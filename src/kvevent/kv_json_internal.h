@@ -74,7 +74,7 @@ struct kv_json {
     bool takes_all;
     struct kv_json_target target;
     struct kv_json_ids ids;
-    uint64_t window_max; // the widest attention of the document; 0: none is told
+    uint64_t window_max; // the widest attention of the document; 0: not given
     struct json events;  // among them
     int64_t event;       // the number of the last one
     const char *fault;   // of it; NULL: none
@@ -127,14 +127,13 @@ const char *kv_json_hashes(struct kv_json *reader, const struct json_value *list
                            struct kv_notice *out);
 const char *kv_json_parent(const struct json_value *parent, struct kv_notice *out);
 
-// Whether there is an adapter of which only the number is told: which one that is, is nobody's knowledge but
-// the engine's.
+// Whether the adapter is given by its number only: only the engine knows which adapter that is.
 bool kv_json_is_anonymous(const struct kv_json_members *block, struct slice adapter);
 
 // What is in the blocks is more than their tokens say.
 void kv_json_hide_tokens(struct kv_notice *notice);
 
-// Events (kv_json.c).  What returns a bool says whether there is a notice.
+// Events (kv_json.c).  Functions that return a bool say whether *out is a notice.
 
 enum kv_json_kind {
     KV_JSON_UNKNOWN,

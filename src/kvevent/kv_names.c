@@ -63,6 +63,7 @@ static struct short_name name_of_hash(uint64_t hash)
 
 static inline struct names_line *line_at(const struct names_table *table, uint32_t at)
 {
+    ASSERT_SLOW(at < table->line_count);
     return &table->slabs[at >> slab_bits].lines[at % slab_lines];
 }
 
@@ -108,6 +109,7 @@ static void *take_slab(struct kv_names_budget *budget)
 
 static void give_slab(struct kv_names_budget *budget, void *slab)
 {
+    ASSERT(budget->fresh <= budget->limit);
     if (budget->block == NULL) {
         free(slab);
     } else if (slab != NULL) {
@@ -118,6 +120,7 @@ static void give_slab(struct kv_names_budget *budget, void *slab)
 
 static void free_lines(struct names_table *table, struct kv_names_budget *budget)
 {
+    ASSERT(budget->used >= lines_size(table->line_count));
     if (table->slabs != NULL && table->line_count < slab_lines) {
         free(table->slabs[0].lines);
     } else if (table->slabs != NULL) {
@@ -134,6 +137,7 @@ static void free_lines(struct names_table *table, struct kv_names_budget *budget
 static bool take_lines(struct names_table *table, uint64_t line_count,
                        struct kv_names_budget *budget)
 {
+    ASSERT(table->slabs == NULL && line_count > 0);
     if (line_count > UINT32_MAX / line_names || budget->used > budget->limit ||
         line_count * sizeof(struct names_line) > budget->limit - budget->used) {
         return false;
@@ -161,6 +165,7 @@ static bool take_lines(struct names_table *table, uint64_t line_count,
 
 struct kv_names *kv_names_create(struct kv_names_budget *budget)
 {
+    ASSERT(budget != NULL);
     struct kv_names *names = calloc(1, sizeof(*names));
     if (names != NULL) {
         names->budget = budget;
@@ -204,7 +209,7 @@ struct spot {
     uint32_t slot; // line_names: it is not there
 };
 
-// Slots are bits: which of them it will be cannot be foretold, so there is no branch for each.
+// Slots are bits: which one matches is unpredictable, so no branch depends on it.
 static inline uint32_t slots_equal(const uint32_t words[line_names], uint32_t word)
 {
 #if defined(__SSE2__)
@@ -250,6 +255,7 @@ static inline struct spot find_name(struct pair pair, struct short_name name)
 
 static void put_name(struct spot to, struct short_name name, uint32_t place, uint32_t copies)
 {
+    ASSERT_SLOW(to.slot < line_names);
     to.line->tags[to.slot] = name.tag;
     to.line->more[to.slot] = name.more;
     to.line->places[to.slot] = place;
@@ -310,7 +316,7 @@ static struct spot make_room_in_pair(const struct names_table *table, struct pai
     return spot.slot < line_names ? spot : make_more_room(table, pair.far);
 }
 
-// A slot for a name that is not there, in the emptier of its lines.  line_names: there is no room.
+// A slot for a new name, in the emptier of its lines.  line_names: both are full.
 static inline struct spot room_for(const struct names_table *table, struct pair pair)
 {
     static const uint8_t counts[1 << line_names] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
@@ -372,6 +378,7 @@ static bool grow_table(struct names_table *table, struct kv_names_budget *budget
 
 uint32_t kv_names_find(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
 {
+    ASSERT_SLOW(tier < prefix_tier_count);
     const struct names_table *table = &names->tables[tier];
     struct short_name name = name_of_hash(hash);
     if (table->name_count == 0) {
@@ -384,6 +391,7 @@ uint32_t kv_names_find(const struct kv_names *names, uint64_t hash, enum prefix_
 // A copy more of a name that is there.  Returns the place that it had.
 static uint32_t add_copy(struct spot spot, uint32_t place)
 {
+    ASSERT(spot.slot < line_names && place != 0);
     uint32_t before = spot.line->places[spot.slot];
     uint16_t *copies = &spot.line->copies[spot.slot];
     spot.line->places[spot.slot] = place;
@@ -423,6 +431,7 @@ struct kv_names_added kv_names_add(struct kv_names *names, uint64_t hash, enum p
 
 static uint32_t copies_after(uint32_t copies, int64_t copies_left)
 {
+    ASSERT(copies_left >= kv_names_one_less && copies > 0);
     if (copies_left != kv_names_one_less) {
         return copies_left < copies_max ? (uint32_t)copies_left : copies_max;
     }

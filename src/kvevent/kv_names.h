@@ -67,7 +67,7 @@ struct kv_names_added kv_names_add(struct kv_names *names, uint64_t hash, enum p
 enum { kv_names_one_less = -1 };
 
 struct kv_names_gone {
-    uint32_t place; // 0: there is no such name
+    uint32_t place; // 0: the name is unknown
     bool is_last;   // no copy is left, and the name is forgotten
 };
 

@@ -184,6 +184,7 @@ static bool read_parent(struct kv_reader *reader, const struct msgpack_value *va
 static uint32_t foretell(const struct kv_reader *reader, const struct kv_notice *notice,
                          uint32_t told)
 {
+    ASSERT(told <= notice->hash_count);
     uint32_t left = notice->hash_count - told;
     uint32_t count = left < stretch_hashes ? left : stretch_hashes;
     if (reader->foresee == NULL || count == 0) {
@@ -193,11 +194,12 @@ static uint32_t foretell(const struct kv_reader *reader, const struct kv_notice 
     return told + count;
 }
 
-// Ids up to the first that is none.  The hashes are foretold bit by bit: memory that is fetched for all at
-// once makes who asks for it wait.
+// Ids up to the first element that is not one.  The hashes are foretold in stretches: prefetching all at once
+// would stall.
 static uint32_t read_token_ids(struct kv_reader *reader, const struct kv_notice *notice,
                                uint32_t count)
 {
+    ASSERT(count <= kv_token_max);
     uint32_t told = 0;
     uint32_t done = 0;
     uint32_t read;
@@ -372,6 +374,7 @@ static const field_fn removed_places[] = {read_hashes, read_medium, read_group, 
 
 static field_fn field_by_name(struct kv_reader *reader, const struct msgpack_value *name)
 {
+    ASSERT_SLOW(reader->field_next <= field_count);
     if (name->kind != MSGPACK_STRING) {
         return NULL;
     }
@@ -445,6 +448,7 @@ static void read_array(struct kv_reader *reader, uint64_t count, struct kv_notic
 // What takes more than one field.  False when it makes no sense.
 static bool complete_notice(struct kv_reader *reader, struct kv_notice *notice)
 {
+    ASSERT(reader->copy_count == no_field || reader->copy_count <= kv_hash_max);
     if (reader->is_faulty || notice->kind == KV_NOTICE_MALFORMED) {
         return false;
     }
@@ -511,6 +515,7 @@ static void remember_echo(struct kv_reader *reader, const uint8_t *begin,
 // Whether the next event is the one that is remembered, with another hash.
 static bool read_echo(struct kv_reader *reader, struct kv_notice *out)
 {
+    ASSERT_SLOW(reader->echo.size == 0 || reader->echo.hash_at + hash_size <= reader->echo.size);
     const struct echo *echo = &reader->echo;
     const uint8_t *at = reader->cursor.at;
     // The first byte of the hash says how it is written.
@@ -584,7 +589,7 @@ static bool read_batch_members(struct kv_reader *reader)
     return false;
 }
 
-// Up to the first event.  False: it is no batch.
+// Up to the first event.  False: not a batch.
 static bool open_batch(struct kv_reader *reader)
 {
     struct msgpack *cursor = &reader->cursor;

@@ -8,7 +8,7 @@
 //
 // Both forms of event may stand side by side, with the fields of any release: what is unknown is
 // skipped, an event of an unknown kind is a notice of that kind, and one that makes no sense is a notice
-// too, so that a batch is never lost for one event.  Only what is no msgpack ends a batch.
+// too, so that a batch is never lost for one event.  Only invalid msgpack ends a batch.
 //
 // Bytes come from outside: every count is checked before it is used, nesting costs no stack, and nothing
 // is allocated while reading.  Hashes are names: integers by their low 64 bits, bytes by their last 8.
@@ -71,11 +71,11 @@ struct kv_reader;
 struct kv_reader *kv_reader_create(void);
 void kv_reader_destroy(struct kv_reader **reader);
 
-// Begins a batch.  MALFORMED: it is none.  TOO_LARGE: more than kv_payload_max.  Keeps `payload` until the
+// Begins a batch.  MALFORMED: not a batch.  TOO_LARGE: more than kv_payload_max.  Keeps `payload` until the
 // batch is read.
 enum status kv_reader_begin(struct kv_reader *reader, struct slice payload);
 
-// The next event.  CLOSED: there is none.  MALFORMED: from here on it is no msgpack; the notices before were
+// The next event.  CLOSED: the batch is read.  MALFORMED: the rest is invalid msgpack; the notices before were
 // good.
 enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out);
 

@@ -56,6 +56,7 @@ uint32_t kv_orphans_count(const struct kv_orphans *orphans)
 // Leaves every list; its memory stays.
 static void orphan_detach(struct kv_orphans *orphans, struct kv_orphan *orphan)
 {
+    ASSERT(orphans->count > 0 && orphans->size >= orphan->size);
     list_remove(&orphan->by_parent);
     for (uint32_t i = 0; i < orphan->notice.hash_count; i++) {
         list_remove(&orphan->blocks[i].by_hash);
@@ -145,6 +146,7 @@ static struct kv_orphan *orphan_copy(const struct kv_notice *notice, uint64_t no
 
 static void orphan_attach(struct kv_orphans *orphans, struct kv_orphan *orphan)
 {
+    ASSERT(orphans->heads != NULL && orphans->count < kv_orphan_max);
     list_push(parent_head(orphans, orphan->notice.parent), &orphan->by_parent);
     for (uint32_t i = 0; i < orphan->notice.hash_count; i++) {
         orphan->blocks[i] = (struct kv_orphan_block){.orphan = orphan, .index = i};

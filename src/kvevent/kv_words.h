@@ -6,7 +6,7 @@
 #include "base/slice.h"
 #include "prefix/prefix_ledger.h"
 
-// Where a block is, by what events call its medium, in any case; none is the GPU.  What is not known is slow.
+// The tier that events name as the medium, in any case.  No name: the GPU.  Unknown names: the slowest tier.
 enum prefix_tier kv_tier_of(struct slice medium);
 
 // Whether groups of this kind of attention keep every block of a prefix, so that their blocks tell what

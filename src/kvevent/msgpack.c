@@ -53,7 +53,7 @@ static const struct msgpack_head heads[32] = {
 
 const uint32_t msgpack_id_masks[msgpack_id_size + 1] = {0, 0xff, 0xff, 0xffff, 0, 0xffffffff};
 
-// By its first byte, the bytes of an id in its shortest form; 0: it is none.
+// By its first byte, the size of an id in its shortest form; 0: not an id.
 static const uint8_t id_sizes[256] = {
     [0 ... 0x7f] = 1,
     [0xcc] = 2,
@@ -75,6 +75,7 @@ static size_t bytes_left(const struct msgpack *cursor)
 
 static uint64_t read_big_endian(const uint8_t *bytes, uint32_t width)
 {
+    ASSERT_SLOW(width <= sizeof(uint64_t));
     uint64_t number = 0;
     for (uint32_t i = 0; i < width; i++) {
         number = number << 8 | bytes[i];
@@ -85,6 +86,7 @@ static uint64_t read_big_endian(const uint8_t *bytes, uint32_t width)
 // An integer of so many bytes, with its sign.
 static void extend_sign(struct msgpack_value *value, uint32_t width)
 {
+    ASSERT_SLOW(width >= 1 && width <= sizeof(uint64_t));
     uint32_t unused = 64 - 8 * width;
     int64_t number = (int64_t)(value->number << unused) >> unused;
     value->number = (uint64_t)number;
@@ -177,6 +179,7 @@ bool msgpack_skip(struct msgpack *cursor, uint64_t count)
 
 bool msgpack_leave(struct msgpack *cursor, const struct msgpack_value *value)
 {
+    ASSERT_SLOW(value->kind <= MSGPACK_MAP);
     switch (value->kind) {
     case MSGPACK_ARRAY:
         return msgpack_skip(cursor, value->number);
@@ -189,6 +192,7 @@ bool msgpack_leave(struct msgpack *cursor, const struct msgpack_value *value)
 
 uint32_t msgpack_nils(struct msgpack *cursor, uint32_t count)
 {
+    ASSERT(cursor->at <= cursor->end);
     uint32_t most = bytes_left(cursor) < count ? (uint32_t)bytes_left(cursor) : count;
     uint32_t done = 0;
     while (done < most && cursor->at[done] == 0xc0) {
@@ -266,6 +270,7 @@ static bool read_id(struct msgpack *cursor, uint32_t *out)
 
 static void read_id_run(struct msgpack *cursor, struct msgpack_id_run *run)
 {
+    ASSERT(cursor->begin <= cursor->at && cursor->at <= cursor->end);
     run->at = cursor->at;
     if (cursor->at - cursor->begin >= msgpack_id_lead) {
         if (msgpack_vector_is_supported()) {

@@ -11,8 +11,8 @@
 //         }
 //     }
 //
-// The head of an array or map is handed out with its count, which is no more than what the bytes left can
-// hold; who does not skip its elements reads them next.  Errors stick: after the first one nothing is
+// The head of an array or map is handed out with its count, which never exceeds what the bytes left can
+// hold; its elements come next unless they are skipped.  Errors stick: after the first one nothing is
 // left and everything says false.
 //
 // Time is linear in the bytes.  Nesting is not limited and need not be: nothing here recurs.
@@ -61,7 +61,7 @@ static inline struct msgpack msgpack_open(struct slice bytes)
     };
 }
 
-// The next value, or the head of one.  False, with `*out` untouched: there is none, or it is no msgpack.
+// The next value, or the head of one.  False, with `*out` untouched: at the end, or invalid msgpack.
 bool msgpack_next(struct msgpack *cursor, struct msgpack_value *out);
 
 // Passes over whole values, with all that is inside them.  False: they are not all there.

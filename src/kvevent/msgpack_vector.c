@@ -4,7 +4,7 @@
 // where the second one begins.  Neither waits for anything, so both are asked of a whole stretch of bytes
 // first; then a walk goes from every second id to the next, and waits for no more than one byte each time.
 //
-// An id that is none is followed by itself, so that one question tells whether both were ids.
+// A byte that begins no id is followed by itself, so that one comparison tells whether both were ids.
 
 #include "base/base.h"
 #include "kvevent/msgpack_vector_internal.h"
@@ -70,7 +70,7 @@ static inline uint32_t id_value(const uint8_t *end, uint32_t size)
     return __builtin_bswap32(word) & msgpack_id_masks[size];
 }
 
-// False: it came to something that is no id.
+// False: it stopped at a value that is not an id.
 static inline bool walk_ids(struct msgpack_id_run *run, uint32_t size, const struct leaps *leaps)
 {
     const uint8_t *begin = run->at;
@@ -100,6 +100,7 @@ static inline bool walk_ids(struct msgpack_id_run *run, uint32_t size, const str
 // How many bytes the next stretch has; 0: there are too few left.
 static inline uint32_t stretch_of(const struct msgpack_id_run *run)
 {
+    ASSERT_SLOW(run->at <= run->end);
     size_t left = (size_t)(run->end - run->at);
     size_t readable = left > beyond ? (left - beyond) / sure : 0;
     // Ids have hardly three bytes each; if these have more, another stretch follows.

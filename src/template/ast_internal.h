@@ -4,7 +4,7 @@
 //
 // Names become slots.  Each function (the template itself, and each macro) has a frame of slots when it runs;
 // a scope inside it (the body of a loop, a set block, ...) has slots of its own in the same frame, which are
-// filled anew by the scope's `loads` whenever it is entered.  What nobody assigns to is read from the
+// filled anew by the scope's `loads` whenever it is entered.  Names that are never assigned are read from the
 // variables that come from outside, which have numbers too.
 //
 // Everything lies in the template's memory and does not change after compiling.
@@ -290,7 +290,8 @@ struct statement {
 
 struct external {
     struct slice name;
-    const struct value_callable *function; // what it is when nobody gives it; may be NULL
+    const struct value_callable
+        *function; // its value when the request does not give one; may be NULL
 };
 
 struct template

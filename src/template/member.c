@@ -54,18 +54,15 @@ static void member_init_kind(struct member *member, enum value_kind kind)
 {
     ASSERT((int)kind < value_kind_count);
     struct slice name = member->name;
-    uint16_t bit = (uint16_t)(1u << kind);
+    unsigned bit = 1u << kind;
     member->methods[kind] = builtin_method(kind, name);
-    // Names of Python have no blank and no NUL.
-    if (name.size == 0 || memchr(name.bytes, '\0', name.size) != NULL ||
-        memchr(name.bytes, ' ', name.size) != NULL) {
-        return;
-    }
-    if (member->methods[kind] == NULL && lists_name(attributes[kind].visible, name)) {
-        member->refused |= bit;
-    }
-    if (lists_name(attributes[kind].hidden, name)) {
-        member->hidden |= bit;
+    // Names of Python have no blank and no NUL, which the lists do not tell from their own.
+    bool is_visible = member->methods[kind] == NULL && lists_name(attributes[kind].visible, name);
+    bool is_hidden = lists_name(attributes[kind].hidden, name);
+    if ((is_visible || is_hidden) && name.size > 0 && memchr(name.bytes, ' ', name.size) == NULL &&
+        memchr(name.bytes, '\0', name.size) == NULL) {
+        member->refused |= (uint16_t)(is_visible ? bit : 0);
+        member->hidden |= (uint16_t)(is_hidden ? bit : 0);
     }
 }
 
@@ -160,7 +157,7 @@ const struct value *member_item(struct value_room *room, const struct value *sub
         if (key->kind == VALUE_STRING) {
             found = value_dict_get(subject->dict, key->string);
         } else {
-            struct value_room trial = *room; // a key that cannot be hashed is no failure here
+            struct value_room trial = *room; // an unhashable key does not fail here
             found = value_dict_find(&trial, subject->dict, key, &found) ? found : NULL;
         }
         break;

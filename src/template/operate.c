@@ -388,7 +388,7 @@ bool operate_sign(struct value_room *room, const struct value *value, bool is_mi
 bool operate_compare(struct value_room *room, enum operation operation, const struct value *left,
                      const struct value *right, bool *out)
 {
-    ASSERT(operation >= OPERATOR_EQUAL && operation <= OPERATOR_NOT_IN);
+    ASSERT_SLOW(operation >= OPERATOR_EQUAL && operation <= OPERATOR_NOT_IN);
     bool is_equality = operation == OPERATOR_EQUAL || operation == OPERATOR_NOT_EQUAL;
     if (is_equality) {
         bool equal = false;
@@ -451,7 +451,7 @@ static bool read_bounds(struct value_room *room, const struct value *const bound
     if (bounds[2] != NULL && operand_number(bounds[2], &number) && !number.is_float) {
         step = number.integer < all[0] ? all[0] : number.integer;
     } else if (!read_bound(room, bounds[2], 0, all, &step)) {
-        return false; // it is no number, and now that is said
+        return false; // not a number: read_bound has noted that
     }
     if (step == 0) {
         return value_raise(room, "slice step cannot be zero");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statements: text, {{ }} and tags.  A tag is a row of `tags`: what has a function is parsed, what has none is
-// refused by name.
+// Statements: text, {{ }} and tags.  A tag is a row of `tags`: those with a function are parsed, the
+// others are refused by name.
 
 #include "base/base.h"
 #include "template/parser_internal.h"

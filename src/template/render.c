@@ -16,7 +16,7 @@ static enum flow run_block(struct render *render, const struct statement_block *
 
 bool render_capture(struct render *render, size_t mark, struct value *out)
 {
-    ASSERT(mark <= render->out->size);
+    ASSERT_SLOW(mark <= render->out->size);
     if (render->out->overflow) {
         return value_fail(&render->room, STATUS_TOO_LARGE, "the output is too long");
     }

@@ -9,7 +9,7 @@
 // names are bound to symbols, and inner scopes, whose symbols may now lean on complete ones, are gone through.
 // That order can be seen: what is assigned anywhere in a scope hides the variable from outside in all of it.
 //
-// Symbols that nobody assigns to have no slot: reading them reads the variable from outside.
+// Symbols that are never assigned have no slot: reading them reads the variable from outside.
 
 #include "base/base.h"
 #include "template/ast_internal.h"

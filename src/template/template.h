@@ -3,7 +3,7 @@
 // template.h -- chat templates: Jinja, as transformers runs it.
 //
 // trim_blocks and lstrip_blocks are on, loop controls and `generation` blocks are there, nothing is escaped,
-// and nothing can be changed but namespaces.  What a template asks for and we do not have is refused while
+// and nothing can be changed but namespaces.  A template that uses a feature we lack is refused while
 // it is compiled, by name and line; it is never rendered approximately.
 //
 // Bounded: nesting while compiling, steps, depth of calls and memory while rendering.

@@ -79,7 +79,7 @@ const struct builtin *builtin_method(enum value_kind kind, struct slice name)
     return NULL;
 }
 
-// The parameter that an argument with a name is for; call_parameter_max: none is.
+// The parameter of a keyword argument; call_parameter_max: the builtin has no such parameter.
 static uint32_t named_parameter(const struct builtin *builtin, struct slice name)
 {
     for (uint32_t i = 0; i < call_parameter_max && builtin->parameters[i] != NULL; i++) {

@@ -65,7 +65,7 @@ static inline uint32_t positional_count(const struct call_arguments *arguments)
     return arguments->count - arguments->named_count;
 }
 
-// Places in strings; `none` when there is none.
+// The byte at which `part` begins in `string`, first or last; PLACE_NONE: it does not occur.
 #define PLACE_NONE SIZE_MAX
 size_t place_of(struct slice string, struct slice part);
 size_t last_place_of(struct slice string, struct slice part);
@@ -90,7 +90,7 @@ bool string_pad(struct value_room *room, struct slice string, int64_t width, enu
 
 void string_add_repeated(struct text *out, const char *part, uint64_t count);
 
-// The next line of `rest` as splitlines() cuts it, with and without what ends it; false when there is none.
+// The next line of `rest` as splitlines() cuts it, with and without what ends it; false at the end.
 struct string_line {
     struct slice line;
     struct slice whole;

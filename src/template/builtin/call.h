@@ -51,7 +51,7 @@ struct builtin {
     const char *parameters[call_parameter_max]; // up to NULL; "" can be given by its place only
 };
 
-// NULL when there is none of that name.  A test gives a VALUE_BOOL.
+// NULL: the name is unknown.  A test gives a VALUE_BOOL.
 const struct builtin *builtin_filter(struct slice name);
 const struct builtin *builtin_test(struct slice name);
 

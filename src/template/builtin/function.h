@@ -5,5 +5,5 @@
 
 #include "template/value/value.h"
 
-// NULL when there is none of that name.
+// NULL: the name is unknown.
 const struct value_callable *function_find(struct slice name);

@@ -36,7 +36,7 @@ static struct slice strip_number(struct slice text)
     return string_strip(text, chars, STRIP_LEFT | STRIP_RIGHT);
 }
 
-// Longer ones are no numbers that anybody means.
+// Longer numbers are refused: every double has fewer digits.
 enum { number_size_max = 400 };
 
 static bool is_number_digit(uint8_t byte)

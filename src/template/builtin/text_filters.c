@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Filters that give strings, and those that read them.  What is no string is taken as what it prints, as
+// Filters that give strings, and those that read them.  Values of other kinds are taken as what they print, as
 // Jinja does.
 
 #include "base/base.h"

@@ -58,7 +58,7 @@ static void *value_take(struct value_room *room, size_t size)
 
 struct value_list *value_list_new(struct value_room *room, uint32_t count)
 {
-    ASSERT(room->arena != NULL);
+    ASSERT_SLOW(room->arena != NULL);
     struct value_list *list =
         value_take(room, sizeof(*list) + (size_t)count * sizeof(list->items[0]));
     if (list != NULL) {
@@ -69,7 +69,7 @@ struct value_list *value_list_new(struct value_room *room, uint32_t count)
 
 struct value_dict *value_dict_new(struct value_room *room, uint32_t count)
 {
-    ASSERT(room->arena != NULL);
+    ASSERT_SLOW(room->arena != NULL);
     struct value_dict *dict =
         value_take(room, sizeof(*dict) + (size_t)count * sizeof(dict->members[0]));
     if (dict != NULL) {
@@ -369,7 +369,7 @@ bool value_equals(struct value_room *room, const struct value *a, const struct v
 
 bool value_equal(const struct value *a, const struct value *b)
 {
-    // Values that share parts can be longer to walk than anybody waits.
+    // Values that share parts can take exponential time to walk: the steps bound it.
     struct value_room room = {.steps_left = 1 << 20};
     bool equal = false;
     return value_equals(&room, a, b, &equal) && equal;
@@ -502,7 +502,7 @@ bool value_dict_put(struct value_room *room, struct value_dict *dict, const stru
 
 struct value *value_space_find(const struct value_space *space, struct slice name)
 {
-    ASSERT(space->count <= space->capacity);
+    ASSERT_SLOW(space->count <= space->capacity);
     for (uint32_t i = 0; i < space->count; i++) {
         struct value_member *member = &space->members[i];
         if (member->key.kind == VALUE_STRING && slice_equal(member->key.string, name)) {

@@ -148,8 +148,8 @@ bool value_raise(struct value_room *room, const char *format, ...)
 // "'x' is undefined".
 bool value_raise_undefined(struct value_room *room, const struct value *value);
 
-// A list with room for `count` items, which the caller fills before it shows it to anybody.  NULL, with
-// the failure noted, when the arena is full.  The same for dicts and bytes of strings.
+// A list with room for `count` items, which the caller fills before it hands the list on.  NULL, with the
+// failure noted, when the arena is full.  The same for dicts and bytes of strings.
 struct value_list *value_list_new(struct value_room *room, uint32_t count);
 struct value_dict *value_dict_new(struct value_room *room, uint32_t count);
 uint8_t *value_bytes_new(struct value_room *room, size_t size);
@@ -175,7 +175,7 @@ bool value_is_true(const struct value *value);
 
 // "a == b".  False with the failure noted when they are nested too deep or steps run out.
 bool value_equals(struct value_room *room, const struct value *a, const struct value *b, bool *out);
-// The same where there is no room to note it: what cannot be compared to the end is not equal.
+// The same without a room to note failures: values that cannot be compared to the end are not equal.
 bool value_equal(const struct value *a, const struct value *b);
 
 // -1, 0, 1; false with the failure noted when the two have no order ('<' between str and int).  Nothing
@@ -213,7 +213,7 @@ bool value_view_new(struct value_room *room, const char *name, const struct valu
 bool value_contains(struct value_room *room, const struct value *haystack,
                     const struct value *needle, bool *out);
 
-// As str(): what {{ }} prints.  What cannot be printed as Python would, for its address or its depth, sets
+// As str(): what {{ }} prints.  Values that Python prints with an address, or that are too deep, set
 // the overflow of `out`; so do generators and callables, but not macros, which the interpreter prints.
 void value_print(const struct value *value, struct text *out);
 // As repr().

@@ -313,10 +313,10 @@ struct operand {
     const struct value *values;
     uint32_t count;
     uint32_t next;
-    const struct value *mapping; // for %(name)s; NULL: there is none
+    const struct value *mapping; // for %(name)s; or NULL
 };
 
-// Those that find an argument return NULL, with the failure noted, when there is none.
+// Functions that find an argument return NULL, with the failure noted, when it is missing.
 static const struct value *next_argument(struct scan *scan, struct operand *operand)
 {
     ASSERT(operand->next <= operand->count);
@@ -357,7 +357,7 @@ static const struct value *scan_name(struct scan *scan, struct operand *operand)
 {
     ASSERT(scan_peek(scan) == '(');
     size_t begin = ++scan->at;
-    // Parentheses nest in names, which nobody uses; then the name is not found.
+    // Python lets parentheses nest in names; templates do not use that.
     while (scan->at < scan->format.size && scan_peek(scan) != ')') {
         if (scan_peek(scan) == '(') {
             (void)value_raise(scan->room, "'(' in a name is not implemented");

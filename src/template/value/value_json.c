@@ -140,7 +140,7 @@ static bool writer_scalar(const struct value_json_writer *writer, const struct v
 
 static void write_break(const struct value_json_writer *writer, unsigned depth)
 {
-    ASSERT(depth <= value_depth_max);
+    ASSERT_SLOW(depth <= value_depth_max);
     if (writer->style->indent < 0) {
         return;
     }
@@ -384,7 +384,7 @@ static bool reader_float(struct value_json_reader *reader, struct slice text, st
     ASSERT(text.size > 0);
     char brief[64];
     char *copy = brief;
-    // What is read will be printed, maybe where nobody counts.
+    // Paid here, since the number may be printed where steps are not counted.
     if (!value_step(reader->room, float_steps)) {
         return false;
     }

@@ -13,14 +13,15 @@
 
 struct text value_text_open(struct value_room *room)
 {
-    ASSERT(room->arena->used <= room->arena->size);
+    ASSERT_SLOW(room->arena->used <= room->arena->size);
     struct arena *arena = room->arena;
     return text_over(arena->bytes + arena->used, arena->size - arena->used);
 }
 
 bool value_text_take(struct value_room *room, const struct text *text, struct slice *out)
 {
-    ASSERT(text->bytes == room->arena->bytes + room->arena->used); // nothing was taken meanwhile
+    ASSERT_SLOW(text->bytes ==
+                room->arena->bytes + room->arena->used); // nothing was taken meanwhile
     // What fits into the rest may not fit after rounding; then the last few bytes are refused.
     if (text->overflow || arena_take(room->arena, text->size) == NULL) {
         return value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");

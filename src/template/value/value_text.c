@@ -120,7 +120,7 @@ static bool is_cased(uint32_t code_point)
     return is_lower(code_point) || is_upper(code_point) || IS_IN(code_point, titlecase);
 }
 
-// At least one character is of the case that is wanted, and none is of another.
+// At least one character has the wanted case, and no character has another.
 static bool has_case(struct slice string, bool upper)
 {
     bool found = false;

@@ -3,7 +3,7 @@
 // value_text.h -- what Python's strings know of their characters: classes, case, white space.
 //
 // The tables are those of one version of Python (case_tables.txt says which); they grow with Unicode, by
-// characters that nobody could use before.
+// characters that were unassigned before.
 #pragma once
 
 #include "template/value/value.h"
