@@ -55,12 +55,6 @@ static inline void reclaim_announce(struct reclaim *reclaim, uint32_t reader, ui
     atomic_store_explicit(&reclaim->readers[reader].seen, epoch, memory_order_release);
 }
 
-// Reader: holding nothing at all.
-static inline void reclaim_quiesce(struct reclaim *reclaim, uint32_t reader)
-{
-    reclaim_announce(reclaim, reader, reclaim_epoch(reclaim));
-}
-
 // Reader: it has stopped and will hold nothing ever again.
 static inline void reclaim_leave(struct reclaim *reclaim, uint32_t reader)
 {

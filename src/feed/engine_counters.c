@@ -3,10 +3,9 @@
 #include "feed/engine_counters.h"
 
 #include "base/base.h"
-#include "feed/exposition.h"
-#include "feed/stats_json.h"
+#include "feed/engine_page.h"
 
-enum field {
+enum counter_field {
     FIELD_REQUESTS,
     FIELD_PROMPT,
     FIELD_ASKED,
@@ -25,97 +24,75 @@ enum field {
     FIELD_COUNT,
 };
 
-// Of several series of one name `label` tells those apart that have `word`; NULL: all count.
-struct row {
-    const char *name;
-    enum engine_kind kind;
-    enum field field;
-    const char *label;
-    const char *word;
-};
+#define BUCKETS(name, kind)                                                                        \
+    {                                                                                              \
+        (name), FIELD_TTFT_BUCKET, (kind), .is_special = true                                      \
+    }
 
-// Every name that is known.  Of several names for one field that a page has, the first here counts: vLLM
-// 0.9.2 to 0.10 says both of its names for the prefix cache.
-static const struct row rows[] = {
-    {.name = "vllm:request_success", ENGINE_VLLM, FIELD_REQUESTS},
-    {.name = "vllm:prompt_tokens", ENGINE_VLLM, FIELD_PROMPT},
-    {.name = "vllm:prefix_cache_queries", ENGINE_VLLM, FIELD_ASKED},
-    {.name = "vllm:gpu_prefix_cache_queries", ENGINE_VLLM, FIELD_ASKED},
-    {.name = "vllm:prefix_cache_hits", ENGINE_VLLM, FIELD_CACHED},
-    {.name = "vllm:gpu_prefix_cache_hits", ENGINE_VLLM, FIELD_CACHED},
-    {.name = "vllm:external_prefix_cache_hits", ENGINE_VLLM, FIELD_CACHED_BEHIND},
-    {.name = "vllm:request_prefill_kv_computed_tokens_sum", ENGINE_VLLM, FIELD_COMPUTED},
+// `extra` is the kind of the engine.  If a page has several names for one field, the first row here counts:
+// vLLM 0.9.2 to 0.10 has both of its names for the prefix cache.
+static const struct engine_row rows[] = {
+    {.name = "vllm:request_success", FIELD_REQUESTS, ENGINE_VLLM},
+    {.name = "vllm:prompt_tokens", FIELD_PROMPT, ENGINE_VLLM},
+    {.name = "vllm:prefix_cache_queries", FIELD_ASKED, ENGINE_VLLM},
+    {.name = "vllm:gpu_prefix_cache_queries", FIELD_ASKED, ENGINE_VLLM},
+    {.name = "vllm:prefix_cache_hits", FIELD_CACHED, ENGINE_VLLM},
+    {.name = "vllm:gpu_prefix_cache_hits", FIELD_CACHED, ENGINE_VLLM},
+    {.name = "vllm:external_prefix_cache_hits", FIELD_CACHED_BEHIND, ENGINE_VLLM},
+    {.name = "vllm:request_prefill_kv_computed_tokens_sum", FIELD_COMPUTED, ENGINE_VLLM},
     {.name = "vllm:prompt_tokens_by_source",
-     ENGINE_VLLM,
      FIELD_COMPUTED,
+     ENGINE_VLLM,
      "source",
      "local_compute"},
-    {.name = "vllm:request_prefill_time_seconds_sum", ENGINE_VLLM, FIELD_PREFILL_SECONDS},
-    {.name = "vllm:time_to_first_token_seconds_bucket", ENGINE_VLLM, FIELD_TTFT_BUCKET},
-    {.name = "vllm:time_to_first_token_seconds_count", ENGINE_VLLM, FIELD_TTFT_COUNT},
+    {.name = "vllm:request_prefill_time_seconds_sum", FIELD_PREFILL_SECONDS, ENGINE_VLLM},
+    BUCKETS("vllm:time_to_first_token_seconds_bucket", ENGINE_VLLM),
+    {.name = "vllm:time_to_first_token_seconds_count", FIELD_TTFT_COUNT, ENGINE_VLLM},
 
-    {.name = "sglang:num_requests", ENGINE_SGLANG, FIELD_REQUESTS},
-    {.name = "sglang:prompt_tokens", ENGINE_SGLANG, FIELD_PROMPT},
-    {.name = "sglang:cached_tokens", ENGINE_SGLANG, FIELD_CACHED},
-    {.name = "sglang:time_to_first_token_seconds_bucket", ENGINE_SGLANG, FIELD_TTFT_BUCKET},
-    {.name = "sglang:time_to_first_token_seconds_count", ENGINE_SGLANG, FIELD_TTFT_COUNT},
+    {.name = "sglang:num_requests", FIELD_REQUESTS, ENGINE_SGLANG},
+    {.name = "sglang:prompt_tokens", FIELD_PROMPT, ENGINE_SGLANG},
+    {.name = "sglang:cached_tokens", FIELD_CACHED, ENGINE_SGLANG},
+    BUCKETS("sglang:time_to_first_token_seconds_bucket", ENGINE_SGLANG),
+    {.name = "sglang:time_to_first_token_seconds_count", FIELD_TTFT_COUNT, ENGINE_SGLANG},
 
-    {.name = "trtllm_request_success", ENGINE_TENSORRT_LLM, FIELD_REQUESTS},
-    {.name = "trtllm_prompt_tokens", ENGINE_TENSORRT_LLM, FIELD_PROMPT},
-    {.name = "trtllm_kv_cache_hit_rate", ENGINE_TENSORRT_LLM, FIELD_HIT_RATE},
-    {.name = "trtllm_request_prefill_time_seconds_sum", ENGINE_TENSORRT_LLM, FIELD_PREFILL_SECONDS},
-    {.name = "trtllm_time_to_first_token_seconds_bucket", ENGINE_TENSORRT_LLM, FIELD_TTFT_BUCKET},
-    {.name = "trtllm_time_to_first_token_seconds_count", ENGINE_TENSORRT_LLM, FIELD_TTFT_COUNT},
-    {.name = "request_success", ENGINE_TENSORRT_LLM, FIELD_REQUESTS}, // before there was a prefix
-    {.name = "time_to_first_token_seconds_bucket", ENGINE_TENSORRT_LLM, FIELD_TTFT_BUCKET},
-    {.name = "time_to_first_token_seconds_count", ENGINE_TENSORRT_LLM, FIELD_TTFT_COUNT},
+    {.name = "trtllm_request_success", FIELD_REQUESTS, ENGINE_TENSORRT_LLM},
+    {.name = "trtllm_prompt_tokens", FIELD_PROMPT, ENGINE_TENSORRT_LLM},
+    {.name = "trtllm_kv_cache_hit_rate", FIELD_HIT_RATE, ENGINE_TENSORRT_LLM},
+    {.name = "trtllm_request_prefill_time_seconds_sum", FIELD_PREFILL_SECONDS, ENGINE_TENSORRT_LLM},
+    BUCKETS("trtllm_time_to_first_token_seconds_bucket", ENGINE_TENSORRT_LLM),
+    {.name = "trtllm_time_to_first_token_seconds_count", FIELD_TTFT_COUNT, ENGINE_TENSORRT_LLM},
+    {.name = "request_success", FIELD_REQUESTS, ENGINE_TENSORRT_LLM}, // before there was a prefix
+    BUCKETS("time_to_first_token_seconds_bucket", ENGINE_TENSORRT_LLM),
+    {.name = "time_to_first_token_seconds_count", FIELD_TTFT_COUNT, ENGINE_TENSORRT_LLM},
 
-    {.name = "llamacpp:prompt_tokens", ENGINE_LLAMA_CPP, FIELD_COMPUTED},
-    {.name = "llamacpp:prompt_seconds", ENGINE_LLAMA_CPP, FIELD_PREFILL_SECONDS},
+    {.name = "llamacpp:prompt_tokens", FIELD_COMPUTED, ENGINE_LLAMA_CPP},
+    {.name = "llamacpp:prompt_seconds", FIELD_PREFILL_SECONDS, ENGINE_LLAMA_CPP},
 
-    {.name = "process_start_time_seconds", ENGINE_UNKNOWN, FIELD_STARTED},
+    {.name = "process_start_time_seconds", FIELD_STARTED, ENGINE_UNKNOWN},
 
     // TensorRT-LLM, GET /metrics: blocks since the start, in each step.
-    {.name = "reusedBlocks", ENGINE_TENSORRT_LLM, FIELD_BLOCKS_FOUND},
-    {.name = "missedBlocks", ENGINE_TENSORRT_LLM, FIELD_BLOCKS_MISSED},
-    {.name = "tokensPerBlock", ENGINE_TENSORRT_LLM, FIELD_BLOCK_TOKENS},
+    {.name = "reusedBlocks", FIELD_BLOCKS_FOUND, ENGINE_TENSORRT_LLM},
+    {.name = "missedBlocks", FIELD_BLOCKS_MISSED, ENGINE_TENSORRT_LLM},
+    {.name = "tokensPerBlock", FIELD_BLOCK_TOKENS, ENGINE_TENSORRT_LLM},
 
     // SGLang, GET /v1/loads.
-    {.name = "total_prefill_uncached_tokens", ENGINE_SGLANG, FIELD_COMPUTED},
-    {.name = "total_prefill_busy_us", ENGINE_SGLANG, FIELD_PREFILL_US},
+    {.name = "total_prefill_uncached_tokens", FIELD_COMPUTED, ENGINE_SGLANG},
+    {.name = "total_prefill_busy_us", FIELD_PREFILL_US, ENGINE_SGLANG},
 };
 
-struct reader {
-    double sums[ARRAY_COUNT(rows)];
-    double firsts[ARRAY_COUNT(rows)];
-    uint32_t counts[ARRAY_COUNT(rows)];
+struct counters_reader {
+    struct engine_tally tallies[ARRAY_COUNT(rows)];
     struct counter_histogram ttft;
-    double unbounded;    // what the bucket without end says
-    uint32_t bucket_row; // whose buckets these are; of another name they are passed over
+    double unbounded;    // count of the bucket without a bound
+    uint32_t bucket_row; // whose buckets these are; buckets of another name are skipped
 };
-
-static uint32_t find_row(struct slice name, uint32_t from)
-{
-    while (from < ARRAY_COUNT(rows) && !exposition_name_is(name, rows[from].name)) {
-        from++;
-    }
-    return from;
-}
-
-static void row_add(struct reader *reader, uint32_t row, double value)
-{
-    if (reader->counts[row]++ == 0) {
-        reader->firsts[row] = value;
-    }
-    reader->sums[row] += value;
-}
 
 static bool is_unbounded(struct slice bound)
 {
     return slice_is_nocase(bound, "+inf") || slice_is_nocase(bound, "inf");
 }
 
-// Buckets come in ascending order from everyone, so the place is found at once, from the end.
+// Engines write buckets in ascending order, so the search from the end finds the place at once.
 static void bucket_add(struct counter_histogram *histogram, double bound, double count)
 {
     uint32_t at = histogram->bucket_count;
@@ -137,11 +114,15 @@ static void bucket_add(struct counter_histogram *histogram, double bound, double
     histogram->bucket_count++;
 }
 
-static void read_bucket(struct reader *reader, uint32_t row, const struct exposition_sample *sample)
+static void counters_take_bucket(void *owner, uint32_t row, const struct exposition_sample *sample)
 {
+    struct counters_reader *reader = owner;
     struct slice label = exposition_label(sample->labels, "le");
     double bound = 0;
 
+    if (!sample->has_value) {
+        return;
+    }
     if (reader->bucket_row == ARRAY_COUNT(rows)) {
         reader->bucket_row = row;
     }
@@ -155,76 +136,53 @@ static void read_bucket(struct reader *reader, uint32_t row, const struct exposi
     }
 }
 
-static void read_series(struct reader *reader, const struct exposition_series *series)
-{
-    uint32_t row = find_row(series->name, 0);
-    struct exposition_sample sample;
-
-    if (row == ARRAY_COUNT(rows) || !exposition_sample(series, &sample) || !sample.has_value) {
-        return;
-    }
-    if (rows[row].field == FIELD_TTFT_BUCKET) {
-        read_bucket(reader, row, &sample);
-    } else if (rows[row].label == NULL ||
-               slice_is(exposition_label(sample.labels, rows[row].label), rows[row].word)) {
-        row_add(reader, row, sample.value);
-    }
-}
-
-static void read_member(void *owner, struct slice name, double value)
-{
-    uint32_t row = find_row(name, 0);
-    if (row < ARRAY_COUNT(rows) && rows[row].field != FIELD_TTFT_BUCKET) {
-        row_add(owner, row, value);
-    }
-}
-
-// Of the names that were found for each field, the first; negative when there is none.  Rates are means,
-// a size is the first of many that are alike, and so is the moment at which a process started.
-static void fields_of(const struct reader *reader, double *fields)
+// The first row of each field that the page has; negative when it has none.  Rates are means; block sizes and
+// start times are the first of many that are alike.
+static void counters_read_fields(const struct counters_reader *reader, double *fields)
 {
     for (uint32_t field = 0; field < FIELD_COUNT; field++) {
         fields[field] = -1;
     }
     for (uint32_t i = ARRAY_COUNT(rows); i-- > 0;) {
-        if (reader->counts[i] == 0) {
+        const struct engine_tally *tally = &reader->tallies[i];
+        if (tally->count == 0) {
             continue;
         }
         double *value = &fields[rows[i].field];
         if (rows[i].field == FIELD_HIT_RATE) {
-            *value = reader->sums[i] / reader->counts[i];
+            *value = tally->sum / tally->count;
         } else if (rows[i].field == FIELD_BLOCK_TOKENS || rows[i].field == FIELD_STARTED) {
-            *value = reader->firsts[i];
+            *value = tally->first;
         } else {
-            *value = reader->sums[i];
+            *value = tally->sum;
         }
     }
 }
 
-static enum engine_kind kind_of(const struct reader *reader)
+static enum engine_kind counters_kind(const struct counters_reader *reader)
 {
     for (uint32_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        bool is_said = reader->counts[i] > 0 || i == reader->bucket_row;
-        if (is_said && rows[i].kind != ENGINE_UNKNOWN) {
-            return rows[i].kind;
+        bool is_there = reader->tallies[i].count > 0 || i == reader->bucket_row;
+        if (is_there && rows[i].extra != ENGINE_UNKNOWN) {
+            return (enum engine_kind)rows[i].extra;
         }
     }
     return ENGINE_UNKNOWN;
 }
 
-static void fill(double *value, double from)
+static void fill_unknown(double *value, double from)
 {
     if (*value < 0 && from >= 0) {
         *value = from;
     }
 }
 
-static double sum_of(double a, double b)
+static double sum_or_unknown(double a, double b)
 {
     return a < 0 || b < 0 ? -1 : a + b;
 }
 
-static double product_of(double a, double b)
+static double product_or_unknown(double a, double b)
 {
     return a < 0 || b < 0 ? -1 : a * b;
 }
@@ -236,7 +194,7 @@ static void derive(const double *fields, double first_tokens, double *values)
     double behind = fields[FIELD_CACHED_BEHIND];
     double rate = fields[FIELD_HIT_RATE] > 1 ? 1 : fields[FIELD_HIT_RATE];
     double block_tokens = fields[FIELD_BLOCK_TOKENS];
-    double blocks = sum_of(fields[FIELD_BLOCKS_FOUND], fields[FIELD_BLOCKS_MISSED]);
+    double blocks = sum_or_unknown(fields[FIELD_BLOCKS_FOUND], fields[FIELD_BLOCKS_MISSED]);
 
     values[COUNTER_REQUESTS] = fields[FIELD_REQUESTS];
     values[COUNTER_PROMPT] = fields[FIELD_PROMPT];
@@ -245,23 +203,25 @@ static void derive(const double *fields, double first_tokens, double *values)
     values[COUNTER_COMPUTED] = fields[FIELD_COMPUTED];
     values[COUNTER_PREFILL_SECONDS] = fields[FIELD_PREFILL_SECONDS];
 
-    fill(&values[COUNTER_REQUESTS], first_tokens);
-    fill(&values[COUNTER_PREFILL_SECONDS], product_of(fields[FIELD_PREFILL_US], 1e-6));
+    fill_unknown(&values[COUNTER_REQUESTS], first_tokens);
+    fill_unknown(&values[COUNTER_PREFILL_SECONDS],
+                 product_or_unknown(fields[FIELD_PREFILL_US], 1e-6));
     if (blocks >= 0) {
-        fill(&values[COUNTER_ASKED], product_of(blocks, block_tokens));
-        fill(&values[COUNTER_CACHED], product_of(fields[FIELD_BLOCKS_FOUND], block_tokens));
+        fill_unknown(&values[COUNTER_ASKED], product_or_unknown(blocks, block_tokens));
+        fill_unknown(&values[COUNTER_CACHED],
+                     product_or_unknown(fields[FIELD_BLOCKS_FOUND], block_tokens));
     }
-    fill(&values[COUNTER_PROMPT], values[COUNTER_ASKED]);
-    fill(&values[COUNTER_CACHED], product_of(rate, values[COUNTER_PROMPT]));
+    fill_unknown(&values[COUNTER_PROMPT], values[COUNTER_ASKED]);
+    fill_unknown(&values[COUNTER_CACHED], product_or_unknown(rate, values[COUNTER_PROMPT]));
     if (values[COUNTER_CACHED] >= 0) {
-        fill(&values[COUNTER_ASKED], values[COUNTER_PROMPT]);
+        fill_unknown(&values[COUNTER_ASKED], values[COUNTER_PROMPT]);
     }
     if (values[COUNTER_CACHED] >= 0 && values[COUNTER_PROMPT] >= values[COUNTER_CACHED]) {
-        fill(&values[COUNTER_COMPUTED], values[COUNTER_PROMPT] - values[COUNTER_CACHED]);
+        fill_unknown(&values[COUNTER_COMPUTED], values[COUNTER_PROMPT] - values[COUNTER_CACHED]);
     }
 }
 
-// Counts of a histogram never fall from bucket to bucket, whatever was written.
+// Whatever the page says, counts do not fall from bucket to bucket.
 static void make_monotonic(struct counter_histogram *histogram)
 {
     double highest = 0;
@@ -272,33 +232,24 @@ static void make_monotonic(struct counter_histogram *histogram)
     histogram->count = histogram->count > highest ? histogram->count : highest;
 }
 
-static bool is_list(struct slice page)
-{
-    const uint8_t *bracket = page.size == 0 ? NULL : memchr(page.bytes, '[', page.size);
-    const uint8_t *brace = page.size == 0 ? NULL : memchr(page.bytes, '{', page.size);
-    return exposition_is_json(page) && bracket != NULL && (brace == NULL || bracket < brace);
-}
-
 void engine_counters_read(struct slice page, struct engine_counters *out)
 {
-    struct reader reader = {.bucket_row = ARRAY_COUNT(rows)};
+    struct counters_reader reader = {.bucket_row = ARRAY_COUNT(rows)};
     double fields[FIELD_COUNT];
 
-    if (exposition_is_json(page)) {
-        stats_json_read(page, stats_json_all_ranks, read_member, &reader);
-    } else {
-        struct exposition text = exposition_open(page);
-        struct exposition_series series;
-        while (exposition_next(&text, &series)) {
-            read_series(&reader, &series);
-        }
-    }
-    fields_of(&reader, fields);
+    engine_page_read(page,
+                     &(struct engine_page_options){.rows = rows,
+                                                   .row_count = ARRAY_COUNT(rows),
+                                                   .rank = engine_page_all_ranks,
+                                                   .special = counters_take_bucket,
+                                                   .owner = &reader},
+                     reader.tallies);
+    counters_read_fields(&reader, fields);
     reader.ttft.count = reader.unbounded > 0 ? reader.unbounded : fields[FIELD_TTFT_COUNT];
     make_monotonic(&reader.ttft);
     *out = (struct engine_counters){
-        .kind = kind_of(&reader),
-        .lists_steps = is_list(page),
+        .kind = counters_kind(&reader),
+        .lists_steps = exposition_json_bracket(page) == '[',
         .started_s = fields[FIELD_STARTED],
         .ttft = reader.ttft,
     };
@@ -318,9 +269,9 @@ bool engine_counters_has_any(const struct engine_counters *counters)
 void engine_counters_complete(struct engine_counters *counters, const struct engine_counters *other)
 {
     for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
-        fill(&counters->values[i], other->values[i]);
+        fill_unknown(&counters->values[i], other->values[i]);
     }
-    fill(&counters->started_s, other->started_s);
+    fill_unknown(&counters->started_s, other->started_s);
     counters->lists_steps = counters->lists_steps || other->lists_steps;
     if (counters->kind == ENGINE_UNKNOWN) {
         counters->kind = other->kind;
@@ -339,7 +290,7 @@ static bool has_same_bounds(const struct counter_histogram *a, const struct coun
 static bool has_fallen(const struct engine_counters *before, const struct engine_counters *after)
 {
     for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
-        // A token less is a rate that was rounded.
+        // One token less: a rate was rounded.
         if (after->values[i] >= 0 && after->values[i] < before->values[i] - 1) {
             return true;
         }
@@ -347,7 +298,7 @@ static bool has_fallen(const struct engine_counters *before, const struct engine
     return after->ttft.bucket_count > 0 && after->ttft.count < before->ttft.count;
 }
 
-static double rise(double before, double after)
+static double increase(double before, double after)
 {
     return after > before ? after - before : 0;
 }
@@ -363,7 +314,8 @@ bool engine_counters_since(const struct engine_counters *before,
     for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
         bool is_born = before->values[i] < 0 && !before->lists_steps && !after->lists_steps;
         bool is_known = after->values[i] >= 0 && (before->values[i] >= 0 || is_born);
-        result.values[i] = is_known ? rise(is_born ? 0 : before->values[i], after->values[i]) : -1;
+        result.values[i] =
+            is_known ? increase(is_born ? 0 : before->values[i], after->values[i]) : -1;
     }
     if (before->ttft.bucket_count == 0) {
         *out = result;
@@ -371,9 +323,9 @@ bool engine_counters_since(const struct engine_counters *before,
     }
     if (has_same_bounds(&before->ttft, &after->ttft)) {
         for (uint32_t i = 0; i < result.ttft.bucket_count; i++) {
-            result.ttft.counts[i] = rise(before->ttft.counts[i], after->ttft.counts[i]);
+            result.ttft.counts[i] = increase(before->ttft.counts[i], after->ttft.counts[i]);
         }
-        result.ttft.count = rise(before->ttft.count, after->ttft.count);
+        result.ttft.count = increase(before->ttft.count, after->ttft.count);
         make_monotonic(&result.ttft);
     } else {
         result.ttft.bucket_count = 0;

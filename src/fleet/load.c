@@ -57,28 +57,11 @@ static void learn(const struct learner *learner, float sample)
 
 void load_init(struct load *load)
 {
-    atomic_init(&load->queued_tokens, 0);
-    atomic_init(&load->context_tokens, 0);
-    atomic_init(&load->sequences, 0);
-    atomic_init(&load->requests, 0);
-    atomic_init(&load->prefill_ms, 0);
-    atomic_init(&load->step_ms, 0);
-    atomic_init(&load->recent_requests, 0);
-    atomic_init(&load->recent_tokens, 0);
-    atomic_init(&load->recent_ms, 0);
-    atomic_init(&load->prefill_samples, 0);
-    atomic_init(&load->step_samples, 0);
-    atomic_init(&load->reported_ms, 0);
-    atomic_init(&load->reported_running, -1);
-    atomic_init(&load->reported_waiting, -1);
-    atomic_init(&load->reported_kv_usage, -1);
-    atomic_init(&load->reported_own_requests, 0);
-    atomic_init(&load->reported_own_tokens, 0);
-    atomic_init(&load->cache_tokens, 0);
-    atomic_init(&load->block_tokens, 0);
-    atomic_init(&load->told_block_tokens, 0);
-    atomic_init(&load->predicted_tokens, 0);
-    atomic_init(&load->cached_tokens, 0);
+    *load = (struct load){
+        .reported_running = -1,
+        .reported_waiting = -1,
+        .reported_kv_usage = -1,
+    };
 }
 
 // What is left of it: 1/(1 + t/T) squared fades like an exponential for as long as it matters, and is
@@ -169,14 +152,6 @@ static void become_sequence(struct load *load, struct load_request *request, uin
     SUB(&load->queued_tokens, request->uncached_tokens);
     ADD(&load->context_tokens, request->prompt_tokens);
     ADD(&load->sequences, 1);
-}
-
-void load_first_token(struct load *load, struct load_request *request, uint64_t now_us)
-{
-    if (request->is_counted && request->first_us == 0) {
-        learn_prefill(load, request, now_us);
-        become_sequence(load, request, now_us);
-    }
 }
 
 void load_assume_first_token(struct load *load, struct load_request *request, uint64_t now_us)

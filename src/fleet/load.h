@@ -106,11 +106,8 @@ void load_init(struct load *load);
 // `request` has prompt_tokens and uncached_tokens set; the rest is filled in.
 void load_begin(struct load *load, struct load_request *request, uint64_t now_us);
 
-// Idempotent.
-void load_first_token(struct load *load, struct load_request *request, uint64_t now_us);
-
-// The same where nobody can see when it came, as in an answer that is not streamed: moves the counters
-// and teaches nothing.
+// The first token has come at an unknown time, as in a response that is not streamed: moves the counters
+// and teaches nothing.  Idempotent.
 void load_assume_first_token(struct load *load, struct load_request *request, uint64_t now_us);
 
 // `tokens` more have come; implies the first.

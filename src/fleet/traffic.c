@@ -20,19 +20,7 @@ static const float bytes_per_token_shipped = 4;
 
 void traffic_init(struct traffic *traffic)
 {
-    atomic_init(&traffic->arrival_count, 0);
-    for (int i = 0; i < traffic_arrival_window; i++) {
-        atomic_init(&traffic->arrivals_us[i], 0);
-    }
-    atomic_init(&traffic->completion_count, 0);
-    atomic_init(&traffic->decode_ms, 0);
-    atomic_init(&traffic->output_tokens, 0);
-    atomic_init(&traffic->prefill_ms, 0);
-    atomic_init(&traffic->reuse_count, 0);
-    atomic_init(&traffic->scarcity, 0);
-    atomic_init(&traffic->text_count, 0);
-    atomic_init(&traffic->text_size, 0);
-    atomic_init(&traffic->text_tokens, 0);
+    *traffic = (struct traffic){0};
 }
 
 void traffic_arrive(struct traffic *traffic, uint64_t now_us)

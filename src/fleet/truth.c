@@ -50,34 +50,9 @@ int32_t truth_bucket_edge(uint32_t bucket)
                                        : (int32_t)bound(bucket - truth_side_buckets);
 }
 
-static void init_sums(struct truth_sums *sums)
-{
-    atomic_init(&sums->predicted_tokens, 0);
-    atomic_init(&sums->actual_tokens, 0);
-    atomic_init(&sums->wrong_tokens, 0);
-}
-
-static void init_half(struct truth_half *half)
-{
-    atomic_init(&half->number, 0);
-    init_sums(&half->sums);
-    for (uint32_t i = 0; i < truth_bucket_count; i++) {
-        atomic_init(&half->buckets[i], 0);
-    }
-}
-
 void truth_init(struct truth *truth)
 {
-    for (uint32_t kind = 0; kind < TRUTH_KIND_COUNT; kind++) {
-        struct truth_record *record = &truth->records[kind];
-        atomic_init(&record->last, 0);
-        init_sums(&record->sums);
-        for (uint32_t i = 0; i < truth_bucket_count; i++) {
-            atomic_init(&record->buckets[i], 0);
-        }
-        init_half(&record->halves[0]);
-        init_half(&record->halves[1]);
-    }
+    *truth = (struct truth){0};
 }
 
 static uint64_t half_number(uint64_t now_ms)

@@ -29,7 +29,6 @@ struct tls_session {
     SSL *openssl;
     const char *why; // static text; "" until something failed
     size_t sealed;   // bytes that the next write has to begin with
-    bool starved;    // the last read found no whole record
     int error;       // errno of the failure; then nothing may be sent, not even the closing alert
 };
 
@@ -364,7 +363,6 @@ enum status tls_read(struct tls_session *session, void *bytes, size_t capacity, 
     }
     size_t moved = 0;
     enum status status = outcome(session, SSL_read_ex(session->openssl, bytes, capacity, &moved));
-    session->starved = status == STATUS_AGAIN;
     if (status == STATUS_OK) {
         *size = moved;
     }
@@ -393,16 +391,6 @@ enum status tls_write(struct tls_session *session, struct slice bytes, size_t *s
         *size = moved;
     }
     return status;
-}
-
-size_t tls_pending(const struct tls_session *session)
-{
-    int decrypted = SSL_pending(session->openssl);
-    if (decrypted > 0) {
-        return (size_t)decrypted;
-    }
-    // The beginning of a record is held too, but reading it again would not help.
-    return !session->starved && SSL_has_pending(session->openssl) == 1;
 }
 
 const char *tls_why(const struct tls_session *session)

@@ -77,10 +77,6 @@ enum status tls_handshake(struct tls_session *session);
 enum status tls_read(struct tls_session *session, void *bytes, size_t capacity, size_t *size);
 enum status tls_write(struct tls_session *session, struct slice bytes, size_t *size);
 
-// Bytes already decrypted and not yet read, or 1 when only undecrypted ones are held: no event will
-// announce them.  Zero once tls_read returned STATUS_AGAIN.
-size_t tls_pending(const struct tls_session *session);
-
 // Why the session failed, in words for the log: "certificate has expired", "hostname mismatch",
 // "Connection reset by peer".  Empty before any failure; lives as long as the program.
 const char *tls_why(const struct tls_session *session);

@@ -122,13 +122,6 @@ void prefix_chain_add(struct prefix_chain *chain, struct slice bytes)
     }
 }
 
-void prefix_chain_add_token(struct prefix_chain *chain, uint32_t token)
-{
-    uint8_t bytes[4] = {(uint8_t)token, (uint8_t)(token >> 8), (uint8_t)(token >> 16),
-                        (uint8_t)(token >> 24)};
-    prefix_chain_add(chain, slice_of(bytes, sizeof(bytes)));
-}
-
 void prefix_chain_copy(const struct prefix_chain *from, uint64_t *keys, uint32_t key_capacity,
                        struct prefix_chain *out)
 {

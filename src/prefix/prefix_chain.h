@@ -55,7 +55,6 @@ void prefix_chain_begin(struct prefix_chain *chain, uint64_t seed, uint32_t bloc
                         uint64_t *keys, uint32_t key_capacity);
 
 void prefix_chain_add(struct prefix_chain *chain, struct slice bytes);
-void prefix_chain_add_token(struct prefix_chain *chain, uint32_t token);
 
 // Makes `out` go on where `from` is, with keys of its own, for which there is room for as many; for
 // chains that outlive a scratch buffer.  The bytes are not copied on.

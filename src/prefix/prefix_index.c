@@ -326,8 +326,8 @@ static bool follow_run(struct store *store, uint32_t id)
     struct granule *run = granule_at(&index->runs, id);
     run->mark = index->writer.mark; // from here on it cannot be evicted
     uint32_t left = store->key_count - store->depth;
-    uint32_t same =
-        agree(run, store->keys + store->depth, min_u32(key_count_of(OWN(&run->shape)), left));
+    uint32_t same = keys_in_common(run, 0, store->keys + store->depth,
+                                   min_u32(key_count_of(OWN(&run->shape)), left));
     if (same < left && same < key_count_of(OWN(&run->shape)) &&
         !split(index, id, same, store->now_s)) {
         return false;
@@ -408,8 +408,8 @@ void prefix_index_drop(struct prefix_index *index, uint32_t backend,
             return; // and so there is nothing further down (I4)
         }
         struct granule *run = granule_at(&index->runs, id);
-        uint32_t same =
-            agree(run, keys + depth, min_u32(key_count_of(OWN(&run->shape)), key_count - depth));
+        uint32_t same = keys_in_common(run, 0, keys + depth,
+                                       min_u32(key_count_of(OWN(&run->shape)), key_count - depth));
         uint32_t first = from > depth ? from - depth : 0;
         _Atomic uint64_t *holder = first < same ? find_holder(&index->runs, run, backend) : NULL;
         if (holder != NULL) {

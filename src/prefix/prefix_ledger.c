@@ -86,21 +86,6 @@ static uint64_t where_of(enum prefix_tier tier, uint32_t blocks)
     }
 }
 
-// How many of these keys a run has, one after the other, from a place on.
-static uint32_t agree_from(const struct granule *run, uint32_t place, const uint64_t *keys,
-                           uint32_t key_count)
-{
-    // Each key stands for all before it.
-    if (key_count > 0 && key_at(run, place + key_count - 1) == keys[key_count - 1]) {
-        return key_count;
-    }
-    uint32_t same = 0;
-    while (same < key_count && key_at(run, place + same) == keys[same]) {
-        same++;
-    }
-    return same;
-}
-
 // Blocks that are being entered.
 struct entering {
     struct prefix_ledger *ledger;
@@ -206,7 +191,7 @@ static uint32_t follow_run(struct entering *entering, uint32_t id, uint32_t plac
     const uint64_t *keys = entering->keys + entering->done;
     uint32_t left = entering->key_count - entering->done;
     uint32_t end = key_count_of(OWN(&run->shape));
-    uint32_t count = agree_from(run, place, keys, min_u32(end - place, left));
+    uint32_t count = keys_in_common(run, place, keys, min_u32(end - place, left));
     if (place + count == end) {
         // The first of all was asked for already, if it is not in the run.
         uint32_t asked = count == 0;

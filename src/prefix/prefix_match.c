@@ -54,7 +54,7 @@ static uint32_t compare(const struct granule *run, const uint64_t *keys, uint32_
     if ((shape ^ tag_of(keys[0])) >= 256) {
         return 0;
     }
-    return agree(run, keys, min_u32(key_count_of(shape), left));
+    return keys_in_common(run, 0, keys, min_u32(key_count_of(shape), left));
 }
 
 // The last key is compared first, and mostly no other: the line in the middle can stay.
@@ -449,25 +449,31 @@ void prefix_index_expect(const struct prefix_index *index, uint64_t key)
     prefetch_bucket(&index->runs, key);
 }
 
-uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
-                            uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
-                            uint32_t hit_max)
+// Tries again while runs change under it.
+static uint32_t match_all(const struct match *start)
 {
-    for (uint32_t tries = 0; tries < try_max && key_count > 0; tries++) {
-        struct match match = {
-            .runs = &index->runs,
-            .index = index,
-            .keys = keys,
-            .key_count = key_count,
-            .now_s = now_s,
-            .hits = hits,
-            .hit_max = min_u32(hit_max, no_hit),
-        };
+    for (uint32_t tries = 0; tries < try_max && start->key_count > 0; tries++) {
+        struct match match = *start;
         if (match_once(&match)) {
             return match.hit_count;
         }
     }
     return 0;
+}
+
+uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *keys,
+                            uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
+                            uint32_t hit_max)
+{
+    return match_all(&(struct match){
+        .runs = &index->runs,
+        .index = index,
+        .keys = keys,
+        .key_count = key_count,
+        .now_s = now_s,
+        .hits = hits,
+        .hit_max = min_u32(hit_max, no_hit),
+    });
 }
 
 void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key)
@@ -478,17 +484,11 @@ void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key)
 uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t *keys,
                              uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max)
 {
-    for (uint32_t tries = 0; tries < try_max && key_count > 0; tries++) {
-        struct match match = {
-            .runs = &ledger->runs,
-            .keys = keys,
-            .key_count = key_count,
-            .hits = hits,
-            .hit_max = min_u32(hit_max, no_hit),
-        };
-        if (match_once(&match)) {
-            return match.hit_count;
-        }
-    }
-    return 0;
+    return match_all(&(struct match){
+        .runs = &ledger->runs,
+        .keys = keys,
+        .key_count = key_count,
+        .hits = hits,
+        .hit_max = min_u32(hit_max, no_hit),
+    });
 }

@@ -190,15 +190,16 @@ static inline uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// How many of these keys a run begins with.  Each key stands for all before it, so when the last is
-// equal all are, and the lines between are not touched.
-static inline uint32_t agree(const struct granule *run, const uint64_t *keys, uint32_t key_count)
+// How many of these keys follow each other in a run, from a place on.  Each key stands for all before it, so
+// when the last is equal all are, and the lines between are not touched.
+static inline uint32_t keys_in_common(const struct granule *run, uint32_t place,
+                                      const uint64_t *keys, uint32_t key_count)
 {
-    if (key_at(run, key_count - 1) == keys[key_count - 1]) {
+    if (key_count > 0 && key_at(run, place + key_count - 1) == keys[key_count - 1]) {
         return key_count;
     }
     uint32_t same = 0;
-    while (same < key_count && key_at(run, same) == keys[same]) {
+    while (same < key_count && key_at(run, place + same) == keys[same]) {
         same++;
     }
     return same;

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "json/json.h"
+#include "prefix/chain_token.h"
 #include "test.h"
 
 #include <cJSON.h>
@@ -209,7 +210,7 @@ TEST(token_ids_give_the_keys_of_their_tokens)
                "{\"prompt\":[0,1 ,\n16777216, 4294967295],\"model\":\"m\"}");
     prefix_chain_begin(&chain, prefix_seed(&space), 1, keys, 64);
     for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
-        prefix_chain_add_token(&chain, ids[i]);
+        chain_add_token(&chain, ids[i]);
     }
     CHECK_EQ(scene->prompt.form, PROMPT_TOKENS);
     CHECK_EQ(scene->prompt.token_count, 4);

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "prefix/chain_token.h"
 #include "sim/workload/content.h"
 #include "test.h"
 
@@ -237,7 +238,7 @@ static uint32_t prompt_keys(const uint32_t *ids, uint32_t count, const char *ada
     prefix_chain_begin(&chain, prefix_seed(&(struct prefix_space){.adapter = slice_str(adapter)}),
                        16 * sizeof(uint32_t), keys, count / 16);
     for (uint32_t i = 0; i < count; i++) {
-        prefix_chain_add_token(&chain, ids[i]);
+        chain_add_token(&chain, ids[i]);
     }
     return chain.key_count;
 }

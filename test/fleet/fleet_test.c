@@ -62,7 +62,7 @@ TEST(a_slot_is_free_again_only_when_no_reader_and_no_request_is_left)
     fleet_reclaim(fleet);
     CHECK(fleet_add(fleet, &spec) == NULL);
     CHECK(fleet_publish(fleet));
-    reclaim_quiesce(&reclaim, 0);
+    reclaim_announce(&reclaim, 0, reclaim_epoch(&reclaim));
     fleet_reclaim(fleet);
     CHECK(fleet_add(fleet, &spec) == NULL); // a request is still on it
     backend_end(a, on_trial);
@@ -76,7 +76,7 @@ TEST(a_reader_that_has_not_moved_on_keeps_its_view)
     struct fleet *fleet = make_fleet(4, 1);
     struct backend *a = add(fleet, "http://a", 0);
     CHECK(fleet_publish(fleet));
-    reclaim_quiesce(&reclaim, 0);
+    reclaim_announce(&reclaim, 0, reclaim_epoch(&reclaim));
     const struct fleet_view *held = fleet_view(fleet);
     fleet_remove(fleet, a);
     CHECK(fleet_publish(fleet));

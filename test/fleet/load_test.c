@@ -34,8 +34,8 @@ TEST(a_request_is_queued_then_decodes_then_leaves_nothing)
     CHECK_EQ(view.requests, 1);
     CHECK_EQ(view.sequences, 0);
 
-    load_first_token(&load, &request, 20000);
-    load_first_token(&load, &request, 30000);
+    load_output(&load, &request, 0, 20000);
+    load_output(&load, &request, 0, 30000);
     load_output(&load, &request, 5, 40000);
     view = read_at(&load, 1);
     CHECK_EQ(view.queued_tokens, 0);
@@ -71,7 +71,7 @@ TEST(a_request_that_never_began_changes_nothing)
     struct load load;
     load_init(&load);
     struct load_request request = {.prompt_tokens = 100, .uncached_tokens = 100};
-    load_first_token(&load, &request, 1);
+    load_output(&load, &request, 0, 1);
     load_output(&load, &request, 3, 2);
     load_end(&load, &request);
     CHECK_EQ(read_at(&load, 1).requests, 0);
@@ -123,7 +123,7 @@ static void random_act(struct load *load, struct load_request *request, uint64_t
     }
     switch (rng_below(rng, 4)) {
     case 0:
-        load_first_token(load, request, now_us);
+        load_output(load, request, 0, now_us);
         break;
     case 1:
         load_end(load, request);
@@ -205,7 +205,7 @@ static void show_prefill(struct load *load, float token_ms, uint32_t cached, uin
     float step_ms = read_at(load, 1).step_ms;
     load_begin(load, &request, 1000000);
     float ms = prefill_curve_ms(token_ms, step_ms, (float)cached, (float)uncached) * noise;
-    load_first_token(load, &request, 1000000 + (uint64_t)(ms * 1000));
+    load_output(load, &request, 0, 1000000 + (uint64_t)(ms * 1000));
     load_end(load, &request);
 }
 
@@ -341,8 +341,8 @@ TEST(work_queued_in_front_is_part_of_the_wait)
         load_begin(&load, &second, 1000);
         CHECK_EQ(second.ahead_tokens, 3000);
         // 0.1 ms a token, and the attention of 3000 tokens to each other.
-        load_first_token(&load, &first, 1000 + 318750);
-        load_first_token(&load, &second, 1000 + 420833);
+        load_output(&load, &first, 0, 1000 + 318750);
+        load_output(&load, &second, 0, 1000 + 420833);
         load_end(&load, &first);
         load_end(&load, &second);
     }
@@ -383,7 +383,7 @@ TEST(a_clock_that_stands_or_runs_back_teaches_nothing)
     load_init(&load);
     struct load_request request = {.prompt_tokens = 1000, .uncached_tokens = 1000};
     load_begin(&load, &request, 5000);
-    load_first_token(&load, &request, 5000);
+    load_output(&load, &request, 0, 5000);
     for (uint64_t i = 0; i < 40; i++) {
         load_output(&load, &request, 1, 4000 - i);
     }
@@ -464,7 +464,7 @@ TEST(between_reports_memory_in_use_moves_with_our_own_tokens)
     struct load_request first = {.prompt_tokens = 1000, .uncached_tokens = 1000};
     struct load_request more = {.prompt_tokens = 3000, .uncached_tokens = 500};
     load_begin(&load, &first, 1000);
-    load_first_token(&load, &first, 2000);
+    load_output(&load, &first, 0, 2000);
     report_usage(&load, 0.2F);
     CHECK(usage_is(&load, 0.2));
 

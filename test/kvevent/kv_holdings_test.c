@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "kvevent/kv_orphans.h"
+#include "prefix/chain_token.h"
 #include "prefix/prefix_chain.h"
 #include "test.h"
 
@@ -100,7 +101,7 @@ static struct prefix_hit match_after(const struct rig *rig, uint64_t seed)
     struct prefix_chain chain;
     prefix_chain_begin(&chain, seed, block * sizeof(uint32_t), keys, ARRAY_COUNT(keys));
     for (uint32_t i = 0; i < ARRAY_COUNT(keys) * block; i++) {
-        prefix_chain_add_token(&chain, i);
+        chain_add_token(&chain, i);
     }
     struct prefix_hit hit = {0};
     uint32_t count = prefix_ledger_match(rig->ledger, keys, ARRAY_COUNT(keys), &hit, 1);

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "kvevent/kv_holdings.h"
 #include "kvevent/kv_twin.h"
+#include "prefix/chain_token.h"
 #include "test.h"
 
 // How much is done: more where it is fast.
@@ -91,7 +92,7 @@ static void grow_forest(struct world *world)
         struct prefix_chain chain;
         prefix_chain_begin(&chain, before, sizeof(node->tokens), &node->key, 1);
         for (uint32_t k = 0; k < block_tokens; k++) {
-            prefix_chain_add_token(&chain, node->tokens[k]);
+            chain_add_token(&chain, node->tokens[k]);
         }
     }
 }

@@ -399,7 +399,6 @@ TEST(a_connection_that_trickles_is_as_good_as_any)
     unsigned again_count = 0;
     CHECK_EQ(write_text(pair.client, "whole"), STATUS_OK);
     while (tls_read(pair.server, bytes, sizeof(bytes), &size) == STATUS_AGAIN) {
-        CHECK_EQ(tls_pending(pair.server), 0);
         CHECK(++again_count < 100);
         carry(client[1], server[1], 1);
     }
@@ -412,25 +411,22 @@ TEST(a_connection_that_trickles_is_as_good_as_any)
     pair_close(&pair);
 }
 
-TEST(pending_counts_what_no_event_will_announce)
+TEST(bytes_of_several_records_are_read_without_a_further_event)
 {
     struct pair pair;
     char bytes[4];
     size_t size = 0;
     pair_open(&pair, &(struct pair_plan){0});
-    CHECK_EQ(tls_pending(pair.server), 0);
     CHECK_EQ(write_text(pair.client, "12345678"), STATUS_OK);
     CHECK_EQ(write_text(pair.client, "abc"), STATUS_OK);
     CHECK_EQ(tls_read(pair.server, bytes, sizeof(bytes), &size), STATUS_OK);
-    CHECK_EQ(size, 4);
-    CHECK_EQ(tls_pending(pair.server), 4);
+    CHECK(slice_is(slice_of(bytes, size), "1234"));
     CHECK_EQ(tls_read(pair.server, bytes, sizeof(bytes), &size), STATUS_OK);
+    CHECK(slice_is(slice_of(bytes, size), "5678"));
     // The second record left the kernel together with the first.
-    CHECK_EQ(tls_pending(pair.server), 1);
     CHECK_EQ(tls_read(pair.server, bytes, sizeof(bytes), &size), STATUS_OK);
     CHECK(slice_is(slice_of(bytes, size), "abc"));
     CHECK_EQ(tls_read(pair.server, bytes, sizeof(bytes), &size), STATUS_AGAIN);
-    CHECK_EQ(tls_pending(pair.server), 0);
     pair_close(&pair);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "prefix/chain_token.h"
 #include "test.h"
 
 enum { text_max = 4096 };
@@ -23,7 +24,7 @@ static void add_vector_tokens(struct prefix_chain *chain)
     static const uint32_t begins[] = {1, 1000, 100000};
     for (size_t i = 0; i < ARRAY_COUNT(begins); i++) {
         for (uint32_t token = begins[i]; token < begins[i] + 16; token++) {
-            prefix_chain_add_token(chain, token);
+            chain_add_token(chain, token);
         }
     }
 }

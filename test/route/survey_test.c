@@ -124,7 +124,7 @@ TEST(who_has_not_shown_its_speed_is_taken_for_a_usual_one)
     for (int i = 0; i < 30; i++) {
         struct load_request shown = {.prompt_tokens = 10000, .uncached_tokens = 10000};
         load_begin(&backends[1]->load, &shown, 1);
-        load_first_token(&backends[1]->load, &shown, 1000001);
+        load_output(&backends[1]->load, &shown, 0, 1000001);
         load_end(&backends[1]->load, &shown);
     }
     take(&request, false);

@@ -135,11 +135,6 @@ void kv_source_close(struct kv_source **source_ptr)
     free(source);
 }
 
-struct backend *kv_source_backend(const struct kv_source *source)
-{
-    return source->backend;
-}
-
 static bool read_number(struct slice frame, uint64_t *out)
 {
     uint64_t number = 0;

@@ -45,8 +45,6 @@ struct kv_source *kv_source_open(const struct kv_source_options *options);
 // Purges; the backend is said to have no events.  Clears the caller's pointer, which may be NULL.
 void kv_source_close(struct kv_source **source);
 
-struct backend *kv_source_backend(const struct kv_source *source);
-
 // Takes what has come, and does what the follower wants.  True: there may be more.
 bool kv_source_work(struct kv_source *source, uint64_t now_ms);
 

@@ -174,7 +174,6 @@ TEST(what_an_engine_publishes_is_in_the_ledger)
     load_report(&scene->backend.load, &(struct load_report){.block_tokens = 999}, 1);
     CHECK_EQ(load_block_tokens(&scene->backend.load), batch_block_tokens);
     CHECK(kv_source_silence_ms(scene->source, now(scene)) < 60000);
-    CHECK(kv_source_backend(scene->source) == &scene->backend);
     kv_source_close(&scene->source);
     CHECK(holds_only(scene, 1, 0)); // nothing
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_NONE);
