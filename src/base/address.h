@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// address.h -- where a socket leads, as the bytes that the kernel wants.
+// address.h -- a socket address, as the bytes that the kernel takes.
 //
-// The deterministic half carries addresses without looking inside; net/tcp.h reads and writes
-// them.  Zero size means none.
+// The deterministic core carries addresses without looking inside; net/tcp.h parses and formats
+// them.  Size 0: no address.
 #pragma once
 
 #include "base/slice.h"

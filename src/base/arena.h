@@ -23,7 +23,7 @@ static inline struct arena arena_over(void *bytes, size_t size)
     return (struct arena){.bytes = bytes, .size = size};
 }
 
-// NULL when it does not fit.  What is in it is whatever was there.
+// NULL when it does not fit.  The bytes are not cleared.
 static inline void *arena_take(struct arena *arena, size_t size)
 {
     size_t rounded = (size + 15) & ~(size_t)15;

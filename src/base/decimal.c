@@ -16,7 +16,7 @@ static unsigned digit_count(uint64_t number)
     return count + (number >= 10) + (number >= 100) + (number >= 1000);
 }
 
-// The last so many digits.
+// The last `count` digits.
 static uint64_t put_digits(uint8_t *at, unsigned count, uint64_t number)
 {
     while (count > 0) {

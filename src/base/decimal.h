@@ -2,10 +2,10 @@
 //
 // decimal.h -- numbers as decimal digits, eight of them at once.
 //
-// For whoever writes many numbers and knows that there is room; text.h is for everybody else.  Up to eight
-// digits take no loop and no branch: which of them lead with a zero is counted, and they are shifted out.
+// For writers of many numbers that know there is room; other code uses text.h.  Up to eight digits
+// take neither loop nor branch: leading zeros are counted and shifted out.
 //
-// All write from `at` on and return the place behind.  They may spoil decimal_room bytes.
+// All write from `at` on and return the end.  They may overwrite decimal_room bytes.
 #pragma once
 
 #include <stdint.h>
@@ -13,15 +13,16 @@
 
 enum {
     decimal_room = 24,
-    // Below it a number has at most eight digits.
+    // Numbers below this have at most eight digits.
     decimal_short = 100000000,
 };
 
 uint8_t *decimal_put_long(uint8_t *at, uint64_t number);
 uint8_t *decimal_put_fixed_long(uint8_t *at, uint64_t number, unsigned places);
 
-// The eight digits as bytes 0 to 9, the first in the lowest.  Halves, then pairs, then digits: in each step
-// every lane holds a number and is split in two, by a multiplication that is a division rounded down.
+// The eight digits as bytes 0 to 9, the first in the lowest.  Halves, then pairs, then digits: in
+// each step every lane holds a number and is split in two, by a multiplication that is a division
+// rounded down.
 static inline uint64_t decimal_digits(uint32_t number)
 {
     uint64_t fours = number / 10000 | (uint64_t)(number % 10000) << 32;
@@ -57,7 +58,7 @@ static inline uint8_t *decimal_put(uint8_t *at, uint64_t number)
     return at + 8 - skipped;
 }
 
-// With so many decimal places, 1 to 7, of which the number counts the last: 12345 with three is 12.345.
+// With 1 to 7 decimal places; the number counts units of the last one: 12345 with three is 12.345.
 static inline uint8_t *decimal_put_fixed(uint8_t *at, uint64_t number, unsigned places)
 {
     static const uint64_t zeros = 0x3030303030303030;

@@ -2,13 +2,13 @@
 //
 // hash.h -- the one 64-bit hash of the program: XXH3.
 //
-// Fast, and not keyed against an attacker: whoever hashes what clients choose hands in a seed that
-// clients do not know, or compares the bytes as well.
+// Fast, and not safe against an attacker: to hash bytes that clients choose, pass a seed that
+// clients do not know, or compare the bytes as well.
 #pragma once
 
 #include "base/slice.h"
 
-// The library says: inline everything, or include it as a plain header; in exactly one place.
+// The library wants one of two modes in the whole program: inline everything, or link against it.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -10,7 +10,7 @@
 enum {
     histogram_bits = 7,
     histogram_octave = 1 << histogram_bits,
-    // Up to 2^40 ns, 18 minutes; what is longer counts as that.
+    // Up to 2^40 ns, 18 minutes; longer durations count as that.
     histogram_buckets = (40 - histogram_bits + 1) * histogram_octave,
 };
 
@@ -39,7 +39,7 @@ static inline void histogram_add(struct histogram *histogram, uint64_t ns)
     histogram->buckets[histogram_bucket(ns)]++;
 }
 
-// The least duration of the bucket in which the quantile lies; 0 when nothing was counted.
+// The lower bound of the bucket in which the quantile lies; 0 without samples.
 static inline uint64_t histogram_quantile(const struct histogram *histogram, double quantile)
 {
     uint64_t rank = (uint64_t)(quantile * (double)histogram->count);

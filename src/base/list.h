@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// list.h -- intrusive lists: a member knows what points at it, so it leaves in constant time without
-// knowing which list it is in.
+// list.h -- intrusive lists: a member keeps the address of the pointer to it, so it leaves in
+// constant time without knowing its list.
 //
 //     head -> [ next | link ] -> [ next | link ] -> NULL
 //      ^________________/  ^_____________/
@@ -14,7 +14,7 @@
 
 struct list_node {
     struct list_node *next;
-    struct list_node **link; // what points at us; NULL: in no list
+    struct list_node **link; // the pointer to this node; NULL: in no list
 };
 
 static inline bool list_has(const struct list_node *node)

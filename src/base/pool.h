@@ -3,13 +3,13 @@
 // pool.h -- a fixed number of equal slots, taken and put back in constant time.
 //
 //     memory  [ slot 0: used ][ slot 1: free ][ slot 2: used ][ never taken ... ][ stack ]
-//     stack   [ 1 ]    what was put back last is taken first, since it is warm in the cache;
-//              ^       the bottom is the coldest
+//     stack   [ 1 ]    the slot that was put back last is taken first: the CPU cache has it;
+//              ^       the bottom was idle longest
 //
 // The memory is the caller's, reserved and not touched: no page of it is read or written before its
 // first use, so a generous limit costs nothing until it is needed.  pool_trim gives the pages of
-// slots that nobody wanted since the previous trim back to the system, so a burst does not stay in
-// memory for ever.
+// slots that were not taken since the previous trim back to the system, so memory shrinks after a
+// burst.
 //
 // Threads: one owner.  Under AddressSanitizer a slot that was put back is poisoned.
 #pragma once
@@ -28,7 +28,7 @@ struct pool {
     uint32_t clean_count; // slots at the bottom of the stack whose pages were given back
 };
 
-// Gives the pages of [bytes, bytes + size) back; what is read there afterwards is undefined.
+// Gives the pages of [bytes, bytes + size) back; their content is undefined afterwards.
 typedef void pool_discard_fn(void *bytes, size_t size);
 
 // What pool_init needs for that many slots; each is a multiple of 64 bytes.
@@ -40,7 +40,7 @@ void pool_init(struct pool *pool, void *memory, size_t slot_size, uint32_t capac
 // Every slot must have been put back.  The memory is the caller's again.
 void pool_fini(struct pool *pool);
 
-// NULL when all slots are in use.  The bytes are whatever was left in them.
+// NULL when all slots are in use.  The bytes are not cleared.
 void *pool_take(struct pool *pool);
 
 // `slot_ptr` is a T **, for any T; clears the caller's pointer.

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefill_curve.h -- how long an engine takes over the tokens of a prompt.
+// prefill_curve.h -- the time that an engine takes to prefill a prompt.
 //
-// One curve for every model, scaled by two speeds.  Each token costs the same, plus a share that grows
-// with the context it attends to; a step of the engine has a floor that few tokens do not fill:
+// One curve for every model, scaled by two speeds.  Each token costs the same, plus a share that
+// grows with the context it attends to; a step of the engine has a floor that few tokens do not
+// fill:
 //
 //     work(h, u) = u * (1 + (h + u/2) / 24000)          tokens, h cached ones before u new ones
 //     time       = sqrt(step_ms^2 + (token_ms * work)^2)
 //
 // The two speeds go together: a step takes as long as about 200 tokens on every model measured, so
-// where only one of them is known the other follows.
+// one of them gives the other.
 //
-// Measured on one H200 (models of 8B, 13B and 32B, up to 32k cached and 16k new tokens) it is within a
-// fifth.  The shipped speeds are those of the 8B model; what is learned replaces them.
+// Measured on one H200 (models of 8B, 13B and 32B, up to 32k cached and 16k new tokens) it is
+// within a fifth.  The shipped speeds are those of the 8B model; learned speeds replace them.
 #pragma once
 
 #include <math.h>
@@ -21,13 +22,13 @@
 #define PREFILL_SHIPPED_STEP_MS 5.3F
 #define PREFILL_STEP_TOKENS (PREFILL_SHIPPED_STEP_MS / PREFILL_SHIPPED_TOKEN_MS)
 
-// In tokens of a prompt with nothing to attend to.
+// In tokens without context to attend to.
 static inline float prefill_curve_work(float cached, float uncached)
 {
     return uncached * (1.0F + (cached + uncached * 0.5F) * (1.0F / 24000.0F));
 }
 
-// Nothing to compute takes no time: whole steps begin with the first token.
+// Zero tokens take no time: the floor of a step counts from the first token on.
 static inline float prefill_curve_ms(float token_ms, float step_ms, float cached, float uncached)
 {
     if (!(uncached > 0)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reclaim.h -- when may the writer free what readers might still hold?
+// reclaim.h -- tells the writer when no reader can hold a replaced object any more.
 //
 // Readers are loops.  They take pointers to published objects only inside a turn and announce, once
 // a turn, that they hold none.  The writer replaces an object, asks for a ticket, and may free the
@@ -43,8 +43,8 @@ static inline void reclaim_init(struct reclaim *reclaim, uint32_t reader_count)
     }
 }
 
-// Reader: between turns.  First the epoch is read, then the new objects are taken and the last of the
-// old ones let go, then that epoch is announced: whatever was replaced up to it is not held.
+// Reader, between turns: read the epoch, take the new objects and release the old ones, then
+// announce that epoch: no object that was replaced up to it is held.
 static inline uint64_t reclaim_epoch(const struct reclaim *reclaim)
 {
     return atomic_load_explicit(&reclaim->shared.epoch, memory_order_acquire);
@@ -55,7 +55,7 @@ static inline void reclaim_announce(struct reclaim *reclaim, uint32_t reader, ui
     atomic_store_explicit(&reclaim->readers[reader].seen, epoch, memory_order_release);
 }
 
-// Reader: it has stopped and will hold nothing ever again.
+// Reader: it has stopped and takes no more objects.
 static inline void reclaim_leave(struct reclaim *reclaim, uint32_t reader)
 {
     atomic_store_explicit(&reclaim->readers[reader].seen, UINT64_MAX, memory_order_release);
@@ -67,7 +67,7 @@ static inline uint64_t reclaim_ticket(struct reclaim *reclaim)
     return atomic_fetch_add_explicit(&reclaim->shared.epoch, 1, memory_order_acq_rel) + 1;
 }
 
-// Writer: whether nobody can hold what was replaced before the ticket was drawn.
+// Writer: whether no reader can hold an object that was replaced before the ticket was drawn.
 static inline bool reclaim_is_past(const struct reclaim *reclaim, uint64_t ticket)
 {
     for (uint32_t i = 0; i < reclaim->reader_count; i++) {

@@ -2,13 +2,13 @@
 //
 // siphash.h -- hashes under a secret of 128 bits: SipHash.
 //
-// For numbers that leave the house, and for names of what clients chose.  Who does not know the secret
-// learns nothing from them but which are equal, even if he knows what was hashed, and cannot make two
-// that are equal; the hash of hash.h is faster and promises no such thing.
+// For hashes that leave the process, and for keys of bytes that clients choose.  Without the
+// secret, an attacker learns only which hashes are equal, and cannot find two messages with the
+// same hash.  The hash of hash.h is faster and does not promise this.
 //
-// A word has a hash of 64 bits, SipHash-2-4.  Longer messages are taken in word by word, in SipHash-1-3
-// for speed, and have one of 128 bits at any point: a state goes on after it was asked.  Where messages
-// consist of parts, the caller says where each ends, or two messages could be one.
+// A word has a hash of 64 bits, SipHash-2-4.  Longer messages are added word by word, in
+// SipHash-1-3 for speed, and have a hash of 128 bits at any point.  If messages have parts, the
+// caller adds where each part ends, or two messages could have the same words.
 #pragma once
 
 #include "base/slice.h"

@@ -38,7 +38,7 @@ static inline uint8_t ascii_lower(uint8_t byte)
     return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte | 0x20) : byte;
 }
 
-// -1 when it is no hexadecimal digit.
+// -1 when it is not a hexadecimal digit.
 static inline int ascii_hex_value(uint8_t byte)
 {
     uint8_t lower = ascii_lower(byte);

@@ -47,7 +47,8 @@ static inline void text_add_str(struct text *text, const char *string)
 void text_add_u64(struct text *text, uint64_t number);
 void text_add_hex(struct text *text, uint64_t number);
 
-// With the quotes; what JSON forbids inside a string is escaped, bytes above 0x7f pass unchanged.
+// With the quotes; escapes the bytes that JSON forbids inside a string; bytes above 0x7f pass
+// unchanged.
 void text_add_json(struct text *text, struct slice string);
 // The same without the quotes, for a string that is written in pieces.
 void text_add_escaped(struct text *text, struct slice string);
@@ -57,5 +58,6 @@ void text_add_format(struct text *text, const char *format, ...)
 void text_add_vformat(struct text *text, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-// Reads an unsigned decimal number that fills the whole slice; false when it is none or overflows.
+// Reads an unsigned decimal number that fills the whole slice; false when it is not one or
+// overflows.
 bool slice_parse_u64(struct slice digits, uint64_t *out);

@@ -11,12 +11,12 @@ static uint64_t level_span(unsigned level)
     return (uint64_t)1 << (level_bits * (level + 1));
 }
 
-static unsigned slot_of(uint64_t time_ms, unsigned level)
+static unsigned wheel_slot_of(uint64_t time_ms, unsigned level)
 {
     return (unsigned)(time_ms >> (level_bits * level)) & slot_mask;
 }
 
-static void place(struct timer_wheel *wheel, struct timer *timer)
+static void wheel_place(struct timer_wheel *wheel, struct timer *timer)
 {
     uint64_t distance = timer->due_ms - wheel->now_ms;
     uint64_t place_ms = timer->due_ms;
@@ -28,7 +28,7 @@ static void place(struct timer_wheel *wheel, struct timer *timer)
     if (distance >= level_span(level)) {
         place_ms = wheel->now_ms + level_span(level) - 1; // looked at again when that time comes
     }
-    unsigned slot = slot_of(place_ms, level);
+    unsigned slot = wheel_slot_of(place_ms, level);
     list_push(&wheel->slots[level][slot], &timer->node);
     wheel->occupied[level] |= (uint64_t)1 << slot;
 }
@@ -44,7 +44,7 @@ void timer_wheel_arm(struct timer_wheel *wheel, struct timer *timer, uint64_t du
 
     timer_wheel_disarm(wheel, timer);
     timer->due_ms = due_ms > wheel->now_ms ? due_ms : wheel->now_ms + 1;
-    place(wheel, timer);
+    wheel_place(wheel, timer);
 }
 
 void timer_wheel_disarm(struct timer_wheel *wheel, struct timer *timer)
@@ -67,7 +67,7 @@ static void spill(struct timer_wheel *wheel, unsigned level, unsigned slot)
         if (timer->due_ms <= wheel->now_ms) {
             list_push(&wheel->due, &timer->node);
         } else {
-            place(wheel, timer);
+            wheel_place(wheel, timer);
         }
     }
 }
@@ -115,7 +115,7 @@ void timer_wheel_advance(struct timer_wheel *wheel, uint64_t now_ms)
         wheel->now_ms = stop;
         for (unsigned level = timer_wheel_levels; level-- > 0;) {
             uint64_t below = ((uint64_t)1 << (level_bits * level)) - 1;
-            unsigned slot = slot_of(stop, level);
+            unsigned slot = wheel_slot_of(stop, level);
             if ((stop & below) == 0 && (wheel->occupied[level] >> slot & 1) != 0) {
                 spill(wheel, level, slot);
             }

@@ -9,9 +9,9 @@
 //     wheel 0   64 x 1 ms      wheel 2   64 x 4.1 s
 //     wheel 1   64 x 64 ms     wheel 3   64 x 4.4 min     (further away: parked in the last slot)
 //
-// Timers are intrusive: the owner embeds a struct timer and must disarm it before it dies.  All that
-// are due are collected first and fired after, so a callback that re-arms cannot starve the loop.  A
-// callback may arm and disarm any timer, those that are due in the same turn included.
+// Timers are intrusive: the owner embeds a struct timer and must disarm it before it dies.  All
+// that are due are collected first and fired after, so a callback that re-arms cannot starve the
+// loop.  A callback may arm and disarm any timer, those that are due in the same turn included.
 //
 // Threads: one owner.
 #pragma once
@@ -48,8 +48,8 @@ static inline bool timer_is_armed(const struct timer *timer)
     return list_has(&timer->node);
 }
 
-// Fires all that is due at `now_ms`, which must not go backwards.
+// Fires all timers that are due at `now_ms`, which must not go backwards.
 void timer_wheel_advance(struct timer_wheel *wheel, uint64_t now_ms);
 
-// How long until something may be due: a lower bound, at most `limit_ms`.
+// The time until a timer may be due: a lower bound, at most `limit_ms`.
 uint64_t timer_wheel_wait_ms(const struct timer_wheel *wheel, uint64_t limit_ms);

@@ -26,8 +26,8 @@ static bool is_tail(uint8_t byte)
     return (byte & 0xc0) == 0x80;
 }
 
-// One character of two to four bytes; 0 when it is none.  The bounds on the second byte keep out overlong
-// forms, surrogates and what lies above U+10FFFF; RFC 3629, section 4.
+// One character of two to four bytes; 0 when it is none.  The bounds on the second byte keep out
+// overlong forms, surrogates and what lies above U+10FFFF; RFC 3629, section 4.
 static inline unsigned valid_size(const uint8_t *at, size_t left)
 {
     uint8_t lead = at[0];

@@ -2,8 +2,8 @@
 //
 // utf8.h -- code points in bytes that are known to be UTF-8.
 //
-// Who validates does so once, with utf8_is_valid or json.h; here nothing is checked again.  Who only shows
-// a text of somebody else takes what utf8_tamed makes of it.
+// Validate once, with utf8_is_valid or json.h; the other functions do not check again.  To show
+// text from outside, use utf8_tamed.
 #pragma once
 
 #include "base/slice.h"
@@ -11,8 +11,8 @@
 // Strictly: no overlong forms, no surrogates, nothing above U+10FFFF.
 bool utf8_is_valid(struct slice text);
 
-// The text itself if it is valid; else a copy in `space`, which has as many bytes, with a `?` for each byte that
-// belongs to no character.
+// The text itself if it is valid; else a copy in `space`, which has as many bytes, with a `?` for
+// each invalid byte.
 struct slice utf8_tamed(struct slice text, uint8_t *space);
 
 // Bytes of the character whose first byte this is.

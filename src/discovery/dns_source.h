@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dns_source.h -- follows DNS names: tells their addresses again and again, as their records expire.
+// dns_source.h -- follows DNS names: tells their addresses again and again, as their records
+// expire.
 //
-//     resolved          tell the addresses     again after the time to live, within dns.ttl_min and ttl_max
-//     not all fit       tell the addresses     again in two seconds
-//     not resolved      log it once            again in two seconds; the last known addresses stay
+//     resolved       tell the addresses   again after the time to live (dns.ttl_min, dns.ttl_max)
+//     not all fit    tell the addresses   again in two seconds
+//     not resolved   log it once          again in two seconds; the last known addresses stay
 //
 // Threads: the keeper's.
 #pragma once
@@ -16,13 +17,15 @@ struct dns_name;
 struct dns_source;
 struct loop;
 
-// Takes all addresses of a name, at least one.  False: not all of them fit.  May not leave the name.
+// Takes all addresses of a name, at least one.  False: not all of them fit.  May not leave the
+// name.
 typedef bool dns_name_found_fn(void *owner, const struct address *addresses, uint32_t count);
 
 // NULL when memory is short.
 struct dns_source *dns_source_create(struct loop *loop);
 
-// Between turns of the loop only, after every name was left.  Clears the caller's pointer, which may be NULL.
+// Between turns of the loop only, after every name was left.  Clears the caller's pointer, which
+// may be NULL.
 void dns_source_destroy(struct dns_source **source);
 
 // Must be called before the first name is resolved.  dns.servers is read once, at the first name.

@@ -27,8 +27,8 @@ enum {
     endpoint_size_max = 512,
 };
 
-// Who lists an origin.  A further source (a watched file, Kubernetes) is a value here and calls roster_merge
-// with its list whenever the list changes.
+// Who lists an origin.  A further source (a watched file, Kubernetes) is a value here and calls
+// roster_merge with its list whenever the list changes.
 enum origin_source { SOURCE_CONFIG, SOURCE_ADMIN };
 
 // Where a server publishes its KV events; see config_events.
@@ -38,8 +38,8 @@ struct origin_events {
     char *topic;
 };
 
-struct origin {
-    struct origin *next;
+struct backend_origin {
+    struct backend_origin *next;
     struct roster *roster;
     enum origin_source source;
     bool is_listed; // while its source is merged
@@ -69,17 +69,17 @@ struct origin {
 struct roster {
     struct roster_options options;
     struct dns_source *dns;
-    struct origin *origins; // in the order in which they were listed
+    struct backend_origin *origins; // in the order in which they were listed
 };
 
-static char *copy_text(const char *text)
+static char *origin_copy_text(const char *text)
 {
     char *copy = text == NULL ? NULL : strdup(text);
     ASSERT(text == NULL || copy != NULL);
     return copy;
 }
 
-static bool texts_equal(const char *a, const char *b)
+static bool origin_texts_equal(const char *a, const char *b)
 {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
@@ -89,7 +89,7 @@ static uint32_t ranks_of(const struct config_backend *spec)
     return spec->ranks > 0 ? spec->ranks : 1;
 }
 
-static void origin_free_key(struct origin *origin)
+static void origin_free_key(struct backend_origin *origin)
 {
     if (origin->api_key != NULL) {
         explicit_bzero(origin->api_key, strlen(origin->api_key));
@@ -106,19 +106,19 @@ static void origin_events_free(struct origin_events *events)
     *events = (struct origin_events){0};
 }
 
-static void origin_set_events(struct origin *origin, const struct config_events *events)
+static void origin_set_events(struct backend_origin *origin, const struct config_events *events)
 {
     origin_events_free(&origin->events);
     origin->events = (struct origin_events){
-        .endpoint = copy_text(events->endpoint),
-        .replay = copy_text(events->replay),
-        .topic = copy_text(events->topic),
+        .endpoint = origin_copy_text(events->endpoint),
+        .replay = origin_copy_text(events->replay),
+        .topic = origin_copy_text(events->topic),
     };
 }
 
 // NULL when the address has no such rank.
-static const struct backend *origin_rank(const struct origin *origin, const struct address *address,
-                                         uint32_t rank)
+static const struct backend *origin_rank(const struct backend_origin *origin,
+                                         const struct address *address, uint32_t rank)
 {
     for (uint32_t i = 0; i < origin->backend_count; i++) {
         const struct backend *backend = origin->backends[i];
@@ -129,7 +129,7 @@ static const struct backend *origin_rank(const struct origin *origin, const stru
     return NULL;
 }
 
-static void write_backend_url(const struct origin *origin, const struct address *address,
+static void write_backend_url(const struct backend_origin *origin, const struct address *address,
                               uint32_t rank, char url[url_size_max])
 {
     struct text text = text_over(url, url_size_max - 1);
@@ -168,7 +168,7 @@ static const char *rank_endpoint(const char *endpoint, const struct address *add
     return space;
 }
 
-static void origin_log_crowded(struct origin *origin, const char *url)
+static void origin_log_crowded(struct backend_origin *origin, const char *url)
 {
     if (!origin->is_crowded) {
         log_error("backend %s: does not fit: limits.backends is %u", url,
@@ -178,7 +178,8 @@ static void origin_log_crowded(struct origin *origin, const char *url)
 }
 
 // False when it does not fit.
-static bool origin_add_backend(struct origin *origin, const struct address *address, uint32_t rank)
+static bool origin_add_backend(struct backend_origin *origin, const struct address *address,
+                               uint32_t rank)
 {
     const struct roster_options *options = &origin->roster->options;
     const struct backend *first = origin_rank(origin, address, 0);
@@ -224,7 +225,7 @@ static bool origin_add_backend(struct origin *origin, const struct address *addr
     return true;
 }
 
-static void origin_drop_backend(struct origin *origin, uint32_t index)
+static void origin_drop_backend(struct backend_origin *origin, uint32_t index)
 {
     const struct roster_options *options = &origin->roster->options;
     struct backend *backend = origin->backends[index];
@@ -241,7 +242,7 @@ static void origin_drop_backend(struct origin *origin, uint32_t index)
     origin->backends[index] = origin->backends[--origin->backend_count];
 }
 
-static void origin_drop_backends(struct origin *origin)
+static void origin_drop_backends(struct backend_origin *origin)
 {
     while (origin->backend_count > 0) {
         origin_drop_backend(origin, origin->backend_count - 1);
@@ -267,7 +268,7 @@ static bool addresses_have(const struct address *addresses, uint32_t count,
 // Makes the backends of an origin those of the addresses.  False when not all fit.
 static bool origin_set_addresses(void *owner, const struct address *addresses, uint32_t count)
 {
-    struct origin *origin = owner;
+    struct backend_origin *origin = owner;
     bool all_fit = true;
 
     for (uint32_t i = origin->backend_count; i-- > 0;) {
@@ -288,8 +289,9 @@ static bool origin_set_addresses(void *owner, const struct address *addresses, u
     return all_fit;
 }
 
-// Brings the backends of an origin into the fleet: now, or when its name is resolved, or when there is room.
-static void origin_settle(struct origin *origin)
+// Brings the backends of an origin into the fleet: now, or when its name is resolved, or when there
+// is room.
+static void origin_settle(struct backend_origin *origin)
 {
     struct loop *loop = origin->roster->options.loop;
 
@@ -305,29 +307,29 @@ static void origin_settle(struct origin *origin)
 
 static void origin_retry(struct timer *timer)
 {
-    origin_settle(CONTAINER_OF(timer, struct origin, retry));
+    origin_settle(CONTAINER_OF(timer, struct backend_origin, retry));
 }
 
-static struct origin *origin_find(const struct roster *roster, const char *url)
+static struct backend_origin *origin_find(const struct roster *roster, const char *url)
 {
-    struct origin *origin = roster->origins;
+    struct backend_origin *origin = roster->origins;
     while (origin != NULL && strcmp(origin->url, url) != 0) {
         origin = origin->next;
     }
     return origin;
 }
 
-static void origin_copy_models(struct origin *origin, const struct config_list *models)
+static void origin_copy_models(struct backend_origin *origin, const struct config_list *models)
 {
     origin->models = calloc(models->count + 1, sizeof(char *));
     ASSERT(origin->models != NULL);
     for (uint32_t i = 0; i < models->count; i++) {
-        origin->models[origin->model_count++] = copy_text(models->items[i]);
+        origin->models[origin->model_count++] = origin_copy_text(models->items[i]);
     }
 }
 
 // Follows the name, unless the host is an address.
-static void origin_set_host(struct origin *origin, const struct config_backend *spec)
+static void origin_set_host(struct backend_origin *origin, const struct config_backend *spec)
 {
     uint32_t address_count_max = 1;
     if (address_from_literal(spec->host, spec->port, &origin->address) != STATUS_OK) {
@@ -340,36 +342,36 @@ static void origin_set_host(struct origin *origin, const struct config_backend *
     ASSERT(origin->backends != NULL);
 }
 
-static struct origin *origin_add(struct roster *roster, const struct config_backend *spec,
-                                 enum origin_source source)
+static struct backend_origin *origin_add(struct roster *roster, const struct config_backend *spec,
+                                         enum origin_source source)
 {
     const struct config *config = roster->options.config;
     struct config_events events = config_backend_events(config, spec);
-    struct origin *origin = calloc(1, sizeof(*origin));
+    struct backend_origin *origin = calloc(1, sizeof(*origin));
     ASSERT(origin != NULL);
-    *origin = (struct origin){
+    *origin = (struct backend_origin){
         .roster = roster,
         .source = source,
-        .url = copy_text(spec->url),
-        .host = copy_text(spec->host),
-        .pool_name = copy_text(config->pools[spec->pool].name),
-        .api_key = copy_text(spec->api_key != NULL ? spec->api_key : config->api_key),
+        .url = origin_copy_text(spec->url),
+        .host = origin_copy_text(spec->host),
+        .pool_name = origin_copy_text(config->pools[spec->pool].name),
+        .api_key = origin_copy_text(spec->api_key != NULL ? spec->api_key : config->api_key),
         .port = spec->port,
         .tls = spec->tls,
         .has_own_key = spec->api_key != NULL,
         .weight = spec->weight,
         .pool = spec->pool,
         .ranks = ranks_of(spec),
-        .own_events = {.endpoint = copy_text(spec->events),
-                       .replay = copy_text(spec->events_replay),
-                       .topic = copy_text(spec->events_topic)},
+        .own_events = {.endpoint = origin_copy_text(spec->events),
+                       .replay = origin_copy_text(spec->events_replay),
+                       .topic = origin_copy_text(spec->events_topic)},
         .retry.fire = origin_retry,
     };
     origin_copy_models(origin, &spec->models);
     origin_set_events(origin, &events);
     origin_set_host(origin, spec);
     // At the end, so that backends keep the order of the configuration.
-    struct origin **link = &roster->origins;
+    struct backend_origin **link = &roster->origins;
     while (*link != NULL) {
         link = &(*link)->next;
     }
@@ -378,7 +380,7 @@ static struct origin *origin_add(struct roster *roster, const struct config_back
     return origin;
 }
 
-static void origin_free(struct origin *origin)
+static void origin_free(struct backend_origin *origin)
 {
     for (uint32_t i = 0; i < origin->model_count; i++) {
         free(origin->models[i]);
@@ -394,10 +396,10 @@ static void origin_free(struct origin *origin)
     free(origin);
 }
 
-static void origin_remove(struct origin *origin)
+static void origin_remove(struct backend_origin *origin)
 {
     struct roster *roster = origin->roster;
-    struct origin **link = &roster->origins;
+    struct backend_origin **link = &roster->origins;
 
     while (*link != origin) {
         link = &(*link)->next;
@@ -409,20 +411,21 @@ static void origin_remove(struct origin *origin)
     origin_free(origin);
 }
 
-static bool origin_has_key(const struct origin *origin, const char *key)
+static bool origin_has_key(const struct backend_origin *origin, const char *key)
 {
     return strcmp(origin->api_key == NULL ? "" : origin->api_key, key == NULL ? "" : key) == 0;
 }
 
-static bool origin_has_events(const struct origin *origin, const struct config_events *events)
+static bool origin_has_events(const struct backend_origin *origin,
+                              const struct config_events *events)
 {
-    return texts_equal(origin->events.endpoint, events->endpoint) &&
-           texts_equal(origin->events.replay, events->replay) &&
-           texts_equal(origin->events.topic, events->topic);
+    return origin_texts_equal(origin->events.endpoint, events->endpoint) &&
+           origin_texts_equal(origin->events.replay, events->replay) &&
+           origin_texts_equal(origin->events.topic, events->topic);
 }
 
 // Whether the backends of an origin can stay as they are under a new line of configuration.
-static bool origin_matches(const struct origin *origin, const struct config_backend *spec)
+static bool origin_matches(const struct backend_origin *origin, const struct config_backend *spec)
 {
     const struct config *config = origin->roster->options.config;
     const char *key = spec->api_key != NULL ? spec->api_key : config->api_key;
@@ -438,7 +441,7 @@ static bool origin_matches(const struct origin *origin, const struct config_back
 static void roster_merge_one(struct roster *roster, const struct config_backend *spec,
                              enum origin_source source)
 {
-    struct origin *origin = origin_find(roster, spec->url);
+    struct backend_origin *origin = origin_find(roster, spec->url);
 
     if (origin != NULL && !origin_matches(origin, spec)) {
         origin_remove(origin);
@@ -456,18 +459,19 @@ static void roster_merge_one(struct roster *roster, const struct config_backend 
     origin->is_listed = true;
 }
 
-// Makes the origins of a source those of its new list.  An origin that another source listed becomes its own.
+// Makes the origins of a source those of its new list.  An origin that another source listed
+// becomes its own.
 static void roster_merge(struct roster *roster, enum origin_source source,
                          const struct config_backend *list, uint32_t count)
 {
-    for (struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+    for (struct backend_origin *origin = roster->origins; origin != NULL; origin = origin->next) {
         origin->is_listed = false;
     }
     for (uint32_t i = 0; i < count; i++) {
         roster_merge_one(roster, &list[i], source);
     }
-    struct origin *next = NULL;
-    for (struct origin *origin = roster->origins; origin != NULL; origin = next) {
+    struct backend_origin *next = NULL;
+    for (struct backend_origin *origin = roster->origins; origin != NULL; origin = next) {
         next = origin->next;
         if (origin->source == source && !origin->is_listed) {
             origin_remove(origin);
@@ -484,9 +488,10 @@ static uint32_t pool_find(const struct config *config, const char *name)
     return pool;
 }
 
-// An origin from the admin API stays in the pool of its name, which may have another number now, with the
-// key and events that now hold.  Backends are immutable, so they are replaced if any of these differ.
-static void origin_follow_config(struct origin *origin)
+// An origin from the admin API stays in the pool of its name, which may have another number now,
+// with the key and events that now hold.  Backends are immutable, so they are replaced if any of
+// these differ.
+static void origin_follow_config(struct backend_origin *origin)
 {
     const struct config *config = origin->roster->options.config;
     uint32_t pool = pool_find(config, origin->pool_name);
@@ -511,7 +516,7 @@ static void origin_follow_config(struct origin *origin)
     origin_set_events(origin, &events);
     if (!origin->has_own_key) {
         origin_free_key(origin);
-        origin->api_key = copy_text(config->api_key);
+        origin->api_key = origin_copy_text(config->api_key);
     }
     origin_drop_backends(origin);
     origin_settle(origin);
@@ -537,8 +542,8 @@ void roster_set_config(struct roster *roster, const struct config *config)
     dns_source_set_config(roster->dns, config);
     roster_set_pool_models(roster);
     roster_merge(roster, SOURCE_CONFIG, config->backends, config->backend_count);
-    struct origin *next = NULL;
-    for (struct origin *origin = roster->origins; origin != NULL; origin = next) {
+    struct backend_origin *next = NULL;
+    for (struct backend_origin *origin = roster->origins; origin != NULL; origin = next) {
         next = origin->next;
         if (origin->source != SOURCE_CONFIG) {
             origin_follow_config(origin);
@@ -579,7 +584,8 @@ void roster_destroy(struct roster **roster_ptr)
 static bool roster_is_full(const struct roster *roster)
 {
     uint32_t count = dns_source_leaving_count(roster->dns);
-    for (const struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+    for (const struct backend_origin *origin = roster->origins; origin != NULL;
+         origin = origin->next) {
         count++;
     }
     return count >= roster->options.config->limits.backends;
@@ -594,7 +600,7 @@ enum status roster_add(struct roster *roster, const struct config_backend *spec,
     if (roster_is_full(roster)) {
         return STATUS_EXHAUSTED;
     }
-    struct origin *origin = origin_add(roster, spec, SOURCE_ADMIN);
+    struct backend_origin *origin = origin_add(roster, spec, SOURCE_ADMIN);
     if (origin->name == NULL && origin->backend_count < origin->ranks) {
         origin_remove(origin);
         return STATUS_EXHAUSTED;
@@ -604,7 +610,7 @@ enum status roster_add(struct roster *roster, const struct config_backend *spec,
     return STATUS_OK;
 }
 
-static bool origin_owns(const struct origin *origin, const struct backend *backend)
+static bool origin_owns(const struct backend_origin *origin, const struct backend *backend)
 {
     for (uint32_t i = 0; i < origin->backend_count; i++) {
         if (origin->backends[i] == backend) {
@@ -615,7 +621,7 @@ static bool origin_owns(const struct origin *origin, const struct backend *backe
 }
 
 // `origin` may be NULL.  A name of the configuration stays: its records decide.
-static enum status roster_remove_origin(struct roster *roster, struct origin *origin)
+static enum status roster_remove_origin(struct roster *roster, struct backend_origin *origin)
 {
     if (origin == NULL || (origin->name != NULL && origin->source == SOURCE_CONFIG)) {
         return STATUS_MALFORMED;
@@ -627,7 +633,7 @@ static enum status roster_remove_origin(struct roster *roster, struct origin *or
 
 enum status roster_remove(struct roster *roster, struct backend *backend)
 {
-    struct origin *origin = roster->origins;
+    struct backend_origin *origin = roster->origins;
     while (origin != NULL && !origin_owns(origin, backend)) {
         origin = origin->next;
     }
@@ -646,7 +652,8 @@ enum status roster_remove_url(struct roster *roster, const char *url)
 
 bool roster_has_resolved_all(const struct roster *roster)
 {
-    for (const struct origin *origin = roster->origins; origin != NULL; origin = origin->next) {
+    for (const struct backend_origin *origin = roster->origins; origin != NULL;
+         origin = origin->next) {
         if (origin->name != NULL && !dns_name_has_resolved(origin->name)) {
             return false;
         }

@@ -5,9 +5,10 @@
 //     configuration   backends, read again at each reload
 //     admin API       one origin at a time
 //
-// An origin is one line of a source.  An origin with an address is one backend.  An origin with a DNS name
-// is one backend for each address of the name (dns_source.h).  If a server has data-parallel ranks, each
-// rank of each address is a backend.  Backends that do not fit limits.backends wait until there is room.
+// An origin is one line of a source.  An origin with an address is one backend.  An origin with a
+// DNS name is one backend for each address of the name (dns_source.h).  If a server has
+// data-parallel ranks, each rank of each address is a backend.  Backends that do not fit
+// limits.backends wait until there is room.
 //
 //     http://10.0.0.7:8000           -> http://10.0.0.7:8000
 //     http://engines:8000            -> http://engines:8000#10.0.0.7, http://engines:8000#10.0.0.8
@@ -43,22 +44,22 @@ struct roster_options {
     void *owner;
 };
 
-// NULL when memory is short.  The backends of the configuration are in the fleet when it returns, those
-// behind names as soon as DNS responds.
+// NULL when memory is short.  The backends of the configuration are in the fleet when it returns,
+// those behind names as soon as DNS responds.
 struct roster *roster_create(const struct roster_options *options);
 
 // Between turns of the loop only.  Clears the caller's pointer, which may be NULL.
 void roster_destroy(struct roster **roster);
 
-// Adds the backends of a new configuration, removes those that only the old one had, and changes weights.  A
-// line whose pool, models, key, ranks or events changed is a new backend.  Backends from the admin API stay
-// as long as their pool does.
+// Adds the backends of a new configuration, removes those that only the old one had, and changes
+// weights.  A line whose pool, models, key, ranks or events changed is a new backend.  Backends
+// from the admin API stay as long as their pool does.
 void roster_set_config(struct roster *roster, const struct config *config);
 
-// For the admin API.  `spec->pool` counts in the configuration in force.  MALFORMED: the url is there
-// already.  EXHAUSTED: limits.backends, which bounds origins as well, so that names without an address do
-// not pile up.  `*out` is the backend, or its first rank; NULL for a name that has yet to be resolved;
-// untouched on failure.
+// For the admin API.  `spec->pool` counts in the configuration in force.  MALFORMED: the url is
+// there already.  EXHAUSTED: limits.backends, which bounds origins as well, so that names without
+// an address do not pile up.  `*out` is the backend, or its first rank; NULL for a name that has
+// yet to be resolved; untouched on failure.
 enum status roster_add(struct roster *roster, const struct config_backend *spec,
                        struct backend **out);
 
@@ -69,8 +70,8 @@ enum status roster_remove(struct roster *roster, struct backend *backend);
 // Whether there is an origin of that url, spelt as it was added.
 bool roster_has(const struct roster *roster, const char *url);
 
-// Removes an origin with all its backends.  It may have none: a name that does not resolve is removed this
-// way.  MALFORMED: there is no such origin, or it is a name of the configuration.
+// Removes an origin with all its backends.  It may have none: a name that does not resolve is
+// removed this way.  MALFORMED: there is no such origin, or it is a name of the configuration.
 enum status roster_remove_url(struct roster *roster, const char *url);
 
 // Whether the first query of every name has ended, well or not.

@@ -16,17 +16,17 @@
 #include <stdlib.h>
 
 enum {
-    // How often is looked for somebody to examine.
+    // How often it looks for a backend to examine.
     look_ms = 100,
     question_timeout_ms = 10000,
-    // Templates may print the date: nobody is examined over midnight.
+    // Templates may print the date: no examination runs over midnight.
     examination_max_s = 30,
     question_size_max = 65536,
-    // Of a case as the template renders it.
+    // Of a case after rendering.
     text_size_max = 65536,
 };
 
-// What is known of one backend about one dialect.
+// The state of one backend and one dialect.
 struct record {
     uint64_t id; // of the backend; 0: never asked
     uint32_t life;
@@ -51,11 +51,11 @@ struct certifier {
     struct fetch *fetch;
     struct certify certify;
     struct certify_question question;
-    uint64_t backend_id; // 0: there is none
+    uint64_t backend_id; // 0: no examination
     uint32_t dialect;
 };
 
-static void look(struct timer *timer);
+static void certifier_look(struct timer *timer);
 
 struct certifier *certifier_create(const struct certifier_options *options)
 {
@@ -64,7 +64,7 @@ struct certifier *certifier_create(const struct certifier_options *options)
         return NULL;
     }
     certifier->options = *options;
-    certifier->timer.fire = look;
+    certifier->timer.fire = certifier_look;
     certifier->slot_count = options->config->limits.backends;
     certifier->thread = token_thread_create(options->set, options->thread);
     certifier->reader =
@@ -106,10 +106,10 @@ void certifier_destroy(struct certifier **certifier_ptr)
 void certifier_set_config(struct certifier *certifier, const struct config *config)
 {
     certifier->options.config = config;
-    tls_context_destroy(&certifier->tls); // trust may have changed
+    tls_context_destroy(&certifier->tls); // backend_tls may have changed
 }
 
-static struct dialect *dialect_now(const struct certifier *certifier)
+static struct dialect *certifier_dialect(const struct certifier *certifier)
 {
     return certifier->options.set->dialects[certifier->dialect];
 }
@@ -121,14 +121,15 @@ static struct record *record_of(const struct certifier *certifier, uint32_t dial
                                                  : NULL;
 }
 
-// The name by which the backend serves a model of the dialect.  False: it serves none.
+// The name under which the backend serves a model of the dialect.  False: it serves none of its
+// models.
 static bool model_of(const struct certifier *certifier, const struct dialect *dialect,
                      const struct backend *backend, struct slice *out)
 {
     const struct fleet *fleet = certifier->options.fleet;
     const char *name;
 
-    // Nobody will say what it serves.
+    // Its models are unknown, and models.learn is off.
     if (fleet_model_name(fleet, backend, 0) == NULL && !certifier->options.config->models.learn) {
         *out = dialect->model_count > 0 ? dialect->models[0] : (struct slice){0};
         return true;
@@ -147,8 +148,8 @@ static uint32_t life_of(const struct backend *backend)
     return atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
 }
 
-static bool is_due(const struct certifier *certifier, const struct record *record,
-                   const struct backend *backend)
+static bool certifier_is_due(const struct certifier *certifier, const struct record *record,
+                             const struct backend *backend)
 {
     bool is_another = record->id != backend->id || record->life != life_of(backend);
     bool is_time = loop_now_ms(certifier->options.loop) >= record->again_ms;
@@ -156,20 +157,20 @@ static bool is_due(const struct certifier *certifier, const struct record *recor
     return is_first_rank && (is_another || (!record->is_examined && is_time));
 }
 
-static void complain(struct certifier *certifier, const struct backend *backend,
-                     struct record *record, const char *why)
+static void certifier_log_failure(struct certifier *certifier, const struct backend *backend,
+                                  struct record *record, const char *why)
 {
     if (!record->has_complained) {
         log_warn_seldom(
             backend->id,
-            "tokenizer %s: backend %s cannot be asked for its tokens (%s); until some backend can, "
-            "its models are routed by text",
-            dialect_now(certifier)->name, backend->url, why);
+            "tokenizer %s: backend %s cannot be asked for its tokens: %s; its models are routed by "
+            "text until a backend can",
+            certifier_dialect(certifier)->name, backend->url, why);
     }
     record->has_complained = true;
 }
 
-// What all that were examined and are still there vouch for together.
+// The features on which all examined backends of the fleet agree.
 static uint32_t certify_by_all(const struct certifier *certifier, uint32_t index)
 {
     uint32_t common = 0;
@@ -188,10 +189,10 @@ static uint32_t certify_by_all(const struct certifier *certifier, uint32_t index
     return common;
 }
 
-static void conclude(struct certifier *certifier, const struct backend *backend)
+static void certifier_conclude(struct certifier *certifier, const struct backend *backend)
 {
     const struct certify *certify = &certifier->certify;
-    struct dialect *dialect = dialect_now(certifier);
+    struct dialect *dialect = certifier_dialect(certifier);
     struct record *record = record_of(certifier, certifier->dialect, backend);
     char space[1024];
     struct text names = text_over(space, sizeof(space));
@@ -203,7 +204,7 @@ static void conclude(struct certifier *certifier, const struct backend *backend)
     if (certify->differed_count > 0) {
         log_warn_seldom(
             backend->id,
-            "tokenizer %s: backend %s computes other tokens in %u of %u cases (%s); exact for: "
+            "tokenizer %s: backend %s computes other tokens in %u of %u cases: %s; exact for: "
             "%.*s; everything else is routed by text",
             dialect->name, backend->url, certify->differed_count,
             certify->differed_count + certify->agreed_count, certify->why,
@@ -214,8 +215,8 @@ static void conclude(struct certifier *certifier, const struct backend *backend)
     }
 }
 
-// `why` is NULL when the examination came to its end.
-static void end(struct certifier *certifier, const char *why)
+// `why` is NULL when the examination is complete.
+static void certifier_end(struct certifier *certifier, const char *why)
 {
     struct backend *backend = fleet_find(certifier->options.fleet, certifier->backend_id);
 
@@ -226,9 +227,9 @@ static void end(struct certifier *certifier, const char *why)
         record->again_ms = loop_now_ms(certifier->options.loop) +
                            certifier->options.config->tokens.certify_interval;
         if (why != NULL) {
-            complain(certifier, backend, record, why);
+            certifier_log_failure(certifier, backend, record, why);
         } else {
-            conclude(certifier, backend);
+            certifier_conclude(certifier, backend);
         }
     }
     if (certifier->options.saw_end != NULL) {
@@ -237,9 +238,9 @@ static void end(struct certifier *certifier, const char *why)
     loop_arm(certifier->options.loop, &certifier->timer, 0);
 }
 
-static void ask(struct certifier *certifier);
+static void certifier_ask(struct certifier *certifier);
 
-static void tell_case(const struct certifier *certifier, enum certify_verdict verdict)
+static void certifier_tell_case(const struct certifier *certifier, enum certify_verdict verdict)
 {
     static const char *const words[] = {
         [CERTIFY_AGREED] = "agrees",
@@ -253,37 +254,37 @@ static void tell_case(const struct certifier *certifier, enum certify_verdict ve
     }
 }
 
-static void answered(void *owner, const struct fetch_result *result)
+static void certifier_heard(void *owner, const struct fetch_result *result)
 {
     struct certifier *certifier = owner;
 
     certifier->fetch = NULL;
     if (result->status == 0) {
-        end(certifier, result->why);
+        certifier_end(certifier, result->why);
         return;
     }
     enum certify_verdict verdict =
         certify_answer(&certifier->certify, result->status, result->body);
-    tell_case(certifier, verdict);
+    certifier_tell_case(certifier, verdict);
     if (verdict == CERTIFY_IMPOSSIBLE) {
-        end(certifier, certifier->certify.why);
+        certifier_end(certifier, certifier->certify.why);
         return;
     }
-    ask(certifier);
+    certifier_ask(certifier);
 }
 
-static void ask(struct certifier *certifier)
+static void certifier_ask(struct certifier *certifier)
 {
     struct text space = text_over(certifier->question_space, question_size_max);
     const struct backend *backend = fleet_find(certifier->options.fleet, certifier->backend_id);
 
     if (backend == NULL) {
-        end(certifier, "it is gone");
+        certifier_end(certifier, "it was removed");
         return;
     }
     if (!certify_question(&certifier->certify, &space, &certifier->question)) {
         bool was_asked = certifier->certify.agreed_count + certifier->certify.differed_count > 0;
-        end(certifier, was_asked ? NULL : "it refuses every case");
+        certifier_end(certifier, was_asked ? NULL : "it refuses every case");
         return;
     }
     struct fetch_peer peer = backend_peer(backend);
@@ -294,16 +295,16 @@ static void ask(struct certifier *certifier)
         .path = certifier->question.path,
         .body = certifier->question.body,
         .timeout_ms = question_timeout_ms,
-        .done = answered,
+        .done = certifier_heard,
         .owner = certifier,
     });
     if (certifier->fetch == NULL) {
-        end(certifier, "memory or descriptors are short");
+        certifier_end(certifier, "out of memory or file descriptors");
     }
 }
 
-// Begins the examination of a backend that is due; false when none is.
-static bool begin_one(struct certifier *certifier, uint32_t index)
+// Begins the examination of a backend that is due; false when there is none to examine.
+static bool certifier_begin(struct certifier *certifier, uint32_t index)
 {
     const struct dialect_set *set = certifier->options.set;
     struct backend *backend;
@@ -312,7 +313,7 @@ static bool begin_one(struct certifier *certifier, uint32_t index)
     for (uint32_t i = 0; (backend = fleet_at(certifier->options.fleet, i)) != NULL; i++) {
         struct record *record = record_of(certifier, index, backend);
         struct slice model = {0};
-        if (record == NULL || !is_due(certifier, record, backend) ||
+        if (record == NULL || !certifier_is_due(certifier, record, backend) ||
             backend_tier(backend, loop_now_ms(certifier->options.loop)) == BACKEND_DOWN ||
             !model_of(certifier, set->dialects[index], backend, &model) ||
             dialect_is_midnight(set->dialects[index], wall_s, examination_max_s)) {
@@ -326,13 +327,13 @@ static bool begin_one(struct certifier *certifier, uint32_t index)
         certifier->backend_id = backend->id;
         certifier->dialect = index;
         certify_begin(&certifier->certify, set->dialects[index], certifier->reader, model, wall_s);
-        ask(certifier);
+        certifier_ask(certifier);
         return true;
     }
     return false;
 }
 
-static void look(struct timer *timer)
+static void certifier_look(struct timer *timer)
 {
     struct certifier *certifier = CONTAINER_OF(timer, struct certifier, timer);
     const struct dialect_set *set = certifier->options.set;
@@ -342,8 +343,8 @@ static void look(struct timer *timer)
         if (set->dialects[i]->is_trusted) {
             continue;
         }
-        certify_by_all(certifier, i); // somebody may have gone
-        if (begin_one(certifier, i)) {
+        certify_by_all(certifier, i); // backends may have been removed
+        if (certifier_begin(certifier, i)) {
             return;
         }
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// certifier.h -- asks engines whether our tokenizers and templates are theirs.
+// certifier.h -- checks with engines that our tokenizers and templates give the same tokens as
+// theirs.
 //
-// Every backend that serves a model with a dialect is examined (dialect/certify.h) when it is first seen and
-// whenever it comes back, one after the other, one question at a time.  A dialect is certified for what
-// all examined backends vouch for.  A backend that cannot be asked certifies nothing and takes nothing
-// away; it is asked again after tokens.certify_interval.
+// Every backend that serves a model with a dialect is examined (dialect/certify.h) when it is first
+// seen and whenever it comes back, one after the other, one question at a time.  A dialect is
+// certified for the features on which all examined backends agree.  A backend that cannot be asked
+// changes nothing; it is asked again after tokens.certify_interval.
 //
 //     backend a    plain system tools       certified: plain system tools
 //     backend b    plain system             certified: plain system
@@ -33,8 +34,8 @@ struct certifier_options {
     const struct config *config; // until certifier_set_config
     struct dialect_set *set;     // kept
     uint32_t thread;             // our number in the memo
-    // For who wants to see more than the log tells: after each case, and at the end of each
-    // examination.  May be NULL.
+    // For more detail than the log has: called after each case, and at the end of each examination.
+    // May be NULL.
     void (*saw_case)(void *owner, const char *name, const char *verdict, const char *why);
     void (*saw_end)(void *owner, const struct certify *certify, const char *why);
     void *owner;

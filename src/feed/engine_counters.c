@@ -29,8 +29,8 @@ enum counter_field {
         (name), FIELD_TTFT_BUCKET, (kind), .is_special = true                                      \
     }
 
-// `extra` is the kind of the engine.  If a page has several names for one field, the first row here counts:
-// vLLM 0.9.2 to 0.10 has both of its names for the prefix cache.
+// `extra` is the kind of the engine.  If a page has several names for one field, the first row here
+// counts: vLLM 0.9.2 to 0.10 has both of its names for the prefix cache.
 static const struct engine_row rows[] = {
     {.name = "vllm:request_success", FIELD_REQUESTS, ENGINE_VLLM},
     {.name = "vllm:prompt_tokens", FIELD_PROMPT, ENGINE_VLLM},
@@ -136,8 +136,8 @@ static void counters_take_bucket(void *owner, uint32_t row, const struct exposit
     }
 }
 
-// The first row of each field that the page has; negative when it has none.  Rates are means; block sizes and
-// start times are the first of many that are alike.
+// The first row of each field that the page has; negative when it has none.  Rates are means; block
+// sizes and start times are the first of many that are alike.
 static void counters_read_fields(const struct counters_reader *reader, double *fields)
 {
     for (uint32_t field = 0; field < FIELD_COUNT; field++) {

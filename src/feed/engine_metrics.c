@@ -19,15 +19,15 @@ enum metric_field {
 _Static_assert((uint32_t)engine_metrics_all_ranks == (uint32_t)engine_page_all_ranks,
                "the same value");
 
-// A row of FIELD_CONFIG: the labels with the block size and with the number of blocks, of which `spare` are
-// never used.
+// A row of FIELD_CONFIG: the labels with the block size and with the number of blocks, of which
+// `spare` are never used.
 #define CONFIG(name, spare, size_label, count_label)                                               \
     {                                                                                              \
         (name), FIELD_CONFIG, (spare), (size_label), (count_label), .is_special = true             \
     }
 
-// If a page has several names for one field, the first row here counts: vLLM 0.9.2 to 0.10 has both of its
-// names for the usage of the cache.  The last two groups are members of JSON objects.
+// If a page has several names for one field, the first row here counts: vLLM 0.9.2 to 0.10 has both
+// of its names for the usage of the cache.  The last two groups are members of JSON objects.
 static const struct engine_row rows[] = {
     {.name = "vllm:num_requests_running", FIELD_RUNNING},
     {.name = "vllm:num_requests_waiting", FIELD_WAITING},

@@ -2,8 +2,8 @@
 //
 // engine_metrics.h -- the load that an engine's metrics page reports.
 //
-// Knows the names of vLLM, SGLang, TensorRT-LLM, Triton and llama.cpp, old and new, in text and in JSON.
-// Series of one name are added up, and usages averaged (engine_page.h).
+// Knows the names of vLLM, SGLang, TensorRT-LLM, Triton and llama.cpp, old and new, in text and in
+// JSON.  Series of one name are added up, and usages averaged (engine_page.h).
 #pragma once
 
 #include "base/slice.h"
@@ -11,6 +11,6 @@
 
 enum { engine_metrics_all_ranks = UINT32_MAX };
 
-// Fields that the page does not have are negative.  Series that name another data-parallel rank than `rank`
-// are skipped.
+// Fields that the page does not have are negative.  Series that name another data-parallel rank
+// than `rank` are skipped.
 void engine_metrics_read(struct slice page, uint32_t rank, struct load_report *out);

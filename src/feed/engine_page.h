@@ -2,9 +2,9 @@
 //
 // engine_page.h -- reads an engine's metrics page by a table of names.
 //
-// The page is Prometheus text (exposition.h) or JSON (stats_json.h).  Several series of one name, as
-// data-parallel ranks have, are added up.  A page has thousands of lines: only those with a name of the table
-// cost more than finding the end of the line.
+// The page is Prometheus text (exposition.h) or JSON (stats_json.h).  Several series of one name,
+// as data-parallel ranks have, are added up.  A page has thousands of lines: only those with a name
+// of the table cost more than finding the end of the line.
 //
 // Any bytes may come: what is not a metric is skipped.
 #pragma once
@@ -33,8 +33,8 @@ struct engine_page_options {
     const struct engine_row *rows; // several may have the same name
     uint32_t row_count;
     uint32_t rank; // series of other ranks are skipped; or engine_page_all_ranks
-    bool
-        skips_priorities; // SGLang has series for each priority beside the total, whose label is empty
+    // SGLang has series for each priority beside the total, whose label is empty.
+    bool skips_priorities;
     void (*special)(void *owner, uint32_t row, const struct exposition_sample *sample);
     void *owner;
 };

@@ -10,24 +10,24 @@ enum {
 };
 
 // Where in a line.
-struct cursor {
+struct line_cursor {
     const uint8_t *at;
     const uint8_t *end;
 };
 
-static bool is_blank(uint8_t byte)
+static bool is_blank_byte(uint8_t byte)
 {
     return byte == ' ' || byte == '\t' || byte == '\r';
 }
 
-static void skip_blanks(struct cursor *line)
+static void skip_blanks(struct line_cursor *line)
 {
-    while (line->at < line->end && is_blank(*line->at)) {
+    while (line->at < line->end && is_blank_byte(*line->at)) {
         line->at++;
     }
 }
 
-static bool take_byte(struct cursor *line, uint8_t byte)
+static bool take_byte(struct line_cursor *line, uint8_t byte)
 {
     skip_blanks(line);
     if (line->at == line->end || *line->at != byte) {
@@ -39,12 +39,12 @@ static bool take_byte(struct cursor *line, uint8_t byte)
 
 static bool ends_word(uint8_t byte)
 {
-    return is_blank(byte) || byte == '{' || byte == '}' || byte == '=' || byte == ',' ||
+    return is_blank_byte(byte) || byte == '{' || byte == '}' || byte == '=' || byte == ',' ||
            byte == '"';
 }
 
 // May be empty.
-static struct slice take_word(struct cursor *line)
+static struct slice take_word(struct line_cursor *line)
 {
     skip_blanks(line);
     const uint8_t *start = line->at;
@@ -64,7 +64,7 @@ bool exposition_number(struct slice text, double *out)
     if (text.size == 0 || text.size > number_size_max) {
         return false;
     }
-    // strtod also takes names of infinity and hexadecimal digits, which nobody writes here.
+    // strtod also takes infinities and hexadecimal digits, which are not metric values.
     for (size_t i = 0; i < text.size; i++) {
         if (text.bytes[i] == '\0' || strchr("0123456789+-.eE", text.bytes[i]) == NULL) {
             return false;
@@ -112,7 +112,7 @@ static struct slice bare_name(struct slice name)
 
 // Moves behind one `name="value"` and the comma after it.  The value stays as it is escaped.  False
 // when there is none.
-static bool take_label(struct cursor *line, struct slice *name, struct slice *value)
+static bool take_label(struct line_cursor *line, struct slice *name, struct slice *value)
 {
     *name = take_word(line);
     if (name->size == 0 || !take_byte(line, '=') || !take_byte(line, '"')) {
@@ -131,7 +131,7 @@ static bool take_label(struct cursor *line, struct slice *name, struct slice *va
 }
 
 // From behind the opening brace to behind the closing one.
-static bool skip_labels(struct cursor *line)
+static bool skip_labels(struct line_cursor *line)
 {
     struct slice name;
     struct slice value;
@@ -142,7 +142,7 @@ static bool skip_labels(struct cursor *line)
 
 struct slice exposition_label(struct slice labels, const char *wanted)
 {
-    struct cursor line = {.at = labels.bytes, .end = labels.bytes + labels.size};
+    struct line_cursor line = {.at = labels.bytes, .end = labels.bytes + labels.size};
     struct slice name;
     struct slice value;
     while (take_label(&line, &name, &value)) {
@@ -163,7 +163,7 @@ bool exposition_next(struct exposition *page, struct exposition_series *out)
 {
     while (page->at < page->end) {
         const uint8_t *newline = memchr(page->at, '\n', (size_t)(page->end - page->at));
-        struct cursor line = {.at = page->at, .end = newline != NULL ? newline : page->end};
+        struct line_cursor line = {.at = page->at, .end = newline != NULL ? newline : page->end};
         page->at = newline != NULL ? newline + 1 : page->end;
         skip_blanks(&line);
         if (line.at < line.end && *line.at != '#') {
@@ -177,7 +177,8 @@ bool exposition_next(struct exposition *page, struct exposition_series *out)
 
 bool exposition_sample(const struct exposition_series *series, struct exposition_sample *out)
 {
-    struct cursor line = {.at = series->rest.bytes, .end = series->rest.bytes + series->rest.size};
+    struct line_cursor line = {.at = series->rest.bytes,
+                               .end = series->rest.bytes + series->rest.size};
     *out = (struct exposition_sample){.labels = slice_of(line.at, 0)};
     if (take_byte(&line, '{')) {
         const uint8_t *start = line.at;
@@ -193,7 +194,7 @@ bool exposition_sample(const struct exposition_series *series, struct exposition
 char exposition_json_bracket(struct slice page)
 {
     size_t at = 0;
-    while (at < page.size && (is_blank(page.bytes[at]) || page.bytes[at] == '\n')) {
+    while (at < page.size && (is_blank_byte(page.bytes[at]) || page.bytes[at] == '\n')) {
         at++;
     }
     if (at < page.size && page.bytes[at] == '[') {

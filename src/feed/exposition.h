@@ -12,25 +12,25 @@
 //         }
 //     }
 //
-// A page has thousands of lines, of which few matter: the rest of a line is looked at only when its name
-// was wanted.  Any bytes may come: what is no series is passed over.
+// A page has thousands of lines, of which few matter: call exposition_sample only for wanted names.
+// Any bytes may come: lines that are not series are skipped.
 //
 // Memory: everything points into the page.
 #pragma once
 
 #include "base/slice.h"
 
-// Above it a count is nonsense, and sums of some thousand such values still are exact enough.
+// Larger counts are invalid; sums of thousands of values below it are still exact enough.
 #define EXPOSITION_VALUE_MAX 1e15
 
-// What is left of a page.  Its fields are exposition.c's own.
+// The rest of a page.  Its fields are private.
 struct exposition {
     const uint8_t *at;
     const uint8_t *end;
 };
 
 struct exposition_series {
-    struct slice name; // without what others put around it: Ray in front, a counter's suffix behind
+    struct slice name; // without the prefix of Ray and the suffix of counters
     struct slice rest; // of the line
 };
 
@@ -42,23 +42,24 @@ struct exposition_sample {
 
 struct exposition exposition_open(struct slice page);
 
-// Comments and empty lines are passed over.  False at the end.
+// Skips comments and empty lines.  False at the end.
 bool exposition_next(struct exposition *page, struct exposition_series *out);
 
 // False when the labels cannot be read.
 bool exposition_sample(const struct exposition_series *series, struct exposition_sample *out);
 
-// The value as it is escaped; empty when there is no such label.
+// The value with its escapes; empty when there is no such label.
 struct slice exposition_label(struct slice labels, const char *wanted);
 
-// A colon and an underscore are the same, so what an exporter has rewritten is found.
+// A colon and an underscore are equal, because some exporters rewrite names.
 bool exposition_name_is(struct slice name, const char *known);
 
-// False for what is no plain number from 0 to the limit: NaN and the infinities say nothing, and what is
-// below zero would mean "not said".
+// False unless the text is a plain number from 0 to the limit: NaN and infinities mean nothing, and
+// negative values mean "not reported" to callers.
 bool exposition_number(struct slice text, double *out);
 
-// The bracket that opens a JSON document, which TensorRT-LLM serves where others have text; 0 for text.
+// The bracket that opens a JSON document, which TensorRT-LLM serves where others have text; 0 for
+// text.
 char exposition_json_bracket(struct slice page);
 
 static inline bool exposition_is_json(struct slice page)

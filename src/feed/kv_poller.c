@@ -34,7 +34,8 @@ static const char *kv_poller_path(void *owner, const struct backend *backend)
     return "/kv_cache_events";
 }
 
-// Pushes the events to every rank of the server, each of which reads its own.  Returns the worst status.
+// Pushes the events to every rank of the server, each of which reads its own.  Returns the worst
+// status.
 static enum status kv_poller_push(struct kv_poller *poller, const struct backend *asked,
                                   struct slice body)
 {
@@ -49,7 +50,7 @@ static enum status kv_poller_push(struct kv_poller *poller, const struct backend
     return worst;
 }
 
-static struct slice skip_space(struct slice text)
+static struct slice skip_json_space(struct slice text)
 {
     size_t at = 0;
     while (at < text.size && (text.bytes[at] == ' ' || text.bytes[at] == '\t' ||
@@ -59,15 +60,16 @@ static struct slice skip_space(struct slice text)
     return slice_of(text.bytes + at, text.size - at);
 }
 
-// Returns NULL if it went well, or else what failed.  The follower finds out whether a list is valid JSON.
+// Returns NULL if it went well, or else what failed.  The follower finds out whether a list is
+// valid JSON.
 static const char *kv_poller_take(struct kv_poller *poller, const struct backend *backend,
                                   struct slice body)
 {
-    struct slice text = skip_space(body);
+    struct slice text = skip_json_space(body);
     if (text.size == 0 || text.bytes[0] != '[') {
         return "the response is not a list";
     }
-    text = skip_space(slice_of(text.bytes + 1, text.size - 1));
+    text = skip_json_space(slice_of(text.bytes + 1, text.size - 1));
     if (text.size > 0 && text.bytes[0] == ']') {
         return NULL;
     }

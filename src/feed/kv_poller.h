@@ -2,16 +2,16 @@
 //
 // kv_poller.h -- asks engines that keep their KV events until they are asked, as TensorRT-LLM does.
 //
-// POST /kv_cache_events four times a second to every backend whose `events` are `poll`.  The poller pushes a
-// response with events on as it is (kv_json.h).
+// POST /kv_cache_events four times a second to every backend whose `events` are `poll`.  The poller
+// pushes a response with events on as it is (kv_json.h).
 //
 //     200 and a list               push it         next in a quarter of a second
 //     404                          no events       next in a minute
 //     other, or no response        failed          next in a quarter, half, ... a minute
 //
-// An engine forgets events once it has sent them.  So the router must be the only one that asks; the first
-// rank of a server is asked for all ranks; and a response that is lost on its way leaves a gap in the event
-// ids, which the feeder notices.
+// An engine forgets events once it has sent them.  So the router must be the only one that asks;
+// the first rank of a server is asked for all ranks; and a response that is lost on its way leaves
+// a gap in the event ids, which the feeder notices.
 //
 // Threads: the keeper's.
 #pragma once

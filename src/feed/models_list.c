@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 // Copies into list->memory with a NUL behind.
-static const char *keep(char **at, struct slice text)
+static const char *models_list_keep(char **at, struct slice text)
 {
     char *copy = *at;
     memmove(copy, text.bytes, text.size); // a decoded name is there already
@@ -18,7 +18,7 @@ static const char *keep(char **at, struct slice text)
     return copy;
 }
 
-static void take_entry(struct models_list *list, struct slice document, char **at)
+static void models_list_take(struct models_list *list, struct slice document, char **at)
 {
     enum { ID, PARENT };
     static const char *const names[] = {[ID] = "id", [PARENT] = "parent"};
@@ -34,10 +34,10 @@ static void take_entry(struct models_list *list, struct slice document, char **a
     }
     // Written as a document of ours, so no byte of it may be a NUL; JSON has none outside strings
     // and the scanner refuses them inside.
-    const char *kept_name = keep(at, name);
+    const char *kept_name = models_list_keep(at, name);
     list->models[list->count++] =
         (struct fleet_model){.name = kept_name,
-                             .document = keep(at, document),
+                             .document = models_list_keep(at, document),
                              .is_adapter = found[PARENT].kind == JSON_STRING};
 }
 
@@ -65,7 +65,7 @@ enum status models_list_read(struct slice body, struct models_list *out)
         json_enter(&json);
         while (json_next(&json, &item)) {
             if (item.value.kind == JSON_OBJECT && json_skip(&json, &item.value)) {
-                take_entry(&list, item.value.raw, &at);
+                models_list_take(&list, item.value.raw, &at);
             }
         }
     }

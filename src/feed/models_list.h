@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// models_list.h -- reads what a backend answers to GET /v1/models.
+// models_list.h -- reads the response of a backend to GET /v1/models.
 #pragma once
 
 #include "base/slice.h"
@@ -16,8 +16,8 @@ struct models_list {
     char *memory;
 };
 
-// {"object":"list","data":[{"id":"name",…},…]}.  MALFORMED when it is not that; EXHAUSTED when memory
-// is short; `*out` is untouched by both.  An entry without a usable id (a string, not empty, no NUL
+// {"object":"list","data":[{"id":"name",…},…]}.  MALFORMED: another form.  EXHAUSTED: memory is
+// short.  Both leave `*out` untouched.  An entry without a usable id (a string, not empty, no NUL
 // in it) is left out, and so is what comes after models_list_count_max.  A document is the entry as
 // it was sent, byte for byte.  On success the caller owes models_list_free.
 enum status models_list_read(struct slice body, struct models_list *out);

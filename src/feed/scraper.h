@@ -2,9 +2,9 @@
 //
 // scraper.h -- asks every backend for its load: the metrics page of its engine.
 //
-// GET load.path every load.interval; the page becomes a report to the backend's load (fleet/load.h).
-// TensorRT-LLM lists its last steps as JSON there and may have the full text at another path: that path is
-// tried once, and kept while it has a known name.
+// GET load.path every load.interval; the page becomes a report to the backend's load
+// (fleet/load.h).  TensorRT-LLM lists its last steps as JSON there and may have the full text at
+// another path: that path is tried once, and kept while it has a known name.
 //
 //     text with a known name       report it       next in load.interval
 //     JSON                         report it       /prometheus/metrics at once, the first time

@@ -12,7 +12,7 @@ struct sink {
     void *owner;
 };
 
-static void read_member(const struct sink *sink, const struct json_item *item)
+static void stats_take_member(const struct sink *sink, const struct json_item *item)
 {
     double value = 0;
     if (item->value.kind == JSON_NUMBER && exposition_number(item->value.raw, &value)) {
@@ -31,18 +31,18 @@ static void read_object(const struct sink *sink, struct slice object)
     }
     json_enter(&json);
     while (json_next(&json, &item)) {
-        read_member(sink, &item);
+        stats_take_member(sink, &item);
         if (item.value.kind == JSON_OBJECT && json_string_is(item.key, "kvCacheStats")) {
             json_enter(&json);
             while (json_next(&json, &item)) {
-                read_member(sink, &item);
+                stats_take_member(sink, &item);
             }
         }
     }
 }
 
 // One without a rank is everybody's.
-static bool is_of_rank(const struct sink *sink, struct slice object)
+static bool object_is_of_rank(const struct sink *sink, struct slice object)
 {
     static const char *const names[] = {"dp_rank"};
     struct json_value rank[1] = {0};
@@ -69,7 +69,7 @@ static void read_elements(const struct sink *sink, struct slice array, bool last
             continue;
         }
         last = item.value.raw;
-        if (!last_alone && is_of_rank(sink, last)) {
+        if (!last_alone && object_is_of_rank(sink, last)) {
             read_object(sink, last);
         }
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stats_json.h -- the numbers that engines list as JSON.
+// stats_json.h -- reads the numbers of an engine's load from JSON.
 //
 //     [{...}, {"numActiveRequests": 3, "kvCacheStats": {...}}]   TensorRT-LLM: its last steps
 //     {"loads": [{"num_running_reqs": 1, ...}, ...]}             SGLang: each of its ranks
 //     {...}                                                      one object
 //
-// Of steps the last counts alone, of ranks every one, or the one that is asked for (its `dp_rank`).  Members of kvCacheStats are told as the others are.
-// What is no JSON from its first to its last byte says nothing.
+// Of a list of steps only the last is read; of a list of ranks all, or the one with the wanted
+// `dp_rank`.  Members of kvCacheStats are read like the others.  A document that is not valid JSON
+// as a whole is ignored.
 #pragma once
 
 #include "base/slice.h"

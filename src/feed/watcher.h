@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// watcher.h -- asks each backend one question, again and again, one fetch at a time for each backend.
+// watcher.h -- asks each backend one question, again and again, one fetch at a time for each
+// backend.
 //
-// The prober, the scraper and the poller own watchers: they say what to ask and what a response means; the
-// watcher owns timers, fetches and the TLS context.  The next question follows from what the response was:
+// The prober, the scraper and the poller own watchers: they say what to ask and what a response
+// means; the watcher owns timers, fetches and the TLS context.  The next question follows from what
+// the response was:
 //
 //     WATCHER_AGAIN     an interval after the last question
 //     WATCHER_FAILED    after an interval, twice that, ... up to a minute
 //     WATCHER_ABSENT    the backend does not have it: after a minute
 //     WATCHER_NOW       at once, by another path
 //
-// An interval is shortened by up to a twentieth at random, so that backends which were added together drift
-// apart.  A slow response delays the next question until half an interval after it.  When the prober finds a
-// backend up again, the watcher stops waiting within an interval.
+// An interval is shortened by up to a twentieth at random, so that backends which were added
+// together drift apart.  A slow response delays the next question until half an interval after it.
+// When the prober finds a backend up again, the watcher stops waiting within an interval.
 //
 // Threads: the keeper's.
 #pragma once
@@ -52,8 +54,8 @@ struct watcher *watcher_create(const struct watcher_options *options);
 // Clears the caller's pointer, which may be NULL.
 void watcher_destroy(struct watcher **watcher);
 
-// Takes effect at once: backends that failed or had nothing are asked again within an interval.  With
-// `is_anew` questions in flight are cancelled and asked again, because paths have changed.
+// Takes effect at once: backends that failed or had nothing are asked again within an interval.
+// With `is_anew` questions in flight are cancelled and asked again, because paths have changed.
 void watcher_set_schedule(struct watcher *watcher, const struct watcher_schedule *schedule,
                           bool is_anew);
 
@@ -70,6 +72,7 @@ void watcher_ask_anew(struct watcher *watcher, const struct backend *backend);
 // Whether every backend that is asked has responded or failed to, at least once.
 bool watcher_has_heard_all(const struct watcher *watcher);
 
-// The next watched rank of the backend's server, from `*slot` on, which starts at 0; NULL after the last.
+// The next watched rank of the backend's server, from `*slot` on, which starts at 0; NULL after the
+// last.
 struct backend *watcher_next_rank(const struct watcher *watcher, const struct backend *backend,
                                   uint32_t *slot);

@@ -4,13 +4,12 @@
 
 #include "base/base.h"
 
-// Relaxed everywhere: each word stands for itself, and a reader that sees yesterday's value only
-// routes as it would have routed yesterday.
+// Relaxed everywhere: each word is independent, and a stale value only routes as a moment before.
 #define LOAD(word) atomic_load_explicit(&backend->shared.word, memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&backend->shared.word, value, memory_order_relaxed)
 #define ADD(word) atomic_fetch_add_explicit(&backend->shared.word, 1, memory_order_relaxed)
 
-// Doubling stops being interesting long before it overflows.
+// eject_time_max is reached long before; the bound keeps the shift from overflowing.
 enum { ejection_doublings_max = 16 };
 
 bool backend_is_polled(const struct backend *backend)
@@ -81,7 +80,7 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, bool o
         return;
     }
     if (outcome == BACKEND_SUCCESS) {
-        // An answer to a request from before the ejection proves nothing new.
+        // A response to a request from before the ejection is not proof of health.
         if (ejected_until == 0 || decides) {
             STORE(failures, 0);
             STORE(ejections, 0);

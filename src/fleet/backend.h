@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// backend.h -- one inference server: what it is, how it is, and what we have sent it.
+// backend.h -- one backend: its identity, its health, and the requests in flight to it.
 //
-// What it is never changes while anyone can see it.  How it is, is a handful of atomics that every
-// worker reads when it routes and writes when a request turns out well or badly:
+// The identity never changes while a view shows the backend.  Its health is a handful of atomics
+// that every worker reads when it routes and writes when a request succeeds or fails:
 //
 //     probe      active checks say up or down (unknown until the first one)
-//     breaker    after `eject_failures` faults in a row nobody sends here until `ejected_until`;
+//     breaker    after `eject_failures` faults in a row it is ejected until `ejected_until`;
 //                then exactly one request is let in on trial: it closes the breaker or renews it
-//     busy       the server said 429 or 503: it is well, but others are preferred for a while
+//     busy       the server responded 429 or 503: healthy, but others are preferred for a while
 //
 //            faults                time passes              trial succeeds
 //     closed ------> ejected ------------------> half open ----------------> closed
@@ -18,7 +18,7 @@
 // Requests in flight are counted from backend_begin to backend_end, on every path a request can
 // take; the sum over the fleet returns to zero when all have ended.
 //
-// Threads: any.  No locks: a lost race costs one request more or less on a sick backend.
+// Threads: any.  No locks: a lost race costs one request more or less on a faulty backend.
 #pragma once
 
 #include "base/address.h"
@@ -30,20 +30,20 @@
 enum backend_tier {
     BACKEND_READY,
     BACKEND_BUSY, // asked us to come back later
-    BACKEND_DOWN, // by its probes or by the breaker: used when there is no other
+    BACKEND_DOWN, // by its probes or by the breaker: used only if all others are down too
 };
 
 enum backend_outcome {
-    BACKEND_ANSWERING, // a good head: enough to pass a trial, not to forget the faults before it
-    BACKEND_SUCCESS,   // an answer that came to its end
-    BACKEND_FAULT,     // transport errors, timeouts, 500, 502, 504, answers that are no HTTP
+    BACKEND_ANSWERING, // a good head: enough to pass a trial, not to clear earlier faults
+    BACKEND_SUCCESS,   // a complete response
+    BACKEND_FAULT,     // transport errors, timeouts, 500, 502, 504, invalid HTTP responses
 };
 
-// How well its KV events tell what it holds.
+// How complete our record of its blocks is.
 enum backend_events {
-    BACKEND_EVENTS_NONE,     // it sends none, or none has come
-    BACKEND_EVENTS_LEARNING, // there may be more than what they have told
-    BACKEND_EVENTS_LIVE,     // they tell all
+    BACKEND_EVENTS_NONE,     // no KV event has come
+    BACKEND_EVENTS_LEARNING, // it may hold blocks that no event has told
+    BACKEND_EVENTS_LIVE,     // the record is complete
 };
 
 enum backend_probe { BACKEND_PROBE_UNKNOWN, BACKEND_PROBE_UP, BACKEND_PROBE_DOWN };
@@ -59,24 +59,22 @@ struct backend {
     uint64_t id;
     uint32_t slot;
     uint32_t pool;
-    char *url; // how the operator named it, and for names with several addresses which one
+    char *url; // as configured, with the address if its name has several, and with the rank
     char *host;
     char *authority;     // host and port, as a Host field has them
     char *authorization; // "Bearer …", or NULL
     uint16_t port;
     bool tls;
     struct address address;
-    uint64_t identity; // hash of the url
-    // Which data-parallel rank of the server this is; requests name it when there are several.
-    uint64_t
-        server; // the id of the first rank, which stands for the process; its own if it is alone
-    uint32_t rank;
-    uint32_t rank_count; // 1: the server is one
-    // Where it publishes its KV events, as ZeroMQ spells it, with the rank's own port; NULL: nowhere.  `poll`:
-    // it tells them when it is asked.
+    uint64_t identity;   // hash of the url
+    uint64_t server;     // the id of the server's first rank, which stands for the process
+    uint32_t rank;       // data-parallel; requests name it if the server has several
+    uint32_t rank_count; // 1: the server has no ranks
+    // The ZeroMQ endpoint of its KV events, with the rank's own port; NULL: none.  `poll`: it sends
+    // them when it is asked.
     char *events;
-    char *events_replay; // where missed ones can be had; NULL: nowhere
-    char *events_topic;  // what its topic begins with; "": it may be any
+    char *events_replay; // the endpoint that replays missed ones; NULL: none
+    char *events_topic;  // prefix of its topic; "": any
 
     // Written and read by all workers and by the prober.
     struct {
@@ -84,11 +82,11 @@ struct backend {
         atomic_uint failures;               // in a row
         atomic_uint ejections;              // in a row
         atomic_uint probe;                  // enum backend_probe
-        atomic_uint lives;                  // how often it came back with nothing of what it held
-        atomic_uint events;                 // enum backend_events; written by who reads them
-        atomic_uint events_wrong; // how often answers have shown that they do not tell the truth
-        atomic_bool trial;        // a trial request is under way
-        atomic_bool removed;      // no longer in a view: connections to it are not kept
+        atomic_uint lives;                  // restarts: its cache is empty after each
+        atomic_uint events;                 // enum backend_events; written by the KV feeder
+        atomic_uint events_wrong;           // how often responses contradicted its KV events
+        atomic_bool trial;                  // a trial request is in flight
+        atomic_bool removed;                // no longer in a view: connections to it are not kept
         atomic_uint_fast64_t ejected_until_ms; // 0: the breaker is closed
         atomic_uint_fast64_t busy_until_ms;
         atomic_uint_fast64_t request_count;
@@ -99,7 +97,7 @@ struct backend {
     struct truth truth; // as well
 };
 
-// Whether it tells its KV events when it is asked (feed/kv_poller.h), instead of publishing them.
+// Whether its KV events are polled (feed/kv_poller.h), not published.
 bool backend_is_polled(const struct backend *backend);
 
 enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms);
@@ -108,26 +106,27 @@ enum backend_tier backend_tier(const struct backend *backend, uint64_t now_ms);
 // request is on trial; never false with `anyway`.  *on_trial says whether this one is.
 bool backend_begin(struct backend *backend, uint64_t now_ms, bool anyway, bool *on_trial);
 
-// What the request showed.  May be said more than once (a good head, then a reset).  `on_trial` as
-// backend_begin said: while the breaker is half open, what other requests show is counted and decides
-// nothing, because they may be as old as the ejection.
+// Notes the outcome of a request.  May be called more than once (a good head, then a reset).
+// `on_trial` as from backend_begin: while the breaker is half open, outcomes of other requests are
+// only counted, because they may be as old as the ejection.
 void backend_judge(struct backend *backend, enum backend_outcome outcome, bool on_trial,
                    uint64_t now_ms, const struct backend_rules *rules);
 
-// The server asked for a pause.
+// The server responded 429 or 503.
 void backend_set_busy(struct backend *backend, uint64_t until_ms);
 
-// Counts the request out.  `on_trial` as backend_begin said: a trial that was never judged is over.
+// Counts the request out.  `on_trial` as from backend_begin: ends a trial without an outcome.
 void backend_end(struct backend *backend, bool on_trial);
 
-// Nobody listens there: the process is gone, and what it held with it.
+// The connection was refused: the process is gone, and its cache with it.
 void backend_lost(struct backend *backend);
 
-// The prober's verdict; up ends an ejection early, to a trial.  Who was down has lost what it held.
+// The prober's verdict.  Up ends an ejection early, with a trial; after down, the cache counts as
+// lost.
 void backend_set_probe(struct backend *backend, enum backend_probe probe, uint64_t now_ms);
 
-// For people: none, learning, live.
+// For display: none, learning, live.
 const char *backend_events_text(const struct backend *backend);
 
-// For people: up, down, ejected, half_open.
+// For display: up, down, ejected, half_open.
 const char *backend_state(const struct backend *backend, uint64_t now_ms);

@@ -3,17 +3,17 @@
 #include "fleet/capacity.h"
 
 enum {
-    // No engine that is worth caching for holds less; it keeps a run of bad samples from closing the
-    // cache for good.
+    // Smaller caches are not worth routing for; the bound keeps bad samples from disabling a cache
+    // for good.
     tokens_min = 4096,
-    // A miss at less than this part of the belief is no eviction.
+    // A miss at less than this part of the belief is not an eviction.
     emptied_divisor = 8,
     shrink_divisor = 8,
     emptied_shrink_divisor = 16,
     tokens_max = 1 << 30, // ages are differences of 32-bit clocks
 };
 
-static uint32_t bounded(uint64_t tokens)
+static uint32_t bounded_capacity(uint64_t tokens)
 {
     uint64_t most = tokens < tokens_max ? tokens : tokens_max;
     return (uint32_t)(most > tokens_min ? most : tokens_min);
@@ -26,24 +26,24 @@ uint32_t capacity_learn(uint32_t belief, const struct capacity_sample *sample,
 
     *verdict = CAPACITY_HELD;
     if (sample->was_there) {
-        return belief != 0 && age > belief ? bounded(age + age / 8) : belief;
+        return belief != 0 && age > belief ? bounded_capacity(age + age / 8) : belief;
     }
     if (belief == 0) {
-        // Nothing was ever evicted: either this is the first time, or it was emptied.  An empty cache
-        // shows within the first few thousand tokens.
+        // The first miss: an eviction, or the cache was emptied, which shows within the first few
+        // thousand tokens.
         *verdict = age < tokens_min ? CAPACITY_EMPTIED : CAPACITY_EVICTED;
-        return age < tokens_min ? 0 : bounded(2 * age);
+        return age < tokens_min ? 0 : bounded_capacity(2 * age);
     }
     if (age < belief / emptied_divisor) {
-        // Once is an event; again and again is a belief that is far too large.
+        // Shrinks as well: if this repeats, the belief is far too large.
         *verdict = CAPACITY_EMPTIED;
-        return bounded(belief - belief / emptied_shrink_divisor);
+        return bounded_capacity(belief - belief / emptied_shrink_divisor);
     }
     *verdict = CAPACITY_EVICTED;
-    return age < belief ? bounded(belief - (belief - age) / shrink_divisor) : belief;
+    return age < belief ? bounded_capacity(belief - (belief - age) / shrink_divisor) : belief;
 }
 
 uint32_t capacity_told(uint64_t cache_tokens)
 {
-    return cache_tokens == 0 ? 0 : bounded(cache_tokens + cache_tokens / 8);
+    return cache_tokens == 0 ? 0 : bounded_capacity(cache_tokens + cache_tokens / 8);
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// capacity.h -- how much a backend's KV cache holds, as its answers show.
+// capacity.h -- the size of a backend's KV cache, learned from its responses.
 //
-// Every answer that tells its cached tokens is a sample: what we believed to be there had last been
-// used `age` new tokens ago, and it was there or it was not.
+// Every response that reports its cached tokens is a sample: the predicted prefix was last used
+// `age` new tokens ago, and it was cached or it was not.
 //
-//     there, although older than the belief      the cache holds at least that much
-//     not there, although younger                it holds less: the belief moves towards the age
-//     not there, and far younger                 no cache is that small of a sudden: it was emptied
+//     cached, older than the belief              the cache holds at least that much
+//     not cached, younger than the belief        it holds less: the belief moves towards the age
+//     not cached, far younger                    a cache does not shrink that much: it was emptied
 //
 // Believing half of the truth costs a third of the gain, believing twice as much a few percent.
-// Therefore the belief starts from twice the first age that was not there, shrinks slowly and grows at
-// once.
+// Therefore the belief starts from twice the first age that was not cached, shrinks slowly and
+// grows at once.
 //
-// Pure functions of the belief, in tokens; 0 is no belief: everything is there until told otherwise.
+// Pure functions of the belief, in tokens; 0 means unlimited.
 #pragma once
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@
 
 enum capacity_verdict {
     CAPACITY_HELD,
-    CAPACITY_EVICTED, // what is as old, or older, is gone too
-    CAPACITY_EMPTIED, // everything is gone
+    CAPACITY_EVICTED, // blocks of this age and older are evicted too
+    CAPACITY_EMPTIED, // all blocks are gone
 };
 
 struct capacity_sample {
@@ -30,10 +30,10 @@ struct capacity_sample {
     bool was_there;
 };
 
-// Returns the new belief, and says in *verdict what the sample means.
+// Returns the new belief; *verdict is what the sample means.
 uint32_t capacity_learn(uint32_t belief, const struct capacity_sample *sample,
                         enum capacity_verdict *verdict);
 
-// The belief when the engine tells its size: a little more, since blocks of the running requests that
-// we counted as new may be shared.
+// The belief when the engine reports its size: a little more, because running requests may share
+// blocks that we counted as new.
 uint32_t capacity_told(uint64_t cache_tokens);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// What is out of the keeper's hands and waits for the last reader.
+// A view or a backend that waits for its last reader.
 struct retired {
     struct retired *next;
     uint64_t ticket;
@@ -37,21 +37,21 @@ struct fleet {
     } shared;
 };
 
-// A keeper that has no memory for a name cannot keep anything.
-static char *copy_text(const char *text)
+// Out of memory for a name is not survivable.
+static char *fleet_copy_text(const char *text)
 {
     char *copy = strdup(text);
     ASSERT(copy != NULL);
     return copy;
 }
 
-static char *copy_if_any(const char *text)
+static char *fleet_copy_if_any(const char *text)
 {
-    return text != NULL ? copy_text(text) : NULL;
+    return text != NULL ? fleet_copy_text(text) : NULL;
 }
 
-// The struct promises not to change its strings; they are ours all the same, by copy_text.
-static void free_text(const char *text)
+// Frees a string of fleet_copy_text that a struct holds as const.
+static void fleet_free_text(const char *text)
 {
     char *copy;
     memcpy(&copy, &text, sizeof(copy));
@@ -61,8 +61,8 @@ static void free_text(const char *text)
 static void free_models(struct fleet_model **models, uint32_t *count)
 {
     for (uint32_t i = 0; i < *count; i++) {
-        free_text((*models)[i].name);
-        free_text((*models)[i].document);
+        fleet_free_text((*models)[i].name);
+        fleet_free_text((*models)[i].document);
     }
     free(*models);
     *models = NULL;
@@ -140,7 +140,7 @@ void fleet_destroy(struct fleet **fleet_ptr)
     free(fleet);
 }
 
-static struct fleet_entry *entry_of(const struct fleet *fleet, const struct backend *backend)
+static struct fleet_entry *fleet_entry_of(const struct fleet *fleet, const struct backend *backend)
 {
     for (uint32_t i = 0; i < fleet->entry_count; i++) {
         if (fleet->entries[i].backend == backend) {
@@ -159,17 +159,17 @@ static struct backend *backend_make(const struct fleet_spec *spec)
     }
     *backend = (struct backend){
         .pool = spec->pool,
-        .url = copy_text(spec->url),
-        .host = copy_text(spec->host),
+        .url = fleet_copy_text(spec->url),
+        .host = fleet_copy_text(spec->host),
         .port = spec->port,
         .tls = spec->tls,
         .address = spec->address,
         .identity = hash_bytes(slice_str(spec->url), 0),
         .rank = spec->rank,
         .rank_count = spec->rank_count > 0 ? spec->rank_count : 1,
-        .events = copy_if_any(spec->events),
-        .events_replay = copy_if_any(spec->events_replay),
-        .events_topic = copy_text(spec->events_topic != NULL ? spec->events_topic : ""),
+        .events = fleet_copy_if_any(spec->events),
+        .events_replay = fleet_copy_if_any(spec->events_replay),
+        .events_topic = fleet_copy_text(spec->events_topic != NULL ? spec->events_topic : ""),
     };
     load_init(&backend->load);
     truth_init(&backend->truth);
@@ -182,7 +182,7 @@ static struct backend *backend_make(const struct fleet_spec *spec)
     return backend;
 }
 
-// Models that the operator named; nobody described them, so we do.
+// Makes documents for configured models.
 static struct fleet_model *describe_models(const char *const *names, uint32_t count)
 {
     struct fleet_model *models = calloc(count + 1, sizeof(*models));
@@ -195,8 +195,8 @@ static struct fleet_model *describe_models(const char *const *names, uint32_t co
         text_add_str(&document, ",\"object\":\"model\",\"created\":0,\"owned_by\":\"warmpath\"}");
         space[document.size] = '\0';
         models[i] = (struct fleet_model){
-            .name = copy_text(names[i]),
-            .document = copy_text(document.overflow ? "{}" : space),
+            .name = fleet_copy_text(names[i]),
+            .document = fleet_copy_text(document.overflow ? "{}" : space),
         };
     }
     return models;
@@ -238,7 +238,7 @@ struct backend *fleet_add(struct fleet *fleet, const struct fleet_spec *spec)
 static void retire(struct fleet *fleet, struct fleet_view *view, struct backend *backend)
 {
     struct retired *retired = malloc(sizeof(*retired));
-    // Without memory for the note the object is leaked, which is better than freed too early.
+    // Out of memory: the object is leaked, which is better than freed too early.
     if (retired == NULL) {
         return;
     }
@@ -253,7 +253,7 @@ static void retire(struct fleet *fleet, struct fleet_view *view, struct backend 
 
 void fleet_remove(struct fleet *fleet, struct backend *backend)
 {
-    struct fleet_entry *entry = entry_of(fleet, backend);
+    struct fleet_entry *entry = fleet_entry_of(fleet, backend);
     uint32_t at = (uint32_t)(entry - fleet->entries);
 
     free_models(&entry->models, &entry->model_count);
@@ -267,13 +267,13 @@ void fleet_remove(struct fleet *fleet, struct backend *backend)
 void fleet_set_weight(struct fleet *fleet, struct backend *backend, uint32_t weight)
 {
     ASSERT(weight > 0);
-    entry_of(fleet, backend)->weight = weight;
+    fleet_entry_of(fleet, backend)->weight = weight;
     fleet->changed = true;
 }
 
 void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool draining)
 {
-    entry_of(fleet, backend)->draining = draining;
+    fleet_entry_of(fleet, backend)->draining = draining;
     fleet->changed = true;
 }
 
@@ -300,7 +300,7 @@ static bool models_equal(const struct fleet_entry *entry, const struct fleet_mod
     return equal;
 }
 
-// Which of the operator's models are adapters only the server can say.  True when that is news.
+// Only the server knows which of the configured models are adapters.  True if that changed.
 static bool learn_adapters(struct fleet_entry *entry, const struct fleet_model *models,
                            uint32_t count)
 {
@@ -321,7 +321,7 @@ static bool learn_adapters(struct fleet_entry *entry, const struct fleet_model *
 void fleet_set_models(struct fleet *fleet, struct backend *backend,
                       const struct fleet_model *models, uint32_t model_count)
 {
-    struct fleet_entry *entry = entry_of(fleet, backend);
+    struct fleet_entry *entry = fleet_entry_of(fleet, backend);
     if (entry->models_fixed) {
         fleet->changed |= learn_adapters(entry, models, model_count);
         return;
@@ -337,8 +337,8 @@ void fleet_set_models(struct fleet *fleet, struct backend *backend,
     entry->models = copy;
     entry->models_known = true;
     for (uint32_t i = 0; i < model_count; i++) {
-        copy[entry->model_count].name = copy_text(models[i].name);
-        copy[entry->model_count].document = copy_text(models[i].document);
+        copy[entry->model_count].name = fleet_copy_text(models[i].name);
+        copy[entry->model_count].document = fleet_copy_text(models[i].document);
         copy[entry->model_count].is_adapter = models[i].is_adapter;
         entry->model_count++;
     }
@@ -380,7 +380,7 @@ bool fleet_publish(struct fleet *fleet)
     return true;
 }
 
-static bool is_free(const struct fleet *fleet, const struct retired *retired)
+static bool retired_is_free(const struct fleet *fleet, const struct retired *retired)
 {
     if (retired->ticket == 0 || !reclaim_is_past(fleet->reclaim, retired->ticket)) {
         return false;
@@ -395,7 +395,7 @@ void fleet_reclaim(struct fleet *fleet)
 
     while (*link != NULL) {
         struct retired *retired = *link;
-        if (!is_free(fleet, retired)) {
+        if (!retired_is_free(fleet, retired)) {
             link = &retired->next;
             continue;
         }
@@ -439,18 +439,18 @@ struct backend *fleet_find(const struct fleet *fleet, uint64_t id)
 
 uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend)
 {
-    return entry_of(fleet, backend)->weight;
+    return fleet_entry_of(fleet, backend)->weight;
 }
 
 bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend)
 {
-    return entry_of(fleet, backend)->draining;
+    return fleet_entry_of(fleet, backend)->draining;
 }
 
 const char *fleet_model_name(const struct fleet *fleet, const struct backend *backend,
                              uint32_t position)
 {
-    const struct fleet_entry *entry = entry_of(fleet, backend);
+    const struct fleet_entry *entry = fleet_entry_of(fleet, backend);
     return position < entry->model_count ? entry->models[position].name : NULL;
 }
 

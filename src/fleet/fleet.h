@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fleet.h -- all backends, and the picture of them that workers route by.
+// fleet.h -- all backends, and the immutable view of them that workers route by.
 //
-// One thread (the keeper) changes the fleet: it adds and removes backends, notes what models they
-// serve, and publishes an immutable view.  Workers take the view once a turn and never wait:
+// One thread (the keeper) changes the fleet: it adds and removes backends, sets their models, and
+// publishes a view.  Workers take the view once a turn and never wait:
 //
 //     keeper   fleet_add, fleet_set_models, … -> fleet_publish ---> view 8
 //     workers  fleet_view() each turn               view 7 .... retired, freed by fleet_reclaim
 //
 // A view says which backends belong to which pool and which of them serve which model.  A backend
-// whose models nobody knows serves any.  A model that several pools serve belongs to the pool that
-// names it in the configuration, or else to the first.
+// with unknown models serves any.  A model that several pools serve belongs to the pool that names
+// it in the configuration, or else to the first.
 //
-// Threads: one keeper; any readers, through `reclaim`.  Memory: the keeper allocates; a backend that
-// was removed is freed when no view shows it and no request is on it.
+// Threads: one keeper; any readers, through `reclaim`.  Memory: the keeper allocates; a backend
+// that was removed is freed when no view shows it and no request is on it.
 #pragma once
 
 #include "base/slice.h"
@@ -22,7 +22,7 @@
 struct fleet;
 struct reclaim;
 
-// More pools than anyone has named; fixed, so that views and plans of different age agree on it.
+// A constant, so that views and plans of different age agree on it.
 enum { fleet_pool_count_max = 64 };
 
 struct fleet_limits {
@@ -39,13 +39,13 @@ struct fleet_spec {
     uint32_t weight;
     uint32_t pool;
     struct address address;
-    uint64_t server;           // the id of the server's first rank; 0: this is it
+    uint64_t server;           // the id of the server's first rank; 0: this is the first
     uint32_t rank;             // data-parallel
     uint32_t rank_count;       // 0 counts as 1
-    const char *events;        // NULL: it publishes none; see backend.h
+    const char *events;        // see backend.h
     const char *events_replay; // NULL: none
     const char *events_topic;  // NULL: any
-    const char *const *models; // what the operator says it serves
+    const char *const *models; // configured ones
     uint32_t model_count;      // 0: to be learned
 };
 
@@ -58,7 +58,7 @@ struct fleet_model {
 
 struct fleet_member {
     struct backend *backend;
-    uint32_t slot; // the backend's, here so that a walk over all need not visit them
+    uint32_t slot; // the backend's; a copy, so that a walk does not touch the backends
     uint32_t weight;
     bool draining;
 };
@@ -73,7 +73,7 @@ struct fleet_group {
 struct fleet_view_model {
     const char *name; // NULL: an empty place in the table
     const char *document;
-    bool is_adapter; // somebody says so
+    bool is_adapter; // some backend says so
     uint64_t hash;
     struct fleet_group group;
 };
@@ -85,12 +85,12 @@ struct fleet_view {
     uint32_t *lists;
     struct fleet_group *pools; // all members of each
     uint32_t pool_count;
-    struct fleet_group any_model;    // members that may serve a model nobody knows; may be empty
+    struct fleet_group any_model;    // members that may serve an unknown model; may be empty
     struct fleet_view_model *models; // open addressing
     uint32_t model_mask;
-    char *models_document; // the answer to GET /v1/models
+    char *models_document; // the response to GET /v1/models
     bool has_healthy;      // some member is not known to be down
-    char *strings;         // what the names and documents point into
+    char *strings;         // holds the names and documents
 };
 
 // NULL when memory is short.  Keeps `reclaim`.
@@ -105,12 +105,12 @@ void fleet_remove(struct fleet *fleet, struct backend *backend);
 void fleet_set_weight(struct fleet *fleet, struct backend *backend, uint32_t weight);
 void fleet_set_draining(struct fleet *fleet, struct backend *backend, bool draining);
 
-// Pools that models belong to by configuration, whatever backends say.
+// The models that belong to a pool by configuration, whatever backends report.
 void fleet_set_pool_models(struct fleet *fleet, uint32_t pool, const char *const *names,
                            uint32_t count);
 
-// What the backend answered when asked.  Where the operator named its models only which of them are adapters
-// is taken from it.
+// The models that the backend reports.  If its models are configured, only which of them are
+// adapters is taken over.
 void fleet_set_models(struct fleet *fleet, struct backend *backend,
                       const struct fleet_model *models, uint32_t model_count);
 
@@ -121,13 +121,13 @@ void fleet_touch(struct fleet *fleet);
 // stays in force.
 bool fleet_publish(struct fleet *fleet);
 
-// Keeper.  Frees what nobody can see any more.
+// Keeper.  Frees views and backends that no reader can hold any more.
 void fleet_reclaim(struct fleet *fleet);
 
-// Keeper.  What it knows, for listings: by position, NULL past the last.
+// Keeper.  For listings: by position, NULL past the last.
 struct backend *fleet_at(const struct fleet *fleet, uint32_t position);
 struct backend *fleet_find(const struct fleet *fleet, uint64_t id);
-// The same with its weight and whether it drains, for who walks over all: the calls below search for it.
+// The same with weight and draining, for walks over all: the calls below search the list.
 bool fleet_member_at(const struct fleet *fleet, uint32_t position, struct fleet_member *out);
 uint32_t fleet_weight(const struct fleet *fleet, const struct backend *backend);
 bool fleet_is_draining(const struct fleet *fleet, const struct backend *backend);
@@ -137,12 +137,12 @@ const char *fleet_model_name(const struct fleet *fleet, const struct backend *ba
 // Reader.  Valid until it announces a later epoch (reclaim.h).
 const struct fleet_view *fleet_view(const struct fleet *fleet);
 
-// Who serves `model`: NULL when nobody does.
+// The members that serve `model`; NULL: none.
 const struct fleet_group *fleet_view_find(const struct fleet_view *view, struct slice model);
 
-// What is known of it: NULL when nothing is.
+// NULL: an unknown model.
 const struct fleet_view_model *fleet_view_model(const struct fleet_view *view, struct slice model);
 
-// Any thread.  Nobody listens where the backend was: its process is gone, and what all of its ranks held
-// with it.
+// Any thread.  The backend refused a connection: its process is gone, and the caches of all its
+// ranks.
 void fleet_view_lose(const struct fleet_view *view, struct backend *backend);

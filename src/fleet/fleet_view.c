@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A view is built in passes over all names, each of them linear: members and pools; the models that
-// anyone names, each once; how many members serve each model, then which; the document that lists
-// them.  The keeper does this when something changed, never a worker, so it may take its time, but
-// probes and operators wait meanwhile.
+// A view is built in linear passes over all names: members and pools; each distinct model; how many
+// members serve each model, then which; the document that lists them.  The keeper builds it when
+// something changed; the admin API waits meanwhile.
 
 #include "base/base.h"
 #include "base/hash.h"
@@ -17,9 +16,9 @@ static const char list_open[] = "{\"object\":\"list\",\"data\":[";
 static const char list_close[] = "]}";
 
 enum {
-    // Different names of models; what comes later is ignored.
+    // Distinct models; later ones are ignored.
     model_count_max = 65536,
-    // Members whose models nobody knows serve every model of their pool: so many in all.
+    // Members with unknown models are listed under every model of their pool: entries in all.
     wildcard_list_size_max = 1 << 22,
 };
 
@@ -40,7 +39,7 @@ struct sizes {
     size_t strings_size; // bytes of names and documents
 };
 
-static struct sizes measure(const struct fleet_view_source *source)
+static struct sizes view_measure(const struct fleet_view_source *source)
 {
     struct sizes sizes = {0};
 
@@ -62,7 +61,7 @@ static struct sizes measure(const struct fleet_view_source *source)
     return sizes;
 }
 
-struct build {
+struct view_build {
     const struct fleet_view_source *source;
     struct fleet_view *view;
     char *strings;        // where the next one goes
@@ -82,7 +81,7 @@ static uint32_t models_allowed(const struct fleet_view_source *source)
     return allowed < model_count_max ? allowed : model_count_max;
 }
 
-static bool build_start(struct build *build, struct sizes sizes)
+static bool build_start(struct view_build *build, struct sizes sizes)
 {
     const struct fleet_view_source *source = build->source;
     uint32_t table_size = 16;
@@ -112,7 +111,7 @@ static bool build_start(struct build *build, struct sizes sizes)
            view->models_document != NULL;
 }
 
-static void add_members(struct build *build)
+static void add_members(struct view_build *build)
 {
     const struct fleet_view_source *source = build->source;
     struct fleet_view *view = build->view;
@@ -127,7 +126,7 @@ static void add_members(struct build *build)
     }
 }
 
-static struct fleet_view_model *place_of(const struct fleet_view *view, struct slice name)
+static struct fleet_view_model *view_model_place(const struct fleet_view *view, struct slice name)
 {
     uint64_t hash = hash_name(name);
     uint32_t at = (uint32_t)hash & view->model_mask;
@@ -140,7 +139,7 @@ static struct fleet_view_model *place_of(const struct fleet_view *view, struct s
     return &view->models[at];
 }
 
-static const char *keep_string(struct build *build, const char *text)
+static const char *keep_string(struct view_build *build, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *kept = build->strings;
@@ -150,9 +149,9 @@ static const char *keep_string(struct build *build, const char *text)
 }
 
 // NULL when there are too many.
-static struct fleet_view_model *add_model(struct build *build, const char *name)
+static struct fleet_view_model *view_add_model(struct view_build *build, const char *name)
 {
-    struct fleet_view_model *model = place_of(build->view, slice_str(name));
+    struct fleet_view_model *model = view_model_place(build->view, slice_str(name));
     if (model->name != NULL) {
         return model;
     }
@@ -179,9 +178,10 @@ static bool pool_is_healthy(const struct fleet_view_source *source, uint32_t poo
 }
 
 // Returns the place of the model, or nowhere.
-static uint32_t describe(struct build *build, const char *name, uint32_t pool, const char *document)
+static uint32_t view_describe_model(struct view_build *build, const char *name, uint32_t pool,
+                                    const char *document)
 {
-    struct fleet_view_model *model = add_model(build, name);
+    struct fleet_view_model *model = view_add_model(build, name);
     if (model == NULL) {
         return nowhere;
     }
@@ -192,9 +192,9 @@ static uint32_t describe(struct build *build, const char *name, uint32_t pool, c
     return (uint32_t)(model - build->view->models);
 }
 
-// What a backend says of its models; what the configuration gave to a pool stays there, the rest
-// goes to the first pool that serves it.
-static void add_learned(struct build *build, uint32_t pool)
+// Adds the models that backends report.  Configured models stay in their pool; others go to the
+// first pool that serves them.
+static void add_learned(struct view_build *build, uint32_t pool)
 {
     const struct fleet_view_source *source = build->source;
     uint32_t *places = build->places;
@@ -203,8 +203,8 @@ static void add_learned(struct build *build, uint32_t pool)
         const struct fleet_entry *entry = &source->entries[i];
         bool healthy = is_healthy(entry->backend);
         for (uint32_t m = 0; entry->backend->pool == pool && m < entry->model_count; m++) {
-            places[m] = describe(build, entry->models[m].name, pool,
-                                 healthy ? entry->models[m].document : NULL);
+            places[m] = view_describe_model(build, entry->models[m].name, pool,
+                                            healthy ? entry->models[m].document : NULL);
             if (places[m] != nowhere) {
                 build->view->models[places[m]].is_adapter |= entry->models[m].is_adapter;
             }
@@ -213,31 +213,31 @@ static void add_learned(struct build *build, uint32_t pool)
     }
 }
 
-static void add_models(struct build *build)
+static void add_models(struct view_build *build)
 {
     const struct fleet_view_source *source = build->source;
 
     for (uint32_t p = 0; p < source->pool_count; p++) {
         for (uint32_t m = 0; m < source->pools[p].count; m++) {
-            describe(build, source->pools[p].models[m].name, p, NULL);
+            view_describe_model(build, source->pools[p].models[m].name, p, NULL);
         }
     }
     for (uint32_t p = 0; p < source->pool_count; p++) {
         add_learned(build, p);
     }
-    // A pool's own models that no backend describes, described by us.
+    // Our own documents for configured models that no backend describes.
     for (uint32_t p = 0; p < source->pool_count; p++) {
         bool healthy = pool_is_healthy(source, p);
         for (uint32_t m = 0; healthy && m < source->pools[p].count; m++) {
             const struct fleet_model *named = &source->pools[p].models[m];
-            describe(build, named->name, p, named->document);
+            view_describe_model(build, named->name, p, named->document);
         }
     }
 }
 
-typedef void visit_fn(struct build *build, struct fleet_group *group, uint32_t member);
+typedef void visit_fn(struct view_build *build, struct fleet_group *group, uint32_t member);
 
-static void visit_all_of_pool(struct build *build, uint32_t member, visit_fn *visit)
+static void visit_all_of_pool(struct view_build *build, uint32_t member, visit_fn *visit)
 {
     uint32_t pool = build->source->entries[member].backend->pool;
     for (uint32_t at = 0; at <= build->view->model_mask; at++) {
@@ -249,7 +249,7 @@ static void visit_all_of_pool(struct build *build, uint32_t member, visit_fn *vi
 }
 
 // Calls `visit` once for each model and each member that serves it: the members in their order.
-static void visit_servers(struct build *build, visit_fn *visit)
+static void visit_servers(struct view_build *build, visit_fn *visit)
 {
     const struct fleet_view_source *source = build->source;
     const uint32_t *places = build->places;
@@ -274,19 +274,19 @@ static void visit_servers(struct build *build, visit_fn *visit)
     }
 }
 
-static void count_server(struct build *build, struct fleet_group *group, uint32_t member)
+static void count_server(struct view_build *build, struct fleet_group *group, uint32_t member)
 {
     (void)member;
     group->count++;
     build->list_at++;
 }
 
-static void add_server(struct build *build, struct fleet_group *group, uint32_t member)
+static void add_server(struct view_build *build, struct fleet_group *group, uint32_t member)
 {
     build->view->lists[group->first + group->count++] = member;
 }
 
-static void add_pools(struct build *build)
+static void add_pools(struct view_build *build)
 {
     struct fleet_view *view = build->view;
 
@@ -301,8 +301,8 @@ static void add_pools(struct build *build)
     }
 }
 
-// The first pool in which some member serves who knows what.
-static void add_any(struct build *build)
+// The members with unknown models of the first pool that has any.
+static void add_any(struct view_build *build)
 {
     const struct fleet_view_source *source = build->source;
     struct fleet_view *view = build->view;
@@ -320,7 +320,7 @@ static void add_any(struct build *build)
 }
 
 // Counts first, so that each group's place is known when its members come.
-static bool add_groups(struct build *build)
+static bool add_groups(struct view_build *build)
 {
     struct fleet_view *view = build->view;
 
@@ -343,7 +343,7 @@ static bool add_groups(struct build *build)
     for (uint32_t at = 0; at <= view->model_mask; at++) {
         struct fleet_view_model *model = &view->models[at];
         if (model->name != NULL && model->group.count == 0) {
-            model->group = view->pools[model->group.pool]; // the configuration insists
+            model->group = view->pools[model->group.pool]; // configured, and reported by none
         }
     }
     add_any(build);
@@ -351,7 +351,7 @@ static bool add_groups(struct build *build)
 }
 
 // Writes a model's document once, however many serve it.
-static void list_model(struct build *build, uint32_t place, struct text *out)
+static void list_model(struct view_build *build, uint32_t place, struct text *out)
 {
     if (place == nowhere || build->view->models[place].document == NULL ||
         build->marks[place] != 0) {
@@ -363,7 +363,7 @@ static void list_model(struct build *build, uint32_t place, struct text *out)
 }
 
 // In the order of the backends, so that the list does not change its order with every hash.
-static void write_document(struct build *build, size_t capacity)
+static void write_document(struct view_build *build, size_t capacity)
 {
     const struct fleet_view_source *source = build->source;
     struct fleet_view *view = build->view;
@@ -380,7 +380,7 @@ static void write_document(struct build *build, size_t capacity)
     for (uint32_t p = 0; p < source->pool_count; p++) {
         for (uint32_t m = 0; m < source->pools[p].count; m++) {
             const struct fleet_view_model *model =
-                place_of(view, slice_str(source->pools[p].models[m].name));
+                view_model_place(view, slice_str(source->pools[p].models[m].name));
             list_model(build, (uint32_t)(model - view->models), &out);
         }
     }
@@ -391,8 +391,8 @@ static void write_document(struct build *build, size_t capacity)
 
 struct fleet_view *fleet_view_build(const struct fleet_view_source *source)
 {
-    struct sizes sizes = measure(source);
-    struct build build = {.source = source};
+    struct sizes sizes = view_measure(source);
+    struct view_build build = {.source = source};
     bool built = build_start(&build, sizes);
 
     if (built) {
@@ -430,7 +430,7 @@ void fleet_view_destroy(struct fleet_view **view_ptr)
 
 const struct fleet_view_model *fleet_view_model(const struct fleet_view *view, struct slice model)
 {
-    const struct fleet_view_model *found = place_of(view, model);
+    const struct fleet_view_model *found = view_model_place(view, model);
     return found->name == NULL ? NULL : found;
 }
 

@@ -13,15 +13,16 @@
 #define SUB(field, value) atomic_fetch_sub_explicit(field, value, memory_order_relaxed)
 
 enum {
-    // Fewer tokens than this take one step, whatever the speed: they tell nothing of it.
+    // Fewer tokens than this take one step at any speed, so they are not a sample.
     prefill_sample_tokens = 64,
     // Tokens arrive in bunches; the time over several is steadier than between two.
     step_sample_tokens = 8,
-    // More than this at once is an answer that was held back, and its time is not that of a prefill.
+    // More first tokens than this were held back on their way, so their time is not that of a
+    // prefill.
     first_tokens_max = 8,
 };
 
-// Between two reports; a few tokens on an idle engine may multiply.
+// Bound on the change between two reports: on an idle engine a few tokens are a large factor.
 static const float usage_change_max = 4;
 
 // A running quantile in log space.
@@ -33,9 +34,9 @@ struct learner {
     float step;     // in the long run
 };
 
-// A sample moves the value towards itself, by one step at most.  The first step is a factor of a hundred
-// and each next one 0.6 of it in log, so that what one absurd sample spoils the following ones repair.
-// Later up and down steps differ, which makes it a quantile.  Two writers at once lose one sample.
+// A sample moves the value towards itself, by one step at most.  The first step is a factor of a
+// hundred and each next one 0.6 of it in log, so that later samples repair an early outlier.  Later
+// up and down steps differ, which makes it a quantile.  Two writers at once lose one sample.
 static void learn(const struct learner *learner, float sample)
 {
     if (!(sample > 0) || !isfinite(sample)) {
@@ -64,7 +65,7 @@ void load_init(struct load *load)
     };
 }
 
-// What is left of it: 1/(1 + t/T) squared fades like an exponential for as long as it matters, and is
+// The remaining share: 1/(1 + t/T) squared is close to an exponential where it matters, and
 // cheaper.
 static float fade_at(const struct load *load, uint32_t now_ms)
 {
@@ -111,14 +112,15 @@ static void learn_prefill(struct load *load, const struct load_request *request,
     float step_ms = LOAD(&load->step_ms);
     float sample;
     if (step_ms > 0) {
-        // Where the step is most of it a quarter is as good a guess as any.
+        // If the step is most of the wait, assume that prefill was a quarter.
         float square = fmaxf(waited_ms * waited_ms - step_ms * step_ms, waited_ms * waited_ms / 16);
         sample = sqrtf(square) / work;
     } else {
         sample = waited_ms / sqrtf(work * work + PREFILL_STEP_TOKENS * PREFILL_STEP_TOKENS);
     }
 
-    // The wait holds queues that we do not see, and never less than the work: hence a low quantile.
+    // The wait includes queues that we do not see, and is never less than the work: hence a low
+    // quantile.
     struct learner learner = {.value = &load->prefill_ms,
                               .samples = &load->prefill_samples,
                               .start = PREFILL_SHIPPED_TOKEN_MS,
@@ -204,7 +206,7 @@ static float not_below_zero(float value)
     return value > 0 ? value : 0;
 }
 
-// What was not said, or is not a number, is -1.
+// Unreported values and NaN become -1.
 static float said(float value)
 {
     return value >= 0 && value < 1e9F ? value : -1;
@@ -215,8 +217,9 @@ static int64_t own_tokens(const struct load *load)
     return LOAD(&load->queued_tokens) + LOAD(&load->context_tokens);
 }
 
-// A report is up to a scrape old, and whoever was emptiest then would get everything until the next: what
-// we have sent and what has ended since moves it, in proportion, since prompts share blocks.
+// A report is up to one scrape old, and the emptiest backend would get all requests until the next.
+// So our own tokens that came and went since change the usage, in proportion, because prompts share
+// blocks.
 static float usage_now(const struct load *load)
 {
     float usage = LOAD(&load->reported_kv_usage);
@@ -269,7 +272,7 @@ static void read_report(const struct load *load, uint64_t now_ms, struct load_vi
     out->kv_usage = usage_now(load);
 }
 
-// Of two speeds of which one is learned the other follows from it.
+// If only one of the two speeds is learned, the other follows from it.
 float load_prefill_ms(const struct load *load)
 {
     float prefill_ms = LOAD(&load->prefill_ms);
@@ -288,8 +291,7 @@ static void read_speeds(const struct load *load, struct load_view *out)
     out->step_ms = step_ms > 0 ? step_ms : out->prefill_ms * PREFILL_STEP_TOKENS;
 }
 
-// A counter that stands alone is never below zero, whoever is between two of its updates: each is taken
-// back by the one who added it, later.
+// No counter is ever below zero: a request takes back only what it added before.
 void load_read(const struct load *load, uint64_t now_ms, struct load_view *out)
 {
     out->queued_tokens = (uint64_t)LOAD(&load->queued_tokens);

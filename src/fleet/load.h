@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// load.h -- what one backend has to do now, and how fast it does it.
+// load.h -- the load of one backend, and its speed.
 //
-// Every request that we send adds to the counters when it is sent, moves when its first token comes,
-// and leaves when it ends, on every path it can take:
+// Every request that we send adds to the counters when it is sent, moves when its first token
+// comes, and leaves when it ends, on every path it can take:
 //
-//     load_begin        requests + 1, queued tokens + those of its prompt that are not cached
-//     load_first_token  queued tokens back; sequences + 1, context tokens + its prompt
-//     load_output       context tokens + what it has generated
-//     load_end          all of it back
+//     load_begin    requests + 1, queued tokens + the uncached tokens of its prompt
+//     load_output   the first time: queued tokens back; sequences + 1, context tokens + its prompt
+//                   each time: context tokens + the generated ones
+//     load_end      all of it back
 //
-// Speeds are learned from what requests show.  Prefill: the time to the first token, over the tokens
-// that had to be computed before it (those queued in front, and its own).  Decoding: the time between
-// tokens.  Both are kept as a running quantile in log space, which a single absurd sample moves by one
-// step only; steps are long at first and short later.  Until something is learned the shipped
-// constants hold, which are those of an 8B model on one H200.
+// Speeds are learned from requests.  Prefill: the time to the first token, over the tokens that had
+// to be computed before it (those queued in front, and its own).  Decoding: the time between
+// tokens.  Both are running quantiles in log space, which an outlier moves by one step only; steps
+// are long at first and short later.  Before the first sample the shipped constants hold, those of
+// an 8B model on one H200.
 //
-// What the engine itself reports (scraped) tells of work that others cause.  It fades: a report
-// counts for less as it gets older, and for nothing after load_report_life_ms.
+// The engine's own report (scraped) shows the work of other clients.  It counts for less as it gets
+// older, and for nothing after load_report_life_ms.
 //
-// Threads: any; every field is an atomic that stands alone, so a reader may see one field of a request
-// and not yet another.  Nothing here needs more.
+// Threads: any; every field is an independent atomic, so a reader may see one field of a request
+// and not yet another.
 #pragma once
 
 #include <stdatomic.h>
@@ -29,8 +29,8 @@
 
 enum {
     load_report_life_ms = 10000,
-    // How long a request counts as recent, about: long enough that chance evens out, short enough that a
-    // backend that was slow to start is not favoured for ever.
+    // How long a request counts as recent: long enough to even out chance, short enough that a
+    // backend with a slow start is not favoured for long.
     load_recent_ms = 30000,
 };
 
@@ -45,20 +45,20 @@ struct load {
     atomic_uint prefill_samples;
     atomic_uint step_samples;
     _Atomic float recent_requests;  // begun, fading with load_recent_ms
-    _Atomic float recent_tokens;    // of theirs that were not cached
-    atomic_uint_fast32_t recent_ms; // when that was so
+    _Atomic float recent_tokens;    // their uncached tokens
+    atomic_uint_fast32_t recent_ms; // when both were updated
 
     // Written by the scraper and by feedback.
     _Alignas(64) atomic_uint_fast64_t reported_ms; // when; 0: never
     _Atomic float reported_running;
     _Atomic float reported_waiting;
-    _Atomic float reported_kv_usage;         // 0..1; negative: not said
-    atomic_int reported_own_requests;        // ours at that time: the rest are others'
+    _Atomic float reported_kv_usage;         // 0..1; negative: unknown
+    atomic_int reported_own_requests;        // ours at that time; the rest are of other clients
     atomic_int_fast64_t reported_own_tokens; // of ours, queued and in contexts, at that time
-    atomic_uint_fast64_t cache_tokens;       // of the KV cache; 0: not known
-    atomic_uint block_tokens;                // of the engine's blocks; 0: not known
-    atomic_uint told_block_tokens;           // the same as its KV events say, which counts for more
-    // Where the engine told: what was believed to be cached when it was sent, and what was.
+    atomic_uint_fast64_t cache_tokens;       // of the KV cache; 0: unknown
+    atomic_uint block_tokens;                // of the engine's blocks; 0: unknown
+    atomic_uint told_block_tokens;           // the same from its KV events, which takes precedence
+    // Of responses that report it: tokens predicted to be cached, and tokens that were.
     atomic_uint_fast64_t predicted_tokens;
     atomic_uint_fast64_t cached_tokens;
 };
@@ -76,25 +76,25 @@ struct load_request {
     bool is_counted;
 };
 
-// Everything a decision needs, in plain numbers.
+// The numbers that a decision needs.
 struct load_view {
     uint64_t queued_tokens;
     uint64_t context_tokens;
     uint32_t sequences;
     uint32_t requests;      // ours
     float recent_requests;  // begun lately
-    float recent_tokens;    // and the uncached tokens of those
-    float foreign_requests; // others', as the last report shows them, faded by its age
-    float waiting;          // as reported, faded; negative: not known
-    float kv_usage;   // as reported, and as our own tokens have changed since; negative: not known
+    float recent_tokens;    // their uncached tokens
+    float foreign_requests; // of other clients, from the last report, faded by its age
+    float waiting;          // as reported, faded; negative: unknown
+    float kv_usage;   // as reported, and as our own tokens have changed since; negative: unknown
     float prefill_ms; // per token; never 0
     float step_ms;    // never 0
-    uint64_t cache_tokens; // 0: not known
+    uint64_t cache_tokens; // 0: unknown
     bool speed_is_learned;
 };
 
 struct load_report {
-    float running; // negative: not said, as for all of these
+    float running; // negative: not reported, as for all of these
     float waiting;
     float kv_usage; // 0..1
     double cache_tokens;
@@ -106,19 +106,19 @@ void load_init(struct load *load);
 // `request` has prompt_tokens and uncached_tokens set; the rest is filled in.
 void load_begin(struct load *load, struct load_request *request, uint64_t now_us);
 
-// The first token has come at an unknown time, as in a response that is not streamed: moves the counters
-// and teaches nothing.  Idempotent.
+// The first token has come at an unknown time, as in a response that is not streamed: moves the
+// counters and teaches nothing.  Idempotent.
 void load_assume_first_token(struct load *load, struct load_request *request, uint64_t now_us);
 
 // `tokens` more have come; implies the first.
 void load_output(struct load *load, struct load_request *request, uint32_t tokens, uint64_t now_us);
 
-// Idempotent; a request that never began is let pass.
+// Idempotent; does nothing for a request that did not begin.
 void load_end(struct load *load, struct load_request *request);
 
 void load_report(struct load *load, const struct load_report *report, uint64_t now_ms);
 
-// Tokens of one of the engine's blocks; 0: not known.
+// Tokens in one of the engine's blocks; 0: unknown.
 uint32_t load_block_tokens(const struct load *load);
 
 // Milliseconds for one uncached token, as learned or as shipped; never 0.

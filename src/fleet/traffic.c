@@ -63,9 +63,8 @@ void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_
 
 void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t prompt_tokens)
 {
-    // Of a short prompt the template's own tokens would be most of it; nothing that is text has tokens
-    // of hundreds of bytes; and where there are more tokens than bytes most of them are of an image,
-    // of which we saw the name.
+    // Short prompts are mostly tokens of the template.  Text does not have tokens of hundreds of
+    // bytes.  With more tokens than bytes, most tokens are of an image whose URL we counted.
     if (prompt_tokens < 16 || text_size < prompt_tokens || text_size / prompt_tokens >= 64) {
         return;
     }
@@ -83,8 +82,8 @@ uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size)
     return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
-// The arrivals in the ring after the oldest one, over the time since that one: when nothing comes, the
-// time goes on and the rate falls.
+// The arrivals in the ring after the oldest one, over the time since that one, so the rate falls
+// while no request arrives.
 static float arrivals_per_ms(const struct traffic *traffic, uint64_t now_us)
 {
     uint64_t count = LOAD(&traffic->arrival_count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// traffic.h -- what a pool's requests are like: how often they come, how long they run.
+// traffic.h -- statistics of a pool's requests: arrival rate, decode time, output tokens.
 //
 // Sliding means over the last few hundred requests, shared by all workers.  A lost update under
 // contention costs one sample.
@@ -30,11 +30,11 @@ struct traffic {
 
 // Plain numbers for a decision.
 struct traffic_view {
-    float arrivals_per_ms; // 0 until there are two
+    float arrivals_per_ms; // 0 before the second arrival
     float decode_ms;       // 0 before 20 completions
     float output_tokens;   // 200 before 20 completions
     float prefill_ms;
-    float scarcity; // -1 before 600 requests, and 20 that were found in caches
+    float scarcity; // -1 before 600 requests and 20 cache hits
     uint64_t completion_count;
 };
 
@@ -42,14 +42,16 @@ void traffic_init(struct traffic *traffic);
 void traffic_arrive(struct traffic *traffic, uint64_t now_us);
 void traffic_routed(struct traffic *traffic, float prefill_ms);
 
-// A prompt was found in caches; `lasts`: it would be, also if every backend held all that any holds.
+// A prompt was a cache hit; `lasts`: it would be one even if every backend cached all that any
+// backend holds.
 void traffic_reused(struct traffic *traffic, bool lasts);
 void traffic_complete(struct traffic *traffic, float decode_ms, uint32_t output_tokens);
 
 // The engine's own count of a prompt of `text_size` bytes.
 void traffic_learn_text(struct traffic *traffic, uint64_t text_size, uint64_t prompt_tokens);
 
-// Tokens in so many bytes of prompt, by what was learned; a quarter until then.
+// The expected number of tokens in a prompt of `text_size` bytes; a quarter of them before the
+// first sample.
 uint32_t traffic_tokens_of(const struct traffic *traffic, uint64_t text_size);
 
 void traffic_read(const struct traffic *traffic, uint64_t now_us, struct traffic_view *out);

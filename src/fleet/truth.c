@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-// Relaxed everywhere: nobody acts on what they read here.
+// Relaxed everywhere: the figures are only shown.
 #define LOAD(field) atomic_load_explicit(field, memory_order_relaxed)
 #define STORE(field, value) atomic_store_explicit(field, value, memory_order_relaxed)
 #define ADD(field, value) atomic_fetch_add_explicit(field, value, memory_order_relaxed)
@@ -16,8 +16,9 @@ enum {
     octave_buckets = 4,
 };
 
-// The bound of the n-th bucket from zero: steps up to eight of them, then four for each power of two.
-static uint32_t bound(uint32_t n)
+// The bound of the n-th bucket from zero: steps up to eight of them, then four for each power of
+// two.
+static uint32_t bucket_bound(uint32_t n)
 {
     if (n < 2 * octave_buckets) {
         return n * step_tokens;
@@ -46,8 +47,8 @@ int32_t truth_bucket_edge(uint32_t bucket)
 {
     ASSERT(bucket < truth_bucket_count);
 
-    return bucket < truth_side_buckets ? -(int32_t)bound(truth_side_buckets - bucket)
-                                       : (int32_t)bound(bucket - truth_side_buckets);
+    return bucket < truth_side_buckets ? -(int32_t)bucket_bound(truth_side_buckets - bucket)
+                                       : (int32_t)bucket_bound(bucket - truth_side_buckets);
 }
 
 void truth_init(struct truth *truth)
@@ -60,8 +61,8 @@ static uint64_t half_number(uint64_t now_ms)
     return now_ms / truth_half_ms + 1;
 }
 
-// The half that is under way; whoever comes first empties it of what it had a minute ago.  A thread whose
-// clock is behind adds to the newer one.
+// The current half; the first thread in it clears the counts of a minute ago.  A thread whose clock
+// is behind adds to the newer half.
 static struct truth_half *half_now(struct truth_record *record, uint64_t now_ms)
 {
     uint64_t number = half_number(now_ms);
@@ -105,7 +106,7 @@ void truth_note(struct truth *truth, enum truth_kind kind, uint32_t predicted_to
     ADD(&half->buckets[bucket], 1);
 }
 
-static int32_t quantile(const struct truth_figures *figures, uint32_t percent)
+static int32_t figures_quantile(const struct truth_figures *figures, uint32_t percent)
 {
     uint64_t rank = figures->count * percent / 100;
     uint64_t seen = 0;
@@ -129,8 +130,8 @@ static double percent_wrong(const struct truth_figures *figures)
                : 100 * (double)figures->wrong_tokens / (double)figures->actual_tokens;
 }
 
-// The buckets are read once and all follows from them, so the shares add up while others count on.
-static void conclude(struct truth_figures *figures)
+// All figures follow from one copy of the buckets, so shares add up while other threads count on.
+static void figures_conclude(struct truth_figures *figures)
 {
     for (uint32_t i = 0; i < truth_bucket_count; i++) {
         figures->count += figures->buckets[i];
@@ -138,9 +139,9 @@ static void conclude(struct truth_figures *figures)
     figures->equal = figures->buckets[truth_side_buckets];
     figures->equal_share = figures->count > 0 ? (double)figures->equal / (double)figures->count : 0;
     figures->wrong_percent = percent_wrong(figures);
-    figures->p1 = quantile(figures, 1);
-    figures->p50 = quantile(figures, 50);
-    figures->p99 = quantile(figures, 99);
+    figures->p1 = figures_quantile(figures, 1);
+    figures->p50 = figures_quantile(figures, 50);
+    figures->p99 = figures_quantile(figures, 99);
 }
 
 static void read_sums(const struct truth_sums *sums, struct truth_figures *out)
@@ -153,7 +154,7 @@ static void read_sums(const struct truth_sums *sums, struct truth_figures *out)
 static void read_half(const struct truth_half *half, uint64_t now_ms, struct truth_figures *out)
 {
     if (LOAD(&half->number) + 1 < half_number(now_ms)) {
-        return; // nothing has come since
+        return; // too old
     }
     read_sums(&half->sums, out);
     for (uint32_t i = 0; i < truth_bucket_count; i++) {
@@ -175,8 +176,8 @@ void truth_read(const struct truth *truth, enum truth_kind kind, uint64_t now_ms
     for (uint32_t i = 0; i < truth_bucket_count; i++) {
         out->all.buckets[i] = LOAD(&record->buckets[i]);
     }
-    conclude(&out->all);
+    figures_conclude(&out->all);
     read_half(&record->halves[0], now_ms, &out->recent);
     read_half(&record->halves[1], now_ms, &out->recent);
-    conclude(&out->recent);
+    figures_conclude(&out->recent);
 }

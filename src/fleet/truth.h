@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// truth.h -- how well we knew what one backend had cached, measured by what it says it had.
+// truth.h -- the accuracy of our predictions of one backend's cache hits.
 //
-// Each answer that tells its cached tokens is one sample: the tokens that were predicted when the request
-// was sent, minus those that were there.  Too much was promised above zero, too little below.  Samples
-// fall into buckets on both sides of an exact zero:
+// Each response that reports its cached tokens is one sample: the tokens that were predicted when
+// the request was sent, minus the cached ones.  Above zero, too many were predicted; below, too
+// few.  Samples fall into buckets on both sides of zero:
 //
 //     ... -48..-33  -32..-17  -16..-1   0   1..16  17..32  33..48 ... 65..80 ... 129..160 ... 1M
 //
-// Sixteen tokens are a block of most engines.  Every power of two from 64 on has four buckets, and a
-// quantile is the far edge of its bucket: it never flatters, and is at most a quarter too far out.
+// Sixteen tokens are a block of most engines.  Every power of two from 64 on has four buckets, and
+// a quantile is the far edge of its bucket: at most a quarter too far out, and never too close.
 //
-// Predictions of two kinds are kept apart: a backend whose events are live is known, of the others we
-// believe what we have seen.  Each kind is counted since the beginning, and again for the recent past, so
-// that one sees that it is good now and was not before:
+// Predictions of two kinds are kept apart: by live KV events, and by belief.  Each kind is counted
+// since the start, and again for the recent past, so that a recovery is visible:
 //
 //     |--- half a minute ---|--- half a minute ---|
 //              old                    new ^ now       recent: both halves, 30 to 60 seconds
 //
-// Threads: any, without locks.  Every counter stands alone.  When a half begins anew, samples that other
-// threads add at that moment may be lost to the recent past, never to the whole.
+// Threads: any, without locks.  Every counter is independent.  When a half begins anew, samples
+// that other threads add at that moment may be lost to the recent past, never to the whole.
 // Memory: fixed, about 4 KiB.
 #pragma once
 
@@ -27,8 +26,8 @@
 #include <stdint.h>
 
 enum truth_kind {
-    TRUTH_BELIEVED, // by what was sent there and what answers have shown
-    TRUTH_EXACT,    // by its own events, which were live
+    TRUTH_BELIEVED, // by requests sent there and their responses
+    TRUTH_EXACT,    // by its own live KV events
     TRUTH_KIND_COUNT,
 };
 
@@ -42,12 +41,12 @@ enum {
 struct truth_sums {
     atomic_uint_fast64_t predicted_tokens;
     atomic_uint_fast64_t actual_tokens;
-    atomic_uint_fast64_t wrong_tokens; // of all differences, whatever their sign
+    atomic_uint_fast64_t wrong_tokens; // sum of the absolute differences
 };
 
 // Half a minute.
 struct truth_half {
-    atomic_uint_fast64_t number; // which one since time began, from 1; 0: none yet
+    atomic_uint_fast64_t number; // of the half minute, from 1; 0: unused
     struct truth_sums sums;
     atomic_uint buckets[truth_bucket_count];
 };
@@ -64,7 +63,7 @@ struct truth {
     struct truth_record records[TRUTH_KIND_COUNT];
 };
 
-// What a number of samples come to.  Without samples all is 0.
+// A summary of samples.  Without samples all is 0.
 struct truth_figures {
     uint64_t count;
     uint64_t equal; // not a token off
@@ -72,7 +71,7 @@ struct truth_figures {
     uint64_t actual_tokens;
     uint64_t wrong_tokens;
     double equal_share;   // 0..1
-    double wrong_percent; // of the actual tokens; INFINITY where there were none
+    double wrong_percent; // of the actual tokens; INFINITY if those are 0
     int32_t p1;           // of predicted minus actual
     int32_t p50;
     int32_t p99;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// c-ares is made for loops that ask again and again whether a socket is ready; ours tells of changes
-// only.  Three habits make up for the difference.  After an event a socket is offered to c-ares
-// until it is dry, since c-ares reads one piece of a TCP answer per call.  When c-ares wants to
-// write to a socket that we already know, the write is tried at once: that it is writable is no
-// change.  And the timer looks at every socket, so whatever slipped through costs one attempt.
+// c-ares expects level-triggered events; our loop is edge-triggered.  Three rules make up for the
+// difference.  After an event c-ares reads a socket until it is empty, because it reads one piece
+// of a TCP response per call.  When c-ares wants to write to a known socket, the write is tried at
+// once: no edge may follow.  The timer visits every socket, so a missed event costs one attempt.
 
 #include "net/dns.h"
 
@@ -22,7 +21,7 @@
 enum {
     timeout_default_ms = 1000,
     tries_default = 3,
-    // An honest answer takes three reads.  A server that talks without end must not keep the loop.
+    // A response takes three reads.  A server that sends without end must not hold the loop.
     drain_reads_max = 64,
 };
 
@@ -47,7 +46,7 @@ struct dns_query {
     dns_done_fn *done;
     void *owner;
     uint16_t port;
-    int family; // asked for; see confirm
+    int family; // asked for; see query_confirm
     char host[];
 };
 
@@ -68,7 +67,7 @@ static bool has_something_to_read(int fd)
     return poll(&wait, 1, 0) == 1;
 }
 
-static void drain(struct dns *dns, const struct dns_socket *sock)
+static void dns_drain(struct dns *dns, const struct dns_socket *sock)
 {
     int fd = sock->source.fd;
     for (int i = 0; i < drain_reads_max; i++) {
@@ -114,12 +113,12 @@ static void arm_timer(struct dns *dns)
 }
 
 // Every call into c-ares stands between these two.
-static void enter(struct dns *dns)
+static void dns_enter(struct dns *dns)
 {
     dns->depth++;
 }
 
-static void leave(struct dns *dns)
+static void dns_leave(struct dns *dns)
 {
     if (dns->depth == 1) {
         flush_writes(dns);
@@ -128,34 +127,34 @@ static void leave(struct dns *dns)
     dns->depth--;
 }
 
-static void socket_ready(struct loop_source *source, uint32_t events)
+static void dns_socket_ready(struct loop_source *source, uint32_t events)
 {
     struct dns_socket *sock = (struct dns_socket *)source;
     struct dns *dns = sock->dns;
     (void)events;
 
-    enter(dns);
-    drain(dns, sock);
-    leave(dns);
+    dns_enter(dns);
+    dns_drain(dns, sock);
+    dns_leave(dns);
 }
 
-static void timer_fired(struct timer *timer)
+static void dns_timer_fired(struct timer *timer)
 {
     struct dns *dns = (struct dns *)timer;
 
-    enter(dns);
+    dns_enter(dns);
     dns->unfinished = false;
     for (uint32_t i = 0; i < dns->socket_count; i++) {
         if (dns->sockets[i].source.fd != -1) {
-            drain(dns, &dns->sockets[i]);
+            dns_drain(dns, &dns->sockets[i]);
         }
     }
     ares_process_fd(dns->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD); // what has timed out
-    leave(dns);
+    dns_leave(dns);
 }
 
 // Called by c-ares when it opens a socket, wants something of it, or is about to close it.
-static void socket_changed(void *owner, ares_socket_t fd, int wants_read, int wants_write)
+static void dns_socket_changed(void *owner, ares_socket_t fd, int wants_read, int wants_write)
 {
     struct dns *dns = owner;
     struct dns_socket *sock = find_socket(dns, fd);
@@ -176,7 +175,7 @@ static void socket_changed(void *owner, ares_socket_t fd, int wants_read, int wa
     ASSERT(sock != NULL); // c-ares has at most two sockets per server
     sock->source.fd = fd;
     if (loop_add(dns->loop, &sock->source) != STATUS_OK) {
-        // Without events there is still the timer: the answer comes late or not at all.
+        // Without events, the timer still reads it: the response comes late or not at all.
         dns->unfinished = true;
     }
 }
@@ -188,7 +187,7 @@ static enum status create_channel(struct dns *dns, const struct dns_options *opt
         .timeout = (int)(options->timeout_ms != 0 ? options->timeout_ms : timeout_default_ms),
         .tries = (int)(options->tries != 0 ? options->tries : tries_default),
         .lookups = lookups,
-        .sock_state_cb = socket_changed,
+        .sock_state_cb = dns_socket_changed,
         .sock_state_cb_data = dns,
     };
     // No ares_library_init: it does nothing on Linux but count, without a lock.
@@ -231,7 +230,7 @@ static enum status create_sockets(struct dns *dns)
     dns->socket_count = 2 * server_count;
     for (uint32_t i = 0; i < dns->socket_count; i++) {
         dns->sockets[i] = (struct dns_socket){
-            .source = {.fd = -1, .ready = socket_ready},
+            .source = {.fd = -1, .ready = dns_socket_ready},
             .dns = dns,
         };
     }
@@ -245,7 +244,7 @@ enum status dns_create(struct loop *loop, const struct dns_options *options, str
         return STATUS_EXHAUSTED;
     }
     dns->loop = loop;
-    dns->timer.fire = timer_fired;
+    dns->timer.fire = dns_timer_fired;
     enum status status = create_channel(dns, options != NULL ? options : &(struct dns_options){0});
     if (status == STATUS_OK) {
         status = create_sockets(dns);
@@ -275,7 +274,7 @@ void dns_destroy(struct dns **dns_ptr)
     free(dns);
 }
 
-static int compare(const struct address *a, const struct address *b)
+static int address_compare(const struct address *a, const struct address *b)
 {
     if (a->size != b->size) {
         return a->size < b->size ? -1 : 1; // IPv4 first
@@ -283,14 +282,14 @@ static int compare(const struct address *a, const struct address *b)
     return memcmp(a->bytes, b->bytes, a->size);
 }
 
-// Keeps the list sorted.  When it is full the last in order falls off, whatever came first.
-static void insert(struct dns_answer *answer, const struct address *address)
+// Keeps the list sorted.  When it is full, the last in order is dropped.
+static void answer_insert(struct dns_answer *answer, const struct address *address)
 {
     uint32_t at = answer->address_count;
-    while (at > 0 && compare(address, &answer->addresses[at - 1]) < 0) {
+    while (at > 0 && address_compare(address, &answer->addresses[at - 1]) < 0) {
         at--;
     }
-    if (at > 0 && compare(address, &answer->addresses[at - 1]) == 0) {
+    if (at > 0 && address_compare(address, &answer->addresses[at - 1]) == 0) {
         return;
     }
     if (at == dns_address_count_max) {
@@ -325,7 +324,7 @@ static struct address address_of(const struct ares_addrinfo_node *node, uint16_t
     return address;
 }
 
-static void shorten(uint32_t *ttl_ms, int ttl_s)
+static void ttl_shorten(uint32_t *ttl_ms, int ttl_s)
 {
     uint32_t ms = dns_ttl_default_ms;
     if (ttl_s > 0) {
@@ -334,23 +333,23 @@ static void shorten(uint32_t *ttl_ms, int ttl_s)
     *ttl_ms = ms < *ttl_ms ? ms : *ttl_ms;
 }
 
-static void fill(struct dns_answer *answer, const struct ares_addrinfo *found, uint16_t port)
+static void answer_fill(struct dns_answer *answer, const struct ares_addrinfo *found, uint16_t port)
 {
     answer->ttl_ms = dns_ttl_max_ms;
     for (const struct ares_addrinfo_node *node = found->nodes; node != NULL; node = node->ai_next) {
         struct address address = address_of(node, port);
         if (address.size != 0) {
-            insert(answer, &address);
-            shorten(&answer->ttl_ms, node->ai_ttl);
+            answer_insert(answer, &address);
+            ttl_shorten(&answer->ttl_ms, node->ai_ttl);
         }
     }
     for (const struct ares_addrinfo_cname *alias = found->cnames; alias != NULL;
          alias = alias->next) {
-        shorten(&answer->ttl_ms, alias->ttl);
+        ttl_shorten(&answer->ttl_ms, alias->ttl);
     }
 }
 
-static enum status status_of(int result)
+static enum status ares_status(int result)
 {
     switch (result) {
     case ARES_SUCCESS:
@@ -366,7 +365,7 @@ static enum status status_of(int result)
 
 static void query_done(void *owner, int result, int timeouts, struct ares_addrinfo *found);
 
-static void ask(struct dns_query *query, int family)
+static void query_ask(struct dns_query *query, int family)
 {
     struct ares_addrinfo_hints hints = {
         .ai_family = family,
@@ -377,14 +376,14 @@ static void ask(struct dns_query *query, int family)
     ares_getaddrinfo(query->dns->channel, query->host, NULL, &hints, query_done, query);
 }
 
-// Asked for both families, c-ares reports how the later one ended.  "No address" may thus hide that
-// a server failed on the other, so each is asked again by itself.  True when it was.
-static bool confirm(struct dns_query *query, int result)
+// Asked for both families, c-ares reports the status of the later one.  "No address" may hide that
+// a server failed on the other, so each family is asked again by itself.  True: it was asked again.
+static bool query_confirm(struct dns_query *query, int result)
 {
     if (result != ARES_ENODATA || query->family == AF_INET6) {
         return false;
     }
-    ask(query, query->family == AF_UNSPEC ? AF_INET : AF_INET6);
+    query_ask(query, query->family == AF_UNSPEC ? AF_INET : AF_INET6);
     return true;
 }
 
@@ -397,12 +396,12 @@ static void query_done(void *owner, int result, int timeouts, struct ares_addrin
         free(query);
         return;
     }
-    if (confirm(query, result)) {
+    if (query_confirm(query, result)) {
         return;
     }
-    struct dns_answer answer = {.status = status_of(result), .why = ""};
+    struct dns_answer answer = {.status = ares_status(result), .why = ""};
     if (answer.status == STATUS_OK) {
-        fill(&answer, found, query->port);
+        answer_fill(&answer, found, query->port);
         ares_freeaddrinfo(found); // there is none otherwise
         if (answer.address_count == 0) {
             answer = (struct dns_answer){.status = STATUS_CLOSED};
@@ -435,7 +434,7 @@ void dns_resolve(struct dns *dns, const char *host, uint16_t port, dns_done_fn *
     }
     *query = (struct dns_query){.dns = dns, .done = done, .owner = owner, .port = port};
     memcpy(query->host, host, size);
-    enter(dns);
-    ask(query, AF_UNSPEC);
-    leave(dns);
+    dns_enter(dns);
+    query_ask(query, AF_UNSPEC);
+    dns_leave(dns);
 }

@@ -2,13 +2,12 @@
 //
 // dns.h -- names to addresses, without blocking and with their time to live.
 //
-// A name is looked up as programs on this machine are used to: in the hosts file, then at the
-// servers, with the search list of resolv.conf, which is read once.  An answer that does not fit a
-// datagram is asked for again over TCP.
+// A name is looked up as by the system: in the hosts file, then at the servers, with the search
+// list of resolv.conf, which is read once.  A truncated response is asked for again over TCP.
 //
-// "No such name" and "nobody knows" are told apart, because callers drop what they knew on the first
-// and keep it on the second.  A name without addresses is CLOSED only when the servers said so for
-// both families.  One family is enough for OK, though: there are servers that answer only one.
+// CLOSED (no such name) and IO (no server responded) are distinct: callers may drop what they knew
+// on the first, and keep it on the second.  A name without addresses is CLOSED only if servers say
+// so for both families.  One family is enough for OK: some servers respond to only one.
 //
 // c-ares writes to connections with writev(2): the program must ignore SIGPIPE.
 //
@@ -24,10 +23,10 @@ struct loop;
 
 enum {
     dns_address_count_max = 64,
-    // For what has no time to live: the hosts file, and servers that say zero, which means "do not
-    // keep" and would otherwise mean to ask without pause.
+    // For records without a time to live: the hosts file, and servers that say zero, which would
+    // otherwise mean to ask without pause.
     dns_ttl_default_ms = 5000,
-    // For what lives longer than a day, and for address literals.
+    // For records that live longer than a day, and for address literals.
     dns_ttl_max_ms = 24 * 3600 * 1000,
 };
 
@@ -38,10 +37,10 @@ struct dns_options {
 };
 
 struct dns_answer {
-    enum status status; // OK; CLOSED: the name has no address; IO: no server answered
+    enum status status; // OK; CLOSED: the name has no address; IO: no server responded
     const char *why;    // for the log, when status is not OK; lives as long as the program
-    // Port filled in, IPv4 before IPv6, sorted by their bytes, without duplicates.  Of more than fit
-    // the first in that order.
+    // Port filled in, IPv4 before IPv6, sorted by their bytes, without duplicates.  If more are
+    // found, the first in that order are kept.
     struct address addresses[dns_address_count_max];
     uint32_t address_count; // at least one when status is OK
     uint32_t ttl_ms; // the shortest of all records, aliases too; never zero when status is OK

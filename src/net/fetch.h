@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fetch.h -- asks a server one small question: GET a path, or POST a JSON text to it, and take the whole
-// answer.
+// fetch.h -- asks a server one small question: GET a path, or POST a JSON text to it, and take the
+// whole answer.
 //
-// For health probes, model lists and metrics of backends, and for what we tell others; never for clients'
-// requests.  Each fetch has its own connection, one deadline for all of it, and a bound on the answer.
+// For health probes, model lists and metrics of backends, and for what we tell others; never for
+// clients' requests.  Each fetch has its own connection, one deadline for all of it, and a bound on
+// the answer.
 //
 // Threads: belongs to the thread of its loop.  Memory: a fetch owns itself until it is done.
 #pragma once

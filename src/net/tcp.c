@@ -99,9 +99,9 @@ void address_format(const struct address *address, struct text *out)
     text_add_u64(out, ntohs(any->sin_port));
 }
 
-// Tokens are small and must not wait for more; a peer that vanished without a word is noticed within
-// two minutes.  Connections inherit all this from their listener.  Best effort: sockets that know no
-// such options work too.
+// Tokens are small and must not wait for more; a peer that vanished without a word is noticed
+// within two minutes.  Connections inherit all this from their listener.  Best effort: sockets that
+// know no such options work too.
 static void tune(int fd)
 {
     static const struct {

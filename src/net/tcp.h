@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tcp.h -- TCP sockets, all non-blocking and closed on exec.  (Not socket.h: <sys/socket.h> is taken.)
+// tcp.h -- TCP sockets, all non-blocking and closed on exec.  (Not socket.h: <sys/socket.h> is
+// taken.)
 //
 // Statuses: AGAIN, the kernel has no data or no room now; CLOSED, an orderly end of stream; IO,
 // anything else, errno set.
@@ -12,7 +13,7 @@
 
 struct text;
 
-// "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (every address).  MALFORMED when it is none of these.
+// "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (every address).  MALFORMED: another form.
 enum status address_parse(const char *text, struct address *out);
 
 // From a literal and a port; MALFORMED when `host` is a name.
@@ -25,14 +26,15 @@ void address_format(const struct address *address, struct text *out);
 // Bound and listening, with SO_REUSEPORT: each worker has its own queue of new connections.
 enum status tcp_listen(const struct address *address, int *out);
 
-// Whether nobody listens there, not even with SO_REUSEPORT.  IO: somebody does, or it is not ours.
+// Whether the address is free, also of listeners with SO_REUSEPORT.  IO: it is in use, or not
+// local.
 enum status tcp_probe_bind(const struct address *address);
 
 // EXHAUSTED when descriptors are short: the connection stays in the queue.
 enum status tcp_accept(int listener, int *out, struct address *peer);
 
-// Starts connecting.  EXHAUSTED: descriptors, memory or local ports are short, which says nothing of
-// the peer.  The socket becomes writable when it is done; ask tcp_error then.
+// Starts connecting.  EXHAUSTED: out of descriptors, memory or local ports, which is not the peer's
+// fault.  The socket becomes writable when it is done; call tcp_error then.
 enum status tcp_connect(const struct address *address, int *out);
 
 // 0, or the errno that a connection died of.

@@ -50,7 +50,8 @@ static const char *error_text(unsigned long error)
     return text != NULL ? text : "unknown error";
 }
 
-// The oldest error in the queue is the cause; the later ones tell how it came up through the layers.
+// The oldest error in the queue is the cause; the later ones tell how it came up through the
+// layers.
 static enum status file_failed(const char *path, char error[tls_error_size])
 {
     unsigned long cause = ERR_peek_error();

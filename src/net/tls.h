@@ -2,16 +2,15 @@
 //
 // tls.h -- TLS over a connected, non-blocking descriptor, for both roles.
 //
-// A context is an identity (server: certificate and key; client: whom to trust), checked when it is
-// created and immutable after.  Each worker creates its own: a shared one costs a lock per
+// A context is an identity (server: certificate and key; client: trusted authorities), checked when
+// it is created and immutable after.  Each worker creates its own: a shared one costs a lock per
 // handshake.  A session is one connection.  All calls return STATUS_AGAIN when the descriptor has
-// to become readable or writable first (either may be needed whatever one asked for, which an
-// edge-triggered loop that watches both does not have to know), STATUS_CLOSED after an orderly end,
-// STATUS_IO otherwise.
+// to become readable or writable first (a read may need to write; an edge-triggered loop watches
+// both), STATUS_CLOSED after an orderly end, STATUS_IO otherwise.
 //
 // An end of the stream without the closing alert is not an end: it is STATUS_IO with ECONNRESET, so
-// that nobody can cut a body that lasts until the connection closes and have it pass for whole.
-// Whatever breaks the protocol is STATUS_IO with EPROTO; tls_why says it in words.  A failed
+// that an attacker cannot cut a body that ends with the connection.  A protocol
+// error is STATUS_IO with EPROTO; tls_why describes it.  A failed
 // session stays failed: every later call returns STATUS_IO with the same errno.
 //
 // TLS 1.2 and later, no renegotiation, no compression, no early data.  A server picks http/1.1 from
@@ -48,8 +47,8 @@ struct tls_client_options {
 };
 
 // On failure `error` says which file and why.  `*out` is untouched on failure.  STATUS_IO: a file
-// could not be read; STATUS_MALFORMED: it holds something else than it should.  A key under a
-// passphrase is refused: nobody is there to type it.
+// could not be read; STATUS_MALFORMED: it holds something else than it should.  A key with a
+// passphrase is refused.
 enum status tls_server_create(const struct tls_server_options *options, struct tls_context **out,
                               char error[tls_error_size]);
 enum status tls_client_create(const struct tls_client_options *options, struct tls_context **out,

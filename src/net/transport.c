@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-// One TLS record: what fits is gathered so that a head and a short body travel in one.
+// One TLS record, into which slices are gathered: a head and a short body travel together.
 enum { record_size_max = 16384 };
 
 enum status transport_open(struct transport *transport, struct loop *loop, int fd,
@@ -54,7 +54,7 @@ enum status transport_handshake(struct transport *transport)
     enum status status = tls_handshake(transport->tls);
     if (status == STATUS_OK) {
         transport->handshaking = false;
-        // What came behind the handshake is already here, and no event will say so.
+        // Bytes behind the handshake may have come with it, without a further event.
         transport->can_read = true;
         transport->can_write = true;
     }
@@ -66,7 +66,7 @@ enum status transport_read(struct transport *transport, void *bytes, size_t capa
     enum status status = transport->tls != NULL
                              ? tls_read(transport->tls, bytes, capacity, size)
                              : tcp_read(transport->source.fd, bytes, capacity, size);
-    // A plain socket that did not fill the space is empty: whatever comes next is a new edge.
+    // A plain socket that did not fill the space is empty: later bytes are a new edge.
     bool is_empty =
         status == STATUS_OK && transport->tls == NULL && *size < capacity && !transport->hung_up;
     if (status == STATUS_AGAIN || is_empty) {

@@ -2,8 +2,8 @@
 //
 // transport.h -- a connected socket, plain or under TLS, as one thing to read from and write to.
 //
-// Events are edges, so what they say is remembered here until a call comes back with AGAIN: a reader
-// looks at can_read before it spends a system call.
+// Events are edges: they are remembered here until a call returns AGAIN, so a reader checks
+// can_read before it spends a system call.
 //
 // Threads: belongs to the thread of its loop.
 #pragma once
@@ -21,7 +21,7 @@ struct transport {
     bool can_read;
     bool can_write;
     bool hung_up; // the peer stopped sending, or is gone
-    bool is_dead; // it is gone
+    bool is_dead; // the connection is gone
     bool handshaking;
 };
 
@@ -36,10 +36,10 @@ enum transport_end {
 enum status transport_open(struct transport *transport, struct loop *loop, int fd,
                            struct tls_context *context, const char *host);
 
-// Notes what the loop said; call it first in `ready`.
+// Notes the events; call it first in `ready`.
 void transport_note(struct transport *transport, uint32_t events);
 
-// OK when there is nothing (more) to do; AGAIN while the peers still talk.
+// OK: the handshake is over, or there is none; AGAIN: it goes on.
 enum status transport_handshake(struct transport *transport);
 
 // As the calls of tcp.h.  A reader must go on until AGAIN before it waits for `ready`.
@@ -50,10 +50,11 @@ enum status transport_write(struct transport *transport, const struct slice *sli
 // Bytes that were written and have not reached the peer.
 size_t transport_unsent(const struct transport *transport);
 
-// Says that no more will be written; reading goes on.  Under TLS only transport_close says so.
+// Ends the sending side; reading goes on.  Does nothing under TLS, where only transport_close ends
+// it.
 void transport_finish(struct transport *transport);
 
-// Does nothing to one that is not open.
+// Does nothing if it is not open.
 void transport_close(struct transport *transport, struct loop *loop, enum transport_end end);
 
 static inline bool transport_is_open(const struct transport *transport)

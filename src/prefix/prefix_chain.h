@@ -2,17 +2,17 @@
 //
 // prefix_chain.h -- a name for every beginning of a prompt.
 //
-// A prompt is a string of bytes, cut into blocks.  Each block is named by a hash that is chained over
-// all blocks before it, so one 64-bit key stands for everything up to and including its block:
+// A prompt is a string of bytes, cut into blocks.  Each block is named by a hash that is chained
+// over all blocks before it, so one 64-bit key stands for everything up to and including its block:
 //
 //     bytes  [ b0 ][ b1 ][ b2 ][ tail: waits for more ]
 //     keys     k0 = h(seed, b0)   k1 = h(k0, b1)   k2 = h(k1, b2)
 //
-// The seed is made of whatever separates caches: model, adapter, and the tenant's salt.  Two tenants
-// with different salts share no key, whatever they send.
+// The seed is made of whatever separates caches: model, adapter, and the tenant's salt.  Two
+// tenants with different salts share no key, whatever they send.
 //
-// Bytes come in pieces of any size; keys do not depend on how they were cut.  Token ids are bytes too,
-// four little-endian ones each, with a block of the engine's size times four.
+// Bytes come in pieces of any size; keys do not depend on how they were cut.  Token ids are bytes
+// too, four little-endian ones each, with a block of the engine's size times four.
 //
 // Memory: the keys go to the caller's array; the chain itself holds only the block it is in.
 #pragma once
@@ -36,8 +36,8 @@ struct prefix_chain {
     uint8_t block[prefix_block_size_max];
 };
 
-// What separates caches from each other; empty slices where there is none.  `secret` is 0, or a number
-// that tenants cannot know, so that none of them can find prompts whose keys collide.
+// What separates caches from each other; empty slices where there is none.  `secret` is 0, or a
+// number that tenants cannot know, so that none of them can find prompts whose keys collide.
 struct prefix_space {
     struct slice model;
     struct slice adapter;
@@ -50,7 +50,8 @@ struct prefix_space {
 uint64_t prefix_seed(const struct prefix_space *space);
 uint64_t prefix_text_seed(const struct prefix_space *space);
 
-// Keeps `keys`.  `block_size` is at most prefix_block_size_max.  Who wants the bytes sets `copy` then.
+// Keeps `keys`.  `block_size` is at most prefix_block_size_max.  Who wants the bytes sets `copy`
+// then.
 void prefix_chain_begin(struct prefix_chain *chain, uint64_t seed, uint32_t block_size,
                         uint64_t *keys, uint32_t key_capacity);
 

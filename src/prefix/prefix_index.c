@@ -22,7 +22,8 @@ static const uint32_t epoch_first = UINT16_MAX - 10;
 
 // Whether a holder can never be believed again, unless it is stored again.  A capacity may grow, so
 // being beyond it is not enough.
-static bool is_dead(const struct prefix_index *index, uint64_t who, uint64_t when, uint32_t now_s)
+static bool holder_is_dead(const struct prefix_index *index, uint64_t who, uint64_t when,
+                           uint32_t now_s)
 {
     const struct backend_state *backend = &index->backends[backend_of(who)];
     uint64_t pace = OWN(&backend->pace);
@@ -54,7 +55,7 @@ static void enter_order(struct prefix_index *index, uint32_t id, uint32_t newer)
     *(run->older != 0 ? &granule_at(&index->runs, run->older)->newer : &index->writer.oldest) = id;
 }
 
-static void free_run(struct prefix_index *index, uint32_t id)
+static void index_free_run(struct prefix_index *index, uint32_t id)
 {
     leave_order(index, id);
     prefix_runs_free(&index->runs, id);
@@ -69,14 +70,14 @@ static void become_newest(struct prefix_index *index, uint32_t id)
 }
 
 // False when all that could be evicted belongs to the store under way.
-static bool evict_oldest(struct prefix_runs *runs)
+static bool index_evict_oldest(struct prefix_runs *runs)
 {
     struct prefix_index *index = index_of(runs);
     // Its runs move up when it is done, or here where one is met; no run is met twice.
     for (uint32_t tries = 0; tries <= index->writer.step_count + 1 && index->writer.oldest != 0;
          tries++) {
         if (granule_at(&index->runs, index->writer.oldest)->mark != index->writer.mark) {
-            free_run(index, index->writer.oldest);
+            index_free_run(index, index->writer.oldest);
             count_by(&index->shared.evictions, 1);
             return true;
         }
@@ -97,7 +98,7 @@ struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
     size_t memory = limits->memory & ~(size_t)63;
     uint32_t step_max = (uint32_t)(memory / 256 < path_run_max ? memory / 256 : path_run_max);
     size_t backends_size = in_lines(limits->backend_count_max * sizeof(struct backend_state));
-    size_t steps_size = in_lines(step_max * sizeof(struct step));
+    size_t steps_size = in_lines(step_max * sizeof(struct store_step));
     size_t fixed = sizeof(struct prefix_index) + backends_size + steps_size;
     if (memory < fixed + prefix_runs_size_min()) {
         return NULL;
@@ -109,14 +110,14 @@ struct prefix_index *prefix_index_create(const struct prefix_limits *limits)
     char *block = (char *)index;
     *index = (struct prefix_index){
         .backends = (struct backend_state *)(void *)(block + sizeof(*index)),
-        .steps = (struct step *)(void *)(block + sizeof(*index) + backends_size),
+        .steps = (struct store_step *)(void *)(block + sizeof(*index) + backends_size),
         .step_max = step_max,
         .ttl_s = limits->ttl_s,
         .is_lent = limits->block != NULL,
     };
     prefix_runs_init(&index->runs, block + fixed, memory - fixed, granule_count_max);
     index->runs.backend_count = limits->backend_count_max;
-    index->runs.make_room = evict_oldest;
+    index->runs.make_room = index_evict_oldest;
     for (uint32_t i = 0; i < limits->backend_count_max; i++) {
         index->backends[i] = (struct backend_state){
             .pace = pack(clock_first, clock_first - age_max), .epoch = epoch_first};
@@ -133,38 +134,38 @@ void prefix_index_destroy(struct prefix_index **index)
 }
 
 // What is too old to be believed goes, a little with each store.  The oldest come first.
-static void expire(struct prefix_index *index, uint32_t now_s)
+static void index_expire(struct prefix_index *index, uint32_t now_s)
 {
     for (uint32_t i = 0; i < expiry_max && index->ttl_s != 0 && index->writer.oldest != 0; i++) {
         uint32_t stored_s = granule_at(&index->runs, index->writer.oldest)->stored_s;
         if ((int64_t)(int32_t)(now_s - stored_s) < (int64_t)index->ttl_s) {
             return;
         }
-        free_run(index, index->writer.oldest);
+        index_free_run(index, index->writer.oldest);
         count_by(&index->shared.expiries, 1);
     }
 }
 
 // Where the backend is, or can be put, among the holders of a run.  NULL when memory is short.
-static _Atomic uint64_t *place_of(struct prefix_index *index, struct granule *run, uint32_t backend,
-                                  uint32_t now_s)
+static _Atomic uint64_t *holder_place(struct prefix_index *index, struct granule *run,
+                                      uint32_t backend, uint32_t now_s)
 {
     uint32_t chunk_count;
     _Atomic uint64_t *holder = find_place(&index->runs, run, backend, &chunk_count);
     if (holder != NULL) {
         return holder;
     }
-    struct cursor cursor = cursor_of_backend(&index->runs, run, backend);
+    struct holder_cursor cursor = cursor_of_backend(&index->runs, run, backend);
     while ((holder = cursor_next(&cursor)) != NULL) {
-        if (is_dead(index, OWN(&holder[0]), OWN(&holder[1]), now_s)) {
+        if (holder_is_dead(index, OWN(&holder[0]), OWN(&holder[1]), now_s)) {
             return holder;
         }
     }
     return prefix_runs_add_place(&index->runs, run, backend, chunk_count);
 }
 
-// Replaces a holder.  In between nobody is there: a reader never sees the time of one with the blocks
-// of another.
+// Replaces a holder.  In between nobody is there: a reader never sees the time of one with the
+// blocks of another.
 static void put_holder(_Atomic uint64_t *holder, uint64_t who, uint64_t when)
 {
     if (held_of(OWN(&holder[0])) != 0) {
@@ -176,7 +177,7 @@ static void put_holder(_Atomic uint64_t *holder, uint64_t who, uint64_t when)
 
 // Cuts a run, which keeps its first `at` keys; the others get a run of their own.  Readers find
 // the lower part either still here or already there.
-static bool split(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t now_s)
+static bool index_split_run(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t now_s)
 {
     struct granule *run = granule_at(&index->runs, id);
     uint64_t keys[run_key_max];
@@ -191,16 +192,16 @@ static bool split(struct prefix_index *index, uint32_t id, uint32_t at, uint32_t
     struct granule *lower = granule_at(&index->runs, lower_id);
     lower->stored_s = run->stored_s;
     lower->mark = index->writer.mark - 1;
-    struct cursor cursor = cursor_of_all(&index->runs, run);
+    struct holder_cursor cursor = cursor_of_all(&index->runs, run);
     _Atomic uint64_t *holder;
     while ((holder = cursor_next(&cursor)) != NULL) {
         uint64_t who = OWN(&holder[0]);
         uint64_t when = OWN(&holder[1]);
-        if (held_of(who) >> at == 0 || is_dead(index, who, when, now_s)) {
+        if (held_of(who) >> at == 0 || holder_is_dead(index, who, when, now_s)) {
             continue;
         }
         // Without memory for all of them some are forgotten.
-        _Atomic uint64_t *place = place_of(index, lower, backend_of(who), now_s);
+        _Atomic uint64_t *place = holder_place(index, lower, backend_of(who), now_s);
         if (place != NULL) {
             put_holder(place,
                        make_who(backend_of(who), epoch_of(who), held_of(who) >> at,
@@ -239,7 +240,7 @@ struct store {
 };
 
 // The end of a prompt ages before its beginning, but what was touched now is above the floor.
-static uint64_t touch(const struct store *store, uint32_t depth)
+static uint64_t store_touch_time(const struct store *store, uint32_t depth)
 {
     uint64_t pace = OWN(&store->index->backends[store->backend].pace);
     uint32_t clock = (uint32_t)(pace >> 32);
@@ -249,11 +250,11 @@ static uint64_t touch(const struct store *store, uint32_t depth)
 }
 
 // The backend holds the first keys of a run that begins at store->depth.  False: memory is short.
-static bool hold(struct store *store, uint32_t id, uint32_t key_count)
+static bool store_hold(struct store *store, uint32_t id, uint32_t key_count)
 {
     struct prefix_index *index = store->index;
     _Atomic uint64_t *holder =
-        place_of(index, granule_at(&index->runs, id), store->backend, store->now_s);
+        holder_place(index, granule_at(&index->runs, id), store->backend, store->now_s);
     if (holder == NULL) {
         return false;
     }
@@ -275,16 +276,16 @@ static bool hold(struct store *store, uint32_t id, uint32_t key_count)
     if (held != 0) {
         PUT(&holder[0], next);
     } else {
-        put_holder(holder, next, touch(store, store->depth));
+        put_holder(holder, next, store_touch_time(store, store->depth));
     }
     store->new_blocks += (uint32_t)__builtin_popcount(mask & ~held);
     index->steps[index->writer.step_count++] =
-        (struct step){.holder = holder, .run = id, .depth = store->depth};
+        (struct store_step){.holder = holder, .run = id, .depth = store->depth};
     return true;
 }
 
 // The run that ended here takes the next keys, of which nobody else can have any.
-static void extend(struct store *store)
+static void store_extend_run(struct store *store)
 {
     struct prefix_index *index = store->index;
     struct granule *run = granule_at(&index->runs, store->open);
@@ -300,7 +301,7 @@ static void extend(struct store *store)
 }
 
 // The next keys have a run of their own.  False when memory is short.
-static bool begin_run(struct store *store)
+static bool store_begin_run(struct store *store)
 {
     struct prefix_index *index = store->index;
     uint32_t key_count = min_u32(run_key_max, store->key_count - store->depth);
@@ -310,7 +311,7 @@ static bool begin_run(struct store *store)
     }
     granule_at(&index->runs, id)->mark = index->writer.mark;
     granule_at(&index->runs, id)->stored_s = store->now_s;
-    bool is_held = hold(store, id, key_count); // a run without holders has room for one
+    bool is_held = store_hold(store, id, key_count); // a run without holders has room for one
     ASSERT(is_held);
     enter_order(index, id, 0);
     prefix_runs_publish(&index->runs, id);
@@ -320,7 +321,7 @@ static bool begin_run(struct store *store)
 }
 
 // There is a run.  False when memory is short.
-static bool follow_run(struct store *store, uint32_t id)
+static bool store_follow_run(struct store *store, uint32_t id)
 {
     struct prefix_index *index = store->index;
     struct granule *run = granule_at(&index->runs, id);
@@ -329,10 +330,10 @@ static bool follow_run(struct store *store, uint32_t id)
     uint32_t same = keys_in_common(run, 0, store->keys + store->depth,
                                    min_u32(key_count_of(OWN(&run->shape)), left));
     if (same < left && same < key_count_of(OWN(&run->shape)) &&
-        !split(index, id, same, store->now_s)) {
+        !index_split_run(index, id, same, store->now_s)) {
         return false;
     }
-    if (!hold(store, id, same)) {
+    if (!store_hold(store, id, same)) {
         return false;
     }
     store->depth += same;
@@ -342,7 +343,7 @@ static bool follow_run(struct store *store, uint32_t id)
 
 // The clock is known now.  From the last run to the first, so that a run is never older than those
 // that go on from it (I4).
-static void finish_store(struct store *store)
+static void store_finish(struct store *store)
 {
     struct prefix_index *index = store->index;
     struct backend_state *backend = &index->backends[store->backend];
@@ -352,8 +353,8 @@ static void finish_store(struct store *store)
     floor = clock - floor > age_max ? clock - age_max : floor;
     PUT(&backend->pace, pack(clock, floor));
     for (uint32_t i = index->writer.step_count; i-- > 0;) {
-        struct step *step = &index->steps[i];
-        PUT(&step->holder[1], touch(store, step->depth));
+        struct store_step *step = &index->steps[i];
+        PUT(&step->holder[1], store_touch_time(store, step->depth));
         granule_at(&index->runs, step->run)->stored_s = store->now_s;
         become_newest(index, step->run);
     }
@@ -374,7 +375,7 @@ void prefix_index_store(struct prefix_index *index, const struct prefix_span *sp
         .is_expected = span->residency == PREFIX_EXPECTED,
     };
     ASSERT(span->backend < index->runs.backend_count);
-    expire(index, span->now_s);
+    index_expire(index, span->now_s);
     index->writer.mark++;
     index->writer.step_count = 0;
     while (store.depth < key_count && index->writer.step_count < index->step_max) {
@@ -384,16 +385,16 @@ void prefix_index_store(struct prefix_index *index, const struct prefix_span *sp
         }
         uint32_t id = find_own(&index->runs, keys[store.depth]);
         if (id != 0) {
-            if (!follow_run(&store, id)) {
+            if (!store_follow_run(&store, id)) {
                 break;
             }
         } else if (store.open != 0) {
-            extend(&store);
-        } else if (!begin_run(&store)) {
+            store_extend_run(&store);
+        } else if (!store_begin_run(&store)) {
             break;
         }
     }
-    finish_store(&store);
+    store_finish(&store);
 }
 
 void prefix_index_drop(struct prefix_index *index, uint32_t backend,

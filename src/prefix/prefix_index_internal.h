@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefix_index_internal.h -- what an index has beside its runs: who is believed, and what goes first.
+// prefix_index_internal.h -- what an index has beside its runs: who is believed, and what goes
+// first.
 #pragma once
 
 #include "prefix/prefix_index.h"
 #include "prefix/prefix_runs_internal.h"
 
-// The first word of a holder: backend, epoch, blocks held, blocks confirmed, 16 bits each.  The second:
-// the backend's clock at the last touch, and the seconds.
+// The first word of a holder: backend, epoch, blocks held, blocks confirmed, 16 bits each.  The
+// second: the backend's clock at the last touch, and the seconds.
 static inline uint32_t epoch_of(uint64_t who)
 {
     return (uint32_t)(who >> 32) & 0xffff;
@@ -35,7 +36,7 @@ struct backend_state {
 };
 
 // A run that the store under way has touched.
-struct step {
+struct store_step {
     _Atomic uint64_t *holder;
     uint32_t run;
     uint32_t depth;
@@ -46,7 +47,7 @@ struct prefix_index {
 
     // Never change.
     struct backend_state *backends;
-    struct step *steps;
+    struct store_step *steps;
     uint32_t step_max;
     uint32_t ttl_s;
     bool is_lent; // the memory is the caller's

@@ -2,9 +2,9 @@
 //
 // The writer's side; prefix_match.c is the readers'.
 //
-// Runs are not split and keys do not move, so that places stay good.  What that asks for: a key that
-// goes behind the end of a run may begin a run already, from a time when the run before it was another
-// one.  So the table is asked for every key before it is written anywhere.
+// Runs are not split and keys do not move, so that places stay good.  What that asks for: a key
+// that goes behind the end of a run may begin a run already, from a time when the run before it was
+// another one.  So the table is asked for every key before it is written anywhere.
 
 #include "prefix/prefix_ledger.h"
 
@@ -48,8 +48,9 @@ void prefix_ledger_destroy(struct prefix_ledger **ledger)
     *ledger = NULL;
 }
 
-// Whether a run that begins with this key may be in the table.  Mostly there is none, and to know that is
-// all that is wanted: so it reads buckets as plain words, which the writer may, many at once.
+// Whether a run that begins with this key may be in the table.  Mostly there is none, and to know
+// that is all that is wanted: so it reads buckets as plain words, which the writer may, many at
+// once.
 static inline bool may_begin_run(const struct prefix_runs *runs, uint64_t key)
 {
     int32_t wanted = (int32_t)slot_of(runs, key, 0);
@@ -101,7 +102,7 @@ struct entering {
 };
 
 // The run that begins with one of the keys, or 0.
-static inline uint32_t ask(const struct entering *entering, uint32_t key)
+static inline uint32_t entering_find(const struct entering *entering, uint32_t key)
 {
     const struct prefix_runs *runs = &entering->ledger->runs;
     if (key + keys_ahead < entering->key_count) {
@@ -111,11 +112,11 @@ static inline uint32_t ask(const struct entering *entering, uint32_t key)
 }
 
 // How many keys, from the given one on and at most `room`, are nowhere yet.
-static uint32_t count_new(struct entering *entering, uint32_t first, uint32_t room)
+static uint32_t count_new_keys(struct entering *entering, uint32_t first, uint32_t room)
 {
     uint32_t most = min_u32(room, entering->key_count - first);
     for (uint32_t i = 0; i < most; i++) {
-        entering->found = ask(entering, first + i);
+        entering->found = entering_find(entering, first + i);
         if (entering->found != 0) {
             return i;
         }
@@ -136,10 +137,10 @@ static uint32_t held_in(const _Atomic uint64_t *holder, enum prefix_tier tier)
     }
 }
 
-// The backend holds these blocks of a run, whose keys are there.  What says where a block is comes before
-// what says that it is held.
-static void hold(struct granule *run, _Atomic uint64_t *holder, uint32_t blocks,
-                 struct entering *entering)
+// The backend holds these blocks of a run, whose keys are there.  What says where a block is comes
+// before what says that it is held.
+static void holder_add_blocks(struct granule *run, _Atomic uint64_t *holder, uint32_t blocks,
+                              struct entering *entering)
 {
     uint64_t who = OWN(&holder[0]);
     if (held_of(who) == 0) {
@@ -158,17 +159,17 @@ static void hold(struct granule *run, _Atomic uint64_t *holder, uint32_t blocks,
 }
 
 // The next keys have a run of their own.  0 when memory is short.
-static uint32_t begin_run(struct entering *entering)
+static uint32_t enter_new_run(struct entering *entering)
 {
     struct prefix_runs *runs = &entering->ledger->runs;
     uint32_t first = entering->done;
-    uint32_t count = 1 + count_new(entering, first + 1, run_key_max - 1);
+    uint32_t count = 1 + count_new_keys(entering, first + 1, run_key_max - 1);
     uint32_t id = prefix_runs_new(runs, entering->keys + first, count);
     if (id == 0) {
         return 0;
     }
     struct granule *run = granule_at(runs, id);
-    hold(run, &run->words[0], (1U << count) - 1, entering);
+    holder_add_blocks(run, &run->words[0], (1U << count) - 1, entering);
     prefix_runs_publish(runs, id);
     entering->run = id;
     entering->after = count - 1;
@@ -176,7 +177,7 @@ static uint32_t begin_run(struct entering *entering)
 }
 
 // The next keys are in a run, from a place on, or go behind its end.  0 when memory is short.
-static uint32_t follow_run(struct entering *entering, uint32_t id, uint32_t place)
+static uint32_t enter_known_run(struct entering *entering, uint32_t id, uint32_t place)
 {
     struct prefix_runs *runs = &entering->ledger->runs;
     struct granule *run = granule_at(runs, id);
@@ -195,14 +196,14 @@ static uint32_t follow_run(struct entering *entering, uint32_t id, uint32_t plac
     if (place + count == end) {
         // The first of all was asked for already, if it is not in the run.
         uint32_t asked = count == 0;
-        uint32_t more =
-            asked + count_new(entering, entering->done + count + asked, run_key_max - end - asked);
+        uint32_t more = asked + count_new_keys(entering, entering->done + count + asked,
+                                               run_key_max - end - asked);
         if (more > 0) {
             prefix_runs_write_keys(run, end, keys + count, more);
             count += more;
         }
     }
-    hold(run, holder, ((1U << count) - 1) << place, entering);
+    holder_add_blocks(run, holder, ((1U << count) - 1) << place, entering);
     entering->run = id;
     entering->after = place + count - 1;
     return count;
@@ -220,25 +221,25 @@ static uint32_t enter_next(struct entering *entering)
         const struct granule *run = granule_at(runs, entering->run);
         end = key_count_of(OWN(&run->shape));
         if (next < end && key_at(run, next) == entering->keys[entering->done]) {
-            return follow_run(entering, entering->run, next);
+            return enter_known_run(entering, entering->run, next);
         }
     }
     if (found == 0) {
-        found = ask(entering, entering->done);
+        found = entering_find(entering, entering->done);
     }
     if (found != 0) {
-        return follow_run(entering, found, 0);
+        return enter_known_run(entering, found, 0);
     }
     bool has_room = next == end && next < run_key_max;
-    return has_room ? follow_run(entering, entering->run, next) : begin_run(entering);
+    return has_room ? enter_known_run(entering, entering->run, next) : enter_new_run(entering);
 }
 
-static uint32_t run_of(uint32_t place)
+static uint32_t place_run(uint32_t place)
 {
     return place >> place_bits;
 }
 
-static uint32_t key_of(uint32_t place)
+static uint32_t place_key(uint32_t place)
 {
     return place & (run_key_max - 1);
 }
@@ -246,9 +247,9 @@ static uint32_t key_of(uint32_t place)
 // Whether there is a run that somebody holds, and a key of it.
 static bool is_place(const struct prefix_runs *runs, uint32_t place)
 {
-    uint32_t id = run_of(place);
+    uint32_t id = place_run(place);
     return id != 0 && id < runs->writer.fresh && granule_at(runs, id)->holder_count != 0 &&
-           key_of(place) < key_count_of(OWN(&granule_at(runs, id)->shape));
+           place_key(place) < key_count_of(OWN(&granule_at(runs, id)->shape));
 }
 
 uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_entry *entry,
@@ -264,8 +265,8 @@ uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_e
         .tier = entry->tier,
     };
     if (is_place(runs, entry->after)) {
-        entering.run = run_of(entry->after);
-        entering.after = key_of(entry->after);
+        entering.run = place_run(entry->after);
+        entering.after = place_key(entry->after);
     }
     for (uint32_t i = 0; i < min_u32(keys_ahead, entry->key_count); i++) {
         prefetch_bucket(runs, entry->keys[i]);
@@ -293,14 +294,14 @@ bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t b
 {
     struct prefix_runs *runs = &ledger->runs;
     ASSERT(is_place(runs, place));
-    struct granule *run = granule_at(runs, run_of(place));
+    struct granule *run = granule_at(runs, place_run(place));
     _Atomic uint64_t *holder = find_holder(runs, run, backend);
     ASSERT(holder != NULL);
-    uint32_t block = 1U << key_of(place);
+    uint32_t block = 1U << place_key(place);
     if ((held_in(holder, tier) & block) != 0) {
         return true;
     }
-    hold(run, holder, block, &(struct entering){.backend = backend, .tier = tier});
+    holder_add_blocks(run, holder, block, &(struct entering){.backend = backend, .tier = tier});
     return false;
 }
 
@@ -342,10 +343,10 @@ void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *place
     struct prefix_runs *runs = &ledger->runs;
     uint32_t i = 0;
     while (i < count) {
-        uint32_t id = run_of(places[i]);
+        uint32_t id = place_run(places[i]);
         uint32_t blocks = 0;
-        for (; i < count && run_of(places[i]) == id; i++) {
-            blocks |= (uint32_t)is_place(runs, places[i]) << key_of(places[i]);
+        for (; i < count && place_run(places[i]) == id; i++) {
+            blocks |= (uint32_t)is_place(runs, places[i]) << place_key(places[i]);
         }
         if (blocks != 0) {
             leave_blocks(runs, id, blocks, backend, tier);
@@ -356,12 +357,12 @@ void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *place
 uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place)
 {
     ASSERT(is_place(&ledger->runs, place));
-    return key_at(granule_at(&ledger->runs, run_of(place)), key_of(place));
+    return key_at(granule_at(&ledger->runs, place_run(place)), place_key(place));
 }
 
 void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place)
 {
-    uint32_t id = run_of(place);
+    uint32_t id = place_run(place);
     if (id < ledger->runs.granule_count) {
         const char *run = (const char *)granule_at(&ledger->runs, id);
         __builtin_prefetch(run, 1);
@@ -375,9 +376,9 @@ void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_
 {
     const struct prefix_runs *runs = &ledger->runs;
     for (uint32_t i = 0; i < count; i++) {
-        bool is_new = i == 0 || run_of(places[i]) != run_of(places[i - 1]);
+        bool is_new = i == 0 || place_run(places[i]) != place_run(places[i - 1]);
         if (is_new && is_place(runs, places[i])) {
-            prefetch_bucket(runs, key_at(granule_at(runs, run_of(places[i])), 0));
+            prefetch_bucket(runs, key_at(granule_at(runs, place_run(places[i])), 0));
         }
     }
 }

@@ -2,20 +2,22 @@
 //
 // prefix_ledger.h -- which backend holds which block of prompts, as the engines themselves tell.
 //
-// The other index (prefix_index.h) is a belief: what we sent must be there, until it is too old.  This
-// one is a record: a block is entered when its engine says so, leaves when its engine says so, and
-// nothing expires, is guessed or is dropped to make room.  What does not fit is refused.
+// The other index (prefix_index.h) is a belief: what we sent must be there, until it is too old.
+// This one is a record: a block is entered when its engine says so, leaves when its engine says so,
+// and nothing expires, is guessed or is dropped to make room.  What does not fit is refused.
 //
-//     run A  k0 .. k15   holders: 3 (all on the GPU), 7 (0..11 and 13..15; 14 and 15 in host memory)
+//     run A  k0 .. k15   holders: 3 (all on the GPU), 7 (0..11, 13..15; 14 and 15 in host memory)
 //       |--> run B  k16 .. k20   holders: 3
 //       '--> run C  k8'.. k12'   holders: 7      begins behind k7
 //
-// A run is up to 16 blocks that follow each other, found by its first key; it goes when nobody holds
-// any of its blocks.  Blocks never move while they are held: where one is, its place, is a number that
-// stays good, by which it is left and by which others are entered behind it.  Each key has one place, which
-// is the same for all backends and tiers.  When nobody holds a block its place is worth nothing.
+// A run is up to 16 blocks that follow each other, found by its first key; it goes when nobody
+// holds any of its blocks.  Blocks never move while they are held: where one is, its place, is a
+// number that stays good, by which it is left and by which others are entered behind it.  Each key
+// has one place, which is the same for all backends and tiers.  When nobody holds a block its place
+// is worth nothing.
 //
-// Threads: one writer; any number of readers, who take no lock and never wait, as in prefix_index.h.
+// Threads: one writer; any number of readers, who take no lock and never wait, as in
+// prefix_index.h.
 //
 // Memory: all of it is taken by _create.
 #pragma once
@@ -49,18 +51,19 @@ struct prefix_entry {
         *before; // if not NULL: gets a bit for each of the first 64 that was held there already
 };
 
-// Writer only.  The backend holds these blocks; it may have held some of them before.  Fills `places` and
-// returns how many were entered, from the first on: fewer than all when memory is short.  No place is 0.
+// Writer only.  The backend holds these blocks; it may have held some of them before.  Fills
+// `places` and returns how many were entered, from the first on: fewer than all when memory is
+// short.  No place is 0.
 uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_entry *entry,
                              uint32_t *places);
 
-// Writer only.  The backend, which holds the block at that place, holds it in this tier too.  Returns
-// whether it did already.
+// Writer only.  The backend, which holds the block at that place, holds it in this tier too.
+// Returns whether it did already.
 bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
                         enum prefix_tier tier);
 
-// Writer only.  The backend no longer holds the block at that place in that tier.  It is a set: however
-// often a block was entered, it is left once.  Where nobody holds anything nothing is left.
+// Writer only.  The backend no longer holds the block at that place in that tier.  It is a set:
+// however often a block was entered, it is left once.  Where nobody holds anything nothing is left.
 void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
                          enum prefix_tier tier);
 
@@ -71,8 +74,8 @@ void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *place
 // Writer only.  The key of a block that somebody holds.
 uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place);
 
-// Any thread.  As prefix_index_match; of each hit's blocks `host` and `disk` say how many are no faster
-// than that, and all are confirmed.
+// Any thread.  As prefix_index_match; of each hit's blocks `host` and `disk` say how many are no
+// faster than that, and all are confirmed.
 uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t *keys,
                              uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max);
 
@@ -82,7 +85,8 @@ void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
 // Writer only.  The block at this place will be left or entered behind soon.
 void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
 
-// Writer only.  The same, when that memory has come: these may be the last blocks of their runs that are left.
+// Writer only.  The same, when that memory has come: these may be the last blocks of their runs
+// that are left.
 void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_t *places,
                                uint32_t count);
 

@@ -6,8 +6,8 @@
 #include "prefix/prefix_ledger.h"
 #include "prefix/prefix_runs_internal.h"
 
-// The first word of a holder: backend, nothing, blocks held in any tier, blocks on the GPU, 16 bits each.
-// The second: nothing, nothing, blocks in host memory, blocks on disk.
+// The first word of a holder: backend, nothing, blocks held in any tier, blocks on the GPU, 16 bits
+// each.  The second: nothing, nothing, blocks in host memory, blocks on disk.
 static inline uint32_t on_gpu_of(uint64_t who)
 {
     return (uint32_t)who & 0xffff;

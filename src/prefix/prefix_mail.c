@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring is an array of words.  Positions only grow; a letter lies in one piece from its position modulo
-// ring_words on, and so may reach into the room behind the ring, of which the array has as much as
-// the longest letter needs.  The words at the beginning that it would have covered stay unused.
+// A ring is an array of words.  Positions only grow; a letter lies in one piece from its position
+// modulo ring_words on, and so may reach into the room behind the ring, of which the array has as
+// much as the longest letter needs.  The words at the beginning that it would have covered stay
+// unused.
 
 #include "prefix/prefix_mail.h"
 
@@ -102,7 +103,7 @@ static bool put_letter(struct sender *sender, const struct prefix_letter *letter
     return true;
 }
 
-static void deliver(struct prefix_index *index, const struct prefix_letter *letter)
+static void mail_deliver(struct prefix_index *index, const struct prefix_letter *letter)
 {
     switch (letter->verb) {
     case PREFIX_STORE:
@@ -147,7 +148,7 @@ static void empty_ring(struct prefix_index *index, struct sender *sender)
     uint64_t read = atomic_load_explicit(&sender->shared.read, memory_order_relaxed);
     while (read != written) {
         struct prefix_letter letter = letter_at(sender->words + read % ring_words);
-        deliver(index, &letter);
+        mail_deliver(index, &letter);
         read += head_words + letter.key_count;
         atomic_store_explicit(&sender->shared.read, read, memory_order_release);
     }
@@ -177,9 +178,9 @@ static void empty_rings(struct prefix_mail *mail)
     }
 }
 
-// A sender writes its letter and then looks at the role; who has the role gives it back and then looks
-// for letters.  All four are in the one order of sequential consistency, so at least one of the two
-// sees the other, and no letter stays behind.
+// A sender writes its letter and then looks at the role; who has the role gives it back and then
+// looks for letters.  All four are in the one order of sequential consistency, so at least one of
+// the two sees the other, and no letter stays behind.
 static bool give_role(struct prefix_mail *mail)
 {
     atomic_store_explicit(&mail->shared.is_taken, 0, memory_order_seq_cst);
@@ -210,7 +211,7 @@ static bool deliver_own(struct prefix_mail *mail, const struct prefix_letter *le
         return false;
     }
     empty_rings(mail);
-    deliver(mail->index, letter);
+    mail_deliver(mail->index, letter);
     prefix_mail_give_role(mail);
     return true;
 }

@@ -3,16 +3,16 @@
 // prefix_mail.h -- how many threads write to an index that has one writer.
 //
 // Each sender has a ring of its own.  To send is to put a letter in it and to try for the role of
-// writer: who gets it delivers everybody's letters, and looks once more after giving the role back, so
-// that no letter is left behind; who does not get it goes on at once, since the one who has it will
-// deliver.  Nobody waits for anybody.
+// writer: who gets it delivers everybody's letters, and looks once more after giving the role back,
+// so that no letter is left behind; who does not get it goes on at once, since the one who has it
+// will deliver.  Nobody waits for anybody.
 //
 //     sender 0  [ letter letter ] --.
 //     sender 1  [ letter ]       ---+--> whoever holds the role --> prefix_index
 //     sender 2  [ ]              --'
 //
-// A ring that is full loses the letter, which is counted: the index is a belief, and a lost letter costs
-// one cache miss.
+// A ring that is full loses the letter, which is counted: the index is a belief, and a lost letter
+// costs one cache miss.
 //
 // Threads: each sender number belongs to one thread at a time.  Memory: taken by _create.
 #pragma once

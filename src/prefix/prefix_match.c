@@ -2,8 +2,8 @@
 //
 // The readers' side of the index and of the ledger: prefix_index_match(), prefix_ledger_match().
 //
-// A match is two cache misses for each run, its bucket and then itself; they are started ahead, since
-// most runs are full and so it is known where the next ones begin.
+// A match is two cache misses for each run, its bucket and then itself; they are started ahead,
+// since most runs are full and so it is known where the next ones begin.
 
 #include "prefix/prefix_index_internal.h"
 #include "prefix/prefix_ledger_internal.h"
@@ -23,7 +23,7 @@ struct hint {
 };
 
 // A match under way.
-struct match {
+struct run_match {
     const struct prefix_runs *runs;
     const struct prefix_index *index; // NULL: a ledger, where who is there is believed
     const uint64_t *keys;
@@ -41,14 +41,14 @@ struct match {
 };
 
 // The run that was found.
-struct found {
+struct found_run {
     const struct granule *run; // NULL: none
     uint32_t version;          // that it had while it was that run
     uint32_t same;             // keys that it begins with
 };
 
 // How many keys the run has in common with the prompt, 0: it is another one.
-static uint32_t compare(const struct granule *run, const uint64_t *keys, uint32_t left)
+static uint32_t match_compare(const struct granule *run, const uint64_t *keys, uint32_t left)
 {
     uint32_t shape = SEE(&run->shape);
     if ((shape ^ tag_of(keys[0])) >= 256) {
@@ -66,13 +66,14 @@ static void prefetch_run(const struct granule *run)
 }
 
 // Looks at these slots of a bucket for the run that begins with the first of the keys.
-static struct found find_in(const struct match *match, const struct bucket *bucket, uint32_t likely)
+static struct found_run match_find_in_bucket(const struct run_match *match,
+                                             const struct run_bucket *bucket, uint32_t likely)
 {
     const struct prefix_runs *runs = match->runs;
     for (; likely != 0; likely &= likely - 1) {
         const _Atomic uint32_t *place = &bucket->slots[__builtin_ctz(likely)];
         uint32_t slot = SEE(place);
-        struct found found = {.run = granule_at(runs, slot & runs->id_mask)};
+        struct found_run found = {.run = granule_at(runs, slot & runs->id_mask)};
         prefetch_run(found.run);
         found.version = SEE(&found.run->version);
         // Still there after its version was read: the version is of this life of the granule.  If
@@ -81,28 +82,28 @@ static struct found find_in(const struct match *match, const struct bucket *buck
             continue;
         }
         found.same =
-            compare(found.run, match->keys + match->depth, match->key_count - match->depth);
+            match_compare(found.run, match->keys + match->depth, match->key_count - match->depth);
         if (found.same != 0) {
             return found;
         }
     }
-    return (struct found){0};
+    return (struct found_run){0};
 }
 
 // Finds the run at match->depth.
-static struct found find_run(const struct match *match)
+static struct found_run match_find_run(const struct run_match *match)
 {
     const struct prefix_runs *runs = match->runs;
     uint64_t key = match->keys[match->depth];
     uint32_t at = bucket_of(runs, key);
     const struct hint *hint = &match->hints[match->depth / run_key_max % ARRAY_COUNT(match->hints)];
-    struct found found = {0};
+    struct found_run found = {0};
     if (hint->depth == match->depth) {
-        found = find_in(match, &runs->buckets[at], hint->likely);
+        found = match_find_in_bucket(match, &runs->buckets[at], hint->likely);
     }
     for (uint32_t i = 0; found.run == NULL && i < runs->bucket_count; i++) {
-        const struct bucket *bucket = &runs->buckets[at];
-        found = find_in(match, bucket, likely_slots(runs, bucket, key));
+        const struct run_bucket *bucket = &runs->buckets[at];
+        found = match_find_in_bucket(match, bucket, likely_slots(runs, bucket, key));
         if (SEE(&bucket->passed) == 0) {
             break;
         }
@@ -112,7 +113,7 @@ static struct found find_run(const struct match *match)
 }
 
 // Where the hit of a backend is, or NULL.
-static struct prefix_hit *hit_of(const struct match *match, uint32_t backend)
+static struct prefix_hit *hit_of(const struct run_match *match, uint32_t backend)
 {
     if (match->place_mask != 0) {
         uint32_t i = match->hits[backend & match->place_mask].first;
@@ -130,7 +131,7 @@ static struct prefix_hit *hit_of(const struct match *match, uint32_t backend)
 }
 
 // The hit that a holder of the run may lengthen, a new one in the first run; NULL: none.
-static struct prefix_hit *hit_to_lengthen(struct match *match, uint32_t backend)
+static struct prefix_hit *hit_to_lengthen(struct run_match *match, uint32_t backend)
 {
     if (match->depth != 0) {
         struct prefix_hit *hit = hit_of(match, backend);
@@ -144,7 +145,8 @@ static struct prefix_hit *hit_to_lengthen(struct match *match, uint32_t backend)
     return hit;
 }
 
-// What a holder says, if it has the first key of its run: without that nothing begins or goes on here.
+// What a holder says, if it has the first key of its run: without that nothing begins or goes on
+// here.
 static inline bool see_holder(const _Atomic uint64_t *holder, uint64_t *who, uint64_t *more)
 {
     uint32_t tries = 0;
@@ -160,7 +162,7 @@ static inline bool see_holder(const _Atomic uint64_t *holder, uint64_t *who, uin
 }
 
 // How many blocks of the run a holder adds to its hit.
-static inline uint32_t leading_of(struct match *match, uint64_t who)
+static inline uint32_t leading_of(struct run_match *match, uint64_t who)
 {
     match->hit_count += match->depth == 0;
     uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
@@ -169,7 +171,7 @@ static inline uint32_t leading_of(struct match *match, uint64_t who)
     return leading;
 }
 
-static void read_believed(struct match *match, const _Atomic uint64_t *holder)
+static void read_believed(struct run_match *match, const _Atomic uint64_t *holder)
 {
     uint64_t who;
     uint64_t when;
@@ -191,7 +193,7 @@ static void read_believed(struct match *match, const _Atomic uint64_t *holder)
     hit->age = age > hit->age ? age : hit->age;
 }
 
-static void read_told(struct match *match, const _Atomic uint64_t *holder)
+static void read_told(struct run_match *match, const _Atomic uint64_t *holder)
 {
     uint64_t who;
     uint64_t where;
@@ -213,7 +215,7 @@ static void read_told(struct match *match, const _Atomic uint64_t *holder)
     hit->blocks += leading;
 }
 
-static inline void read_holders(struct match *match, const _Atomic uint64_t *words,
+static inline void read_holders(struct run_match *match, const _Atomic uint64_t *words,
                                 uint32_t word_count)
 {
     if (match->index != NULL) {
@@ -227,7 +229,7 @@ static inline void read_holders(struct match *match, const _Atomic uint64_t *wor
     }
 }
 
-static void prefetch_chunk(const struct match *match, uint32_t id)
+static void prefetch_chunk(const struct run_match *match, uint32_t id)
 {
     const char *chunk = (const char *)granule_at(match->runs, id);
     __builtin_prefetch(chunk);
@@ -236,7 +238,8 @@ static void prefetch_chunk(const struct match *match, uint32_t id)
 }
 
 // False: the run changed, and what was read may be anything.
-static bool read_list(struct match *match, const struct granule *run, uint32_t version, uint32_t id)
+static bool match_read_list(struct run_match *match, const struct granule *run, uint32_t version,
+                            uint32_t id)
 {
     while (id != 0) {
         if (SEE(&run->version) != version) {
@@ -250,11 +253,12 @@ static bool read_list(struct match *match, const struct granule *run, uint32_t v
     return true;
 }
 
-static bool read_overflow(struct match *match, const struct granule *run, uint32_t version)
+static bool match_read_overflow(struct run_match *match, const struct granule *run,
+                                uint32_t version)
 {
     uint32_t overflow = SEE(&run->overflow);
     if ((overflow & directory_bit) == 0) {
-        return read_list(match, run, version, overflow);
+        return match_read_list(match, run, version, overflow);
     }
     const struct granule *directory = granule_at(match->runs, overflow & ~directory_bit);
     uint32_t heads[fan_out];
@@ -269,7 +273,7 @@ static bool read_overflow(struct match *match, const struct granule *run, uint32
         prefetch_chunk(match, heads[i]);
     }
     for (uint32_t i = 0; i < fan_out; i++) {
-        if (!read_list(match, run, version, heads[i])) {
+        if (!match_read_list(match, run, version, heads[i])) {
             return false;
         }
     }
@@ -277,16 +281,16 @@ static bool read_overflow(struct match *match, const struct granule *run, uint32
 }
 
 // The run at match->depth.  False: it changed meanwhile, and the match is not to be trusted.
-static bool read_run(struct match *match)
+static bool match_read_run(struct run_match *match)
 {
-    struct found found = find_run(match);
+    struct found_run found = match_find_run(match);
     match->whole = 0;
     if (found.run == NULL) {
         return true;
     }
     match->same = found.same;
     read_holders(match, found.run->words, inline_words);
-    if (!read_overflow(match, found.run, found.version) ||
+    if (!match_read_overflow(match, found.run, found.version) ||
         SEE(&found.run->version) != found.version) {
         return false;
     }
@@ -295,12 +299,12 @@ static bool read_run(struct match *match)
 }
 
 // Starts on the run that is expected at a depth, if its bucket is in the cache by now.
-static void prefetch_run_at(struct match *match, uint32_t depth)
+static void prefetch_run_at(struct run_match *match, uint32_t depth)
 {
     if (depth < match->key_count) {
         const struct prefix_runs *runs = match->runs;
         uint64_t key = match->keys[depth];
-        const struct bucket *bucket = &runs->buckets[bucket_of(runs, key)];
+        const struct run_bucket *bucket = &runs->buckets[bucket_of(runs, key)];
         uint32_t likely = likely_slots(runs, bucket, key);
         match->hints[depth / run_key_max % ARRAY_COUNT(match->hints)] =
             (struct hint){.depth = depth, .likely = likely};
@@ -312,7 +316,7 @@ static void prefetch_run_at(struct match *match, uint32_t depth)
 }
 
 // Most runs are full, so the next ones probably begin every 16 keys from here.
-static void look_ahead(struct match *match)
+static void match_look_ahead(struct run_match *match)
 {
     uint32_t last = match->depth + buckets_ahead * run_key_max;
     bool is_in_step = match->ahead == last - run_key_max;
@@ -333,21 +337,21 @@ static void look_ahead(struct match *match)
     match->ahead = last;
 }
 
-static bool read_further(struct match *match)
+static bool match_read_further(struct run_match *match)
 {
     while (match->whole > 0 && match->depth < match->key_count) {
-        look_ahead(match);
-        if (!read_run(match)) {
+        match_look_ahead(match);
+        if (!match_read_run(match)) {
             return false;
         }
     }
     return true;
 }
 
-// With many hits their memory is also a table that says which is whose: a list for each place, of those
-// whose backend's number belongs there.  Places beyond the hits are used too if there are any, as with
-// more of them than backends each list has one hit.
-static void link_hits(struct match *match)
+// With many hits their memory is also a table that says which is whose: a list for each place, of
+// those whose backend's number belongs there.  Places beyond the hits are used too if there are
+// any, as with more of them than backends each list has one hit.
+static void match_link_hits(struct run_match *match)
 {
     uint32_t place_count = UINT32_C(1) << (31 - __builtin_clz(match->hit_count));
     place_count <<= place_count < match->hit_count && 2 * place_count <= match->hit_max;
@@ -363,20 +367,20 @@ static void link_hits(struct match *match)
 }
 
 // False: something changed meanwhile, and what is in the hits may be anything.
-static bool match_once(struct match *match)
+static bool match_once(struct run_match *match)
 {
-    look_ahead(match);
-    if (!read_run(match)) {
+    match_look_ahead(match);
+    if (!match_read_run(match)) {
         return false;
     }
     if (match->hit_count > few_hits) {
-        link_hits(match);
+        match_link_hits(match);
     }
-    return read_further(match);
+    return match_read_further(match);
 }
 
 // The first chunk of the list where a backend can be.  The number may be of another list already.
-static uint32_t list_of(const struct match *match, const struct granule *run, uint32_t backend)
+static uint32_t list_of(const struct run_match *match, const struct granule *run, uint32_t backend)
 {
     uint32_t overflow = SEE(&run->overflow);
     if ((overflow & directory_bit) == 0) {
@@ -387,7 +391,7 @@ static uint32_t list_of(const struct match *match, const struct granule *run, ui
 }
 
 // Which blocks of a run the backend is expected to have and has not shown, one bit each.
-static uint32_t pending_of(const struct match *match, const _Atomic uint64_t *holder,
+static uint32_t pending_of(const struct run_match *match, const _Atomic uint64_t *holder,
                            uint32_t backend)
 {
     uint64_t who = SEE(&holder[0]);
@@ -401,7 +405,8 @@ static uint32_t pending_of(const struct match *match, const _Atomic uint64_t *ho
 }
 
 // The same of all holders of the run; 0 also when it changed meanwhile.
-static uint32_t pending_in(const struct match *match, const struct found *found, uint32_t backend)
+static uint32_t pending_in(const struct run_match *match, const struct found_run *found,
+                           uint32_t backend)
 {
     uint32_t pending = 0;
     for (uint32_t i = 0; i < inline_words; i += holder_words) {
@@ -421,11 +426,11 @@ static uint32_t pending_in(const struct match *match, const struct found *found,
 uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *keys,
                               uint32_t key_count, uint32_t from, uint32_t backend, uint32_t now_s)
 {
-    struct match match = {
+    struct run_match match = {
         .runs = &index->runs, .index = index, .keys = keys, .key_count = key_count, .now_s = now_s};
     uint32_t count = 0;
     while (match.depth < key_count) {
-        struct found found = find_run(&match);
+        struct found_run found = match_find_run(&match);
         if (found.run == NULL) {
             break;
         }
@@ -450,10 +455,10 @@ void prefix_index_expect(const struct prefix_index *index, uint64_t key)
 }
 
 // Tries again while runs change under it.
-static uint32_t match_all(const struct match *start)
+static uint32_t match_all(const struct run_match *start)
 {
     for (uint32_t tries = 0; tries < try_max && start->key_count > 0; tries++) {
-        struct match match = *start;
+        struct run_match match = *start;
         if (match_once(&match)) {
             return match.hit_count;
         }
@@ -465,7 +470,7 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
                             uint32_t key_count, uint32_t now_s, struct prefix_hit *hits,
                             uint32_t hit_max)
 {
-    return match_all(&(struct match){
+    return match_all(&(struct run_match){
         .runs = &index->runs,
         .index = index,
         .keys = keys,
@@ -484,7 +489,7 @@ void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key)
 uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t *keys,
                              uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max)
 {
-    return match_all(&(struct match){
+    return match_all(&(struct run_match){
         .runs = &ledger->runs,
         .keys = keys,
         .key_count = key_count,

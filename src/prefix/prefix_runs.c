@@ -8,7 +8,7 @@ enum {
 
 size_t prefix_runs_size_min(void)
 {
-    return sizeof(struct bucket) + granule_count_min * sizeof(struct granule);
+    return sizeof(struct run_bucket) + granule_count_min * sizeof(struct granule);
 }
 
 // What is touched from the start comes first, so that it shares few pages with what is not.
@@ -17,8 +17,8 @@ void prefix_runs_init(struct prefix_runs *runs, void *block, size_t size,
 {
     ASSERT((uintptr_t)block % 64 == 0 && size >= prefix_runs_size_min());
     // Each group of granules comes with a bucket; one more is for those left over.
-    size_t group = bucket_runs * sizeof(struct granule) + sizeof(struct bucket);
-    size_t left = size - sizeof(struct bucket);
+    size_t group = bucket_runs * sizeof(struct granule) + sizeof(struct run_bucket);
+    size_t left = size - sizeof(struct run_bucket);
     size_t more = left % group / sizeof(struct granule);
     size_t granule_count =
         left / group * bucket_runs + (more < bucket_runs ? more : bucket_runs - 1);
@@ -78,7 +78,7 @@ static uint32_t take_granule(struct prefix_runs *runs)
     return id;
 }
 
-static _Atomic uint32_t *find_slot(struct bucket *bucket, uint32_t slot)
+static _Atomic uint32_t *find_slot(struct run_bucket *bucket, uint32_t slot)
 {
     for (uint32_t i = 0; i < bucket_slots; i++) {
         if (OWN(&bucket->slots[i]) == slot) {
@@ -94,7 +94,7 @@ static void enter_bucket(struct prefix_runs *runs, uint32_t id)
     uint32_t at = bucket_of(runs, key);
     _Atomic uint32_t *place;
     while ((place = find_slot(&runs->buckets[at], 0)) == NULL) {
-        struct bucket *full = &runs->buckets[at];
+        struct run_bucket *full = &runs->buckets[at];
         PUT(&full->passed, OWN(&full->passed) + 1);
         at = bucket_after(runs, at);
     }
@@ -177,7 +177,7 @@ static _Atomic uint64_t *place_in_list(struct prefix_runs *runs, struct granule 
 }
 
 // Makes a directory of a long list.  Without memory for it the list stays as it is.
-static void spread(struct prefix_runs *runs, struct granule *run)
+static void spread_holders(struct prefix_runs *runs, struct granule *run)
 {
     uint32_t list = OWN(&run->overflow);
     uint32_t id = new_chunk(runs, 0);
@@ -210,7 +210,7 @@ _Atomic uint64_t *prefix_runs_add_place(struct prefix_runs *runs, struct granule
                                         uint32_t backend, uint32_t chunk_count)
 {
     if ((OWN(&run->overflow) & directory_bit) == 0 && chunk_count >= list_chunk_max) {
-        spread(runs, run);
+        spread_holders(runs, run);
     }
     uint32_t overflow = OWN(&run->overflow);
     if ((overflow & directory_bit) != 0) {

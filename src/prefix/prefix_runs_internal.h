@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefix_runs_internal.h -- how runs and their holders lie in memory, and how their writer and their
-// readers meet.  The index (prefix_index.h) and the ledger (prefix_ledger.h) are made of these.
+// prefix_runs_internal.h -- how runs and their holders lie in memory, and how their writer and
+// their readers meet.  The index (prefix_index.h) and the ledger (prefix_ledger.h) are made of
+// these.
 //
 // Invariants (I1 and so on) and pictures: docs/internals/index.md.
 //
-// Between writer and readers there is neither a lock nor a state in which a run cannot be read.  What
-// the writer changes in place is right before and after each single store; where it would not be,
-// because memory is about to be used for something else, the writer first makes the run right without
-// that memory, then changes the run's version, then reuses.  A reader who was still there finds the
-// version changed and reads again.  All loads of readers by which they get further are acquire
-// and all stores of the writer release, which is what keeps that order, and costs nothing on x86.
+// Between writer and readers there is neither a lock nor a state in which a run cannot be read.
+// What the writer changes in place is right before and after each single store; where it would not
+// be, because memory is about to be used for something else, the writer first makes the run right
+// without that memory, then changes the run's version, then reuses.  A reader who was still there
+// finds the version changed and reads again.  All loads of readers by which they get further are
+// acquire and all stores of the writer release, which is what keeps that order, and costs nothing
+// on x86.
 #pragma once
 
 #include "base/base.h"
@@ -61,17 +63,17 @@ _Static_assert(sizeof(struct granule) == 192, "three cache lines");
 // Where runs are found by their first key.  A slot is the number of a run with as many bits of that
 // key above it as there is room for, so that hardly ever a run is read that is not meant; 0: empty.
 // A run that finds its bucket full goes to the next one that is not.
-struct bucket {
+struct run_bucket {
     _Atomic uint32_t passed; // runs that found this bucket full and are in a later one
     _Atomic uint32_t slots[bucket_slots];
 };
-_Static_assert(sizeof(struct bucket) == 64, "one cache line");
+_Static_assert(sizeof(struct run_bucket) == 64, "one cache line");
 _Static_assert(bucket_runs <= bucket_slots, "there is room for every run");
 
 struct prefix_runs {
     // Never change.
     struct granule *granules; // number 0 stands for none
-    struct bucket *buckets;
+    struct run_bucket *buckets;
     uint32_t granule_count;
     uint32_t bucket_count;
     uint32_t id_mask; // of a slot
@@ -111,7 +113,8 @@ static inline void count_by(_Atomic uint64_t *counter, int64_t change)
 }
 
 // A holder is two words.  Of the first, both kinds have the backend in the upper 16 bits and the
-// blocks that it holds in bits 16 to 31, one for each key of the run.  A holder of none is an empty place.
+// blocks that it holds in bits 16 to 31, one for each key of the run.  A holder of none is an empty
+// place.
 static inline uint32_t backend_of(uint64_t who)
 {
     return (uint32_t)(who >> 48);
@@ -148,9 +151,9 @@ static inline uint32_t slot_of(const struct prefix_runs *runs, uint64_t key, uin
     return slot_used | ((uint32_t)mix_key(key) & ~runs->id_mask) | id;
 }
 
-// Which slots of a bucket may lead to a run that begins with this key, one bit each.  The writer and
-// readers: those read a slot again before they follow it.
-static inline uint32_t likely_slots(const struct prefix_runs *runs, const struct bucket *bucket,
+// Which slots of a bucket may lead to a run that begins with this key, one bit each.  The writer
+// and readers: those read a slot again before they follow it.
+static inline uint32_t likely_slots(const struct prefix_runs *runs, const struct run_bucket *bucket,
                                     uint64_t key)
 {
     uint32_t wanted = slot_of(runs, key, 0);
@@ -168,8 +171,8 @@ static inline void prefetch_bucket(const struct prefix_runs *runs, uint64_t key)
     __builtin_prefetch(&runs->buckets[bucket_of(runs, key)]);
 }
 
-// What a run's `shape` must be but for the number of keys: more bits than a slot has room for, so that
-// the keys, which are in other cache lines, are not touched in vain.
+// What a run's `shape` must be but for the number of keys: more bits than a slot has room for, so
+// that the keys, which are in other cache lines, are not touched in vain.
 static inline uint32_t tag_of(uint64_t key)
 {
     return (uint32_t)(key >> 40) << 8;
@@ -190,8 +193,8 @@ static inline uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-// How many of these keys follow each other in a run, from a place on.  Each key stands for all before it, so
-// when the last is equal all are, and the lines between are not touched.
+// How many of these keys follow each other in a run, from a place on.  Each key stands for all
+// before it, so when the last is equal all are, and the lines between are not touched.
 static inline uint32_t keys_in_common(const struct granule *run, uint32_t place,
                                       const uint64_t *keys, uint32_t key_count)
 {
@@ -210,7 +213,7 @@ static inline uint32_t find_own(const struct prefix_runs *runs, uint64_t key)
 {
     uint32_t at = bucket_of(runs, key);
     for (uint32_t i = 0; i < runs->bucket_count; i++) {
-        const struct bucket *bucket = &runs->buckets[at];
+        const struct run_bucket *bucket = &runs->buckets[at];
         uint32_t likely = likely_slots(runs, bucket, key);
         for (; likely != 0; likely &= likely - 1) {
             uint32_t id = OWN(&bucket->slots[__builtin_ctz(likely)]) & runs->id_mask;
@@ -228,7 +231,7 @@ static inline uint32_t find_own(const struct prefix_runs *runs, uint64_t key)
 }
 
 // Walks the places for holders of a run: all of them, or those where one backend can be.
-struct cursor {
+struct holder_cursor {
     const struct prefix_runs *runs;
     struct granule *granule;
     uint32_t word;
@@ -247,32 +250,33 @@ static inline uint32_t list_head(const struct prefix_runs *runs, uint32_t overfl
                : (uint32_t)OWN(&granule_at(runs, overflow & ~directory_bit)->words[list]);
 }
 
-static inline struct cursor cursor_of_backend(const struct prefix_runs *runs, struct granule *run,
-                                              uint32_t backend)
+static inline struct holder_cursor cursor_of_backend(const struct prefix_runs *runs,
+                                                     struct granule *run, uint32_t backend)
 {
     uint32_t overflow = OWN(&run->overflow);
     uint32_t list = (overflow & directory_bit) != 0 ? backend % fan_out : 0;
-    return (struct cursor){.runs = runs,
-                           .granule = run,
-                           .word_end = inline_words,
-                           .overflow = overflow,
-                           .next = list_head(runs, overflow, list),
-                           .list = list + 1,
-                           .list_end = list + 1};
+    return (struct holder_cursor){.runs = runs,
+                                  .granule = run,
+                                  .word_end = inline_words,
+                                  .overflow = overflow,
+                                  .next = list_head(runs, overflow, list),
+                                  .list = list + 1,
+                                  .list_end = list + 1};
 }
 
-static inline struct cursor cursor_of_all(const struct prefix_runs *runs, struct granule *run)
+static inline struct holder_cursor cursor_of_all(const struct prefix_runs *runs,
+                                                 struct granule *run)
 {
     uint32_t overflow = OWN(&run->overflow);
-    return (struct cursor){.runs = runs,
-                           .granule = run,
-                           .word_end = inline_words,
-                           .overflow = overflow,
-                           .list_end = (overflow & directory_bit) != 0 ? fan_out : 1};
+    return (struct holder_cursor){.runs = runs,
+                                  .granule = run,
+                                  .word_end = inline_words,
+                                  .overflow = overflow,
+                                  .list_end = (overflow & directory_bit) != 0 ? fan_out : 1};
 }
 
 // NULL at the end.
-static inline _Atomic uint64_t *cursor_next(struct cursor *cursor)
+static inline _Atomic uint64_t *cursor_next(struct holder_cursor *cursor)
 {
     if (cursor->word == cursor->word_end) {
         while (cursor->next == 0 && cursor->list < cursor->list_end) {
@@ -294,7 +298,7 @@ static inline _Atomic uint64_t *cursor_next(struct cursor *cursor)
 static inline _Atomic uint64_t *find_holder(const struct prefix_runs *runs, struct granule *run,
                                             uint32_t backend)
 {
-    struct cursor cursor = cursor_of_backend(runs, run, backend);
+    struct holder_cursor cursor = cursor_of_backend(runs, run, backend);
     _Atomic uint64_t *holder;
     while ((holder = cursor_next(&cursor)) != NULL) {
         uint64_t who = OWN(&holder[0]);
@@ -305,12 +309,12 @@ static inline _Atomic uint64_t *find_holder(const struct prefix_runs *runs, stru
     return NULL;
 }
 
-// Where the backend is among the holders of a run, or else an empty place where it can be put.  NULL:
-// there is none in the chunks, of which *chunk_count were seen.
+// Where the backend is among the holders of a run, or else an empty place where it can be put.
+// NULL: there is none in the chunks, of which *chunk_count were seen.
 static inline _Atomic uint64_t *find_place(const struct prefix_runs *runs, struct granule *run,
                                            uint32_t backend, uint32_t *chunk_count)
 {
-    struct cursor cursor = cursor_of_backend(runs, run, backend);
+    struct holder_cursor cursor = cursor_of_backend(runs, run, backend);
     _Atomic uint64_t *holder;
     _Atomic uint64_t *empty = NULL;
     while ((holder = cursor_next(&cursor)) != NULL) {
@@ -347,8 +351,8 @@ void prefix_runs_publish(struct prefix_runs *runs, uint32_t id);
 // Gives back a run that was published, with all its holders.
 void prefix_runs_free(struct prefix_runs *runs, uint32_t id);
 
-// A new place for a holder of a run, all of whose places are taken; `chunk_count` as find_place() says.
-// NULL when memory is short.
+// A new place for a holder of a run, all of whose places are taken; `chunk_count` as find_place()
+// says.  NULL when memory is short.
 _Atomic uint64_t *prefix_runs_add_place(struct prefix_runs *runs, struct granule *run,
                                         uint32_t backend, uint32_t chunk_count);
 

@@ -7,8 +7,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-// The descriptor is never read: each expiry is an edge of its own, and setting it anew takes the last
-// one back.
+// The descriptor is never read: each expiry is an edge of its own, and setting it anew takes the
+// last one back.
 static void alarm_ready(struct loop_source *source, uint32_t events)
 {
     struct alarm *alarm = (struct alarm *)source;

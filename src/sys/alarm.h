@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// alarm.h -- one moment to the microsecond; timers of a loop know milliseconds.
+// alarm.h -- a timer with microseconds; timers of a loop have milliseconds.
 //
-// Costs a descriptor, and a system call each time it is set: for the few who need it.
+// Costs a descriptor, and a system call each time it is set: for few users.
 //
 // Threads: the one of its loop.
 #pragma once
@@ -17,7 +17,7 @@ struct alarm {
 
 // `fire` is set.
 enum status alarm_open(struct alarm *alarm, struct loop *loop);
-// Does nothing to one that is not open.
+// Does nothing if it is not open.
 void alarm_close(struct alarm *alarm, struct loop *loop);
 
 // By the clock of loop_now_us, and once; a moment that has passed is now.

@@ -33,8 +33,8 @@ enum status append_file_open(const char *path, struct append_file *out)
     return STATUS_OK;
 }
 
-// The flags of a descriptor belong to all who share it, our parent included.  So a stream is opened once more, where
-// that is possible (a socket cannot be), and only that one does not wait.
+// The flags of a descriptor belong to all who share it, our parent included.  So a stream is opened
+// once more, where that is possible (a socket cannot be), and only that one does not wait.
 enum status append_file_open_output(struct append_file *out)
 {
     if (is_file(STDOUT_FILENO)) {
@@ -78,7 +78,7 @@ void append_file_close(struct append_file *file)
     *file = (struct append_file){.fd = -1};
 }
 
-static enum status size_of(const struct append_file *file, uint64_t *out)
+static enum status append_size_of(const struct append_file *file, uint64_t *out)
 {
     struct stat facts;
     if (fstat(file->fd, &facts) == -1) {
@@ -98,7 +98,8 @@ static enum status mend(struct append_file *file)
     return STATUS_OK;
 }
 
-static enum status write_all(const struct append_file *file, struct slice bytes, size_t *written)
+static enum status append_write_all(const struct append_file *file, struct slice bytes,
+                                    size_t *written)
 {
     *written = 0;
     while (*written < bytes.size) {
@@ -120,13 +121,13 @@ enum status append_file_add(struct append_file *file, struct slice portion, uint
     size_t written = 0;
     ASSERT(file->fd != -1);
 
-    if (mend(file) != STATUS_OK || size_of(file, &before) != STATUS_OK) {
+    if (mend(file) != STATUS_OK || append_size_of(file, &before) != STATUS_OK) {
         return STATUS_IO;
     }
     if (before > size_max || portion.size > size_max - before) {
         return STATUS_TOO_LARGE;
     }
-    enum status status = write_all(file, portion, &written);
+    enum status status = append_write_all(file, portion, &written);
     if (status != STATUS_OK && written > 0) {
         int saved_errno = errno;
         file->is_torn = true;
@@ -137,14 +138,14 @@ enum status append_file_add(struct append_file *file, struct slice portion, uint
     return status;
 }
 
-static bool has_room(const struct append_file *file)
+static bool append_has_room(const struct append_file *file)
 {
     struct pollfd asked = {.fd = file->fd, .events = POLLOUT};
     return !file->is_shared || (poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0);
 }
 
-// Never a wait: where the descriptor is shared and may be told to wait, a socket is told otherwise for this
-// once, and a pipe gets no more than it has room for.
+// Never a wait: where the descriptor is shared and may be told to wait, a socket is told otherwise
+// for this once, and a pipe gets no more than it has room for.
 static ssize_t write_piece(const struct append_file *file, const uint8_t *bytes, size_t size)
 {
     size = size < piece_size ? size : piece_size;
@@ -161,7 +162,7 @@ enum status append_file_feed(struct append_file *file, struct slice bytes, size_
 
     *taken = 0;
     while (*taken < bytes.size) {
-        if (!has_room(file)) {
+        if (!append_has_room(file)) {
             return STATUS_AGAIN;
         }
         ssize_t size = write_piece(file, bytes.bytes + *taken, bytes.size - *taken);

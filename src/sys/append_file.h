@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// append_file.h -- a file that grows by whole portions: one that does not fit leaves nothing behind.
+// append_file.h -- a file that grows by whole portions: a portion that does not fit leaves nothing
+// behind.
 //
-// A disk that fills up in the middle of a portion would leave half of it; that half is cut off again, at
-// once or, where the disk does not even take that, before anything else is written.
+// If the disk fills up within a portion, the half that was written is cut off again: at once or, if
+// that fails, before the next write.
 //
-// What is no file (a pipe, a terminal, a socket) keeps what it took: there a portion is fed piece by piece,
-// and the caller keeps the rest.
+// Streams (a pipe, a terminal, a socket) keep the bytes that they took: a portion is written piece
+// by piece, and the caller keeps the rest.
 //
-// Only the owner may read what it creates; the mode of a file that was there stays.  Writing may wait for
-// the disk, as writing does; a pipe that nobody reads is an error and not a wait.
+// A new file is readable by its owner only; the mode of an existing file stays.  Writing may wait
+// for the disk; a pipe without a reader is an error.
 //
 // Threads: one owner.
 #pragma once
@@ -19,8 +20,8 @@
 
 struct append_file {
     int fd;         // -1: closed
-    bool is_stream; // no file
-    bool is_shared; // a stream that others write to and may have to wait for: it is asked before
+    bool is_stream; // not a regular file
+    bool is_shared; // a stream that may block and that others write to: polled before each write
     bool is_torn;
     uint64_t whole_size; // when torn: what is to stay
 };
@@ -28,12 +29,12 @@ struct append_file {
 // IO: errno says why.
 enum status append_file_open(const char *path, struct append_file *out);
 
-// Standard output, whatever that is.  Closing leaves it as it was, but that a file is appended to from now on.
+// Standard output.  Closing leaves it open; if it is a file, it stays in append mode.
 enum status append_file_open_output(struct append_file *out);
 
 bool append_file_is_terminal(const struct append_file *file);
 
-// It is a file that has no name any more: nobody will ever read what is added.
+// Whether it is a file that was deleted.
 bool append_file_is_gone(const struct append_file *file);
 
 // May be closed already.
@@ -42,9 +43,9 @@ void append_file_close(struct append_file *file);
 // TOO_LARGE: the file would become larger than `size_max`, and is as it was.  IO: errno says why.
 enum status append_file_add(struct append_file *file, struct slice portion, uint64_t size_max);
 
-// Streams only: hands over what is taken at once.  AGAIN: not all was.  IO: errno says why.  *taken is set in
-// any case.
+// Streams only: writes without blocking.  AGAIN: not all was taken.  IO: errno says why.  *taken is
+// set in any case.
 enum status append_file_feed(struct append_file *file, struct slice bytes, size_t *taken);
 
-// Streams only: until there is room, or so long.
+// Streams only: waits until there is room, or for this time.
 void append_file_wait(const struct append_file *file, uint32_t wait_ms);

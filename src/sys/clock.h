@@ -8,12 +8,12 @@
 // Never jumps.
 uint64_t clock_monotonic_ns(void);
 
-// What the process has used of its processors, all threads together.
+// CPU time of the process, all threads together.
 uint64_t clock_cpu_ns(void);
 
 // Since 1970, for humans to read; may jump.
 uint64_t clock_wall_ms(void);
 uint64_t clock_wall_us(void);
 
-// Bytes nobody can guess: seeds for generators and hashes.
+// Unpredictable bytes: seeds for generators and hashes.
 uint64_t clock_entropy(void);

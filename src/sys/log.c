@@ -57,7 +57,7 @@ static void flatten(char *text, size_t size)
 
 // A reader that does not read must not stop us: a pipe that has room for a line has room for all of
 // it, and one that has none is not written to.
-static bool has_room(void)
+static bool log_has_room(void)
 {
     struct pollfd standard_error = {.fd = STDERR_FILENO, .events = POLLOUT};
     return poll(&standard_error, 1, 0) == 1 && (standard_error.revents & POLLOUT) != 0;
@@ -94,7 +94,7 @@ static void add_message(struct text *line, char *message, size_t size)
     text_add_json(line, slice_of(message, size));
 }
 
-static void compose(struct text *line, enum log_level level, char *message, size_t size)
+static void log_compose(struct text *line, enum log_level level, char *message, size_t size)
 {
     char now[time_size_max];
 
@@ -112,18 +112,18 @@ static void compose(struct text *line, enum log_level level, char *message, size
     ASSERT(!line->overflow);
 }
 
-static void put(enum log_level level, char *message, size_t size)
+static void log_put(enum log_level level, char *message, size_t size)
 {
     char line[line_size_max];
     struct text text = text_over(line, sizeof(line));
 
-    compose(&text, level, message, size);
+    log_compose(&text, level, message, size);
     (void)!write(STDERR_FILENO, line, text.size);
 }
 
-static void write_line(enum log_level level, char *message, size_t size)
+static void log_write_line(enum log_level level, char *message, size_t size)
 {
-    if (!has_room()) {
+    if (!log_has_room()) {
         atomic_fetch_add_explicit(&dropped_count, 1, memory_order_relaxed);
         return;
     }
@@ -131,9 +131,9 @@ static void write_line(enum log_level level, char *message, size_t size)
     if (dropped > 0) {
         char note[64];
         int length = snprintf(note, sizeof(note), "%u lines were dropped here", dropped);
-        put(LOG_LEVEL_WARN, note, (size_t)length);
+        log_put(LOG_LEVEL_WARN, note, (size_t)length);
     }
-    put(level, message, size);
+    log_put(level, message, size);
 }
 
 static bool is_wanted(enum log_level level)
@@ -153,7 +153,7 @@ void log_line(enum log_level level, const char *format, ...)
     va_start(args, format);
     size_t size = add_format(message, 0, format, args);
     va_end(args);
-    write_line(level, message, size);
+    log_write_line(level, message, size);
     errno = saved_errno;
 }
 
@@ -177,6 +177,6 @@ void log_line_seldom(enum log_level level, uint64_t about, const char *format, .
         size = size < message_size_max - held_size_max ? size : message_size_max - held_size_max;
         size += (size_t)snprintf(message + size, held_size_max, " (%u more like this)", held);
     }
-    write_line(level, message, size);
+    log_write_line(level, message, size);
     errno = saved_errno;
 }

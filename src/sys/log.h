@@ -2,13 +2,14 @@
 //
 // log.h -- one line per event, to standard error, with time and level.
 //
-// Written where a failure is handled, once; never on the path of a healthy request.  A line is one
-// write, so lines of several threads do not mix.  What cannot be written is dropped, and counted
-// where writing goes on: a full disk or a reader that does not read is no reason to stop serving.
+// A line is `subject: event: detail`, written once, where a failure is handled; never on the path
+// of a healthy request.  A line is one write, so lines of several threads do not mix.  Lines that
+// cannot be written are dropped, and their number is written when writing works again: a full disk
+// does not stop the router.
 //
-// What a peer can cause as often as it likes is said with the `_seldom` forms: the first about something at once,
-// then one a minute, which tells how many there were.  A change of state must not be: the last word
-// about a backend would be a wrong one.
+// Events that a peer can repeat at will use the `_seldom` forms: the first line about a subject at
+// once, then one a minute with the number of lines held back.  A change of state uses log_state.h
+// instead: the last line about a backend must be true.
 //
 // Threads: any.
 #pragma once
@@ -20,16 +21,16 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 enum { log_pause_ms = 60000 };
 
-// Lines above this level are dropped; INFO at first.
+// Lines above this level are dropped; the default is INFO.
 void log_set_level(enum log_level level);
 
-// JSON: an object a line, of time, level and message.  Text at first.
+// JSON: one object a line, with time, level and message.  The default is text.
 void log_set_format(enum log_format format);
 
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// `about`: the id of what is talked of, 0 where there is only one.  Together with `format`, which is a
-// constant, it says which lines are alike.
+// `about`: the id of the subject, or 0 if there is only one.  Lines with the same `about` and the
+// same `format`, which is a constant, are limited together.
 void log_line_seldom(enum log_level level, uint64_t about, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

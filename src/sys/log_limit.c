@@ -10,7 +10,7 @@ static bool is_quiet(const struct log_limit_slot *slot, uint64_t now_ms)
 }
 
 // A place whose pause is over is as good as free: all that is forgotten is a count.
-static bool take_over(struct log_limit_slot *slot, uint64_t key, uint64_t now_ms)
+static bool limit_take_slot(struct log_limit_slot *slot, uint64_t key, uint64_t now_ms)
 {
     uint_fast64_t before = atomic_load_explicit(&slot->key, memory_order_relaxed);
     if (is_quiet(slot, now_ms) ||
@@ -22,7 +22,7 @@ static bool take_over(struct log_limit_slot *slot, uint64_t key, uint64_t now_ms
     return true;
 }
 
-static struct log_limit_slot *slot_of(struct log_limit *limit, uint64_t key, uint64_t now_ms)
+static struct log_limit_slot *limit_slot_of(struct log_limit *limit, uint64_t key, uint64_t now_ms)
 {
     _Static_assert(log_limit_slots % log_limit_ways == 0, "whole rows");
     struct log_limit_slot *row =
@@ -34,7 +34,7 @@ static struct log_limit_slot *slot_of(struct log_limit *limit, uint64_t key, uin
         }
     }
     for (unsigned i = 0; i < log_limit_ways; i++) {
-        if (take_over(&row[i], key, now_ms)) {
+        if (limit_take_slot(&row[i], key, now_ms)) {
             return &row[i];
         }
     }
@@ -45,7 +45,7 @@ bool log_limit_pass(struct log_limit *limit, uint64_t key, uint64_t now_ms, uint
                     uint32_t *held)
 {
     ASSERT(key != 0);
-    struct log_limit_slot *slot = slot_of(limit, key, now_ms);
+    struct log_limit_slot *slot = limit_slot_of(limit, key, now_ms);
     uint_fast64_t until = atomic_load_explicit(&slot->quiet_until_ms, memory_order_relaxed);
 
     if (now_ms < until ||

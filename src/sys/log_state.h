@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// log_state.h -- when to say that something has changed, so that the last word is true and there are not too many.
+// log_state.h -- limits the log lines about a state that changes, and keeps the last line true.
 //
-// The first changes of a minute are told at once.  One that flaps is told no more until the minute is over; then, if it
-// is not what was said last, what it is now.  So ask again and again, whether or not something changed.
+// The first changes of a minute are logged at once.  A state that flaps is not logged until the
+// minute is over; then it is, if it differs from the last line.  So call it again and again,
+// changed or not.
 //
-// Threads: one owner.  `{0}` has said nothing.
+// Threads: one owner.  `{0}`: nothing was logged.
 #pragma once
 
 #include <stdbool.h>
@@ -14,14 +15,14 @@
 enum { log_state_window_ms = 60000, log_state_told_max = 6 };
 
 struct log_state {
-    uint32_t said;  // what was told last; 0: nothing was
-    uint32_t now;   // what it was when last looked at
-    uint32_t count; // changes that were not told
-    uint32_t told;  // in this window
+    uint32_t said;  // the state that was logged last; 0: none
+    uint32_t now;   // the state at the last call
+    uint32_t count; // changes that were not logged
+    uint32_t told;  // lines in this window
     uint64_t window_ms;
 };
 
-// True: tell it now; *skipped changes before were not.  `state` is not 0.
+// True: log the state now; *skipped changes before it were not logged.  `state` is not 0.
 static inline bool log_state_tells(struct log_state *log, uint32_t state, uint64_t now_ms,
                                    uint32_t *skipped)
 {

@@ -150,7 +150,7 @@ void loop_disarm(struct loop *loop, struct timer *timer)
     timer_wheel_disarm(&loop->timers, timer);
 }
 
-static uint32_t events_of(uint32_t epoll_events)
+static uint32_t loop_events_of(uint32_t epoll_events)
 {
     uint32_t events = 0;
 
@@ -201,7 +201,7 @@ void loop_turn(struct loop *loop, uint64_t wait_ms)
     for (int i = 0; i < count; i++) {
         struct loop_source *source = events[i].data.ptr;
         if (source->magic == source_magic) {
-            source->ready(source, events_of(events[i].events));
+            source->ready(source, loop_events_of(events[i].events));
         }
     }
     timer_wheel_advance(&loop->timers, loop_now_ms(loop));

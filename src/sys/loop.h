@@ -4,7 +4,7 @@
 //
 // A source is registered once, for reading and writing together and edge-triggered: it is told when
 // something changed and then reads or writes until STATUS_AGAIN.  No system call is spent on
-// changing what one waits for.
+// changing the awaited events.
 //
 // One `now` per turn: loop_now_ms is read from the monotonic clock when the kernel returns and
 // stays fixed until the next turn, so causes never seem to follow effects.
@@ -27,7 +27,7 @@ enum {
     LOOP_BROKEN = 8, // the connection is dead
 };
 
-// Embedded in whatever owns the descriptor.  loop_remove may be called at any time, from inside
+// Embedded in the owner of the descriptor.  loop_remove may be called at any time, from inside
 // `ready` too; afterwards `ready` is not called again, even for events of the same turn, provided
 // that the memory of the source is not reused before the turn ends (see loop_defer).
 struct loop_source {
@@ -68,8 +68,8 @@ void loop_disarm(struct loop *loop, struct timer *timer);
 // turn after all events and timers.
 void loop_run(struct loop *loop, void (*turn)(void *owner), void *owner);
 
-// `begin` is called once per turn when the kernel has returned, before any event is told: the moment
-// to look at what other threads published while we slept.
+// `begin` is called once per turn when the kernel has returned, before any event is told: the
+// moment to look at what other threads published while we slept.
 void loop_on_begin(struct loop *loop, void (*begin)(void *owner), void *owner);
 
 // One turn that waits at most `wait_ms`; for tests and for shutting down.

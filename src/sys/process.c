@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// The numbers of /proc/self/stat behind the name, which may have anything in it: the third field of the
-// manual page is the first here.
+// The numbers of /proc/self/stat behind the name, which may have anything in it: the third field of
+// the manual page is the first here.
 enum { stat_start_ticks = 19, stat_virtual_bytes = 20, stat_resident_pages = 21, stat_count };
 
 static bool read_stat(uint64_t fields[stat_count])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// process.h -- what the kernel says of this process.
+// process.h -- the kernel's figures about this process.
 #pragma once
 
 #include <stdint.h>
@@ -14,11 +14,12 @@ struct process_figures {
     uint64_t start_ms; // when the process began, since 1970; see process_start_ms
 };
 
-// What cannot be had is 0.  `start_ms` is left as it is.
+// Figures that cannot be read are 0.  `start_ms` is not changed.
 void process_figures(struct process_figures *out);
 
-// By the wall clock of now, so that two calls may differ by a little: whoever shows it asks once.
+// Computed from the wall clock of now, so two calls may differ a little: call it once.
 uint64_t process_start_ms(void);
 
-// open_fds as kernels before 6.2 have it told: by a list of all, which takes milliseconds for ten thousand.
+// open_fds on kernels before 6.2: counts a directory listing, which takes milliseconds for ten
+// thousand.
 uint64_t process_listed_fds(void);

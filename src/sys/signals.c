@@ -26,7 +26,7 @@ static void heard_set(sigset_t *set)
     sigaddset(set, SIGINT);
 }
 
-static enum signal_kind kind_of(uint32_t number)
+static enum signal_kind signal_kind_of(uint32_t number)
 {
     switch (number) {
     case SIGHUP:
@@ -38,14 +38,14 @@ static enum signal_kind kind_of(uint32_t number)
     }
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void signals_ready(struct loop_source *source, uint32_t events)
 {
     struct signals *signals = (struct signals *)source;
     struct signalfd_siginfo info;
 
     (void)events;
     while (read(source->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        signals->heard(signals->owner, kind_of(info.ssi_signo));
+        signals->heard(signals->owner, signal_kind_of(info.ssi_signo));
     }
 }
 
@@ -62,7 +62,7 @@ enum status signals_open(struct loop *loop, void (*heard)(void *owner, enum sign
     ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     signals->heard = heard;
     signals->owner = owner;
-    signals->source.ready = ready;
+    signals->source.ready = signals_ready;
     signals->source.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals->source.fd == -1 || loop_add(loop, &signals->source) != STATUS_OK) {
         signals_close(&signals, loop);

@@ -2,7 +2,7 @@
 //
 // signals.h -- signals as events of a loop.
 //
-// Threads: one loop hears them; call signals_open before other threads start.
+// Threads: one loop receives them; call signals_open before other threads start.
 #pragma once
 
 #include "base/status.h"
@@ -16,7 +16,7 @@ enum signal_kind {
     SIGNAL_STOP,   // SIGTERM, SIGINT
 };
 
-// Also has the program ignore SIGPIPE: a gone peer is a status, not a death.
+// Also ignores SIGPIPE: writing to a closed peer is a status.
 enum status signals_open(struct loop *loop, void (*heard)(void *owner, enum signal_kind kind),
                          void *owner, struct signals **out);
 

@@ -32,14 +32,14 @@ static const char leave_text[] = "\033[?2026l\033[0m\033[?7h\033[?25h\033[?1049l
 static const int heard_signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
 static const int fatal_signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
-struct ear {
+struct terminal_source {
     struct loop_source source; // first: `ready` finds us from here
     struct terminal *terminal;
 };
 
 struct terminal {
-    struct ear keys;
-    struct ear signals;
+    struct terminal_source keys;
+    struct terminal_source signals;
     struct loop *loop;
     struct terminal_listener listener;
     struct termios before;
@@ -80,7 +80,7 @@ static void write_hard(int fd, const char *text, size_t size)
     }
 }
 
-static void leave(struct terminal *terminal)
+static void terminal_leave(struct terminal *terminal)
 {
     int fd = terminal->keys.source.fd;
     if (terminal->is_ours) {
@@ -91,7 +91,7 @@ static void leave(struct terminal *terminal)
     }
 }
 
-static enum status enter(struct terminal *terminal)
+static enum status terminal_enter(struct terminal *terminal)
 {
     int fd = terminal->keys.source.fd;
     struct termios raw = terminal->before;
@@ -115,7 +115,7 @@ static void crash(int number)
     struct terminal *terminal = at_crash;
     at_crash = NULL;
     if (terminal != NULL) {
-        leave(terminal);
+        terminal_leave(terminal);
     }
     raise(number); // SA_RESETHAND: this time it is deadly
 }
@@ -157,7 +157,7 @@ static void flush_pending(struct terminal *terminal)
 
 static void keys_ready(struct loop_source *source, uint32_t events)
 {
-    struct terminal *terminal = ((struct ear *)source)->terminal;
+    struct terminal *terminal = ((struct terminal_source *)source)->terminal;
     uint8_t bytes[typed_size];
     ssize_t size;
 
@@ -176,11 +176,11 @@ static void stop_for_a_while(struct terminal *terminal)
 {
     terminal->pending_size = 0;
     terminal->pending_sent = 0;
-    leave(terminal);
+    terminal_leave(terminal);
     kill(getpid(), SIGSTOP); // goes on behind it, on SIGCONT, which is heard as well
 }
 
-static void heard(struct terminal *terminal, uint32_t number)
+static void terminal_heard(struct terminal *terminal, uint32_t number)
 {
     switch (number) {
     case SIGWINCH:
@@ -191,7 +191,7 @@ static void heard(struct terminal *terminal, uint32_t number)
         break;
     case SIGCONT:
         // A shell has had it, whoever stopped us.
-        if (enter(terminal) == STATUS_OK) {
+        if (terminal_enter(terminal) == STATUS_OK) {
             terminal->listener.resized(terminal->listener.owner);
         }
         break;
@@ -203,12 +203,12 @@ static void heard(struct terminal *terminal, uint32_t number)
 
 static void signals_ready(struct loop_source *source, uint32_t events)
 {
-    struct terminal *terminal = ((struct ear *)source)->terminal;
+    struct terminal *terminal = ((struct terminal_source *)source)->terminal;
     struct signalfd_siginfo info;
 
     (void)events;
     while (read(source->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        heard(terminal, info.ssi_signo);
+        terminal_heard(terminal, info.ssi_signo);
     }
 }
 
@@ -252,8 +252,8 @@ enum status terminal_open(struct loop *loop, const struct terminal_listener *lis
     terminal->loop = loop;
     terminal->listener = *listener;
     terminal->size_max = size_max;
-    terminal->keys = (struct ear){{.fd = -1, .ready = keys_ready}, terminal};
-    terminal->signals = (struct ear){{.fd = -1, .ready = signals_ready}, terminal};
+    terminal->keys = (struct terminal_source){{.fd = -1, .ready = keys_ready}, terminal};
+    terminal->signals = (struct terminal_source){{.fd = -1, .ready = signals_ready}, terminal};
     ASSERT(pthread_sigmask(SIG_SETMASK, NULL, &terminal->mask_before) == 0);
     terminal->pending = malloc(size_max);
     terminal->keys.source.fd = open_anew();
@@ -264,7 +264,7 @@ enum status terminal_open(struct loop *loop, const struct terminal_listener *lis
     watch_crashes(terminal);
     status = listen_to(terminal);
     if (status == STATUS_OK) {
-        status = enter(terminal);
+        status = terminal_enter(terminal);
     }
     if (status == STATUS_OK) {
         *out = terminal;
@@ -278,7 +278,7 @@ out:;
     return status;
 }
 
-static void close_ear(struct ear *ear, struct loop *loop)
+static void close_ear(struct terminal_source *ear, struct loop *loop)
 {
     loop_remove(loop, &ear->source);
     if (ear->source.fd != -1) {
@@ -294,7 +294,7 @@ void terminal_close(struct terminal **terminal_ptr)
     if (terminal == NULL) {
         return;
     }
-    leave(terminal);
+    terminal_leave(terminal);
     if (at_crash == terminal) {
         unwatch_crashes(terminal);
     }
@@ -305,7 +305,7 @@ void terminal_close(struct terminal **terminal_ptr)
     free(terminal);
 }
 
-static struct terminal_size size_of(int fd)
+static struct terminal_size terminal_size_of(int fd)
 {
     struct winsize size = {0};
     if (ioctl(fd, TIOCGWINSZ, &size) == -1) {
@@ -317,13 +317,13 @@ static struct terminal_size size_of(int fd)
 
 struct terminal_size terminal_size(const struct terminal *terminal)
 {
-    struct terminal_size size = size_of(terminal->keys.source.fd);
+    struct terminal_size size = terminal_size_of(terminal->keys.source.fd);
     return size.width > 0 ? size : (struct terminal_size){usual_width, usual_height};
 }
 
 struct terminal_size terminal_size_of_output(void)
 {
-    return size_of(STDOUT_FILENO);
+    return terminal_size_of(STDOUT_FILENO);
 }
 
 bool terminal_is_busy(const struct terminal *terminal)

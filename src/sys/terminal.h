@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// terminal.h -- whether a person is watching; and a screen of our own for one who does.
+// terminal.h -- the full-screen terminal of `top`, and whether standard output is a terminal.
 //
-//     terminal_open     keys come one by one and unseen, the alternate screen, no cursor, no wrapping
+//     terminal_open     single keys without echo, the alternate screen, no cursor, no wrapping
 //     SIGWINCH          `resized`
-//     SIGTSTP           all is given back, we stop; on SIGCONT it is taken again, `resized`
-//     SIGINT, SIGTERM, SIGQUIT, SIGHUP, or the terminal is gone: `ended`
-//     terminal_close    all is given back as it was
+//     SIGTSTP           restores the terminal and stops; on SIGCONT takes it again, `resized`
+//     SIGINT, SIGTERM, SIGQUIT, SIGHUP, or the terminal is closed: `ended`
+//     terminal_close    restores the terminal
 //
-// A crash (an assertion, a bad address) gives it back too, before the process dies.
+// A crash (an assertion, a segmentation fault) restores it too, before the process ends.
 //
-// The terminal is opened anew, for us alone: it does not block, and who shares our standard output
-// does not notice.  A terminal that takes nothing holds nobody up: what it has not taken is kept and
-// sent as it can, and until then terminal_is_busy.
+// The terminal is opened a second time, non-blocking, so programs that share our standard output
+// are not affected.  A slow terminal does not block the loop: unsent bytes are kept and sent later,
+// and until then terminal_is_busy.
 //
-// Threads: the one of its loop; opened before others start, since signals are blocked.  One at a time.
+// Threads: the loop's; open it before other threads start, because signals are blocked.  One at a
+// time.
 #pragma once
 
 #include "base/slice.h"
@@ -31,7 +32,7 @@ bool terminal_is(FILE *file);
 
 struct terminal_listener {
     void (*typed)(void *owner, struct slice bytes);
-    void (*resized)(void *owner); // or it was someone else's for a while: nothing is known of it
+    void (*resized)(void *owner); // also after a stop, when its content is unknown
     void (*ended)(void *owner);
     void *owner;
 };
@@ -41,20 +42,20 @@ struct terminal_size {
     uint32_t height;
 };
 
-// The terminal of the standard output.  IO: there is none, or it cannot be opened.  At most `size_max`
-// bytes are written at once.
+// The terminal of standard output.  IO: it is not a terminal, or cannot be opened.  At most
+// `size_max` bytes are written at once.
 enum status terminal_open(struct loop *loop, const struct terminal_listener *listener,
                           size_t size_max, struct terminal **out);
 
 // Clears the caller's pointer, which may be NULL.
 void terminal_close(struct terminal **terminal);
 
-// 80 by 24 where the terminal does not know.
+// 80 by 24 if the terminal does not tell.
 struct terminal_size terminal_size(const struct terminal *terminal);
-// Of the standard output; width 0: it is no terminal.
+// Of standard output; width 0: it is not a terminal.
 struct terminal_size terminal_size_of_output(void);
 
-// There is something that it has not taken.
+// Whether unsent bytes are left.
 bool terminal_is_busy(const struct terminal *terminal);
 
 // Not while it is busy.

@@ -17,7 +17,7 @@ struct thread {
     void *owner;
 };
 
-static void *begin(void *argument)
+static void *thread_begin(void *argument)
 {
     struct thread *thread = argument;
     (void)pthread_setname_np(pthread_self(), thread->name);
@@ -38,7 +38,7 @@ enum status thread_start(const char *name, void (*run)(void *owner), void *owner
     sigfillset(&all);
     // A new thread inherits the mask.
     ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    int error = pthread_create(&thread->id, NULL, begin, thread);
+    int error = pthread_create(&thread->id, NULL, thread_begin, thread);
     ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     if (error != 0) {
         free(thread);

@@ -9,7 +9,7 @@
 
 struct thread;
 
-// Starts `run` in a thread of that name, with all signals blocked: one thread hears them.
+// Starts `run` in a thread of that name, with all signals blocked: signals.h receives them.
 enum status thread_start(const char *name, void (*run)(void *owner), void *owner,
                          struct thread **out);
 

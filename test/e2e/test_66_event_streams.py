@@ -238,7 +238,7 @@ def test_a_cache_that_was_emptied_silently_is_noticed_by_answers(kv, fleet, repl
         assert answer.exact and answer.expected == 64 and answer.cached == 0
         settle(router, engine, states=("live", "learning"))
     eventually(lambda: events_of(router, engine)["stream"]["purges"] == 1, lambda: str(router.backends()))
-    assert "answers do not agree with its KV events" in router.stderr()
+    assert "KV events: contradicted by responses" in router.stderr()
     wrong = [prompt for prompt in prompts[3:] if send(router, prompt).expected != 0]
     assert wrong == [], "neither what was told nor what is believed is promised again"
     for number in range(20, 30):

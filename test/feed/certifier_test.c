@@ -495,7 +495,7 @@ TEST(a_backend_that_is_removed_ends_its_examination)
     turn_until(&scene.case_count, 3);
     fleet_remove(scene.fleet, scene.backends[0]);
     turn_until(&scene.end_count, 1);
-    CHECK_STR(scene.why, "it is gone");
+    CHECK_STR(scene.why, "it was removed");
     CHECK_EQ(certified(), 0);
     // Another one in its slot is somebody else.
     add_backend(0);

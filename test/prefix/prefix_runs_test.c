@@ -143,7 +143,7 @@ TEST(a_bucket_that_is_full_hides_no_run)
 TEST(a_search_ends_where_every_bucket_was_passed)
 {
     struct prefix_runs runs;
-    make(&runs, 2 * sizeof(struct bucket) + 23 * sizeof(struct granule));
+    make(&runs, 2 * sizeof(struct run_bucket) + 23 * sizeof(struct granule));
     CHECK_EQ(runs.bucket_count, 2);
     for (uint32_t i = 0; i < bucket_slots + 1; i++) {
         publish(&runs, key_in(&runs, 0, i));
@@ -190,7 +190,7 @@ static void hold_by(uint32_t holder_count)
         CHECK_EQ(OWN(&holder[1]), i * 3);
     }
     uint32_t seen = 0;
-    struct cursor cursor = cursor_of_all(&runs, run);
+    struct holder_cursor cursor = cursor_of_all(&runs, run);
     for (_Atomic uint64_t *holder; (holder = cursor_next(&cursor)) != NULL;) {
         seen += held_of(OWN(&holder[0])) != 0;
     }

@@ -18,23 +18,23 @@
 #include <stdlib.h>
 
 enum {
-    // How often it looks at the time, and how long the fleet waits at most for us to let go of a view.
+    // Also the longest that the fleet waits for this thread to release a view.
     look_ms = 50,
-    bind_message_max = 256, // of one shared socket and turn
-    source_step = 16,       // the list grows by as many
+    bind_message_max = 256, // of one bound socket in one turn
+    source_step = 16,       // entries by which the list grows
 };
 
-// One backend; the memory stays where it is, since sockets call back.
+// One followed backend.  It does not move, because sockets keep a pointer to it.
 struct entry {
     struct kv_feeder *feeder;
     struct kv_source *source;
     uint64_t id;
     bool is_ready;
-    bool is_shown; // by the view
+    bool is_in_view;
 };
 
-// A socket that engines share.
-struct hall {
+// A socket that engines connect to and share.
+struct bound_socket {
     struct kv_feeder *feeder;
     struct kv_socket *socket;
     bool is_ready;
@@ -54,11 +54,11 @@ struct kv_feeder {
     struct entry **entries;
     uint32_t entry_count;
     uint32_t entry_capacity;
-    struct hall halls[kv_feeder_bind_max];
+    struct bound_socket bound_sockets[kv_feeder_bind_max];
     struct kv_board *board;
     struct kv_inbox *inbox;
     struct kv_json *json; // made when first needed
-    bool said_stray;
+    bool logged_stray;
     // Written by the thread, read by the keeper.
     struct {
         _Alignas(64) atomic_uint_fast64_t stray_count;
@@ -71,10 +71,10 @@ static void entry_ready(void *owner)
     entry->is_ready = true;
 }
 
-static void hall_ready(void *owner)
+static void bound_ready(void *owner)
 {
-    struct hall *hall = owner;
-    hall->is_ready = true;
+    struct bound_socket *bound = owner;
+    bound->is_ready = true;
 }
 
 static void entry_close(struct entry **entry_ptr)
@@ -85,7 +85,7 @@ static void entry_close(struct entry **entry_ptr)
     free(entry);
 }
 
-static bool make_room(struct kv_feeder *feeder)
+static bool feeder_make_room(struct kv_feeder *feeder)
 {
     if (feeder->entry_count < feeder->entry_capacity) {
         return true;
@@ -100,11 +100,11 @@ static bool make_room(struct kv_feeder *feeder)
     return true;
 }
 
-// NULL when memory is short; the next view is another chance.
+// NULL when memory is short; the next view tries again.
 static struct entry *entry_open(struct kv_feeder *feeder, struct backend *backend,
                                 const char *shared_address)
 {
-    struct entry *entry = make_room(feeder) ? calloc(1, sizeof(*entry)) : NULL;
+    struct entry *entry = feeder_make_room(feeder) ? calloc(1, sizeof(*entry)) : NULL;
     if (entry == NULL) {
         return NULL;
     }
@@ -128,7 +128,7 @@ static struct entry *entry_open(struct kv_feeder *feeder, struct backend *backen
     return entry;
 }
 
-static struct entry *entry_of(const struct kv_feeder *feeder, uint64_t id)
+static struct entry *feeder_entry(const struct kv_feeder *feeder, uint64_t id)
 {
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         if (feeder->entries[i]->id == id) {
@@ -138,20 +138,20 @@ static struct entry *entry_of(const struct kv_feeder *feeder, uint64_t id)
     return NULL;
 }
 
-// Who has left goes first: another may have its slot.
-static void close_those_who_left(struct kv_feeder *feeder)
+// Before new ones are opened, which may have got their slots.
+static void feeder_close_removed(struct kv_feeder *feeder)
 {
     for (uint32_t i = 0; i < feeder->view->member_count; i++) {
-        struct entry *entry = entry_of(feeder, feeder->view->members[i].backend->id);
+        struct entry *entry = feeder_entry(feeder, feeder->view->members[i].backend->id);
         if (entry != NULL) {
-            entry->is_shown = true;
+            entry->is_in_view = true;
         }
     }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         struct entry *entry = feeder->entries[i];
-        if (entry->is_shown) {
-            entry->is_shown = false;
+        if (entry->is_in_view) {
+            entry->is_in_view = false;
             feeder->entries[kept++] = entry;
         } else {
             entry_close(&entry);
@@ -160,40 +160,40 @@ static void close_those_who_left(struct kv_feeder *feeder)
     feeder->entry_count = kept;
 }
 
-static bool publishes(const struct backend *backend)
+static bool backend_publishes(const struct backend *backend)
 {
     return backend->events != NULL && !backend_is_polled(backend);
 }
 
-static void open_those_who_came(struct kv_feeder *feeder)
+static void feeder_open_added(struct kv_feeder *feeder)
 {
     for (uint32_t i = 0; i < feeder->view->member_count; i++) {
         struct backend *backend = feeder->view->members[i].backend;
-        if (publishes(backend) && entry_of(feeder, backend->id) == NULL &&
+        if (backend_publishes(backend) && feeder_entry(feeder, backend->id) == NULL &&
             entry_open(feeder, backend, NULL) == NULL) {
-            log_error_seldom(backend->id, "backend %s: no memory to follow its KV events",
+            log_error_seldom(backend->id, "backend %s: KV events: not followed: out of memory",
                              backend->url);
         }
     }
 }
 
-// Between turns: nothing of an older view is held when the epoch is announced.
-static void follow_fleet(struct kv_feeder *feeder)
+// Between turns, so that nothing of an older view is held when the epoch is announced.
+static void feeder_follow_fleet(struct kv_feeder *feeder)
 {
     struct reclaim *reclaim = feeder->options.reclaim;
     uint64_t epoch = reclaim_epoch(reclaim);
 
     feeder->view = fleet_view(feeder->options.fleet);
     if (feeder->view->generation != feeder->generation) {
-        close_those_who_left(feeder);
-        open_those_who_came(feeder);
+        feeder_close_removed(feeder);
+        feeder_open_added(feeder);
         feeder->generation = feeder->view->generation;
     }
     reclaim_announce(reclaim, feeder->options.reader, epoch);
 }
 
-// The address in kv@HOST:PORT@MODEL; empty: it is not of that form.
-static struct slice address_in(struct slice topic)
+// The address in kv@HOST:PORT@MODEL; empty if the topic has another form.
+static struct slice topic_address(struct slice topic)
 {
     if (!slice_starts_with(topic, "kv@")) {
         return (struct slice){0};
@@ -203,10 +203,11 @@ static struct slice address_in(struct slice topic)
     return end == NULL ? (struct slice){0} : slice_of(begin, (size_t)(end - begin));
 }
 
-// Whose messages have this topic, of those that no socket of their own is for; NULL: nobody's.
-static struct backend *backend_of(const struct fleet_view *view, struct slice topic)
+// The backend whose messages have this topic, among those without a socket of their own; NULL:
+// none.
+static struct backend *backend_by_topic(const struct fleet_view *view, struct slice topic)
 {
-    struct slice address = address_in(topic);
+    struct slice address = topic_address(topic);
     struct backend *best = NULL;
     size_t best_size = 0;
 
@@ -228,8 +229,8 @@ static struct backend *backend_of(const struct fleet_view *view, struct slice to
     return best;
 }
 
-// The rank that a batch names; negative: none.
-static int64_t rank_of(struct kv_reader *reader, struct slice payload)
+// The rank that a batch names, or negative.
+static int64_t batch_rank(struct kv_reader *reader, struct slice payload)
 {
     struct kv_notice notice;
     enum status status = kv_reader_begin(reader, payload);
@@ -240,16 +241,16 @@ static int64_t rank_of(struct kv_reader *reader, struct slice payload)
     return status == STATUS_CLOSED ? kv_reader_rank(reader) : -1;
 }
 
-// The ranks of a server share its topic and its address, so their batches have to be read to tell them apart.
-static struct backend *addressee(struct kv_feeder *feeder, const struct kv_frames *message)
+// Ranks of a server share its topic and address, so only their batches tell them apart.
+static struct backend *message_backend(struct kv_feeder *feeder, const struct kv_frames *message)
 {
     const struct fleet_view *view = feeder->view;
-    struct backend *found = backend_of(view, message->frames[0]);
+    struct backend *found = backend_by_topic(view, message->frames[0]);
 
     if (found == NULL || found->rank_count <= 1 || message->count != 3) {
         return found;
     }
-    int64_t rank = rank_of(feeder->reader, message->frames[2]);
+    int64_t rank = batch_rank(feeder->reader, message->frames[2]);
     for (uint32_t i = 0; i < view->member_count; i++) {
         struct backend *backend = view->members[i].backend;
         if (backend->server == found->server && backend->rank == rank) {
@@ -259,27 +260,30 @@ static struct backend *addressee(struct kv_feeder *feeder, const struct kv_frame
     return NULL;
 }
 
-static void note_stray(struct kv_feeder *feeder, const struct hall *hall, struct slice topic)
+static void feeder_count_stray(struct kv_feeder *feeder, const struct bound_socket *bound,
+                               struct slice topic)
 {
     atomic_fetch_add_explicit(&feeder->shared.stray_count, 1, memory_order_relaxed);
-    if (!feeder->said_stray) {
-        log_warn("KV events at %s: topic '%.*s' belongs to no backend", hall->address,
-                 (int)(topic.size < 200 ? topic.size : 200), (const char *)topic.bytes);
-        feeder->said_stray = true;
+    if (!feeder->logged_stray) {
+        log_warn("KV events at %s: stray message: topic '%.*s' belongs to no backend",
+                 bound->address, (int)(topic.size < 200 ? topic.size : 200),
+                 (const char *)topic.bytes);
+        feeder->logged_stray = true;
     }
 }
 
-static void deliver(struct hall *hall, const struct kv_frames *message, uint64_t now_ms)
+static void bound_deliver(struct bound_socket *bound, const struct kv_frames *message,
+                          uint64_t now_ms)
 {
-    struct kv_feeder *feeder = hall->feeder;
-    struct backend *backend = addressee(feeder, message);
-    struct entry *entry = backend != NULL ? entry_of(feeder, backend->id) : NULL;
+    struct kv_feeder *feeder = bound->feeder;
+    struct backend *backend = message_backend(feeder, message);
+    struct entry *entry = backend != NULL ? feeder_entry(feeder, backend->id) : NULL;
 
     if (backend == NULL) {
-        note_stray(feeder, hall, message->frames[0]);
+        feeder_count_stray(feeder, bound, message->frames[0]);
         return;
     }
-    entry = entry != NULL ? entry : entry_open(feeder, backend, hall->address);
+    entry = entry != NULL ? entry : entry_open(feeder, backend, bound->address);
     if (entry != NULL) {
         kv_source_take(entry->source, message, now_ms);
         entry->is_ready = true;
@@ -296,12 +300,12 @@ static struct backend *backend_by_id(const struct fleet_view *view, uint64_t id)
     return NULL;
 }
 
-// What was pushed for a backend that has left meanwhile is nothing to anybody.
-static void take_pushed(struct kv_feeder *feeder, const struct kv_document *document,
-                        uint64_t now_ms)
+// Drops the document if the backend was removed meanwhile.
+static void feeder_take_document(struct kv_feeder *feeder, const struct kv_document *document,
+                                 uint64_t now_ms)
 {
     struct backend *backend = backend_by_id(feeder->view, document->backend_id);
-    struct entry *entry = entry_of(feeder, document->backend_id);
+    struct entry *entry = feeder_entry(feeder, document->backend_id);
 
     if (backend != NULL && entry == NULL) {
         entry = entry_open(feeder, backend, NULL);
@@ -316,7 +320,7 @@ static void take_pushed(struct kv_feeder *feeder, const struct kv_document *docu
     entry->is_ready = true;
 }
 
-// One of a turn: a document may be large.
+// One document a turn, because it may be large.
 static bool inbox_work(struct kv_feeder *feeder, uint64_t now_ms)
 {
     struct kv_document *document = kv_inbox_take(feeder->inbox);
@@ -324,40 +328,41 @@ static bool inbox_work(struct kv_feeder *feeder, uint64_t now_ms)
     if (document == NULL) {
         return false;
     }
-    take_pushed(feeder, document, now_ms);
+    feeder_take_document(feeder, document, now_ms);
     kv_inbox_give_back(feeder->inbox, &document);
     return true;
 }
 
-static bool hall_work(struct hall *hall, uint64_t now_ms)
+static bool bound_work(struct bound_socket *bound, uint64_t now_ms)
 {
     struct kv_frames message;
 
     for (uint32_t i = 0; i < bind_message_max; i++) {
-        if (kv_socket_receive(hall->socket, &message) != STATUS_OK) {
+        if (kv_socket_receive(bound->socket, &message) != STATUS_OK) {
             return false;
         }
-        deliver(hall, &message, now_ms);
+        bound_deliver(bound, &message, now_ms);
     }
     return true;
 }
 
-static void turn(void *owner)
+static void feeder_turn(void *owner)
 {
     struct kv_feeder *feeder = owner;
     uint64_t now_ms = loop_now_ms(feeder->loop);
 
-    follow_fleet(feeder);
+    feeder_follow_fleet(feeder);
     bool has_more = inbox_work(feeder, now_ms);
     for (uint32_t i = 0; i < feeder->options.bind_count; i++) {
-        struct hall *hall = &feeder->halls[i];
-        hall->is_ready = hall->is_ready && hall_work(hall, now_ms);
-        has_more |= hall->is_ready;
+        struct bound_socket *bound = &feeder->bound_sockets[i];
+        bound->is_ready = bound->is_ready && bound_work(bound, now_ms);
+        has_more |= bound->is_ready;
     }
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         struct entry *entry = feeder->entries[i];
         bool is_ready = entry->is_ready;
-        entry->is_ready = false; // before, since it may open a socket, which is ready at once
+        entry->is_ready =
+            false; // first, because the work may open a socket, which is ready at once
         if (is_ready && kv_source_work(entry->source, now_ms)) {
             entry->is_ready = true;
         }
@@ -368,10 +373,10 @@ static void turn(void *owner)
     }
 }
 
-static void show(struct kv_feeder *feeder, uint64_t now_ms)
+static void feeder_show(struct kv_feeder *feeder, uint64_t now_ms)
 {
     if (!kv_board_begin(feeder->board, feeder->entry_count)) {
-        return; // somebody reads it; the next look is soon
+        return; // a reader holds it; the next look is soon
     }
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         const struct kv_source *source = feeder->entries[i]->source;
@@ -394,7 +399,7 @@ static void show(struct kv_feeder *feeder, uint64_t now_ms)
     kv_board_end(feeder->board);
 }
 
-static void look(struct timer *timer)
+static void feeder_look(struct timer *timer)
 {
     struct kv_feeder *feeder = CONTAINER_OF(timer, struct kv_feeder, timer);
     uint64_t now_ms = loop_now_ms(feeder->loop);
@@ -402,18 +407,18 @@ static void look(struct timer *timer)
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         kv_source_look(feeder->entries[i]->source, now_ms);
     }
-    show(feeder, now_ms);
+    feeder_show(feeder, now_ms);
     loop_arm(feeder->loop, &feeder->timer, look_ms);
 }
 
-static void run(void *owner)
+static void feeder_run(void *owner)
 {
     struct kv_feeder *feeder = owner;
 
-    follow_fleet(feeder);
+    feeder_follow_fleet(feeder);
     loop_arm(feeder->loop, &feeder->timer, look_ms);
-    loop_run(feeder->loop, turn, feeder);
-    // Purges, which only the writer may.
+    loop_run(feeder->loop, feeder_turn, feeder);
+    // Purges the ledger, whose only writer is this thread.
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
         entry_close(&feeder->entries[i]);
     }
@@ -422,33 +427,33 @@ static void run(void *owner)
     reclaim_leave(feeder->options.reclaim, feeder->options.reader);
 }
 
-static enum status open_halls(struct kv_feeder *feeder, char error[kv_feeder_error_size])
+static enum status open_bound_sockets(struct kv_feeder *feeder, char error[kv_feeder_error_size])
 {
     _Static_assert((int)kv_feeder_error_size >= (int)kv_socket_error_size, "handed on");
     _Static_assert((int)kv_feeder_address_size >= (int)kv_socket_address_size, "handed on");
     for (uint32_t i = 0; i < feeder->options.bind_count; i++) {
-        struct hall *hall = &feeder->halls[i];
-        *hall = (struct hall){.feeder = feeder, .is_ready = true};
+        struct bound_socket *bound = &feeder->bound_sockets[i];
+        *bound = (struct bound_socket){.feeder = feeder, .is_ready = true};
         enum status status = kv_socket_bind(
             feeder->sockets,
             &(struct kv_socket_options){
-                .address = feeder->options.bind[i], .ready = hall_ready, .owner = hall},
-            &hall->socket, error);
+                .address = feeder->options.bind[i], .ready = bound_ready, .owner = bound},
+            &bound->socket, error);
         if (status != STATUS_OK) {
             return status;
         }
-        kv_socket_address(hall->socket, hall->address);
+        kv_socket_address(bound->socket, bound->address);
     }
     return STATUS_OK;
 }
 
-static void release(struct kv_feeder **feeder_ptr)
+static void feeder_release(struct kv_feeder **feeder_ptr)
 {
     struct kv_feeder *feeder = *feeder_ptr;
     *feeder_ptr = NULL;
 
     for (uint32_t i = 0; i < feeder->options.bind_count; i++) {
-        kv_socket_close(&feeder->halls[i].socket);
+        kv_socket_close(&feeder->bound_sockets[i].socket);
     }
     kv_sockets_destroy(&feeder->sockets);
     loop_destroy(&feeder->loop);
@@ -467,7 +472,7 @@ enum status kv_feeder_start(const struct kv_feeder_options *options, struct kv_f
     ASSERT(options->bind_count <= kv_feeder_bind_max);
     struct kv_feeder *feeder = aligned_alloc(64, sizeof(*feeder));
 
-    (void)snprintf(error, kv_feeder_error_size, "memory or descriptors are short");
+    (void)snprintf(error, kv_feeder_error_size, "out of memory or file descriptors");
     if (feeder == NULL) {
         return STATUS_IO;
     }
@@ -475,7 +480,7 @@ enum status kv_feeder_start(const struct kv_feeder_options *options, struct kv_f
         .options = *options,
         .budget = {.limit = options->names_memory,
                    .block = pages_reserve_huge(options->names_memory)},
-        .timer.fire = look,
+        .timer.fire = feeder_look,
         .reader = kv_reader_create(),
         .board = kv_board_create(),
         .inbox = kv_inbox_create(),
@@ -483,10 +488,10 @@ enum status kv_feeder_start(const struct kv_feeder_options *options, struct kv_f
     bool is_good = feeder->reader != NULL && feeder->board != NULL && feeder->inbox != NULL &&
                    loop_create(&feeder->loop) == STATUS_OK &&
                    kv_sockets_create(feeder->loop, &feeder->sockets) == STATUS_OK &&
-                   open_halls(feeder, error) == STATUS_OK &&
-                   thread_start("events", run, feeder, &feeder->thread) == STATUS_OK;
+                   open_bound_sockets(feeder, error) == STATUS_OK &&
+                   thread_start("events", feeder_run, feeder, &feeder->thread) == STATUS_OK;
     if (!is_good) {
-        release(&feeder);
+        feeder_release(&feeder);
         return STATUS_IO;
     }
     *out = feeder;
@@ -501,7 +506,7 @@ void kv_feeder_stop(struct kv_feeder **feeder_ptr)
     if (feeder != NULL) {
         loop_stop(feeder->loop);
         thread_join(&feeder->thread);
-        release(&feeder);
+        feeder_release(&feeder);
     }
 }
 
@@ -513,7 +518,7 @@ void kv_feeder_wake(struct kv_feeder *feeder)
 const char *kv_feeder_address(const struct kv_feeder *feeder, uint32_t position)
 {
     ASSERT(position < feeder->options.bind_count);
-    return feeder->halls[position].address;
+    return feeder->bound_sockets[position].address;
 }
 
 enum status kv_feeder_push(struct kv_feeder *feeder, uint64_t backend_id, struct slice json)

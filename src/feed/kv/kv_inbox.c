@@ -9,11 +9,11 @@
 
 struct kv_inbox {
     struct kv_document *ring[kv_inbox_max];
-    // Written by who puts.
+    // Written by the thread that puts.
     struct {
         _Alignas(64) atomic_uint_fast64_t count;
     } put;
-    // Written by who takes.
+    // Written by the thread that takes.
     struct {
         _Alignas(64) atomic_uint_fast64_t count;
     } taken;

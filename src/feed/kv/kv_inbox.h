@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_inbox.h -- documents on their way from one thread to another, in order, and not too many of them.
+// kv_inbox.h -- a bounded queue of documents from one thread to another.
 //
-// Threads: one that puts and one that takes.  Memory: a copy of each document, until it was taken.
+// Threads: one that puts and one that takes.  Memory: a copy of each document until it is given
+// back.
 #pragma once
 
 #include "base/slice.h"
@@ -24,12 +25,12 @@ struct kv_inbox;
 // NULL when memory is short.
 struct kv_inbox *kv_inbox_create(void);
 
-// With what is in it.  Clears the caller's pointer, which may be NULL.
+// Frees the documents in it.  Clears the caller's pointer, which may be NULL.
 void kv_inbox_destroy(struct kv_inbox **inbox);
 
-// EXHAUSTED: too many wait, or memory is short.
+// EXHAUSTED: the queue is full, or memory is short.
 enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct slice bytes);
 
-// The oldest, which is the caller's to give back; NULL: there is none.
+// The oldest document, which the caller gives back; NULL: the queue is empty.
 struct kv_document *kv_inbox_take(struct kv_inbox *inbox);
 void kv_inbox_give_back(struct kv_inbox *inbox, struct kv_document **document);

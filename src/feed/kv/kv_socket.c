@@ -13,8 +13,8 @@
 #include <zmq.h>
 
 #ifdef __SANITIZE_THREAD__
-// The library is not built with the sanitizer, which hence does not see how its threads hand messages to each
-// other.  What we do with them is still watched.
+// libzmq is built without the sanitizer, which therefore does not see how its threads hand messages
+// over.  Our own use of the messages is still checked.
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -28,7 +28,7 @@ enum {
     reconnect_ms = 100,
     reconnect_max_ms = 1000,
     connect_timeout_ms = 5000,
-    // Publishers are silent when nothing happens, so somebody has to ask.
+    // An idle publisher sends nothing, so only heartbeats show that it is there.
     heartbeat_ms = 10000,
     heartbeat_timeout_ms = 20000,
     keepalive_idle_s = 30,
@@ -37,11 +37,11 @@ enum {
 struct kv_sockets {
     struct loop *loop;
     void *context;
-    uint64_t opened; // ever; names monitors
+    uint64_t opened; // sockets so far; names monitors
 };
 
-// One socket of the library in the loop.
-struct ear {
+// A ZeroMQ socket in the loop.
+struct zmq_source {
     struct loop_source source; // first: `ready` finds us from here
     struct kv_socket *socket;
     void *handle;
@@ -51,8 +51,8 @@ struct kv_socket {
     struct kv_sockets *sockets;
     void (*ready)(void *owner);
     void *owner;
-    struct ear main;
-    struct ear monitor; // `handle` is NULL: none
+    struct zmq_source main;
+    struct zmq_source monitor; // handle NULL: not monitored
     zmq_msg_t frames[kv_frame_max];
     uint32_t frame_count; // of `frames`, held for the caller
 };
@@ -87,80 +87,81 @@ void kv_sockets_destroy(struct kv_sockets **sockets_ptr)
     free(sockets);
 }
 
-static void ear_ready(struct loop_source *source, uint32_t events)
+static void zmq_source_ready(struct loop_source *source, uint32_t events)
 {
-    struct ear *ear = (struct ear *)source;
+    struct zmq_source *zmq = (struct zmq_source *)source;
     (void)events;
-    ear->socket->ready(ear->socket->owner);
+    zmq->socket->ready(zmq->socket->owner);
 }
 
-static bool ear_open(struct ear *ear, struct kv_socket *socket, int type)
+static bool zmq_source_open(struct zmq_source *zmq, struct kv_socket *socket, int type)
 {
     int fd = -1;
     size_t size = sizeof(fd);
     int linger = 0;
 
-    ear->socket = socket;
-    ear->handle = zmq_socket(socket->sockets->context, type);
-    if (ear->handle == NULL) {
+    zmq->socket = socket;
+    zmq->handle = zmq_socket(socket->sockets->context, type);
+    if (zmq->handle == NULL) {
         return false;
     }
-    ASSERT(zmq_setsockopt(ear->handle, ZMQ_LINGER, &linger, sizeof(linger)) == 0);
-    ASSERT(zmq_getsockopt(ear->handle, ZMQ_FD, &fd, &size) == 0);
-    ear->source = (struct loop_source){.fd = fd, .ready = ear_ready};
-    return loop_add(socket->sockets->loop, &ear->source) == STATUS_OK;
+    ASSERT(zmq_setsockopt(zmq->handle, ZMQ_LINGER, &linger, sizeof(linger)) == 0);
+    ASSERT(zmq_getsockopt(zmq->handle, ZMQ_FD, &fd, &size) == 0);
+    zmq->source = (struct loop_source){.fd = fd, .ready = zmq_source_ready};
+    return loop_add(socket->sockets->loop, &zmq->source) == STATUS_OK;
 }
 
-static void ear_close(struct ear *ear)
+static void zmq_source_close(struct zmq_source *zmq)
 {
-    if (ear->handle != NULL) {
-        loop_remove(ear->socket->sockets->loop, &ear->source);
-        ASSERT(zmq_close(ear->handle) == 0);
-        ear->handle = NULL;
+    if (zmq->handle != NULL) {
+        loop_remove(zmq->socket->sockets->loop, &zmq->source);
+        ASSERT(zmq_close(zmq->handle) == 0);
+        zmq->handle = NULL;
     }
 }
 
-static void set_number(void *handle, int option, int value)
+static void set_zmq_number(void *handle, int option, int value)
 {
     ASSERT(zmq_setsockopt(handle, option, &value, sizeof(value)) == 0);
 }
 
-// Others may be names, or all addresses of a machine.
-static bool is_v4(const char *address)
+// Other addresses may be names, or `*`.
+static bool is_v4_address(const char *address)
 {
     const char *host = strstr(address, "://");
     return host != NULL && host[3 + strspn(host + 3, "0123456789.")] == ':';
 }
 
-static void set_limits(void *handle, const char *address, int waiting_max)
+static void socket_set_limits(void *handle, const char *address, int waiting_max)
 {
     int64_t size_max = kv_payload_max;
 
     ASSERT(zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &size_max, sizeof(size_max)) == 0);
-    set_number(handle, ZMQ_RCVHWM, waiting_max);
-    set_number(handle, ZMQ_IPV6, !is_v4(address));
-    set_number(handle, ZMQ_RECONNECT_IVL, reconnect_ms);
-    set_number(handle, ZMQ_RECONNECT_IVL_MAX, reconnect_max_ms);
-    set_number(handle, ZMQ_CONNECT_TIMEOUT, connect_timeout_ms);
-    set_number(handle, ZMQ_HEARTBEAT_IVL, heartbeat_ms);
-    set_number(handle, ZMQ_HEARTBEAT_TIMEOUT, heartbeat_timeout_ms);
-    set_number(handle, ZMQ_TCP_KEEPALIVE, 1);
-    set_number(handle, ZMQ_TCP_KEEPALIVE_IDLE, keepalive_idle_s);
+    set_zmq_number(handle, ZMQ_RCVHWM, waiting_max);
+    set_zmq_number(handle, ZMQ_IPV6, !is_v4_address(address));
+    set_zmq_number(handle, ZMQ_RECONNECT_IVL, reconnect_ms);
+    set_zmq_number(handle, ZMQ_RECONNECT_IVL_MAX, reconnect_max_ms);
+    set_zmq_number(handle, ZMQ_CONNECT_TIMEOUT, connect_timeout_ms);
+    set_zmq_number(handle, ZMQ_HEARTBEAT_IVL, heartbeat_ms);
+    set_zmq_number(handle, ZMQ_HEARTBEAT_TIMEOUT, heartbeat_timeout_ms);
+    set_zmq_number(handle, ZMQ_TCP_KEEPALIVE, 1);
+    set_zmq_number(handle, ZMQ_TCP_KEEPALIVE_IDLE, keepalive_idle_s);
 }
 
-static bool watch_connection(struct kv_socket *socket)
+static bool socket_watch_connection(struct kv_socket *socket)
 {
     char name[64];
 
     (void)snprintf(name, sizeof(name), "inproc://monitor-%" PRIu64, socket->sockets->opened);
     return zmq_socket_monitor(socket->main.handle, name,
                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) == 0 &&
-           ear_open(&socket->monitor, socket, ZMQ_PAIR) &&
+           zmq_source_open(&socket->monitor, socket, ZMQ_PAIR) &&
            zmq_connect(socket->monitor.handle, name) == 0;
 }
 
-static struct kv_socket *begin(struct kv_sockets *sockets, const struct kv_socket_options *options,
-                               int type, int waiting_max)
+static struct kv_socket *socket_begin(struct kv_sockets *sockets,
+                                      const struct kv_socket_options *options, int type,
+                                      int waiting_max)
 {
     struct kv_socket *socket = calloc(1, sizeof(*socket));
     if (socket == NULL) {
@@ -171,22 +172,22 @@ static struct kv_socket *begin(struct kv_sockets *sockets, const struct kv_socke
     socket->sockets = sockets;
     socket->ready = options->ready;
     socket->owner = options->owner;
-    if (!ear_open(&socket->main, socket, type)) {
+    if (!zmq_source_open(&socket->main, socket, type)) {
         int saved_errno = errno;
         kv_socket_close(&socket);
         errno = saved_errno;
         return NULL;
     }
-    set_limits(socket->main.handle, options->address, waiting_max);
+    socket_set_limits(socket->main.handle, options->address, waiting_max);
     return socket;
 }
 
-static enum status finish(struct kv_socket *socket, bool is_good, const char *address,
-                          struct kv_socket **out, char error[kv_socket_error_size])
+static enum status socket_finish(struct kv_socket *socket, bool is_good, const char *address,
+                                 struct kv_socket **out, char error[kv_socket_error_size])
 {
     if (is_good) {
         *out = socket;
-        // The library says that something has come only to who has found nothing before.
+        // The library signals only after a receive that found nothing.
         socket->ready(socket->owner);
         return STATUS_OK;
     }
@@ -195,7 +196,7 @@ static enum status finish(struct kv_socket *socket, bool is_good, const char *ad
     return STATUS_IO;
 }
 
-static bool set_topic(void *handle, const char *topic)
+static bool socket_set_topic(void *handle, const char *topic)
 {
     topic = topic == NULL ? "" : topic;
     return zmq_setsockopt(handle, ZMQ_SUBSCRIBE, topic, strlen(topic)) == 0;
@@ -204,24 +205,24 @@ static bool set_topic(void *handle, const char *topic)
 enum status kv_socket_subscribe(struct kv_sockets *sockets, const struct kv_socket_options *options,
                                 struct kv_socket **out, char error[kv_socket_error_size])
 {
-    struct kv_socket *socket = begin(sockets, options, ZMQ_SUB, kv_socket_waiting_max);
-    bool is_good = socket != NULL && watch_connection(socket) &&
-                   set_topic(socket->main.handle, options->topic) &&
+    struct kv_socket *socket = socket_begin(sockets, options, ZMQ_SUB, kv_socket_waiting_max);
+    bool is_good = socket != NULL && socket_watch_connection(socket) &&
+                   socket_set_topic(socket->main.handle, options->topic) &&
                    zmq_connect(socket->main.handle, options->address) == 0;
-    return finish(socket, is_good, options->address, out, error);
+    return socket_finish(socket, is_good, options->address, out, error);
 }
 
 enum status kv_socket_bind(struct kv_sockets *sockets, const struct kv_socket_options *options,
                            struct kv_socket **out, char error[kv_socket_error_size])
 {
-    struct kv_socket *socket = begin(sockets, options, ZMQ_SUB, kv_socket_waiting_max);
-    bool is_good = socket != NULL && set_topic(socket->main.handle, options->topic) &&
+    struct kv_socket *socket = socket_begin(sockets, options, ZMQ_SUB, kv_socket_waiting_max);
+    bool is_good = socket != NULL && socket_set_topic(socket->main.handle, options->topic) &&
                    zmq_bind(socket->main.handle, options->address) == 0;
-    return finish(socket, is_good, options->address, out, error);
+    return socket_finish(socket, is_good, options->address, out, error);
 }
 
-// The question waits in the library until there is a connection.
-static bool ask_from(void *handle, uint64_t from)
+// The library keeps the request until there is a connection.
+static bool socket_ask_from(void *handle, uint64_t from)
 {
     uint64_t number = __builtin_bswap64(from);
 
@@ -232,13 +233,14 @@ static bool ask_from(void *handle, uint64_t from)
 enum status kv_socket_ask(struct kv_sockets *sockets, const struct kv_socket_options *options,
                           uint64_t from, struct kv_socket **out, char error[kv_socket_error_size])
 {
-    struct kv_socket *socket = begin(sockets, options, ZMQ_DEALER, kv_socket_replay_waiting_max);
+    struct kv_socket *socket =
+        socket_begin(sockets, options, ZMQ_DEALER, kv_socket_replay_waiting_max);
     bool is_good = socket != NULL && zmq_connect(socket->main.handle, options->address) == 0 &&
-                   ask_from(socket->main.handle, from);
-    return finish(socket, is_good, options->address, out, error);
+                   socket_ask_from(socket->main.handle, from);
+    return socket_finish(socket, is_good, options->address, out, error);
 }
 
-static void let_go(struct kv_socket *socket)
+static void socket_free_frames(struct kv_socket *socket)
 {
     for (uint32_t i = 0; i < socket->frame_count; i++) {
         (void)zmq_msg_close(&socket->frames[i]);
@@ -254,12 +256,12 @@ void kv_socket_close(struct kv_socket **socket_ptr)
     if (socket == NULL) {
         return;
     }
-    let_go(socket);
+    socket_free_frames(socket);
     if (socket->monitor.handle != NULL) {
         (void)zmq_socket_monitor(socket->main.handle, NULL, 0);
     }
-    ear_close(&socket->monitor);
-    ear_close(&socket->main);
+    zmq_source_close(&socket->monitor);
+    zmq_source_close(&socket->main);
     free(socket);
 }
 
@@ -269,7 +271,7 @@ void kv_socket_address(const struct kv_socket *socket, char out[kv_socket_addres
     ASSERT(zmq_getsockopt(socket->main.handle, ZMQ_LAST_ENDPOINT, out, &size) == 0);
 }
 
-// One frame, into `frame`.  AGAIN: none is there.
+// AGAIN: no frame waits.
 static enum status receive_frame(void *handle, zmq_msg_t *frame)
 {
     ASSERT(zmq_msg_init(frame) == 0);
@@ -305,7 +307,7 @@ enum status kv_socket_receive(struct kv_socket *socket, struct kv_frames *out)
     zmq_msg_t surplus;
     bool has_more = true;
 
-    let_go(socket);
+    socket_free_frames(socket);
     out->count = 0;
     while (has_more) {
         zmq_msg_t *frame = out->count < kv_frame_max ? &socket->frames[out->count] : &surplus;

@@ -14,33 +14,33 @@
 
 enum {
     number_size = 8,
-    // Losses and restarts that follow each other are one story.
-    story_ms = 60000,
-    // Engines take minutes to start, but a wrong port should not take longer to find.
+    // Losses, and restarts, within this time are logged once.
+    incident_ms = 60000,
+    // Engines take minutes to start, but a wrong port should be found sooner.
     absent_ms = 10000,
 };
 
-// Of a replay, before the number: an empty frame, and the topic of newer engines.
+// Before the number, a replay has an empty frame, and newer engines a topic.
 enum { replay_frames_min = 2, replay_frames_max = 4 };
 
 struct kv_source {
     struct backend *backend;
     struct kv_sockets *sockets;
     struct kv_follower *follower;
-    struct kv_socket *live;   // NULL: it is fed by others
-    struct kv_socket *replay; // NULL: none is under way
+    struct kv_socket *live;   // NULL: the caller feeds it
+    struct kv_socket *replay; // NULL: none in flight
     void (*ready)(void *owner);
     void *owner;
     bool is_connected;
-    bool has_spoken;
-    uint64_t spoke_ms;
-    uint64_t lag_ms; // UINT64_MAX: not known
-    unsigned lives;  // as seen last, both
+    bool has_message;
+    uint64_t message_ms; // of the last one
+    uint64_t lag_ms;     // UINT64_MAX: unknown
+    unsigned lives;      // this and `wrong`: as read last from the backend
     unsigned wrong;
     uint64_t distrusted_ms;       // UINT64_MAX: never
     enum kv_follower_state state; // as the backend shows it
-    // What the log has been told.
-    uint64_t said_gap_ms; // UINT64_MAX: never, both
+    // What was logged.
+    uint64_t said_gap_ms; // this and the next, UINT64_MAX: never
     uint64_t said_restart_ms;
     uint64_t said_lost;
     uint64_t said_restarts;
@@ -48,7 +48,7 @@ struct kv_source {
     bool said_absent;
     bool said_malformed;
     bool said_refused;
-    bool said_live; // and nothing worse since
+    bool said_live; // and no fault since
     char address[kv_source_address_size];
 };
 
@@ -62,7 +62,7 @@ static unsigned wrong_of(const struct backend *backend)
     return atomic_load_explicit(&backend->shared.events_wrong, memory_order_relaxed);
 }
 
-static void subscribe(struct kv_source *source)
+static void source_subscribe(struct kv_source *source)
 {
     char error[kv_socket_error_size];
     struct kv_socket_options options = {
@@ -72,7 +72,7 @@ static void subscribe(struct kv_source *source)
         .owner = source->owner,
     };
     if (kv_socket_subscribe(source->sockets, &options, &source->live, error) != STATUS_OK) {
-        log_error_seldom(source->backend->id, "backend %s: cannot subscribe to KV events: %s",
+        log_error_seldom(source->backend->id, "backend %s: KV events: subscription failed: %s",
                          source->backend->url, error);
     }
 }
@@ -111,10 +111,10 @@ struct kv_source *kv_source_open(const struct kv_source_options *options)
         options->shared_address == NULL && backend->events != NULL && !backend_is_polled(backend);
     const char *address = options->shared_address != NULL ? options->shared_address
                           : has_own                       ? backend->events
-                                                          : "what was pushed or polled";
+                                                          : "pushed or polled documents";
     (void)snprintf(source->address, sizeof(source->address), "%s", address);
     if (has_own) {
-        subscribe(source);
+        source_subscribe(source);
     }
     return source;
 }
@@ -135,7 +135,7 @@ void kv_source_close(struct kv_source **source_ptr)
     free(source);
 }
 
-static bool read_number(struct slice frame, uint64_t *out)
+static bool read_sequence_number(struct slice frame, uint64_t *out)
 {
     uint64_t number = 0;
     if (frame.size != number_size) {
@@ -146,13 +146,13 @@ static bool read_number(struct slice frame, uint64_t *out)
     return true;
 }
 
-// How old the last batch was when it was known here, by the two clocks; they may differ, and a batch from the
-// future is as good as new.
-static void note_lag(struct kv_source *source)
+// The age of the last batch at its arrival, by the clocks of two machines; a batch from the future
+// has age 0.
+static void source_note_lag(struct kv_source *source)
 {
     double lag_ms = (double)clock_wall_ms() - kv_follower_seconds(source->follower) * 1000;
-    bool is_told = lag_ms < (double)UINT32_MAX; // and no NAN
-    source->lag_ms = !is_told ? UINT64_MAX : lag_ms > 0 ? (uint64_t)lag_ms : 0;
+    bool is_known = lag_ms < (double)UINT32_MAX; // and not NaN
+    source->lag_ms = !is_known ? UINT64_MAX : lag_ms > 0 ? (uint64_t)lag_ms : 0;
 }
 
 uint64_t kv_source_lag_ms(const struct kv_source *source)
@@ -164,26 +164,26 @@ void kv_source_take(struct kv_source *source, const struct kv_frames *message, u
 {
     struct kv_numbered numbered;
 
-    source->has_spoken = true;
-    source->spoke_ms = now_ms;
-    if (message->count != 3 || !read_number(message->frames[1], &numbered.number)) {
+    source->has_message = true;
+    source->message_ms = now_ms;
+    if (message->count != 3 || !read_sequence_number(message->frames[1], &numbered.number)) {
         kv_follower_malformed(source->follower);
         return;
     }
     numbered.payload = message->frames[2];
     kv_follower_live(source->follower, &numbered, now_ms);
-    note_lag(source);
+    source_note_lag(source);
 }
 
-// False: it was the end.
-static bool take_replayed(struct kv_source *source, const struct kv_frames *message,
-                          uint64_t now_ms)
+// False at the end of the replay.
+static bool source_take_replayed(struct kv_source *source, const struct kv_frames *message,
+                                 uint64_t now_ms)
 {
     struct kv_numbered numbered;
     uint32_t count = message->count;
 
     if (count < replay_frames_min || count > replay_frames_max ||
-        !read_number(message->frames[count - 2], &numbered.number)) {
+        !read_sequence_number(message->frames[count - 2], &numbered.number)) {
         kv_follower_malformed(source->follower);
         return true;
     }
@@ -196,8 +196,8 @@ static bool take_replayed(struct kv_source *source, const struct kv_frames *mess
     return true;
 }
 
-// At most so many messages; true: there may be more.
-static bool take_live(struct kv_source *source, uint32_t count_max, uint64_t now_ms)
+// Takes at most count_max messages.  True: there may be more.
+static bool source_take_live(struct kv_source *source, uint32_t count_max, uint64_t now_ms)
 {
     struct kv_frames message;
 
@@ -210,7 +210,7 @@ static bool take_live(struct kv_source *source, uint32_t count_max, uint64_t now
     return true;
 }
 
-static bool take_replay(struct kv_source *source, uint64_t now_ms)
+static bool source_take_replay(struct kv_source *source, uint64_t now_ms)
 {
     struct kv_frames message;
 
@@ -218,7 +218,7 @@ static bool take_replay(struct kv_source *source, uint64_t now_ms)
         if (kv_socket_receive(source->replay, &message) != STATUS_OK) {
             return false;
         }
-        if (!take_replayed(source, &message, now_ms)) {
+        if (!source_take_replayed(source, &message, now_ms)) {
             kv_socket_close(&source->replay);
             return false;
         }
@@ -226,7 +226,7 @@ static bool take_replay(struct kv_source *source, uint64_t now_ms)
     return true;
 }
 
-static void hear_news(struct kv_source *source, uint64_t now_ms)
+static void source_read_monitor(struct kv_source *source, uint64_t now_ms)
 {
     for (;;) {
         switch (kv_socket_news(source->live)) {
@@ -234,14 +234,14 @@ static void hear_news(struct kv_source *source, uint64_t now_ms)
             return;
         case KV_SOCKET_CONNECTED:
             source->is_connected = true;
-            source->said_absent = true; // from now on a lost connection is told at once
+            source->said_absent = true; // a connection that is lost later is logged at once
             kv_follower_connected(source->follower, now_ms);
             break;
         case KV_SOCKET_DISCONNECTED:
-            // What the old process said is still there, and belongs before its end.
-            (void)take_live(source, kv_socket_waiting_max, now_ms);
+            // Messages of the old process still wait, and come before its end.
+            (void)source_take_live(source, kv_socket_waiting_max, now_ms);
             if (source->is_connected) {
-                log_info_seldom(source->backend->id, "backend %s: KV events: no connection to %s",
+                log_info_seldom(source->backend->id, "backend %s: KV events: disconnected from %s",
                                 source->backend->url, source->address);
                 source->said_live = false;
             }
@@ -252,7 +252,7 @@ static void hear_news(struct kv_source *source, uint64_t now_ms)
     }
 }
 
-static void ask(struct kv_source *source, uint64_t from)
+static void source_ask_replay(struct kv_source *source, uint64_t from)
 {
     char error[kv_socket_error_size];
     struct kv_socket_options options = {
@@ -262,13 +262,13 @@ static void ask(struct kv_source *source, uint64_t from)
     };
     kv_socket_close(&source->replay);
     if (kv_socket_ask(source->sockets, &options, from, &source->replay, error) != STATUS_OK) {
-        // The follower will find it silent.
-        log_error_seldom(source->backend->id, "backend %s: cannot ask for KV events: %s",
+        // The follower treats a missing replay as one that timed out.
+        log_error_seldom(source->backend->id, "backend %s: KV events: replay request failed: %s",
                          source->backend->url, error);
     }
 }
 
-static void obey(struct kv_source *source, uint64_t now_ms)
+static void source_follow_wish(struct kv_source *source, uint64_t now_ms)
 {
     struct kv_follower_wish wish = kv_follower_wish(source->follower, now_ms);
 
@@ -276,48 +276,48 @@ static void obey(struct kv_source *source, uint64_t now_ms)
         kv_socket_close(&source->replay);
     }
     if (wish.wants_replay) {
-        ask(source, wish.from);
+        source_ask_replay(source, wish.from);
     }
 }
 
-static bool is_new_story(uint64_t *said_ms, uint64_t now_ms)
+static bool is_new_incident(uint64_t *said_ms, uint64_t now_ms)
 {
-    bool is_new = *said_ms == UINT64_MAX || now_ms - *said_ms >= story_ms;
+    bool is_new = *said_ms == UINT64_MAX || now_ms - *said_ms >= incident_ms;
     *said_ms = is_new ? now_ms : *said_ms;
     return is_new;
 }
 
-static void tell_faults(struct kv_source *source, uint64_t now_ms)
+static void source_log_faults(struct kv_source *source, uint64_t now_ms)
 {
     const struct kv_follower_counts *counts = kv_follower_counts(source->follower);
     const char *url = source->backend->url;
 
     if (counts->restarts != source->said_restarts &&
-        is_new_story(&source->said_restart_ms, now_ms)) {
-        log_info("backend %s: KV events began again: what it held is forgotten", url);
+        is_new_incident(&source->said_restart_ms, now_ms)) {
+        log_info("backend %s: KV events: restarted: its recorded blocks are dropped", url);
         source->said_restarts = counts->restarts;
         source->said_live = false;
     }
-    if (counts->lost != source->said_lost && is_new_story(&source->said_gap_ms, now_ms)) {
-        log_warn("backend %s: lost %" PRIu64 " messages of KV events, %s", url,
+    if (counts->lost != source->said_lost && is_new_incident(&source->said_gap_ms, now_ms)) {
+        log_warn("backend %s: KV events: %" PRIu64 " messages lost: %s", url,
                  counts->lost - source->said_lost,
-                 source->backend->events_replay != NULL ? "asking for them again"
-                                                        : "forgot what it held");
+                 source->backend->events_replay != NULL ? "asking for a replay"
+                                                        : "its recorded blocks are dropped");
         source->said_lost = counts->lost;
         source->said_live = false;
     }
     if (counts->malformed != 0 && !source->said_malformed) {
-        log_warn("backend %s: some of what comes from %s is no KV event", url, source->address);
+        log_warn("backend %s: KV events: malformed message from %s", url, source->address);
         source->said_malformed = true;
     }
     if (kv_holdings_counts(kv_follower_holdings(source->follower))->refused != 0 &&
         !source->said_refused) {
-        log_warn("backend %s: no memory is left for all that it holds (events.memory)", url);
+        log_warn("backend %s: KV events: blocks refused: memory is full (events.memory)", url);
         source->said_refused = true;
     }
 }
 
-static void tell_state(struct kv_source *source)
+static void source_set_state(struct kv_source *source)
 {
     static const enum backend_events words[] = {
         [KV_SILENT] = BACKEND_EVENTS_NONE,
@@ -334,15 +334,14 @@ static void tell_state(struct kv_source *source)
     if (state == source->state) {
         return;
     }
-    // Whoever sees the word sees what is in the ledger behind it.
+    // Release: a reader of the state sees the ledger that it describes.
     atomic_store_explicit(&backend->shared.events, words[state], memory_order_release);
     if (state == KV_LIVE && !source->said_live) {
-        log_info_seldom(backend->id, "backend %s: KV events from %s are live", backend->url,
+        log_info_seldom(backend->id, "backend %s: KV events: live: from %s", backend->url,
                         source->address);
         source->said_live = true;
     } else if (source->state == KV_SILENT && state == KV_LEARNING) {
-        log_info_seldom(backend->id,
-                        "backend %s: KV events from %s have come, learning what it holds",
+        log_info_seldom(backend->id, "backend %s: KV events: learning: first message from %s",
                         backend->url, source->address);
     }
     source->state = state;
@@ -353,30 +352,30 @@ bool kv_source_work(struct kv_source *source, uint64_t now_ms)
     bool has_more = false;
 
     if (source->live != NULL) {
-        hear_news(source, now_ms);
-        has_more |= take_live(source, kv_source_live_max, now_ms);
+        source_read_monitor(source, now_ms);
+        has_more |= source_take_live(source, kv_source_live_max, now_ms);
     }
     if (source->replay != NULL) {
-        has_more |= take_replay(source, now_ms);
+        has_more |= source_take_replay(source, now_ms);
     }
-    obey(source, now_ms);
-    tell_faults(source, now_ms);
-    tell_state(source);
+    source_follow_wish(source, now_ms);
+    source_log_faults(source, now_ms);
+    source_set_state(source);
     return has_more;
 }
 
-static void tell_absence(struct kv_source *source, uint64_t now_ms)
+static void source_log_absence(struct kv_source *source, uint64_t now_ms)
 {
     source->looked_ms = source->looked_ms == 0 ? now_ms : source->looked_ms;
     if (source->live == NULL || source->said_absent || now_ms - source->looked_ms < absent_ms) {
         return;
     }
-    log_warn("backend %s: nobody publishes KV events at %s yet", source->backend->url,
+    log_warn("backend %s: KV events: no publisher at %s yet", source->backend->url,
              source->address);
     source->said_absent = true;
 }
 
-static bool knows_something(const struct kv_source *source)
+static bool source_has_events(const struct kv_source *source)
 {
     return kv_follower_next(source->follower) > 0 ||
            kv_holdings_block_count(kv_follower_holdings(source->follower)) > 0;
@@ -392,29 +391,29 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms)
 
     kv_follower_set_capacity(
         source->follower, atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
-    // A process takes its connections with it: one that is still there shows that the server was only slow
-    // to answer.  Where there is none to go by, others are believed.
-    if (lives != source->lives && !source->is_connected && knows_something(source)) {
+    // A process that ends closes its connections: an open one shows that the server was only slow
+    // to respond.  Without a connection, probes and requests decide.
+    if (lives != source->lives && !source->is_connected && source_has_events(source)) {
         kv_follower_restarted(source->follower, now_ms);
     }
     source->lives = lives;
-    // What comes to light shortly after was decided before: it is no second proof.
+    // Responses that come shortly after were predicted before: they are not further proof.
     if (wrong != source->wrong && may_distrust) {
         source->distrusted_ms = now_ms;
         log_warn_seldom(backend->id,
-                        "backend %s: answers do not agree with its KV events, learning anew",
+                        "backend %s: KV events: contradicted by responses: learning anew",
                         backend->url);
         source->said_live = false;
         kv_follower_distrust(source->follower, now_ms);
     }
     source->wrong = wrong;
-    obey(source, now_ms);
-    tell_absence(source, now_ms);
-    tell_faults(source, now_ms);
-    tell_state(source);
+    source_follow_wish(source, now_ms);
+    source_log_absence(source, now_ms);
+    source_log_faults(source, now_ms);
+    source_set_state(source);
 }
 
-// Numbers are known when all is read, and what they show comes before what is told: hence twice.
+// Read twice: the ids of all events must be known before the first event is noted.
 void kv_source_push(struct kv_source *source, struct kv_json *reader, struct slice document,
                     uint64_t now_ms)
 {
@@ -422,8 +421,8 @@ void kv_source_push(struct kv_source *source, struct kv_json *reader, struct sli
     struct kv_notice notice;
     struct kv_json_ids ids;
 
-    source->has_spoken = true;
-    source->spoke_ms = now_ms;
+    source->has_message = true;
+    source->message_ms = now_ms;
     if (kv_json_begin(reader, document, &owner) != STATUS_OK) {
         kv_follower_malformed(source->follower);
         return;
@@ -432,7 +431,7 @@ void kv_source_push(struct kv_source *source, struct kv_json *reader, struct sli
     }
     ids = kv_json_ids(reader);
     if (ids.is_told) {
-        // What is missing in between is missing before the last.
+        // A gap between them counts as a gap before the last.
         kv_follower_span(source->follower, ids.is_broken ? ids.last : ids.first, ids.last);
     }
     ASSERT(kv_json_begin(reader, document, &owner) == STATUS_OK);
@@ -453,5 +452,5 @@ bool kv_source_is_connected(const struct kv_source *source)
 
 uint64_t kv_source_silence_ms(const struct kv_source *source, uint64_t now_ms)
 {
-    return source->has_spoken ? now_ms - source->spoke_ms : UINT64_MAX;
+    return source->has_message ? now_ms - source->message_ms : UINT64_MAX;
 }
