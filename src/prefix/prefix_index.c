@@ -14,9 +14,9 @@ enum {
     granule_count_max = 1 << 30,
 };
 
-// What was touched longer ago than this is not believed, so that clocks may wrap.
+// Blocks that were touched longer ago are not believed, so that clocks may wrap.
 static const uint32_t age_max = UINT32_C(1) << 30;
-// Clocks and epochs begin shortly before they wrap, so that every test sees it happen.
+// Clocks and epochs begin shortly before they wrap, so that every test covers it.
 static const uint32_t clock_first = UINT32_MAX - 10000;
 static const uint32_t epoch_first = UINT16_MAX - 10;
 
@@ -69,7 +69,7 @@ static void become_newest(struct prefix_index *index, uint32_t id)
     }
 }
 
-// False when all that could be evicted belongs to the store under way.
+// False when every run belongs to the current store.
 static bool index_evict_oldest(struct prefix_runs *runs)
 {
     struct prefix_index *index = index_of(runs);
@@ -133,7 +133,7 @@ void prefix_index_destroy(struct prefix_index **index)
     *index = NULL;
 }
 
-// What is too old to be believed goes, a little with each store.  The oldest come first.
+// Frees a few runs that are too old to be believed, with each store.  The oldest come first.
 static void index_expire(struct prefix_index *index, uint32_t now_s)
 {
     for (uint32_t i = 0; i < expiry_max && index->ttl_s != 0 && index->writer.oldest != 0; i++) {
@@ -146,7 +146,7 @@ static void index_expire(struct prefix_index *index, uint32_t now_s)
     }
 }
 
-// Where the backend is, or can be put, among the holders of a run.  NULL when memory is short.
+// The backend's place among the holders of a run, or one for it.  NULL when memory is short.
 static _Atomic uint64_t *holder_place(struct prefix_index *index, struct granule *run,
                                       uint32_t backend, uint32_t now_s)
 {
@@ -164,8 +164,8 @@ static _Atomic uint64_t *holder_place(struct prefix_index *index, struct granule
     return prefix_runs_add_place(&index->runs, run, backend, chunk_count);
 }
 
-// Replaces a holder.  In between nobody is there: a reader never sees the time of one with the
-// blocks of another.
+// Replaces a holder.  The place is empty in between: a reader never sees the time of one holder
+// with the blocks of another.
 static void put_holder(_Atomic uint64_t *holder, uint64_t who, uint64_t when)
 {
     if (held_of(OWN(&holder[0])) != 0) {
@@ -224,7 +224,7 @@ static bool index_split_run(struct prefix_index *index, uint32_t id, uint32_t at
     return true;
 }
 
-// A store under way.
+// The current store.
 struct store {
     struct prefix_index *index;
     const uint64_t *keys;
@@ -239,7 +239,7 @@ struct store {
     uint32_t open;       // the run that ends at `depth` and has room for more keys, or 0
 };
 
-// The end of a prompt ages before its beginning, but what was touched now is above the floor.
+// The end of a prompt ages before its prefix, but every touched block is above the floor.
 static uint64_t store_touch_time(const struct store *store, uint32_t depth)
 {
     uint64_t pace = OWN(&store->index->backends[store->backend].pace);
@@ -284,7 +284,7 @@ static bool store_hold(struct store *store, uint32_t id, uint32_t key_count)
     return true;
 }
 
-// The run that ended here takes the next keys, of which nobody else can have any.
+// The run that ended here takes the next keys, which no other backend can hold.
 static void store_extend_run(struct store *store)
 {
     struct prefix_index *index = store->index;
@@ -320,7 +320,7 @@ static bool store_begin_run(struct store *store)
     return true;
 }
 
-// There is a run.  False when memory is short.
+// The next key begins a known run.  False when memory is short.
 static bool store_follow_run(struct store *store, uint32_t id)
 {
     struct prefix_index *index = store->index;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefix_index_internal.h -- what an index has beside its runs: who is believed, and what goes
-// first.
+// prefix_index_internal.h -- what an index has beside its runs: belief, and the order of eviction.
 #pragma once
 
 #include "prefix/prefix_index.h"
@@ -30,12 +29,12 @@ static inline uint64_t pack(uint32_t high, uint32_t low)
 }
 
 struct backend_state {
-    _Atomic uint64_t pace; // clock, and the floor: what was touched before it is gone
+    _Atomic uint64_t pace; // clock, and floor: blocks last touched before the floor are gone
     _Atomic uint32_t epoch;
     _Atomic uint32_t capacity;
 };
 
-// A run that the store under way has touched.
+// A run that the current store has touched.
 struct store_step {
     _Atomic uint64_t *holder;
     uint32_t run;

@@ -2,9 +2,9 @@
 //
 // The writer's side; prefix_match.c is the readers'.
 //
-// Runs are not split and keys do not move, so that places stay good.  What that asks for: a key
-// that goes behind the end of a run may begin a run already, from a time when the run before it was
-// another one.  So the table is asked for every key before it is written anywhere.
+// Runs are not split and keys do not move, so that places stay valid.  A key that could go behind
+// the end of a run may begin a run already, from a time when another run was before it.  So every
+// key is looked up in the table before it is written.
 
 #include "prefix/prefix_ledger.h"
 
@@ -48,9 +48,8 @@ void prefix_ledger_destroy(struct prefix_ledger **ledger)
     *ledger = NULL;
 }
 
-// Whether a run that begins with this key may be in the table.  Mostly there is none, and to know
-// that is all that is wanted: so it reads buckets as plain words, which the writer may, many at
-// once.
+// Whether a run that begins with this key may be in the table.  Mostly there is none, so this reads
+// buckets as plain words, several at once, which only the writer may do.
 static inline bool may_begin_run(const struct prefix_runs *runs, uint64_t key)
 {
     int32_t wanted = (int32_t)slot_of(runs, key, 0);
@@ -137,8 +136,8 @@ static uint32_t held_in(const _Atomic uint64_t *holder, enum prefix_tier tier)
     }
 }
 
-// The backend holds these blocks of a run, whose keys are there.  What says where a block is comes
-// before what says that it is held.
+// Adds blocks of a run, whose keys are written, to a holder.  The tier is written before the bit of
+// holding (L4).
 static void holder_add_blocks(struct granule *run, _Atomic uint64_t *holder, uint32_t blocks,
                               struct entering *entering)
 {
@@ -244,7 +243,7 @@ static uint32_t place_key(uint32_t place)
     return place & (run_key_max - 1);
 }
 
-// Whether there is a run that somebody holds, and a key of it.
+// Whether the place is a key of a run that some backend holds.
 static bool is_place(const struct prefix_runs *runs, uint32_t place)
 {
     uint32_t id = place_run(place);
@@ -305,7 +304,7 @@ bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t b
     return false;
 }
 
-// The backend no longer holds these blocks of a run, which somebody holds, in that tier.
+// The backend no longer holds these blocks of a held run in that tier.
 static void leave_blocks(struct prefix_runs *runs, uint32_t id, uint32_t blocks, uint32_t backend,
                          enum prefix_tier tier)
 {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefix_ledger.h -- which backend holds which block of prompts, as the engines themselves tell.
+// prefix_ledger.h -- which backend holds which block of prompts, by the engines' KV events.
 //
-// The other index (prefix_index.h) is a belief: what we sent must be there, until it is too old.
-// This one is a record: a block is entered when its engine says so, leaves when its engine says so,
-// and nothing expires, is guessed or is dropped to make room.  What does not fit is refused.
+// The index (prefix_index.h) is a belief: blocks that we sent are there until they are too old.
+// The ledger is a record: a block enters and leaves with its engine's events.  Blocks do not
+// expire, and none is dropped to make room: blocks that do not fit are refused.
 //
 //     run A  k0 .. k15   holders: 3 (all on the GPU), 7 (0..11, 13..15; 14 and 15 in host memory)
 //       |--> run B  k16 .. k20   holders: 3
 //       '--> run C  k8'.. k12'   holders: 7      begins behind k7
 //
-// A run is up to 16 blocks that follow each other, found by its first key; it goes when nobody
-// holds any of its blocks.  Blocks never move while they are held: where one is, its place, is a
-// number that stays good, by which it is left and by which others are entered behind it.  Each key
-// has one place, which is the same for all backends and tiers.  When nobody holds a block its place
-// is worth nothing.
+// A run is up to 16 blocks that follow each other, found by its first key; it is freed when no
+// backend holds any of its blocks.  A block does not move while it is held: its place is a number
+// by which it is left, and by which others are entered behind it.  Each key has one place, the same
+// for all backends and tiers.  A place is valid while some backend holds its block.
 //
 // Threads: one writer; any number of readers, who take no lock and never wait, as in
 // prefix_index.h.
@@ -44,7 +43,7 @@ enum prefix_tier { PREFIX_GPU, PREFIX_HOST, PREFIX_DISK, prefix_tier_count };
 struct prefix_entry {
     const uint64_t *keys; // of blocks that follow each other
     uint32_t key_count;
-    uint32_t after; // place of the block before the first, which somebody holds; 0: a prompt begins
+    uint32_t after; // place of the block before the first, which must be held; 0: a prompt begins
     uint32_t backend;
     enum prefix_tier tier;
     uint64_t
@@ -62,16 +61,17 @@ uint32_t prefix_ledger_enter(struct prefix_ledger *ledger, const struct prefix_e
 bool prefix_ledger_hold(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
                         enum prefix_tier tier);
 
-// Writer only.  The backend no longer holds the block at that place in that tier.  It is a set:
-// however often a block was entered, it is left once.  Where nobody holds anything nothing is left.
+// Writer only.  The backend no longer holds the block at that place in that tier.  Holding is a
+// set: a block that was entered several times is left once.  Does nothing at a place that no
+// backend holds.
 void prefix_ledger_leave(struct prefix_ledger *ledger, uint32_t place, uint32_t backend,
                          enum prefix_tier tier);
 
-// The same for many places: faster where neighbours are next to each other, in whatever order.
+// The same for many places; faster if places of one run are next to each other, in any order.
 void prefix_ledger_leave_all(struct prefix_ledger *ledger, const uint32_t *places, uint32_t count,
                              uint32_t backend, enum prefix_tier tier);
 
-// Writer only.  The key of a block that somebody holds.
+// Writer only.  The key of a held block.
 uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place);
 
 // Any thread.  As prefix_index_match; of each hit's blocks `host` and `disk` say how many are no
@@ -79,14 +79,13 @@ uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place);
 uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t *keys,
                              uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max);
 
-// Any thread.  This key will be entered or asked for soon.
+// Any thread.  Prefetches the bucket of a key that will be entered or matched soon.
 void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
 
-// Writer only.  The block at this place will be left or entered behind soon.
+// Writer only.  Prefetches the run of a block that will be left, or entered behind, soon.
 void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
 
-// Writer only.  The same, when that memory has come: these may be the last blocks of their runs
-// that are left.
+// Writer only.  The next step of prefetching, for blocks that may be the last of their runs.
 void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_t *places,
                                uint32_t count);
 
@@ -94,7 +93,7 @@ struct prefix_ledger_usage {
     size_t memory; // what runs and holders take now
     size_t limit;  // what they can take
     uint64_t run_count;
-    uint64_t refused; // blocks that did not fit, ever
+    uint64_t refused; // blocks that did not fit, since the start
 };
 
 // Any thread.

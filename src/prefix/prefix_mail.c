@@ -25,7 +25,7 @@ struct sender {
     struct {
         _Alignas(64) _Atomic uint64_t written; // by the sender
         _Atomic uint64_t lost;                 // by the sender
-        _Alignas(64) _Atomic uint64_t read;    // by who has the role
+        _Alignas(64) _Atomic uint64_t read;    // by the thread with the role
     } shared;
 };
 
@@ -178,9 +178,9 @@ static void empty_rings(struct prefix_mail *mail)
     }
 }
 
-// A sender writes its letter and then looks at the role; who has the role gives it back and then
-// looks for letters.  All four are in the one order of sequential consistency, so at least one of
-// the two sees the other, and no letter stays behind.
+// A sender writes its letter and then looks at the role; the thread with the role gives it back and
+// then looks for letters.  All four are in the one order of sequential consistency, so at least one
+// of the two sees the other, and no letter stays behind.
 static bool give_role(struct prefix_mail *mail)
 {
     atomic_store_explicit(&mail->shared.is_taken, 0, memory_order_seq_cst);
@@ -203,8 +203,8 @@ void prefix_mail_give_role(struct prefix_mail *mail)
     }
 }
 
-// Mostly nobody else is at it, and the letter need not be put anywhere.  Letters of the same sender
-// that still lie in its ring come first.
+// Mostly the role is free, and the letter is delivered without the ring.  Letters of the same
+// sender that are still in its ring come first.
 static bool deliver_own(struct prefix_mail *mail, const struct prefix_letter *letter)
 {
     if (!prefix_mail_take_role(mail)) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prefix_mail.h -- how many threads write to an index that has one writer.
+// prefix_mail.h -- lets several threads write to an index that has one writer.
 //
-// Each sender has a ring of its own.  To send is to put a letter in it and to try for the role of
-// writer: who gets it delivers everybody's letters, and looks once more after giving the role back,
-// so that no letter is left behind; who does not get it goes on at once, since the one who has it
-// will deliver.  Nobody waits for anybody.
+// Each sender has a ring of its own.  A sender puts a letter into it and tries to take the role of
+// writer.  The thread with the role delivers the letters of all senders, and looks once more after
+// giving the role back, so that no letter is left behind.  A sender that does not get the role goes
+// on at once.  No thread waits for another.
 //
 //     sender 0  [ letter letter ] --.
-//     sender 1  [ letter ]       ---+--> whoever holds the role --> prefix_index
+//     sender 1  [ letter ]       ---+--> thread with the role --> prefix_index
 //     sender 2  [ ]              --'
 //
-// A ring that is full loses the letter, which is counted: the index is a belief, and a lost letter
+// A letter that does not fit its ring is lost and counted: the index is a belief, and a lost letter
 // costs one cache miss.
 //
 // Threads: each sender number belongs to one thread at a time.  Memory: taken by _create.
@@ -52,5 +52,5 @@ void prefix_mail_destroy(struct prefix_mail **mail);
 bool prefix_mail_send(struct prefix_mail *mail, uint32_t sender,
                       const struct prefix_letter *letter);
 
-// Letters lost by all senders, ever.  Any thread.
+// Letters lost by all senders, since the start.  Any thread.
 uint64_t prefix_mail_lost(const struct prefix_mail *mail);

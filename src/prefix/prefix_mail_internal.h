@@ -5,8 +5,8 @@
 
 #include "prefix/prefix_mail.h"
 
-// False: somebody has it.
+// False: another thread has it.
 bool prefix_mail_take_role(struct prefix_mail *mail);
 
-// Delivers what came meanwhile.
+// Delivers letters that came meanwhile.
 void prefix_mail_give_role(struct prefix_mail *mail);

@@ -2,8 +2,8 @@
 //
 // The readers' side of the index and of the ledger: prefix_index_match(), prefix_ledger_match().
 //
-// A match is two cache misses for each run, its bucket and then itself; they are started ahead,
-// since most runs are full and so it is known where the next ones begin.
+// A match costs two cache misses for each run, its bucket and itself.  They are prefetched, because
+// most runs are full, which tells where the next ones begin.
 
 #include "prefix/prefix_index_internal.h"
 #include "prefix/prefix_ledger_internal.h"
@@ -22,10 +22,10 @@ struct hint {
     uint32_t likely;
 };
 
-// A match under way.
+// The current match.
 struct run_match {
     const struct prefix_runs *runs;
-    const struct prefix_index *index; // NULL: a ledger, where who is there is believed
+    const struct prefix_index *index; // NULL: a ledger, whose holders are always believed
     const uint64_t *keys;
     uint32_t key_count;
     uint32_t now_s;
@@ -145,8 +145,8 @@ static struct prefix_hit *hit_to_lengthen(struct run_match *match, uint32_t back
     return hit;
 }
 
-// What a holder says, if it has the first key of its run: without that nothing begins or goes on
-// here.
+// Reads a holder.  False if it does not hold the first key of the run, without which a hit neither
+// begins nor goes on.
 static inline bool see_holder(const _Atomic uint64_t *holder, uint64_t *who, uint64_t *more)
 {
     uint32_t tries = 0;
@@ -237,7 +237,7 @@ static void prefetch_chunk(const struct run_match *match, uint32_t id)
     __builtin_prefetch(chunk + 128);
 }
 
-// False: the run changed, and what was read may be anything.
+// False: the run changed, and the hits are invalid.
 static bool match_read_list(struct run_match *match, const struct granule *run, uint32_t version,
                             uint32_t id)
 {
@@ -265,7 +265,7 @@ static bool match_read_overflow(struct run_match *match, const struct granule *r
     for (uint32_t i = 0; i < fan_out; i++) {
         heads[i] = (uint32_t)SEE(&directory->words[i]);
     }
-    // The numbers are worth something only if they were still those of this run's lists.
+    // The heads are valid only if the run has not changed.
     if (SEE(&run->version) != version) {
         return false;
     }
@@ -280,7 +280,7 @@ static bool match_read_overflow(struct run_match *match, const struct granule *r
     return true;
 }
 
-// The run at match->depth.  False: it changed meanwhile, and the match is not to be trusted.
+// Reads the run at match->depth.  False: it changed meanwhile, and the match is invalid.
 static bool match_read_run(struct run_match *match)
 {
     struct found_run found = match_find_run(match);
@@ -348,9 +348,8 @@ static bool match_read_further(struct run_match *match)
     return true;
 }
 
-// With many hits their memory is also a table that says which is whose: a list for each place, of
-// those whose backend's number belongs there.  Places beyond the hits are used too if there are
-// any, as with more of them than backends each list has one hit.
+// With many hits their memory is also a hash table from backends to hits, with a list for each
+// place.  Free hits are used as places too, so that most lists have one hit.
 static void match_link_hits(struct run_match *match)
 {
     uint32_t place_count = UINT32_C(1) << (31 - __builtin_clz(match->hit_count));
@@ -366,7 +365,7 @@ static void match_link_hits(struct run_match *match)
     }
 }
 
-// False: something changed meanwhile, and what is in the hits may be anything.
+// False: a run changed meanwhile, and the hits are invalid.
 static bool match_once(struct run_match *match)
 {
     match_look_ahead(match);
@@ -390,7 +389,7 @@ static uint32_t list_of(const struct run_match *match, const struct granule *run
     return (uint32_t)SEE(&directory->words[backend % fan_out]);
 }
 
-// Which blocks of a run the backend is expected to have and has not shown, one bit each.
+// The blocks of a run that are predicted and not confirmed for the backend, one bit each.
 static uint32_t pending_of(const struct run_match *match, const _Atomic uint64_t *holder,
                            uint32_t backend)
 {

@@ -6,13 +6,11 @@
 //
 // Invariants (I1 and so on) and pictures: docs/internals/index.md.
 //
-// Between writer and readers there is neither a lock nor a state in which a run cannot be read.
-// What the writer changes in place is right before and after each single store; where it would not
-// be, because memory is about to be used for something else, the writer first makes the run right
-// without that memory, then changes the run's version, then reuses.  A reader who was still there
-// finds the version changed and reads again.  All loads of readers by which they get further are
-// acquire and all stores of the writer release, which is what keeps that order, and costs nothing
-// on x86.
+// There is no lock, and no state in which a run cannot be read.  A change in place is valid before
+// and after each single store.  Before memory is reused, the writer first makes the run valid
+// without that memory, then changes the run's version, then reuses the memory.  A reader that was
+// still there finds the version changed and reads again.  Readers load with acquire and the writer
+// stores with release, which keeps this order and costs nothing on x86.
 #pragma once
 
 #include "base/base.h"
@@ -78,7 +76,7 @@ struct prefix_runs {
     uint32_t bucket_count;
     uint32_t id_mask; // of a slot
     uint32_t backend_count;
-    // Frees a granule when there is none; false: it cannot.  NULL: there is nobody to do so.
+    // Frees a granule when none is free; false: it cannot.  NULL: never.
     bool (*make_room)(struct prefix_runs *runs);
 
     struct {
@@ -159,7 +157,7 @@ static inline uint32_t likely_slots(const struct prefix_runs *runs, const struct
     uint32_t wanted = slot_of(runs, key, 0);
     uint32_t id_mask = runs->id_mask;
     uint32_t likely = 0;
-    // Without a branch, as nobody could predict where in its bucket a run is.
+    // Without a branch: the position in a bucket is not predictable.
     for (uint32_t i = bucket_slots; i-- > 0;) {
         likely = likely + likely + ((OWN(&bucket->slots[i]) ^ wanted) <= id_mask);
     }
@@ -342,10 +340,10 @@ void prefix_runs_init(struct prefix_runs *runs, void *block, size_t size,
                       uint32_t granule_count_max);
 size_t prefix_runs_size_min(void);
 
-// A run without holders, which nobody sees yet.  0 when memory is short.
+// A run without holders, which readers do not see yet.  0 when memory is short.
 uint32_t prefix_runs_new(struct prefix_runs *runs, const uint64_t *keys, uint32_t key_count);
 
-// From here on it is found by its first key.
+// Makes the run visible by its first key.
 void prefix_runs_publish(struct prefix_runs *runs, uint32_t id);
 
 // Gives back a run that was published, with all its holders.
