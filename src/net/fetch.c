@@ -15,10 +15,10 @@
 enum {
     // A list of models with all their permissions is some kilobytes each.
     answer_size_usual = 1 << 20,
-    // A path and a key of 4096 bytes each, which is what a configuration may hold, and the rest.
+    // A path and a key of up to 4096 bytes each, and the other fields.
     request_size_max = 12288,
     head_size_max = 65536,
-    // Others have their turn after so many reads, however much the backend sends.
+    // After this many reads in a turn, other sources of the loop come first.
     reads_per_turn = 16,
     resume_ms = 1,
 };
@@ -27,16 +27,16 @@ struct fetch {
     struct transport transport; // first: `ready` finds us from here
     struct loop *loop;
     struct timer timer;
-    struct timer resume; // events are edges: nobody tells of what was left unread
+    struct timer resume; // events are edges: bytes that are left unread cause no further one
     struct loop_deferred recycle;
     fetch_done_fn *done;
     void *owner;
-    const char *why; // there is not even a connection to wait for
+    const char *why; // connecting failed at once; reported from the loop
     bool connected;
     bool takes_part;
     uint8_t request[request_size_max];
     uint32_t request_size;
-    uint8_t *body; // what is posted behind it, or NULL
+    uint8_t *body; // of the request, or NULL
     size_t body_size;
     size_t sent; // of both together
     struct http_response response;
@@ -45,7 +45,7 @@ struct fetch {
     size_t answer_size_max; // of head and body
 };
 
-static void recycle(struct loop_deferred *deferred)
+static void fetch_free(struct loop_deferred *deferred)
 {
     struct fetch *fetch = CONTAINER_OF(deferred, struct fetch, recycle);
     free(fetch->body);
@@ -53,7 +53,7 @@ static void recycle(struct loop_deferred *deferred)
     free(fetch);
 }
 
-static void finish(struct fetch *fetch)
+static void fetch_finish(struct fetch *fetch)
 {
     loop_disarm(fetch->loop, &fetch->timer);
     loop_disarm(fetch->loop, &fetch->resume);
@@ -66,36 +66,36 @@ void fetch_cancel(struct fetch **fetch_ptr)
     struct fetch *fetch = *fetch_ptr;
     *fetch_ptr = NULL;
     if (fetch != NULL) {
-        finish(fetch);
+        fetch_finish(fetch);
     }
 }
 
-static void report(struct fetch *fetch, const struct fetch_result *result)
+static void fetch_report(struct fetch *fetch, const struct fetch_result *result)
 {
-    finish(fetch);
+    fetch_finish(fetch);
     fetch->done(fetch->owner, result);
 }
 
-static void fail(struct fetch *fetch, const char *why)
+static void fetch_fail(struct fetch *fetch, const char *why)
 {
-    report(fetch, &(struct fetch_result){.why = why});
+    fetch_report(fetch, &(struct fetch_result){.why = why});
 }
 
-static void succeed(struct fetch *fetch, bool is_part)
+static void fetch_succeed(struct fetch *fetch, bool is_part)
 {
-    report(fetch, &(struct fetch_result){
-                      .status = fetch->response.head.status,
-                      .is_part = is_part,
-                      .body = slice_of(fetch->answer, fetch->answer_size),
-                  });
+    fetch_report(fetch, &(struct fetch_result){
+                            .status = fetch->response.head.status,
+                            .is_part = is_part,
+                            .body = slice_of(fetch->answer, fetch->answer_size),
+                        });
 }
 
-static const char *why_not(enum status status, bool closed)
+static const char *fetch_why_malformed(enum status status, bool closed)
 {
     if (status == STATUS_EXHAUSTED) {
-        return "too many interim answers";
+        return "too many interim responses";
     }
-    return closed ? "the connection was closed" : "the answer is no HTTP";
+    return closed ? "the connection was closed" : "invalid HTTP response";
 }
 
 // Bytes that the response may still have.
@@ -107,16 +107,16 @@ static size_t fetch_room(const struct fetch *fetch)
 }
 
 // Reads once.  False: the fetch is over, or no more bytes are there.
-static bool read_some(struct fetch *fetch)
+static bool fetch_read_some(struct fetch *fetch)
 {
     size_t size = 0;
     size_t room = fetch_room(fetch);
     if (room == 0 && fetch->takes_part) {
-        succeed(fetch, true);
+        fetch_succeed(fetch, true);
         return false;
     }
     if (room == 0) {
-        fail(fetch, "the answer is too large");
+        fetch_fail(fetch, "the response is too large");
         return false;
     }
     uint8_t *end = fetch->answer + fetch->answer_size;
@@ -125,7 +125,7 @@ static bool read_some(struct fetch *fetch)
         return false;
     }
     if (status == STATUS_IO) {
-        fail(fetch, strerrordesc_np(errno));
+        fetch_fail(fetch, strerrordesc_np(errno));
         return false;
     }
     bool closed = status == STATUS_CLOSED;
@@ -140,32 +140,32 @@ static bool read_some(struct fetch *fetch)
         fetch->answer_size += data.size;
     }
     if (status == STATUS_OK) {
-        succeed(fetch, false);
+        fetch_succeed(fetch, false);
     } else if (status != STATUS_AGAIN) {
-        fail(fetch, why_not(status, closed));
+        fetch_fail(fetch, fetch_why_malformed(status, closed));
     }
     return status == STATUS_AGAIN;
 }
 
-static void read_answer(struct fetch *fetch)
+static void fetch_read(struct fetch *fetch)
 {
     for (uint32_t reads = 0; fetch->transport.can_read; reads++) {
         if (reads == reads_per_turn) {
             loop_arm(fetch->loop, &fetch->resume, resume_ms);
             return;
         }
-        if (!read_some(fetch)) {
+        if (!fetch_read_some(fetch)) {
             return;
         }
     }
 }
 
-static void resume(struct timer *timer)
+static void fetch_resume(struct timer *timer)
 {
-    read_answer(CONTAINER_OF(timer, struct fetch, resume));
+    fetch_read(CONTAINER_OF(timer, struct fetch, resume));
 }
 
-static enum status connect_and_send(struct fetch *fetch)
+static enum status fetch_send(struct fetch *fetch)
 {
     if (!fetch->connected) {
         if (!fetch->transport.can_write) {
@@ -190,26 +190,28 @@ static enum status connect_and_send(struct fetch *fetch)
     return status;
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void fetch_ready(struct loop_source *source, uint32_t events)
 {
     struct fetch *fetch = (struct fetch *)source;
     transport_note(&fetch->transport, events);
-    enum status status = connect_and_send(fetch);
+    enum status status = fetch_send(fetch);
     if (status == STATUS_OK) {
-        read_answer(fetch);
+        fetch_read(fetch);
     } else if (status != STATUS_AGAIN) {
-        // Of a connection that never was TLS has nothing to say.
-        fail(fetch, fetch->connected ? transport_why(&fetch->transport) : strerrordesc_np(errno));
+        // TLS has no error before there is a connection.
+        fetch_fail(fetch,
+                   fetch->connected ? transport_why(&fetch->transport) : strerrordesc_np(errno));
     }
 }
 
-static void expire(struct timer *timer)
+static void fetch_expire(struct timer *timer)
 {
     struct fetch *fetch = CONTAINER_OF(timer, struct fetch, timer);
-    fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
+    fetch_fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
 }
 
-static void write_request(struct fetch *fetch, const struct fetch_peer *peer, const char *path)
+static void fetch_write_request(struct fetch *fetch, const struct fetch_peer *peer,
+                                const char *path)
 {
     struct text out = text_over(fetch->request, sizeof(fetch->request));
 
@@ -227,9 +229,9 @@ static void write_request(struct fetch *fetch, const struct fetch_peer *peer, co
     fetch->request_size = (uint32_t)out.size;
 }
 
-// EXHAUSTED: it could not even be tried.  Otherwise fetch->why says what is known to have failed.
-static enum status start_connecting(struct fetch *fetch, const struct fetch_peer *peer,
-                                    struct tls_context *tls)
+// EXHAUSTED: nothing was tried.  Another failure is in fetch->why.
+static enum status fetch_connect(struct fetch *fetch, const struct fetch_peer *peer,
+                                 struct tls_context *tls)
 {
     int fd = -1;
 
@@ -267,24 +269,24 @@ struct fetch *fetch_start(const struct fetch_options *options)
         fetch->body = body;
         fetch->body_size = options->body.size;
     }
-    fetch->transport.source.ready = ready;
+    fetch->transport.source.ready = fetch_ready;
     fetch->loop = options->loop;
-    fetch->timer.fire = expire;
-    fetch->resume.fire = resume;
-    fetch->recycle.run = recycle;
+    fetch->timer.fire = fetch_expire;
+    fetch->resume.fire = fetch_resume;
+    fetch->recycle.run = fetch_free;
     fetch->takes_part = options->takes_part;
     fetch->done = options->done;
     fetch->owner = options->owner;
     fetch->answer = answer;
     fetch->answer_size_max = answer_size_max;
-    write_request(fetch, options->peer, options->path);
+    fetch_write_request(fetch, options->peer, options->path);
     http_response_start(&fetch->response, answer + answer_size_max, head_size_max);
 
-    if (start_connecting(fetch, options->peer, options->tls) == STATUS_EXHAUSTED) {
-        recycle(&fetch->recycle);
+    if (fetch_connect(fetch, options->peer, options->tls) == STATUS_EXHAUSTED) {
+        fetch_free(&fetch->recycle);
         return NULL;
     }
-    // Bad news that is known already is told from the loop, as all news is.
+    // A failure that is known already is reported from the loop, like all results.
     loop_arm(options->loop, &fetch->timer, fetch->why == NULL ? options->timeout_ms : 0);
     return fetch;
 }

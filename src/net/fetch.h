@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fetch.h -- asks a server one small question: GET a path, or POST a JSON text to it, and take the
-// whole answer.
+// fetch.h -- one small request: GET a path, or POST JSON to it, and take the whole response.
 //
-// For health probes, model lists and metrics of backends, and for what we tell others; never for
-// clients' requests.  Each fetch has its own connection, one deadline for all of it, and a bound on
-// the answer.
+// For health probes, model lists and metrics of backends, and for spans; never for clients'
+// requests.  Each fetch has its own connection, one deadline, and a bound on the response.
 //
 // Threads: belongs to the thread of its loop.  Memory: a fetch owns itself until it is done.
 #pragma once
@@ -17,10 +15,10 @@ struct loop;
 struct tls_context;
 
 struct fetch_result {
-    uint16_t status;   // 0: there was no answer
-    bool is_part;      // the body goes on beyond what fetches hold; only if takes_part
+    uint16_t status;   // 0: no response
+    bool is_part;      // the body was cut at the bound; only if takes_part
     struct slice body; // valid during the callback
-    const char *why;   // when there was no answer
+    const char *why;   // if there is no response
 };
 
 typedef void fetch_done_fn(void *owner, const struct fetch_result *result);
@@ -42,14 +40,14 @@ struct fetch_options {
     struct slice body; // JSON to be posted, copied; empty: GET
     uint32_t timeout_ms;
     size_t answer_size_max; // head and body; 0: a megabyte
-    bool takes_part;        // of an answer that is too large, its beginning, instead of a failure
+    bool takes_part;        // cut a response that is too large, instead of failing
     fetch_done_fn *done;    // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };
 
-// NULL when memory or descriptors are short: nothing was asked, so nothing was learned.
+// NULL when memory or descriptors are short: nothing was sent.
 struct fetch *fetch_start(const struct fetch_options *options);
 
-// Ends it without its callback, from anywhere but that.  Clears the caller's pointer, which may be
-// NULL.
+// Ends it without its callback; not from inside the callback.  Clears the caller's pointer, which
+// may be NULL.
 void fetch_cancel(struct fetch **fetch);

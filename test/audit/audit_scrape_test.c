@@ -99,7 +99,7 @@ TEST(what_is_no_page_says_why)
     CHECK_STR(why_of(&scene, 0), "it responded with status 404");
     set_route(&scene, 0, "/metrics", "SSH-2.0\r\n");
     run_round(&scene);
-    CHECK_STR(why_of(&scene, 0), "the answer is no HTTP");
+    CHECK_STR(why_of(&scene, 0), "invalid HTTP response");
     scene_close(&scene);
 }
 

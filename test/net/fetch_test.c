@@ -336,7 +336,7 @@ TEST(what_is_no_http_is_no_answer)
     for (size_t i = 0; i < ARRAY_COUNT(answers); i++) {
         struct outcome outcome = fetch_answer(&scene, answers[i], STUB_STAYS);
         CHECK_EQ(outcome.status, 0);
-        CHECK_STR(outcome.text, "the answer is no HTTP");
+        CHECK_STR(outcome.text, "invalid HTTP response");
     }
     scene_close(&scene);
 }
@@ -403,7 +403,7 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     CHECK_EQ(outcome.body_size, answer_size_max - 1 - strlen(until_close));
     outcome = fetch_large(&scene, until_close, answer_size_max + 1);
     CHECK_EQ(outcome.status, 0);
-    CHECK_STR(outcome.text, "the answer is too large");
+    CHECK_STR(outcome.text, "the response is too large");
 
     snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", 1000000);
     outcome = fetch_large(&scene, head, strlen(head) + 1000000);
@@ -412,14 +412,14 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", answer_size_max);
     outcome = fetch_large(&scene, head, strlen(head) + answer_size_max);
     CHECK_EQ(outcome.status, 0);
-    CHECK_STR(outcome.text, "the answer is too large");
+    CHECK_STR(outcome.text, "the response is too large");
 
     outcome =
         fetch_large(&scene, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n7fffffff\r\n",
                     answer_size_max + 100);
-    CHECK_STR(outcome.text, "the answer is too large");
+    CHECK_STR(outcome.text, "the response is too large");
     outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
-    CHECK_STR(outcome.text, "the answer is no HTTP");
+    CHECK_STR(outcome.text, "invalid HTTP response");
     scene_close(&scene);
 }
 
@@ -466,9 +466,9 @@ TEST(sixteen_interim_answers_are_passed_over_and_more_are_not)
         uint16_t status;
     } cases[] = {
         {16, 0, "hello", 200},
-        {17, 0, "too many interim answers", 0},
-        {17, 7, "too many interim answers", 0},
-        {100000, 0, "too many interim answers", 0},
+        {17, 0, "too many interim responses", 0},
+        {17, 7, "too many interim responses", 0},
+        {100000, 0, "too many interim responses", 0},
     };
     struct scene scene;
     scene_open(&scene);
