@@ -31,7 +31,7 @@ struct pool {
 // Gives the pages of [bytes, bytes + size) back; their content is undefined afterwards.
 typedef void pool_discard_fn(void *bytes, size_t size);
 
-// What pool_init needs for that many slots; each is a multiple of 64 bytes.
+// The memory that pool_init needs; a slot is a multiple of 64 bytes.
 size_t pool_memory_size(size_t slot_size, uint32_t capacity);
 
 // `memory` is page-aligned and of pool_memory_size.  Keeps it.

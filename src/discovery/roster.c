@@ -27,8 +27,8 @@ enum {
     endpoint_size_max = 512,
 };
 
-// Who lists an origin.  A further source (a watched file, Kubernetes) is a value here and calls
-// roster_merge with its list whenever the list changes.
+// The source that lists an origin.  A further source (a watched file, Kubernetes) is a value here
+// and calls roster_merge with its list whenever the list changes.
 enum origin_source { SOURCE_CONFIG, SOURCE_ADMIN };
 
 // Where a server publishes its KV events; see config_events.

@@ -20,7 +20,7 @@ struct engine_row {
     bool is_special; // goes to options->special instead of a tally
 };
 
-// What was read for one row.
+// The samples of one row.
 struct engine_tally {
     double sum;
     double first; // above 0

@@ -16,7 +16,7 @@
 
 enum { models_timeout_ms = 10000 };
 
-// What responses of one backend have shown.
+// The record of one backend's responses.
 struct probed {
     uint32_t successes; // in a row
     uint32_t failures;  // in a row; both 0: the first response decides

@@ -22,7 +22,7 @@ enum scrape_source {
     SOURCE_OTHER,  // the other path
 };
 
-// What pages of one backend have shown.
+// The record of one backend's pages.
 struct scraped {
     enum scrape_source source;
     enum watcher_next without_other; // while TRYING: what follows from load.path alone

@@ -19,7 +19,7 @@ enum { watcher_pause_max_ms = 60000 };
 struct watch {
     struct watcher *watcher;
     struct backend *backend; // NULL: the slot is not watched
-    struct timer timer;      // armed while a question is due and none is in flight
+    struct timer timer;      // armed unless a question is in flight, or none is to be asked
     struct fetch *fetch;
     unsigned probe;    // the prober's verdict when the timer fired last
     uint32_t pause_ms; // longer than the interval after failures; 0: the last question went well

@@ -298,7 +298,7 @@ out:
     return status;
 }
 
-// What went wrong according to the queue, and the errno that tells the caller as much.
+// Describes the failure by the error queue, and sets the errno for the caller.
 static const char *protocol_failed(const SSL *openssl)
 {
     unsigned long cause = ERR_peek_error();

@@ -137,7 +137,7 @@ void prefix_chain_copy(const struct prefix_chain *from, uint64_t *keys, uint32_t
     out->pending = from->pending;
     out->last = from->last;
     out->size = from->size;
-    // Most of a block is room, which nobody reads.
+    // The rest of the block is never read.
     memcpy(out->block, from->block, from->pending);
     if (from->key_count > 0) {
         memcpy(keys, from->keys, from->key_count * sizeof(*keys));

@@ -16,7 +16,7 @@ enum {
     runs_ahead = 4,
 };
 
-// What was found in a bucket when its run was prefetched.  Only a hint: it may have changed since.
+// The slots that matched when a run was prefetched.  Only a hint: they may have changed since.
 struct hint {
     uint32_t depth;
     uint32_t likely;

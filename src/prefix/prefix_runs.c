@@ -11,7 +11,8 @@ size_t prefix_runs_size_min(void)
     return sizeof(struct run_bucket) + granule_count_min * sizeof(struct granule);
 }
 
-// What is touched from the start comes first, so that it shares few pages with what is not.
+// Buckets, which are touched from the start, come first, so that few pages of granules are
+// resident.
 void prefix_runs_init(struct prefix_runs *runs, void *block, size_t size,
                       uint32_t granule_count_max)
 {
@@ -47,7 +48,7 @@ static void give_granule(struct prefix_runs *runs, uint32_t id)
     count_by(&runs->shared.granules_used, -1);
 }
 
-// The one that is taken next, mostly by the next store, was never in a cache or is no longer.
+// Prefetches the granule that is taken next, which is rarely in a CPU cache.
 static void prefetch_next(const struct prefix_runs *runs)
 {
     uint32_t id = runs->writer.free != 0 ? runs->writer.free : runs->writer.fresh;

@@ -169,7 +169,7 @@ static inline void prefetch_bucket(const struct prefix_runs *runs, uint64_t key)
     __builtin_prefetch(&runs->buckets[bucket_of(runs, key)]);
 }
 
-// What a run's `shape` must be but for the number of keys: more bits than a slot has room for, so
+// A run's `shape` without the number of keys: more bits of the key than a slot has room for, so
 // that the keys, which are in other cache lines, are not touched in vain.
 static inline uint32_t tag_of(uint64_t key)
 {

@@ -84,7 +84,7 @@ static enum status append_size_of(const struct append_file *file, uint64_t *out)
     if (fstat(file->fd, &facts) == -1) {
         return STATUS_IO;
     }
-    // What is no file has no size, and nothing to cut off.
+    // A stream has no size, and nothing to cut off.
     *out = S_ISREG(facts.st_mode) ? (uint64_t)facts.st_size : 0;
     return STATUS_OK;
 }

@@ -20,7 +20,7 @@ enum {
     usual_width = 80,
     usual_height = 24,
     typed_size = 256,
-    // Whoever leaves waits so long for a terminal that takes nothing.
+    // How long terminal_close waits for a terminal that takes no bytes.
     leave_wait_ms = 200,
 };
 

@@ -39,7 +39,7 @@ struct kv_source {
     unsigned wrong;
     uint64_t distrusted_ms;       // UINT64_MAX: never
     enum kv_follower_state state; // as the backend shows it
-    // What was logged.
+    // The last log lines.
     uint64_t said_gap_ms; // this and the next, UINT64_MAX: never
     uint64_t said_restart_ms;
     uint64_t said_lost;
