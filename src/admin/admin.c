@@ -30,8 +30,8 @@ enum {
 struct connection {
     struct transport transport; // first: `ready` finds us from here
     struct admin *admin;
-    struct listener *listener; // where it came from
-    struct list_node all;      // in admin->connections
+    struct admin_listener *listener; // where it came from
+    struct list_node all;            // in admin->connections
     struct timer timer;
     struct loop_deferred recycle;
     struct http_head head;
@@ -44,22 +44,22 @@ struct connection {
     bool is_stream;
 };
 
-struct listener {
+struct admin_listener {
     struct loop_source source; // first: `ready` finds us from here; no descriptor: it is not open
     struct admin *admin;
     uint32_t connection_count;
 };
 
 struct admin {
-    struct listener api;
-    struct listener metrics; // GET /metrics and nothing else, without a token
+    struct admin_listener api;
+    struct admin_listener metrics; // GET /metrics and nothing else, without a token
     struct admin_options options;
     struct list_node *connections;
     uint64_t start_ms;
     struct streams streams;
 };
 
-static void recycle(struct loop_deferred *deferred)
+static void admin_recycle(struct loop_deferred *deferred)
 {
     struct connection *c = CONTAINER_OF(deferred, struct connection, recycle);
     free(c->in);
@@ -67,7 +67,7 @@ static void recycle(struct loop_deferred *deferred)
     free(c);
 }
 
-static void drop(struct connection *c)
+static void admin_drop(struct connection *c)
 {
     struct loop *loop = c->admin->options.loop;
     stream_close(&c->stream);
@@ -102,7 +102,7 @@ static bool token_is_good(const struct connection *c)
     return differs == 0;
 }
 
-static void refuse(struct text *out, enum http_problem problem, const char *detail)
+static void admin_refuse(struct text *out, enum http_problem problem, const char *detail)
 {
     http_problem_answer(&(struct http_problem_answer){.problem = problem,
                                                       .detail = slice_str(detail),
@@ -120,10 +120,10 @@ static enum http_problem what_is_too_large(const struct connection *c)
 
 static void stream_ended(struct stream *stream)
 {
-    drop(CONTAINER_OF(stream, struct connection, stream));
+    admin_drop(CONTAINER_OF(stream, struct connection, stream));
 }
 
-// False: there is no room for one more.
+// False: all streams are taken.
 static bool begin_stream(struct connection *c)
 {
     c->is_stream = stream_open(&c->admin->streams, &c->stream, &c->transport, stream_ended);
@@ -150,18 +150,18 @@ static bool asks_for_metrics(const struct admin_request *request)
     return slice_is(request->path, "/metrics") && slice_is(request->method, "GET");
 }
 
-// What one who need not say who he is may ask for.
+// Paths that need no token.
 static void answer_stranger(struct connection *c, const struct admin_request *request,
                             struct text *out)
 {
     struct admin *admin = c->admin;
 
     if (c->listener != &admin->metrics) {
-        refuse(out, HTTP_PROBLEM_UNAUTHORIZED, "");
+        admin_refuse(out, HTTP_PROBLEM_UNAUTHORIZED, "");
     } else if (asks_for_metrics(request)) {
         metrics_answer(&admin->options, loop_now_ms(admin->options.loop), out);
     } else {
-        refuse(out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
+        admin_refuse(out, HTTP_PROBLEM_NOT_FOUND, "metrics.listen has GET /metrics alone");
     }
 }
 
@@ -183,9 +183,9 @@ static void make_answer(struct connection *c, enum status status)
     ASSERT(c->out != NULL);
     struct text out = text_over(c->out, size_max);
     if (status == STATUS_MALFORMED) {
-        refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
+        admin_refuse(&out, HTTP_PROBLEM_MALFORMED, c->head.why);
     } else if (status == STATUS_TOO_LARGE) {
-        refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
+        admin_refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
     } else if (c->listener == &admin->api && web_answer(request.method, request.path, &out)) {
         // The page is for everybody: what it shows needs the token.
     } else if (is_stranger) {
@@ -196,8 +196,8 @@ static void make_answer(struct connection *c, enum status status)
     c->out_size = out.size;
 }
 
-// OK: the request is whole, or there is no need to read the rest.
-static enum status scan(struct connection *c)
+// OK: the request is complete, or it is refused without reading the rest.
+static enum status admin_scan(struct connection *c)
 {
     if (c->head.size == 0) {
         enum status status = http_head_feed(&c->head, slice_of(c->in, c->in_size));
@@ -218,7 +218,7 @@ static enum status scan(struct connection *c)
     return c->in_size >= c->head.size + c->head.content_length ? STATUS_OK : STATUS_AGAIN;
 }
 
-static enum status read_request(struct connection *c)
+static enum status admin_read_request(struct connection *c)
 {
     while (c->out == NULL && !c->is_stream) {
         size_t size = 0;
@@ -232,7 +232,7 @@ static enum status read_request(struct connection *c)
             return status;
         }
         c->in_size += (uint32_t)size;
-        status = scan(c);
+        status = admin_scan(c);
         if (status != STATUS_AGAIN) {
             make_answer(c, status);
         }
@@ -267,25 +267,25 @@ static enum status tend_stream(struct connection *c)
     return status == STATUS_OK ? STATUS_AGAIN : status;
 }
 
-static void connection_ready(struct loop_source *source, uint32_t events)
+static void admin_connection_ready(struct loop_source *source, uint32_t events)
 {
     struct connection *c = (struct connection *)source;
     transport_note(&c->transport, events);
-    enum status status = read_request(c);
+    enum status status = admin_read_request(c);
     if (status == STATUS_OK) {
         status = c->is_stream ? tend_stream(c) : write_answer(c);
     }
     if (status != STATUS_AGAIN) {
-        drop(c);
+        admin_drop(c);
     }
 }
 
 static void connection_expire(struct timer *timer)
 {
-    drop(CONTAINER_OF(timer, struct connection, timer));
+    admin_drop(CONTAINER_OF(timer, struct connection, timer));
 }
 
-static void take(struct listener *listener, int fd)
+static void admin_take(struct admin_listener *listener, int fd)
 {
     struct admin *admin = listener->admin;
     struct connection *c = calloc(1, sizeof(*c));
@@ -300,11 +300,11 @@ static void take(struct listener *listener, int fd)
         tcp_close(&fd);
         return;
     }
-    c->transport.source.ready = connection_ready;
+    c->transport.source.ready = admin_connection_ready;
     c->admin = admin;
     c->listener = listener;
     c->timer.fire = connection_expire;
-    c->recycle.run = recycle;
+    c->recycle.run = admin_recycle;
     http_head_start(&c->head, HTTP_KIND_REQUEST,
                     (struct http_limits){.head_size = head_size_max, .target_size = 4096});
     if (transport_open(&c->transport, admin->options.loop, fd, NULL, NULL) != STATUS_OK) {
@@ -317,25 +317,26 @@ static void take(struct listener *listener, int fd)
     loop_arm(admin->options.loop, &c->timer, time_ms_max);
 }
 
-static void listener_ready(struct loop_source *source, uint32_t events)
+static void admin_listener_ready(struct loop_source *source, uint32_t events)
 {
-    struct listener *listener = (struct listener *)source;
+    struct admin_listener *listener = (struct admin_listener *)source;
     struct address peer;
     int fd = -1;
 
     (void)events;
     while (tcp_accept(source->fd, &fd, &peer) == STATUS_OK) {
-        take(listener, fd);
+        admin_take(listener, fd);
     }
 }
 
-static void listener_init(struct listener *listener, struct admin *admin)
+static void listener_init(struct admin_listener *listener, struct admin *admin)
 {
-    *listener = (struct listener){.source = {.fd = -1, .ready = listener_ready}, .admin = admin};
+    *listener = (struct admin_listener){.source = {.fd = -1, .ready = admin_listener_ready},
+                                        .admin = admin};
 }
 
-static enum status listener_open(struct listener *listener, const char *where, const char *what,
-                                 char error[admin_error_size])
+static enum status listener_open(struct admin_listener *listener, const char *where,
+                                 const char *what, char error[admin_error_size])
 {
     struct address address;
 
@@ -350,7 +351,7 @@ static enum status listener_open(struct listener *listener, const char *where, c
     return STATUS_IO;
 }
 
-static void listener_close(struct listener *listener)
+static void listener_close(struct admin_listener *listener)
 {
     if (listener->source.fd != -1) {
         loop_remove(listener->admin->options.loop, &listener->source);
@@ -387,7 +388,7 @@ void admin_close(struct admin **admin_ptr)
         return;
     }
     while (admin->connections != NULL) {
-        drop(CONTAINER_OF(admin->connections, struct connection, all));
+        admin_drop(CONTAINER_OF(admin->connections, struct connection, all));
     }
     streams_fini(&admin->streams);
     listener_close(&admin->api);

@@ -2,13 +2,14 @@
 //
 // admin.h -- the operator's API: JSON over HTTP, on its own listener, behind a bearer token.
 //
-//     GET /health, /status, /metrics, /overview, /backends …      paths.def has them all
-//     GET /stream                                                 the overview once a second (stream.h)
-//     GET /dashboard                                              the page, without a token (web.h); / leads there
+//     GET /health, /status, /metrics, /overview, /backends …   paths.def has them all
+//     GET /stream                                              the overview once a second (stream.h)
+//     GET /dashboard                                           the page, without a token (web.h)
 //
-// A second listener answers GET /metrics alone, to anybody.  There may be only one of the two.
+// A second listener serves GET /metrics alone, without a token.  Either may be missing.
 //
-// Each connection carries one request, or is a stream until it ends.  All limits are small and fixed: this is not a data plane.
+// Each connection carries one request, or is a stream until it ends.  All limits are small and
+// fixed: this is not a data plane.
 //
 // Threads: the keeper's.
 #pragma once
@@ -30,19 +31,20 @@ enum { admin_error_size = 512 };
 
 struct admin_options {
     struct loop *loop;
-    const char *listen;         // NULL: there is no API
-    const char *metrics_listen; // NULL: metrics are a part of the API alone
+    const char *listen;         // NULL: no API
+    const char *metrics_listen; // NULL: metrics only through the API
     struct fleet *fleet;
     struct roster *roster;
     struct config *const *config;           // the one in force
     struct proxy *const *proxy;             // NULL until it has started
     const struct recorder_totals *recorded; // NULL: nothing is recorded
     void (*changed)(void *owner); // publish the fleet now: the answer says that it is done
-    // Hands a document of KV events to whoever follows those of the backend (kv_feeder_push).  NULL: nobody
-    // does.
+    // Hands a document of KV events to whoever follows those of the backend (kv_feeder_push).
+    // NULL: nobody does.
     enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
     struct kv_feeder *const *feeder; // who listens to KV events; may be NULL, as what it points to
-    // Who keeps decisions and the line of time; may be NULL, as what it points to: then there are none.
+    // Who keeps decisions and the line of time; may be NULL, as what it points to: then there are
+    // none.
     struct scribe *const *scribe;
     uint64_t process_start_ms; // when the process began, since 1970
     void *owner;

@@ -190,7 +190,7 @@ static void refuse_stream(const struct admin_call *call)
     admin_call_problem(call, HTTP_PROBLEM_OVERLOADED, "too many streams are open");
 }
 
-static void explain(const struct admin_call *call)
+static void admin_explain(const struct admin_call *call)
 {
     size_t capacity = call->out->capacity - admin_response_head_size;
     uint8_t *space = malloc(capacity);
@@ -211,7 +211,7 @@ static void explain(const struct admin_call *call)
     free(space);
 }
 
-static void take_events(const struct admin_call *call)
+static void admin_take_events(const struct admin_call *call)
 {
     struct pushed_events_refusal why;
     if (pushed_events_take(call->options, call->request->body, &why)) {
@@ -254,7 +254,7 @@ static void admin_run(const struct admin_path *path, struct admin_call *call)
         call->backend =
             slice_parse_u64(call->name, &id) ? fleet_find(call->options->fleet, id) : NULL;
         if (call->backend == NULL) {
-            admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "there is no backend of that id");
+            admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "no backend has that id");
             return;
         }
     }

@@ -21,8 +21,8 @@ struct admin_request {
 void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
                       uint64_t now_ms, uint64_t uptime_ms, struct text *out);
 
-// Whether it asks for what has no end: then the listener sends it (stream.h), and admin_api_answer says why
-// it cannot.
+// Whether it asks for what has no end: then the listener sends it (stream.h), and admin_api_answer
+// says why it cannot.
 bool admin_api_is_stream(const struct admin_request *request);
 
 // Every path there is; the last has none.

@@ -2,8 +2,8 @@
 //
 // admin_call.h -- one request to the admin API, as its handlers see it, and the ways to respond.
 //
-// Every response is one whole message that ends the connection.  Browsers and proxies must not store it, and
-// pages of other sites must not read it: there are no CORS fields.
+// Every response is one whole message that ends the connection.  Browsers and proxies must not
+// store it, and pages of other sites must not read it: there are no CORS fields.
 #pragma once
 
 #include "admin/admin.h"

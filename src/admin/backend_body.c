@@ -126,7 +126,7 @@ static bool body_read_pool(const struct body_field *field, const struct body_rea
             return true;
         }
     }
-    return body_refuse(reader->why, "there is no such pool");
+    return body_refuse(reader->why, "unknown pool");
 }
 
 static bool body_read_models(const struct body_field *field, const struct body_reader *reader,
@@ -233,7 +233,8 @@ static bool body_check_events(const struct body_reader *reader)
 bool backend_body_read(const struct config *config, struct slice body, struct backend_body *out,
                        struct text *why)
 {
-    // The quotes of a string take more bytes than its NUL; numbers may grow when they are written out.
+    // The quotes of a string take more bytes than its NUL; numbers may grow when they are written
+    // out.
     size_t capacity = body.size + 256;
     uint8_t *space = malloc(capacity);
     struct body_reader reader = {.config = config, .out = out, .why = why};
@@ -263,7 +264,8 @@ void backend_body_free(struct backend_body *body)
     body->strings = (struct text){0};
 }
 
-// The value of the body's only member, which must be called `name`; otherwise `reason` is the reason.
+// The value of the body's only member, which must be called `name`; otherwise `reason` is the
+// reason.
 static bool body_only_member(struct slice body, const char *name, const char *reason,
                              struct json_value *out, struct text *why)
 {

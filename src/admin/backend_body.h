@@ -2,8 +2,8 @@
 //
 // backend_body.h -- the bodies that change the fleet: POST, PATCH and DELETE of /backends.
 //
-// Fields have the names, spellings and bounds of the configuration's rows (config/option/options.def).
-// Functions that return false have written the reason to `why`.
+// Fields have the names, spellings and bounds of the configuration's rows
+// (config/option/options.def).  Functions that return false have written the reason to `why`.
 #pragma once
 
 #include "base/text.h"

@@ -19,7 +19,7 @@ static void write_backend(const struct admin_call *call, struct json_writer *jso
                      json);
 }
 
-static void write_backends(const struct admin_call *call, struct json_writer *json)
+static void backends_api_write_backends(const struct admin_call *call, struct json_writer *json)
 {
     const struct backend *backend;
 
@@ -33,7 +33,7 @@ static void write_backends(const struct admin_call *call, struct json_writer *js
     json_end(json);
 }
 
-static void refuse_body(const struct admin_call *call, struct text *reason)
+static void backends_api_refuse_body(const struct admin_call *call, struct text *reason)
 {
     text_add(reason, slice_of("", 1));
     ASSERT(!reason->overflow);
@@ -42,7 +42,7 @@ static void refuse_body(const struct admin_call *call, struct text *reason)
 
 void backends_api_list(const struct admin_call *call)
 {
-    admin_call_written(call, 200, write_backends);
+    admin_call_written(call, 200, backends_api_write_backends);
 }
 
 void backends_api_show(const struct admin_call *call)
@@ -50,7 +50,8 @@ void backends_api_show(const struct admin_call *call)
     admin_call_written(call, 200, write_backend);
 }
 
-static void add_backend(const struct admin_call *call, const struct config_backend *spec)
+static void backends_api_add_backend(const struct admin_call *call,
+                                     const struct config_backend *spec)
 {
     struct admin_call added = *call;
 
@@ -60,7 +61,7 @@ static void add_backend(const struct admin_call *call, const struct config_backe
         if (added.backend != NULL) {
             admin_call_written(&added, 201, write_backend);
         } else {
-            // The name is not resolved yet, so there is no backend to show.
+            // The name is not resolved yet: there are no backends to show.
             admin_call_document(call, 201, slice_str(ADMIN_STATUS_OK));
         }
         return;
@@ -79,9 +80,9 @@ void backends_api_add(const struct admin_call *call)
     struct backend_body body;
 
     if (backend_body_read(*call->options->config, call->request->body, &body, &reason)) {
-        add_backend(call, &body.spec);
+        backends_api_add_backend(call, &body.spec);
     } else {
-        refuse_body(call, &reason);
+        backends_api_refuse_body(call, &reason);
     }
     backend_body_free(&body);
 }
@@ -93,7 +94,7 @@ void backends_api_change(const struct admin_call *call)
     uint32_t weight;
 
     if (!backend_body_read_weight(call->request->body, &weight, &reason)) {
-        refuse_body(call, &reason);
+        backends_api_refuse_body(call, &reason);
         return;
     }
     fleet_set_weight(call->options->fleet, call->backend, weight);
@@ -127,9 +128,9 @@ void backends_api_remove_url(const struct admin_call *call)
     char url[backend_body_url_size];
 
     if (!backend_body_read_url(call->request->body, url, &reason)) {
-        refuse_body(call, &reason);
+        backends_api_refuse_body(call, &reason);
     } else if (!roster_has(roster, url)) {
-        admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "there is no backend of that url");
+        admin_call_problem(call, HTTP_PROBLEM_NOT_FOUND, "no backend has that url");
     } else if (roster_remove_url(roster, url) != STATUS_OK) {
         admin_call_problem(call, HTTP_PROBLEM_CONFLICT, "it is a DNS name of the configuration");
     } else {

@@ -2,7 +2,7 @@
 //
 // backends_api.h -- the paths of the admin API that show backends and change them.
 //
-// What changes is in force when the answer comes, and lives in memory: a restart forgets it.
+// A change is in force when the response comes, and lives in memory: a restart forgets it.
 #pragma once
 
 struct admin_call;
@@ -17,7 +17,7 @@ void backends_api_add(const struct admin_call *call);
 // {"weight": n}
 void backends_api_change(const struct admin_call *call);
 
-// What runs there goes on.
+// Requests in flight there go on.
 void backends_api_remove(const struct admin_call *call);
 
 // {"url": …}: what has no address yet has no id either.

@@ -4,8 +4,8 @@
 //
 //     {"serial": 4711, "decisions": [{…}, …]}      newest first, each as decision_json.h writes it
 //
-// Decisions are copied while the scribe's lock is held and formatted after it, so that formatting does not hold
-// up the scribe.
+// Decisions are copied while the scribe's lock is held and formatted after it, so that formatting
+// does not hold up the scribe.
 #pragma once
 
 #include "base/slice.h"

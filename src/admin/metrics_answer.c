@@ -18,8 +18,8 @@
 
 enum { length_digits = 12 };
 
-// The page is written behind it, and only then is its length known: blanks in front of a value are allowed
-// (RFC 9110, 5.5), so the number has its place before.  A copy of a few megabytes is saved.
+// The page is written behind it, and only then is its length known: blanks in front of a value are
+// allowed (RFC 9110, 5.5), so the number has its place before.  A copy of a few megabytes is saved.
 #define HEAD_BEFORE_LENGTH                                                                         \
     "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\n"                \
     "content-length: "
@@ -30,12 +30,12 @@ enum {
     head_size = length_offset + length_digits + sizeof(HEAD_AFTER_LENGTH) - 1,
 };
 
-static bool events_of(void *feeder, uint64_t backend_id, struct kv_feed_status *out)
+static bool metrics_answer_events_of(void *feeder, uint64_t backend_id, struct kv_feed_status *out)
 {
     return kv_feeder_status(feeder, backend_id, out);
 }
 
-// What outlives the call of metrics_page_write.
+// Sources of a page; they outlive the call of metrics_page_write.
 struct sources {
     struct proxy_totals totals;
     struct knowledge_status known;
@@ -85,7 +85,7 @@ static bool write_page(const struct admin_options *options, uint64_t now_ms, str
     }
     if (feeder != NULL) {
         input.stray_count = kv_feeder_stray_count(feeder);
-        input.events = events_of;
+        input.events = metrics_answer_events_of;
         input.events_owner = feeder;
     }
     if (options->scribe != NULL && *options->scribe != NULL) {

@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-// What is known of a document while it is looked at.
-struct reading {
+// A document while it is read.
+struct pushed_reading {
     const struct admin_options *options;
     struct kv_json *reader;
     struct pushed_events_refusal *why;
@@ -18,14 +18,15 @@ struct reading {
     uint32_t backend_count;
 };
 
-static bool refuse(const struct reading *reading, enum http_problem problem, const char *detail)
+static bool pushed_events_refuse(const struct pushed_reading *reading, enum http_problem problem,
+                                 const char *detail)
 {
     reading->why->problem = problem;
     snprintf(reading->why->detail, sizeof(reading->why->detail), "%s", detail);
     return false;
 }
 
-static bool refuse_event(const struct reading *reading, const char *detail)
+static bool refuse_event(const struct pushed_reading *reading, const char *detail)
 {
     reading->why->problem = HTTP_PROBLEM_BAD_EVENTS;
     snprintf(reading->why->detail, sizeof(reading->why->detail), "events[%ld]: %s",
@@ -51,7 +52,7 @@ static bool has_url(const struct backend *backend, struct slice url)
 }
 
 // NULL after a refusal.
-static const struct backend *find_by_url(const struct reading *reading,
+static const struct backend *find_by_url(const struct pushed_reading *reading,
                                          const struct kv_json_target *target)
 {
     const struct backend *found = NULL;
@@ -62,29 +63,30 @@ static const struct backend *find_by_url(const struct reading *reading,
             continue;
         }
         if (found != NULL) {
-            refuse(reading, HTTP_PROBLEM_BAD_EVENTS,
-                   "several backends have that URL: give the rank as well, or the id instead");
+            pushed_events_refuse(
+                reading, HTTP_PROBLEM_BAD_EVENTS,
+                "several backends have that URL: give the rank as well, or the id instead");
             return NULL;
         }
         found = backend;
     }
     if (found == NULL) {
-        refuse(reading, HTTP_PROBLEM_NOT_FOUND, "there is no backend of that URL and rank");
+        pushed_events_refuse(reading, HTTP_PROBLEM_NOT_FOUND, "no backend has that URL and rank");
     }
     return found;
 }
 
-static const struct backend *find_by_id(const struct reading *reading, uint64_t id)
+static const struct backend *find_by_id(const struct pushed_reading *reading, uint64_t id)
 {
     const struct backend *backend = fleet_find(reading->options->fleet, id);
     if (backend == NULL) {
-        refuse(reading, HTTP_PROBLEM_NOT_FOUND, "there is no backend of that id");
+        pushed_events_refuse(reading, HTTP_PROBLEM_NOT_FOUND, "no backend has that id");
     }
     return backend;
 }
 
 // Whom the whole document is about, if it says so.
-static bool find_target(struct reading *reading)
+static bool find_target(struct pushed_reading *reading)
 {
     struct kv_json_target target = kv_json_target(reading->reader);
     const struct backend *backend;
@@ -97,13 +99,14 @@ static bool find_target(struct reading *reading)
         return false;
     }
     if (target.has_rank && target.rank != backend->rank) {
-        return refuse(reading, HTTP_PROBLEM_NOT_FOUND, "the backend of that id has another rank");
+        return pushed_events_refuse(reading, HTTP_PROBLEM_NOT_FOUND,
+                                    "the backend of that id has another rank");
     }
     reading->backends[reading->backend_count++] = backend->id;
     return true;
 }
 
-static bool is_listed(const struct reading *reading, uint64_t id)
+static bool is_listed(const struct pushed_reading *reading, uint64_t id)
 {
     for (uint32_t i = 0; i < reading->backend_count; i++) {
         if (reading->backends[i] == id) {
@@ -114,7 +117,7 @@ static bool is_listed(const struct reading *reading, uint64_t id)
 }
 
 // Whom one event is about.  `has_target`: the document has said it for all.
-static bool check_backend(struct reading *reading, bool has_target)
+static bool check_backend(struct pushed_reading *reading, bool has_target)
 {
     uint64_t id = 0;
     bool has_own = kv_json_event_backend(reading->reader, &id);
@@ -138,12 +141,13 @@ static bool check_backend(struct reading *reading, bool has_target)
     return true;
 }
 
-static bool check(struct reading *reading, struct slice document)
+static bool check(struct pushed_reading *reading, struct slice document)
 {
     struct kv_notice notice;
 
     if (kv_json_begin(reading->reader, document, NULL) != STATUS_OK) {
-        return refuse(reading, HTTP_PROBLEM_BAD_EVENTS, kv_json_fault(reading->reader).what);
+        return pushed_events_refuse(reading, HTTP_PROBLEM_BAD_EVENTS,
+                                    kv_json_fault(reading->reader).what);
     }
     if (!find_target(reading)) {
         return false;
@@ -159,12 +163,12 @@ static bool check(struct reading *reading, struct slice document)
         }
     }
     return reading->backend_count > 0 ||
-           refuse(reading, HTTP_PROBLEM_BAD_EVENTS, "it names no backend");
+           pushed_events_refuse(reading, HTTP_PROBLEM_BAD_EVENTS, "it names no backend");
 }
 
-// What some of several backends have taken already is nothing that may not be sent to them again: only
-// evictions name their backends, and those clear.
-static bool hand_on(const struct reading *reading, struct slice document)
+// After a failure in the middle the sender repeats the whole document.  That is harmless: backends
+// that took their part see only evictions twice.
+static bool hand_on(const struct pushed_reading *reading, struct slice document)
 {
     const struct admin_options *options = reading->options;
 
@@ -173,9 +177,11 @@ static bool hand_on(const struct reading *reading, struct slice document)
         case STATUS_OK:
             break;
         case STATUS_EXHAUSTED:
-            return refuse(reading, HTTP_PROBLEM_OVERLOADED, "too many events wait to be read");
+            return pushed_events_refuse(reading, HTTP_PROBLEM_OVERLOADED,
+                                        "too many events wait to be read");
         default:
-            return refuse(reading, HTTP_PROBLEM_CONFLICT, "nobody follows events of that backend");
+            return pushed_events_refuse(reading, HTTP_PROBLEM_CONFLICT,
+                                        "nobody follows events of that backend");
         }
     }
     return true;
@@ -184,14 +190,15 @@ static bool hand_on(const struct reading *reading, struct slice document)
 bool pushed_events_take(const struct admin_options *options, struct slice document,
                         struct pushed_events_refusal *why)
 {
-    struct reading reading = {.options = options, .why = why};
+    struct pushed_reading reading = {.options = options, .why = why};
 
     if (options->push_events == NULL) {
-        return refuse(&reading, HTTP_PROBLEM_CONFLICT, "KV events are not followed here");
+        return pushed_events_refuse(&reading, HTTP_PROBLEM_CONFLICT,
+                                    "KV events are not followed here");
     }
     reading.reader = kv_json_create();
     if (reading.reader == NULL) {
-        return refuse(&reading, HTTP_PROBLEM_OVERLOADED, "memory is short");
+        return pushed_events_refuse(&reading, HTTP_PROBLEM_OVERLOADED, "memory is short");
     }
     bool is_taken = check(&reading, document) && hand_on(&reading, document);
     kv_json_destroy(&reading.reader);

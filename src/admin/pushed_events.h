@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pushed_events.h -- takes KV events that an engine, or something beside it, has sent to the admin API.
+// pushed_events.h -- takes KV events that an engine, or something beside it, has sent to the admin
+// API.
 //
-// A document (kv_json.h) is read to its end before any of it is handed on, so that it counts as a whole or not
-// at all.  It names its backend, by URL and rank or by id; or else each of its events does, by id.
+// A document (kv_json.h) is read to its end before any of it is handed on, so that it counts as a
+// whole or not at all.  It names its backend, by URL and rank or by id; or else each of its events
+// does, by id.
 #pragma once
 
 #include "base/slice.h"

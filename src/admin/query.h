@@ -5,12 +5,13 @@
 
 #include "base/slice.h"
 
-// The value of the first of that name, as it is spelt; false: there is none.  A name without `=` has an empty
-// value.
+// The value of the first of that name, as it is spelt; false: there is none.  A name without `=`
+// has an empty value.
 bool query_find(struct slice target, const char *name, struct slice *out);
 
-// The same as a number, which is `absent` where the name is not; false: it is no number.
+// The same as a number; `absent` without such a name.  False: the value is not a number.
 bool query_number(struct slice target, const char *name, uint64_t absent, uint64_t *out);
 
-// With %XX decoded once, into `space`; false: it does not fit, or a percent sign is not one of those.
+// With %XX decoded once, into `space`; false: it does not fit, or a percent sign is not one of
+// those.
 bool query_decode(struct slice spelt, void *space, size_t capacity, struct slice *out);

@@ -15,10 +15,10 @@
 
 enum { round_size_max = 8 << 20 }; // thousands of backends with their models
 
-// What some streams are sent together; goes with the last of them.
+// One message for all streams at the same position; freed with its last reader.
 struct stream_round {
     uint32_t reader_count;
-    // Whom it is for, and what they have had afterwards.
+    // The position of its readers before and after it.
     uint64_t point_ms;
     uint64_t serial;
     uint64_t next_point_ms;
@@ -27,7 +27,7 @@ struct stream_round {
     uint8_t bytes[];
 };
 
-static void add_head(struct text *out)
+static void stream_add_head(struct text *out)
 {
     text_add_str(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
                       "cache-control: no-store\r\nconnection: close\r\n\r\n: ping\n\n");
@@ -41,7 +41,7 @@ static void add_overview(struct streams *streams, struct stream_round *round, st
         .now_ms = now_ms,
         .uptime_ms = now_ms - streams->start_ms,
         .wall_ms = wall_ms,
-        // The clock may have been set back: nobody waits until it is again where it was.
+        // The clock may have been set back: do not wait until it reaches the old time.
         .since_ms = round->point_ms < wall_ms ? round->point_ms : wall_ms,
     };
 
@@ -65,7 +65,7 @@ static void add_decisions(struct streams *streams, struct stream_round *round, s
     }
 }
 
-// For streams like this one.
+// For all streams at the position of this one.
 static struct stream_round *build(struct streams *streams, const struct stream *stream,
                                   bool is_first)
 {
@@ -75,13 +75,13 @@ static struct stream_round *build(struct streams *streams, const struct stream *
     struct text out = text_over(round->bytes, round_size_max);
 
     if (is_first) {
-        add_head(&out);
+        stream_add_head(&out);
     }
     size_t head_size = out.size;
     add_overview(streams, round, &out);
     add_decisions(streams, round, &out);
     if (out.overflow) {
-        // A fleet that fits no round: they learn at least that we are there.
+        // The fleet is too large for one message: send a sign of life only.
         out = text_over(round->bytes, round_size_max);
         out.size = head_size;
         text_add_str(&out, ": ping\n\n");
@@ -93,7 +93,7 @@ static struct stream_round *build(struct streams *streams, const struct stream *
     return fitted != NULL ? fitted : round;
 }
 
-static void release(struct stream *stream)
+static void stream_release(struct stream *stream)
 {
     struct stream_round *round = stream->round;
     stream->round = NULL;
@@ -111,7 +111,7 @@ static void hand(struct stream *stream, struct stream_round *round)
     stream->serial = round->next_serial;
 }
 
-// A round of this tick that is for streams like this one; NULL: none was built yet.
+// The round of this tick for the position of this stream; NULL: not built yet.
 static struct stream_round *find_like(const struct stream *stream,
                                       struct stream_round *const rounds[stream_count_max])
 {
@@ -123,7 +123,7 @@ static struct stream_round *find_like(const struct stream *stream,
     return NULL;
 }
 
-// Gives every stream that waits its round, and calls those that are stuck.
+// Gives every idle stream its round, and ends those that are stuck.
 static void hand_all(struct streams *streams, uint64_t now_ms)
 {
     struct stream_round *rounds[stream_count_max] = {0};
@@ -149,9 +149,9 @@ static void hand_all(struct streams *streams, uint64_t now_ms)
     }
 }
 
-// Those that have a round and have taken nothing of it; what was written to sooner might end a round that
-// others of its kind have yet to be handed.
-static void write_all(struct streams *streams)
+// Those that have a round and have taken nothing of it; what was written to sooner might end a
+// round that others of its kind have yet to be handed.
+static void stream_write_all(struct streams *streams)
 {
     struct list_node *next;
 
@@ -165,13 +165,13 @@ static void write_all(struct streams *streams)
     }
 }
 
-static void tick(struct timer *timer)
+static void stream_tick(struct timer *timer)
 {
     struct streams *streams = CONTAINER_OF(timer, struct streams, timer);
     struct loop *loop = streams->options->loop;
 
     hand_all(streams, loop_now_ms(loop));
-    write_all(streams);
+    stream_write_all(streams);
     if (streams->count > 0) {
         loop_arm(loop, timer, stream_step_ms);
     }
@@ -179,7 +179,8 @@ static void tick(struct timer *timer)
 
 void streams_init(struct streams *streams, const struct admin_options *options, uint64_t start_ms)
 {
-    *streams = (struct streams){.options = options, .start_ms = start_ms, .timer.fire = tick};
+    *streams =
+        (struct streams){.options = options, .start_ms = start_ms, .timer.fire = stream_tick};
 }
 
 void streams_fini(struct streams *streams)
@@ -222,7 +223,7 @@ enum status stream_write(struct stream *stream)
         stream->sent += size;
         stream->progress_ms = loop_now_ms(stream->streams->options->loop);
         if (stream->sent == stream->round->size) {
-            release(stream);
+            stream_release(stream);
         }
     }
     return STATUS_OK;
@@ -233,7 +234,7 @@ void stream_close(struct stream *stream)
     if (!list_has(&stream->all)) {
         return;
     }
-    release(stream);
+    stream_release(stream);
     list_remove(&stream->all);
     stream->streams->count--;
 }

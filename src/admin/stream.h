@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stream.h -- the overview and new decisions, once a second, to everyone who watches: server-sent events.
+// stream.h -- the overview and new decisions, once a second, to everyone who watches: server-sent
+// events.
 //
 //     event: overview     at once, and every second
 //     event: decisions    after it, if there are new ones
 //
-// Streams that have had the same so far share what is sent next, so that it is built once however many there
-// are.  One that has not taken all of the last round is passed over until it has; what it missed of the line
-// of time comes with the next.  So a slow reader costs one round's memory, and no other stream's time.  One that
-// takes nothing for stream_stuck_ms is ended.
+// Streams that have had the same so far share what is sent next, so that it is built once however
+// many there are.  One that has not taken all of the last round is passed over until it has; what
+// it missed of the line of time comes with the next.  So a slow reader costs one round's memory,
+// and no other stream's time.  One that takes nothing for stream_stuck_ms is ended.
 //
 // A stream is part of a connection, which owns the transport and closes both.
 //
@@ -57,8 +58,9 @@ void streams_init(struct streams *streams, const struct admin_options *options, 
 // No stream may be open.
 void streams_fini(struct streams *streams);
 
-// Begins with the head of the answer and the first round, which the next stream_write sends.  `ended` is
-// called, from no call of the stream's, when it is to be closed.  False: there are stream_count_max already.
+// Begins with the head of the answer and the first round, which the next stream_write sends.
+// `ended` is called, from no call of the stream's, when it is to be closed.  False: there are
+// stream_count_max already.
 bool stream_open(struct streams *streams, struct stream *stream, struct transport *transport,
                  void (*ended)(struct stream *stream));
 

@@ -14,7 +14,7 @@
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "                 \
     "frame-ancestors 'none'"
 
-static const struct web_asset *find(struct slice path)
+static const struct web_asset *web_find(struct slice path)
 {
     for (uint64_t i = 0; i < web_asset_count; i++) {
         if (slice_is(path, web_assets[i].path)) {
@@ -32,7 +32,7 @@ static void redirect(struct text *out)
                       "connection: close\r\n\r\n");
 }
 
-static void serve(const struct web_asset *asset, bool with_body, struct text *out)
+static void web_serve(const struct web_asset *asset, bool with_body, struct text *out)
 {
     text_add_format(out,
                     "HTTP/1.1 200 OK\r\n"
@@ -51,7 +51,7 @@ static void serve(const struct web_asset *asset, bool with_body, struct text *ou
 
 bool web_answer(struct slice method, struct slice path, struct text *out)
 {
-    const struct web_asset *asset = find(slice_is(path, PAGE "/") ? slice_str(PAGE) : path);
+    const struct web_asset *asset = web_find(slice_is(path, PAGE "/") ? slice_str(PAGE) : path);
     bool is_head = slice_is(method, "HEAD");
 
     if (asset == NULL && !slice_is(path, "/") && !slice_starts_with(path, PAGE "/")) {
@@ -69,7 +69,7 @@ bool web_answer(struct slice method, struct slice path, struct text *out)
                                                           .without_body = is_head},
                             out);
     } else {
-        serve(asset, !is_head, out);
+        web_serve(asset, !is_head, out);
     }
     return true;
 }

@@ -2,16 +2,17 @@
 //
 // web.h -- the dashboard's files, which are part of the program.
 //
-// They are listed in src/web/assets.txt and come here through tools/web.py, as bytes.  They are the same for
-// everybody and tell nothing, so no token is asked for; what the page shows it fetches from the admin API, with
-// the token that its reader gave it.
+// They are listed in src/web/assets.txt and come here through tools/web.py, as bytes.  They are the
+// same for everybody and tell nothing, so no token is asked for; what the page shows it fetches
+// from the admin API, with the token that its reader gave it.
 //
 //     GET /                     to /dashboard
 //     GET /dashboard            the page
 //     GET /dashboard/FILE       what it consists of
 //     GET /favicon.ico          what browsers ask for by themselves
 //
-// Each answer forbids the browser to load anything from another host, or to show the page inside another one.
+// Each answer forbids the browser to load anything from another host, or to show the page inside
+// another one.
 #pragma once
 
 #include "base/slice.h"

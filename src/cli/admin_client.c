@@ -11,28 +11,28 @@
 #include <errno.h>
 #include <stdio.h>
 
-static bool say(const struct admin_client *client, const char *what, const char *why)
+static bool admin_client_say(const struct admin_client *client, const char *what, const char *why)
 {
     fprintf(stderr, "warmpath %s: %s: %s\n", client->command, what, why);
     return false;
 }
 
 bool admin_client_check(struct admin_client *client, const char *command,
-                        const struct admin_options *options)
+                        const struct admin_client_options *options)
 {
     *client = (struct admin_client){.command = command, .options = options};
     if (options->url == NULL) {
-        return say(client, "--admin", "say where the router's admin API is");
+        return admin_client_say(client, "--admin", "say where the router's admin API is");
     }
     const char *wrong = drive_endpoint_parse(options->url, &client->endpoint);
     if (wrong != NULL) {
-        return say(client, "--admin", wrong);
+        return admin_client_say(client, "--admin", wrong);
     }
     if (options->token != NULL && options->token_file != NULL) {
-        return say(client, "--token", "goes without --token-file");
+        return admin_client_say(client, "--token", "goes without --token-file");
     }
     if (options->timeout_s < 0.001 || options->timeout_s > 3600) {
-        return say(client, "--timeout", "is from 1ms to 1h");
+        return admin_client_say(client, "--timeout", "is from 1ms to 1h");
     }
     return true;
 }
@@ -45,15 +45,15 @@ static bool read_token_file(const struct admin_client *client, char *token, size
     enum status status = config_file_read(name, token, capacity - 1, &size);
 
     if (status != STATUS_OK) {
-        return say(client, path,
-                   status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+        return admin_client_say(client, path,
+                                status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
     }
     token[size] = '\0';
     token[strcspn(token, "\r\n")] = '\0';
     return true;
 }
 
-static bool read_token(struct admin_client *client)
+static bool admin_client_read_token(struct admin_client *client)
 {
     char token[admin_token_size_max + 2] = "";
 
@@ -65,7 +65,8 @@ static bool read_token(struct admin_client *client)
         snprintf(token, sizeof(token), "%s", client->options->token);
     }
     if (strlen(token) > admin_token_size_max || !flags_is_word(token)) {
-        return say(client, "the token", "is at most 4096 printable characters without blanks");
+        return admin_client_say(client, "the token",
+                                "is at most 4096 printable characters without blanks");
     }
     if (token[0] != '\0') {
         snprintf(client->authorization, sizeof(client->authorization), "Bearer %s", token);
@@ -82,13 +83,14 @@ bool admin_client_open(struct admin_client *client, struct loop *loop)
                                          .verify = !client->options->insecure};
 
     client->loop = loop;
-    if (!read_token(client)) {
+    if (!admin_client_read_token(client)) {
         return false;
     }
     if (client->endpoint.tls && tls_client_create(&options, &client->tls, tls_error) != STATUS_OK) {
-        return say(client, "TLS", tls_error);
+        return admin_client_say(client, "TLS", tls_error);
     }
-    return drive_endpoint_resolve(&client->endpoint, loop, error) || say(client, "--admin", error);
+    return drive_endpoint_resolve(&client->endpoint, loop, error) ||
+           admin_client_say(client, "--admin", error);
 }
 
 void admin_client_close(struct admin_client *client)

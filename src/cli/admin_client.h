@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// admin_client.h -- how a command talks to the admin API of a running router: where it is, the token,
-// TLS; and questions to it, each on a connection of its own (net/fetch.h).
+// admin_client.h -- how a command talks to the admin API of a running router: where it is, the
+// token, TLS; and questions to it, each on a connection of its own (net/fetch.h).
 //
 //     const struct flag flags[] = {ADMIN_CLIENT_FLAGS(options.admin), {"once", ...}};
 //     admin_client_check     what is wrong with them: the command line's fault
 //     admin_client_open      reads the token, sets up TLS, looks the name up: the world's
 //     admin_client_ask       again and again
 //
-// What goes wrong is printed to standard error in the command's name.
+// Failures are printed to standard error in the command's name.
 //
 // Threads: the one of its loop.  Memory: embedded, and what TLS needs.
 #pragma once
@@ -23,7 +23,7 @@ enum {
     admin_why_size = 256,
 };
 
-struct admin_options {
+struct admin_client_options {
     const char *url;
     const char *token;
     const char *token_file;
@@ -46,7 +46,7 @@ struct admin_options {
 
 struct admin_client {
     const char *command;
-    const struct admin_options *options;
+    const struct admin_client_options *options;
     struct loop *loop;
     struct tls_context *tls;
     struct drive_endpoint endpoint;
@@ -56,7 +56,7 @@ struct admin_client {
 
 // Keeps the options.
 bool admin_client_check(struct admin_client *client, const char *command,
-                        const struct admin_options *options);
+                        const struct admin_client_options *options);
 
 // Keeps the loop, and turns it while it looks the name up.
 bool admin_client_open(struct admin_client *client, struct loop *loop);
@@ -70,5 +70,5 @@ struct fetch *admin_client_ask(const struct admin_client *client, const char *pa
 // The next question goes to the next address of the host, if it has several.
 void admin_client_turn(struct admin_client *client);
 
-// Why there is no document in an answer, in words: "Connection refused", "the router answers 401: ...".
+// The reason why a response has no document: "Connection refused", "the router answers 401: ...".
 void admin_client_why(const struct fetch_result *result, char out[admin_why_size]);

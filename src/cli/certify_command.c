@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// certify -- asks engines whether a tokenizer and its chat template are theirs, and says where they differ.
+// certify -- asks engines whether a tokenizer and its chat template are theirs, and says where they
+// differ.
 //
-// What serve does at its start, once and with the details: exit status 0 when every backend agrees in every
-// case that it answers.
+// The check that serve makes at its start, once and with details.  Exit status 0: every backend
+// agrees in every case that it answers.
 
 #include "base/base.h"
 #include "base/reclaim.h"
@@ -23,7 +24,7 @@
 
 enum { yaml_size_max = 65536 };
 
-struct options {
+struct certify_options {
     struct flag_list backends;
     const char *tokenizer;
     const char *model;
@@ -36,8 +37,8 @@ struct options {
     bool is_quiet;
 };
 
-struct command {
-    struct options options;
+struct certify_command {
+    struct certify_options options;
     struct config *config;
     struct loop *loop;
     struct reclaim reclaim;
@@ -50,7 +51,8 @@ struct command {
     bool has_failed;
 };
 
-static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+static enum flags_verdict certify_read_flags(struct certify_options *options, int word_count,
+                                             char **words)
 {
     const struct flag flags[] = {
         {"backend", FLAG_LIST, &options->backends, "URL", "An engine; may be given several times."},
@@ -70,7 +72,8 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
     return flags_read("certify", flags, ARRAY_COUNT(flags), word_count, words);
 }
 
-static void add_row(struct text *yaml, const char *before, const char *key, const char *value)
+static void certify_add_row(struct text *yaml, const char *before, const char *key,
+                            const char *value)
 {
     if (value != NULL) {
         text_add_format(yaml, "%s%s: ", before, key);
@@ -80,28 +83,28 @@ static void add_row(struct text *yaml, const char *before, const char *key, cons
 }
 
 // The same checks and messages as for a configuration file.
-static bool make_config(struct command *command)
+static bool make_config(struct certify_command *command)
 {
-    const struct options *options = &command->options;
+    const struct certify_options *options = &command->options;
     static uint8_t space[yaml_size_max];
     struct text yaml = text_over(space, sizeof(space));
     struct config_error error;
 
     text_add_str(&yaml, "backends:\n");
     for (uint32_t i = 0; i < options->backends.count; i++) {
-        add_row(&yaml, "  - ", "url", options->backends.items[i]);
-        add_row(&yaml, "    ", "api_key", options->api_key);
-        add_row(&yaml, "    ", "models", options->model);
+        certify_add_row(&yaml, "  - ", "url", options->backends.items[i]);
+        certify_add_row(&yaml, "    ", "api_key", options->api_key);
+        certify_add_row(&yaml, "    ", "models", options->model);
     }
     text_add_str(&yaml, "tokenizers:\n");
-    add_row(&yaml, "  - ", "path", options->tokenizer);
-    add_row(&yaml, "    ", "engine", options->engine);
-    add_row(&yaml, "    ", "chat_template", options->chat_template);
-    add_row(&yaml, "    ", "models", options->model);
+    certify_add_row(&yaml, "  - ", "path", options->tokenizer);
+    certify_add_row(&yaml, "    ", "engine", options->engine);
+    certify_add_row(&yaml, "    ", "chat_template", options->chat_template);
+    certify_add_row(&yaml, "    ", "models", options->model);
     text_add_str(&yaml, "authorization: ");
     text_add_str(&yaml, options->api_key != NULL ? "replace\n" : "forward\n");
     text_add_format(&yaml, "backend_tls:\n  verify: %s\n", options->insecure ? "false" : "true");
-    add_row(&yaml, "  ", "ca", options->ca);
+    certify_add_row(&yaml, "  ", "ca", options->ca);
     if (yaml.overflow || config_parse(text_slice(&yaml), "command line", NULL, &command->config,
                                       &error) != STATUS_OK) {
         fprintf(stderr, "warmpath certify: %s\n",
@@ -113,7 +116,7 @@ static bool make_config(struct command *command)
 
 static void saw_case(void *owner, const char *name, const char *verdict, const char *why)
 {
-    const struct command *command = owner;
+    const struct certify_command *command = owner;
     if (!command->options.is_quiet) {
         printf("  %-28s %-8s %s\n", name, verdict, why);
     }
@@ -121,7 +124,7 @@ static void saw_case(void *owner, const char *name, const char *verdict, const c
 
 static void saw_end(void *owner, const struct certify *certify, const char *why)
 {
-    struct command *command = owner;
+    struct certify_command *command = owner;
     char space[1024];
     struct text names = text_over(space, sizeof(space));
 
@@ -140,13 +143,13 @@ static void saw_end(void *owner, const struct certify *certify, const char *why)
     }
 }
 
-static void fleet_has_news(void *owner)
+static void certify_fleet_has_news(void *owner)
 {
-    struct command *command = owner;
+    struct certify_command *command = owner;
     fleet_publish(command->fleet);
 }
 
-static bool set_up(struct command *command)
+static bool certify_set_up(struct certify_command *command)
 {
     const struct config *config = command->config;
 
@@ -164,7 +167,7 @@ static bool set_up(struct command *command)
     command->prober = prober_create(&(struct prober_options){.loop = command->loop,
                                                              .fleet = command->fleet,
                                                              .config = config,
-                                                             .changed = fleet_has_news,
+                                                             .changed = certify_fleet_has_news,
                                                              .owner = command});
     if (command->prober == NULL) {
         return false;
@@ -173,7 +176,7 @@ static bool set_up(struct command *command)
                                                              .fleet = command->fleet,
                                                              .prober = command->prober,
                                                              .config = config,
-                                                             .changed = fleet_has_news,
+                                                             .changed = certify_fleet_has_news,
                                                              .owner = command});
     command->certifier = certifier_create(&(struct certifier_options){.loop = command->loop,
                                                                       .fleet = command->fleet,
@@ -198,7 +201,7 @@ static void out_of_time(struct timer *timer)
     loop_stop(deadline->loop);
 }
 
-static int run(struct command *command)
+static int certify_run(struct certify_command *command)
 {
     struct deadline deadline = {.timer.fire = out_of_time};
 
@@ -208,7 +211,7 @@ static int run(struct command *command)
         return COMMAND_FAILED; // the reason was said
     }
     log_set_level(LOG_LEVEL_ERROR); // from now on we say it ourselves
-    if (!set_up(command)) {
+    if (!certify_set_up(command)) {
         fprintf(stderr, "warmpath certify: no memory or no descriptors to start with\n");
         return COMMAND_FAILED;
     }
@@ -220,7 +223,7 @@ static int run(struct command *command)
     return is_complete && !command->has_failed ? COMMAND_OK : COMMAND_FAILED;
 }
 
-static void tear_down(struct command *command)
+static void certify_tear_down(struct certify_command *command)
 {
     certifier_destroy(&command->certifier);
     roster_destroy(&command->roster);
@@ -236,11 +239,11 @@ static void tear_down(struct command *command)
 
 int command_certify(int word_count, char **words)
 {
-    static struct command command; // the program's one; too large for the stack
+    static struct certify_command command; // the program's one; too large for the stack
     int code = COMMAND_USAGE;
 
-    command.options = (struct options){.engine = "vllm", .timeout_s = 60};
-    enum flags_verdict verdict = read_flags(&command.options, word_count, words);
+    command.options = (struct certify_options){.engine = "vllm", .timeout_s = 60};
+    enum flags_verdict verdict = certify_read_flags(&command.options, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
@@ -250,8 +253,8 @@ int command_certify(int word_count, char **words)
         return COMMAND_USAGE;
     }
     if (make_config(&command)) {
-        code = run(&command);
+        code = certify_run(&command);
     }
-    tear_down(&command);
+    certify_tear_down(&command);
     return code;
 }

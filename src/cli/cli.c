@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "config/option/command.h"
+#include "config/option/flags.h"
 #include "config/option/manual.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void write_commands(FILE *out)
     }
 }
 
-// A page that did not reach its reader is a failure; a full disk shows only when the rest is written.
+// Flushing shows whether all of the page was written: a full disk is a failure.
 static int end_of_page(void)
 {
     return fflush(stdout) == 0 && !ferror(stdout) ? COMMAND_OK : COMMAND_FAILED;
@@ -80,12 +81,22 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-// The others read a table of flags, which can print itself (flags.h).
-static bool has_common_help(const struct command *command)
+// Commands with a table of flags print it themselves.  True: this was another one, and its help was
+// printed.
+static bool write_command_help(const struct command *command)
 {
-    return command->run == command_serve || command->run == command_check ||
-           command->run == command_help || command->run == command_manual ||
-           command->run == command_version;
+    bool is_serve = command->run == command_serve;
+
+    if (!is_serve && command->run != command_check && command->run != command_help &&
+        command->run != command_manual && command->run != command_version) {
+        return false;
+    }
+    flags_write_usage(command->name);
+    if (is_serve) {
+        printf("\n");
+        config_manual_write_help(stdout);
+    }
+    return true;
 }
 
 int cli_run(int argc, char **argv)
@@ -100,8 +111,8 @@ int cli_run(int argc, char **argv)
     const char *name = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         if (strcmp(commands[i].name, name) == 0) {
-            bool wants_help = argc > 2 && is_help(argv[2]) && has_common_help(&commands[i]);
-            return wants_help ? command_help(0, NULL) : commands[i].run(argc - 2, argv + 2);
+            bool is_helped = argc > 2 && is_help(argv[2]) && write_command_help(&commands[i]);
+            return is_helped ? end_of_page() : commands[i].run(argc - 2, argv + 2);
         }
     }
     fprintf(stderr, "warmpath: no command %s; `warmpath help` lists them\n", argv[1]);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// explain -- asks a running router where a request would go, and why; and how well it has predicted what its
-// backends have cached.  Or where one went, and what came of it.
+// explain -- asks a running router where a request would go, and why; and how well it has predicted
+// what its backends have cached.  Or where a past request went, and its outcome.
 //
-//     body of a request --> POST /explain of the admin API       --> tables, or the document as it is
-//     request id        --> GET /explain?id= of the admin API    --> the same
+//     body of a request --> POST /explain      --> tables, or the document as it is
+//     request id        --> GET /explain?id=   --> the same
 
 #include "base/base.h"
 #include "base/text.h"
@@ -20,15 +20,15 @@
 #include <stdlib.h>
 
 enum {
-    // What the admin API takes, its head included.
+    // The limit of the admin API, less room for the head.
     body_size_max = (8 << 20) - 65536,
     path_size_max = 1024,
     id_size_max = 1024,
     turn_ms = 50,
 };
 
-struct options {
-    struct admin_options admin;
+struct explain_options {
+    struct admin_client_options admin;
     const char *body;
     const char *prompt;
     const char *id;
@@ -37,8 +37,8 @@ struct options {
     bool as_json;
 };
 
-struct command {
-    struct options options;
+struct explain_command {
+    struct explain_options options;
     struct admin_client client;
     struct loop *loop;
     char target[admin_path_size_max];
@@ -48,7 +48,8 @@ struct command {
     int code;
 };
 
-static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+static enum flags_verdict explain_read_flags(struct explain_options *options, int word_count,
+                                             char **words)
 {
     const struct flag flags[] = {
         ADMIN_CLIENT_FLAGS(options->admin),
@@ -65,46 +66,46 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
     return flags_read("explain", flags, ARRAY_COUNT(flags), word_count, words);
 }
 
-static bool say(const char *what, const char *why)
+static bool explain_say(const char *what, const char *why)
 {
     fprintf(stderr, "warmpath explain: %s: %s\n", what, why);
     return false;
 }
 
-static bool is_good(struct command *command)
+static bool explain_is_good(struct explain_command *command)
 {
-    const struct options *options = &command->options;
+    const struct explain_options *options = &command->options;
 
     if (!admin_client_check(&command->client, "explain", &options->admin)) {
         return false;
     }
     int given = (options->body != NULL) + (options->prompt != NULL) + (options->id != NULL);
     if (given != 1) {
-        return say("--body", "give either this or --prompt or --id");
+        return explain_say("--body", "give either this or --prompt or --id");
     }
     if (options->id != NULL && (options->id[0] == '\0' || strlen(options->id) > id_size_max)) {
-        return say("--id", "is from 1 to 1024 characters");
+        return explain_say("--id", "is from 1 to 1024 characters");
     }
     if (options->model != NULL && options->prompt == NULL) {
-        return say("--model", "goes with --prompt; a body names its own");
+        return explain_say("--model", "goes with --prompt; a body names its own");
     }
     if (options->path[0] != '/' || strlen(options->path) >= path_size_max ||
         !flags_is_word(options->path)) {
-        return say("--path", "begins with / and has no blanks");
+        return explain_say("--path", "begins with / and has no blanks");
     }
     return true;
 }
 
-static bool read_file(const char *path, void *space, size_t capacity, size_t *size)
+static bool explain_read_file(const char *path, void *space, size_t capacity, size_t *size)
 {
     const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
     enum status status = config_file_read(name, space, capacity, size);
     return status == STATUS_OK ||
-           say(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+           explain_say(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
 }
 
-// What a client would send who has but one thing to say.
-static bool write_body(const struct options *options, struct text *body)
+// The body of a request with one user message.
+static bool write_body(const struct explain_options *options, struct text *body)
 {
     bool is_chat = strstr(options->path, "chat") != NULL;
 
@@ -117,23 +118,24 @@ static bool write_body(const struct options *options, struct text *body)
     text_add_str(body, is_chat ? "\"messages\":[{\"role\":\"user\",\"content\":" : "\"prompt\":");
     text_add_json(body, slice_str(options->prompt));
     text_add_str(body, is_chat ? "}]}" : "}");
-    return !body->overflow || say("--prompt", "is too long");
+    return !body->overflow || explain_say("--prompt", "is too long");
 }
 
-static bool read_body(struct command *command)
+static bool explain_read_body(struct explain_command *command)
 {
-    const struct options *options = &command->options;
+    const struct explain_options *options = &command->options;
 
     if (options->id != NULL) {
         return true; // nothing is posted
     }
     command->body = malloc(body_size_max);
     if (command->body == NULL) {
-        return say("--body", "memory is short");
+        return explain_say("--body", "memory is short");
     }
     if (options->body != NULL) {
-        return read_file(options->body, command->body, body_size_max, &command->body_size) &&
-               (command->body_size > 0 || say(options->body, "is empty"));
+        return explain_read_file(options->body, command->body, body_size_max,
+                                 &command->body_size) &&
+               (command->body_size > 0 || explain_say(options->body, "is empty"));
     }
     struct text body = text_over(command->body, body_size_max);
     bool is_written = write_body(options, &body);
@@ -141,14 +143,14 @@ static bool read_body(struct command *command)
     return is_written;
 }
 
-static bool show(const struct command *command, struct slice answer)
+static bool explain_show(const struct explain_command *command, struct slice answer)
 {
     struct explain_document document;
     enum status status = explain_document_read(answer, &document);
 
     if (status != STATUS_OK) {
-        return say("the answer",
-                   status == STATUS_MALFORMED ? "is no explanation" : status_text(status));
+        return explain_say("the answer",
+                           status == STATUS_MALFORMED ? "not an explanation" : status_text(status));
     }
     if (command->options.as_json) {
         printf("%.*s\n", (int)answer.size, (const char *)answer.bytes);
@@ -156,34 +158,35 @@ static bool show(const struct command *command, struct slice answer)
         explain_table_write(&document, stdout);
     }
     explain_document_free(&document);
-    return (fflush(stdout) == 0 && !ferror(stdout)) || say("standard output", "cannot be written");
+    return (fflush(stdout) == 0 && !ferror(stdout)) ||
+           explain_say("standard output", "cannot be written");
 }
 
-static void answered(void *owner, const struct fetch_result *result)
+static void explain_answered(void *owner, const struct fetch_result *result)
 {
-    struct command *command = owner;
+    struct explain_command *command = owner;
 
     char why[admin_why_size];
 
     command->is_done = true;
     if (result->status == 200) {
-        command->code = show(command, result->body) ? COMMAND_OK : COMMAND_FAILED;
+        command->code = explain_show(command, result->body) ? COMMAND_OK : COMMAND_FAILED;
         return;
     }
     admin_client_why(result, why);
     if (result->status == 0) {
-        say(command->options.admin.url, why);
+        explain_say(command->options.admin.url, why);
     } else {
         fprintf(stderr, "warmpath explain: %s\n", why);
     }
 }
 
 // The id with all that could mean something else as %XX.
-static void write_target(struct command *command)
+static void write_target(struct explain_command *command)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-    const struct options *options = &command->options;
+    const struct explain_options *options = &command->options;
     struct text target = text_over(command->target, sizeof(command->target) - 1);
 
     if (options->id == NULL) {
@@ -198,13 +201,13 @@ static void write_target(struct command *command)
     command->target[target.size] = '\0';
 }
 
-static bool ask(struct command *command)
+static bool explain_ask(struct explain_command *command)
 {
     write_target(command);
     if (admin_client_ask(&command->client, command->target,
-                         slice_of(command->body, command->body_size), 0, answered,
+                         slice_of(command->body, command->body_size), 0, explain_answered,
                          command) == NULL) {
-        return say("start", "memory or descriptors are short");
+        return explain_say("start", "memory or descriptors are short");
     }
     while (!command->is_done) {
         loop_turn(command->loop, turn_ms);
@@ -215,21 +218,22 @@ static bool ask(struct command *command)
 
 int command_explain(int word_count, char **words)
 {
-    static struct command command; // the program's one; too large for the stack
+    static struct explain_command command; // the program's one; too large for the stack
 
-    command.options = (struct options){.admin = {.timeout_s = 10}, .path = "/v1/chat/completions"};
-    enum flags_verdict verdict = read_flags(&command.options, word_count, words);
+    command.options =
+        (struct explain_options){.admin = {.timeout_s = 10}, .path = "/v1/chat/completions"};
+    enum flags_verdict verdict = explain_read_flags(&command.options, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
-    if (!is_good(&command)) {
+    if (!explain_is_good(&command)) {
         return COMMAND_USAGE;
     }
     command.code = COMMAND_FAILED;
     if (loop_create(&command.loop) != STATUS_OK) {
-        say("start", "memory or descriptors are short");
-    } else if (read_body(&command) && admin_client_open(&command.client, command.loop)) {
-        ask(&command);
+        explain_say("start", "memory or descriptors are short");
+    } else if (explain_read_body(&command) && admin_client_open(&command.client, command.loop)) {
+        explain_ask(&command);
     }
     admin_client_close(&command.client);
     loop_destroy(&command.loop);

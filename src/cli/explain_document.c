@@ -5,10 +5,7 @@
 #include "base/base.h"
 #include "json/json.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-enum { digits_size = 64 };
 
 const struct explain_field explain_candidate_fields[explain_candidate_numbers] = {
     {NULL, "matched_tokens", "cached", EXPLAIN_COUNT, "expected_tokens"},
@@ -35,49 +32,26 @@ const struct explain_field explain_record_fields[explain_record_numbers] = {
     {"last", "actual", "actual", EXPLAIN_COUNT, NULL},
 };
 
-// The grammar was checked by json.h; what is longer than any number that is meant is none.
-static double number_of(const struct json_value *value)
-{
-    char digits[digits_size];
-    if (value->kind != JSON_NUMBER || value->raw.size >= digits_size) {
-        return (double)NAN;
-    }
-    memcpy(digits, value->raw.bytes, value->raw.size);
-    digits[value->raw.size] = '\0';
-    double number = strtod(digits, NULL);
-    return isfinite(number) ? number : (double)NAN;
-}
-
-static struct slice text_of(const struct json_value *value)
+static struct slice explain_document_text_of(const struct json_value *value)
 {
     return value->kind == JSON_STRING ? value->raw : (struct slice){0};
 }
 
-// A member of an object; absent where there is no such object.
-static struct json_value member(const struct json_value *object, const char *name)
-{
-    struct json_value value = {0};
-    if (object->kind == JSON_OBJECT && json_find(object->raw, &name, 1, &value) != STATUS_OK) {
-        value = (struct json_value){0};
-    }
-    return value;
-}
-
 static double number_at(const struct json_value *row, const struct explain_field *field)
 {
-    struct json_value group = field->group == NULL ? *row : member(row, field->group);
-    struct json_value value = member(&group, field->name);
-    return number_of(&value);
+    struct json_value group = field->group == NULL ? *row : json_member(row, field->group);
+    struct json_value value = json_member(&group, field->name);
+    return json_number(&value);
 }
 
 static void read_candidate(const struct json_value *row, struct explain_candidate *out)
 {
-    struct json_value url = member(row, "url");
-    struct json_value events = member(row, "events");
-    struct json_value chosen = member(row, "chosen");
+    struct json_value url = json_member(row, "url");
+    struct json_value events = json_member(row, "events");
+    struct json_value chosen = json_member(row, "chosen");
 
-    out->url = text_of(&url);
-    out->events = text_of(&events);
+    out->url = explain_document_text_of(&url);
+    out->events = explain_document_text_of(&events);
     out->is_chosen = json_is_true(&chosen);
     for (uint32_t i = 0; i < explain_candidate_numbers; i++) {
         out->numbers[i] = number_at(row, &explain_candidate_fields[i]);
@@ -87,41 +61,42 @@ static void read_candidate(const struct json_value *row, struct explain_candidat
 static void read_records(const struct json_value *row, struct explain_document *out)
 {
     static const char *const kinds[] = {"exact", "believed"};
-    struct json_value url = member(row, "url");
-    struct json_value truth = member(row, "truth");
+    struct json_value url = json_member(row, "url");
+    struct json_value truth = json_member(row, "truth");
 
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-        struct json_value record = member(&truth, kinds[i]);
+        struct json_value record = json_member(&truth, kinds[i]);
         if (record.kind != JSON_OBJECT) {
             continue;
         }
         struct explain_record *to = &out->records[out->record_count++];
-        *to = (struct explain_record){.url = text_of(&url), .kind = kinds[i]};
+        *to = (struct explain_record){.url = explain_document_text_of(&url), .kind = kinds[i]};
         for (uint32_t n = 0; n < explain_record_numbers; n++) {
             to->numbers[n] = number_at(&record, &explain_record_fields[n]);
         }
     }
 }
 
-// One that a decision knew: the chosen one, which the decision itself describes, or a rival.
+// A backend in a recorded decision: the chosen one, whose figures the decision itself has, or a
+// rival.
 static void read_kept(const struct json_value *row, struct slice url, struct explain_candidate *out)
 {
     out->url = url;
     for (uint32_t i = 0; i < explain_candidate_numbers; i++) {
         const char *name = explain_candidate_fields[i].kept_name;
-        struct json_value value = name != NULL ? member(row, name) : (struct json_value){0};
-        out->numbers[i] = number_of(&value);
+        struct json_value value = name != NULL ? json_member(row, name) : (struct json_value){0};
+        out->numbers[i] = json_number(&value);
     }
 }
 
 static struct slice url_in(const struct json_value *row)
 {
-    struct json_value url = member(row, "url");
-    return text_of(&url);
+    struct json_value url = json_member(row, "url");
+    return explain_document_text_of(&url);
 }
 
-// Enters the array and counts its objects; with `out`, reads them.
-static uint32_t walk(struct slice array, struct explain_document *out)
+// Counts the objects of the array; reads them too if `out` is not NULL.
+static uint32_t explain_document_walk(struct slice array, struct explain_document *out)
 {
     struct json json = json_open(array);
     struct json_item item;
@@ -136,7 +111,7 @@ static uint32_t walk(struct slice array, struct explain_document *out)
             continue;
         }
         if (out != NULL && out->is_kept) {
-            // Behind the chosen one.
+            // The chosen one is in front of the rivals.
             read_kept(&item.value, url_in(&item.value), &out->candidates[count + 1]);
         } else if (out != NULL) {
             read_candidate(&item.value, &out->candidates[count]);
@@ -147,8 +122,8 @@ static uint32_t walk(struct slice array, struct explain_document *out)
     return count;
 }
 
-// Each may have a record of either kind.
-static bool reserve(struct explain_document *document, uint32_t count)
+// Every backend may have a record of either kind.
+static bool explain_document_reserve(struct explain_document *document, uint32_t count)
 {
     size_t candidates_size = (count + 1) * sizeof(struct explain_candidate);
     size_t records_size = (count + 1) * (2 * sizeof(struct explain_record));
@@ -163,41 +138,41 @@ static bool reserve(struct explain_document *document, uint32_t count)
     return true;
 }
 
-static double number_in(const struct json_value *row, const char *name)
+static double explain_document_number_in(const struct json_value *row, const char *name)
 {
-    struct json_value value = member(row, name);
-    return number_of(&value);
+    struct json_value value = json_member(row, name);
+    return json_number(&value);
 }
 
 static void read_ending(const struct json_value *decision, struct explain_ending *out)
 {
-    struct json_value outcome = member(decision, "outcome");
-    struct json_value other = member(decision, "round_robin");
-    struct json_value other_backend = member(&other, "backend");
+    struct json_value outcome = json_member(decision, "outcome");
+    struct json_value other = json_member(decision, "round_robin");
+    struct json_value other_backend = json_member(&other, "backend");
 
     *out = (struct explain_ending){
-        .outcome = text_of(&outcome),
-        .status = number_in(decision, "status"),
-        .attempts = number_in(decision, "attempts"),
-        .cached_tokens = number_in(decision, "cached_tokens"),
-        .output_tokens = number_in(decision, "output_tokens"),
-        .ttft_ms = number_in(decision, "ttft_ms"),
-        .total_ms = number_in(decision, "total_ms"),
+        .outcome = explain_document_text_of(&outcome),
+        .status = explain_document_number_in(decision, "status"),
+        .attempts = explain_document_number_in(decision, "attempts"),
+        .cached_tokens = explain_document_number_in(decision, "cached_tokens"),
+        .output_tokens = explain_document_number_in(decision, "output_tokens"),
+        .ttft_ms = explain_document_number_in(decision, "ttft_ms"),
+        .total_ms = explain_document_number_in(decision, "total_ms"),
         .other_url = url_in(&other_backend),
-        .other_cached_tokens = number_in(&other, "cached_tokens"),
-        .other_ttft_ms = number_in(&other, "ttft_ms"),
+        .other_cached_tokens = explain_document_number_in(&other, "cached_tokens"),
+        .other_ttft_ms = explain_document_number_in(&other, "ttft_ms"),
     };
 }
 
-// The rows of one that would be sent, and of one that was.
+// The candidates of a request that was not sent.
 static enum status read_rows(const struct json_value *list, struct explain_document *out)
 {
-    uint32_t count = walk(list->raw, NULL);
+    uint32_t count = explain_document_walk(list->raw, NULL);
 
-    if (!reserve(out, count)) {
+    if (!explain_document_reserve(out, count)) {
         return STATUS_EXHAUSTED;
     }
-    walk(list->raw, out);
+    explain_document_walk(list->raw, out);
     return STATUS_OK;
 }
 
@@ -205,19 +180,19 @@ static enum status read_decision(struct slice text, const struct json_value *riv
                                  struct explain_document *out)
 {
     struct json_value decision = {.kind = JSON_OBJECT, .raw = text};
-    struct json_value backend = member(&decision, "backend");
+    struct json_value backend = json_member(&decision, "backend");
     bool is_chosen = backend.kind == JSON_OBJECT;
 
     out->is_kept = true;
-    if (!reserve(out, walk(rivals->raw, NULL) + 1)) {
+    if (!explain_document_reserve(out, explain_document_walk(rivals->raw, NULL) + 1)) {
         return STATUS_EXHAUSTED;
     }
     read_ending(&decision, &out->ending);
     read_kept(&decision, url_in(&backend), &out->candidates[0]);
     out->candidates[0].is_chosen = is_chosen;
-    walk(rivals->raw, out);
+    explain_document_walk(rivals->raw, out);
     if (!is_chosen) {
-        // Nobody was: what stands first describes no backend.
+        // No backend was chosen: drop the row that was reserved for it.
         out->candidates++;
         out->candidate_count--;
     }
@@ -250,12 +225,12 @@ enum status explain_document_read(struct slice text, struct explain_document *ou
     }
     bool is_kept = values[BACKENDS].kind != JSON_ARRAY;
     struct explain_document document = {
-        .summary = text_of(&values[is_kept ? WHY : SUMMARY]),
-        .policy = text_of(&values[POLICY]),
-        .model = text_of(&values[MODEL]),
-        .prompt_tokens = number_of(&values[PROMPT]),
-        .wait_ms = number_of(&values[WAIT]),
-        .prefill_ms = number_of(&values[PREFILL]),
+        .summary = explain_document_text_of(&values[is_kept ? WHY : SUMMARY]),
+        .policy = explain_document_text_of(&values[POLICY]),
+        .model = explain_document_text_of(&values[MODEL]),
+        .prompt_tokens = json_number(&values[PROMPT]),
+        .wait_ms = json_number(&values[WAIT]),
+        .prefill_ms = json_number(&values[PREFILL]),
         .is_counted = json_is_true(&values[EXACT]),
     };
     enum status status = is_kept ? read_decision(text, &values[RIVALS], &document)

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// explain_document.h -- what /explain answers, read for people.
+// explain_document.h -- the documents of /explain, read for people.
 //
 //     POST /explain           where a request would go: candidates, and how well each was predicted
-//     GET  /explain?id=ID     where one went, of those that are kept: the chosen one and its rivals, and what
-//                             became of it
+//     GET  /explain?id=ID     where a recent request went: chosen backend, rivals, outcome
 //
-// One list says which numbers are read and under which title they are shown.  A number that the
-// document does not have is NAN, and a column that no row has a number for is not shown: a router that
-// tells more or less than this program knows is read all the same.
+// One table names the numbers that are read and their titles.  A number that the document lacks is
+// NaN, and a column without any number is not shown, so documents of older and newer routers can be
+// read.
 //
-// Memory: one piece, released by explain_document_free.  Strings are parts of the text, as JSON writes
-// them, so none has a character that a terminal would act on; the text must outlive them.
+// Memory: one block, freed by explain_document_free.  Strings are slices of the text with their
+// JSON escapes, so they have no control characters; the text must outlive them.
 #pragma once
 
 #include "base/slice.h"
@@ -19,7 +18,7 @@
 
 enum explain_unit {
     EXPLAIN_COUNT,
-    EXPLAIN_SOME,       // a count, and no column where all are 0
+    EXPLAIN_SOME,       // a count; a column of zeros is not shown
     EXPLAIN_DIFFERENCE, // with a sign
     EXPLAIN_MS,
     EXPLAIN_SHARE,   // 0..1
@@ -28,11 +27,11 @@ enum explain_unit {
 };
 
 struct explain_field {
-    const char *group; // the object in which it is; NULL: the row itself
+    const char *group; // the object that has it; NULL: the row itself
     const char *name;
     const char *title;
     enum explain_unit unit;
-    const char *kept_name; // in a decision that is kept; NULL: it has no such number
+    const char *kept_name; // its name in a recorded decision; NULL: not there
 };
 
 enum { explain_candidate_numbers = 9, explain_record_numbers = 10 };
@@ -42,7 +41,7 @@ extern const struct explain_field explain_record_fields[explain_record_numbers];
 
 struct explain_candidate {
     struct slice url;
-    struct slice events; // none, learning, live; empty: not said
+    struct slice events; // none, learning, live; empty: unknown
     bool is_chosen;
     double numbers[explain_candidate_numbers];
 };
@@ -54,16 +53,16 @@ struct explain_record {
     double numbers[explain_record_numbers];
 };
 
-// What became of a request.
+// The outcome of a request.
 struct explain_ending {
-    struct slice outcome; // ok, failed …; empty: not said
-    double status;        // NAN: not said, as for all of these
+    struct slice outcome; // ok, failed …; empty: unknown
+    double status;        // NaN: unknown, as in all fields below
     double attempts;
     double cached_tokens;
     double output_tokens;
     double ttft_ms;
     double total_ms;
-    struct slice other_url; // where round-robin would have sent it; empty: not known
+    struct slice other_url; // where round-robin would have sent it; empty: unknown
     double other_cached_tokens;
     double other_ttft_ms;
 };
@@ -73,19 +72,19 @@ struct explain_document {
     struct slice policy;
     struct slice model;
     double prompt_tokens;
-    double wait_ms; // of the chosen one, predicted, before its prompt is begun; NAN: not said
+    double wait_ms; // predicted queueing time at the chosen backend; NaN: unknown
     double prefill_ms;
-    bool is_counted; // the prompt's tokens, rather than guessed from its size
-    bool is_kept;    // it is of a decision that was made
+    bool is_counted; // prompt_tokens is exact; false: estimated from the size
+    bool is_kept;    // a recorded decision
     struct explain_ending ending;
     uint32_t candidate_count;
     struct explain_candidate *candidates;
     uint32_t record_count;
-    struct explain_record *records; // only of backends that have some
+    struct explain_record *records; // only of backends with samples
     void *memory;
 };
 
-// MALFORMED: it is no such document.  EXHAUSTED: memory is short.
+// MALFORMED: not such a document.  EXHAUSTED: out of memory.
 enum status explain_document_read(struct slice text, struct explain_document *out);
 
 void explain_document_free(struct explain_document *document);

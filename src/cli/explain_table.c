@@ -14,14 +14,14 @@ enum {
     label_width_max = 64,
 };
 
-struct cell {
+struct explain_cell {
     char text[cell_size];
 };
 
-// What is not known is a dash.
-static struct cell cell_of(double number, enum explain_unit unit)
+// Unknown is a dash.
+static struct explain_cell cell_of(double number, enum explain_unit unit)
 {
-    struct cell cell = {"-"};
+    struct explain_cell cell = {"-"};
 
     if (!isfinite(number)) {
         return cell;
@@ -50,7 +50,7 @@ static struct cell cell_of(double number, enum explain_unit unit)
     return cell;
 }
 
-struct line {
+struct explain_line {
     const char *mark;
     struct slice url;
     struct slice word;
@@ -60,7 +60,7 @@ struct line {
 // One table: a mark, the url, a word, and numbers under the titles of their fields.
 struct grid {
     const struct explain_document *document;
-    struct line (*line_at)(const struct explain_document *document, uint32_t row);
+    struct explain_line (*line_at)(const struct explain_document *document, uint32_t row);
     uint32_t row_count;
     const char *word_title;
     const struct explain_field *fields;
@@ -75,15 +75,15 @@ static int wider(int width, size_t size)
     return (int)size > width ? (int)size : width;
 }
 
-static void measure(struct grid *grid)
+static void explain_table_measure(struct grid *grid)
 {
     grid->url_width = (int)strlen("backend");
     for (uint32_t row = 0; row < grid->row_count; row++) {
-        struct line line = grid->line_at(grid->document, row);
+        struct explain_line line = grid->line_at(grid->document, row);
         grid->url_width = wider(grid->url_width, line.url.size);
         grid->word_width = wider(grid->word_width, line.word.size);
         for (uint32_t i = 0; i < grid->field_count; i++) {
-            struct cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
+            struct explain_cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
             bool is_shown = grid->fields[i].unit != EXPLAIN_SOME || line.numbers[i] != 0;
             if (isfinite(line.numbers[i]) && is_shown) {
                 grid->widths[i] = wider(grid->widths[i], strlen(cell.text));
@@ -102,8 +102,8 @@ static void measure(struct grid *grid)
     }
 }
 
-static void write_label(const struct grid *grid, const char *mark, struct slice url,
-                        struct slice word, FILE *out)
+static void explain_table_write_label(const struct grid *grid, const char *mark, struct slice url,
+                                      struct slice word, FILE *out)
 {
     fprintf(out, "%s %-*.*s", mark, grid->url_width, (int)url.size, (const char *)url.bytes);
     if (grid->word_width > 0) {
@@ -115,8 +115,8 @@ static void write_grid(struct grid *grid, FILE *out)
 {
     ASSERT(grid->field_count <= columns_max);
 
-    measure(grid);
-    write_label(grid, " ", slice_str("backend"), slice_str(grid->word_title), out);
+    explain_table_measure(grid);
+    explain_table_write_label(grid, " ", slice_str("backend"), slice_str(grid->word_title), out);
     for (uint32_t i = 0; i < grid->field_count; i++) {
         if (grid->widths[i] > 0) {
             fprintf(out, "  %*s", grid->widths[i], grid->fields[i].title);
@@ -124,11 +124,11 @@ static void write_grid(struct grid *grid, FILE *out)
     }
     fprintf(out, "\n");
     for (uint32_t row = 0; row < grid->row_count; row++) {
-        struct line line = grid->line_at(grid->document, row);
-        write_label(grid, line.mark, line.url, line.word, out);
+        struct explain_line line = grid->line_at(grid->document, row);
+        explain_table_write_label(grid, line.mark, line.url, line.word, out);
         for (uint32_t i = 0; i < grid->field_count; i++) {
             if (grid->widths[i] > 0) {
-                struct cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
+                struct explain_cell cell = cell_of(line.numbers[i], grid->fields[i].unit);
                 fprintf(out, "  %*s", grid->widths[i], cell.text);
             }
         }
@@ -136,22 +136,22 @@ static void write_grid(struct grid *grid, FILE *out)
     }
 }
 
-static struct line candidate_at(const struct explain_document *document, uint32_t row)
+static struct explain_line candidate_at(const struct explain_document *document, uint32_t row)
 {
     const struct explain_candidate *candidate = &document->candidates[row];
-    return (struct line){.mark = candidate->is_chosen ? ">" : " ",
-                         .url = candidate->url,
-                         .word = candidate->events,
-                         .numbers = candidate->numbers};
+    return (struct explain_line){.mark = candidate->is_chosen ? ">" : " ",
+                                 .url = candidate->url,
+                                 .word = candidate->events,
+                                 .numbers = candidate->numbers};
 }
 
-static struct line record_at(const struct explain_document *document, uint32_t row)
+static struct explain_line record_at(const struct explain_document *document, uint32_t row)
 {
     const struct explain_record *record = &document->records[row];
-    return (struct line){.mark = " ",
-                         .url = record->url,
-                         .word = slice_str(record->kind),
-                         .numbers = record->numbers};
+    return (struct explain_line){.mark = " ",
+                                 .url = record->url,
+                                 .word = slice_str(record->kind),
+                                 .numbers = record->numbers};
 }
 
 static void write_opening(const struct explain_document *document, FILE *out)

@@ -23,7 +23,7 @@ enum {
     memo_size = 256 << 20,
 };
 
-struct options {
+struct tokenize_options {
     const char *tokenizer;
     const char *pattern;
     const char *chat;
@@ -36,7 +36,8 @@ struct options {
     bool without_special;
 };
 
-static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+static enum flags_verdict tokenize_read_flags(struct tokenize_options *options, int word_count,
+                                              char **words)
 {
     const struct flag flags[] = {
         {"", FLAG_WORDS, &options->words, "TEXT", "The text; words are joined with spaces."},
@@ -60,7 +61,7 @@ static enum flags_verdict read_flags(struct options *options, int word_count, ch
     return flags_read("tokenize", flags, ARRAY_COUNT(flags), word_count, words);
 }
 
-static int fail(const char *what, const char *why)
+static int tokenize_fail(const char *what, const char *why)
 {
     fprintf(stderr, "warmpath tokenize: %s: %s\n", what, why);
     return COMMAND_FAILED;
@@ -75,23 +76,25 @@ static bool engine_of(const char *name, enum config_engine *out)
     return option->kind->read(option, name, out, &why);
 }
 
-static bool read_whole(const char *path, uint8_t *space, size_t *size)
+static bool tokenize_read_whole(const char *path, uint8_t *space, size_t *size)
 {
     const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
     enum status status = config_file_read(name, space, text_size_max, size);
     if (status != STATUS_OK) {
-        fail(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+        tokenize_fail(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
     }
     return status == STATUS_OK;
 }
 
 // The body of a request: the chat as it is, or a completion with the text.
-static bool read_body(const struct options *options, uint8_t *space, struct text *body)
+static bool tokenize_read_body(const struct tokenize_options *options, uint8_t *space,
+                               struct text *body)
 {
     size_t size = 0;
 
     if (options->chat != NULL || options->file != NULL) {
-        if (!read_whole(options->chat != NULL ? options->chat : options->file, space, &size)) {
+        if (!tokenize_read_whole(options->chat != NULL ? options->chat : options->file, space,
+                                 &size)) {
             return false;
         }
     } else {
@@ -151,7 +154,8 @@ static enum status encode(struct token_thread *thread, const struct token_reques
     return status;
 }
 
-static int show(const struct options *options, struct dialect_set *set, struct slice body)
+static int tokenize_show(const struct tokenize_options *options, struct dialect_set *set,
+                         struct slice body)
 {
     struct token_thread *thread = token_thread_create(set, 0);
     struct token_reader *reader = NULL;
@@ -170,7 +174,8 @@ static int show(const struct options *options, struct dialect_set *set, struct s
                                 },
                                 took_us, &reader, &result);
     if (status != STATUS_OK) {
-        code = fail(options->chat != NULL ? options->chat : "the text", token_reader_why(reader));
+        code = tokenize_fail(options->chat != NULL ? options->chat : "the text",
+                             token_reader_why(reader));
     } else if (options->text_only) {
         struct slice text = token_reader_text(reader);
         fwrite(text.bytes, 1, text.size, stdout);
@@ -188,12 +193,12 @@ static int show(const struct options *options, struct dialect_set *set, struct s
 
 int command_tokenize(int word_count, char **words)
 {
-    struct options options = {.engine = "vllm"};
+    struct tokenize_options options = {.engine = "vllm"};
     struct config_tokenizer row = {0};
     struct config config = {.tokenizers = &row, .tokenizer_count = 1, .tokens.memo = memo_size};
     struct dialect_set *set = NULL;
 
-    enum flags_verdict verdict = read_flags(&options, word_count, words);
+    enum flags_verdict verdict = tokenize_read_flags(&options, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
@@ -214,8 +219,9 @@ int command_tokenize(int word_count, char **words)
     uint8_t *body_space = malloc(2 * (size_t)text_size_max);
     ASSERT(space != NULL && body_space != NULL);
     struct text body = text_over(body_space, 2 * (size_t)text_size_max);
-    int code =
-        read_body(&options, space, &body) ? show(&options, set, text_slice(&body)) : COMMAND_FAILED;
+    int code = tokenize_read_body(&options, space, &body)
+                   ? tokenize_show(&options, set, text_slice(&body))
+                   : COMMAND_FAILED;
     free(space);
     free(body_space);
     dialects_close(&set);

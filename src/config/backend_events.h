@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// backend_events.h -- where one backend publishes its KV events: its own rows and the defaults of all.
+// backend_events.h -- where one backend publishes its KV events: its own rows and the defaults of
+// all.
 //
 // A data-parallel server has a publisher for each rank, at ports that follow each other:
 //
@@ -27,12 +28,12 @@ struct config_events config_backend_events(const struct config *config,
 
 bool config_events_are_polled(const char *endpoint);
 
-// Whether some backend may tell what it holds: it publishes, connects to us, or is spoken for through the
-// admin API.
+// Whether some backend may tell what it holds: it publishes, connects to us, or is spoken for
+// through the admin API.
 bool config_hears_events(const struct config *config);
 
-// How events.memory is shared out: what blocks are held by whom takes 12 bytes a block that one backend
-// holds, the names by which engines call them 16.  Both are 0 when nobody tells anything.
+// How events.memory is shared out: what blocks are held by whom takes 12 bytes a block that one
+// backend holds, the names by which engines call them 16.  Both are 0 when nobody tells anything.
 struct config_events_memory {
     size_t ledger;
     size_t names;
@@ -43,7 +44,7 @@ struct config_events_memory config_events_memory(const struct config *config);
 bool config_backend_events_check(const struct config *config, const struct config_backend *backend,
                                  const char **row, struct text *why);
 
-// What one backend publishes at, to be compared with what others do.
+// The ports where one backend publishes, to be compared with those of others.
 struct config_ports {
     struct slice host; // or the path of ipc; empty: it publishes nowhere
     struct slice topic;

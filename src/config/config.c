@@ -17,7 +17,7 @@
 enum {
     file_size_max = 1 << 20,
 
-    // What a byte of a file may become.  Real files need about ten times their size: a node, an
+    // Memory for each byte of a file.  Real files need about ten times their size: a node, an
     // entry in a list and the text for each dozen bytes.  The ceiling ends nonsense made of
     // nothing but commas.
     memory_for_byte = 128,
@@ -37,8 +37,8 @@ static size_t memory_for(struct slice yaml, const struct config_source *flags)
     return capacity + memory_at_least;
 }
 
-static enum status fill(struct config_draft *draft, struct slice yaml,
-                        const struct config_source *flags)
+static enum status config_fill(struct config_draft *draft, struct slice yaml,
+                               const struct config_source *flags)
 {
     struct config_binding program = config_draft_binding(draft);
     struct config_node *root = NULL;
@@ -88,7 +88,7 @@ enum status config_parse(struct slice yaml, const char *file, const struct confi
     ASSERT(draft.config != NULL && draft.places != NULL);
     draft.config->memory = draft.memory.bytes;
 
-    enum status status = fill(&draft, yaml, source);
+    enum status status = config_fill(&draft, yaml, source);
     if (status == STATUS_OK) {
         *out = draft.config;
         return status;

@@ -262,7 +262,7 @@ struct config {
     void *memory; // what config_destroy frees
 };
 
-// What is wrong and where.  `file` is "command line" for flags; line and column are 1-based, 0 when
+// An error and its place.  `file` is "command line" for flags; line and column are 1-based, 0 when
 // they make no sense.
 struct config_error {
     char file[256];
@@ -271,7 +271,7 @@ struct config_error {
     char text[512];
 };
 
-// What the command line says.  `values` are option name and value by turns, as `--name value`
+// The command line.  `values` are option name and value by turns, as `--name value`
 // gave them; they win over the file.  A list option given several times is a list.
 // Of a single option given several times the last counts.
 //
@@ -300,7 +300,7 @@ enum status config_parse(struct slice yaml, const char *file, const struct confi
 // Clears the caller's pointer.  `*config` may be NULL.
 void config_destroy(struct config **config);
 
-// Appends "file:line:column: text", or "file: text" where there is no line.
+// Appends "file:line:column: text", or "file: text" without a line.
 void config_error_write(const struct config_error *error, struct text *out);
 
 // "" for a pool that a reload has removed.

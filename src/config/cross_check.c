@@ -8,7 +8,7 @@
 #include "config/endpoint.h"
 #include "config/option/nearest.h"
 
-static struct config_place place_of(struct config_draft *draft, const char *name)
+static struct config_place cross_check_place_of(struct config_draft *draft, const char *name)
 {
     struct config_binding program = config_draft_binding(draft);
     return config_place_of(&program, name);
@@ -28,11 +28,12 @@ static enum status check_tls(struct config_draft *draft)
     const struct config *config = draft->config;
 
     if (config->tls.certificate != NULL && config->tls.key == NULL) {
-        return config_refuse(draft, place_of(draft, "tls.certificate"),
+        return config_refuse(draft, cross_check_place_of(draft, "tls.certificate"),
                              "tls.certificate needs tls.key");
     }
     if (config->tls.key != NULL && config->tls.certificate == NULL) {
-        return config_refuse(draft, place_of(draft, "tls.key"), "tls.key needs tls.certificate");
+        return config_refuse(draft, cross_check_place_of(draft, "tls.key"),
+                             "tls.key needs tls.certificate");
     }
     return STATUS_OK;
 }
@@ -45,12 +46,12 @@ static enum status check_admin(struct config_draft *draft)
         return STATUS_OK;
     }
     if (config->admin.token == NULL) {
-        return config_refuse(draft, place_of(draft, "admin.listen"),
+        return config_refuse(draft, cross_check_place_of(draft, "admin.listen"),
                              "admin.listen needs admin.token or admin.token_file");
     }
     for (uint32_t i = 0; i < config->listen.count; i++) {
         if (strcmp(config->listen.items[i], config->admin.listen) == 0) {
-            return config_refuse(draft, place_of(draft, "admin.listen"),
+            return config_refuse(draft, cross_check_place_of(draft, "admin.listen"),
                                  "admin.listen must not be an address of listen");
         }
     }
@@ -81,8 +82,8 @@ static enum status check_order(struct config_draft *draft)
             continue;
         }
         // At least one of them was written: the defaults are in order.
-        struct config_place place = place_of(draft, pairs[i].small);
-        place = config_place_is_set(place) ? place : place_of(draft, pairs[i].large);
+        struct config_place place = cross_check_place_of(draft, pairs[i].small);
+        place = config_place_is_set(place) ? place : cross_check_place_of(draft, pairs[i].large);
         return config_refuse(draft, place, "%s must not be more than %s", pairs[i].small,
                              pairs[i].large);
     }
@@ -125,7 +126,7 @@ static enum status finish_tokenizers(struct config_draft *draft)
     config->tokenizers =
         config_memory_take(&draft->memory, (count + 1) * sizeof(config->tokenizers[0]));
     if (config->tokenizers == NULL) {
-        return config_refuse_size(draft, place_of(draft, "tokenizers"));
+        return config_refuse_size(draft, cross_check_place_of(draft, "tokenizers"));
     }
     config->tokenizer_count = count;
     for (uint32_t i = 0; i < count; i++) {
@@ -218,10 +219,10 @@ static enum status find_pool(struct config_draft *draft, uint32_t index, uint32_
     struct config_place place = item_place(draft, "backends", index, "pool");
     if (nearest.best != NULL) {
         return config_refuse(draft, place,
-                             "backends.pool: there is no pool \"%.64s\"; did you mean \"%.64s\"?",
-                             name, nearest.best);
+                             "backends.pool: unknown pool \"%.64s\"; did you mean \"%.64s\"?", name,
+                             nearest.best);
     }
-    return config_refuse(draft, place, "backends.pool: there is no pool \"%.64s\"", name);
+    return config_refuse(draft, place, "backends.pool: unknown pool \"%.64s\"", name);
 }
 
 static bool is_same_server(const struct config_backend *a, const struct config_backend *b)
@@ -255,7 +256,8 @@ static enum status finish_backend(struct config_draft *draft, uint32_t index)
     return find_pool(draft, index, &backend->pool);
 }
 
-// The first backend that finds no slot, where each rank takes one; the number of backends if all do.
+// The first backend that finds no slot, where each rank takes one; the number of backends if all
+// do.
 static uint32_t first_without_slot(const struct config_draft *draft, uint32_t *slots)
 {
     uint32_t first = draft->backends.count;
@@ -275,7 +277,7 @@ static enum status finish_backends(struct config_draft *draft)
     uint32_t slots;
 
     if (count == 0 && config->admin.listen == NULL) {
-        return config_refuse(draft, place_of(draft, "backends"),
+        return config_refuse(draft, cross_check_place_of(draft, "backends"),
                              "no backends: name at least one, or set admin.listen to add them "
                              "later");
     }
@@ -288,7 +290,7 @@ static enum status finish_backends(struct config_draft *draft)
     }
     config->backends = config_memory_take(&draft->memory, count * sizeof(config->backends[0]));
     if (config->backends == NULL) {
-        return config_refuse_size(draft, place_of(draft, "backends"));
+        return config_refuse_size(draft, cross_check_place_of(draft, "backends"));
     }
     config->backend_count = count;
     enum status status = STATUS_OK;
@@ -298,7 +300,8 @@ static enum status finish_backends(struct config_draft *draft)
     return status;
 }
 
-// Where the row of a backend was written, or else the row of all that it follows, or else the backend.
+// Where the row of a backend was written, or else the row of all that it follows, or else the
+// backend.
 static struct config_place events_place(struct config_draft *draft, uint32_t index, const char *row)
 {
     bool is_replay = strcmp(row, "events_replay") == 0;
@@ -308,7 +311,7 @@ static struct config_place events_place(struct config_draft *draft, uint32_t ind
         place = item_place(draft, "backends", index, "ranks");
     }
     if (!config_place_is_set(place)) {
-        place = place_of(draft, is_replay ? "events.replay" : "events.endpoint");
+        place = cross_check_place_of(draft, is_replay ? "events.replay" : "events.endpoint");
     }
     return config_place_is_set(place) ? place : item_place(draft, "backends", index, NULL);
 }
@@ -334,7 +337,7 @@ static enum status check_events(struct config_draft *draft)
     struct config_ports *ports = config_memory_take(&draft->memory, (count + 1) * sizeof(*ports));
 
     if (ports == NULL) {
-        return config_refuse_size(draft, place_of(draft, "backends"));
+        return config_refuse_size(draft, cross_check_place_of(draft, "backends"));
     }
     for (uint32_t i = 0; i < count; i++) {
         enum status status = check_events_of(draft, i);
@@ -363,14 +366,14 @@ static enum status check_keys(struct config_draft *draft)
     }
     for (uint32_t i = 0; i < config->backend_count; i++) {
         if (config->backends[i].api_key == NULL) {
-            return config_refuse(draft, place_of(draft, "authorization"),
+            return config_refuse(draft, cross_check_place_of(draft, "authorization"),
                                  "authorization: replace needs api_key or api_key_file, for all or "
                                  "for each backend; \"%.200s\" has none",
                                  config->backends[i].url);
         }
     }
     if (config->backend_count == 0) {
-        return config_refuse(draft, place_of(draft, "authorization"),
+        return config_refuse(draft, cross_check_place_of(draft, "authorization"),
                              "authorization: replace needs api_key or api_key_file");
     }
     return STATUS_OK;

@@ -103,9 +103,9 @@ static enum status check_twins(const struct config_binding *binding,
     return STATUS_OK;
 }
 
-static enum status read_value(const struct config_binding *binding,
-                              const struct config_option *option, const struct config_value *value,
-                              void *field)
+static enum status draft_read_value(const struct config_binding *binding,
+                                    const struct config_option *option,
+                                    const struct config_value *value, void *field)
 {
     char space[sizeof(binding->draft->error->text)];
     struct text why = text_over(space, sizeof(space));
@@ -117,9 +117,9 @@ static enum status read_value(const struct config_binding *binding,
 }
 
 // Puts the content of a file in the place of its path.
-static enum status read_secret(const struct config_binding *binding,
-                               const struct config_option *option, const struct config_value *value,
-                               const char **field)
+static enum status draft_read_secret(const struct config_binding *binding,
+                                     const struct config_option *option,
+                                     const struct config_value *value, const char **field)
 {
     uint8_t bytes[config_secret_size_max + 2]; // and a line break
     size_t size;
@@ -156,10 +156,10 @@ enum status config_assign(const struct config_binding *binding, const struct con
     void *field = field_of(binding, option);
     enum status status = check_twins(binding, option, value->place);
     if (status == STATUS_OK) {
-        status = read_value(binding, option, value, field);
+        status = draft_read_value(binding, option, value, field);
     }
     if (status == STATUS_OK && option->kind == &config_kind_secret_file) {
-        status = read_secret(binding, option, value, field);
+        status = draft_read_secret(binding, option, value, field);
     }
     if (status == STATUS_OK) {
         *place_of_row(binding, option) = value->place;
@@ -211,7 +211,7 @@ enum status config_assign_list(const struct config_binding *binding,
         return config_refuse_size(binding->draft, place);
     }
     for (uint32_t i = 0; i < value_count && status == STATUS_OK; i++) {
-        status = read_value(binding, option, &values[i], &list.items[i]);
+        status = draft_read_value(binding, option, &values[i], &list.items[i]);
         if (status == STATUS_OK) {
             status = check_repeated(binding, option, values, i);
         }

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-// What sockaddr_un has room for, less the end of the string.
+// ipc_path_size_max: the room in sockaddr_un, less the NUL.
 enum { host_size_max = 253, label_size_max = 63, ipc_path_size_max = 107 };
 
 static const char port_text[] = "a port is a number from 1 to 65535";
@@ -15,13 +15,13 @@ static struct slice slice_from(struct slice text, size_t begin)
     return slice_of(text.bytes + begin, text.size - begin);
 }
 
-static size_t find(struct slice text, uint8_t byte)
+static size_t endpoint_find(struct slice text, uint8_t byte)
 {
     const uint8_t *at = text.size > 0 ? memchr(text.bytes, byte, text.size) : NULL;
     return at != NULL ? (size_t)(at - text.bytes) : text.size;
 }
 
-static bool is_digit(uint8_t byte)
+static bool endpoint_is_digit(uint8_t byte)
 {
     return byte >= '0' && byte <= '9';
 }
@@ -29,13 +29,13 @@ static bool is_digit(uint8_t byte)
 static bool is_hex(uint8_t byte)
 {
     uint8_t lower = ascii_lower(byte);
-    return is_digit(byte) || (lower >= 'a' && lower <= 'f');
+    return endpoint_is_digit(byte) || (lower >= 'a' && lower <= 'f');
 }
 
-static bool is_v4(struct slice text)
+static bool endpoint_is_v4(struct slice text)
 {
     for (int part = 0; part < 4; part++) {
-        size_t size = part < 3 ? find(text, '.') : text.size;
+        size_t size = part < 3 ? endpoint_find(text, '.') : text.size;
         uint64_t number;
         // No leading zeros: half of the world reads them as octal.
         if (size > 3 || (size > 1 && text.bytes[0] == '0') ||
@@ -64,8 +64,8 @@ static bool is_v6(struct slice text)
         text = slice_from(text, 2);
     }
     while (text.size > 0) {
-        size_t size = find(text, ':');
-        if (size == text.size && is_v4(text)) {
+        size_t size = endpoint_find(text, ':');
+        if (size == text.size && endpoint_is_v4(text)) {
             groups += 2;
             break;
         }
@@ -94,14 +94,15 @@ static bool is_v6(struct slice text)
     return gap ? groups <= 7 : groups == 8;
 }
 
-static bool is_label(struct slice label)
+static bool endpoint_is_label(struct slice label)
 {
     if (label.size == 0 || label.size > label_size_max || label.bytes[0] == '-') {
         return false;
     }
     for (size_t i = 0; i < label.size; i++) {
         uint8_t lower = ascii_lower(label.bytes[i]);
-        if (!is_digit(lower) && !(lower >= 'a' && lower <= 'z') && lower != '-' && lower != '_') {
+        if (!endpoint_is_digit(lower) && !(lower >= 'a' && lower <= 'z') && lower != '-' &&
+            lower != '_') {
             return false;
         }
     }
@@ -118,9 +119,9 @@ static bool is_name(struct slice host)
     }
     struct slice rest = host;
     for (;;) {
-        size_t size = find(rest, '.');
+        size_t size = endpoint_find(rest, '.');
         label = slice_of(rest.bytes, size);
-        if (!is_label(label)) {
+        if (!endpoint_is_label(label)) {
             return false;
         }
         if (size == rest.size) {
@@ -154,12 +155,12 @@ static bool read_port(struct slice text, uint16_t *port)
 }
 
 // Splits `host:port` and `[v6]:port`; the host of the former is not looked at.
-static const char *split(struct slice text, struct config_endpoint *out)
+static const char *endpoint_split(struct slice text, struct config_endpoint *out)
 {
     struct slice rest;
 
     if (text.size > 0 && text.bytes[0] == '[') {
-        size_t close = find(text, ']');
+        size_t close = endpoint_find(text, ']');
         if (close == text.size) {
             return "a bracket is not closed";
         }
@@ -169,22 +170,22 @@ static const char *split(struct slice text, struct config_endpoint *out)
         }
         rest = slice_from(text, close + 1);
     } else {
-        size_t colon = find(text, ':');
+        size_t colon = endpoint_find(text, ':');
         out->host = slice_of(text.bytes, colon);
         rest = slice_from(text, colon);
     }
     return read_port(rest, &out->port) ? NULL : port_text;
 }
 
-static const char *check_host(struct slice url, struct slice host)
+static const char *endpoint_check_host(struct slice url, struct slice host)
 {
     if (url.bytes[0] == '[') {
-        return NULL; // split() saw to it
+        return NULL; // endpoint_split() saw to it
     }
     if (host.size == 0) {
         return "the host is missing";
     }
-    if (!is_v4(host) && !is_name(host)) {
+    if (!endpoint_is_v4(host) && !is_name(host)) {
         return "the host is neither a name nor an address (IPv6 goes in brackets)";
     }
     return NULL;
@@ -203,20 +204,20 @@ static const char *split_url(struct slice url, struct config_endpoint *out, stru
     } else {
         return "a URL starts with http:// or https://";
     }
-    if (find(url, '@') < url.size) {
+    if (endpoint_find(url, '@') < url.size) {
         return "a user or password has no place in the URL; see api_key";
     }
-    if (find(url, '?') < url.size || find(url, '#') < url.size) {
+    if (endpoint_find(url, '?') < url.size || endpoint_find(url, '#') < url.size) {
         return "a query has no place in the URL";
     }
-    size_t slash = find(url, '/');
+    size_t slash = endpoint_find(url, '/');
     struct slice rest = slice_from(url, slash);
     url.size = slash;
     if (url.size == 0) {
         return "the host is missing";
     }
-    const char *why = split(url, &parts);
-    why = why != NULL ? why : check_host(url, parts.host);
+    const char *why = endpoint_split(url, &parts);
+    why = why != NULL ? why : endpoint_check_host(url, parts.host);
     if (why != NULL) {
         return why;
     }
@@ -257,7 +258,7 @@ const char *config_collector_split(struct slice url, struct config_endpoint *out
 const char *config_address_split(struct slice address, struct config_endpoint *out)
 {
     struct config_endpoint parts = {0};
-    const char *why = split(address, &parts);
+    const char *why = endpoint_split(address, &parts);
 
     if (why != NULL) {
         return why;
@@ -268,7 +269,7 @@ const char *config_address_split(struct slice address, struct config_endpoint *o
     if (slice_is(parts.host, "*")) {
         parts.host.size = 0;
     }
-    if (parts.host.size > 0 && address.bytes[0] != '[' && !is_v4(parts.host)) {
+    if (parts.host.size > 0 && address.bytes[0] != '[' && !endpoint_is_v4(parts.host)) {
         return "names are not looked up here; write the address";
     }
     *out = parts;
@@ -283,11 +284,11 @@ const char *config_server_split(struct slice server, struct config_endpoint *out
         *out = (struct config_endpoint){.host = server};
         return NULL;
     }
-    const char *why = split(server, &parts);
+    const char *why = endpoint_split(server, &parts);
     if (why != NULL) {
         return why;
     }
-    if (server.size == 0 || (server.bytes[0] != '[' && !is_v4(parts.host))) {
+    if (server.size == 0 || (server.bytes[0] != '[' && !endpoint_is_v4(parts.host))) {
         return "a name server is given by its address";
     }
     *out = parts;
@@ -313,10 +314,10 @@ const char *config_socket_split(struct slice endpoint, struct config_socket *out
     if (rest.size == 0) {
         return "the host is missing";
     }
-    const char *why = split(rest, &parts);
+    const char *why = endpoint_split(rest, &parts);
     bool is_any = slice_is(parts.host, "*");
     if (why == NULL && !is_any) {
-        why = check_host(rest, parts.host);
+        why = endpoint_check_host(rest, parts.host);
     }
     if (why == NULL && parts.port == 0) {
         why = "the port is missing";

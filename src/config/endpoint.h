@@ -20,7 +20,8 @@ struct config_endpoint {
 // success, else what is wrong, and `*out` is untouched.
 const char *config_url_split(struct slice url, struct config_endpoint *out);
 
-// Whom we report to: as above, and it may have a path, which is part of the text: empty, or it begins with "/".
+// Whom we report to: as above, and it may have a path, which is part of the text: empty, or it
+// begins with "/".
 const char *config_collector_split(struct slice url, struct config_endpoint *out,
                                    struct slice *path);
 
@@ -40,8 +41,8 @@ struct config_socket {
 // `tcp://host:port`, `tcp://*:port` or `ipc://path`.  NULL on success.
 const char *config_socket_split(struct slice endpoint, struct config_socket *out);
 
-// Appends the endpoint of one data-parallel rank: the rank is added to the port, and `own_host` is what
-// `*` stands for, in brackets if it needs them.  False, and nothing is appended: it has none, because ports
-// end before or because ipc has no ports.
+// Appends the endpoint of one data-parallel rank: the rank is added to the port, and `own_host` is
+// what `*` stands for, in brackets if it needs them.  False, and nothing is appended: it has none,
+// because ports end before or because ipc has no ports.
 bool config_socket_write(const struct config_socket *socket, uint32_t rank, struct slice own_host,
                          struct text *out);

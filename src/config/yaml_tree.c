@@ -11,25 +11,25 @@
 #include <yaml.h>
 
 // A list or map whose end has not come yet.
-struct frame {
+struct yaml_frame {
     struct config_node *container;
     struct config_node **tail; // where the next item or key is linked
     struct config_node *key;   // of a map: waits for its value
 };
 
-struct reader {
+struct yaml_reader {
     yaml_parser_t parser;
     struct config_memory *memory;
     struct config_error *error;
     struct config_node *root;
-    struct frame frames[config_yaml_depth_max];
+    struct yaml_frame frames[config_yaml_depth_max];
     uint32_t depth;
     uint32_t document_count;
     bool ended;
 };
 
 __attribute__((format(printf, 3, 4))) static enum status
-refuse(struct reader *reader, const yaml_mark_t *mark, const char *format, ...)
+refuse(struct yaml_reader *reader, const yaml_mark_t *mark, const char *format, ...)
 {
     struct config_error *error = reader->error;
 
@@ -57,7 +57,7 @@ static yaml_mark_t mark_of_offset(struct slice yaml, size_t offset)
     return mark;
 }
 
-static enum status refuse_syntax(struct reader *reader, struct slice yaml)
+static enum status refuse_syntax(struct yaml_reader *reader, struct slice yaml)
 {
     const yaml_parser_t *parser = &reader->parser;
     const char *context = parser->context != NULL ? parser->context : "";
@@ -82,7 +82,7 @@ static enum status refuse_syntax(struct reader *reader, struct slice yaml)
                   context[0] != '\0' ? " " : "", context);
 }
 
-static struct config_node *node_create(struct reader *reader, enum config_node_kind kind,
+static struct config_node *node_create(struct yaml_reader *reader, enum config_node_kind kind,
                                        const yaml_mark_t *mark)
 {
     struct config_node *node = config_memory_take(reader->memory, sizeof(*node));
@@ -94,7 +94,7 @@ static struct config_node *node_create(struct reader *reader, enum config_node_k
     return node;
 }
 
-static enum status refuse_full(struct reader *reader, const yaml_mark_t *mark)
+static enum status refuse_full(struct yaml_reader *reader, const yaml_mark_t *mark)
 {
     enum status malformed = refuse(reader, mark, "the configuration holds too many values");
     (void)malformed;
@@ -102,13 +102,14 @@ static enum status refuse_full(struct reader *reader, const yaml_mark_t *mark)
 }
 
 // Puts a node where it belongs: the root, the next item, the next key or the value of a key.
-static enum status attach(struct reader *reader, struct config_node *node, const yaml_mark_t *mark)
+static enum status yaml_attach(struct yaml_reader *reader, struct config_node *node,
+                               const yaml_mark_t *mark)
 {
     if (reader->depth == 0) {
         reader->root = node;
         return STATUS_OK;
     }
-    struct frame *frame = &reader->frames[reader->depth - 1];
+    struct yaml_frame *frame = &reader->frames[reader->depth - 1];
     if (frame->key != NULL) {
         frame->key->value = node;
         frame->key = NULL;
@@ -126,7 +127,7 @@ static enum status attach(struct reader *reader, struct config_node *node, const
     return STATUS_OK;
 }
 
-static enum status read_text(struct reader *reader, const yaml_event_t *event)
+static enum status yaml_read_text(struct yaml_reader *reader, const yaml_event_t *event)
 {
     const yaml_mark_t *mark = &event->start_mark;
     struct slice text = slice_of(event->data.scalar.value, event->data.scalar.length);
@@ -139,10 +140,10 @@ static enum status read_text(struct reader *reader, const yaml_event_t *event)
         return refuse_full(reader, mark);
     }
     node->is_blank = text.size == 0 && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    return attach(reader, node, mark);
+    return yaml_attach(reader, node, mark);
 }
 
-static enum status open_container(struct reader *reader, enum config_node_kind kind,
+static enum status open_container(struct yaml_reader *reader, enum config_node_kind kind,
                                   const yaml_mark_t *mark)
 {
     if (reader->depth == config_yaml_depth_max) {
@@ -152,9 +153,9 @@ static enum status open_container(struct reader *reader, enum config_node_kind k
     if (node == NULL) {
         return refuse_full(reader, mark);
     }
-    enum status status = attach(reader, node, mark);
+    enum status status = yaml_attach(reader, node, mark);
     if (status == STATUS_OK) {
-        reader->frames[reader->depth++] = (struct frame){
+        reader->frames[reader->depth++] = (struct yaml_frame){
             .container = node,
             .tail = &node->first,
         };
@@ -162,7 +163,7 @@ static enum status open_container(struct reader *reader, enum config_node_kind k
     return status;
 }
 
-static enum status refuse_ornament(struct reader *reader, const yaml_event_t *event,
+static enum status refuse_ornament(struct yaml_reader *reader, const yaml_event_t *event,
                                    const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     if (anchor != NULL) {
@@ -174,7 +175,7 @@ static enum status refuse_ornament(struct reader *reader, const yaml_event_t *ev
     return STATUS_OK;
 }
 
-static enum status begin_document(struct reader *reader, const yaml_event_t *event)
+static enum status begin_document(struct yaml_reader *reader, const yaml_event_t *event)
 {
     if (reader->document_count++ > 0) {
         return refuse(reader, &event->start_mark, "a second document; a file holds one");
@@ -182,7 +183,7 @@ static enum status begin_document(struct reader *reader, const yaml_event_t *eve
     return STATUS_OK;
 }
 
-static enum status read_event(struct reader *reader, const yaml_event_t *event)
+static enum status yaml_read_event(struct yaml_reader *reader, const yaml_event_t *event)
 {
     const yaml_mark_t *mark = &event->start_mark;
     enum status status;
@@ -190,7 +191,7 @@ static enum status read_event(struct reader *reader, const yaml_event_t *event)
     switch (event->type) {
     case YAML_SCALAR_EVENT:
         status = refuse_ornament(reader, event, event->data.scalar.anchor, event->data.scalar.tag);
-        return status == STATUS_OK ? read_text(reader, event) : status;
+        return status == STATUS_OK ? yaml_read_text(reader, event) : status;
     case YAML_SEQUENCE_START_EVENT:
         status = refuse_ornament(reader, event, event->data.sequence_start.anchor,
                                  event->data.sequence_start.tag);
@@ -223,7 +224,7 @@ static enum status read_event(struct reader *reader, const yaml_event_t *event)
 enum status config_yaml_read(struct slice yaml, struct config_memory *memory,
                              struct config_node **out, struct config_error *error)
 {
-    struct reader reader = {.memory = memory, .error = error};
+    struct yaml_reader reader = {.memory = memory, .error = error};
     enum status status = STATUS_OK;
 
     if (yaml_parser_initialize(&reader.parser) == 0) {
@@ -240,7 +241,7 @@ enum status config_yaml_read(struct slice yaml, struct config_memory *memory,
             status = refuse_syntax(&reader, yaml);
             break;
         }
-        status = read_event(&reader, &event);
+        status = yaml_read_event(&reader, &event);
         yaml_event_delete(&event);
     }
     if (status == STATUS_OK) {

@@ -10,11 +10,12 @@
 //     json_end(&json);                          // the array
 //     json_end(&json);                          // {"tokens":512,"models":["llama"]}
 //
-// Every function takes the key of the item, or NULL in an array and for the document's own value.  Keys are
-// the program's own words: they are not escaped.
+// Every function takes the key of the item, or NULL in an array and for the document's own value.
+// Keys are the program's own words: they are not escaped.
 //
-// Check `overflow` of the text once, at the end.  The writer keeps no pointer into the text's bytes: a caller
-// that streams a long document may write the bytes out and set text->size to 0 between any two calls.
+// Check `overflow` of the text once, at the end.  The writer keeps no pointer into the text's
+// bytes: a caller that streams a long document may write the bytes out and set text->size to 0
+// between any two calls.
 //
 // Limits: json_writer_depth_max levels of nesting, asserted.  Nothing is allocated.
 #pragma once
@@ -62,9 +63,11 @@ void json_put_fixed(struct json_writer *json, const char *key, double number, un
 void json_put_string(struct json_writer *json, const char *key, struct slice string);
 // The same; null for NULL.
 void json_put_str(struct json_writer *json, const char *key, const char *string);
-// A string of a peer: each byte that belongs to no UTF-8 character becomes `?`, so that the document is valid.
+// A string of a peer: each byte that belongs to no UTF-8 character becomes `?`, so that the
+// document is valid.
 void json_put_foreign(struct json_writer *json, const char *key, struct slice string);
-// A string from a printf format.  The result must need no escapes: numbers and words of the program.
+// A string from a printf format.  The result must need no escapes: numbers and words of the
+// program.
 void json_put_format(struct json_writer *json, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -25,8 +25,8 @@ struct file {
     size_t size;
 };
 
-static enum status read_file(const char *path, size_t capacity, struct file *out,
-                             char error[dialect_error_size])
+static enum status dialects_read_file(const char *path, size_t capacity, struct file *out,
+                                      char error[dialect_error_size])
 {
     out->bytes = malloc(capacity);
     enum status status = out->bytes == NULL
@@ -44,10 +44,10 @@ static enum status read_in(const char *directory, const char *name, size_t capac
 {
     char path[path_size + 64];
     snprintf(path, sizeof(path), "%s/%s", directory, name);
-    return read_file(path, capacity, out, error);
+    return dialects_read_file(path, capacity, out, error);
 }
 
-// One that is not there is no error.
+// A missing file is not an error.
 static enum status read_optional(const char *directory, const char *name, size_t capacity,
                                  struct file *out, char error[dialect_error_size])
 {
@@ -83,7 +83,7 @@ enum status dialects_load(const struct config_tokenizer *row, struct dialect **o
     directory_of(row, directory);
     enum status status =
         row->pattern != NULL
-            ? read_file(row->path, tokenizer_size_max, &tokenizer, error)
+            ? dialects_read_file(row->path, tokenizer_size_max, &tokenizer, error)
             : read_in(directory, "tokenizer.json", tokenizer_size_max, &tokenizer, error);
 
     if (status == STATUS_OK) {
@@ -91,7 +91,7 @@ enum status dialects_load(const struct config_tokenizer *row, struct dialect **o
     }
     if (status == STATUS_OK) {
         status = row->chat_template != NULL
-                     ? read_file(row->chat_template, template_size_max, &template, error)
+                     ? dialects_read_file(row->chat_template, template_size_max, &template, error)
                      : read_optional(directory, "chat_template.jinja", template_size_max, &template,
                                      error);
     }

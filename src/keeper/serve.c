@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// serve -- the router.  The main thread is the keeper: it owns the configuration and the fleet, asks
-// backends how they are, hears signals and answers operators; workers do the work.
+// serve -- the router.  The main thread is the keeper: it owns the configuration and the fleet,
+// probes backends, handles signals and serves the admin API; workers serve clients.
 //
-//     SIGHUP           read the configuration again; on an error the old one stays.  Open the recording again
-//     SIGUSR1          open the logs of requests again: somebody has moved them
-//     SIGTERM, SIGINT  stop accepting, finish what runs, exit; a second one exits at once
+//     SIGHUP           reload the configuration (an invalid one is ignored), reopen the recording
+//     SIGUSR1          reopen the request logs, after a rotation
+//     SIGTERM, SIGINT  stop accepting, finish requests in flight, exit; a second one exits at once
 
 #include "admin/admin.h"
 #include "base/base.h"
@@ -42,7 +42,7 @@
 #include <stdlib.h>
 
 enum {
-    // Listening waits this long at most for the first word of every backend.
+    // Listening waits at most this long for the first probe of every backend.
     first_round_ms = 1000,
     tick_ms = 100,
     members_ms = 1000,
@@ -53,19 +53,19 @@ struct keeper {
     struct reclaim reclaim; // the widest first: it is aligned to cache lines
     struct config_source source;
     struct config *config;
-    struct config *old_config; // of before the last reload, as long as a worker may see it
+    struct config *old_config; // before the last reload, as long as a worker may see it
     struct loop *loop;
     struct fleet *fleet;
     struct prober *prober;
     struct scraper *scraper;
     struct kv_poller *poller;
     struct roster *roster;
-    struct recording *recording;  // NULL: nothing is recorded
+    struct recording *recording;  // NULL: no recording
     struct dialect_set *dialects; // NULL: no model has a tokenizer
     struct certifier *certifier;  // likewise
     struct proxy *proxy;
-    struct kv_feeder *feeder; // NULL: nobody tells what they hold
-    struct scribe *scribe;    // NULL: nobody wants to know of single requests
+    struct kv_feeder *feeder; // NULL: no backend publishes KV events
+    struct scribe *scribe;    // NULL: no log, traces or admin API
     uint64_t members_told_ms;
     struct admin *admin;
     struct signals *signals;
@@ -75,7 +75,7 @@ struct keeper {
     bool reload_pending;
     bool draining;
     bool stopping;
-    uint64_t drain_until_ms; // UINT64_MAX: for as long as it takes
+    uint64_t drain_until_ms; // UINT64_MAX: no limit
 };
 
 static void print_error(const struct config_error *error)
@@ -106,7 +106,7 @@ static void set_log(const struct config *config)
     log_set_format(config->log_format == CONFIG_LOG_JSON ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT);
 }
 
-// CLOSED: nobody listens to engines.
+// CLOSED: KV events are off.
 static enum status push_events(void *owner, uint64_t backend_id, struct slice json)
 {
     struct keeper *keeper = owner;
@@ -114,13 +114,13 @@ static enum status push_events(void *owner, uint64_t backend_id, struct slice js
                                   : kv_feeder_push(keeper->feeder, backend_id, json);
 }
 
-static void fleet_has_news(void *owner)
+static void keeper_fleet_has_news(void *owner)
 {
     struct keeper *keeper = owner;
     keeper->fleet_changed = true;
 }
 
-static void publish(void *owner)
+static void keeper_publish(void *owner)
 {
     struct keeper *keeper = owner;
     keeper->fleet_changed = !fleet_publish(keeper->fleet);
@@ -132,12 +132,12 @@ static void publish(void *owner)
     }
 }
 
-// Several changes of one turn are one view.
-static void turn(void *owner)
+// Publishes all changes of one turn as one view.
+static void keeper_turn(void *owner)
 {
     struct keeper *keeper = owner;
     if (keeper->fleet_changed) {
-        publish(keeper);
+        keeper_publish(keeper);
     }
     if (keeper->draining && !keeper->stopping && proxy_is_drained(keeper->proxy)) {
         keeper->stopping = true;
@@ -166,7 +166,8 @@ static void reload(struct keeper *keeper)
 
     if (keeper->source.path == NULL) {
         if (keeper->recording == NULL) {
-            log_warn("SIGHUP: there is no configuration file to read again");
+            log_warn(
+                "SIGHUP: warmpath was started without a configuration file; nothing to reload");
         }
         return;
     }
@@ -186,7 +187,7 @@ static void reload(struct keeper *keeper)
         return;
     }
     warn_of_restart(keeper->config, config);
-    keeper->old_config = keeper->config; // freed when no worker sees it; see tick
+    keeper->old_config = keeper->config; // freed when no worker sees it; see keeper_tick
     keeper->config = config;
     set_log(config);
     prober_set_config(keeper->prober, config);
@@ -202,7 +203,7 @@ static void reload(struct keeper *keeper)
     log_info("configuration reloaded");
 }
 
-// Who is there, for the chronicle.
+// Gives the chronicle the members of the fleet.
 static void tell_members(struct keeper *keeper)
 {
     static struct chronicle_member members[member_max]; // too many for the stack
@@ -212,7 +213,7 @@ static void tell_members(struct keeper *keeper)
     scribe_unlock(keeper->scribe);
 }
 
-static void tick(struct timer *timer)
+static void keeper_tick(struct timer *timer)
 {
     struct keeper *keeper = CONTAINER_OF(timer, struct keeper, tick);
 
@@ -233,14 +234,14 @@ static void tick(struct timer *timer)
         tell_members(keeper);
     }
     if (keeper->draining && loop_now_ms(keeper->loop) >= keeper->drain_until_ms) {
-        log_warn("requests that have not ended in time are cut");
+        log_warn("drain: requests that have not ended in time are reset");
         keeper->stopping = true;
         loop_stop(keeper->loop);
     }
     loop_arm(keeper->loop, timer, tick_ms);
 }
 
-static void heard(void *owner, enum signal_kind kind)
+static void keeper_heard(void *owner, enum signal_kind kind)
 {
     struct keeper *keeper = owner;
 
@@ -272,13 +273,13 @@ static void heard(void *owner, enum signal_kind kind)
         return;
     }
     uint32_t limit_ms = keeper->config->timeouts.drain;
-    log_info("draining: no new connections, %u ms for what runs", limit_ms);
+    log_info("draining: no new connections, %u ms for requests in flight", limit_ms);
     keeper->draining = true;
     keeper->drain_until_ms = limit_ms == 0 ? UINT64_MAX : loop_now_ms(keeper->loop) + limit_ms;
     proxy_drain(keeper->proxy);
 }
 
-// A backend that answers is known before the first client comes; one that hangs is not waited for.
+// Backends that respond are known before the first client comes; one that hangs is not waited for.
 static void first_round(struct keeper *keeper)
 {
     uint64_t until_ms = loop_now_ms(keeper->loop) + first_round_ms;
@@ -287,17 +288,17 @@ static void first_round(struct keeper *keeper)
            !(roster_has_resolved_all(keeper->roster) && prober_has_asked_all(keeper->prober))) {
         loop_turn(keeper->loop, 50);
     }
-    turn(keeper); // publishes what is known
+    keeper_turn(keeper); // publishes the first view
 }
 
-static bool set_up(struct keeper *keeper, uint32_t worker_count)
+static bool keeper_set_up(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
 
-    // Who listens to engines is one more.
+    // One more reader: the feeder thread.
     reclaim_init(&keeper->reclaim, worker_count + 1);
     if (loop_create(&keeper->loop) != STATUS_OK ||
-        signals_open(keeper->loop, heard, keeper, &keeper->signals) != STATUS_OK) {
+        signals_open(keeper->loop, keeper_heard, keeper, &keeper->signals) != STATUS_OK) {
         return false;
     }
     keeper->fleet =
@@ -310,7 +311,7 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
     keeper->prober = prober_create(&(struct prober_options){.loop = keeper->loop,
                                                             .fleet = keeper->fleet,
                                                             .config = config,
-                                                            .changed = fleet_has_news,
+                                                            .changed = keeper_fleet_has_news,
                                                             .owner = keeper});
     keeper->scraper =
         scraper_create(&(struct scraper_options){.loop = keeper->loop, .config = config});
@@ -325,7 +326,7 @@ static bool set_up(struct keeper *keeper, uint32_t worker_count)
                                                             .scraper = keeper->scraper,
                                                             .poller = keeper->poller,
                                                             .config = config,
-                                                            .changed = fleet_has_news,
+                                                            .changed = keeper_fleet_has_news,
                                                             .owner = keeper});
     return keeper->roster != NULL;
 }
@@ -347,7 +348,7 @@ static bool open_dialects(struct keeper *keeper, uint32_t worker_count)
         .thread = worker_count,
     });
     if (keeper->certifier == NULL) {
-        fprintf(stderr, "warmpath: no memory for the tokenizers\n");
+        fprintf(stderr, "warmpath: out of memory for the tokenizers\n");
     }
     return keeper->certifier != NULL;
 }
@@ -366,7 +367,7 @@ static bool open_recording(struct keeper *keeper, uint32_t worker_count)
     return false;
 }
 
-// Receipts are read for a log, for traces, or for whoever can ask.
+// The scribe is needed for a log, for traces, and for the admin API.
 static bool open_scribe(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
@@ -404,7 +405,7 @@ static bool open_admin(struct keeper *keeper)
         .config = &keeper->config,
         .proxy = &keeper->proxy,
         .recorded = keeper->recording != NULL ? recording_totals(keeper->recording) : NULL,
-        .changed = publish,
+        .changed = keeper_publish,
         .push_events = push_events,
         .feeder = &keeper->feeder,
         .scribe = &keeper->scribe,
@@ -420,7 +421,7 @@ static bool open_admin(struct keeper *keeper)
     return false;
 }
 
-// Who listens to what engines tell, if there is anybody to listen to.
+// Starts the thread that receives KV events, if there is a source of them.
 static bool open_feeder(struct keeper *keeper, uint32_t worker_count)
 {
     const struct config *config = keeper->config;
@@ -449,7 +450,7 @@ static bool open_feeder(struct keeper *keeper, uint32_t worker_count)
     return false;
 }
 
-static int run(struct keeper *keeper)
+static int keeper_run(struct keeper *keeper)
 {
     uint32_t worker_count =
         keeper->config->workers > 0 ? keeper->config->workers : thread_core_count();
@@ -457,8 +458,8 @@ static int run(struct keeper *keeper)
 
     worker_count =
         worker_count < reclaim_reader_count_max ? worker_count : reclaim_reader_count_max - 1;
-    if (!set_up(keeper, worker_count)) {
-        fprintf(stderr, "warmpath: no memory or no descriptors to start with\n");
+    if (!keeper_set_up(keeper, worker_count)) {
+        fprintf(stderr, "warmpath: out of memory or file descriptors at start\n");
         return COMMAND_FAILED;
     }
     if (!open_dialects(keeper, worker_count) || !open_recording(keeper, worker_count) ||
@@ -487,23 +488,23 @@ static int run(struct keeper *keeper)
     for (uint32_t i = 0; i < keeper->config->listen.count; i++) {
         log_info("listening on %s with %u workers", keeper->config->listen.items[i], worker_count);
     }
-    keeper->tick.fire = tick;
+    keeper->tick.fire = keeper_tick;
     loop_arm(keeper->loop, &keeper->tick, tick_ms);
     if (!keeper->stopping) {
-        loop_run(keeper->loop, turn, keeper);
+        loop_run(keeper->loop, keeper_turn, keeper);
     }
     return COMMAND_OK;
 }
 
-static void tear_down(struct keeper *keeper)
+static void keeper_tear_down(struct keeper *keeper)
 {
     if (keeper->loop != NULL) {
         loop_disarm(keeper->loop, &keeper->tick);
     }
     admin_close(&keeper->admin);
-    kv_feeder_stop(&keeper->feeder); // it writes to what the proxy has
+    kv_feeder_stop(&keeper->feeder); // it writes to the ledger, which the proxy owns
     proxy_stop(&keeper->proxy);
-    scribe_stop(&keeper->scribe); // what the workers have left is written
+    scribe_stop(&keeper->scribe); // writes the receipts that workers have left
     certifier_destroy(&keeper->certifier);
     dialects_close(&keeper->dialects);
     recording_close(&keeper->recording, keeper->loop != NULL ? loop_now_ms(keeper->loop) : 0);
@@ -512,7 +513,7 @@ static void tear_down(struct keeper *keeper)
     scraper_destroy(&keeper->scraper);
     kv_poller_destroy(&keeper->poller);
     if (keeper->loop != NULL) {
-        loop_turn(keeper->loop, 0); // recycles what was closed
+        loop_turn(keeper->loop, 0); // recycles closed connections
         signals_close(&keeper->signals, keeper->loop);
     }
     fleet_destroy(&keeper->fleet);
@@ -523,7 +524,7 @@ static void tear_down(struct keeper *keeper)
 
 int command_serve(int word_count, char **words)
 {
-    static struct keeper keeper; // the program's one; too large for the stack
+    static struct keeper keeper; // too large for the stack
     struct config_error error;
     const char **pairs = calloc((size_t)word_count * 2 + 1, sizeof(*pairs));
     int result = COMMAND_USAGE;
@@ -535,9 +536,9 @@ int command_serve(int word_count, char **words)
     } else {
         set_log(keeper.config);
         keeper.descriptor_count_max = tcp_limit_raise();
-        result = run(&keeper);
+        result = keeper_run(&keeper);
     }
-    tear_down(&keeper);
+    keeper_tear_down(&keeper);
     free(pairs);
     return result;
 }

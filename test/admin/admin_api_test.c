@@ -116,7 +116,7 @@ TEST(what_is_not_there_is_404)
     CHECK_STR(answer.message, "There is nothing at this path");
     for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
         CHECK_EQ(call(&scene, "GET", ids[i], ""), 404);
-        CHECK_STR(answer.message, "There is nothing at this path: there is no backend of that id");
+        CHECK_STR(answer.message, "There is nothing at this path: no backend has that id");
     }
     CHECK_EQ(call(&scene, "POST", "/backends/999/drain", ""), 404);
     CHECK_EQ(call(&scene, "DELETE", "/backends/999", ""), 404);

@@ -317,12 +317,12 @@ TEST(a_url_can_be_removed_resolved_or_not)
         {"{\"url\":\"http://engines.invalid\",\"id\":1}", 422,
          "The request body is not what this path takes: it takes a url and nothing else"},
         {"{\"url\":\"http://other.invalid\"}", 404,
-         "There is nothing at this path: there is no backend of that url"},
+         "There is nothing at this path: no backend has that url"},
         {"{\"url\":\"http://configured.invalid\"}", 409,
          "The request contradicts the present state: it is a DNS name of the configuration"},
         {"{\"url\":\"http://engines.invalid\"}", 204, ""},
         {"{\"url\":\"http://engines.invalid\"}", 404,
-         "There is nothing at this path: there is no backend of that url"},
+         "There is nothing at this path: no backend has that url"},
         {"{\"url\":\"http://10.0.0.1\"}", 204, ""},
     };
     struct scene scene;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static struct admin_client client;
-static struct admin_options options;
+static struct admin_client_options options;
 static struct loop *loop;
 static struct stub_server server;
 static char url[64];
@@ -17,7 +17,7 @@ static char why[admin_why_size];
 static uint16_t answer_status;
 static bool is_answered;
 
-static bool check(struct admin_options given)
+static bool check(struct admin_client_options given)
 {
     options = given;
     return admin_client_check(&client, "test", &options);
@@ -25,13 +25,14 @@ static bool check(struct admin_options given)
 
 TEST(options_that_make_no_sense_are_refused)
 {
-    CHECK(!check((struct admin_options){.timeout_s = 1}));
-    CHECK(!check((struct admin_options){.url = "127.0.0.1:1", .timeout_s = 1}));
-    CHECK(!check((struct admin_options){.url = "http://h:1", .timeout_s = 0}));
-    CHECK(!check((struct admin_options){.url = "http://h:1", .timeout_s = 4000}));
-    CHECK(!check((struct admin_options){
+    CHECK(!check((struct admin_client_options){.timeout_s = 1}));
+    CHECK(!check((struct admin_client_options){.url = "127.0.0.1:1", .timeout_s = 1}));
+    CHECK(!check((struct admin_client_options){.url = "http://h:1", .timeout_s = 0}));
+    CHECK(!check((struct admin_client_options){.url = "http://h:1", .timeout_s = 4000}));
+    CHECK(!check((struct admin_client_options){
         .url = "http://h:1", .timeout_s = 1, .token = "t", .token_file = "f"}));
-    CHECK(check((struct admin_options){.url = "http://h:1/base", .timeout_s = 1, .token = "t"}));
+    CHECK(check(
+        (struct admin_client_options){.url = "http://h:1/base", .timeout_s = 1, .token = "t"}));
 }
 
 static void answered(void *owner, const struct fetch_result *result)
@@ -44,7 +45,7 @@ static void answered(void *owner, const struct fetch_result *result)
     }
 }
 
-static void set_up(struct admin_options given, const char *path, const char *answer)
+static void set_up(struct admin_client_options given, const char *path, const char *answer)
 {
     ASSERT(loop_create(&loop) == STATUS_OK);
     stub_start(&server, loop);
@@ -74,7 +75,7 @@ static void ask(const char *path)
 
 TEST(a_question_carries_the_token)
 {
-    set_up((struct admin_options){.token = "secret"}, "/overview?since=5",
+    set_up((struct admin_client_options){.token = "secret"}, "/overview?since=5",
            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
     CHECK(admin_client_open(&client, loop));
     ask("/overview?since=5");
@@ -94,15 +95,15 @@ TEST(a_token_is_the_first_line_of_its_file)
     CHECK(fd != -1);
     CHECK_EQ(write(fd, "from-file\nrest", 14), 14);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    set_up((struct admin_options){.token_file = path}, "/x", "");
+    set_up((struct admin_client_options){.token_file = path}, "/x", "");
     CHECK(admin_client_open(&client, loop));
     CHECK_STR(client.authorization, "Bearer from-file");
     tear_down();
     close(fd);
-    set_up((struct admin_options){.token_file = "/nowhere/at/all"}, "/x", "");
+    set_up((struct admin_client_options){.token_file = "/nowhere/at/all"}, "/x", "");
     CHECK(!admin_client_open(&client, loop));
     tear_down();
-    set_up((struct admin_options){.token = "a\r\nb"}, "/x", "");
+    set_up((struct admin_client_options){.token = "a\r\nb"}, "/x", "");
     CHECK(!admin_client_open(&client, loop));
     tear_down();
 }
@@ -110,7 +111,7 @@ TEST(a_token_is_the_first_line_of_its_file)
 TEST(why_there_is_no_document_is_said_in_the_routers_words)
 {
     set_up(
-        (struct admin_options){0}, "/x",
+        (struct admin_client_options){0}, "/x",
         "HTTP/1.1 401 X\r\ncontent-length: 37\r\n\r\n{\"error\":{\"message\":\"no such token\"}}");
     CHECK(admin_client_open(&client, loop));
     ask("/x");

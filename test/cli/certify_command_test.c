@@ -125,7 +125,8 @@ TEST(an_engine_without_the_endpoints_is_a_failure)
     server.routes[2] = server.routes[3];
     server.routes[2].path = "/tokenize";
     CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), COMMAND_FAILED);
-    CHECK_STR(child_text(child.out), "cannot be asked: /v1/chat/completions/render answers 404\n");
+    CHECK_STR(child_text(child.out),
+              "cannot be asked: /v1/chat/completions/render responds with status 404\n");
     tear_down();
 }
 

@@ -68,12 +68,22 @@ TEST(help_can_be_asked_for_in_every_usual_way)
     static char expected[child_text_size];
     snprintf(expected, sizeof(expected), "%s", child_text(child.out));
     child_close(&child);
-    const char *const *const ways[] = {WORDS("--help"),          WORDS("-h"),
-                                       WORDS("serve", "--help"), WORDS("serve", "-h", "x"),
-                                       WORDS("check", "--help"), WORDS("version", "-h")};
+    const char *const *const ways[] = {WORDS("--help"), WORDS("-h")};
     for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
         CHECK_EQ(run(ways[i]), COMMAND_OK);
         CHECK_STR(child_text(child.out), expected);
+        child_close(&child);
+    }
+}
+
+TEST(the_help_of_every_command_begins_with_its_usage)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        char expected[128];
+        snprintf(expected, sizeof(expected), "warmpath %s\n\n", usages[i]);
+        CHECK_EQ(run(WORDS(names[i], i % 2 == 0 ? "--help" : "-h")), COMMAND_OK);
+        CHECK_EQ(strncmp(child_text(child.out), expected, strlen(expected)), 0);
+        CHECK_STR(child_text(child.err), "");
         child_close(&child);
     }
 }

@@ -146,7 +146,7 @@ TEST(what_the_router_says_against_it_is_passed_on)
     tear_down();
     set_up(CHAT_PATH, 200, "{\"data\":[]}");
     CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
-    CHECK_STR(child_text(child.err), "warmpath explain: the answer: is no explanation\n");
+    CHECK_STR(child_text(child.err), "warmpath explain: the answer: not an explanation\n");
     tear_down();
 }
 

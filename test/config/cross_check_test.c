@@ -127,9 +127,9 @@ TEST(a_backend_finds_its_pool_wherever_that_is_defined)
 TEST(a_pool_that_does_not_exist_is_refused_with_the_nearest)
 {
     CHECK_STR(outcome("pools: [chat, embed]\nbackends:\n  - url: http://a\n    pool: chta\n"),
-              "f:4:11: backends.pool: there is no pool \"chta\"");
+              "f:4:11: backends.pool: unknown pool \"chta\"");
     CHECK_STR(outcome("pools: [chat, embed]\nbackends:\n  - url: http://a\n    pool: embeds\n"),
-              "f:4:11: backends.pool: there is no pool \"embeds\"; did you mean \"embed\"?");
+              "f:4:11: backends.pool: unknown pool \"embeds\"; did you mean \"embed\"?");
 }
 
 TEST(pools_have_names_and_models_of_their_own)

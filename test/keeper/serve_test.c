@@ -331,7 +331,7 @@ TEST(draining_has_an_end)
     request_open(&scene, &request, &scene.backends[0]);
     CHECK_EQ(kill(scene.child.pid, SIGTERM), 0);
     CHECK_EQ(child_finish(&scene.child), COMMAND_OK);
-    CHECK(strstr(child_text(scene.child.err), "requests that have not ended in time are cut") !=
+    CHECK(strstr(child_text(scene.child.err), "requests that have not ended in time are reset") !=
           NULL);
     request_close(&request);
     scene_close(&scene);
@@ -414,7 +414,7 @@ TEST(without_a_file_there_is_nothing_to_reload)
                       "--limits-requests=64"));
     CHECK(comes_up(&scene));
     CHECK_EQ(kill(scene.child.pid, SIGHUP), 0);
-    CHECK(child_says(&scene.child, "there is no configuration file to read again"));
+    CHECK(child_says(&scene.child, "started without a configuration file"));
     CHECK(serves(&scene));
     CHECK_EQ(kill(scene.child.pid, SIGTERM), 0);
     CHECK_EQ(child_finish(&scene.child), COMMAND_OK);

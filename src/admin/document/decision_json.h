@@ -6,8 +6,8 @@
 //      "policy": "warm", "backend": {"id": 1, "url": …}, "outcome": "ok", "status": 200, …,
 //      "rivals": [{"id": 2, "url": …, "expected_tokens": 0, …}], "why": "warm chose …"}
 //
-// Unknown values are null.  The chronicle knows rivals by id; their URLs come from the fleet, and are null
-// after a backend has left it.
+// Unknown values are null.  The chronicle knows rivals by id; their URLs come from the fleet, and
+// are null after a backend has left it.
 #pragma once
 
 struct chronicle_decision;

@@ -7,10 +7,11 @@
 //      "stream": {"number": 4711, "messages": 4711, "gaps": 0, ...},
 //      "told": {"blocks": 81920, "stored": 120345, ...}}
 //
-// `number` is the next sequence number that is expected, `blocks` the blocks that the backend holds now.
+// `number` is the next sequence number that is expected, `blocks` the blocks that the backend holds
+// now.
 //
-// The counts are those of kv_follower.h and kv_holdings.h, under their names.  A backend without a feed has
-// the first line only.
+// The counts are those of kv_follower.h and kv_holdings.h, under their names.  A backend without a
+// feed has the first line only.
 #pragma once
 
 struct backend;

@@ -49,7 +49,7 @@ static void add_value(const struct page *page, enum metric metric, const struct 
 }
 
 // A long name was cut somewhere, and one wrong byte would cost the whole scrape.
-static void add_model(const struct page *page, uint32_t place, struct text *labels)
+static void metrics_page_add_model(const struct page *page, uint32_t place, struct text *labels)
 {
     uint8_t space[meters_model_size];
     metric_label(labels, "model", utf8_tamed(meters_sum_model(page->sum, place), space));
@@ -61,13 +61,13 @@ static void add_requests_of(const struct page *page, struct slice backend,
     uint8_t space[labels_size_max];
 
     for (uint32_t i = RECEIPT_RUNNING + 1; i < RECEIPT_OUTCOME_COUNT; i++) {
-        // What never happened has no line, but for what everybody asks for.
+        // Outcomes that never happened have no line; `ok` always has one.
         if (kind->outcomes[i] == 0 && i != RECEIPT_OK) {
             continue;
         }
         struct text labels = text_over(space, sizeof(space));
         text_add(&labels, backend);
-        add_model(page, kind->place, &labels);
+        metrics_page_add_model(page, kind->place, &labels);
         metric_label(&labels, "policy", slice_str(kind->policy));
         metric_label(&labels, "outcome", slice_str(receipt_outcome_name(i)));
         page->out->overflow |= labels.overflow;
@@ -104,7 +104,7 @@ static void add_requests(const struct page *page, enum metric metric)
     add_homeless(page);
 }
 
-static bool is_empty(const struct meter_counts *counts)
+static bool metrics_page_is_empty(const struct meter_counts *counts)
 {
     for (uint32_t i = 0; i <= meter_bucket_max; i++) {
         if (counts->buckets[i] > 0) {
@@ -127,16 +127,16 @@ static void add_durations(const struct page *page, enum metric metric)
         struct text labels = text_over(space, sizeof(space));
         struct meter_counts counts;
         meters_sum_duration(page->sum, place, duration, &counts);
-        if (place == 0 && is_empty(&counts)) {
+        if (place == 0 && metrics_page_is_empty(&counts)) {
             continue; // usually there are no others
         }
-        add_model(page, place, &labels);
+        metrics_page_add_model(page, place, &labels);
         metric_add_histogram(page->out, metric, text_slice(&labels), scale, counts.buckets,
                              counts.sum_ns);
     }
 }
 
-static void add_stages(const struct page *page, enum metric metric)
+static void metrics_page_add_stages(const struct page *page, enum metric metric)
 {
     uint8_t space[labels_size_max];
 
@@ -203,7 +203,7 @@ static void (*const writers[METRIC_COUNT])(const struct page *page, enum metric 
     [METRIC_TTFT] = add_durations,
     [METRIC_TPOT] = add_durations,
     [METRIC_DURATION] = add_durations,
-    [METRIC_STAGE] = add_stages,
+    [METRIC_STAGE] = metrics_page_add_stages,
     [METRIC_BACKEND_INFO] = add_backend_info,
     [METRIC_BACKEND_TTFT] = add_backend_ttft,
     [METRIC_BUILD_INFO] = add_build,

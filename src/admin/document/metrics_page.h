@@ -2,8 +2,8 @@
 //
 // metrics_page.h -- the answer to GET /metrics: every row of the table with what is known of it.
 //
-// All is read while workers go on: a page is a picture of one moment only as far as each number is.  A
-// metric whose source is not there has its help and no values.
+// All is read while workers go on: a page is a picture of one moment only as far as each number is.
+// A metric whose source is not there has its help and no values.
 //
 // Threads: the keeper's.
 #pragma once

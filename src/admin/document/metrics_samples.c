@@ -100,7 +100,8 @@ static void take_load(struct metrics_row *row, uint64_t now_ms)
     }
 }
 
-static void take_events(struct metrics_row *row, const struct metrics_page_input *input)
+static void metrics_samples_take_events(struct metrics_row *row,
+                                        const struct metrics_page_input *input)
 {
     struct kv_feed_status heard;
     if (input->events == NULL || !input->events(input->events_owner, row->backend->id, &heard)) {
@@ -112,7 +113,7 @@ static void take_events(struct metrics_row *row, const struct metrics_page_input
     } counts[] = {
         {METRIC_EVENTS_LIVE, heard.state == KV_LIVE},
         {METRIC_EVENTS_CONNECTED, heard.is_connected},
-        {METRIC_EVENTS_SILENCE, heard.last_ms}, // UINT64_MAX is no value there, too
+        {METRIC_EVENTS_SILENCE, heard.last_ms}, // UINT64_MAX means unknown there too
         {METRIC_EVENTS_LAG, heard.lag_ms},
         {METRIC_EVENTS_BLOCKS, heard.block_count},
         {METRIC_EVENTS_ORPHANS_WAITING, heard.orphan_count},
@@ -238,7 +239,8 @@ static size_t label_size_max(const char *value)
     return label_frame + 2 * strlen(value);
 }
 
-static bool reserve(const struct metrics_page_input *input, struct metrics_samples *out)
+static bool metrics_samples_reserve(const struct metrics_page_input *input,
+                                    struct metrics_samples *out)
 {
     const struct backend *backend;
     size_t label_size = 1;
@@ -277,7 +279,7 @@ bool metrics_samples_take(const struct metrics_page_input *input, const struct m
                           struct metrics_samples *out)
 {
     *out = (struct metrics_samples){0};
-    if (!reserve(input, out)) {
+    if (!metrics_samples_reserve(input, out)) {
         metrics_samples_free(out);
         return false;
     }
@@ -294,7 +296,7 @@ bool metrics_samples_take(const struct metrics_page_input *input, const struct m
         if (meters_sum_worker_count(sum) > 0) {
             take_counts(row, sum);
         }
-        take_events(row, input);
+        metrics_samples_take_events(row, input);
     }
     for (uint32_t i = 0; i < out->tokenizer_count; i++, row++) {
         const struct dialect *dialect = input->dialects->dialects[i];

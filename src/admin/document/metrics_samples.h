@@ -8,7 +8,8 @@
 //     backend 1    [ … ]
 //     tokenizer 0  [ … ]                labels: tokenizer="/models/llama"
 //
-// A metric is in the rows whose labels are its own (metric_row): those without labels are the router's.
+// A metric is in the rows whose labels are its own (metric_row): those without labels are the
+// router's.
 //
 // Memory: taken by _take.
 #pragma once
@@ -20,11 +21,11 @@
 struct backend;
 struct meters_sum;
 
-// Not known, or not there: no line is written.
+// Unknown: no line is written.
 #define METRICS_NO_VALUE UINT64_MAX
 
 struct metrics_row {
-    const struct backend *backend; // NULL: it is no backend's
+    const struct backend *backend; // NULL: not of a backend
     struct slice labels;
     uint64_t ttft_us; // of the summary
     uint64_t ttft_count;

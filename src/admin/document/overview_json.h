@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// overview_json.h -- the document behind the dashboard and `top`: totals, the last minute, every backend, a time
-// series beside the estimate for round-robin, the hottest prefixes.  docs/admin-api.md shows one.
+// overview_json.h -- the document behind the dashboard and `top`: totals, the last minute, every
+// backend, a time series beside the estimate for round-robin, the hottest prefixes.
+// docs/admin-api.md shows one.
 //
-// Unknown values are null.  Without a scribe only the fleet and the workers' own counts are known.  The
-// scribe's lock is held only while figures are copied.
+// Unknown values are null.  Without a scribe only the fleet and the workers' own counts are known.
+// The scribe's lock is held only while figures are copied.
 #pragma once
 
 #include "base/slice.h"

@@ -10,9 +10,9 @@
 //                            "last": {"predicted": 960, "actual": 960},
 //                            "histogram": [[-64, 3], [0, 231], [16, 2], [128, 4]]}}
 //
-// A kind of prediction without a sample is null; so are recent figures without one.  The histogram lists the
-// buckets that have a count, each with the difference at its far edge.  It may take some kilobytes, so lists
-// of backends leave it out.
+// A kind of prediction without a sample is null; so are recent figures without one.  The histogram
+// lists the buckets that have a count, each with the difference at its far edge.  It may take some
+// kilobytes, so lists of backends leave it out.
 #pragma once
 
 #include "fleet/truth.h"

@@ -4,8 +4,8 @@
 //
 //     GET /overview, /decisions --> top_document --> top_screen --> top_paint --> the terminal
 //
-// Questions, keys and signals are events of one loop: a key answers at once, also while the router does
-// not.  Only reads; nothing can be changed from here.
+// Questions, keys and signals are events of one loop: a key answers at once, also while the router
+// does not.  Only reads; nothing can be changed from here.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -32,15 +32,15 @@ enum {
     first_fleet_rows = 22, // what a screen has beside the fleet
 };
 
-struct options {
-    struct admin_options admin;
+struct top_options {
+    struct admin_client_options admin;
     double interval_s;
     bool once;
     bool is_ascii;
 };
 
-struct command {
-    struct options options;
+struct top_command {
+    struct top_options options;
     struct admin_client client;
     struct loop *loop;
     struct terminal *terminal; // NULL: one screen, into a file
@@ -67,7 +67,7 @@ struct command {
     int code;
 };
 
-static enum flags_verdict read_flags(struct options *options, int word_count, char **words)
+static enum flags_verdict top_read_flags(struct top_options *options, int word_count, char **words)
 {
     const struct flag flags[] = {
         ADMIN_CLIENT_FLAGS(options->admin),
@@ -108,7 +108,7 @@ static uint32_t size_from(const char *name, uint32_t otherwise)
 }
 
 // Draws onto command->grid.
-static void draw(struct command *command, uint32_t width, uint32_t height)
+static void top_draw(struct top_command *command, uint32_t width, uint32_t height)
 {
     uint64_t now_ms = loop_now_ms(command->loop);
     uint64_t silent_s = (now_ms - command->heard_ms) / 1000;
@@ -132,40 +132,40 @@ static void draw(struct command *command, uint32_t width, uint32_t height)
 }
 
 // A terminal that is behind is not given more; the next tick comes.
-static void paint(struct command *command)
+static void paint(struct top_command *command)
 {
     if (command->terminal == NULL || terminal_is_busy(command->terminal)) {
         return;
     }
     struct terminal_size size = terminal_size(command->terminal);
     struct text frame = text_over(command->frame, sizeof(command->frame));
-    draw(command, size.width, size.height);
+    top_draw(command, size.width, size.height);
     top_paint_update(&command->paint, &command->grid, &frame);
     if (frame.size > 0) {
         terminal_write(command->terminal, text_slice(&frame));
     }
 }
 
-static void end(struct command *command, int code)
+static void top_end(struct top_command *command, int code)
 {
     command->is_over = true;
     command->code = code;
 }
 
-static void note_loss(struct command *command)
+static void note_loss(struct top_command *command)
 {
     command->is_lost = true;
     admin_client_turn(&command->client);
     // Nothing was ever shown: a wrong token or a wrong address is better said and done with, except
     // that a router which does not listen yet is waited for.
     if (command->terminal == NULL) {
-        end(command, COMMAND_FAILED);
+        top_end(command, COMMAND_FAILED);
     }
 }
 
 static void overview_came(void *owner, const struct fetch_result *result)
 {
-    struct command *command = owner;
+    struct top_command *command = owner;
 
     command->asks_overview = NULL;
     if (command->view.is_paused) {
@@ -175,10 +175,10 @@ static void overview_came(void *owner, const struct fetch_result *result)
         admin_client_why(result, command->why);
         note_loss(command);
         if (result->status != 0 && !command->has_overview) {
-            end(command, COMMAND_FAILED);
+            top_end(command, COMMAND_FAILED);
         }
     } else if (top_overview_read(result->body, &command->fresh_overview) != STATUS_OK) {
-        snprintf(command->why, sizeof(command->why), "the answer is no overview");
+        snprintf(command->why, sizeof(command->why), "the response is not an overview");
         note_loss(command);
     } else {
         memcpy(&command->overview, &command->fresh_overview, sizeof(command->overview));
@@ -193,7 +193,7 @@ static void overview_came(void *owner, const struct fetch_result *result)
 // Where these fail the overview fails too, and says so; a router that keeps none is shown without.
 static void decisions_came(void *owner, const struct fetch_result *result)
 {
-    struct command *command = owner;
+    struct top_command *command = owner;
 
     command->asks_decisions = NULL;
     command->has_decisions = true;
@@ -204,7 +204,7 @@ static void decisions_came(void *owner, const struct fetch_result *result)
     }
 }
 
-static void ask(struct command *command)
+static void top_ask(struct top_command *command)
 {
     const struct top_history *history = &command->history;
     char path[admin_path_size_max];
@@ -227,15 +227,15 @@ static void ask(struct command *command)
     }
 }
 
-static void tick(struct timer *timer)
+static void top_tick(struct timer *timer)
 {
-    struct command *command = CONTAINER_OF(timer, struct command, tick);
+    struct top_command *command = CONTAINER_OF(timer, struct top_command, tick);
     uint64_t interval_ms = (uint64_t)(command->options.interval_s * 1000);
     uint64_t now_ms = loop_now_ms(command->loop);
     bool is_due = command->asked_ms == 0 || now_ms >= command->asked_ms + interval_ms;
 
     if (is_due && command->asks_overview == NULL && !command->view.is_paused) {
-        ask(command);
+        top_ask(command);
     }
     loop_arm(command->loop, &command->tick, interval_ms < tick_max_ms ? interval_ms : tick_max_ms);
     paint(command);
@@ -243,13 +243,13 @@ static void tick(struct timer *timer)
 
 static void typed(void *owner, struct slice bytes)
 {
-    struct command *command = owner;
+    struct top_command *command = owner;
 
     for (size_t i = 0; i < bytes.size; i++) {
         enum top_key key = top_keys_take(&command->keys, bytes.bytes[i]);
         switch (top_keys_press(&command->view, key, command->keys.letter)) {
         case TOP_QUIT:
-            end(command, COMMAND_OK);
+            top_end(command, COMMAND_OK);
             break;
         case TOP_REPAINT:
             top_paint_forget(&command->paint);
@@ -263,17 +263,17 @@ static void typed(void *owner, struct slice bytes)
 
 static void resized(void *owner)
 {
-    struct command *command = owner;
+    struct top_command *command = owner;
     top_paint_forget(&command->paint);
     paint(command);
 }
 
 static void ended(void *owner)
 {
-    end(owner, COMMAND_OK);
+    top_end(owner, COMMAND_OK);
 }
 
-static bool open_terminal(struct command *command)
+static bool open_terminal(struct top_command *command)
 {
     const struct terminal_listener listener = {typed, resized, ended, command};
 
@@ -286,9 +286,9 @@ static bool open_terminal(struct command *command)
     return true;
 }
 
-static void watch(struct command *command)
+static void watch(struct top_command *command)
 {
-    command->tick.fire = tick;
+    command->tick.fire = top_tick;
     loop_arm(command->loop, &command->tick, 0);
     while (!command->is_over) {
         loop_turn(command->loop, tick_max_ms);
@@ -297,7 +297,7 @@ static void watch(struct command *command)
     terminal_close(&command->terminal);
 }
 
-static bool print_screen(struct command *command)
+static bool print_screen(struct top_command *command)
 {
     struct terminal_size size = terminal_size_of_output();
     uint32_t width = size.width > 0 ? size.width : size_from("COLUMNS", plain_width);
@@ -305,7 +305,7 @@ static bool print_screen(struct command *command)
     uint32_t height = size_from("LINES", wanted > plain_height_min ? wanted : plain_height_min);
     uint32_t last = 0;
 
-    draw(command, width, size.width > 0 ? size.height : height);
+    top_draw(command, width, size.width > 0 ? size.height : height);
     struct top_grid *grid = &command->grid;
     struct text page = text_over(command->frame, sizeof(command->frame));
     for (uint32_t row = 0; row < grid->height; row++) {
@@ -321,24 +321,24 @@ static bool print_screen(struct command *command)
     return is_written && fflush(stdout) == 0;
 }
 
-static void show_once(struct command *command)
+static void show_once(struct top_command *command)
 {
     command->view.hides_foot = true;
-    ask(command);
+    top_ask(command);
     while (!command->is_over && (!command->has_overview || !command->has_decisions)) {
         if (command->asks_overview == NULL && !command->has_overview) {
             snprintf(command->why, sizeof(command->why), "memory or descriptors are short");
-            end(command, COMMAND_FAILED);
+            top_end(command, COMMAND_FAILED);
             return;
         }
         loop_turn(command->loop, tick_max_ms);
     }
     if (!command->is_over) {
-        end(command, print_screen(command) ? COMMAND_OK : COMMAND_FAILED);
+        top_end(command, print_screen(command) ? COMMAND_OK : COMMAND_FAILED);
     }
 }
 
-static void run(struct command *command)
+static void top_run(struct top_command *command)
 {
     bool is_plain = command->options.once || !terminal_is(stdout) ||
                     strcmp(variable("TERM"), "dumb") == 0 || variable("TERM")[0] == '\0';
@@ -359,11 +359,11 @@ static void run(struct command *command)
 
 int command_top(int word_count, char **words)
 {
-    static struct command command; // the program's one; too large for the stack
-    struct options *options = &command.options;
+    static struct top_command command; // the program's one; too large for the stack
+    struct top_options *options = &command.options;
 
-    *options = (struct options){.admin = {.timeout_s = 5}, .interval_s = 1};
-    enum flags_verdict verdict = read_flags(options, word_count, words);
+    *options = (struct top_options){.admin = {.timeout_s = 5}, .interval_s = 1};
+    enum flags_verdict verdict = top_read_flags(options, word_count, words);
     if (verdict != FLAGS_GOOD) {
         return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
     }
@@ -379,7 +379,7 @@ int command_top(int word_count, char **words)
     if (loop_create(&command.loop) != STATUS_OK) {
         fprintf(stderr, "warmpath top: start: memory or descriptors are short\n");
     } else if (admin_client_open(&command.client, command.loop)) {
-        run(&command);
+        top_run(&command);
     }
     admin_client_close(&command.client);
     loop_destroy(&command.loop);

@@ -7,16 +7,15 @@
 #include "json/json.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-enum { digits_size = 64, escaped_size_max = 4096 };
+enum { escaped_size_max = 4096 };
 
-enum kind { NUMBER, TEXT, FLAG };
+enum field_kind { NUMBER, TEXT, FLAG };
 
-// One member of an object, and where it goes.
-struct field {
+// One member of an object, and the field that it is stored in.
+struct top_field {
     const char *name;
-    enum kind kind;
+    enum field_kind kind;
     size_t offset;
     size_t size;
 };
@@ -26,18 +25,18 @@ struct field {
         name_, kind_, offsetof(struct struct_, member_), sizeof(((struct struct_ *)0)->member_)    \
     }
 
-static const struct field overview_fields[] = {
+static const struct top_field overview_fields[] = {
     FIELD(TEXT, top_overview, "version", version),
     FIELD(TEXT, top_overview, "policy", policy),
     FIELD(NUMBER, top_overview, "now_ms", now_ms),
     FIELD(NUMBER, top_overview, "uptime_s", uptime_s),
 };
 
-static const struct field price_fields[] = {
+static const struct top_field price_fields[] = {
     FIELD(TEXT, top_overview, "currency", currency),
 };
 
-static const struct field totals_fields[] = {
+static const struct top_field totals_fields[] = {
     FIELD(NUMBER, top_totals, "requests", requests),
     FIELD(NUMBER, top_totals, "failures", failures),
     FIELD(NUMBER, top_totals, "in_flight", in_flight),
@@ -49,7 +48,7 @@ static const struct field totals_fields[] = {
     FIELD(NUMBER, top_totals, "over_round_robin_money", over_round_robin_money),
 };
 
-static const struct field recent_fields[] = {
+static const struct top_field recent_fields[] = {
     FIELD(NUMBER, top_recent, "window_s", window_s),
     FIELD(NUMBER, top_recent, "requests_per_s", requests_per_s),
     FIELD(NUMBER, top_recent, "failures_per_s", failures_per_s),
@@ -58,12 +57,12 @@ static const struct field recent_fields[] = {
     FIELD(NUMBER, top_recent, "round_robin_hit_rate", round_robin_hit_rate),
 };
 
-static const struct field quantile_fields[] = {
+static const struct top_field quantile_fields[] = {
     FIELD(NUMBER, top_quantiles, "p50", p50_ms),
     FIELD(NUMBER, top_quantiles, "p95", p95_ms),
 };
 
-static const struct field backend_fields[] = {
+static const struct top_field backend_fields[] = {
     FIELD(TEXT, top_backend, "url", url),
     FIELD(TEXT, top_backend, "state", state),
     FIELD(FLAG, top_backend, "draining", is_draining),
@@ -78,7 +77,7 @@ static const struct field backend_fields[] = {
     FIELD(NUMBER, top_backend, "kv_usage", figures[TOP_KV_USAGE]),
 };
 
-static const struct field hot_fields[] = {
+static const struct top_field hot_fields[] = {
     FIELD(TEXT, top_hot, "prefix", prefix),
     FIELD(NUMBER, top_hot, "tokens", tokens),
     FIELD(NUMBER, top_hot, "requests", requests),
@@ -86,11 +85,11 @@ static const struct field hot_fields[] = {
     FIELD(NUMBER, top_hot, "holder_count", holder_count),
 };
 
-static const struct field holder_fields[] = {
+static const struct top_field holder_fields[] = {
     {"url", TEXT, 0, top_url_size},
 };
 
-static const struct field point_fields[] = {
+static const struct top_field point_fields[] = {
     FIELD(NUMBER, top_point, "time_ms", time_ms),
     FIELD(NUMBER, top_point, "hit_rate", hit_rate),
     FIELD(NUMBER, top_point, "round_robin_hit_rate", round_robin_hit_rate),
@@ -98,7 +97,7 @@ static const struct field point_fields[] = {
     FIELD(NUMBER, top_point, "round_robin_ttft_p50_ms", round_robin_ttft_p50_ms),
 };
 
-static const struct field decision_fields[] = {
+static const struct top_field decision_fields[] = {
     FIELD(NUMBER, top_decision, "serial", serial),
     FIELD(NUMBER, top_decision, "time_ms", time_ms),
     FIELD(TEXT, top_decision, "model", model),
@@ -111,8 +110,8 @@ static const struct field decision_fields[] = {
     FIELD(TEXT, top_decision, "why", why),
 };
 
-// C0, DEL and C1: what a terminal may act on.
-static bool is_control(uint32_t code)
+// C0, DEL and C1: a terminal may act on these.
+static bool top_document_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0);
 }
@@ -127,7 +126,7 @@ void top_text_copy(struct slice text, char *out, size_t size)
     for (size_t at = 0; at < text.size;) {
         unsigned bytes;
         uint32_t code = utf8_read(text.bytes + at, &bytes);
-        bool replaced = is_control(code);
+        bool replaced = top_document_is_control(code);
         unsigned needed = replaced ? 1 : bytes;
         if (used + needed >= size) {
             break;
@@ -139,7 +138,7 @@ void top_text_copy(struct slice text, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void read_text(const struct json_value *value, char *out, size_t size)
+static void top_document_read_text(const struct json_value *value, char *out, size_t size)
 {
     char decoded[escaped_size_max];
     struct slice text = {0};
@@ -148,29 +147,16 @@ static void read_text(const struct json_value *value, char *out, size_t size)
     if (value->kind != JSON_STRING) {
         return;
     }
-    // Longer than any that is shown: half an escape at the cut would be no string.
+    // Fails if the string is longer than any that is shown.
     if (json_string_decode(value->raw, decoded, sizeof(decoded), &text) != STATUS_OK) {
         text = slice_str("?");
     }
     top_text_copy(text, out, size);
 }
 
-// The grammar was checked by json.h; what is longer than any number that is meant is none.
-static double number_of(const struct json_value *value)
-{
-    char digits[digits_size];
-    if (value->kind != JSON_NUMBER || value->raw.size >= digits_size) {
-        return (double)NAN;
-    }
-    memcpy(digits, value->raw.bytes, value->raw.size);
-    digits[value->raw.size] = '\0';
-    double number = strtod(digits, NULL);
-    return isfinite(number) ? number : (double)NAN;
-}
-
-// Every field is written, absent ones too.
-static void read_fields(const struct json_value *object, const struct field *fields, uint32_t count,
-                        void *out)
+// Sets every field; absent numbers become NaN, absent strings empty.
+static void top_document_read_fields(const struct json_value *object,
+                                     const struct top_field *fields, uint32_t count, void *out)
 {
     const char *names[json_find_max] = {0};
     struct json_value values[json_find_max] = {0};
@@ -186,10 +172,10 @@ static void read_fields(const struct json_value *object, const struct field *fie
         char *to = (char *)out + fields[i].offset;
         switch (fields[i].kind) {
         case NUMBER:
-            *(double *)to = number_of(&values[i]);
+            *(double *)to = json_number(&values[i]);
             break;
         case TEXT:
-            read_text(&values[i], to, fields[i].size);
+            top_document_read_text(&values[i], to, fields[i].size);
             break;
         case FLAG:
             *(bool *)to = json_is_true(&values[i]);
@@ -198,19 +184,11 @@ static void read_fields(const struct json_value *object, const struct field *fie
     }
 }
 
-static struct json_value member(const struct json_value *object, const char *name)
-{
-    struct json_value value = {0};
-    if (object->kind == JSON_OBJECT && json_find(object->raw, &name, 1, &value) != STATUS_OK) {
-        value = (struct json_value){0};
-    }
-    return value;
-}
-
-// Calls `take` for each element; the containers come with all their text.  Returns how many there are.
-static uint32_t walk(const struct json_value *array,
-                     void (*take)(void *owner, uint32_t index, const struct json_value *element),
-                     void *owner)
+// Calls `take` for each element; arrays and objects come with all their text.  Returns the count.
+static uint32_t top_document_walk(const struct json_value *array,
+                                  void (*take)(void *owner, uint32_t index,
+                                               const struct json_value *element),
+                                  void *owner)
 {
     struct json json = json_open(array->raw);
     struct json_item item;
@@ -237,8 +215,8 @@ static void take_backend(void *owner, uint32_t index, const struct json_value *e
     }
     overview->backend_total++;
     if (overview->backend_count < top_backend_max) {
-        read_fields(element, backend_fields, ARRAY_COUNT(backend_fields),
-                    &overview->backends[overview->backend_count++]);
+        top_document_read_fields(element, backend_fields, ARRAY_COUNT(backend_fields),
+                                 &overview->backends[overview->backend_count++]);
     }
 }
 
@@ -247,8 +225,8 @@ static void take_holder(void *owner, uint32_t index, const struct json_value *el
     struct top_hot *hot = owner;
     (void)index;
     if (element->kind == JSON_OBJECT && hot->shown_count < top_holder_max) {
-        read_fields(element, holder_fields, ARRAY_COUNT(holder_fields),
-                    hot->holders[hot->shown_count++]);
+        top_document_read_fields(element, holder_fields, ARRAY_COUNT(holder_fields),
+                                 hot->holders[hot->shown_count++]);
     }
 }
 
@@ -258,26 +236,26 @@ static void take_hot(void *owner, uint32_t index, const struct json_value *eleme
     (void)index;
     if (element->kind == JSON_OBJECT && overview->hot_count < top_hot_max) {
         struct top_hot *hot = &overview->hot[overview->hot_count++];
-        struct json_value holders = member(element, "holders");
-        read_fields(element, hot_fields, ARRAY_COUNT(hot_fields), hot);
+        struct json_value holders = json_member(element, "holders");
+        top_document_read_fields(element, hot_fields, ARRAY_COUNT(hot_fields), hot);
         hot->shown_count = 0;
-        walk(&holders, take_holder, hot);
+        top_document_walk(&holders, take_holder, hot);
     }
 }
 
-// One line of the table that the series are: all its values are in the same place of each point.
-struct column {
+// One series: its values go to the same field of each point.
+struct top_column {
     struct top_history *history;
-    uint32_t skipped; // elements in front of the first that is kept
+    uint32_t skipped; // older elements that do not fit
     size_t offset;
 };
 
 static void take_value(void *owner, uint32_t index, const struct json_value *element)
 {
-    const struct column *column = owner;
+    const struct top_column *column = owner;
     if (index >= column->skipped && index - column->skipped < column->history->count) {
         char *point = (char *)&column->history->points[index - column->skipped];
-        *(double *)(point + column->offset) = number_of(element);
+        *(double *)(point + column->offset) = json_number(element);
     }
 }
 
@@ -287,21 +265,21 @@ static void count_value(void *owner, uint32_t index, const struct json_value *el
     *(uint32_t *)owner = index + 1;
 }
 
-static void read_series(const struct json_value *series, struct top_history *out)
+static void top_document_read_series(const struct json_value *series, struct top_history *out)
 {
-    struct json_value times = member(series, "time_ms");
+    struct json_value times = json_member(series, "time_ms");
     uint32_t total = 0;
 
-    walk(&times, count_value, &total);
+    top_document_walk(&times, count_value, &total);
     out->count = total < top_point_max ? total : top_point_max;
     for (uint32_t i = 0; i < out->count; i++) {
         out->points[i] =
             (struct top_point){(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
     }
     for (size_t i = 0; i < ARRAY_COUNT(point_fields); i++) {
-        struct json_value values = member(series, point_fields[i].name);
-        struct column column = {out, total - out->count, point_fields[i].offset};
-        walk(&values, take_value, &column);
+        struct json_value values = json_member(series, point_fields[i].name);
+        struct top_column column = {out, total - out->count, point_fields[i].offset};
+        top_document_walk(&values, take_value, &column);
     }
 }
 
@@ -317,22 +295,24 @@ enum status top_overview_read(struct slice text, struct top_overview *out)
         return STATUS_MALFORMED;
     }
     const struct json_value document = {JSON_OBJECT, text};
-    const struct json_value ttft = member(&values[RECENT], "ttft_ms");
-    const struct json_value twin = member(&values[RECENT], "round_robin_ttft_ms");
+    const struct json_value ttft = json_member(&values[RECENT], "ttft_ms");
+    const struct json_value twin = json_member(&values[RECENT], "round_robin_ttft_ms");
     struct top_recent *recent = &out->recent;
 
-    read_fields(&document, overview_fields, ARRAY_COUNT(overview_fields), out);
-    read_fields(&values[PRICE], price_fields, ARRAY_COUNT(price_fields), out);
-    read_fields(&values[TOTALS], totals_fields, ARRAY_COUNT(totals_fields), &out->totals);
-    read_fields(&values[RECENT], recent_fields, ARRAY_COUNT(recent_fields), recent);
-    read_fields(&ttft, quantile_fields, ARRAY_COUNT(quantile_fields), &recent->ttft);
-    read_fields(&twin, quantile_fields, ARRAY_COUNT(quantile_fields), &recent->round_robin_ttft);
+    top_document_read_fields(&document, overview_fields, ARRAY_COUNT(overview_fields), out);
+    top_document_read_fields(&values[PRICE], price_fields, ARRAY_COUNT(price_fields), out);
+    top_document_read_fields(&values[TOTALS], totals_fields, ARRAY_COUNT(totals_fields),
+                             &out->totals);
+    top_document_read_fields(&values[RECENT], recent_fields, ARRAY_COUNT(recent_fields), recent);
+    top_document_read_fields(&ttft, quantile_fields, ARRAY_COUNT(quantile_fields), &recent->ttft);
+    top_document_read_fields(&twin, quantile_fields, ARRAY_COUNT(quantile_fields),
+                             &recent->round_robin_ttft);
     out->backend_count = 0;
     out->backend_total = 0;
     out->hot_count = 0;
-    walk(&values[BACKENDS], take_backend, out);
-    walk(&values[HOTTEST], take_hot, out);
-    read_series(&values[SERIES], &out->series);
+    top_document_walk(&values[BACKENDS], take_backend, out);
+    top_document_walk(&values[HOTTEST], take_hot, out);
+    top_document_read_series(&values[SERIES], &out->series);
     return STATUS_OK;
 }
 
@@ -344,9 +324,9 @@ static void take_decision(void *owner, uint32_t index, const struct json_value *
         return;
     }
     struct top_decision *row = &decisions->rows[decisions->count++];
-    struct json_value backend = member(element, "backend");
-    read_fields(element, decision_fields, ARRAY_COUNT(decision_fields), row);
-    read_fields(&backend, holder_fields, ARRAY_COUNT(holder_fields), row->backend);
+    struct json_value backend = json_member(element, "backend");
+    top_document_read_fields(element, decision_fields, ARRAY_COUNT(decision_fields), row);
+    top_document_read_fields(&backend, holder_fields, ARRAY_COUNT(holder_fields), row->backend);
 }
 
 enum status top_decisions_read(struct slice text, struct top_decisions *out)
@@ -359,10 +339,10 @@ enum status top_decisions_read(struct slice text, struct top_decisions *out)
         values[DECISIONS].kind != JSON_ARRAY) {
         return STATUS_MALFORMED;
     }
-    double serial = number_of(&values[SERIAL]);
+    double serial = json_number(&values[SERIAL]);
     out->serial = serial >= 0 ? serial : 0;
     out->count = 0;
-    walk(&values[DECISIONS], take_decision, out);
+    top_document_walk(&values[DECISIONS], take_decision, out);
     return STATUS_OK;
 }
 
@@ -390,7 +370,7 @@ void top_decisions_join(struct top_decisions *kept, const struct top_decisions *
     if (fresh->serial < kept->serial) {
         kept->count = 0;
     }
-    // Only what is newer than all that is kept: an answer may repeat some.
+    // A response may repeat decisions that we have.
     uint32_t added = 0;
     while (added < fresh->count &&
            (kept->count == 0 || fresh->rows[added].serial > kept->rows[0].serial)) {
@@ -401,6 +381,6 @@ void top_decisions_join(struct top_decisions *kept, const struct top_decisions *
     memmove(kept->rows + added, kept->rows, stays * sizeof(kept->rows[0]));
     memcpy(kept->rows, fresh->rows, added * sizeof(kept->rows[0]));
     kept->count = added + stays;
-    // A router that began anew has shown nothing yet of what it has: it is asked for all next time.
+    // The router has restarted: ask it for all of its decisions next time.
     kept->serial = fresh->serial < kept->serial && added == 0 ? 0 : fresh->serial;
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_document.h -- what `warmpath top` knows of a router: GET /overview and GET /decisions, read into
-// structs of fixed size.
+// top_document.h -- what `warmpath top` knows of a router: GET /overview and GET /decisions, read
+// into structs of fixed size.
 //
 //     /overview?since=MS       --> struct top_overview --> its new points go to struct top_history
 //     /decisions?since=SERIAL  --> struct top_decisions --> joined to those that are kept
 //
-// A number that a document does not have, or has as null, is NAN.  Members that are not known here are
-// passed over, so that a router that tells more is read all the same.
+// A number that a document does not have, or has as null, is NAN.  Members that are not known here
+// are passed over, so that a router that tells more is read all the same.
 //
-// Strings are UTF-8 without control characters, whatever the document has: they go to a terminal, and
-// a model's name must not be able to move its cursor.  What does not fit is cut between characters.
+// Strings are UTF-8 without control characters, whatever the document has: they go to a terminal,
+// and a model's name must not be able to move its cursor.  Longer text is cut between
+// characters.
 //
 // Limits: what is beyond the sizes below is left out; of points the oldest, of lists the last.
 //
@@ -139,14 +140,15 @@ struct top_decisions {
     struct top_decision rows[top_decision_max]; // newest first
 };
 
-// MALFORMED: it is no such document; `out` is as it was.
+// MALFORMED: not such a document; `out` is untouched.
 enum status top_overview_read(struct slice text, struct top_overview *out);
 enum status top_decisions_read(struct slice text, struct top_decisions *out);
 
 // Appends the points that are newer than all of `history`.  A clock that was set back begins anew.
 void top_history_join(struct top_history *history, const struct top_overview *overview);
 
-// Puts the new ones on top.  Serials that went back are those of another router: what was kept goes.
+// Puts the new ones on top.  Serials that went back are those of another router: what was kept
+// goes.
 void top_decisions_join(struct top_decisions *kept, const struct top_decisions *fresh);
 
 // Cuts and cleans a string, which may hold any bytes, into `size` bytes, the last of which is 0.

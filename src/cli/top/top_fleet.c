@@ -70,7 +70,7 @@ static const char *state_of(const struct top_backend *backend)
 }
 
 // Its place in `states`; what is not there comes before all that is well.
-static uint32_t rank_of(const struct top_backend *backend)
+static uint32_t top_fleet_rank_of(const struct top_backend *backend)
 {
     const char *state = state_of(backend);
     for (uint32_t i = 0; i < ARRAY_COUNT(states); i++) {
@@ -86,7 +86,7 @@ struct sorting {
     uint32_t order;
 };
 
-static int compare_numbers(double a, double b)
+static int top_fleet_compare_numbers(double a, double b)
 {
     if (isnan(a) || isnan(b)) {
         return (isnan(a) != 0) - (isnan(b) != 0);
@@ -95,7 +95,7 @@ static int compare_numbers(double a, double b)
 }
 
 // Equal ones stay in the router's order, or rows would jump about for no reason.
-static int compare(const void *left, const void *right, void *owner)
+static int top_fleet_compare(const void *left, const void *right, void *owner)
 {
     const struct sorting *sorting = owner;
     uint32_t i = *(const uint32_t *)left;
@@ -105,10 +105,10 @@ static int compare(const void *left, const void *right, void *owner)
     int result = 0;
 
     if (sorting->order == ORDER_STATE) {
-        result = (int)rank_of(a) - (int)rank_of(b);
+        result = (int)top_fleet_rank_of(a) - (int)top_fleet_rank_of(b);
     } else if (sorting->order >= order_first_column) {
         enum top_figure figure = columns[sorting->order - order_first_column].figure;
-        result = compare_numbers(a->figures[figure], b->figures[figure]);
+        result = top_fleet_compare_numbers(a->figures[figure], b->figures[figure]);
     }
     return result != 0 ? result : (i > k) - (i < k);
 }
@@ -135,7 +135,8 @@ static uint32_t choose_columns(uint32_t width, uint32_t *url_width)
     return shown;
 }
 
-static void draw_head(struct top_pen *pen, uint32_t shown, uint32_t url_width, uint32_t order)
+static void top_fleet_draw_head(struct top_pen *pen, uint32_t shown, uint32_t url_width,
+                                uint32_t order)
 {
     top_pen_field(pen, TOP_DIM, TOP_LEFT, url_width, "BACKEND");
     top_pen_skip(pen, 1);
@@ -155,7 +156,8 @@ static void draw_row(struct top_pen *pen, uint32_t shown, uint32_t url_width,
 {
     top_pen_field(pen, TOP_PLAIN, TOP_MIDDLE, url_width, top_fleet_short_url(backend->url));
     top_pen_skip(pen, 1);
-    top_pen_field(pen, states[rank_of(backend)].look, TOP_LEFT, state_width, state_of(backend));
+    top_pen_field(pen, states[top_fleet_rank_of(backend)].look, TOP_LEFT, state_width,
+                  state_of(backend));
     for (uint32_t i = 0; i < ARRAY_COUNT(columns); i++) {
         char number[top_number_size];
         double value = backend->figures[columns[i].figure];
@@ -180,11 +182,11 @@ void top_fleet_draw(const struct top_overview *overview, const struct top_fleet_
         return;
     }
     struct top_pen pen = top_pen_at(out, rows->first);
-    draw_head(&pen, shown, url_width, rows->order);
+    top_fleet_draw_head(&pen, shown, url_width, rows->order);
     for (uint32_t i = 0; i < count; i++) {
         places[i] = i;
     }
-    qsort_r(places, count, sizeof(places[0]), compare, &sorting);
+    qsort_r(places, count, sizeof(places[0]), top_fleet_compare, &sorting);
     for (uint32_t i = 0; i + 1 < rows->count && rows->scroll + i < count; i++) {
         pen = top_pen_at(out, rows->first + 1 + i);
         draw_row(&pen, shown, url_width, &overview->backends[places[rows->scroll + i]]);

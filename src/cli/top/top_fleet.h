@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_fleet.h -- the backends as a table: which columns there are, which of them fit, in which order
-// the rows come.
+// top_fleet.h -- the backends as a table: which columns there are, which of them fit, in which
+// order the rows come.
 //
-// One list says what is a column, how it is written and which go first on a narrow screen.  The first
-// order is the router's own; the others are by a column, largest first, and by state, worst first.
+// One list says what is a column, how it is written and which go first on a narrow screen.  The
+// first order is the router's own; the others are by a column, largest first, and by state, worst
+// first.
 #pragma once
 
 #include "cli/top/top_document.h"

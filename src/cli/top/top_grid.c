@@ -10,26 +10,26 @@
 
 enum { code_max = 512, format_size = 512 };
 
-struct range {
+struct top_range {
     uint32_t first;
     uint32_t last;
 };
 
 // One column everywhere: the letters of Europe, signs that we use, arrows, boxes, blocks.
-static const struct range narrow[] = {
+static const struct top_range narrow[] = {
     {0x20, 0x7e},     {0xa1, 0xac},     {0xae, 0x2ff},    {0x370, 0x377},   {0x37a, 0x37f},
     {0x384, 0x482},   {0x48a, 0x52f},   {0x1e00, 0x1eff}, {0x2010, 0x2027}, {0x2030, 0x205e},
     {0x20a0, 0x20bf}, {0x2190, 0x21ff}, {0x2500, 0x25bf}, {0x2800, 0x28ff},
 };
 
 // Two columns everywhere: Chinese, Japanese, Korean, and faces.
-static const struct range wide[] = {
+static const struct top_range wide[] = {
     {0x1100, 0x115f}, {0x3001, 0x3029}, {0x3041, 0x3096},   {0x309b, 0x30ff},
     {0x3131, 0x318e}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff},   {0xac00, 0xd7a3},
     {0xf900, 0xfa6d}, {0xff01, 0xff60}, {0x1f600, 0x1f64f}, {0x20000, 0x2a6d6},
 };
 
-// Signs of our own and what stands for them in ASCII.
+// Our own signs and their stand-ins in ASCII.
 static const struct {
     uint32_t code;
     char stand_in;
@@ -41,7 +41,7 @@ static const struct {
 
 static const uint32_t ellipsis = 0x2026;
 
-static bool is_in(const struct range *ranges, size_t count, uint32_t code)
+static bool is_in(const struct top_range *ranges, size_t count, uint32_t code)
 {
     for (size_t i = 0; i < count; i++) {
         if (code >= ranges[i].first && code <= ranges[i].last) {
@@ -56,7 +56,7 @@ static uint32_t width_of(uint32_t code)
     return is_in(wide, ARRAY_COUNT(wide), code) ? 2 : 1;
 }
 
-// What is shown for a character.
+// The character that is shown for `code`.
 static uint32_t shown(uint32_t code, bool is_ascii)
 {
     if (code >= 0x20 && code <= 0x7e) {
@@ -74,14 +74,14 @@ static uint32_t shown(uint32_t code, bool is_ascii)
     return '?';
 }
 
-// A text as it is shown; what is longer than anything we show ends there.
-struct line {
+// A text as it is shown, cut after code_max characters.
+struct top_line {
     uint32_t count;
     uint32_t width;
     uint32_t codes[code_max];
 };
 
-static void decode(const char *text, bool is_ascii, struct line *out)
+static void top_grid_decode(const char *text, bool is_ascii, struct top_line *out)
 {
     const uint8_t *at = (const uint8_t *)text;
 
@@ -114,7 +114,6 @@ struct top_pen top_pen_at(struct top_grid *grid, uint32_t row)
     return (struct top_pen){.grid = grid, .row = row, .end = grid->width};
 }
 
-// The caller has seen that it fits.
 static void put_code(struct top_pen *pen, enum top_look look, uint32_t code)
 {
     struct top_cell *cell = &pen->grid->cells[pen->row * pen->grid->width + pen->column];
@@ -129,7 +128,7 @@ static void put_code(struct top_pen *pen, enum top_look look, uint32_t code)
 }
 
 // As many of the codes from `first` as fit into `width` columns; returns those columns.
-static uint32_t put_some(struct top_pen *pen, enum top_look look, const struct line *line,
+static uint32_t put_some(struct top_pen *pen, enum top_look look, const struct top_line *line,
                          uint32_t first, uint32_t width)
 {
     uint32_t used = 0;
@@ -141,7 +140,7 @@ static uint32_t put_some(struct top_pen *pen, enum top_look look, const struct l
 }
 
 // The index of the first code of those that end the line within `width` columns.
-static uint32_t tail_of(const struct line *line, uint32_t width)
+static uint32_t tail_of(const struct top_line *line, uint32_t width)
 {
     uint32_t first = line->count;
     uint32_t used = 0;
@@ -151,7 +150,7 @@ static uint32_t tail_of(const struct line *line, uint32_t width)
     return first;
 }
 
-static void put_cut(struct top_pen *pen, enum top_look look, const struct line *line,
+static void put_cut(struct top_pen *pen, enum top_look look, const struct top_line *line,
                     uint32_t width, bool in_middle)
 {
     if (width == 0) {
@@ -167,12 +166,12 @@ static void put_cut(struct top_pen *pen, enum top_look look, const struct line *
 void top_pen_field(struct top_pen *pen, enum top_look look, enum top_cut cut, uint32_t width,
                    const char *text)
 {
-    struct line line;
+    struct top_line line;
     uint32_t room = pen->end - pen->column;
     width = width < room ? width : room;
     uint32_t after = pen->column + width;
 
-    decode(text, pen->grid->is_ascii, &line);
+    top_grid_decode(text, pen->grid->is_ascii, &line);
     if (line.width > width) {
         put_cut(pen, look, &line, width, cut == TOP_MIDDLE);
     } else {
@@ -214,8 +213,8 @@ void top_pen_fill(struct top_pen *pen, enum top_look look)
 
 uint32_t top_text_width(const char *text, bool is_ascii)
 {
-    struct line line;
-    decode(text, is_ascii, &line);
+    struct top_line line;
+    top_grid_decode(text, is_ascii, &line);
     return line.width;
 }
 

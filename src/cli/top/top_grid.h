@@ -6,9 +6,10 @@
 //     | m | 漢    | 字    |
 //     +---+---+---+---+---+
 //
-// Every cell of a row is written by us, so we must know how wide a terminal shows a character.  There
-// is a short list of characters for which all terminals agree; any other is shown as `?`.  Without
-// UTF-8 the signs that we use ourselves have stand-ins (… is >), and all else beyond ASCII is `?`.
+// Every cell of a row is written by us, so we must know how wide a terminal shows a character.
+// There is a short list of characters for which all terminals agree; any other is shown as `?`.
+// Without UTF-8 the signs that we use ourselves have stand-ins (… is >), and all else beyond ASCII
+// is `?`.
 //
 // Text that does not fit is cut at the end and the cut is marked by …; never within a character.
 //

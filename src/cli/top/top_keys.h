@@ -2,8 +2,8 @@
 //
 // top_keys.h -- from the bytes that a terminal sends to keys, and what each does to the view.
 //
-// Keys beyond letters come as sequences (ESC [ A is an arrow), which may arrive in pieces.  What is no
-// key of ours is passed over as a whole, so that half a sequence never counts as letters.
+// Keys beyond letters come as sequences (ESC [ A is an arrow), which may arrive in pieces.  An
+// unknown sequence is skipped as a whole, so that half of it never counts as letters.
 #pragma once
 
 #include "cli/top/top_screen.h"

@@ -2,7 +2,7 @@
 //
 // top_number.h -- numbers for people, in few columns: 85ms, 12.3s, 1,234, 41.2k, 72.4%, 3h 12m.
 //
-// What is not known, NAN, is – and never 0.
+// NaN, unknown, is shown as – and never as 0.
 #pragma once
 
 enum top_unit {

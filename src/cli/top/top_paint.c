@@ -58,8 +58,8 @@ static void write_span(struct brush *brush, const struct top_cell *cells, uint32
     }
 }
 
-// Half a wide character cannot be written, so a span begins and ends with whole ones.  Where the old
-// screen had a wide one and the new one has not, both its cells differ, hence are written.
+// Half a wide character cannot be written, so a span begins and ends with whole ones.  Where the
+// old screen had a wide one and the new one has not, both its cells differ, hence are written.
 static void paint_row(struct brush *brush, const struct top_grid *next, uint32_t row)
 {
     const struct top_cell *now = &next->cells[(size_t)row * next->width];

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_paint.h -- from one screen to the next without flicker: only the cells that differ are written.
+// top_paint.h -- from one screen to the next without flicker: only the cells that differ are
+// written.
 //
-//     what the terminal shows   hit rate  71.9%     ESC [ 2 ; 12 H   2.4     and nothing for all the rest
-//     what it should show       hit rate  72.4%
+//     the terminal shows   hit rate  71.9%     ESC [ 2 ; 12 H   2.4     and nothing for the rest
+//     the next screen      hit rate  72.4%
 //
-// The caller sends what came out in one write, and nothing where nothing changed.  The screen is
-// cleared only when it is not known: the first time, after a change of size, and when top_paint_forget
-// was called.  A frame stands between the marks of a synchronized update (mode 2026), which terminals
-// that know it show at once and the others ignore.
+// The caller sends the output in one write; it is empty if nothing changed.  The screen is
+// cleared only when it is not known: the first time, after a change of size, and when
+// top_paint_forget was called.  A frame stands between the marks of a synchronized update (mode
+// 2026), which terminals that know it show at once and the others ignore.
 //
 // Threads: none.  Memory: the caller's.
 #pragma once

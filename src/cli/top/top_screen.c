@@ -39,12 +39,12 @@ struct layout {
     uint32_t foot;
 };
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t top_screen_least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
-static void take(uint32_t *part, uint32_t rows, uint32_t *left, bool is_wanted)
+static void top_screen_take(uint32_t *part, uint32_t rows, uint32_t *left, bool is_wanted)
 {
     if (is_wanted && *left >= rows) {
         *part += rows;
@@ -52,10 +52,10 @@ static void take(uint32_t *part, uint32_t rows, uint32_t *left, bool is_wanted)
     }
 }
 
-static void grow(uint32_t *part, uint32_t wanted, uint32_t at_most, uint32_t *left)
+static void top_screen_grow(uint32_t *part, uint32_t wanted, uint32_t at_most, uint32_t *left)
 {
     if (*part > 0 && wanted > *part) {
-        uint32_t more = least(wanted - *part, least(at_most, *left));
+        uint32_t more = top_screen_least(wanted - *part, top_screen_least(at_most, *left));
         *part += more;
         *left -= more;
     }
@@ -101,16 +101,17 @@ static struct layout lay_out(const struct top_scene *scene, const struct top_vie
     uint32_t *focus = on_decisions ? &layout.decisions : &layout.fleet;
 
     // A very low screen still has the fleet, as far as there are rows.
-    take(&layout.fleet, least(fleet_height_min, left), &left, !view->hides[TOP_FLEET]);
-    take(&layout.figures, figures_height, &left, !view->hides[TOP_FIGURES]);
-    take(&layout.foot, foot_height, &left, !view->hides_foot);
-    take(&layout.decisions, decisions_height_min, &left, !view->hides[TOP_DECISIONS]);
-    take(&layout.curves, curves_height, &left, !view->hides[TOP_FIGURES]);
-    take(&layout.hottest, hottest_height_min, &left, !view->hides[TOP_HOTTEST]);
-    grow(focus, on_decisions ? decisions : fleet, left - left / 3, &left);
-    grow(&layout.hottest, least(hottest, hottest_height_max), left, &left);
-    grow(&layout.decisions, decisions, left, &left);
-    grow(&layout.fleet, fleet, left, &left);
+    top_screen_take(&layout.fleet, top_screen_least(fleet_height_min, left), &left,
+                    !view->hides[TOP_FLEET]);
+    top_screen_take(&layout.figures, figures_height, &left, !view->hides[TOP_FIGURES]);
+    top_screen_take(&layout.foot, foot_height, &left, !view->hides_foot);
+    top_screen_take(&layout.decisions, decisions_height_min, &left, !view->hides[TOP_DECISIONS]);
+    top_screen_take(&layout.curves, curves_height, &left, !view->hides[TOP_FIGURES]);
+    top_screen_take(&layout.hottest, hottest_height_min, &left, !view->hides[TOP_HOTTEST]);
+    top_screen_grow(focus, on_decisions ? decisions : fleet, left - left / 3, &left);
+    top_screen_grow(&layout.hottest, top_screen_least(hottest, hottest_height_max), left, &left);
+    top_screen_grow(&layout.decisions, decisions, left, &left);
+    top_screen_grow(&layout.fleet, fleet, left, &left);
     return layout;
 }
 
@@ -135,12 +136,13 @@ static void draw_link(struct top_pen *pen, const struct top_scene *scene,
     }
     uint32_t width = top_text_width(text, pen->grid->is_ascii);
     uint32_t room = pen->end - pen->column;
-    pen->column = pen->end - least(width, room);
+    pen->column = pen->end - top_screen_least(width, room);
     top_pen_put(pen, look, text);
-    pen->end -= least(width + 2, pen->end);
+    pen->end -= top_screen_least(width + 2, pen->end);
     pen->column = 0;
     if (link->state == TOP_LOST && !view->is_paused && pen->end > wide_width_min) {
-        uint32_t why_width = least(top_text_width(link->why, pen->grid->is_ascii), pen->end / 3);
+        uint32_t why_width =
+            top_screen_least(top_text_width(link->why, pen->grid->is_ascii), pen->end / 3);
         struct top_pen why = *pen;
         why.column = pen->end - why_width;
         top_pen_put(&why, TOP_DIM, link->why);
@@ -148,8 +150,8 @@ static void draw_link(struct top_pen *pen, const struct top_scene *scene,
     }
 }
 
-static void draw_head(const struct top_scene *scene, const struct top_view *view,
-                      struct top_grid *grid)
+static void top_screen_draw_head(const struct top_scene *scene, const struct top_view *view,
+                                 struct top_grid *grid)
 {
     const struct top_overview *overview = scene->overview;
     struct top_pen pen = top_pen_at(grid, 0);
@@ -273,7 +275,7 @@ static void draw_narrow_figures(const struct top_overview *overview, uint32_t ro
 
 enum curve { CURVE_HIT, CURVE_HIT_TWIN, CURVE_TTFT, CURVE_TTFT_TWIN };
 
-static double value_of(const struct top_point *point, enum curve curve)
+static double top_screen_value_of(const struct top_point *point, enum curve curve)
 {
     switch (curve) {
     case CURVE_HIT:
@@ -294,11 +296,11 @@ static void draw_curve(struct top_pen *pen, enum top_look look, const struct top
 {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     uint32_t room = pen->end - pen->column;
-    uint32_t count = least(history->count, room);
+    uint32_t count = top_screen_least(history->count, room);
 
     top_pen_skip(pen, room - count);
     for (uint32_t i = history->count - count; i < history->count; i++) {
-        double value = value_of(&history->points[i], curve);
+        double value = top_screen_value_of(&history->points[i], curve);
         if (isnan(value)) {
             top_pen_skip(pen, 1);
             continue;
@@ -311,9 +313,10 @@ static void draw_curve(struct top_pen *pen, enum top_look look, const struct top
 static double highest_of(const struct top_history *history, uint32_t count)
 {
     double highest = 0;
-    for (uint32_t i = history->count - least(count, history->count); i < history->count; i++) {
-        highest = fmax(highest, fmax(value_of(&history->points[i], CURVE_TTFT),
-                                     value_of(&history->points[i], CURVE_TTFT_TWIN)));
+    for (uint32_t i = history->count - top_screen_least(count, history->count); i < history->count;
+         i++) {
+        highest = fmax(highest, fmax(top_screen_value_of(&history->points[i], CURVE_TTFT),
+                                     top_screen_value_of(&history->points[i], CURVE_TTFT_TWIN)));
     }
     return highest;
 }
@@ -371,7 +374,7 @@ static uint32_t scroll_to(struct top_view *view, enum top_panel panel, uint32_t 
 {
     uint32_t last = count > page ? count - page : 0;
     view->page[panel] = page;
-    view->scroll[panel] = least(view->scroll[panel], last);
+    view->scroll[panel] = top_screen_least(view->scroll[panel], last);
     return view->scroll[panel];
 }
 
@@ -384,7 +387,8 @@ static void write_range(char *out, size_t size, const char *name, uint32_t first
     if (count <= page) {
         snprintf(out, size, "%s %s", name, number);
     } else {
-        snprintf(out, size, "%s %u-%u of %s", name, first + 1, least(first + page, count), number);
+        snprintf(out, size, "%s %u-%u of %s", name, first + 1,
+                 top_screen_least(first + page, count), number);
     }
 }
 
@@ -489,7 +493,7 @@ static void draw_facts(const struct top_decision *decision, double now_ms, struc
     top_pen_field(pen, look_of_outcome(decision), TOP_LEFT, 8, decision->outcome);
     top_pen_skip(pen, 1);
     top_pen_field(pen, TOP_PLAIN, TOP_MIDDLE, 21, top_fleet_short_url(decision->backend));
-    // What the engine told, or what was expected.
+    // As the engine reported, else as predicted.
     double cached = is_told ? decision->cached_tokens : decision->expected_tokens;
     snprintf(text, sizeof(text), "%s%s/%s", is_told || isnan(cached) ? "" : "~",
              top_number(cached, TOP_COUNT, a), top_number(decision->prompt_tokens, TOP_COUNT, b));
@@ -533,7 +537,7 @@ static uint32_t count_that_fit(const struct top_decisions *decisions, uint32_t f
         if (needed > rows && count > 0) {
             break;
         }
-        rows -= least(needed, rows);
+        rows -= top_screen_least(needed, rows);
         count++;
     }
     return count;
@@ -543,7 +547,7 @@ static uint32_t count_that_fit(const struct top_decisions *decisions, uint32_t f
 static uint32_t scroll_decisions(const struct top_decisions *decisions, struct top_view *view,
                                  uint32_t rows, const struct top_grid *grid)
 {
-    uint32_t first = least(view->scroll[TOP_DECISIONS], decisions->count);
+    uint32_t first = top_screen_least(view->scroll[TOP_DECISIONS], decisions->count);
     while (first > 0 &&
            first - 1 + count_that_fit(decisions, first - 1, rows, view, grid) >= decisions->count) {
         first--;
@@ -568,7 +572,7 @@ static void draw_decisions(const struct top_scene *scene, struct top_view *view,
     draw_title(grid, row++, view->focus == TOP_DECISIONS, title);
     for (uint32_t i = first; i < first + page; i++) {
         const struct top_decision *decision = &decisions->rows[i];
-        uint32_t rows = least(rows_of_decision(decision, view, grid), end - row);
+        uint32_t rows = top_screen_least(rows_of_decision(decision, view, grid), end - row);
         struct top_pen pen = top_pen_at(grid, row);
         draw_facts(decision, scene->overview->now_ms, &pen);
         draw_sentence(decision->why, rows - 1, pen);
@@ -648,7 +652,7 @@ void top_screen_draw(const struct top_scene *scene, struct top_view *view, struc
     if (out->width == 0 || out->height == 0) {
         return;
     }
-    draw_head(scene, view, out);
+    top_screen_draw_head(scene, view, out);
     if (view->shows_help) {
         draw_help(out);
     } else if (scene->overview != NULL) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_screen.h -- what `warmpath top` shows, as a pure function of what is known, how it is looked at,
-// and the size of the screen.
+// top_screen.h -- what `warmpath top` shows, as a pure function of what is known, how it is looked
+// at, and the size of the screen.
 //
-//     head        policy, version, uptime; live, or since when nobody answers     always
-//     1 figures   hit rate and time to first token against round-robin, money     3 rows, curves 3 more
-//     2 fleet     one row a backend                                               4 rows at least
-//     3 hottest   prefixes that many requests begin with                          4 rows at least
-//     4 decisions the last ones, each with its sentence                           5 rows at least
-//     foot        the keys                                                        1 row
+//     head        policy, version, uptime; live, or disconnected since       always
+//     1 figures   hit rate and first token against round-robin, money        3 rows, curves 3 more
+//     2 fleet     one row a backend                                          4 rows at least
+//     3 hottest   prefixes that many requests share                          4 rows at least
+//     4 decisions the last ones, each with its sentence                      5 rows at least
+//     foot        the keys                                                   1 row
 //
-// A screen too low for all leaves out, in this order: hottest, curves, decisions, foot, figures, fleet.
-// What is left over goes to the panel that has the focus, two thirds at first; then to the others as
-// far as they have something to show.  A narrow one leaves out columns of the fleet (top_fleet.h), puts
-// the figures in fewer words, and shows one curve.
+// A screen too low for all leaves out, in this order: hottest, curves, decisions, foot, figures,
+// fleet.  Spare rows go to the panel with the focus, two thirds at first, then to the
+// others as far as they have something to show.  A narrow one leaves out columns of the fleet
+// (top_fleet.h), puts the figures in fewer words, and shows one curve.
 //
 // Threads: none.  Memory: the caller's.
 #pragma once

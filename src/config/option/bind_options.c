@@ -277,9 +277,9 @@ static enum status refuse_flag(struct config_draft *draft, struct config_place p
         trial = nearest.best != before ? 1 - trial : trial;
     }
     if (nearest.best == NULL) {
-        return config_refuse(draft, place, "there is no such option");
+        return config_refuse(draft, place, "unknown option");
     }
-    return config_refuse(draft, place, "there is no such option; did you mean %s?", nearest.best);
+    return config_refuse(draft, place, "unknown option; did you mean %s?", nearest.best);
 }
 
 // All values that flags give for `option`, from pair `first` on.

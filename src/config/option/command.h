@@ -2,7 +2,8 @@
 //
 // command.h -- the sub-commands of the program, one for each row of commands.def.
 //
-// Each takes the words behind its name and returns an exit status.  Its code stands in the module that it commands.
+// Each takes the words behind its name and returns an exit status.  Its code stands in the module
+// that it commands.
 #pragma once
 
 enum {

@@ -12,7 +12,8 @@ static bool is_flag(const char *word)
     return strncmp(word, "--", 2) == 0 && word[2] != '\0';
 }
 
-static enum status refuse(struct config_error *error, const char *word, const char *why)
+static enum status command_line_refuse(struct config_error *error, const char *word,
+                                       const char *why)
 {
     char space[64];
     struct text quoted = text_over(space, sizeof(space));
@@ -40,7 +41,7 @@ enum status config_command_line_read(char **words, int word_count, const char **
         const char *flag = words[i];
         const char *value = NULL;
         if (!is_flag(flag)) {
-            return refuse(error, flag, "is not an option; those start with --");
+            return command_line_refuse(error, flag, "is not an option; those start with --");
         }
         char *equals = strchr(words[i], '=');
         if (equals != NULL) {
@@ -51,7 +52,7 @@ enum status config_command_line_read(char **words, int word_count, const char **
         } else if (is_switch(flag)) {
             value = "true";
         } else {
-            return refuse(error, flag, "needs a value");
+            return command_line_refuse(error, flag, "needs a value");
         }
         if (strcmp(flag, "--config") == 0) {
             source.path = value;

@@ -6,7 +6,7 @@
 //     --limits-body-size 8m           any option; also --limits-body-size=8m
 //     --half-close                    a switch alone is true
 //
-// What the values mean, and whether an option exists, is config_load's to say.
+// config_load checks whether an option exists and what its value means.
 #pragma once
 
 #include "base/status.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A number and the unit behind it; NAN when it is none.
-static double read_number(const char *word, const char **unit)
+// A number and the unit behind it; NaN if the word does not begin with a number.
+static double flags_read_number(const char *word, const char **unit)
 {
     char *end = NULL;
     double value = strtod(word, &end);
@@ -18,15 +18,15 @@ static double read_number(const char *word, const char **unit)
     return end == word || !isfinite(value) || value < 0 ? NAN : value;
 }
 
-struct unit {
+struct flag_unit {
     const char *name;
     double factor;
 };
 
-static bool scale(const char *word, const struct unit *units, size_t unit_count, double *out)
+static bool scale(const char *word, const struct flag_unit *units, size_t unit_count, double *out)
 {
     const char *unit = NULL;
-    double value = read_number(word, &unit);
+    double value = flags_read_number(word, &unit);
     for (size_t i = 0; i < unit_count; i++) {
         if (strcmp(units[i].name, unit) == 0) {
             *out = value * units[i].factor;
@@ -36,9 +36,9 @@ static bool scale(const char *word, const struct unit *units, size_t unit_count,
     return false;
 }
 
-static bool read_count(const char *word, uint32_t *out)
+static bool flags_read_count(const char *word, uint32_t *out)
 {
-    static const struct unit units[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}};
+    static const struct flag_unit units[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}};
     double value = 0;
     if (!scale(word, units, ARRAY_COUNT(units), &value) || value > UINT32_MAX ||
         value != floor(value)) {
@@ -48,19 +48,20 @@ static bool read_count(const char *word, uint32_t *out)
     return true;
 }
 
-static bool read_duration(const char *word, double *out)
+static bool flags_read_duration(const char *word, double *out)
 {
-    static const struct unit units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600.0}};
+    static const struct flag_unit units[] = {
+        {"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600.0}};
     return scale(word, units, ARRAY_COUNT(units), out);
 }
 
 static bool read_plain_number(const char *word, double *out)
 {
-    static const struct unit units[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}};
+    static const struct flag_unit units[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}};
     return scale(word, units, ARRAY_COUNT(units), out);
 }
 
-static bool read_list(char *word, struct flag_list *out)
+static bool flags_read_list(char *word, struct flag_list *out)
 {
     for (char *rest = word; rest != NULL;) {
         char *item = strsep(&rest, ",");
@@ -100,20 +101,20 @@ static const char *expectation(enum flag_kind kind)
     return "a value";
 }
 
-static bool set(const struct flag *flag, char *word)
+static bool flags_set(const struct flag *flag, char *word)
 {
     switch (flag->kind) {
     case FLAG_TEXT:
         *(const char **)flag->value = word;
         return true;
     case FLAG_COUNT:
-        return read_count(word, flag->value);
+        return flags_read_count(word, flag->value);
     case FLAG_NUMBER:
         return read_plain_number(word, flag->value);
     case FLAG_DURATION:
-        return read_duration(word, flag->value);
+        return flags_read_duration(word, flag->value);
     case FLAG_LIST:
-        return read_list(word, flag->value);
+        return flags_read_list(word, flag->value);
     case FLAG_WORDS:
         return add_word(word, flag->value);
     case FLAG_SWITCH:
@@ -123,7 +124,7 @@ static bool set(const struct flag *flag, char *word)
     return true;
 }
 
-static const struct flag *find(const struct flag *flags, size_t flag_count, const char *name)
+static const struct flag *flags_find(const struct flag *flags, size_t flag_count, const char *name)
 {
     for (size_t i = 0; i < flag_count; i++) {
         if (strcmp(flags[i].name, name) == 0) {
@@ -133,9 +134,20 @@ static const struct flag *find(const struct flag *flags, size_t flag_count, cons
     return NULL;
 }
 
+void flags_write_usage(const char *command)
+{
+#define COMMAND(name, usage, summary)                                                              \
+    if (strcmp(command, #name) == 0) {                                                             \
+        printf("warmpath %s\n\n%s\n", usage, summary);                                             \
+    }
+#include "config/option/commands.def"
+#undef COMMAND
+}
+
 static void write_help(const char *command, const struct flag *flags, size_t flag_count)
 {
-    printf("warmpath %s [options]\n\n", command);
+    flags_write_usage(command);
+    printf("\n");
     for (size_t i = 0; i < flag_count; i++) {
         char left[64];
         const char *argument = flags[i].kind == FLAG_SWITCH ? "" : flags[i].argument;
@@ -147,13 +159,13 @@ static void write_help(const char *command, const struct flag *flags, size_t fla
 }
 
 // Reads the flag in words[0]; returns how many words it took, 0 when it is wrong.
-static int read_one(const char *command, const struct flag *flags, size_t flag_count,
-                    int word_count, char **words)
+static int flags_read_one(const char *command, const struct flag *flags, size_t flag_count,
+                          int word_count, char **words)
 {
     char *word = words[0];
     if (strncmp(word, "--", 2) != 0) {
-        const struct flag *nameless = find(flags, flag_count, "");
-        if (nameless != NULL && set(nameless, word)) {
+        const struct flag *nameless = flags_find(flags, flag_count, "");
+        if (nameless != NULL && flags_set(nameless, word)) {
             return 1;
         }
         fprintf(stderr, "warmpath %s: %s: not a flag\n", command, word);
@@ -163,7 +175,7 @@ static int read_one(const char *command, const struct flag *flags, size_t flag_c
     if (value != NULL) {
         *value++ = '\0';
     }
-    const struct flag *flag = word[2] != '\0' ? find(flags, flag_count, word + 2) : NULL;
+    const struct flag *flag = word[2] != '\0' ? flags_find(flags, flag_count, word + 2) : NULL;
     if (flag == NULL) {
         fprintf(stderr, "warmpath %s: %s: no such flag; --help lists them\n", command, word);
         return 0;
@@ -176,7 +188,7 @@ static int read_one(const char *command, const struct flag *flags, size_t flag_c
         return 0;
     }
     value = taken == 2 ? words[1] : value;
-    if (!set(flag, value)) {
+    if (!flags_set(flag, value)) {
         fprintf(stderr, "warmpath %s: %s: %s: needs %s\n", command, word, value,
                 expectation(flag->kind));
         return 0;
@@ -188,11 +200,11 @@ enum flags_verdict flags_read(const char *command, const struct flag *flags, siz
                               int word_count, char **words)
 {
     for (int i = 0; i < word_count;) {
-        if (strcmp(words[i], "--help") == 0) {
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) {
             write_help(command, flags, flag_count);
             return FLAGS_HELPED;
         }
-        int taken = read_one(command, flags, flag_count, word_count - i, words + i);
+        int taken = flags_read_one(command, flags, flag_count, word_count - i, words + i);
         if (taken == 0) {
             return FLAGS_BAD;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flags.h -- the command lines of the sub-commands beside serve: one table each.
+// flags.h -- the command lines of the commands other than serve: one table each.  The options of
+// serve are the rows of options.def, since each is also a key of the configuration file.
 //
 //     static const struct flag flags[] = {
 //         {"count", FLAG_COUNT, &options.count, "N", "How many engines."},
@@ -36,16 +37,19 @@ struct flag {
     const char *name; // without the dashes
     enum flag_kind kind;
     void *value;          // holds the default
-    const char *argument; // how the help calls it
+    const char *argument; // stands for the value in the help
     const char *help;
 };
 
 enum flags_verdict { FLAGS_GOOD, FLAGS_HELPED, FLAGS_BAD };
 
-// Reads the words behind the name of the sub-command, which may be cut at `=` and `,`.  BAD: the reason
-// was printed to standard error.  HELPED: the help was asked for and printed.
+// Reads the words behind the name of the command, and cuts them at `=` and `,`.  BAD: the reason
+// was printed to standard error.  HELPED: `--help` was given and the help printed.
 enum flags_verdict flags_read(const char *command, const struct flag *flags, size_t flag_count,
                               int word_count, char **words);
+
+// Prints usage and summary of a command, as commands.def has them.
+void flags_write_usage(const char *command);
 
 // Whether it can stand in the head of a request: printable ASCII without blanks.
 bool flags_is_word(const char *text);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Three writers over the same walk: for each group, for each row of the group, for each row of an
-// item.  Help texts are plain sentences with `code` in backquotes, which each writer renders differently.
+// item.  Help texts are plain sentences with `code` in backquotes, which each writer renders
+// differently.
 
 #include "config/option/manual.h"
 
@@ -69,8 +70,9 @@ static void describe_choices(struct text *out, const char *choices)
     }
 }
 
-// The values of a row in words: "size, from `4k` to `256k`; default `32k`; a change needs a restart".
-static void describe(const struct config_option *option, char line[describe_size_max])
+// The values of a row in words: "size, from `4k` to `256k`; default `32k`; a change needs a
+// restart".
+static void manual_describe(const struct config_option *option, char line[describe_size_max])
 {
     struct text out = text_over(line, describe_size_max - 1);
 
@@ -112,7 +114,7 @@ static const struct config_option *row_of_group(const struct config_option_group
 }
 
 // Plain text: fills lines up to the page width; backquotes are left out.
-static void wrap(FILE *out, const char *text, uint32_t indent)
+static void manual_wrap(FILE *out, const char *text, uint32_t indent)
 {
     uint32_t column = 0;
 
@@ -149,13 +151,13 @@ static void write_help_row(FILE *out, const struct config_option *option)
     }
     config_option_flag(option, flag);
     fprintf(out, "  %s %s\n", flag, option->kind->word);
-    wrap(out, option->help, help_indent);
+    manual_wrap(out, option->help, help_indent);
     char line[describe_size_max];
-    describe(option, line);
-    wrap(out, line, help_indent);
+    manual_describe(option, line);
+    manual_wrap(out, line, help_indent);
     for (uint32_t i = 0; option->kind == &config_kind_policy && policy_at(i) != NULL; i++) {
         snprintf(line, sizeof(line), "%s: %s", policy_at(i)->name, policy_at(i)->summary);
-        wrap(out, line, help_indent + 2);
+        manual_wrap(out, line, help_indent + 2);
     }
 }
 
@@ -166,9 +168,9 @@ void config_manual_write_help(FILE *out)
 
     fputs("Options:\n", out);
     fputs("  --config FILE\n", out);
-    wrap(out, file_text, help_indent);
+    manual_wrap(out, file_text, help_indent);
     fputc('\n', out);
-    wrap(out, flag_text, 2);
+    manual_wrap(out, flag_text, 2);
     for (uint32_t g = 0; (group = config_option_group_at(g)) != NULL; g++) {
         fprintf(out, "\n%s:\n", group->title);
         for (uint32_t i = 0; (option = row_of_group(group, i)) != NULL; i++) {
@@ -177,8 +179,8 @@ void config_manual_write_help(FILE *out)
     }
 }
 
-// The manual page.  A line of troff must not start with a dot or a quote by accident, and a bare hyphen may be
-// broken or drawn as a dash.
+// The manual page.  A line of troff must not start with a dot or a quote by accident, and a bare
+// hyphen may be broken or drawn as a dash.
 static void troff_char(FILE *out, char byte)
 {
     switch (byte) {
@@ -236,7 +238,7 @@ static void write_man_row(FILE *out, const struct config_option *option)
     fputc('\n', out);
     troff_line(out, option->help);
     char line[describe_size_max];
-    describe(option, line);
+    manual_describe(option, line);
     fputs(".br\n(", out);
     troff(out, line);
     fputs(")\n", out);
@@ -252,7 +254,7 @@ static void write_man_items(FILE *out, const struct config_option *option)
         fprintf(out, "\\fR \\fI%s\\fR\n", row->kind->word);
         troff_line(out, row->help);
         char line[describe_size_max];
-        describe(row, line);
+        manual_describe(row, line);
         fputs(".br\n(", out);
         troff(out, line);
         fprintf(out, "%s)\n", i == 0 ? "; required" : "");
@@ -344,7 +346,7 @@ static void write_markdown_row(FILE *out, const char *owner, const struct config
     char flag[config_flag_size_max];
     char line[describe_size_max];
 
-    describe(option, line);
+    manual_describe(option, line);
     fprintf(out, "#### `%s%s`\n\n%s%s", owner, option->name, line, required ? "; required" : "");
     if (option->has_flag && owner[0] == '\0') {
         config_option_flag(option, flag);

@@ -9,7 +9,7 @@
 
 enum { word_size_max = 64, mistakes_max = 3 };
 
-static uint32_t least(uint32_t a, uint32_t b, uint32_t c)
+static uint32_t nearest_least(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t ab = a < b ? a : b;
     return ab < c ? ab : c;
@@ -27,7 +27,8 @@ static uint32_t edit_distance(const char *from, size_t from_size, const char *to
         row[0] = i;
         for (uint32_t k = 1; k <= to_size; k++) {
             uint32_t above = row[k];
-            row[k] = least(above + 1, row[k - 1] + 1, diagonal + (from[i - 1] != to[k - 1]));
+            row[k] =
+                nearest_least(above + 1, row[k - 1] + 1, diagonal + (from[i - 1] != to[k - 1]));
             diagonal = above;
         }
     }

@@ -2,8 +2,8 @@
 //
 // option.h -- the rows of options.def as data.
 //
-// Four tables: the options of the program, of a backend, of a pool and of a tokenizer.  Everything that knows an
-// option by name walks these: binder, command line, --help, manual page and docs.
+// Four tables: the options of the program, of a backend, of a pool and of a tokenizer.  Everything
+// that knows an option by name walks these: binder, command line, --help, manual page and docs.
 #pragma once
 
 #include "config/option/option_kind.h"

@@ -41,7 +41,7 @@ bool config_secret_is_sound(struct slice secret)
     return secret.size > 0 && secret.size <= config_secret_size_max;
 }
 
-static bool refuse(const struct config_option *option, const char *text, struct text *why)
+static bool kind_refuse(const struct config_option *option, const char *text, struct text *why)
 {
     config_quote(why, text);
     text_add_format(why, " is not a %s: write ", option->kind->name);
@@ -65,7 +65,7 @@ static bool read_toggle(const struct config_option *option, const char *text, vo
             return true;
         }
     }
-    return refuse(option, text, why);
+    return kind_refuse(option, text, why);
 }
 
 // Splits "32m" into 32 and "m".
@@ -79,12 +79,13 @@ static bool number_and_unit(struct slice text, uint64_t *number, struct slice *u
     return slice_parse_u64(slice_of(text.bytes, digits), number);
 }
 
-struct unit {
+struct kind_unit {
     const char *name;
     uint64_t factor;
 };
 
-static bool number_in(struct slice text, const struct unit *units, size_t unit_count, uint64_t *out)
+static bool kind_number_in(struct slice text, const struct kind_unit *units, size_t unit_count,
+                           uint64_t *out)
 {
     uint64_t number;
     struct slice unit;
@@ -102,19 +103,19 @@ static bool number_in(struct slice text, const struct unit *units, size_t unit_c
 
 static bool number_of_bytes(struct slice text, uint64_t *out)
 {
-    static const struct unit units[] = {
+    static const struct kind_unit units[] = {
         {"", 1},          {"k", 1 << 10}, {"KiB", 1 << 10}, {"m", 1 << 20},
         {"MiB", 1 << 20}, {"g", 1 << 30}, {"GiB", 1 << 30},
     };
-    return number_in(text, units, ARRAY_COUNT(units), out);
+    return kind_number_in(text, units, ARRAY_COUNT(units), out);
 }
 
 static bool number_of_ms(struct slice text, uint64_t *out)
 {
-    static const struct unit units[] = {
+    static const struct kind_unit units[] = {
         {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
     };
-    return number_in(text, units, ARRAY_COUNT(units), out);
+    return kind_number_in(text, units, ARRAY_COUNT(units), out);
 }
 
 static void store_number(const struct config_option *option, uint64_t number, void *field)
@@ -128,8 +129,8 @@ static void store_number(const struct config_option *option, uint64_t number, vo
     }
 }
 
-static bool read_number(const struct config_option *option, const char *text, number_fn *parse,
-                        void *field, struct text *why)
+static bool kind_read_number(const struct config_option *option, const char *text, number_fn *parse,
+                             void *field, struct text *why)
 {
     uint64_t number;
     uint64_t low;
@@ -138,7 +139,7 @@ static bool read_number(const struct config_option *option, const char *text, nu
     bool bounded = parse(slice_str(option->low), &low) && parse(slice_str(option->high), &high);
     ASSERT(bounded);
     if (!parse(slice_str(text), &number)) {
-        return refuse(option, text, why);
+        return kind_refuse(option, text, why);
     }
     if (number < low) {
         text_add_format(why, "%.40s is too small, the least is %s", text, option->low);
@@ -152,22 +153,22 @@ static bool read_number(const struct config_option *option, const char *text, nu
     return true;
 }
 
-static bool read_count(const struct config_option *option, const char *text, void *field,
-                       struct text *why)
+static bool kind_read_count(const struct config_option *option, const char *text, void *field,
+                            struct text *why)
 {
-    return read_number(option, text, slice_parse_u64, field, why);
+    return kind_read_number(option, text, slice_parse_u64, field, why);
 }
 
 static bool read_size(const struct config_option *option, const char *text, void *field,
                       struct text *why)
 {
-    return read_number(option, text, number_of_bytes, field, why);
+    return kind_read_number(option, text, number_of_bytes, field, why);
 }
 
-static bool read_duration(const struct config_option *option, const char *text, void *field,
-                          struct text *why)
+static bool kind_read_duration(const struct config_option *option, const char *text, void *field,
+                               struct text *why)
 {
-    return read_number(option, text, number_of_ms, field, why);
+    return kind_read_number(option, text, number_of_ms, field, why);
 }
 
 // "+02:00", "-05:30".
@@ -180,7 +181,7 @@ static bool read_offset(const struct config_option *option, const char *text, vo
                  slice_parse_u64(slice_of(text + 1, 2), &hours) &&
                  slice_parse_u64(slice_of(text + 4, 2), &minutes) && hours <= 14 && minutes < 60;
     if (!sound) {
-        return refuse(option, text, why);
+        return kind_refuse(option, text, why);
     }
     ASSERT(option->size == sizeof(int32_t));
     int32_t seconds = (int32_t)(hours * 3600 + minutes * 60);
@@ -188,8 +189,8 @@ static bool read_offset(const struct config_option *option, const char *text, vo
     return true;
 }
 
-static bool read_choice(const struct config_option *option, const char *text, void *field,
-                        struct text *why)
+static bool kind_read_choice(const struct config_option *option, const char *text, void *field,
+                             struct text *why)
 {
     uint32_t index = 0;
 
@@ -207,9 +208,9 @@ static bool read_choice(const struct config_option *option, const char *text, vo
     return false;
 }
 
-// What all strings have in common: some bytes, none of them a control character.
-static bool read_string(const struct config_option *option, const char *text, void *field,
-                        struct text *why)
+// All strings are not empty and have no control characters.
+static bool kind_read_string(const struct config_option *option, const char *text, void *field,
+                             struct text *why)
 {
     size_t size = strlen(text);
 
@@ -274,7 +275,7 @@ static bool read_url(const struct config_option *option, const char *text, void 
                      struct text *why)
 {
     struct config_endpoint parts;
-    return read_string(option, text, field, why) &&
+    return kind_read_string(option, text, field, why) &&
            read_endpoint(text, config_url_split(slice_str(text), &parts), field, why);
 }
 
@@ -283,7 +284,7 @@ static bool read_collector(const struct config_option *option, const char *text,
 {
     struct config_endpoint parts;
     struct slice path;
-    return read_string(option, text, field, why) &&
+    return kind_read_string(option, text, field, why) &&
            read_endpoint(text, config_collector_split(slice_str(text), &parts, &path), field, why);
 }
 
@@ -291,7 +292,7 @@ static bool read_address(const struct config_option *option, const char *text, v
                          struct text *why)
 {
     struct config_endpoint parts;
-    return read_string(option, text, field, why) &&
+    return kind_read_string(option, text, field, why) &&
            read_endpoint(text, config_address_split(slice_str(text), &parts), field, why);
 }
 
@@ -299,7 +300,7 @@ static bool read_server(const struct config_option *option, const char *text, vo
                         struct text *why)
 {
     struct config_endpoint parts;
-    return read_string(option, text, field, why) &&
+    return kind_read_string(option, text, field, why) &&
            read_endpoint(text, config_server_split(slice_str(text), &parts), field, why);
 }
 
@@ -307,7 +308,7 @@ static bool read_socket(const struct config_option *option, const char *text, vo
                         struct text *why)
 {
     struct config_socket parts;
-    return read_string(option, text, field, why) &&
+    return kind_read_string(option, text, field, why) &&
            read_endpoint(text, config_socket_split(slice_str(text), &parts), field, why);
 }
 
@@ -338,7 +339,7 @@ static bool read_path(const struct config_option *option, const char *text, void
     for (const char *at = text; *at != '\0'; at++) {
         sound = sound && is_visible((uint8_t)*at);
     }
-    return sound ? read_string(option, text, field, why) : refuse(option, text, why);
+    return sound ? kind_read_string(option, text, field, why) : kind_refuse(option, text, why);
 }
 
 static bool is_letter_or_digit(char byte)
@@ -362,19 +363,19 @@ static bool read_header(const struct config_option *option, const char *text, vo
                         struct text *why)
 {
     // RFC 9110, 5.6.2: a token.
-    return is_made_of(text, "!#$%&'*+-.^_`|~") ? read_string(option, text, field, why)
-                                               : refuse(option, text, why);
+    return is_made_of(text, "!#$%&'*+-.^_`|~") ? kind_read_string(option, text, field, why)
+                                               : kind_refuse(option, text, why);
 }
 
-static bool read_name(const struct config_option *option, const char *text, void *field,
-                      struct text *why)
+static bool kind_read_name(const struct config_option *option, const char *text, void *field,
+                           struct text *why)
 {
-    return is_made_of(text, "-_.") ? read_string(option, text, field, why)
-                                   : refuse(option, text, why);
+    return is_made_of(text, "-_.") ? kind_read_string(option, text, field, why)
+                                   : kind_refuse(option, text, why);
 }
 
-static bool read_secret(const struct config_option *option, const char *text, void *field,
-                        struct text *why)
+static bool kind_read_secret(const struct config_option *option, const char *text, void *field,
+                             struct text *why)
 {
     (void)option;
 
@@ -398,15 +399,15 @@ static bool read_secret(const struct config_option *option, const char *text, vo
 
 KIND(toggle, "switch", "BOOL", read_toggle,
      "`true` or `false` (`yes` and `no`, `on` and `off` do as well)");
-KIND(count, "number", "NUMBER", read_count, "a whole number in digits");
+KIND(count, "number", "NUMBER", kind_read_count, "a whole number in digits");
 KIND(
     size, "size", "SIZE", read_size,
     "a number of bytes such as `4096`, or `8k`, `32m`, `1g` (`8KiB`, `32MiB`, `1GiB` are the same: "
     "k is 1024)");
-KIND(duration, "duration", "TIME", read_duration,
+KIND(duration, "duration", "TIME", kind_read_duration,
      "a number of seconds such as `30`, or `500ms`, `30s`, `5m`, `1h`");
 KIND(offset, "time zone", "OFFSET", read_offset, "hours and minutes east of UTC such as `+02:00`");
-KIND(choice, "choice", "WORD", read_choice, "one of the words listed with the option");
+KIND(choice, "choice", "WORD", kind_read_choice, "one of the words listed with the option");
 KIND(policy, "policy", "POLICY", read_policy, "the name of a policy");
 KIND(url, "URL", "URL", read_url, "`http://host:port` or `https://host:port`");
 KIND(collector, "URL with a path", "URL", read_collector,
@@ -422,11 +423,11 @@ KIND(event_source, "endpoint, none or poll", "ENDPOINT", read_events,
      "an endpoint, or one of the words `none` and `poll`");
 KIND(path, "path", "PATH", read_path, "a path that starts with `/`, without spaces");
 KIND(header, "header name", "HEADER", read_header, "the name of a header, without the colon");
-KIND(name, "name", "NAME", read_name, "letters, digits, `-`, `_` and `.`");
-KIND(text, "text", "TEXT", read_string, "any text on one line");
-KIND(file, "file", "FILE", read_string, "the path of a file");
-KIND(secret, "secret", "SECRET", read_secret, "visible ASCII characters without spaces");
-KIND(secret_file, "secret file", "FILE", read_string,
+KIND(name, "name", "NAME", kind_read_name, "letters, digits, `-`, `_` and `.`");
+KIND(text, "text", "TEXT", kind_read_string, "any text on one line");
+KIND(file, "file", "FILE", kind_read_string, "the path of a file");
+KIND(secret, "secret", "SECRET", kind_read_secret, "visible ASCII characters without spaces");
+KIND(secret_file, "secret file", "FILE", kind_read_string,
      "the path of a file that holds a secret and nothing else");
 
 const struct config_kind *config_kind_at(uint32_t index)

@@ -13,7 +13,7 @@ static bool strings_equal(const char *a, const char *b)
     return strcmp(a == NULL ? "" : a, b == NULL ? "" : b) == 0;
 }
 
-static bool lists_equal(const struct config_list *a, const struct config_list *b)
+static bool restart_lists_equal(const struct config_list *a, const struct config_list *b)
 {
     bool equal = a->count == b->count;
     for (uint32_t i = 0; equal && i < a->count; i++) {
@@ -22,7 +22,8 @@ static bool lists_equal(const struct config_list *a, const struct config_list *b
     return equal;
 }
 
-// Numbers, choices and toggles are smaller than a pointer or plain 64 bits; all other kinds are strings.
+// Numbers, choices and toggles are smaller than a pointer or plain 64 bits; all other kinds are
+// strings.
 static bool is_number_kind(const struct config_kind *kind)
 {
     return kind == &config_kind_toggle || kind == &config_kind_count || kind == &config_kind_size ||
@@ -36,7 +37,7 @@ static bool fields_equal(const struct config_option *option, const void *a, cons
     const void *right = (const char *)b + option->offset;
 
     if (option->is_list) {
-        return lists_equal(left, right);
+        return restart_lists_equal(left, right);
     }
     if (is_number_kind(option->kind)) {
         return memcmp(left, right, option->size) == 0;

@@ -6,5 +6,6 @@
 struct config;
 struct text;
 
-// Appends the names of such options, separated by ", ".  Appends nothing if a reload applies all changes.
+// Appends the names of such options, separated by ", ".  Appends nothing if a reload applies all
+// changes.
 void config_restart_add(const struct config *old, const struct config *changed, struct text *names);

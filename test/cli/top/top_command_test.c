@@ -95,7 +95,7 @@ TEST(what_goes_wrong_is_said)
     tear_down();
     set_up(200, "{\"data\":[]}");
     CHECK_EQ(top(WORDS("--admin", url, "--once")), COMMAND_FAILED);
-    CHECK(strstr(child_text(child.err), "the answer is no overview") != NULL);
+    CHECK(strstr(child_text(child.err), "the response is not an overview") != NULL);
     tear_down();
     set_up(200, overview);
     server.routes[0].answer = (struct slice){0};

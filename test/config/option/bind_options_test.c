@@ -173,12 +173,12 @@ TEST(an_error_in_a_flag_says_so)
         "command line: --limits-body-size: \"8x\" is not a size: write a number of bytes such "
         "as 4096, or 8k, 32m, 1g (8KiB, 32MiB, 1GiB are the same: k is 1024), from 1k to 1g");
     CHECK_STR(outcome_with(BACKEND, FLAGS("--limits-bdy-size", "8")),
-              "command line: --limits-bdy-size: there is no such option; did you mean "
+              "command line: --limits-bdy-size: unknown option; did you mean "
               "--limits-body-size?");
     CHECK_STR(outcome_with(BACKEND, FLAGS("--frobnicate", "8")),
-              "command line: --frobnicate: there is no such option");
+              "command line: --frobnicate: unknown option");
     CHECK_STR(outcome_with(BACKEND, FLAGS("--pools", "a")),
-              "command line: --pools: there is no such option");
+              "command line: --pools: unknown option");
     CHECK_STR(outcome_with(BACKEND, FLAGS("--backend", "b")),
               "command line: --backend: \"b\": a URL starts with http:// or https://");
     CHECK_STR(outcome_with(BACKEND, FLAGS("--listen", ":1", "--listen", ":1")),
@@ -206,5 +206,5 @@ TEST(a_flag_of_any_length_makes_a_message_of_bounded_length)
     name[sizeof(name) - 1] = '\0';
     const char *message = outcome_with(BACKEND, FLAGS(name, "1"));
     CHECK(strlen(message) < 200);
-    CHECK(strstr(message, "there is no such option") != NULL);
+    CHECK(strstr(message, "unknown option") != NULL);
 }
