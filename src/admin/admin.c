@@ -37,10 +37,10 @@ struct connection {
     struct http_head head;
     uint8_t *in; // of request_size_max; no page is there before its bytes are
     uint32_t in_size;
-    uint8_t *out; // NULL until there is an answer
+    uint8_t *out; // NULL until there is a response
     size_t out_size;
     size_t sent;
-    struct stream stream; // instead of an answer
+    struct stream stream; // instead of a response
     bool is_stream;
 };
 
@@ -187,7 +187,7 @@ static void make_answer(struct connection *c, enum status status)
     } else if (status == STATUS_TOO_LARGE) {
         admin_refuse(&out, what_is_too_large(c), "the admin API has limits of its own");
     } else if (c->listener == &admin->api && web_answer(request.method, request.path, &out)) {
-        // The page is for everybody: what it shows needs the token.
+        // The page needs no token; its data does.
     } else if (is_stranger) {
         answer_stranger(c, &request, &out);
     } else {

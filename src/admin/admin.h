@@ -38,13 +38,11 @@ struct admin_options {
     struct config *const *config;           // the one in force
     struct proxy *const *proxy;             // NULL until it has started
     const struct recorder_totals *recorded; // NULL: nothing is recorded
-    void (*changed)(void *owner); // publish the fleet now: the answer says that it is done
-    // Hands a document of KV events to whoever follows those of the backend (kv_feeder_push).
-    // NULL: nobody does.
+    void (*changed)(void *owner);           // publishes the fleet before the response is sent
+    // Hands a document of KV events to the feeder (kv_feeder_push).  NULL: KV events are off.
     enum status (*push_events)(void *owner, uint64_t backend_id, struct slice json);
-    struct kv_feeder *const *feeder; // who listens to KV events; may be NULL, as what it points to
-    // Who keeps decisions and the line of time; may be NULL, as what it points to: then there are
-    // none.
+    struct kv_feeder *const *feeder; // both may be NULL: KV events are off
+    // Source of decisions and time series; both pointers may be NULL: then there are none.
     struct scribe *const *scribe;
     uint64_t process_start_ms; // when the process began, since 1970
     void *owner;

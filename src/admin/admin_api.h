@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// admin_api.h -- what each path of the admin API does: a request in, an answer out, no sockets.
+// admin_api.h -- the paths of the admin API: a request in, a response out, no sockets.
 #pragma once
 
 #include "base/slice.h"
@@ -16,8 +16,8 @@ struct admin_request {
     struct slice body;
 };
 
-// Carries the request out and writes the whole answer, head included.  `uptime_ms` is how long the
-// process runs, `now_ms` the loop's time.
+// Carries out the request and writes the whole response, head included.  `uptime_ms` is how long
+// the process runs, `now_ms` the loop's time.
 void admin_api_answer(const struct admin_options *options, const struct admin_request *request,
                       uint64_t now_ms, uint64_t uptime_ms, struct text *out);
 
@@ -25,7 +25,7 @@ void admin_api_answer(const struct admin_options *options, const struct admin_re
 // says why it cannot.
 bool admin_api_is_stream(const struct admin_request *request);
 
-// Every path there is; the last has none.
+// Ends with a row without a path.
 struct admin_path {
     const char *method;
     const char *path; // `#` stands for a backend's id, `*` for another name

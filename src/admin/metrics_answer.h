@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics_answer.h -- GET /metrics: gathers what there is to tell, and answers.
+// metrics_answer.h -- GET /metrics: collects the sources and writes the response.
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +9,8 @@
 struct admin_options;
 struct text;
 
-// Room that an answer needs, which grows with the fleet.
+// Room for the response, which grows with the fleet.
 size_t metrics_answer_size_max(const struct admin_options *options);
 
-// The whole answer, head included.
+// The whole response, head included.
 void metrics_answer(const struct admin_options *options, uint64_t now_ms, struct text *out);

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-// Up to the mark, which is passed; all of it where there is none.
+// Returns the text up to the mark and moves behind it; without a mark, all of the text.
 static struct slice take_until(struct slice *rest, char mark)
 {
     const uint8_t *found = rest->size > 0 ? memchr(rest->bytes, mark, rest->size) : NULL;

@@ -5,8 +5,8 @@
 
 #include "base/slice.h"
 
-// The value of the first of that name, as it is spelt; false: there is none.  A name without `=`
-// has an empty value.
+// The value of the first parameter of that name, percent-encoded; false: not there.  A name without
+// `=` has an empty value.
 bool query_find(struct slice target, const char *name, struct slice *out);
 
 // The same as a number; `absent` without such a name.  False: the value is not a number.

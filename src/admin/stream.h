@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// stream.h -- the overview and new decisions, once a second, to everyone who watches: server-sent
-// events.
+// stream.h -- the overview and new decisions, once a second, to every client of /stream:
+// server-sent events.
 //
 //     event: overview     at once, and every second
 //     event: decisions    after it, if there are new ones
@@ -44,7 +44,7 @@ struct stream {
     struct list_node all; // in streams->open
     struct streams *streams;
     struct transport *transport;
-    struct stream_round *round; // that is being written; NULL: none is
+    struct stream_round *round; // being written; NULL: idle
     size_t sent;                // of it
     uint64_t point_ms;          // the last point of the line of time that it has had
     uint64_t serial;            // the last change of decisions
@@ -58,7 +58,7 @@ void streams_init(struct streams *streams, const struct admin_options *options, 
 // No stream may be open.
 void streams_fini(struct streams *streams);
 
-// Begins with the head of the answer and the first round, which the next stream_write sends.
+// Begins with the response head and the first round, which the next stream_write sends.
 // `ended` is called, from no call of the stream's, when it is to be closed.  False: there are
 // stream_count_max already.
 bool stream_open(struct streams *streams, struct stream *stream, struct transport *transport,

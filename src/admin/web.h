@@ -11,7 +11,7 @@
 //     GET /dashboard/FILE       what it consists of
 //     GET /favicon.ico          what browsers ask for by themselves
 //
-// Each answer forbids the browser to load anything from another host, or to show the page inside
+// Each response forbids the browser to load anything from another host, or to show the page inside
 // another one.
 #pragma once
 
@@ -31,5 +31,5 @@ struct web_asset {
 extern const struct web_asset web_assets[];
 extern const uint64_t web_asset_count;
 
-// False: the path is none of ours, and nothing was written.  Otherwise the whole answer.
+// Writes the whole response.  False, with nothing written: not one of our paths.
 bool web_answer(struct slice method, struct slice path, struct text *out);

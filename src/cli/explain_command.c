@@ -7,12 +7,12 @@
 //     request id        --> GET /explain?id=   --> the same
 
 #include "base/base.h"
-#include "base/text.h"
 #include "cli/admin_client.h"
 #include "cli/explain_document.h"
 #include "cli/explain_table.h"
 #include "config/config_file.h"
 #include "config/option/command.h"
+#include "json/json_writer.h"
 #include "sys/loop.h"
 
 #include <errno.h>
@@ -107,17 +107,23 @@ static bool explain_read_file(const char *path, void *space, size_t capacity, si
 // The body of a request with one user message.
 static bool write_body(const struct explain_options *options, struct text *body)
 {
-    bool is_chat = strstr(options->path, "chat") != NULL;
+    struct json_writer json = json_writer_over(body);
 
-    text_add_str(body, "{");
+    json_begin_object(&json, NULL);
     if (options->model != NULL) {
-        text_add_str(body, "\"model\":");
-        text_add_json(body, slice_str(options->model));
-        text_add_str(body, ",");
+        json_put_str(&json, "model", options->model);
     }
-    text_add_str(body, is_chat ? "\"messages\":[{\"role\":\"user\",\"content\":" : "\"prompt\":");
-    text_add_json(body, slice_str(options->prompt));
-    text_add_str(body, is_chat ? "}]}" : "}");
+    if (strstr(options->path, "chat") != NULL) {
+        json_begin_array(&json, "messages");
+        json_begin_object(&json, NULL);
+        json_put_str(&json, "role", "user");
+        json_put_str(&json, "content", options->prompt);
+        json_end(&json);
+        json_end(&json);
+    } else {
+        json_put_str(&json, "prompt", options->prompt);
+    }
+    json_end(&json);
     return !body->overflow || explain_say("--prompt", "is too long");
 }
 

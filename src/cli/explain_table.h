@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // explain_table.h -- an explanation as tables: the candidates, the chosen one marked; and for each
-// backend that has told what it had cached, predicted against actual.
+// backend that reports cached tokens, predicted against actual.
 #pragma once
 
 #include <stdio.h>

@@ -3,11 +3,11 @@
 // tokenize -- shows what a tokenizer makes of a text, or of a chat request with its template.
 
 #include "base/base.h"
-#include "base/text.h"
 #include "config/config_file.h"
 #include "config/option/command.h"
 #include "config/option/flags.h"
 #include "config/option/option.h"
+#include "json/json_writer.h"
 #include "keeper/dialects.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -109,10 +109,11 @@ static bool tokenize_read_body(const struct tokenize_options *options, uint8_t *
         text_add(body, slice_of(space, size));
         return true;
     }
-    text_add_format(body, "{\"add_special_tokens\":%s,\"prompt\":",
-                    options->without_special ? "false" : "true");
-    text_add_json(body, slice_of(space, size));
-    text_add_str(body, "}");
+    struct json_writer json = json_writer_over(body);
+    json_begin_object(&json, NULL);
+    json_put_bool(&json, "add_special_tokens", !options->without_special);
+    json_put_string(&json, "prompt", slice_of(space, size));
+    json_end(&json);
     return true;
 }
 

@@ -8,7 +8,7 @@
 //     ranks: 4   events: tcp://*:5557          5557 5558 5559 5560
 //                events_replay: tcp://*:5657   5657 5658 5659 5660
 //
-// So two bases closer than that collide, in the engine as well: whoever binds second fails.
+// Bases closer than that collide, in the engine as well: the second bind fails.
 #pragma once
 
 #include "base/slice.h"
@@ -18,7 +18,7 @@ struct config_backend;
 struct text;
 
 struct config_events {
-    const char *endpoint; // of rank 0; NULL: it publishes none; `poll`: it is asked for them
+    const char *endpoint; // of rank 0; NULL: no events; `poll`: events are fetched
     const char *replay;   // of rank 0; NULL: none
     const char *topic;    // NULL: any
 };
@@ -28,12 +28,11 @@ struct config_events config_backend_events(const struct config *config,
 
 bool config_events_are_polled(const char *endpoint);
 
-// Whether some backend may tell what it holds: it publishes, connects to us, or is spoken for
-// through the admin API.
+// Whether KV events may arrive: a backend publishes, connects to us, or the admin API accepts them.
 bool config_hears_events(const struct config *config);
 
-// How events.memory is shared out: what blocks are held by whom takes 12 bytes a block that one
-// backend holds, the names by which engines call them 16.  Both are 0 when nobody tells anything.
+// The shares of events.memory: the ledger takes 12 bytes for each block of each backend, the names
+// that engines give to blocks take 16.  Both are 0 if config_hears_events is false.
 struct config_events_memory {
     size_t ledger;
     size_t names;

@@ -5,7 +5,7 @@
 // Every option is one row of options.def: its name in the file, its type, bounds, default and help.
 // The YAML binder, the command line, `--help`, the manual page and docs/configuration.md all read
 // those rows; this struct holds one field for each.  A value that is out of bounds, misspelt or
-// missing is refused here, with file, line and column, so nobody after this point checks again.
+// missing is refused here, with file, line and column, so later code does not check again.
 //
 // Threads: immutable once created; shared by all.  Memory: one block of strings and arrays that the
 // config owns; everything inside lives until config_destroy.
@@ -21,7 +21,7 @@ struct text;
 enum config_authorization {
     CONFIG_AUTHORIZATION_FORWARD, // the client's own header reaches the backend
     CONFIG_AUTHORIZATION_REPLACE, // the backend's key takes its place
-    CONFIG_AUTHORIZATION_STRIP,   // the backend sees none
+    CONFIG_AUTHORIZATION_STRIP,   // the backend gets no such header
 };
 
 enum config_access_format {
@@ -199,7 +199,7 @@ struct config {
 
     // KV events; what backends do not say themselves.
     struct {
-        const char *endpoint;    // NULL: they publish none
+        const char *endpoint;    // NULL: no events
         const char *replay;      // NULL: none
         const char *topic;       // NULL: any
         struct config_list bind; // where engines connect to us

@@ -15,7 +15,7 @@ enum status config_file_read(const char *path, void *bytes, size_t capacity, siz
     enum status status = STATUS_OK;
     errno = 0;
     size_t got = fread(bytes, 1, capacity, file);
-    // At the limit only the byte that is not there tells a file that fits from one that does not.
+    // At the limit, one more read tells whether the file ends here.
     if (ferror(file) == 0 && got == capacity && fgetc(file) != EOF) {
         status = STATUS_TOO_LARGE;
     } else if (ferror(file) != 0) {

@@ -6,7 +6,7 @@
 //                                                             ^ used          ^ capacity
 //
 // Taken from the front and released as a whole.  The block is reserved at its largest, and pages
-// that nobody takes are never touched, so a generous capacity costs address space alone.
+// that are not used are never touched, so a generous capacity costs address space only.
 #pragma once
 
 #include "base/slice.h"

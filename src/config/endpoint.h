@@ -42,7 +42,7 @@ struct config_socket {
 const char *config_socket_split(struct slice endpoint, struct config_socket *out);
 
 // Appends the endpoint of one data-parallel rank: the rank is added to the port, and `own_host` is
-// what `*` stands for, in brackets if it needs them.  False, and nothing is appended: it has none,
-// because ports end before or because ipc has no ports.
+// put for `*`, in brackets if it needs them.  False, with nothing appended: the port is too large,
+// or the endpoint is ipc, which has no ports.
 bool config_socket_write(const struct config_socket *socket, uint32_t rank, struct slice own_host,
                          struct text *out);

@@ -7,7 +7,7 @@
 //
 // Only what a configuration needs is let through: one document of maps, lists and text, at most 16
 // deep.  Anchors, aliases, tags and keys that are no text are refused where they stand.  Keys may
-// repeat here; who knows the keys also knows which were there.
+// repeat here; the binder, which knows the keys, refuses repetitions.
 #pragma once
 
 #include "base/slice.h"
@@ -26,7 +26,7 @@ struct config_node {
     uint32_t column;
     uint32_t count;            // items of a list, keys of a map
     const char *text;          // ends in NUL and has none inside; NULL for lists and maps
-    bool is_blank;             // nothing at all was written: `key:`
+    bool is_blank;             // no value was written: `key:`
     struct config_node *first; // item, or key
     struct config_node *next;
     struct config_node *value; // of a key

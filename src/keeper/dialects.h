@@ -14,9 +14,9 @@
 enum status dialects_load(const struct config_tokenizer *row, struct dialect **out,
                           char error[dialect_error_size]);
 
-// All of them and a memo for so many threads.  A file that cannot be read is an error, of which the
-// reason is printed; a tokenizer that is refused is logged and left out.  `*out` is NULL when there
-// are none.
+// All tokenizers of the configuration, and a memo for so many threads.  A file that cannot be read
+// is an error, whose reason is printed; a tokenizer that is refused is logged and left out.  `*out`
+// is NULL without any.
 enum status dialects_open(const struct config *config, uint32_t thread_count,
                           struct dialect_set **out);
 void dialects_close(struct dialect_set **set);

@@ -62,7 +62,7 @@ struct keeper {
     struct roster *roster;
     struct recording *recording;  // NULL: no recording
     struct dialect_set *dialects; // NULL: no model has a tokenizer
-    struct certifier *certifier;  // likewise
+    struct certifier *certifier;  // NULL without dialects
     struct proxy *proxy;
     struct kv_feeder *feeder; // NULL: no backend publishes KV events
     struct scribe *scribe;    // NULL: no log, traces or admin API

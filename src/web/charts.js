@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two lines of time: warmpath and the estimate of round-robin, in the same two colours as everywhere.
+// Time series: warmpath and the estimate for round-robin, in the two colours of the whole page.
 
 import { find, make } from "./page.js";
 import * as words from "./words.js";
@@ -12,7 +12,7 @@ const SPAN_MS_MIN = 120000;
 const COLUMNS = ["time_ms", "requests_per_s", "failures_per_s", "hit_rate", "round_robin_hit_rate", "ttft_p50_ms",
   "ttft_p95_ms", "round_robin_ttft_p50_ms", "round_robin_ttft_p95_ms", "saved_s", "round_robin_saved_s"];
 
-// What is known of the past.  Streams bring only what is new; who connects again gets all of it again.
+// The time series so far.  A stream brings only new points; a new connection brings all of them.
 export class Series {
   constructor() {
     for (const name of COLUMNS) this[name] = [];
@@ -40,7 +40,7 @@ function colour(name) {
   return getComputedStyle(probe).color;
 }
 
-// A point without neighbours is no line, and would not be seen.
+// A point without neighbours has no line: it is drawn as a dot.
 function lonely(chart, at) {
   const values = chart.data[at];
   const known = (value) => value !== null && value !== undefined;

@@ -214,7 +214,7 @@ export function makeDecisions(router) {
     showPause();
   }
 
-  // What waited comes in as soon as nobody reads.
+  // New rows wait while the list is paused, pointed at or focused; then they come in.
   function settle() {
     if (!isStill()) {
       for (const [key, one] of waiting) kept.set(key, one);
@@ -267,7 +267,7 @@ export function makeDecisions(router) {
 
   return {
     toggle,
-    // What is old is known; a change of what is shown is always shown.
+    // Rows that are shown are updated at once; new ones may have to wait.
     take(decisions) {
       const into = isStill() ? waiting : kept;
       for (const one of decisions) (kept.has(keyOf(one)) ? kept : into).set(keyOf(one), one);

@@ -108,7 +108,7 @@ class Row {
 // 10.0.0.9 before 10.0.0.10.  One for all: localeCompare would make one for each pair.
 const collator = new Intl.Collator("en", { numeric: true });
 
-// What is not known comes last, in either direction.
+// Unknown values come last, in either direction.
 function byColumn({ of }, direction) {
   return (a, b) => {
     const [x, y] = [of(a) ?? null, of(b) ?? null];

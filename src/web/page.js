@@ -21,7 +21,7 @@ export function picture(name, attributes, ...children) {
   return node;
 }
 
-// What is the same is not written: the browser has nothing to do then, and a selection stays.
+// Equal text is not written again: the browser has nothing to do, and a selection stays.
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -36,7 +36,7 @@ export function stretch(node, share) {
   if (node.style.width !== width) node.style.width = width;
 }
 
-// Children of `parent` become `nodes`, in order; those that stay in place are not touched, so focus stays.
+// Makes `nodes` the children of `parent`, in order; nodes in place are not touched, so focus stays.
 export function arrange(parent, nodes) {
   const wanted = new Set(nodes);
   for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();

@@ -3,9 +3,9 @@
 // The router behind the page: its token, its API, and the stream of its figures.
 //
 //     connecting -> live            GET /stream
-//                -> polling         GET /overview and /decisions, where there is no stream to be had
-//                -> lost            nothing answers; tried again, at longer and longer intervals
-//                -> token           there is none, or it was wrong
+//                -> polling         GET /overview and /decisions, if /stream is refused
+//                -> lost            no response; tried again, at longer and longer intervals
+//                -> token           missing or wrong
 //
 // An EventSource cannot send a token, so the stream is read by hand.
 

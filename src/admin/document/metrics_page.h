@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metrics_page.h -- the answer to GET /metrics: every row of the table with what is known of it.
+// metrics_page.h -- the body of GET /metrics: every row of the table with its values.
 //
-// All is read while workers go on: a page is a picture of one moment only as far as each number is.
-// A metric whose source is not there has its help and no values.
+// Numbers are read while workers go on, so they are not all of one moment.  A metric without a source
+// has its help and no values.
 //
 // Threads: the keeper's.
 #pragma once
@@ -42,8 +42,8 @@ struct metrics_page_input {
     const struct process_figures *process;
 };
 
-// A page of so many backends fits, if their names are not extraordinary.
+// Enough for a page of so many backends with names of usual length.
 size_t metrics_page_size_max(uint32_t backend_count);
 
-// False when memory is short, or the text.
+// False: out of memory, or the text is too small.
 bool metrics_page_write(const struct metrics_page_input *input, struct text *out);

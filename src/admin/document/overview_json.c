@@ -304,75 +304,40 @@ static void put_overview_backends(const struct admin_options *options,
     json_end(json);
 }
 
-// One value of a point, for each line of the chart.
-static double line_requests(const struct chronicle_point *point)
-{
-    return overview_rate(point->figures.requests, &point->figures);
-}
+// The lines of the charts: one array of the series each.
+static const char *const series_keys[] = {
+    "requests_per_s",
+    "failures_per_s",
+    "hit_rate",
+    "round_robin_hit_rate",
+    "ttft_p50_ms",
+    "ttft_p95_ms",
+    "round_robin_ttft_p50_ms",
+    "round_robin_ttft_p95_ms",
+    "saved_s",
+    "round_robin_saved_s",
+};
 
-static double line_failures(const struct chronicle_point *point)
+// The value of a point on the line `key`.
+static double series_value(const struct chronicle_figures *figures, size_t key)
 {
-    return overview_rate(point->figures.failures, &point->figures);
-}
-
-static double line_hit_rate(const struct chronicle_point *point)
-{
-    return overview_hit_rate(&point->figures);
-}
-
-static double line_shadow_hit_rate(const struct chronicle_point *point)
-{
-    return overview_shadow_hit_rate(&point->figures);
-}
-
-static double line_ttft_p50(const struct chronicle_point *point)
-{
-    return known_or_nan(point->figures.ttft_ms[0]);
-}
-
-static double line_ttft_p95(const struct chronicle_point *point)
-{
-    return known_or_nan(point->figures.ttft_ms[1]);
-}
-
-static double line_shadow_ttft_p50(const struct chronicle_point *point)
-{
-    return known_or_nan(point->figures.shadow_ttft_ms[0]);
-}
-
-static double line_shadow_ttft_p95(const struct chronicle_point *point)
-{
-    return known_or_nan(point->figures.shadow_ttft_ms[1]);
-}
-
-static double line_saved(const struct chronicle_point *point)
-{
-    return point->figures.saved_s;
-}
-
-static double line_shadow_saved(const struct chronicle_point *point)
-{
-    return point->figures.shadow_saved_s;
+    const double values[ARRAY_COUNT(series_keys)] = {
+        overview_rate(figures->requests, figures),
+        overview_rate(figures->failures, figures),
+        overview_hit_rate(figures),
+        overview_shadow_hit_rate(figures),
+        known_or_nan(figures->ttft_ms[0]),
+        known_or_nan(figures->ttft_ms[1]),
+        known_or_nan(figures->shadow_ttft_ms[0]),
+        known_or_nan(figures->shadow_ttft_ms[1]),
+        figures->saved_s,
+        figures->shadow_saved_s,
+    };
+    return values[key];
 }
 
 static void put_series(const struct snapshot *snapshot, struct json_writer *json)
 {
-    static const struct {
-        const char *key;
-        double (*value)(const struct chronicle_point *point);
-    } lines[] = {
-        {"requests_per_s", line_requests},
-        {"failures_per_s", line_failures},
-        {"hit_rate", line_hit_rate},
-        {"round_robin_hit_rate", line_shadow_hit_rate},
-        {"ttft_p50_ms", line_ttft_p50},
-        {"ttft_p95_ms", line_ttft_p95},
-        {"round_robin_ttft_p50_ms", line_shadow_ttft_p50},
-        {"round_robin_ttft_p95_ms", line_shadow_ttft_p95},
-        {"saved_s", line_saved},
-        {"round_robin_saved_s", line_shadow_saved},
-    };
-
     json_begin_object(json, "series");
     json_put_u64(json, "step_s", chronicle_step_ms / 1000);
     json_begin_array(json, "time_ms");
@@ -380,10 +345,10 @@ static void put_series(const struct snapshot *snapshot, struct json_writer *json
         json_put_u64(json, NULL, snapshot->points[j].wall_ms);
     }
     json_end(json);
-    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
-        json_begin_array(json, lines[i].key);
+    for (size_t i = 0; i < ARRAY_COUNT(series_keys); i++) {
+        json_begin_array(json, series_keys[i]);
         for (uint32_t j = 0; j < snapshot->point_count; j++) {
-            overview_put_figure(json, NULL, lines[i].value(&snapshot->points[j]));
+            overview_put_figure(json, NULL, series_value(&snapshot->points[j].figures, i));
         }
         json_end(json);
     }

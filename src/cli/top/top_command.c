@@ -48,9 +48,9 @@ struct top_command {
     struct fetch *asks_overview;
     struct fetch *asks_decisions;
     uint64_t asked_ms;
-    uint64_t heard_ms; // the last good answer, or the start
+    uint64_t heard_ms; // the last good response, or the start
     bool has_overview;
-    bool has_decisions; // whatever the answer was
+    bool has_decisions; // a response has come, good or not
     bool is_lost;
     char why[admin_why_size]; // it is lost, or what ended us
     struct top_overview overview;
@@ -190,7 +190,7 @@ static void overview_came(void *owner, const struct fetch_result *result)
     paint(command);
 }
 
-// Where these fail the overview fails too, and says so; a router that keeps none is shown without.
+// A failure is not reported here: the overview fails too.  A router may keep no decisions.
 static void decisions_came(void *owner, const struct fetch_result *result)
 {
     struct top_command *command = owner;

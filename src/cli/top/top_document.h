@@ -7,7 +7,7 @@
 //     /decisions?since=SERIAL  --> struct top_decisions --> joined to those that are kept
 //
 // A number that a document does not have, or has as null, is NAN.  Members that are not known here
-// are passed over, so that a router that tells more is read all the same.
+// are skipped, so that documents of newer routers can be read.
 //
 // Strings are UTF-8 without control characters, whatever the document has: they go to a terminal,
 // and a model's name must not be able to move its cursor.  Longer text is cut between
@@ -124,7 +124,7 @@ struct top_decision {
     double serial;
     double time_ms;
     char model[top_word_size];
-    char backend[top_url_size]; // empty: none
+    char backend[top_url_size]; // empty: not forwarded
     char outcome[top_word_size];
     double status;
     double prompt_tokens;
@@ -144,7 +144,7 @@ struct top_decisions {
 enum status top_overview_read(struct slice text, struct top_overview *out);
 enum status top_decisions_read(struct slice text, struct top_decisions *out);
 
-// Appends the points that are newer than all of `history`.  A clock that was set back begins anew.
+// Appends the points that are newer than all of `history`.  Starts over if the clock was set back.
 void top_history_join(struct top_history *history, const struct top_overview *overview);
 
 // Puts the new ones on top.  Serials that went back are those of another router: what was kept

@@ -156,7 +156,7 @@ static void put_cut(struct top_pen *pen, enum top_look look, const struct top_li
     if (width == 0) {
         return;
     }
-    // The end of a URL tells more than its beginning.
+    // URLs of a fleet differ at their end.
     uint32_t tail = in_middle ? (width - 1) * 2 / 3 : 0;
     put_some(pen, look, line, 0, width - 1 - tail);
     put_code(pen, look, shown(ellipsis, pen->grid->is_ascii));
@@ -202,13 +202,6 @@ void top_pen_skip(struct top_pen *pen, uint32_t columns)
 {
     uint32_t room = pen->end - pen->column;
     pen->column += columns < room ? columns : room;
-}
-
-void top_pen_fill(struct top_pen *pen, enum top_look look)
-{
-    for (; pen->column < pen->end; pen->column++) {
-        pen->grid->cells[pen->row * pen->grid->width + pen->column].look = look;
-    }
 }
 
 uint32_t top_text_width(const char *text, bool is_ascii)

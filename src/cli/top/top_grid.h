@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_grid.h -- a screen as cells: what is to be seen, before anybody talks to a terminal.
+// top_grid.h -- a screen as cells, independent of any terminal.
 //
 //     +---+---+---+---+---+      a wide character has two cells; the right one's code is 0
 //     | m | 漢    | 字    |
@@ -76,9 +76,6 @@ void top_pen_field(struct top_pen *pen, enum top_look look, enum top_cut cut, ui
                    const char *text);
 
 void top_pen_skip(struct top_pen *pen, uint32_t columns);
-
-// Gives all cells from here to the end that look.
-void top_pen_fill(struct top_pen *pen, enum top_look look);
 
 // Columns of a text that fits.
 uint32_t top_text_width(const char *text, bool is_ascii);

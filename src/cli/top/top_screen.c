@@ -433,7 +433,7 @@ static void draw_hot(const struct top_hot *hot, struct top_pen *pen)
     }
 }
 
-// Said where a list is empty.  A router that counts has failures, if only none.
+// Text for an empty list.  A router that counts requests always reports failures, perhaps 0.
 static const char *why_none(const struct top_overview *overview)
 {
     return isnan(overview->totals.failures) ? "requests are not counted: metrics.enabled is off"
@@ -504,7 +504,7 @@ static void draw_facts(const struct top_decision *decision, double now_ms, struc
     top_pen_skip(pen, 1);
 }
 
-// In `rows` rows below the pen's, or behind the pen when there are none.
+// In `rows` rows below the pen, or behind the pen if `rows` is 0.
 static void draw_sentence(const char *why, uint32_t rows, struct top_pen pen)
 {
     struct top_grid *grid = pen.grid;

@@ -24,14 +24,14 @@
 enum top_panel { TOP_FIGURES, TOP_FLEET, TOP_HOTTEST, TOP_DECISIONS, top_panel_count };
 
 enum top_link_state {
-    TOP_WAITING, // for the first answer
+    TOP_WAITING, // for the first response
     TOP_LIVE,
     TOP_LOST,
 };
 
 struct top_link {
     enum top_link_state state;
-    double silent_s; // since the last answer, or since the start
+    double silent_s; // since the last response, or since the start
     const char *why; // of TOP_LOST
 };
 
@@ -50,7 +50,7 @@ struct top_view {
     enum top_panel focus; // TOP_FLEET or TOP_DECISIONS; anything else is the fleet
     uint32_t order;       // of the fleet
     uint32_t scroll[top_panel_count];
-    // Told by the drawing, for who turns pages.
+    // Set by drawing, for paging.
     uint32_t page[top_panel_count];
 };
 

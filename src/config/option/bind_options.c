@@ -210,7 +210,7 @@ static enum status bind_group(const struct config_binding *program, const char *
     return bind_map(program, name, value);
 }
 
-// The index of the group that is called `name`; -1: there is none.
+// The index of the group `name`; -1: unknown.
 static int find_group(const char *name)
 {
     const struct config_option_group *group;

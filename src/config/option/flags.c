@@ -36,12 +36,16 @@ static bool scale(const char *word, const struct flag_unit *units, size_t unit_c
     return false;
 }
 
-static bool flags_read_count(const char *word, uint32_t *out)
+static bool flags_read_plain_number(const char *word, double *out)
 {
     static const struct flag_unit units[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}};
+    return scale(word, units, ARRAY_COUNT(units), out);
+}
+
+static bool flags_read_count(const char *word, uint32_t *out)
+{
     double value = 0;
-    if (!scale(word, units, ARRAY_COUNT(units), &value) || value > UINT32_MAX ||
-        value != floor(value)) {
+    if (!flags_read_plain_number(word, &value) || value > UINT32_MAX || value != floor(value)) {
         return false;
     }
     *out = (uint32_t)value;
@@ -52,12 +56,6 @@ static bool flags_read_duration(const char *word, double *out)
 {
     static const struct flag_unit units[] = {
         {"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600.0}};
-    return scale(word, units, ARRAY_COUNT(units), out);
-}
-
-static bool read_plain_number(const char *word, double *out)
-{
-    static const struct flag_unit units[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}};
     return scale(word, units, ARRAY_COUNT(units), out);
 }
 
@@ -110,7 +108,7 @@ static bool flags_set(const struct flag *flag, char *word)
     case FLAG_COUNT:
         return flags_read_count(word, flag->value);
     case FLAG_NUMBER:
-        return read_plain_number(word, flag->value);
+        return flags_read_plain_number(word, flag->value);
     case FLAG_DURATION:
         return flags_read_duration(word, flag->value);
     case FLAG_LIST:

@@ -348,7 +348,7 @@ static bool is_letter_or_digit(char byte)
            (byte >= '0' && byte <= '9');
 }
 
-// True when `text` is made of letters, digits and `others`, and is not empty.
+// True if `text` is not empty and has only letters, digits and `others`.
 static bool is_made_of(const char *text, const char *others)
 {
     for (const char *at = text; *at != '\0'; at++) {
