@@ -26,7 +26,7 @@ AROUND = ["\u0301", "\u0323", "\u0327\u0301", "\u0315\u0300\u05ae", "\u0334\u033
 
 def build(folder):
     ours = folder / "nfc.so"
-    sources = [ROOT / "src/tokenizer/nfc" / name for name in ("nfc.c", "nfc_tables.c")]
+    sources = [ROOT / "src" / name for name in ("tokenizer/nfc/nfc.c", "tokenizer/nfc/nfc_tables.c", "base/base.c")]
     subprocess.run([ROOT / "tools/nfc_tables.py", folder / "nfc_data.inc"], check=True)
     subprocess.run(["cc", "-std=gnu2x", "-O2", "-shared", "-fPIC", "-I", ROOT / "src", "-I", folder, "-o", ours,
                     *sources], check=True)

@@ -22,17 +22,17 @@
 enum {
     no_token = UINT32_MAX,
     vector_size = 16,
-    few_firsts = 8, // more first bytes than these are found one by one
+    few_firsts = 8, // up to so many first bytes are searched for 16 bytes at a time
 };
 
-struct node {
+struct added_node {
     uint32_t first_child;
     uint32_t token; // that ends here, or no_token
     uint16_t child_count;
     uint8_t byte;
 };
 
-struct flags {
+struct added_flags {
     uint32_t id;
     bool single_word;
     bool lstrip;
@@ -44,18 +44,18 @@ struct added {
     uint32_t first_count;
     uint32_t by_first[256];                  // nodes; 0: no token begins so
     uint8_t firsts[few_firsts][vector_size]; // each of them, if they are few
-    struct flags *tokens;
-    struct node *nodes;
+    struct added_flags *tokens;
+    struct added_node *nodes;
 };
 
-struct sorted {
+struct added_order {
     const struct added_token *token;
 };
 
-static int compare_tokens(const void *a, const void *b)
+static int compare_token_texts(const void *a, const void *b)
 {
-    const struct added_token *x = ((const struct sorted *)a)->token;
-    const struct added_token *y = ((const struct sorted *)b)->token;
+    const struct added_token *x = ((const struct added_order *)a)->token;
+    const struct added_token *y = ((const struct added_order *)b)->token;
     size_t common = x->text.size < y->text.size ? x->text.size : y->text.size;
     int order = memcmp(x->text.bytes, y->text.bytes, common);
     if (order == 0) {
@@ -65,14 +65,15 @@ static int compare_tokens(const void *a, const void *b)
 }
 
 // In the order of their texts, each text once.  Returns how many.
-static uint32_t sort_tokens(const struct added_token *tokens, uint32_t count, struct sorted *sorted)
+static uint32_t sort_added_tokens(const struct added_token *tokens, uint32_t count,
+                                  struct added_order *sorted)
 {
     for (uint32_t i = 0; i < count; i++) {
         ASSERT(tokens[i].text.size > 0);
         sorted[i].token = &tokens[i];
     }
     if (count > 1) {
-        qsort(sorted, count, sizeof(*sorted), compare_tokens);
+        qsort(sorted, count, sizeof(*sorted), compare_token_texts);
     }
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -83,8 +84,8 @@ static uint32_t sort_tokens(const struct added_token *tokens, uint32_t count, st
     return kept;
 }
 
-// A node for each byte that a text does not share with the one before it, and the root.
-static size_t count_nodes(const struct sorted *sorted, uint32_t count)
+// The root, and a node for each byte that a text does not share with the text before it.
+static size_t count_added_nodes(const struct added_order *sorted, uint32_t count)
 {
     size_t nodes = 1;
     for (uint32_t i = 0; i < count; i++) {
@@ -99,20 +100,20 @@ static size_t count_nodes(const struct sorted *sorted, uint32_t count)
 }
 
 // The texts below a node.
-struct range {
+struct added_range {
     uint32_t begin;
     uint32_t end;
     uint32_t depth;
 };
 
-static void build_tree(struct added *added, const struct sorted *sorted, struct range *ranges,
-                       size_t node_count)
+static void build_added_tree(struct added *added, const struct added_order *sorted,
+                             struct added_range *ranges, size_t node_count)
 {
     uint32_t next = 1;
-    added->nodes[0] = (struct node){0};
+    added->nodes[0] = (struct added_node){0};
     for (uint32_t i = 0; i < node_count; i++) {
-        struct range range = ranges[i];
-        struct node *node = &added->nodes[i];
+        struct added_range range = ranges[i];
+        struct added_node *node = &added->nodes[i];
         node->first_child = next;
         node->token = no_token;
         if (range.begin < range.end && sorted[range.begin].token->text.size == range.depth) {
@@ -124,8 +125,8 @@ static void build_tree(struct added *added, const struct sorted *sorted, struct 
             while (end < range.end && sorted[end].token->text.bytes[range.depth] == byte) {
                 end++;
             }
-            ranges[next] = (struct range){range.begin, end, range.depth + 1};
-            added->nodes[next++] = (struct node){.byte = byte};
+            ranges[next] = (struct added_range){range.begin, end, range.depth + 1};
+            added->nodes[next++] = (struct added_node){.byte = byte};
             node->child_count++;
             range.begin = end;
         }
@@ -135,7 +136,7 @@ static void build_tree(struct added *added, const struct sorted *sorted, struct 
 
 static void note_firsts(struct added *added)
 {
-    const struct node *root = &added->nodes[0];
+    const struct added_node *root = &added->nodes[0];
     added->first_count = root->child_count;
     for (uint32_t i = 0; i < root->child_count; i++) {
         uint8_t byte = added->nodes[root->first_child + i].byte;
@@ -149,29 +150,31 @@ static void note_firsts(struct added *added)
 struct added *added_create(const struct added_token *tokens, uint32_t count)
 {
     struct added *added = NULL;
-    struct range *ranges = NULL;
-    struct sorted *sorted = calloc((size_t)count + 1, sizeof(*sorted));
+    struct added_range *ranges = NULL;
+    struct added_order *sorted = calloc((size_t)count + 1, sizeof(*sorted));
     if (sorted == NULL) {
         goto out;
     }
-    uint32_t kept = sort_tokens(tokens, count, sorted);
-    size_t node_count = count_nodes(sorted, kept);
-    size_t memory = sizeof(*added) + node_count * sizeof(struct node) + kept * sizeof(struct flags);
+    uint32_t kept = sort_added_tokens(tokens, count, sorted);
+    ASSERT(kept <= count);
+    size_t node_count = count_added_nodes(sorted, kept);
+    size_t memory =
+        sizeof(*added) + node_count * sizeof(struct added_node) + kept * sizeof(struct added_flags);
     ranges = calloc(node_count, sizeof(*ranges));
     if (ranges == NULL || node_count > UINT32_MAX || (added = calloc(1, memory)) == NULL) {
         goto out;
     }
     added->memory = memory;
-    added->nodes = (struct node *)(added + 1);
-    added->tokens = (struct flags *)(added->nodes + node_count);
+    added->nodes = (struct added_node *)(added + 1);
+    added->tokens = (struct added_flags *)(added->nodes + node_count);
     for (uint32_t i = 0; i < kept; i++) {
-        added->tokens[i] = (struct flags){.id = sorted[i].token->id,
-                                          .single_word = sorted[i].token->single_word,
-                                          .lstrip = sorted[i].token->lstrip,
-                                          .rstrip = sorted[i].token->rstrip};
+        added->tokens[i] = (struct added_flags){.id = sorted[i].token->id,
+                                                .single_word = sorted[i].token->single_word,
+                                                .lstrip = sorted[i].token->lstrip,
+                                                .rstrip = sorted[i].token->rstrip};
     }
     ranges[0].end = kept;
-    build_tree(added, sorted, ranges, node_count);
+    build_added_tree(added, sorted, ranges, node_count);
     note_firsts(added);
 
 out:
@@ -192,7 +195,7 @@ size_t added_memory(const struct added *added)
 }
 
 // The next byte that a token begins with, or the end of the text.
-static size_t find_first(const struct added *added, struct slice text, size_t at)
+static size_t find_first_byte(const struct added *added, struct slice text, size_t at)
 {
     if (added->first_count == 0 || at == text.size) {
         return text.size;
@@ -222,10 +225,10 @@ static size_t find_first(const struct added *added, struct slice text, size_t at
 }
 
 // NULL when there is none.
-static const struct node *find_child(const struct added *added, const struct node *node,
-                                     uint8_t byte)
+static const struct added_node *find_child(const struct added *added, const struct added_node *node,
+                                           uint8_t byte)
 {
-    const struct node *children = &added->nodes[node->first_child];
+    const struct added_node *children = &added->nodes[node->first_child];
     uint32_t low = 0;
     uint32_t high = node->child_count;
     while (low < high) {
@@ -243,7 +246,8 @@ static const struct node *find_child(const struct added *added, const struct nod
 static uint32_t longest_at(const struct added *added, struct slice text, size_t at, size_t *end)
 {
     uint32_t token = no_token;
-    const struct node *node = &added->nodes[added->by_first[text.bytes[at]]];
+    ASSERT_SLOW(added->by_first[text.bytes[at]] != 0);
+    const struct added_node *node = &added->nodes[added->by_first[text.bytes[at]]];
     while (node != NULL) {
         at++;
         if (node->token != no_token) {
@@ -271,7 +275,7 @@ static bool stands_alone(struct slice text, size_t start, size_t stop)
 }
 
 // Where the white space before `at` begins; `floor` if that is later, even than `at`.
-static size_t white_begin(struct slice text, size_t floor, size_t at)
+static size_t white_begin_before(struct slice text, size_t floor, size_t at)
 {
     while (at > floor && (class_before(text, at) & CHAR_WS) != 0) {
         at = (size_t)(utf8_back(text.bytes, text.bytes + at) - text.bytes);
@@ -279,7 +283,7 @@ static size_t white_begin(struct slice text, size_t floor, size_t at)
     return at > floor ? at : floor;
 }
 
-static size_t white_end(struct slice text, size_t at)
+static size_t white_end_after(struct slice text, size_t at)
 {
     while (at < text.size) {
         unsigned size;
@@ -296,22 +300,23 @@ struct added_walk added_begin(const struct added *added, struct slice text)
     return (struct added_walk){.added = added, .text = text};
 }
 
-// What a match becomes that its flags allow.  False when nothing is left of it: it was white space
-// that the last match had taken.
-static bool widen(struct added_walk *walk, const struct flags *token, size_t start, size_t stop,
-                  struct added_match *out)
+// Widens a match over white space as its flags say.  False when the match vanishes: it was white
+// space that the last match had taken.
+static bool widen_match(struct added_walk *walk, const struct added_flags *token, size_t start,
+                        size_t stop, struct added_match *out)
 {
     size_t last_end = walk->end;
     if (token->lstrip) {
-        start = white_begin(walk->text, last_end, start);
+        start = white_begin_before(walk->text, last_end, start);
     }
-    // A match within what the last one took needs no second look at the same white space.
+    // White space that the last match took is not scanned again.
     if (token->rstrip) {
-        stop = stop < last_end ? last_end : white_end(walk->text, stop);
+        stop = stop < last_end ? last_end : white_end_after(walk->text, stop);
     }
     size_t gap = start > last_end ? start - last_end : 0;
     *out =
         (struct added_match){.before = slice_of(walk->text.bytes + last_end, gap), .id = token->id};
+    ASSERT(stop <= walk->text.size);
     walk->end = stop;
     return start < stop;
 }
@@ -321,23 +326,24 @@ bool added_next(struct added_walk *walk, struct added_match *out)
     const struct added *added = walk->added;
     struct slice text = walk->text;
     size_t at = walk->search;
-    while ((at = find_first(added, text, at)) < text.size) {
+    while ((at = find_first_byte(added, text, at)) < text.size) {
         size_t start = at;
         size_t stop = at + 1;
         uint32_t index = longest_at(added, text, start, &stop);
-        at = stop; // what is found is consumed, whatever becomes of it
+        at = stop; // a rejected match is consumed, too
         if (index == no_token) {
             continue;
         }
-        const struct flags *token = &added->tokens[index];
+        const struct added_flags *token = &added->tokens[index];
         if (!token->single_word || stands_alone(text, start, stop)) {
             walk->search = stop;
-            if (widen(walk, token, start, stop, out)) {
+            if (widen_match(walk, token, start, stop, out)) {
                 return true;
             }
         }
     }
     walk->search = text.size;
+    ASSERT(walk->end <= text.size);
     out->before = slice_of(text.bytes + walk->end, text.size - walk->end);
     return false;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// added.h -- finds added tokens in a text: the longest of those that begin first.
+// added.h -- finds added tokens in a text: the leftmost, and of those the longest.
 //
-// A file lists thousands of them, most with a common beginning, and prompts contain few: bytes that
-// no added token begins with are passed over at the speed of memory.
+// A file lists thousands of them, most with a common prefix, and prompts contain few: bytes that no
+// added token begins with are passed over at the speed of memory.
 //
-// The flags work on what the search finds.  A match that `single_word` rejects is consumed all the
-// same; `lstrip` and `rstrip` widen a match over white space, and the search goes on behind the
-// pattern, not behind what was widened.  White space that was taken so can match again; if a match
-// then has nothing left of its own, it vanishes.
+// The flags apply to the matches of the search.  A match that `single_word` rejects is consumed
+// nevertheless.  `lstrip` and `rstrip` widen a match over white space; the search goes on behind
+// the token itself, so that white space in the widened part can match again.  A match that lies in
+// it entirely vanishes.
 //
 // Threads: shared after creation.  Memory: taken by added_create.
 #pragma once
@@ -28,8 +28,8 @@ struct added_token {
 
 struct added;
 
-// Copies the tokens, of which there may be none.  Of two with one text the later one counts.  NULL
-// when memory is short.
+// Copies the tokens; `count` may be 0.  Of two with one text the later counts.  NULL when out of
+// memory.
 struct added *added_create(const struct added_token *tokens, uint32_t count);
 void added_destroy(struct added **added);
 size_t added_memory(const struct added *added);
@@ -49,5 +49,5 @@ struct added_match {
 
 struct added_walk added_begin(const struct added *added, struct slice text);
 
-// False when there is none any more; `out->before` is then the rest of the text.
+// False when no match is left; `out->before` is then the rest of the text.
 bool added_next(struct added_walk *walk, struct added_match *out);

@@ -222,6 +222,7 @@ bool bpe_cuts_init(struct bpe_cuts *cuts, const struct bpe_options *options,
     struct cuts_reading *reading = calloc(1, sizeof(*reading));
     bool is_made =
         cuts->before != NULL && cuts->behind != NULL && cuts->pairs != NULL && reading != NULL;
+    ASSERT(options->merge_count <= bpe_merge_max);
     if (is_made && !cuts->is_off) {
         reading->cuts = cuts;
         for (uint32_t i = 0; i < options->merge_count; i++) {

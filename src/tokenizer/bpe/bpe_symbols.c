@@ -66,6 +66,7 @@ static bool symbols_add_characters(struct bpe_symbols *symbols, const struct bpe
 
 bool bpe_symbols_init(struct bpe_symbols *symbols, const struct bpe_options *options)
 {
+    ASSERT(options->token_count <= bpe_token_max);
     *symbols = (struct bpe_symbols){
         .by_character = options->by_character,
         .has_bytes = options->by_character && options->byte_ids[0] != bpe_no_id,

@@ -91,7 +91,9 @@ bool bpe_table_init(struct bpe_table *table, const struct bpe_merge *merges, uin
         return false;
     }
     memset(table->slots, 0xff, sizeof(uint64_t) << bits);
-    return table_fill(table, merges, count);
+    bool is_filled = table_fill(table, merges, count);
+    ASSERT(table->order_count <= count);
+    return is_filled;
 }
 
 void bpe_table_fini(struct bpe_table *table)

@@ -4,7 +4,7 @@
 //
 // A text of up to 15 bytes is two words, and so are up to four ids:
 //
-//     [ bytes 0..7 ][ bytes 8..14 | ids 3 bits, size 5 bits ][ id id id id ]      32 bytes, two a line
+//     [ bytes 0..7 ][ bytes 8..14 | ids 3 bits, size 5 bits ][ id id id id ]   32 bytes, two a line
 //
 // so that a lookup is one cache line, which can be prefetched, two comparisons, and a copy of 16
 // bytes.  Longer texts, or more ids, have a second, smaller table with longer entries.

@@ -177,7 +177,7 @@ static enum status read_file_top(struct tokenizer_draft *load, struct slice text
     return STATUS_OK;
 }
 
-static enum status read_file(struct tokenizer_draft *load, struct slice text)
+static enum status read_tokenizer_file(struct tokenizer_draft *load, struct slice text)
 {
     struct json_value parts[PART_COUNT] = {0};
 
@@ -207,5 +207,5 @@ enum status tokenizer_load(struct slice json, struct tokenizer **out, struct tok
     error->text[0] = '\0';
     // Of the whole file: any change in it may change ids.
     load.fingerprint = hash_bytes(json, 0);
-    return load_finish(&load, read_file(&load, json), out);
+    return load_finish(&load, read_tokenizer_file(&load, json), out);
 }

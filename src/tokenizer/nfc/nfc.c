@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearly all text is in normal form.  What is not, is changed from one boundary to the next: a
-// character that stays as it is and looks at nothing before it.  What lies between is taken apart,
-// the marks behind each starter are put in order, and what composes is composed, all of it at the
-// place where it will stand:
+// Nearly all text is in normal form.  Other text is changed from one boundary to the next: a
+// boundary is a character that stays as it is, whatever is before it.  The stretch between two is
+// decomposed, the marks behind each starter are sorted, and pairs are composed, all of it in the
+// place of the result:
 //
 //     text    ......[ o ^ . ]....        o with a circumflex and a dot below
 //     buffer  ......[ o . ^ ]            marks in order of their class
 //             ......[ ộ ]
 //
-// Marks are put in order by counting, so a text of nothing but marks takes no longer than another.
+// Marks are sorted by counting, so a text of marks alone takes no longer than another.
 
 #include "tokenizer/nfc/nfc.h"
 
+#include "base/base.h"
 #include "base/utf8.h"
 #include "tokenizer/nfc/nfc_internal.h"
 
@@ -67,7 +68,7 @@ static size_t skip_low(struct slice text, size_t at)
 }
 
 // The end of the bytes, from `at` on, that begin or continue characters which stay as they are.
-// Each byte is asked by itself, so that none waits for the one before.
+// Each byte is looked up by itself, so that no lookup waits for another.
 static size_t skip_clean(struct slice text, size_t at)
 {
     while (text.size - at >= 8) {
@@ -87,21 +88,21 @@ static size_t skip_clean(struct slice text, size_t at)
     return at;
 }
 
-// What the table says of the character at `at`.  One that is cut off looks like one that changes,
-// so that nothing behind the text is read.
-static uint16_t value_at(struct slice text, size_t at)
+// The table's value for the character at `at`.  A truncated one gets the value of one that may
+// change, so that nothing behind the text is read.
+static uint16_t nfc_value_at(struct slice text, size_t at)
 {
     unsigned size = utf8_size_of_lead(text.bytes[at]);
     return text.size - at < size ? NFC_MAY_COMPOSE : nfc_value(utf8_read(text.bytes + at, &size));
 }
 
-static bool is_boundary(uint16_t value)
+static bool is_nfc_boundary(uint16_t value)
 {
     return value == 0 || (value & (NFC_DECOMPOSES | NFC_CHANGES)) == NFC_DECOMPOSES;
 }
 
 // The first character from a boundary on that may have to change, or the end of the text.
-static size_t find_suspect(struct slice text, size_t at)
+static size_t find_nfc_suspect(struct slice text, size_t at)
 {
     unsigned last_class = 0;
     while (at < text.size) {
@@ -111,8 +112,8 @@ static size_t find_suspect(struct slice text, size_t at)
             last_class = 0;
             continue;
         }
-        uint16_t value = value_at(text, at);
-        if (is_boundary(value)) {
+        uint16_t value = nfc_value_at(text, at);
+        if (is_nfc_boundary(value)) {
             last_class = 0;
         } else if (value > NFC_CLASS_MASK || value < last_class) {
             return at;
@@ -130,7 +131,7 @@ static size_t boundary_before(struct slice text, size_t floor, size_t suspect)
     size_t at = suspect;
     while (at > floor) {
         at = (size_t)(utf8_back(text.bytes, text.bytes + at) - text.bytes);
-        if (is_boundary(value_at(text, at))) {
+        if (is_nfc_boundary(nfc_value_at(text, at))) {
             break;
         }
     }
@@ -140,14 +141,14 @@ static size_t boundary_before(struct slice text, size_t floor, size_t suspect)
 static size_t boundary_after(struct slice text, size_t suspect)
 {
     size_t at = suspect;
-    while (at < text.size && !is_boundary(value_at(text, at))) {
+    while (at < text.size && !is_nfc_boundary(nfc_value_at(text, at))) {
         at += utf8_size_of_lead(text.bytes[at]);
     }
     return at;
 }
 
-// The characters of a text, taken apart.  A copy goes on from the same place.
-struct points {
+// The characters of a text, decomposed.  A copy of the struct goes on from the same place.
+struct point_walk {
     const uint8_t *at;
     const uint8_t *end;
     uint32_t parts[decomposition_max]; // of the character before `at`
@@ -155,7 +156,7 @@ struct points {
     unsigned count;
 };
 
-static unsigned take_apart(uint32_t point, uint32_t parts[decomposition_max])
+static unsigned decompose(uint32_t point, uint32_t parts[decomposition_max])
 {
     uint32_t syllable = point - hangul_first;
     if (syllable < hangul_count) {
@@ -171,11 +172,12 @@ static unsigned take_apart(uint32_t point, uint32_t parts[decomposition_max])
         return 1;
     }
     unsigned count = (value >> NFC_LENGTH_SHIFT & NFC_LENGTH_MASK) + 1;
+    ASSERT(count <= decomposition_max);
     memcpy(parts, nfc_points + (value & NFC_POINT_MASK), count * sizeof(parts[0]));
     return count;
 }
 
-static bool points_next(struct points *points, uint32_t *out)
+static bool points_next(struct point_walk *points, uint32_t *out)
 {
     if (points->next == points->count) {
         if (points->at == points->end) {
@@ -185,19 +187,19 @@ static bool points_next(struct points *points, uint32_t *out)
         uint32_t point = utf8_read(points->at, &size);
         points->at += size;
         points->next = 0;
-        points->count = take_apart(point, points->parts);
+        points->count = decompose(point, points->parts);
     }
     *out = points->parts[points->next++];
     return true;
 }
 
-static unsigned class_of(uint32_t point)
+static unsigned combining_class(uint32_t point)
 {
     return nfc_value(point) & NFC_CLASS_MASK;
 }
 
-// What two characters compose to; 0: they do not.
-static uint32_t compose(uint32_t first, uint32_t second)
+// The composition of two characters; 0: they do not compose.
+static uint32_t compose_pair(uint32_t first, uint32_t second)
 {
     if ((nfc_value(second) & NFC_MAY_COMPOSE) == 0) {
         return 0;
@@ -226,18 +228,18 @@ static uint32_t compose(uint32_t first, uint32_t second)
 }
 
 // The marks up to the next starter.
-struct marks {
+struct mark_run {
     uint32_t count;
     bool is_ordered;
 };
 
-static struct marks marks_at(struct points points)
+static struct mark_run marks_at(struct point_walk points)
 {
-    struct marks marks = {.is_ordered = true};
+    struct mark_run marks = {.is_ordered = true};
     unsigned last_class = 0;
     uint32_t point;
     while (points_next(&points, &point)) {
-        unsigned class = class_of(point);
+        unsigned class = combining_class(point);
         if (class == 0) {
             break;
         }
@@ -248,8 +250,8 @@ static struct marks marks_at(struct points points)
     return marks;
 }
 
-// The size of all of them.
-static size_t write_ordered(struct points *points, uint32_t count, uint8_t *out)
+// Writes marks as they are.  Returns their size.
+static size_t write_marks(struct point_walk *points, uint32_t count, uint8_t *out)
 {
     size_t size = 0;
     uint32_t point;
@@ -259,15 +261,15 @@ static size_t write_ordered(struct points *points, uint32_t count, uint8_t *out)
     return size;
 }
 
-// In order of their class, those of one class as they were.
-static size_t write_by_class(struct points *points, uint32_t count, uint8_t *out)
+// Writes marks in order of their class; those of one class keep their order.
+static size_t write_marks_by_class(struct point_walk *points, uint32_t count, uint8_t *out)
 {
     size_t places[class_count] = {0};
-    struct points ahead = *points;
+    struct point_walk ahead = *points;
     uint32_t point;
     for (uint32_t i = 0; i < count && points_next(&ahead, &point); i++) {
         uint8_t bytes[4];
-        places[class_of(point)] += utf8_write(point, bytes);
+        places[combining_class(point)] += utf8_write(point, bytes);
     }
     size_t size = 0;
     for (unsigned class = 0; class < class_count; class ++) {
@@ -276,14 +278,14 @@ static size_t write_by_class(struct points *points, uint32_t count, uint8_t *out
         size += class_size;
     }
     for (uint32_t i = 0; i < count && points_next(points, &point); i++) {
-        size_t *place = &places[class_of(point)];
+        size_t *place = &places[combining_class(point)];
         *place += utf8_write(point, out + *place);
     }
     return size;
 }
 
-// Composes the starter with those of its marks that it may: no mark of their class stays before
-// them.  Returns the size of those that stay, which are moved together.
+// Composes the starter with its marks, unless a mark of the same class remains before one.  Returns
+// the size of the remaining marks, which are moved together.
 static size_t compose_marks(uint32_t *starter, uint8_t *marks, size_t size)
 {
     size_t kept = 0;
@@ -291,8 +293,8 @@ static size_t compose_marks(uint32_t *starter, uint8_t *marks, size_t size)
     unsigned length;
     for (size_t at = 0; at < size; at += length) {
         uint32_t mark = utf8_read(marks + at, &length);
-        unsigned class = class_of(mark);
-        uint32_t whole = class > last_class ? compose(*starter, mark) : 0;
+        unsigned class = combining_class(mark);
+        uint32_t whole = class > last_class ? compose_pair(*starter, mark) : 0;
         if (whole != 0) {
             *starter = whole;
             continue;
@@ -304,20 +306,20 @@ static size_t compose_marks(uint32_t *starter, uint8_t *marks, size_t size)
     return kept;
 }
 
-// A stretch between two boundaries.  `out` has room for growth_max times its size, which is what it
-// takes apart; composing makes nothing longer.  Returns how long it is now.
+// Normalizes a stretch between two boundaries.  `out` has room for growth_max times its size, which
+// is enough for its decomposition; composing makes nothing longer.  Returns the new size.
 static size_t normalize_stretch(struct slice stretch, uint8_t *out)
 {
-    struct points points = {.at = stretch.bytes, .end = stretch.bytes + stretch.size};
+    struct point_walk points = {.at = stretch.bytes, .end = stretch.bytes + stretch.size};
     size_t size = 0;
     size_t starter_at = 0;
     uint32_t starter = 0; // composes with nothing
-    bool is_open = false; // nothing stands behind the starter
+    bool is_open = false; // no mark is behind the starter
     for (;;) {
-        struct marks marks = marks_at(points);
+        struct mark_run marks = marks_at(points);
         uint32_t point;
         if (marks.count > 0) {
-            size_t marks_size = (marks.is_ordered ? write_ordered : write_by_class)(
+            size_t marks_size = (marks.is_ordered ? write_marks : write_marks_by_class)(
                 &points, marks.count, out + size);
             uint32_t before = starter;
             size_t kept = compose_marks(&starter, out + size, marks_size);
@@ -331,7 +333,7 @@ static size_t normalize_stretch(struct slice stretch, uint8_t *out)
             size += kept;
             is_open = is_open && kept == 0;
         } else if (points_next(&points, &point)) {
-            uint32_t whole = is_open ? compose(starter, point) : 0;
+            uint32_t whole = is_open ? compose_pair(starter, point) : 0;
             starter_at = whole != 0 ? starter_at : size;
             starter = whole != 0 ? whole : point;
             size = starter_at + utf8_write(starter, out + starter_at);
@@ -344,7 +346,8 @@ static size_t normalize_stretch(struct slice stretch, uint8_t *out)
 
 size_t nfc_clean_prefix(struct slice text)
 {
-    size_t suspect = find_suspect(text, 0);
+    size_t suspect = find_nfc_suspect(text, 0);
+    ASSERT(suspect <= text.size);
     return suspect == text.size ? text.size : boundary_before(text, 0, suspect);
 }
 
@@ -356,11 +359,11 @@ size_t nfc_bound(size_t size)
 enum status nfc_normalize(struct slice text, void *buffer, size_t capacity, struct slice *out)
 {
     uint8_t *bytes = buffer;
-    size_t size = 0; // of what is normalized
+    size_t size = 0; // of the result so far
     size_t at = 0;   // in the text
     bool has_changed = false;
     size_t suspect;
-    while ((suspect = find_suspect(text, at)) < text.size) {
+    while ((suspect = find_nfc_suspect(text, at)) < text.size) {
         size_t begin = boundary_before(text, at, suspect);
         size_t end = boundary_after(text, suspect);
         struct slice stretch = slice_of(text.bytes + begin, end - begin);
@@ -368,12 +371,14 @@ enum status nfc_normalize(struct slice text, void *buffer, size_t capacity, stru
         if (capacity - size < clean || (capacity - size - clean) / growth_max < stretch.size) {
             return STATUS_TOO_LARGE;
         }
+        ASSERT(begin >= at && end > begin);
         size_t now = normalize_stretch(stretch, bytes + size + clean);
+        ASSERT(now <= growth_max * stretch.size);
         if (!has_changed && !slice_equal(slice_of(bytes + size + clean, now), stretch)) {
             has_changed = true;
             memcpy(bytes, text.bytes, at);
         }
-        // Before the first change sizes are those of the text, and nothing else is in the buffer.
+        // Before the first change the result is the text itself, and the buffer is not written.
         if (has_changed) {
             memcpy(bytes + size, text.bytes + at, clean);
         }
@@ -388,6 +393,7 @@ enum status nfc_normalize(struct slice text, void *buffer, size_t capacity, stru
         return STATUS_TOO_LARGE;
     }
     memcpy(bytes + size, text.bytes + at, text.size - at);
+    ASSERT(size + (text.size - at) <= capacity);
     *out = slice_of(bytes, size + text.size - at);
     return STATUS_OK;
 }

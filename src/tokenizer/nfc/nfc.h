@@ -13,9 +13,9 @@
 // bytes of nearly every text, in one fast pass.  Reads nothing behind the text, UTF-8 or not.
 size_t nfc_clean_prefix(struct slice text);
 
-// The longest that a text of that size can become.
+// The largest size that a text of that size can get.
 size_t nfc_bound(size_t size);
 
-// `text` is valid UTF-8.  *out is `text` itself when it is in normal form already, and lies in
-// `buffer` otherwise.  TOO_LARGE: it does not fit; nfc_bound always does.
+// `text` is valid UTF-8.  *out is `text` itself when it is in normal form, and lies in `buffer`
+// otherwise.  TOO_LARGE: the buffer is too small; nfc_bound is always enough.
 enum status nfc_normalize(struct slice text, void *buffer, size_t capacity, struct slice *out);

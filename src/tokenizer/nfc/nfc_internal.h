@@ -24,13 +24,13 @@ enum {
     NFC_DECOMPOSES = 1 << 15,
 };
 
-// By first byte: no character that begins so changes, or changes another, or has a class.  1 for
-// bytes that continue a character as well.
+// By first byte: 1 if no character that begins with it changes, changes another, or has a class.  1
+// for continuation bytes as well.
 extern const uint8_t nfc_clean_leads[256];
 
 extern const uint8_t nfc_pages[nfc_end / nfc_page_size];
 extern const uint16_t nfc_table[];
-extern const uint32_t nfc_points[]; // decompositions, all the way
+extern const uint32_t nfc_points[]; // full decompositions
 
 // Two characters, the first in the upper half, in rising order; and what they compose to.
 extern const uint64_t nfc_pairs[nfc_pair_count];
