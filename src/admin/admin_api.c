@@ -17,8 +17,8 @@
 #include "json/json_writer.h"
 #include "knowledge/knowledge.h"
 #include "proxy/proxy.h"
-#include "proxy/recorder.h"
 #include "sys/clock.h"
+#include "worker/recorder.h"
 
 #include <stdlib.h>
 

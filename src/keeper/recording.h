@@ -27,7 +27,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "proxy/recorder.h"
+#include "worker/recorder.h"
 
 struct recording;
 

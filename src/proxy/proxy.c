@@ -8,7 +8,7 @@
 #include "knowledge/knowledge.h"
 #include "net/tcp.h"
 #include "net/tls.h"
-#include "proxy/worker_internal.h"
+#include "proxy/worker_thread.h"
 #include "sys/log.h"
 #include "sys/pages.h"
 

@@ -4,9 +4,9 @@
 
 #include "admin/api_scene.h"
 #include "dialect/tiny_dialect.h"
-#include "proxy/recorder.h"
 #include "proxy/rig.h"
 #include "test.h"
+#include "worker/recorder.h"
 
 TEST(health_says_that_the_process_answers)
 {

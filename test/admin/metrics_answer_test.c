@@ -4,9 +4,9 @@
 
 #include "admin/keeper_scene.h"
 #include "base/text.h"
-#include "proxy/recorder.h"
 #include "proxy/rig.h"
 #include "test.h"
+#include "worker/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,8 +11,8 @@
 #include "knowledge/knowledge.h"
 #include "metrics/meters.h"
 #include "proxy/proxy.h"
-#include "proxy/recorder.h"
 #include "scribe/scribe.h"
+#include "worker/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>

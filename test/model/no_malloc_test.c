@@ -8,9 +8,9 @@
 
 #include "base/slice.h"
 #include "dialect/tiny_dialect.h"
-#include "proxy/recorder.h"
 #include "proxy/rig.h"
 #include "test.h"
+#include "worker/recorder.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -10,8 +10,8 @@
 #include "metrics/meters_sum.h"
 #include "metrics/metric_writer.h"
 #include "proxy/proxy.h"
-#include "proxy/recorder.h"
 #include "scribe/scribe.h"
+#include "worker/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>

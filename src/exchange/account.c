@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "exchange/account.h"
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "config/config.h"
+#include "exchange/exchange_internal.h"
+#include "exchange/trail.h"
+#include "http/traceparent.h"
+#include "metrics/meters.h"
+#include "metrics/receipt_ring.h"
+#include "sys/clock.h"
+
+#include <stddef.h>
+#include <string.h>
+
+// Where so many requests are announced that not all can be: what ends sooner is not worth a word before.
+enum { announce_us = 1000000 };
+
+struct account *account_open(struct worker *worker)
+{
+    struct account *account = worker->meters != NULL ? pool_take(&worker->accounts) : NULL;
+
+    if (account != NULL) {
+        // What lies behind is said by the counts in the receipt.
+        memset(account, 0, offsetof(struct account, rivals));
+        account->began_us = loop_now_us(worker->loop);
+        account->receipt.wall_us = account->began_us + worker->wall_offset_us;
+        account->receipt.number = worker->receipt_number++;
+        account->receipt.worker = worker->index;
+    }
+    return account;
+}
+
+static uint16_t keep_text(char *to, struct slice text)
+{
+    size_t size = text.size < receipt_text_max ? text.size : receipt_text_max;
+    if (size > 0) {
+        memcpy(to, text.bytes, size);
+    }
+    return (uint16_t)size;
+}
+
+// Joins the client's trace, or begins one where the operator wants it.
+static void join_trace(struct exchange *x, struct receipt *receipt)
+{
+    struct worker *worker = x->worker;
+    struct traceparent caller;
+
+    if (!worker->is_traced) {
+        return;
+    }
+    if (traceparent_find(&x->request->head, &caller)) {
+        receipt->trace[0] = caller.trace[0];
+        receipt->trace[1] = caller.trace[1];
+        receipt->parent = caller.parent;
+        receipt->is_sampled = (caller.flags & TRACEPARENT_SAMPLED) != 0;
+    } else if (rng_below(&worker->rng, worker->config->tracing.every) == 0) {
+        receipt->trace[0] = rng_next(&worker->rng);
+        receipt->trace[1] = rng_next(&worker->rng) | 1;
+        receipt->is_sampled = true;
+    } else {
+        return;
+    }
+    receipt->span = rng_next(&worker->rng) | 1;
+}
+
+struct slice account_traceparent(const struct account *account, struct text *space)
+{
+    if (account == NULL || account->receipt.span == 0) {
+        return (struct slice){0};
+    }
+    const struct receipt *receipt = &account->receipt;
+    traceparent_write(&(struct traceparent){.trace = {receipt->trace[0], receipt->trace[1]},
+                                            .parent = receipt->span,
+                                            .flags = receipt->is_sampled ? TRACEPARENT_SAMPLED : 0},
+                      space);
+    return text_slice(space);
+}
+
+void account_request(struct exchange *x)
+{
+    struct account *account = x->account;
+    if (account == NULL) {
+        return;
+    }
+    struct receipt *receipt = &account->receipt;
+    receipt->id_hash = hash_bytes(x->request->id_text, 0);
+    receipt->id_size = keep_text(account->id, x->request->id_text);
+    receipt->path_size = keep_text(account->path, http_head_path(&x->request->head));
+    join_trace(x, receipt);
+}
+
+void account_body(struct exchange *x)
+{
+    if (x->account != NULL && x->request != NULL) {
+        x->account->receipt.request_bytes = x->request->body_size;
+    }
+}
+
+void account_wait(struct exchange *x)
+{
+    struct account *account = x->account;
+    if (account == NULL) {
+        return;
+    }
+    account->waiting_us = loop_now_us(x->worker->loop);
+    account->waiting_token_ns = account->receipt.stage_ns[RECEIPT_STAGE_TOKENIZE];
+    if (account->receipt.complete_us == 0) {
+        account->receipt.complete_us = account_moment(account, account->waiting_us);
+    }
+}
+
+void account_add(struct account *account, enum receipt_stage stage, uint64_t ns)
+{
+    uint32_t *sum_ns = &account->receipt.stage_ns[stage];
+    uint64_t sum = *sum_ns + ns;
+    *sum_ns = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+}
+
+// What of the wait was no work on its own prompt.
+static void end_wait(struct account *account, uint64_t now_us)
+{
+    uint64_t worked_ns =
+        account->receipt.stage_ns[RECEIPT_STAGE_TOKENIZE] - account->waiting_token_ns;
+    uint64_t waited_ns = (now_us - account->waiting_us) * 1000;
+
+    if (account->waiting_us != 0 && waited_ns > worked_ns) {
+        account_add(account, RECEIPT_STAGE_QUEUE, waited_ns - worked_ns);
+    }
+    account->waiting_us = 0;
+}
+
+static void keep_keys(struct account *account, const struct route_request *request)
+{
+    uint32_t sampled = 0;
+    uint32_t depths = 0;
+
+    for (uint32_t i = 0; i < request->key_count && sampled < receipt_sampled_max; i++) {
+        account->sampled[sampled] = request->keys[i];
+        sampled += (request->keys[i] & (receipt_sample - 1)) == 0;
+    }
+    while (depths < receipt_depth_max && (uint32_t)1 << depths <= request->key_count) {
+        account->depths[depths] = request->keys[((uint32_t)1 << depths) - 1];
+        depths++;
+    }
+    account->receipt.sampled_count = sampled;
+    account->receipt.depth_count = depths;
+}
+
+// Names that no backend is known to serve come from clients, who have many.
+static bool is_served(const struct fleet_view *view, struct slice model)
+{
+    return model.size > 0 && fleet_view_model(view, model) != NULL;
+}
+
+bool account_is_detailed(const struct exchange *x)
+{
+    return x->account != NULL && x->worker->detailed_left > 0;
+}
+
+void account_model(struct exchange *x, struct slice model)
+{
+    struct account *account = x->account;
+    if (account != NULL) {
+        account->is_served = is_served(x->worker->view, model);
+        account->receipt.model_size = keep_text(account->model, model);
+    }
+}
+
+static void keep_decision(struct account *account, const struct route_request *request,
+                          const struct route_choice *choice)
+{
+    const struct route_decision *decision = &choice->decision;
+    struct receipt *receipt = &account->receipt;
+
+    receipt->backend = choice->backend->id;
+    receipt->pool = decision->pool;
+    receipt->policy = decision->policy->name;
+    receipt->prompt_tokens = decision->prompt_tokens;
+    receipt->expected_tokens = decision->expected_tokens;
+    receipt->block_tokens = request->block_tokens;
+    receipt->is_exact = decision->is_exact;
+    receipt->token_ms = load_prefill_ms(&choice->backend->load);
+    receipt->candidate_count = decision->target_count;
+    receipt->running_requests = decision->running_requests;
+    receipt->queued_tokens = decision->queued_tokens;
+    receipt->wait_ms = decision->wait_ms;
+    receipt->prefill_ms = decision->prefill_ms;
+    receipt->cost = (float)decision->cost;
+    receipt->url_size = keep_text(account->url, slice_str(choice->backend->url));
+    receipt->is_streamed = request->prompt->stream;
+    account->slot = choice->backend->slot;
+    // What an earlier attempt has left.
+    receipt->sent_us = receipt->head_us = receipt->first_us = receipt->last_us = 0;
+    receipt->output_tokens = receipt->cached_tokens = 0;
+    receipt->is_told = false;
+    receipt->rival_count = 0;
+}
+
+void account_route(struct exchange *x, const struct route_request *request,
+                   const struct route_choice *choice)
+{
+    struct account *account = x->account;
+    if (account == NULL) {
+        return;
+    }
+    struct worker *worker = x->worker;
+    uint64_t now_us = loop_now_us(worker->loop);
+
+    end_wait(account, now_us);
+    account_add(account, RECEIPT_STAGE_PARSE, request->parse_ns);
+    account_add(account, RECEIPT_STAGE_TOKENIZE, request->name_ns);
+    account_add(account, RECEIPT_STAGE_MATCH, choice->match_ns);
+    account_add(account, RECEIPT_STAGE_DECIDE, choice->decide_ns);
+    keep_decision(account, request, choice);
+    keep_keys(account, request);
+    account->receipt.attempts++;
+    if (account_is_detailed(x)) {
+        account->receipt.rival_count = route_rivals(worker->route, worker->view, request,
+                                                    choice->backend, now_us, account->rivals);
+    }
+    account->receipt.is_announced = false; // the attempt before was
+    account_announce(x);
+}
+
+static uint32_t at_most_u32(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+void account_learn(struct exchange *x)
+{
+    const struct trail *trail = x->hop.trail;
+    if (x->account == NULL || trail == NULL) {
+        return;
+    }
+    struct receipt *receipt = &x->account->receipt;
+    const struct answer_usage *usage = &trail->usage;
+
+    if (usage->has_prompt_tokens) {
+        receipt->prompt_tokens = at_most_u32(usage->prompt_tokens);
+    }
+    receipt->is_told = usage->has_cached_tokens;
+    receipt->cached_tokens = usage->has_cached_tokens ? at_most_u32(usage->cached_tokens) : 0;
+    receipt->output_tokens = usage->completion_tokens > 0 ? at_most_u32(usage->completion_tokens)
+                                                          : trail->outcome.load.output_tokens;
+    receipt->saved_us = (uint64_t)((float)receipt->cached_tokens * receipt->token_ms * 1000);
+    if (trail->first_us != 0) {
+        receipt->first_us = account_moment(x->account, trail->first_us);
+        receipt->last_us = account_moment(x->account, trail->last_us);
+    }
+}
+
+static enum receipt_outcome outcome_of(const struct exchange *x, bool is_finished)
+{
+    const struct receipt *receipt = &x->account->receipt;
+    uint16_t status = receipt->status;
+
+    if (!is_finished) {
+        return RECEIPT_GONE;
+    }
+    if (x->response.is_truncated) {
+        return RECEIPT_BROKEN;
+    }
+    if (receipt->problem != NULL) {
+        return RECEIPT_REFUSED;
+    }
+    if (receipt->backend == 0) {
+        return RECEIPT_LOCAL;
+    }
+    if (status == 429 || status == 503) {
+        return RECEIPT_BUSY;
+    }
+    return status < 400 ? RECEIPT_OK : status < 500 ? RECEIPT_REJECTED : RECEIPT_FAILED;
+}
+
+static struct receipt_parts parts_of(const struct account *account)
+{
+    const struct receipt *receipt = &account->receipt;
+    return (struct receipt_parts){
+        .rivals = account->rivals,
+        .sampled = account->sampled,
+        .depths = account->depths,
+        .id = slice_of(account->id, receipt->id_size),
+        .model = slice_of(account->model, receipt->model_size),
+        .url = slice_of(account->url, receipt->url_size),
+        .path = slice_of(account->path, receipt->path_size),
+    };
+}
+
+bool account_announce(struct exchange *x)
+{
+    struct account *account = x->account;
+    struct worker *worker = x->worker;
+
+    if (account == NULL || account->receipt.is_announced || account->receipt.policy == NULL ||
+        worker->ring == NULL) {
+        return false;
+    }
+    if (worker->detailed_left > 0) {
+        worker->detailed_left--;
+    } else if (loop_now_us(worker->loop) - account->began_us < announce_us) {
+        return false;
+    }
+    struct receipt_parts parts = parts_of(account);
+    account->receipt.is_announced = true;
+    account->receipt.outcome = RECEIPT_RUNNING;
+    return receipt_ring_put(worker->ring, &account->receipt, &parts);
+}
+
+void account_close(struct exchange *x, bool is_finished)
+{
+    struct account *account = x->account;
+    struct worker *worker = x->worker;
+    if (account == NULL) {
+        return;
+    }
+    struct receipt *receipt = &account->receipt;
+    if (!is_finished && !x->is_counted) {
+        pool_put(&worker->accounts, &x->account); // a connection that was no request
+        return;
+    }
+    receipt->outcome = outcome_of(x, is_finished);
+    account_body(x);
+    receipt->answer_bytes += buffer_slice(&x->response.head).size +
+                             buffer_slice(&x->response.out).size + x->response.document.size;
+    receipt->end_us = account_moment(account, loop_now_us(worker->loop));
+    struct receipt_parts parts = parts_of(account);
+    meters_note(worker->meters, receipt, &parts, account->slot, account->is_served);
+    if (worker->ring != NULL) {
+        receipt_ring_put(worker->ring, receipt, &parts);
+    }
+    pool_put(&worker->accounts, &x->account);
+}

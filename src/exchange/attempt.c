@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step of one attempt: connect, send the request, await the head of the response.
+//
+// An attempt begins in choose, which counts the request in at a backend, and ends in attempt_end, on
+// every path.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "exchange/account.h"
+#include "exchange/exchange_internal.h"
+#include "exchange/trail.h"
+#include "http/forward.h"
+#include "http/traceparent.h"
+#include "net/tcp.h"
+#include "sys/log.h"
+#include "worker/upstream.h"
+
+#include <errno.h>
+#include <string.h>
+
+// Interim heads before one response; no engine sends more than a few.
+enum { interim_count_max = 64 };
+
+static struct backend_rules rules_of(const struct config *config)
+{
+    return (struct backend_rules){
+        .eject_failures = config->health.eject_failures,
+        .eject_time_ms = config->health.eject_time,
+        .eject_time_max_ms = config->health.eject_time_max,
+    };
+}
+
+void attempt_judge(struct exchange *x, enum backend_outcome outcome)
+{
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+    struct backend_rules rules = rules_of(x->worker->config);
+    bool was_out = backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN;
+
+    backend_judge(x->hop.backend, outcome, x->hop.on_trial, now_ms, &rules);
+    if (outcome == BACKEND_FAULT && !was_out &&
+        backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN) {
+        log_warn_seldom(x->hop.backend->id, "backend %s ejected after repeated failures",
+                        x->hop.backend->url);
+    }
+}
+
+void attempt_end(struct exchange *x, bool keep)
+{
+    account_learn(x);
+    hop_end(&x->hop, keep);
+}
+
+static void attempt_write_head(struct exchange *x)
+{
+    const struct request *request = x->request;
+    const struct config *config = x->worker->config;
+    const struct backend *backend = x->hop.backend;
+    uint8_t address_space[64];
+    struct text address = text_over(address_space, sizeof(address_space));
+    uint8_t rank_space[24];
+    struct text rank = text_over(rank_space, sizeof(rank_space));
+    uint8_t trace_space[traceparent_size];
+    struct text trace = text_over(trace_space, sizeof(trace_space));
+    struct http_forward_request how = {
+        .host = slice_str(backend->authority),
+        .request_id = x->request->id_text,
+        .keep_authorization = config->authorization == CONFIG_AUTHORIZATION_FORWARD,
+    };
+
+    if (config->authorization == CONFIG_AUTHORIZATION_REPLACE && backend->authorization != NULL) {
+        how.authorization = slice_str(backend->authorization);
+    }
+    if (config->forwarded_for) {
+        address_format_host(&x->client->peer, &address);
+        how.forwarded_for = text_slice(&address);
+    }
+    if (backend->rank_count > 1) {
+        text_add_u64(&rank, backend->rank);
+        how.rank = text_slice(&rank);
+    }
+    how.traceparent = account_traceparent(x->account, &trace);
+    how.begins_trace = how.traceparent.size > 0 && x->account->receipt.parent == 0;
+    size_t body_size = body_edits_size(&request->edits, request->body_size);
+    if (request->edits.count > 0) {
+        how.content_length = body_size;
+    }
+    struct text out = text_over(x->hop.sending.bytes, x->worker->buffer_size);
+    http_forward_request(&x->request->head, &how, &out);
+    // A chunked body goes on as one chunk, with its trailers behind it.
+    if (x->request->head.framing == HTTP_CHUNKED && x->request->body_size > 0) {
+        text_add_hex(&out, body_size);
+        text_add_str(&out, "\r\n");
+    }
+    ASSERT(!out.overflow);
+    x->hop.sending.end = (uint32_t)out.size;
+}
+
+// A head has come: passes an interim one on, or begins the response.
+static const struct step *attempt_take_head(struct exchange *x)
+{
+    struct hop *hop = &x->hop;
+
+    if (hop->head->status >= 200) {
+        return relay_begin(x, hop->head);
+    }
+    // We ask for no upgrade.
+    if (hop->head->status == 101 || ++hop->interim_count > interim_count_max) {
+        return retry_after(x, HOP_INVALID);
+    }
+    response_pass_interim(x, hop->head);
+    hop_skip_head(hop);
+    return &step_attempt;
+}
+
+static const struct step *attempt_park(struct exchange *x)
+{
+    if (exchange_flush(x) == STATUS_IO) { // of interim heads: the client is gone
+        exchange_abort(x);
+    }
+    return NULL;
+}
+
+const struct step *attempt_run(struct exchange *x)
+{
+    const struct config *config = x->worker->config;
+    struct hop *hop = &x->hop;
+
+    switch (hop_run(hop)) {
+    case HOP_OPENED:
+        exchange_wait(x, WAIT_BACKEND, config->timeouts.connect);
+        return &step_attempt;
+    case HOP_CONNECTED:
+        attempt_write_head(x);
+        x->request->attempts += !hop->is_fresh;
+        exchange_wait(x, WAIT_BACKEND, config->timeouts.first_byte);
+        return &step_attempt;
+    case HOP_SENT:
+        if (x->account != NULL) {
+            x->account->receipt.sent_us = account_moment(x->account, loop_now_us(x->worker->loop));
+        }
+        return &step_attempt;
+    case HOP_HEAD:
+        return attempt_take_head(x);
+    case HOP_WAITS:
+        return attempt_park(x);
+    case HOP_GIVES_WAY:
+        client_again(x->client);
+        return NULL;
+    case HOP_FAILED:
+        return x->step->backend_gone(x);
+    case HOP_STARVED:
+        attempt_end(x, false);
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str(hop->missing));
+    }
+    ASSERT(false);
+    return NULL;
+}
+
+const struct step *attempt_expire(struct exchange *x)
+{
+    bool is_connecting = x->hop.stage == HOP_CONNECTING;
+    return retry_after(x, is_connecting ? HOP_CONNECT_TIMEOUT : HOP_FIRST_BYTE_TIMEOUT);
+}
+
+// A kept connection that breaks before it brings a byte was closed by the backend while idle.  That shows
+// nothing of the backend, which gets a fresh connection.
+const struct step *attempt_gone(struct exchange *x)
+{
+    struct hop *hop = &x->hop;
+
+    if (hop->failure == HOP_RESET && hop->upstream->reused && !hop->got_bytes) {
+        hop_reopen(hop);
+        return &step_attempt;
+    }
+    if (hop->is_refused) {
+        fleet_view_lose(x->worker->view, hop->backend);
+        route_try_gone(&x->request->tried, hop->backend);
+    }
+    return retry_after(x, hop->failure);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step that chooses a backend, which counts the request in there: an attempt begins.
+
+#include "base/base.h"
+#include "config/config.h"
+#include "exchange/account.h"
+#include "exchange/exchange_internal.h"
+#include "exchange/trail.h"
+#include "sys/clock.h"
+
+static const struct slice no_detail = {0};
+
+// The value of the first session header that the request has.
+static struct slice choose_session(const struct exchange *x)
+{
+    const struct config_list *headers = &x->worker->config->session_headers;
+    for (uint32_t i = 0; i < headers->count; i++) {
+        const struct http_field *field = http_head_find_text(&x->request->head, headers->items[i]);
+        if (field != NULL && field->value_size > 0) {
+            return http_field_value(&x->request->head, field);
+        }
+    }
+    return no_detail;
+}
+
+struct route_input choose_input(const struct exchange *x)
+{
+    return (struct route_input){
+        .api = x->request->reading.prompt.api,
+        .body = request_body(x->request),
+        .reading = &x->request->reading,
+        .session = choose_session(x),
+        .wall_s = x->worker->token_thread != NULL ? clock_wall_ms() / 1000 : 0,
+    };
+}
+
+const struct step *choose_first(const struct exchange *x)
+{
+    return tokenize_is_needed(x) ? &step_tokenize : &step_choose;
+}
+
+// Only a trail reads the usage that comes back, and hides it from the client.
+static void choose_ask_usage(struct exchange *x, const struct prompt *prompt)
+{
+    if (x->hop.trail != NULL && x->hop.trail->is_named && x->worker->config->ask_usage &&
+        prompt->usage_text != NULL && prompt->form != PROMPT_NOTHING) {
+        body_edits_add(&x->request->edits, prompt->usage_at, prompt->usage_over,
+                       slice_str(prompt->usage_text));
+        x->hop.trail->hides_usage = true;
+    }
+}
+
+const struct step *choose_run(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    struct route_request request;
+    struct route_choice choice;
+
+    struct route_input input = choose_input(x);
+    input.token_result = tokenize_result(x);
+    input.is_timed = account_is_detailed(x);
+    route_read(worker->route, worker->view, &input, &request);
+    tokenize_release(x); // its ids are good until another turn
+    account_model(x, request.model);
+    switch (route_choose(worker->route, worker->view, &request, &x->request->tried,
+                         loop_now_us(worker->loop), &choice)) {
+    case ROUTE_CHOSEN:
+        break;
+    case ROUTE_NO_SUCH_MODEL:
+        return respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, request.model);
+    case ROUTE_NO_BACKEND:
+        return respond_problem(
+            x, x->request->tried.count > 0 ? HTTP_PROBLEM_UNREACHABLE : HTTP_PROBLEM_NO_BACKEND,
+            no_detail);
+    }
+    x->hop = (struct hop){
+        .worker = worker,
+        .wake = exchange_wake,
+        .owner = x,
+        .request = x->request,
+        .backend = choice.backend,
+        .on_trial = choice.on_trial,
+    };
+    x->decision = choice.decision;
+    account_route(x, &request, &choice);
+    // Who looks at no prompt may still want to know what became of it.
+    x->hop.trail = request.chain != NULL || x->account != NULL
+                       ? trail_begin(worker, &request, &choice, x->request->arrived_us)
+                       : NULL;
+    x->request->edits.count = 0;
+    choose_ask_usage(x, request.prompt);
+    forward_ids(x, &request);
+    x->request->tried.ids[x->request->tried.count++] = choice.backend->id;
+    return &step_attempt;
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "exchange/exchange.h"
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "exchange/account.h"
+#include "exchange/exchange_internal.h"
+
+// More than all steps times all attempts: a longer walk without parking is a cycle.
+enum { step_walk_max = 256 };
+
+#define STEP(name, on_expire, on_backend_gone, on_client_gone, on_waits, on_needs, on_excludes)    \
+    const struct step step_##name = {#name,          name##_run, on_expire, on_backend_gone,       \
+                                     on_client_gone, on_waits,   on_needs,  on_excludes};
+#include "exchange/steps.def"
+#undef STEP
+
+const struct step *step_impossible(struct exchange *x)
+{
+    (void)x;
+    ASSERT(false);
+    return NULL;
+}
+
+void step_nothing(struct exchange *x)
+{
+    (void)x;
+}
+
+static uint32_t exchange_has(const struct exchange *x)
+{
+    return (x->request != NULL ? HAS_REQUEST : 0) | (x->is_complete ? HAS_ALL : 0) |
+           (x->hop.backend != NULL ? HAS_BACKEND : 0) |
+           (x->hop.upstream != NULL ? HAS_UPSTREAM : 0) |
+           (x->worker->lane.owner == x ? HAS_LANE : 0) | (x->response.has_begun ? HAS_BEGUN : 0);
+}
+
+static void exchange_check(const struct exchange *x)
+{
+    uint32_t has = exchange_has(x);
+    ASSERT((has & x->step->needs) == x->step->needs);
+    ASSERT((has & x->step->excludes) == 0);
+}
+
+size_t exchange_size(void)
+{
+    return sizeof(struct exchange);
+}
+
+void exchange_start(struct client *client)
+{
+    struct worker *worker = client->worker;
+    struct exchange *x = pool_take(&worker->exchanges);
+    struct request *request = pool_take(&worker->requests);
+
+    // One of each for every connection.
+    ASSERT(x != NULL && request != NULL);
+    memset(request, 0, offsetof(struct request, head));
+    *x = (struct exchange){
+        .step = &step_read_head,
+        .worker = worker,
+        .client = client,
+        .request = request,
+        .account = account_open(worker),
+        .request_deadline_ms = UINT64_MAX,
+    };
+    http_head_start(&request->head, HTTP_KIND_REQUEST,
+                    (struct http_limits){.head_size = worker->head_size_max,
+                                         .target_size = worker->config->limits.uri_size});
+    client->exchange = x;
+    exchange_wait(x, WAIT_CLIENT, worker->config->timeouts.header);
+}
+
+// A client that closed its side while we work for it is gone, unless the operator knows better.
+static bool exchange_lost_client(const struct exchange *x)
+{
+    const struct transport *transport = &x->client->transport;
+    return x->is_complete &&
+           (transport->is_dead || (transport->hung_up && !x->worker->config->half_close));
+}
+
+// Runs steps until one of them parks or the exchange is over.
+static void exchange_go(struct exchange *x, const struct step *next)
+{
+    const struct client *client = x->client; // outlives `x`: recycled at the end of the turn
+    unsigned walked = 0;
+
+    while (next != NULL) {
+        ASSERT(walked < step_walk_max);
+        walked++;
+        x->step = next;
+        exchange_check(x);
+        if (exchange_lost_client(x) && next != &step_finish) {
+            exchange_abort(x);
+            return;
+        }
+        next = next->run(x);
+    }
+    if (client->exchange == x) { // parked
+        exchange_check(x);
+        ASSERT(x->wait != WAIT_NOTHING && (x->wait & x->step->waits) == x->wait);
+    }
+}
+
+void exchange_run(struct exchange *x)
+{
+    exchange_go(x, x->step);
+}
+
+void exchange_wake(void *owner)
+{
+    struct exchange *x = owner;
+    client_wake(x->client);
+}
+
+void exchange_wait(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
+{
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+    uint64_t delay_ms = limit_ms;
+
+    if (x->request_deadline_ms != UINT64_MAX) {
+        // Events come before timers: the deadline may have passed without having been noticed.
+        uint64_t left_ms = x->request_deadline_ms > now_ms ? x->request_deadline_ms - now_ms : 1;
+        delay_ms = limit_ms != 0 && limit_ms < left_ms ? limit_ms : left_ms;
+    }
+    x->wait = wait;
+    client_set_deadline(x->client, delay_ms);
+}
+
+void exchange_stall(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
+{
+    if (x->wait != wait) {
+        exchange_wait(x, wait, limit_ms);
+    }
+}
+
+void exchange_stall_client(struct exchange *x)
+{
+    if (x->wait != WAIT_CLIENT) {
+        x->response.unsent = transport_unsent(&x->client->transport);
+    }
+    exchange_stall(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
+}
+
+// The kernel reports room only when much of its buffer is free, so a client that reads slowly is found
+// by asking how much waits for it.
+void exchange_expire_client(struct exchange *x)
+{
+    size_t before = x->response.unsent;
+    x->response.unsent = transport_unsent(&x->client->transport);
+    if (x->response.unsent < before) {
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
+    } else {
+        exchange_abort(x);
+    }
+}
+
+// The request as a whole has taken too long.
+static const struct step *expire_request(struct exchange *x)
+{
+    x->request_deadline_ms = UINT64_MAX; // later waits have limits of their own
+    if (x->response.is_done) {
+        exchange_abort(x);
+        return NULL;
+    }
+    if (x->response.has_begun) {
+        return relay_broken(x, HTTP_PROBLEM_REQUEST_TIMEOUT);
+    }
+    attempt_end(x, false);
+    return respond_problem(x, HTTP_PROBLEM_REQUEST_TIMEOUT, (struct slice){0});
+}
+
+void exchange_expire(struct exchange *x)
+{
+    struct client *client = x->client;
+    bool is_late = loop_now_ms(x->worker->loop) >= x->request_deadline_ms;
+    const struct step *next = is_late ? expire_request(x) : x->step->expire(x);
+
+    if (client->exchange == x) {
+        exchange_go(x, next);
+    }
+    if (client_is_open(client) && client->exchange == NULL) {
+        client_wake(client);
+    }
+}
+
+void exchange_drop_request(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    struct buffer *in = &x->client->in;
+    struct request *request = x->request;
+
+    if (request == NULL) {
+        return;
+    }
+    account_body(x);
+    ASSERT(request->in_used <= in->end);
+    body_store_put(&worker->bodies, &request->block);
+    body_store_put(&worker->bodies, &request->ids);
+    if (request->reading.reader != NULL) {
+        pool_put(&worker->readers, &request->reading.reader);
+    }
+    // The bytes behind it begin the next request.
+    uint32_t left = in->end - request->in_used;
+    if (left == 0) {
+        buffer_put(worker, in);
+    } else {
+        memmove(in->bytes, in->bytes + request->in_used, left);
+        in->end = left;
+    }
+    pool_put(&worker->requests, &x->request);
+}
+
+// Gives everything back; the client is on its own again.
+static void exchange_release(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+
+    attempt_end(x, false);
+    account_close(x, false);
+    exchange_drop_request(x);
+    buffer_put(worker, &x->response.head);
+    buffer_put(worker, &x->response.out);
+    if (x->is_counted) {
+        atomic_fetch_sub_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
+    }
+    x->client->exchange = NULL;
+    pool_put(&worker->exchanges, &x);
+}
+
+void exchange_abort(struct exchange *x)
+{
+    struct client *client = x->client;
+    x->step->client_gone(x);
+    exchange_release(x);
+    client_close(client, TRANSPORT_ABORT);
+}
+
+const struct step *finish_run(struct exchange *x)
+{
+    struct client *client = x->client;
+    bool keep = x->keep_alive && !x->response.is_truncated && !x->worker->draining;
+    // Closing on bytes that nobody read would make the kernel throw the answer away.
+    uint32_t used = x->request != NULL ? x->request->in_used : 0;
+    bool linger = !x->response.is_truncated &&
+                  (x->response.is_lingering || client->in.end > used ||
+                   (client->transport.tls == NULL && client->transport.can_read));
+    // Where the end of the stream is the end of the answer, one that is missing must not look like it.
+    bool ends_by_close = x->hop.body.framing == HTTP_UNTIL_CLOSE ||
+                         (x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
+    enum transport_end end = !x->response.is_truncated ? TRANSPORT_ORDERLY
+                             : ends_by_close           ? TRANSPORT_ABORT
+                                                       : TRANSPORT_TRUNCATE;
+    exchange_release(x);
+    if (keep) {
+        client_rest(client);
+    } else if (linger) {
+        client_linger(client);
+    } else {
+        client_close(client, end);
+    }
+    return NULL;
+}
+
+// How much of `moved` bytes fell to a part of that size; the rest is for the next.
+static size_t take_from(size_t *moved, size_t size)
+{
+    size_t part = *moved < size ? *moved : size;
+    *moved -= part;
+    return part;
+}
+
+enum status exchange_flush(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    struct transport *transport = &x->client->transport;
+
+    while (!buffer_is_empty(&x->response.head) || !buffer_is_empty(&x->response.out) ||
+           x->response.document.size > 0) {
+        if (!transport->can_write) {
+            return STATUS_AGAIN;
+        }
+        struct slice parts[3] = {buffer_slice(&x->response.head), buffer_slice(&x->response.out),
+                                 x->response.document};
+        size_t moved = 0;
+        enum status status = transport_write(transport, parts, 3, &moved);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (x->response.has_begun) {
+            x->wait = WAIT_NOTHING; // bytes of the response moved: neither side is stalled
+        }
+        if (x->account != NULL) {
+            x->account->receipt.answer_bytes += moved;
+        }
+        x->response.head.begin += (uint32_t)take_from(&moved, parts[0].size);
+        x->response.out.begin += (uint32_t)take_from(&moved, parts[1].size);
+        size_t sent = take_from(&moved, parts[2].size);
+        x->response.document =
+            slice_of(x->response.document.bytes + sent, x->response.document.size - sent);
+    }
+    buffer_put(worker, &x->response.head);
+    buffer_put(worker, &x->response.out);
+    return STATUS_OK;
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps that take a request in: its head, then its body, whole.
+//
+// The body is held until the answer begins, for two reasons: routing looks at all of it, and another
+// backend may have to get it.  It stays behind its head in the client's buffer if it fits there, and
+// moves to a block otherwise.  Everything that can be refused is refused before the body is read.
+
+#include "base/base.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "exchange/account.h"
+#include "exchange/exchange_internal.h"
+#include "fleet/fleet.h"
+#include "http/path.h"
+#include "sys/clock.h"
+
+static const char models_path[] = "/v1/models";
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static const struct slice no_detail = {0};
+
+// A client's request id that is longer goes to the backend, but is not repeated in answers.
+enum { given_id_size_max = 512 };
+
+// The client stopped in the middle of a request, or the connection broke.
+static const struct step *receive_failed(struct exchange *x, enum status status)
+{
+    if (status == STATUS_EXHAUSTED) {
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("no buffer is free"));
+    }
+    exchange_abort(x);
+    return NULL;
+}
+
+static void receive_request_id(struct exchange *x)
+{
+    const struct http_field *field = http_head_find(&x->request->head, HTTP_NAME_REQUEST_ID);
+    if (field != NULL && field->value_size > 0) {
+        // Buffers have room for what we add to a head, but not for another head.
+        if (field->value_size <= given_id_size_max) {
+            x->request->id_text = http_field_value(&x->request->head, field);
+        }
+        return;
+    }
+    static const char digits[] = "0123456789abcdef";
+    uint64_t words[2] = {rng_next(&x->worker->rng), rng_next(&x->worker->rng)};
+    for (uint32_t i = 0; i < request_id_size; i++) {
+        x->request->id[i] = digits[words[i / 16] >> (4 * (i % 16)) & 15];
+    }
+    x->request->id_text = slice_of(x->request->id, request_id_size);
+}
+
+// NULL when the request is not about models.
+static const struct step *receive_models_request(struct exchange *x)
+{
+    const struct fleet_view *view = x->worker->view;
+    struct slice path = http_head_path(&x->request->head);
+    struct slice method = http_head_method(&x->request->head);
+
+    if ((!slice_is(method, "GET") && !x->is_head_request) ||
+        !slice_starts_with(path, models_path)) {
+        return NULL;
+    }
+    struct slice rest =
+        slice_of(path.bytes + sizeof(models_path) - 1, path.size - (sizeof(models_path) - 1));
+    if (rest.size == 0) {
+        if (!view->has_healthy) {
+            return respond_problem(x, HTTP_PROBLEM_NO_BACKEND, no_detail);
+        }
+        return respond_document(x, slice_str(view->models_document));
+    }
+    if (rest.bytes[0] != '/' || rest.size == 1) {
+        return NULL;
+    }
+    struct slice name = slice_of(rest.bytes + 1, rest.size - 1);
+    const struct fleet_view_model *model = fleet_view_model(view, name);
+    if (model == NULL || model->document == NULL) {
+        return view->any_model.count > 0 ? NULL // somebody may know it
+                                         : respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
+    }
+    return respond_document(x, slice_str(model->document));
+}
+
+static bool receive_is_blocked(const struct exchange *x)
+{
+    const struct config_list *blocked = &x->worker->config->blocked_paths;
+    uint8_t space[http_path_size_max];
+    uint8_t blocked_space[http_path_size_max];
+
+    if (blocked->count == 0) {
+        return false;
+    }
+    struct slice path = http_path_plain(http_head_path(&x->request->head), space);
+    for (uint32_t i = 0; i < blocked->count; i++) {
+        if (slice_equal(path, http_path_plain(slice_str(blocked->items[i]), blocked_space))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Counts the request in; false when there are as many as are allowed.
+static bool receive_admit(struct exchange *x)
+{
+    struct worker *worker = x->worker;
+    unsigned before = atomic_fetch_add_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
+    x->is_counted = true;
+    worker_count(&worker->shared.request_count);
+    return before < worker->config->limits.requests;
+}
+
+// The head is here: everything that can be said without the body.
+static const struct step *head_complete(struct exchange *x)
+{
+    const struct config *config = x->worker->config;
+    struct http_head *head = &x->request->head;
+
+    x->request->in_used = head->size;
+    x->is_http10 = head->is_http10;
+    x->is_head_request = slice_is(http_head_method(head), "HEAD");
+    x->keep_alive = head->keep_alive;
+    x->is_complete = head->framing == HTTP_NO_BODY ||
+                     (head->framing == HTTP_LENGTH && head->content_length == 0);
+    if (config->timeouts.request != 0) {
+        x->request_deadline_ms = loop_now_ms(x->worker->loop) + config->timeouts.request;
+    }
+    receive_request_id(x);
+    account_request(x);
+    if (!receive_admit(x)) {
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
+    }
+    if (receive_is_blocked(x)) {
+        return respond_problem(x, HTTP_PROBLEM_BLOCKED, http_head_path(head));
+    }
+    if (head->framing == HTTP_LENGTH && head->content_length > x->worker->body_size_max) {
+        return respond_problem(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
+    }
+    retry_budget_deposit(
+        &x->worker->retry_budget,
+        &(struct retry_budget_rules){config->retry.budget_percent, config->retry.budget_min});
+    const struct step *local = x->is_complete ? receive_models_request(x) : NULL;
+    if (local != NULL) {
+        return local;
+    }
+    chunked_start(&x->request->chunks, CHUNKED_KEEP_DATA_AND_TRAILERS);
+    exchange_wait(x, WAIT_CLIENT, config->timeouts.body);
+    return &step_read_body;
+}
+
+const struct step *read_head_run(struct exchange *x)
+{
+    struct client *client = x->client;
+
+    for (;;) {
+        enum status status = http_head_feed(&x->request->head, buffer_slice(&client->in));
+        switch (status) {
+        case STATUS_OK:
+            return head_complete(x);
+        case STATUS_MALFORMED:
+            return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(x->request->head.why));
+        case STATUS_TOO_LARGE:
+            return respond_problem(x,
+                                   x->request->head.target_is_long ? HTTP_PROBLEM_LONG_URI
+                                                                   : HTTP_PROBLEM_LARGE_HEAD,
+                                   no_detail);
+        default:
+            break;
+        }
+        status = client_fill(client);
+        if (status == STATUS_AGAIN) {
+            return NULL;
+        }
+        if (status != STATUS_OK) {
+            return receive_failed(x, status);
+        }
+    }
+}
+
+// The client waits for a word before it sends the body, unless it has begun to.
+static void receive_continue(struct exchange *x)
+{
+    struct buffer *out = &x->response.head;
+    if (!x->request->head.expects || x->is_complete || x->client->in.end > x->request->in_used) {
+        return;
+    }
+    x->request->head.expects = false;
+    if (buffer_take(x->worker, out)) {
+        memcpy(out->bytes, continue_line, sizeof(continue_line) - 1);
+        out->end = sizeof(continue_line) - 1;
+    }
+}
+
+// Moves what came of the body with the head into a block of its own.  The block grows with what
+// arrives, not with what is announced: a promise of many megabytes must not keep others out.
+static bool begin_block(struct exchange *x)
+{
+    struct client *client = x->client;
+    size_t here = client->in.end - x->request->head.size;
+
+    if (!body_store_take(&x->worker->bodies, x->worker->buffer_size, &x->request->block)) {
+        return false;
+    }
+    memcpy(x->request->block.bytes, client->in.bytes + x->request->head.size, here);
+    client->in.end = x->request->head.size;
+    return true;
+}
+
+// Makes sure that the block has room for at least one byte more.
+static enum status grow_block(struct exchange *x)
+{
+    struct body_store *bodies = &x->worker->bodies;
+    size_t used = x->request->body_size + x->request->trailer_size;
+
+    if (used < x->request->block.capacity) {
+        return STATUS_OK;
+    }
+    if (used >= bodies->sizes[body_class_count - 1]) {
+        return STATUS_TOO_LARGE;
+    }
+    return body_store_grow(bodies, &x->request->block, used, used + 1) ? STATUS_OK
+                                                                       : STATUS_EXHAUSTED;
+}
+
+// Reads at most `most` bytes behind what the block holds.
+static enum status read_block(struct exchange *x, size_t most, size_t *size)
+{
+    size_t used = x->request->body_size + x->request->trailer_size;
+    size_t room = x->request->block.capacity - used;
+
+    if (!x->client->transport.can_read) {
+        return STATUS_AGAIN;
+    }
+    enum status status = transport_read(&x->client->transport, x->request->block.bytes + used,
+                                        room < most ? room : most, size);
+    if (status == STATUS_OK) {
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
+    }
+    return status;
+}
+
+static const struct step *body_failed(struct exchange *x, enum status status)
+{
+    switch (status) {
+    case STATUS_MALFORMED:
+        return respond_problem(x, HTTP_PROBLEM_MALFORMED,
+                               slice_str("the chunked body is malformed"));
+    case STATUS_TOO_LARGE:
+        return respond_problem(x, HTTP_PROBLEM_LARGE_BODY, no_detail);
+    case STATUS_EXHAUSTED:
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.body_memory"));
+    default:
+        exchange_abort(x);
+        return NULL;
+    }
+}
+
+// The one reading of the body.  False when memory is short.
+static bool receive_read_body(struct exchange *x)
+{
+    struct request *request = x->request;
+    struct reading *reading = &request->reading;
+    enum prompt_api api = prompt_api_of(http_head_path(&request->head));
+
+    reading->prompt = (struct prompt){.api = api, .sequences = 1};
+    if (request->body_size == 0) {
+        return true;
+    }
+    reading->reader = pool_take(&x->worker->readers);
+    if (reading->reader == NULL) {
+        return false;
+    }
+    bool is_timed = account_is_detailed(x);
+    uint64_t begin_ns = is_timed ? clock_monotonic_ns() : 0;
+    prompt_read(reading->reader, api, request_body(request), &reading->prompt);
+    if (is_timed) {
+        account_add(x->account, RECEIPT_STAGE_PARSE, clock_monotonic_ns() - begin_ns);
+    }
+    return true;
+}
+
+static const struct step *body_complete(struct exchange *x)
+{
+    x->is_complete = true;
+    account_wait(x);
+    x->request->arrived_us = loop_now_us(x->worker->loop);
+    if (!receive_read_body(x)) {
+        return respond_problem(x, HTTP_PROBLEM_OVERLOADED, slice_str("limits.requests"));
+    }
+    return choose_first(x);
+}
+
+// Others have their turn before more is read.
+static enum status receive_give_way(struct exchange *x)
+{
+    client_again(x->client);
+    return STATUS_AGAIN;
+}
+
+// A body that fits behind its head.  OK: it is all here.
+static enum status read_in_place(struct exchange *x)
+{
+    struct client *client = x->client;
+    size_t wanted = x->request->head.content_length;
+
+    while (client->in.end - x->request->head.size < wanted) {
+        enum status status = client_fill(client);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
+    }
+    x->request->body = client->in.bytes + x->request->head.size;
+    x->request->body_size = wanted;
+    x->request->in_used = (uint32_t)(x->request->head.size + wanted);
+    return STATUS_OK;
+}
+
+// A body of known length.  OK: it is all here.
+static enum status read_length(struct exchange *x)
+{
+    size_t wanted = x->request->head.content_length;
+
+    if (x->request->block.bytes == NULL &&
+        x->request->head.size + wanted <= x->worker->buffer_size) {
+        return read_in_place(x);
+    }
+    if (x->request->block.bytes == NULL) {
+        // All that came with the head is body, since the body is longer than the buffer.
+        size_t here = x->client->in.end - x->request->head.size;
+        if (!begin_block(x)) {
+            return STATUS_EXHAUSTED;
+        }
+        x->request->body_size = here;
+    }
+    for (unsigned turn = 0; x->request->body_size < wanted; turn++) {
+        size_t size = 0;
+        enum status status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
+        if (status == STATUS_OK) {
+            status = read_block(x, wanted - x->request->body_size, &size);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        x->request->body_size += size;
+    }
+    x->request->body = x->request->block.bytes;
+    return STATUS_OK;
+}
+
+// Scans `size` new bytes that lie behind what was kept.  What follows the body goes back into the
+// client's buffer.  OK: the body is all here.
+static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
+{
+    struct client *client = x->client;
+    size_t used = 0;
+    size_t kept = 0;
+    enum status status = chunked_scan(&x->request->chunks, bytes, size, &used, &kept);
+    size_t total = x->request->body_size + x->request->trailer_size + kept;
+
+    x->request->body_size = x->request->chunks.data_size;
+    // What is announced counts as well: nobody has to send it to be told.
+    uint64_t most = x->worker->body_size_max;
+    if (x->request->body_size > most ||
+        chunked_left(&x->request->chunks) > most - x->request->body_size) {
+        return STATUS_TOO_LARGE;
+    }
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        return status;
+    }
+    x->request->trailer_size = (uint32_t)(total - x->request->body_size);
+    if (status == STATUS_OK && used < size) {
+        memcpy(client->in.bytes + x->request->head.size, bytes + used, size - used);
+        client->in.end = x->request->head.size + (uint32_t)(size - used);
+    }
+    return status;
+}
+
+// A chunked body always goes to a block: its length is not known before its end.
+static enum status read_chunks(struct exchange *x)
+{
+    // What is read too far must fit behind the head again.
+    size_t portion = x->worker->buffer_size - x->request->head.size;
+    enum status status = STATUS_AGAIN;
+
+    if (x->request->block.bytes == NULL) {
+        size_t here = x->client->in.end - x->request->head.size;
+        if (!begin_block(x)) {
+            return STATUS_EXHAUSTED;
+        }
+        status = here > 0 ? scan_chunks(x, x->request->block.bytes, here) : STATUS_AGAIN;
+    }
+    for (unsigned turn = 0; status == STATUS_AGAIN; turn++) {
+        size_t size = 0;
+        status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
+        if (status == STATUS_OK) {
+            status = read_block(x, portion, &size);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        status = scan_chunks(
+            x, x->request->block.bytes + x->request->body_size + x->request->trailer_size, size);
+    }
+    x->request->body = x->request->block.bytes;
+    return status;
+}
+
+const struct step *read_body_run(struct exchange *x)
+{
+    receive_continue(x);
+    enum status status = exchange_flush(x);
+    if (status != STATUS_OK && status != STATUS_AGAIN) {
+        return receive_failed(x, status);
+    }
+    if (x->is_complete) {
+        return body_complete(x);
+    }
+    status = x->request->head.framing == HTTP_LENGTH ? read_length(x) : read_chunks(x);
+    if (status == STATUS_OK) {
+        return body_complete(x);
+    }
+    return status == STATUS_AGAIN ? NULL : body_failed(x, status);
+}
+
+const struct step *receive_expire(struct exchange *x)
+{
+    return respond_problem(x, HTTP_PROBLEM_SLOW_REQUEST, no_detail);
+}

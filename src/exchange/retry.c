@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a failed attempt is followed by another one, and the pause before it.
+//
+// Another backend is tried only while no byte of a response has reached the client, never one that was
+// tried before, and within limits: retry.attempts for attempts that an engine may have worked on, and
+// the worker's budget.  A refused connection put no load on any engine and costs neither, so a dead
+// backend never makes a request fail while another one is up.
+
+#include "base/base.h"
+#include "config/config.h"
+#include "exchange/account.h"
+#include "exchange/exchange_internal.h"
+#include "sys/log.h"
+
+// Backoff stops doubling here; retry.attempts is never that large.
+enum { backoff_doublings_max = 8 };
+
+static const struct {
+    bool is_fault;
+    bool is_retried;
+    bool is_free; // of the budget and of retry.attempts: no engine has seen the request
+    enum http_problem problem;
+} failures[] = {
+    [HOP_UNREACHABLE] = {true, true, true, HTTP_PROBLEM_UNREACHABLE},
+    [HOP_CONNECT_TIMEOUT] = {true, true, true, HTTP_PROBLEM_CONNECT_TIMEOUT},
+    [HOP_RESET] = {true, true, false, HTTP_PROBLEM_BAD_ANSWER},
+    [HOP_BUSY] = {false, true, false, HTTP_PROBLEM_NO_BACKEND},
+    [HOP_INVALID] = {true, false, false, HTTP_PROBLEM_BAD_ANSWER},
+    [HOP_FIRST_BYTE_TIMEOUT] = {true, false, false, HTTP_PROBLEM_FIRST_BYTE_TIMEOUT},
+};
+
+bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
+{
+    const struct config *config = x->worker->config;
+    struct route_request request;
+
+    if (!failures[failure].is_retried || x->request == NULL ||
+        x->request->tried.count == route_tried_max) {
+        return false;
+    }
+    if (!failures[failure].is_free && x->request->attempts >= config->retry.attempts) {
+        return false;
+    }
+    struct route_input input = choose_input(x);
+    route_read_model(x->worker->route, &input, &request);
+    // An engine that is busy is better news than one that is down: its answer is passed on then.
+    enum backend_tier worst = failure == HOP_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
+    uint64_t now_ms = loop_now_ms(x->worker->loop);
+    if (!route_has_more(x->worker->view, &request, &x->request->tried, worst, now_ms)) {
+        return false;
+    }
+    struct retry_budget_rules budget = {config->retry.budget_percent, config->retry.budget_min};
+    return failures[failure].is_free ||
+           retry_budget_withdraw(&x->worker->retry_budget, &budget, now_ms);
+}
+
+// Full jitter: many requests that failed together do not come back together.
+static const struct step *retry_back_off(struct exchange *x)
+{
+    uint32_t doublings = x->request->tried.count < backoff_doublings_max
+                             ? x->request->tried.count - 1
+                             : backoff_doublings_max;
+    uint32_t most_ms = x->worker->config->retry.backoff << doublings;
+    uint32_t delay_ms = most_ms == 0 ? 0 : rng_below(&x->worker->rng, most_ms + 1);
+
+    worker_count(&x->worker->shared.retry_count);
+    if (delay_ms == 0) {
+        return choose_first(x);
+    }
+    exchange_wait(x, WAIT_TIME, delay_ms);
+    return &step_back_off;
+}
+
+// An event before the pause is over changes nothing.
+const struct step *back_off_run(struct exchange *x)
+{
+    (void)x;
+    return NULL;
+}
+
+const struct step *back_off_expire(struct exchange *x)
+{
+    return choose_first(x);
+}
+
+const struct step *retry_elsewhere(struct exchange *x)
+{
+    attempt_end(x, false);
+    account_wait(x);
+    return retry_back_off(x);
+}
+
+const struct step *retry_after(struct exchange *x, enum hop_failure failure)
+{
+    ASSERT(x->hop.backend != NULL && !x->response.has_begun);
+
+    if (failures[failure].is_fault) {
+        log_debug("backend %s: %s", x->hop.backend->url,
+                  http_problem_code(failures[failure].problem));
+        attempt_judge(x, BACKEND_FAULT);
+    }
+    if (retry_is_allowed(x, failure)) {
+        return retry_elsewhere(x);
+    }
+    attempt_end(x, false);
+    return respond_problem(x, failures[failure].problem, (struct slice){0});
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "proxy/rig.h"
+#include "test.h"
+
+#define POST "POST /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n"
+#define BUSY                                                                                       \
+    "HTTP/1.1 429 Later\r\nx-request-id: r\r\nretry-after: 60\r\ncontent-length: 1\r\n\r\n!"
+// Nothing to spare: whatever still goes elsewhere costs nothing.
+#define NO_RETRIES "retry: {attempts: 1, budget_percent: 0, budget_min: 0}"
+
+static struct rig rig;
+
+static uint64_t faults(uint32_t index)
+{
+    return atomic_load(&rig.backends[index].backend->shared.failure_count);
+}
+
+static uint64_t requests(uint32_t index)
+{
+    return atomic_load(&rig.backends[index].backend->shared.request_count);
+}
+
+// Reads the request from whatever backend gets it and answers it.
+static bool serve(struct peer *client, uint32_t *index)
+{
+    struct peer *backend = rig_accept_any(&rig, index);
+    bool served = peer_expect(backend, RIG_GET) &&
+                  peer_send(backend, "HTTP/1.1 200 OK\r\nx-request-id: r\r\n"
+                                     "connection: close\r\ncontent-length: 2\r\n\r\nok") &&
+                  peer_expect(client, RIG_OK) && peer_expect_end(backend);
+    peer_close(backend);
+    return served;
+}
+
+TEST(a_refused_connection_costs_no_retry)
+{
+    uint32_t index;
+    CHECK(
+        rig_start(&rig, &(struct rig_options){.config = NO_RETRIES "\nhealth: {eject_failures: 0}",
+                                              .backend_count = 4,
+                                              .refusing = 1 | 2 | 8}));
+    struct peer *client = rig_connect(&rig);
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK(peer_send(client, RIG_GET));
+        CHECK(serve(client, &index));
+        CHECK_EQ(index, 2);
+        CHECK(rig_becomes_idle(&rig));
+    }
+    CHECK_EQ(requests(2), 4);
+    CHECK(faults(0) > 0 && faults(1) > 0 && faults(3) > 0);
+    CHECK_EQ(faults(2), 0);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(when_all_refuse_nobody_could_be_reached)
+{
+    CHECK(rig_start(&rig, &(struct rig_options){.backend_count = 3, .refusing = 7}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    CHECK(peer_expect_problem(client, 503, "backend_unreachable"));
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_EQ(requests(i), 1); // each one once
+        CHECK_EQ(faults(i), 1);
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_backend_that_breaks_before_its_head_is_replaced_by_another_that_gets_it_all)
+{
+    static const char *const bodies[] = {
+        POST "content-length: 5\r\n\r\nhello",
+        POST "transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n",
+        RIG_GET,
+    };
+    CHECK(rig_start(
+        &rig, &(struct rig_options){.config = "health: {eject_failures: 0}", .backend_count = 2}));
+    struct peer *client = rig_connect(&rig);
+    for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
+        uint32_t first;
+        CHECK(peer_send(client, bodies[i]));
+        struct peer *broken = rig_accept_any(&rig, &first);
+        CHECK(peer_expect(broken, bodies[i]));
+        CHECK(i != 1 || peer_send(broken, "HTTP/1.1 200 OK\r\ncontent-le")); // no head yet
+        (i == 0 ? peer_reset : peer_close)(broken);
+        struct peer *backend = rig_accept(&rig, 1 - first);
+        CHECK(peer_expect(backend, bodies[i]));
+        CHECK_EQ(faults(first), faults(1 - first) + 1);
+        CHECK(peer_send(backend, "HTTP/1.1 200 OK\r\nx-request-id: r\r\n"
+                                 "connection: close\r\ncontent-length: 2\r\n\r\nok"));
+        CHECK(peer_expect(client, RIG_OK));
+        CHECK_EQ(rig_totals(&rig).retry_count, i + 1);
+        // So that the counts are equal again.
+        atomic_store(&rig.backends[first].backend->shared.failure_count, 0);
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_busy_backend_is_passed_over_and_then_left_in_peace)
+{
+    uint32_t busy;
+    uint32_t index;
+    CHECK(rig_start(&rig, &(struct rig_options){.backend_count = 2}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept_any(&rig, &busy);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, BUSY));
+    CHECK(serve(client, &index));
+    CHECK_EQ(index, 1 - busy);
+    CHECK(peer_expect_end(backend));
+    CHECK_EQ(faults(busy), 0);
+    // It asked for a minute.
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK(peer_send(client, RIG_GET));
+        CHECK(serve(client, &index));
+        CHECK_EQ(index, 1 - busy);
+    }
+    // When the other one is busy too, both are asked, and the last word is passed on.
+    CHECK(peer_send(client, RIG_GET));
+    backend = rig_accept(&rig, 1 - busy);
+    CHECK(peer_send(backend, "HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n"));
+    backend = rig_accept(&rig, busy);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, BUSY));
+    CHECK(peer_expect(client, BUSY));
+    CHECK(rig_has_no_call(&rig));
+    CHECK_EQ(rig_totals(&rig).problem_count, 0);
+    CHECK(rig_stop(&rig));
+}
+
+// The backends in the order in which they got the request and reset it.
+static uint32_t reset_all(uint32_t order[rig_backend_count_max], struct peer *client, uint32_t most)
+{
+    uint32_t count = 0;
+
+    while (count < most) {
+        struct peer *backend = rig_accept_any(&rig, &order[count]);
+        if (!peer_expect(backend, RIG_GET)) {
+            break;
+        }
+        peer_reset(backend);
+        count++;
+    }
+    // An answer means that nobody else is asked.
+    bool over = peer_expect_problem(client, 502, "bad_backend_answer") && rig_has_no_call(&rig);
+    return over ? count : 0;
+}
+
+TEST(a_request_is_sent_as_often_as_retry_attempts_says)
+{
+    uint32_t order[rig_backend_count_max];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {attempts: 2, backoff: 0}",
+                                                .backend_count = 3}));
+    struct peer *client = rig_connect(&rig);
+    CHECK(peer_send(client, RIG_GET));
+    CHECK_EQ(reset_all(order, client, 2), 2);
+    CHECK(order[0] != order[1]);
+    CHECK_EQ(requests(0) + requests(1) + requests(2), 2);
+    CHECK(rig_replan(&rig, "retry: {attempts: 1, backoff: 0}"));
+    CHECK(peer_send(client, RIG_GET));
+    CHECK_EQ(reset_all(order, client, 1), 1);
+    CHECK_EQ(rig_totals(&rig).retry_count, 1);
+    CHECK(rig_stop(&rig));
+}
+
+TEST(no_backend_gets_a_request_twice)
+{
+    uint32_t order[rig_backend_count_max];
+    CHECK(rig_start(&rig, &(struct rig_options){.config = "retry: {attempts: 10}\n"
+                                                          "policy: random\n"
+                                                          "health: {eject_failures: 0}",
+                                                .backend_count = 4}));
+    struct peer *client = rig_connect(&rig);
+    for (uint32_t round = 0; round < 5; round++) {
+        CHECK(peer_send(client, RIG_GET));
+        CHECK_EQ(reset_all(order, client, 4), 4);
+        CHECK_EQ(1 << order[0] | 1 << order[1] | 1 << order[2] | 1 << order[3], 15);
+    }
+    CHECK(rig_stop(&rig));
+}
+
+TEST(retries_end_with_the_budget)
+{
+    uint32_t order[rig_backend_count_max];
+    // Twice budget_min is there at first; ten seconds bring one more.
+    CHECK(rig_start(
+        &rig, &(struct rig_options){.config = "retry: {attempts: 2, backoff: 0, budget_percent: 0, "
+                                              "budget_min: 1}\nhealth: {eject_failures: 0}",
+                                    .backend_count = 2}));
+    struct peer *client = rig_connect(&rig);
+    for (uint32_t round = 0; round < 4; round++) {
+        CHECK(peer_send(client, RIG_GET));
+        CHECK_EQ(reset_all(order, client, round < 2 ? 2 : 1), round < 2 ? 2 : 1);
+    }
+    CHECK_EQ(rig_totals(&rig).retry_count, 2);
+    // A busy backend's answer is then the answer.
+    CHECK(peer_send(client, RIG_GET));
+    struct peer *backend = rig_accept_any(&rig, order);
+    CHECK(peer_expect(backend, RIG_GET));
+    CHECK(peer_send(backend, BUSY));
+    CHECK(peer_expect(client, BUSY));
+    CHECK(rig_stop(&rig));
+}
+
+TEST(a_client_that_leaves_while_its_request_backs_off_leaves_nothing)
+{
+    struct rig_pair pair;
+    CHECK(rig_start(&rig,
+                    &(struct rig_options){.config = "retry: {backoff: 10s}", .backend_count = 2}));
+    CHECK(rig_ask(&rig, RIG_GET, &pair));
+    peer_reset(pair.backend);
+    CHECK(rig_turn(&rig));
+    peer_close(pair.client);
+    CHECK(rig_has_connections(&rig, 0));
+    CHECK(rig_becomes_idle(&rig));
+    CHECK(rig_stop(&rig));
+}
