@@ -614,7 +614,7 @@ static void read_answer(const struct reader *reader, struct slice text, struct p
     *out = notes.event;
 }
 
-// The text of other answers is nobody's next prompt.
+// The text of other responses does not become part of a next prompt.
 static struct prefix_chain *chain_of(enum prompt_api api, struct prefix_chain *chain)
 {
     return api == PROMPT_OTHER || api == PROMPT_EMBEDDING ? NULL : chain;

@@ -215,7 +215,7 @@ static bool is_id(const struct json_value *value)
 }
 
 // Ids up to the end of the array; the cursor has just handed out the first, `item`.  False when one of
-// them is no id.
+// them is not an id.
 static bool ids_read(struct prompt_walk *walk, struct json_item *item, struct source *source)
 {
     const uint8_t *begin = item->value.raw.bytes;
@@ -351,7 +351,7 @@ static bool has_member(enum prompt_api api, const struct prompt_member *member)
     return member->apis == 0 || (member->apis >> api & 1) != 0;
 }
 
-// False when the body is no JSON.  One that is no object has no members.
+// False when the body is not JSON.  A body that is not an object has no members.
 static bool body_read(struct prompt_reader *reader, struct slice body)
 {
     struct prompt_walk walk = {

@@ -9,8 +9,8 @@
 //     body   {"messages":[{"role":"user","content":"Hi"}],"tools":[...],"model":"m"}
 //     chain  seed(model, adapter, salt) | tools | user | Hi | ...
 //
-// What cannot be understood has no pieces and is routed by load alone: the engine will say what it
-// thinks of it.  The bytes that are sent on are the client's own.
+// A body that is not understood has no pieces and is routed by load alone; the engine reports what is wrong
+// with it.
 //
 // Threads: a reader belongs to one thread.  Memory: taken by prompt_reader_create; reading allocates
 // nothing.  Slices of struct prompt lie in the body or in the reader, until its next use.
@@ -54,13 +54,13 @@ struct prompt {
     bool stream;
     bool wants_usage; // stream_options.include_usage is true
 
-    // Where to put `usage_text` into the body so that a stream ends with its usage; usage_text is NULL
+    // The place for `usage_text` in the body, so that a stream ends with its usage; usage_text is NULL
     // when nothing needs to be asked or the client said no.
     size_t usage_at;
     size_t usage_over; // bytes of the body that it takes the place of
     const char *usage_text;
 
-    // Where further members can be put into the body's object, which is not empty, and the text of a
+    // The place for further members in the body's object, which is not empty, and the text of a
     // prompt that is one string, with its quotes; all 0 where there is none.
     size_t inside_at;
     size_t literal_at;
@@ -69,7 +69,7 @@ struct prompt {
 
 struct prompt_reader;
 
-// What one pass over a body has found.  It can be hashed as often as needed, until the body goes or the
+// The result of one pass over a body.  It can be hashed as often as needed, until the body goes or the
 // reader reads another one.
 struct reading {
     struct prompt prompt;
@@ -95,9 +95,9 @@ void prompt_read(struct prompt_reader *reader, enum prompt_api api, struct slice
 void prompt_hash(struct prompt_reader *reader, const struct prompt *prompt,
                  struct prefix_chain *chain);
 
-// What the engine's template puts between the prompt and the answer, in the form that prompt_hash gives
-// to a turn of the assistant: then text of the answer can follow, and the next request, which repeats
-// it as a message, has the same keys.
+// Adds what the engine's template puts between prompt and response, in the form that prompt_hash gives to
+// a turn of the assistant.  Then text of the response can follow, and the next request, which repeats it
+// as a message, has the same keys.
 void prompt_begin_answer(struct prefix_chain *chain);
 
 // The same for one tool call of the answer, before its arguments.

@@ -8,8 +8,8 @@
 //
 //     {"content": C, "role": R, "content": D}      C is dropped, then  R -> D
 //
-// What a list amounts to, in bytes that will be hashed, is known without hashing, also for pieces
-// that found no room.  The marks between pieces are bytes that no UTF-8 has, so no text can imitate
+// The size of a list, in bytes to be hashed, is known without hashing, also for pieces that found no
+// room.  The marks between pieces are bytes that no UTF-8 has, so no text can imitate
 // them:
 //
 //     TOOLS text                                      the list of tools, as it stands

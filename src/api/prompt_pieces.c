@@ -14,7 +14,7 @@
 
 enum encoding { AS_STRING, AS_IS, AS_HASH, AS_TOKENS };
 
-// What a piece looks like in the chain.
+// The form of a piece in the chain.
 static const struct {
     enum prompt_mark before;
     enum prompt_mark after;
@@ -140,7 +140,7 @@ static uint64_t string_size(struct slice raw)
     while (at < end) {
         uint8_t scratch[6];
         size_t written = 0;
-        // The last 16 bytes may begin with what the last escape has left, which is no backslash.
+        // The last 16 bytes may begin with the rest of the last escape, which is not a backslash.
         at = count_short_escapes(at, end, &saved);
         at = find_backslash(at, end);
         while (at < end && *at == '\\') {
@@ -217,9 +217,8 @@ static uint64_t copy_chunk(uint8_t *out, const uint8_t *from)
 }
 
 // Reads one chunk, of which an escape at its end may be longer than it, and of which as much again must
-// be readable.  Nobody can foresee where in a text the next escape is, so that each is a branch which
-// was guessed wrong, or several: hence no loop ends at an escape, and whatever follows one is copied
-// again, one whole chunk, to where it belongs.
+// be readable.  The next escape in a text is unpredictable, so each costs at least one mispredicted
+// branch.  Hence no loop ends at an escape: the whole chunk behind one is copied again to its place.
 static const uint8_t *gather_chunk(struct gatherer *gatherer, const uint8_t *chunk,
                                    const uint8_t *end)
 {
@@ -288,7 +287,7 @@ static void gather_hash(struct gatherer *gatherer, struct slice raw)
     gather(gatherer, slice_of(&hash, sizeof(hash)));
 }
 
-// Whoever noted them has seen that they fit.
+// ids_read has checked that they fit.
 static void gather_tokens(struct gatherer *gatherer, struct slice raw)
 {
     const uint8_t *end = raw.bytes + raw.size;

@@ -23,7 +23,7 @@
 // Interim heads before one response; no engine sends more than a few.
 enum { interim_count_max = 64 };
 
-static struct backend_rules rules_of(const struct config *config)
+static struct backend_rules attempt_rules(const struct config *config)
 {
     return (struct backend_rules){
         .eject_failures = config->health.eject_failures,
@@ -35,7 +35,7 @@ static struct backend_rules rules_of(const struct config *config)
 void attempt_judge(struct exchange *x, enum backend_outcome outcome)
 {
     uint64_t now_ms = loop_now_ms(x->worker->loop);
-    struct backend_rules rules = rules_of(x->worker->config);
+    struct backend_rules rules = attempt_rules(x->worker->config);
     bool was_out = backend_tier(x->hop.backend, now_ms) == BACKEND_DOWN;
 
     backend_judge(x->hop.backend, outcome, x->hop.on_trial, now_ms, &rules);

@@ -84,7 +84,7 @@ const struct step *choose_run(struct exchange *x)
     };
     x->decision = choice.decision;
     account_route(x, &request, &choice);
-    // Who looks at no prompt may still want to know what became of it.
+    // Without keys, a trail still feeds the meters.
     x->hop.trail = request.chain != NULL || x->account != NULL
                        ? trail_begin(worker, &request, &choice, x->request->arrived_us)
                        : NULL;

@@ -13,7 +13,7 @@ enum {
     requests_per_turn = 16,
 };
 
-static void recycle(struct loop_deferred *deferred)
+static void client_recycle(struct loop_deferred *deferred)
 {
     struct client *client = CONTAINER_OF(deferred, struct client, recycle);
     struct worker *worker = client->worker;
@@ -47,7 +47,7 @@ void client_set_deadline(struct client *client, uint64_t delay_ms)
     }
 }
 
-static void expire(struct timer *timer)
+static void client_expire(struct timer *timer)
 {
     struct client *client = CONTAINER_OF(timer, struct client, timer);
     struct loop *loop = client->worker->loop;
@@ -65,7 +65,7 @@ static void expire(struct timer *timer)
     }
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void client_ready(struct loop_source *source, uint32_t events)
 {
     struct client *client = (struct client *)source;
     transport_note(&client->transport, events);
@@ -78,10 +78,10 @@ void client_open(struct worker *worker, int fd, const struct address *peer)
     ASSERT(client != NULL); // the listener counts before it accepts
 
     *client = (struct client){
-        .transport.source.ready = ready,
+        .transport.source.ready = client_ready,
         .worker = worker,
-        .timer.fire = expire,
-        .recycle.run = recycle,
+        .timer.fire = client_expire,
+        .recycle.run = client_recycle,
         .peer = *peer,
     };
     struct tls_context *context =
@@ -128,7 +128,7 @@ void client_again(struct client *client)
 }
 
 // Reads and drops until the peer is done.
-static void drop_input(struct client *client)
+static void client_drop_input(struct client *client)
 {
     enum status status = STATUS_OK;
     for (unsigned turn = 0; status == STATUS_OK && turn < client_reads_per_turn; turn++) {
@@ -144,7 +144,7 @@ static void drop_input(struct client *client)
 }
 
 // Whether an exchange could be begun: bytes wait, or may.
-static bool begin(struct client *client)
+static bool client_begin(struct client *client)
 {
     struct worker *worker = client->worker;
 
@@ -163,7 +163,7 @@ static bool begin(struct client *client)
     return true;
 }
 
-static bool shake_hands(struct client *client)
+static bool client_handshake(struct client *client)
 {
     enum status status = transport_handshake(&client->transport);
     if (status != STATUS_OK && status != STATUS_AGAIN) {
@@ -179,14 +179,14 @@ void client_wake(struct client *client)
             client_again(client); // many requests sent ahead, and others wait
             return;
         }
-        if (client->transport.handshaking && !shake_hands(client)) {
+        if (client->transport.handshaking && !client_handshake(client)) {
             return;
         }
         if (client->is_lingering) {
-            drop_input(client);
+            client_drop_input(client);
             return;
         }
-        if (client->exchange == NULL && !begin(client)) {
+        if (client->exchange == NULL && !client_begin(client)) {
             return;
         }
         exchange_run(client->exchange);

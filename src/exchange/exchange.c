@@ -40,8 +40,7 @@ static uint32_t exchange_has(const struct exchange *x)
 static void exchange_check(const struct exchange *x)
 {
     uint32_t has = exchange_has(x);
-    ASSERT((has & x->step->needs) == x->step->needs);
-    ASSERT((has & x->step->excludes) == 0);
+    ASSERT((has & (x->step->needs | x->step->excludes)) == x->step->needs);
 }
 
 size_t exchange_size(void)
@@ -158,7 +157,7 @@ void exchange_expire_client(struct exchange *x)
 }
 
 // The request as a whole has taken too long.
-static const struct step *expire_request(struct exchange *x)
+static const struct step *exchange_expire_request(struct exchange *x)
 {
     x->request_deadline_ms = UINT64_MAX; // later waits have limits of their own
     if (x->response.is_done) {
@@ -176,7 +175,7 @@ void exchange_expire(struct exchange *x)
 {
     struct client *client = x->client;
     bool is_late = loop_now_ms(x->worker->loop) >= x->request_deadline_ms;
-    const struct step *next = is_late ? expire_request(x) : x->step->expire(x);
+    const struct step *next = is_late ? exchange_expire_request(x) : x->step->expire(x);
 
     if (client->exchange == x) {
         exchange_go(x, next);
@@ -242,12 +241,12 @@ const struct step *finish_run(struct exchange *x)
 {
     struct client *client = x->client;
     bool keep = x->keep_alive && !x->response.is_truncated && !x->worker->draining;
-    // Closing on bytes that nobody read would make the kernel throw the answer away.
+    // Closing a socket with unread bytes would make the kernel discard the response.
     uint32_t used = x->request != NULL ? x->request->in_used : 0;
     bool linger = !x->response.is_truncated &&
                   (x->response.is_lingering || client->in.end > used ||
                    (client->transport.tls == NULL && client->transport.can_read));
-    // Where the end of the stream is the end of the answer, one that is missing must not look like it.
+    // If the connection's end marks the end of the body, an orderly end would make a cut body look complete.
     bool ends_by_close = x->hop.body.framing == HTTP_UNTIL_CLOSE ||
                          (x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
     enum transport_end end = !x->response.is_truncated ? TRANSPORT_ORDERLY
@@ -265,7 +264,7 @@ const struct step *finish_run(struct exchange *x)
 }
 
 // How much of `moved` bytes fell to a part of that size; the rest is for the next.
-static size_t take_from(size_t *moved, size_t size)
+static size_t sent_of(size_t *moved, size_t size)
 {
     size_t part = *moved < size ? *moved : size;
     *moved -= part;
@@ -295,9 +294,9 @@ enum status exchange_flush(struct exchange *x)
         if (x->account != NULL) {
             x->account->receipt.answer_bytes += moved;
         }
-        x->response.head.begin += (uint32_t)take_from(&moved, parts[0].size);
-        x->response.out.begin += (uint32_t)take_from(&moved, parts[1].size);
-        size_t sent = take_from(&moved, parts[2].size);
+        x->response.head.begin += (uint32_t)sent_of(&moved, parts[0].size);
+        x->response.out.begin += (uint32_t)sent_of(&moved, parts[1].size);
+        size_t sent = sent_of(&moved, parts[2].size);
         x->response.document =
             slice_of(x->response.document.bytes + sent, x->response.document.size - sent);
     }

@@ -24,7 +24,7 @@
 
 struct account;
 
-// What an exchange is parked for, and so what its deadline means.  Bits, so that a step can list
+// The event that an exchange is parked for; its deadline belongs to it.  Bits, so that a step can list
 // several.
 enum wait_for {
     WAIT_NOTHING = 0, // bytes of the response moved since, or the step never parks
@@ -34,7 +34,7 @@ enum wait_for {
     WAIT_TIME = 8,    // for a pause to pass
 };
 
-// What an exchange has; steps.def says what each step needs and excludes.
+// Possessions of an exchange; steps.def says what each step needs and excludes.
 enum exchange_has {
     HAS_REQUEST = 1,  // head and body, which may be sent again
     HAS_ALL = 2,      // the client has sent all of the request
@@ -84,7 +84,7 @@ struct exchange {
     const struct step *step;
     struct worker *worker;
     struct client *client;
-    struct account *account;      // NULL: nobody counts
+    struct account *account;      // NULL: metrics are off
     enum wait_for wait;           // while parked
     uint64_t request_deadline_ms; // of the whole request; UINT64_MAX: none
 
@@ -121,10 +121,10 @@ enum status exchange_flush(struct exchange *x);
 // Frees what only the request needed.
 void exchange_drop_request(struct exchange *x);
 
-// Where a complete request goes, and where a retry begins: choose, or tokenize for a long prompt.
+// The step of a complete request and of a retry: choose, or tokenize for a long prompt.
 const struct step *choose_first(const struct exchange *x);
 
-// What routing reads of the request.
+// The input of routing.
 struct route_input choose_input(const struct exchange *x);
 
 // Whether the prompt is so long that it is encoded in portions, before it is routed.

@@ -76,7 +76,7 @@ static const struct step *receive_models_request(struct exchange *x)
     struct slice name = slice_of(rest.bytes + 1, rest.size - 1);
     const struct fleet_view_model *model = fleet_view_model(view, name);
     if (model == NULL || model->document == NULL) {
-        return view->any_model.count > 0 ? NULL // somebody may know it
+        return view->any_model.count > 0 ? NULL // one of these backends may know it
                                          : respond_problem(x, HTTP_PROBLEM_NO_SUCH_MODEL, name);
     }
     return respond_document(x, slice_str(model->document));
@@ -111,7 +111,7 @@ static bool receive_admit(struct exchange *x)
 }
 
 // The head is here: everything that can be said without the body.
-static const struct step *head_complete(struct exchange *x)
+static const struct step *receive_head_complete(struct exchange *x)
 {
     const struct config *config = x->worker->config;
     struct http_head *head = &x->request->head;
@@ -156,7 +156,7 @@ const struct step *read_head_run(struct exchange *x)
         enum status status = http_head_feed(&x->request->head, buffer_slice(&client->in));
         switch (status) {
         case STATUS_OK:
-            return head_complete(x);
+            return receive_head_complete(x);
         case STATUS_MALFORMED:
             return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(x->request->head.why));
         case STATUS_TOO_LARGE:
@@ -193,7 +193,7 @@ static void receive_continue(struct exchange *x)
 
 // Moves what came of the body with the head into a block of its own.  The block grows with what
 // arrives, not with what is announced: a promise of many megabytes must not keep others out.
-static bool begin_block(struct exchange *x)
+static bool body_block_begin(struct exchange *x)
 {
     struct client *client = x->client;
     size_t here = client->in.end - x->request->head.size;
@@ -207,7 +207,7 @@ static bool begin_block(struct exchange *x)
 }
 
 // Makes sure that the block has room for at least one byte more.
-static enum status grow_block(struct exchange *x)
+static enum status body_block_grow(struct exchange *x)
 {
     struct body_store *bodies = &x->worker->bodies;
     size_t used = x->request->body_size + x->request->trailer_size;
@@ -223,7 +223,7 @@ static enum status grow_block(struct exchange *x)
 }
 
 // Reads at most `most` bytes behind what the block holds.
-static enum status read_block(struct exchange *x, size_t most, size_t *size)
+static enum status body_block_read(struct exchange *x, size_t most, size_t *size)
 {
     size_t used = x->request->body_size + x->request->trailer_size;
     size_t room = x->request->block.capacity - used;
@@ -239,7 +239,7 @@ static enum status read_block(struct exchange *x, size_t most, size_t *size)
     return status;
 }
 
-static const struct step *body_failed(struct exchange *x, enum status status)
+static const struct step *receive_body_failed(struct exchange *x, enum status status)
 {
     switch (status) {
     case STATUS_MALFORMED:
@@ -279,7 +279,7 @@ static bool receive_read_body(struct exchange *x)
     return true;
 }
 
-static const struct step *body_complete(struct exchange *x)
+static const struct step *receive_body_complete(struct exchange *x)
 {
     x->is_complete = true;
     account_wait(x);
@@ -298,7 +298,7 @@ static enum status receive_give_way(struct exchange *x)
 }
 
 // A body that fits behind its head.  OK: it is all here.
-static enum status read_in_place(struct exchange *x)
+static enum status receive_in_place(struct exchange *x)
 {
     struct client *client = x->client;
     size_t wanted = x->request->head.content_length;
@@ -317,27 +317,28 @@ static enum status read_in_place(struct exchange *x)
 }
 
 // A body of known length.  OK: it is all here.
-static enum status read_length(struct exchange *x)
+static enum status receive_length(struct exchange *x)
 {
     size_t wanted = x->request->head.content_length;
 
     if (x->request->block.bytes == NULL &&
         x->request->head.size + wanted <= x->worker->buffer_size) {
-        return read_in_place(x);
+        return receive_in_place(x);
     }
     if (x->request->block.bytes == NULL) {
         // All that came with the head is body, since the body is longer than the buffer.
         size_t here = x->client->in.end - x->request->head.size;
-        if (!begin_block(x)) {
+        if (!body_block_begin(x)) {
             return STATUS_EXHAUSTED;
         }
         x->request->body_size = here;
     }
     for (unsigned turn = 0; x->request->body_size < wanted; turn++) {
         size_t size = 0;
-        enum status status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
+        enum status status =
+            turn < client_reads_per_turn ? body_block_grow(x) : receive_give_way(x);
         if (status == STATUS_OK) {
-            status = read_block(x, wanted - x->request->body_size, &size);
+            status = body_block_read(x, wanted - x->request->body_size, &size);
         }
         if (status != STATUS_OK) {
             return status;
@@ -350,7 +351,7 @@ static enum status read_length(struct exchange *x)
 
 // Scans `size` new bytes that lie behind what was kept.  What follows the body goes back into the
 // client's buffer.  OK: the body is all here.
-static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
+static enum status receive_scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
 {
     struct client *client = x->client;
     size_t used = 0;
@@ -359,7 +360,7 @@ static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
     size_t total = x->request->body_size + x->request->trailer_size + kept;
 
     x->request->body_size = x->request->chunks.data_size;
-    // What is announced counts as well: nobody has to send it to be told.
+    // An announced chunk counts as well: it is refused before it is sent.
     uint64_t most = x->worker->body_size_max;
     if (x->request->body_size > most ||
         chunked_left(&x->request->chunks) > most - x->request->body_size) {
@@ -377,29 +378,29 @@ static enum status scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
 }
 
 // A chunked body always goes to a block: its length is not known before its end.
-static enum status read_chunks(struct exchange *x)
+static enum status receive_chunks(struct exchange *x)
 {
-    // What is read too far must fit behind the head again.
+    // Bytes behind the end of the body go back behind the head, and must fit there.
     size_t portion = x->worker->buffer_size - x->request->head.size;
     enum status status = STATUS_AGAIN;
 
     if (x->request->block.bytes == NULL) {
         size_t here = x->client->in.end - x->request->head.size;
-        if (!begin_block(x)) {
+        if (!body_block_begin(x)) {
             return STATUS_EXHAUSTED;
         }
-        status = here > 0 ? scan_chunks(x, x->request->block.bytes, here) : STATUS_AGAIN;
+        status = here > 0 ? receive_scan_chunks(x, x->request->block.bytes, here) : STATUS_AGAIN;
     }
     for (unsigned turn = 0; status == STATUS_AGAIN; turn++) {
         size_t size = 0;
-        status = turn < client_reads_per_turn ? grow_block(x) : receive_give_way(x);
+        status = turn < client_reads_per_turn ? body_block_grow(x) : receive_give_way(x);
         if (status == STATUS_OK) {
-            status = read_block(x, portion, &size);
+            status = body_block_read(x, portion, &size);
         }
         if (status != STATUS_OK) {
             return status;
         }
-        status = scan_chunks(
+        status = receive_scan_chunks(
             x, x->request->block.bytes + x->request->body_size + x->request->trailer_size, size);
     }
     x->request->body = x->request->block.bytes;
@@ -414,13 +415,13 @@ const struct step *read_body_run(struct exchange *x)
         return receive_failed(x, status);
     }
     if (x->is_complete) {
-        return body_complete(x);
+        return receive_body_complete(x);
     }
-    status = x->request->head.framing == HTTP_LENGTH ? read_length(x) : read_chunks(x);
+    status = x->request->head.framing == HTTP_LENGTH ? receive_length(x) : receive_chunks(x);
     if (status == STATUS_OK) {
-        return body_complete(x);
+        return receive_body_complete(x);
     }
-    return status == STATUS_AGAIN ? NULL : body_failed(x, status);
+    return status == STATUS_AGAIN ? NULL : receive_body_failed(x, status);
 }
 
 const struct step *receive_expire(struct exchange *x)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that bring the answer back.
+// The step that brings the response back.
 //
 // Bytes are read into a buffer, checked where they lie, and written on from there; the buffer is
 // kept only if the client did not take all of it, and as long as something is in it nothing more is
 // read.  So a slow client slows its backend, and a stream costs no memory while it flows.
 //
-// An answer that a trail watches is taken out of its framing, shown to the trail, and framed anew: what
-// the trail holds back or leaves out never had a place in it.
+// A response that a trail watches is taken out of its framing, shown to the trail, and framed anew, so that
+// the trail can hold events back or leave them out.
 //
-// A stream that breaks ends without its last chunk.  An event stream gets one more event that says
-// what happened, since many clients look at events only.
+// A stream that breaks ends without its last chunk.  An event stream gets one more event with the
+// problem, since many clients look at events only.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -36,18 +36,18 @@ enum {
     frame_room = 24,
 };
 
-static bool is_busy_status(uint16_t status)
+static bool relay_is_busy(uint16_t status)
 {
     return status == 429 || status == 503;
 }
 
-static bool is_fault_status(uint16_t status)
+static bool relay_is_fault(uint16_t status)
 {
     return status >= 500 && status != 501 && status != 503;
 }
 
 // The backend asks for a pause.
-static void note_busy(struct exchange *x, const struct http_head *head)
+static void relay_note_busy(struct exchange *x, const struct http_head *head)
 {
     const struct http_field *field = http_head_find(head, HTTP_NAME_RETRY_AFTER);
     uint64_t seconds = busy_default_s;
@@ -66,7 +66,7 @@ struct portion {
 };
 
 // Checks and compacts a portion of body in place; sets *kept to what goes to the client.
-static enum status scan_body(struct exchange *x, struct portion body, size_t *kept)
+static enum status relay_scan(struct exchange *x, struct portion body, size_t *kept)
 {
     size_t used = 0;
 
@@ -85,22 +85,22 @@ static enum status scan_body(struct exchange *x, struct portion body, size_t *ke
 }
 
 // Whether what goes to the client is in chunks that we make.
-static bool is_framed_anew(const struct exchange *x)
+static bool relay_makes_chunks(const struct exchange *x)
 {
     return x->response.is_watched && x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
 }
 
 // Shows the data that lies at `begin`, with frame_room before it, to the trail, and frames what may go
 // on.
-static void pass_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
-                         size_t data_size)
+static void relay_pass_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
+                               size_t data_size)
 {
     uint8_t *data = buffer->bytes + begin;
     size_t size = trail_see(x->hop.trail, data, data_size, x->response.is_done);
 
     buffer->begin = begin;
     buffer->end = begin + (uint32_t)size;
-    if (!is_framed_anew(x)) {
+    if (!relay_makes_chunks(x)) {
         return;
     }
     struct text end = text_over(data + size, x->worker->buffer_size - buffer->end);
@@ -121,22 +121,22 @@ static void pass_watched(struct exchange *x, struct buffer *buffer, uint32_t beg
 }
 
 // The same for a portion as it was read, to `begin` and behind `held` bytes that had been held back.
-static enum status scan_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
-                                size_t held, size_t size)
+static enum status relay_scan_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
+                                      size_t held, size_t size)
 {
     size_t kept = 0;
-    enum status status = scan_body(x, (struct portion){buffer->bytes + begin + held, size}, &kept);
+    enum status status = relay_scan(x, (struct portion){buffer->bytes + begin + held, size}, &kept);
 
     if (status != STATUS_OK && status != STATUS_AGAIN) {
         buffer->begin = buffer->end = 0;
         return status;
     }
-    pass_watched(x, buffer, begin, held + kept);
+    relay_pass_watched(x, buffer, begin, held + kept);
     return status;
 }
 
 // Whether the trail reads the body, and hence how the body is taken apart.
-static void watch_response(struct exchange *x, const struct http_head *head)
+static void relay_watch(struct exchange *x, const struct http_head *head)
 {
     struct hop *hop = &x->hop;
 
@@ -151,16 +151,16 @@ static void watch_response(struct exchange *x, const struct http_head *head)
                                                            : CHUNKED_KEEP_FRAMED);
 }
 
-// What came of the body with its head.
-static enum status scan_first(struct exchange *x, struct buffer *in)
+// The part of the body that came with the head.
+static enum status relay_scan_first(struct exchange *x, struct buffer *in)
 {
     size_t size = in->end - in->begin;
 
     if (x->response.is_watched) {
-        return scan_watched(x, in, in->begin, 0, size);
+        return relay_scan_watched(x, in, in->begin, 0, size);
     }
     size_t kept = 0;
-    enum status status = scan_body(x, (struct portion){in->bytes + in->begin, size}, &kept);
+    enum status status = relay_scan(x, (struct portion){in->bytes + in->begin, size}, &kept);
     in->end = in->begin + (uint32_t)kept;
     return status;
 }
@@ -170,8 +170,8 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
 {
     struct worker *worker = x->worker;
 
-    if (is_busy_status(head->status)) {
-        note_busy(x, head);
+    if (relay_is_busy(head->status)) {
+        relay_note_busy(x, head);
         if (retry_is_allowed(x, HOP_BUSY)) {
             return retry_elsewhere(x);
         }
@@ -180,7 +180,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         exchange_abort(x);
         return NULL;
     }
-    x->hop.is_fault = is_fault_status(head->status);
+    x->hop.is_fault = relay_is_fault(head->status);
     if (x->account != NULL) {
         x->account->receipt.status = head->status;
         x->account->receipt.head_us = account_moment(x->account, loop_now_us(worker->loop));
@@ -190,11 +190,11 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     x->response.is_event_stream = http_head_type_is(head, "text/event-stream");
     x->hop.is_reusable =
         head->keep_alive && x->hop.stage == HOP_AWAITING && head->framing != HTTP_UNTIL_CLOSE;
-    watch_response(x, head);
+    relay_watch(x, head);
     response_write_head(x, head);
 
     x->response.out = hop_take_response(&x->hop);
-    enum status status = scan_first(x, &x->response.out);
+    enum status status = relay_scan_first(x, &x->response.out);
     exchange_drop_request(x);
     x->response.has_begun = true;
     x->wait = WAIT_NOTHING;
@@ -205,7 +205,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
 }
 
 // Reads one portion into x->response.out.  OK: something is there or the answer is done.
-static enum status read_portion(struct exchange *x)
+static enum status relay_read(struct exchange *x)
 {
     struct worker *worker = x->worker;
     size_t size = 0;
@@ -232,16 +232,16 @@ static enum status read_portion(struct exchange *x)
     x->wait = WAIT_NOTHING;
     if (x->response.is_watched) {
         trail_take_tail(x->hop.trail, x->response.out.bytes + begin);
-        status = scan_watched(x, &x->response.out, begin, held, size);
+        status = relay_scan_watched(x, &x->response.out, begin, held, size);
     } else {
         size_t kept = 0;
-        status = scan_body(x, (struct portion){x->response.out.bytes, size}, &kept);
+        status = relay_scan(x, (struct portion){x->response.out.bytes, size}, &kept);
         x->response.out.end = (uint32_t)kept;
     }
     return status == STATUS_AGAIN ? STATUS_OK : status;
 }
 
-static const struct step *portion_failed(struct exchange *x, enum status status)
+static const struct step *relay_read_failed(struct exchange *x, enum status status)
 {
     uint32_t limit_ms = x->worker->config->timeouts.between_chunks;
 
@@ -253,7 +253,7 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
         exchange_stall(x, WAIT_BACKEND, limit_ms);
         return NULL;
     case STATUS_EXHAUSTED:
-        // Nothing is lost: the bytes wait in the kernel until a buffer is free.  Nobody is late.
+        // The bytes wait in the kernel until a buffer is free.  The backend is not late.
         exchange_wait(x, WAIT_BACKEND, limit_ms);
         client_again(x->client);
         return NULL;
@@ -262,8 +262,8 @@ static const struct step *portion_failed(struct exchange *x, enum status status)
     }
 }
 
-// All of the answer is here, or all that will come.
-static void end_attempt(struct exchange *x)
+// The response is complete, or no more of it will come.
+static void relay_end_attempt(struct exchange *x)
 {
     if (x->hop.backend != NULL && !x->response.is_truncated && !x->hop.is_fault) {
         attempt_judge(x, BACKEND_SUCCESS);
@@ -278,9 +278,9 @@ const struct step *relay_run(struct exchange *x)
 {
     for (unsigned turn = 0; turn < read_turns_max; turn++) {
         if (x->response.is_done) {
-            // The backend has done its part, however long the client takes for the rest; and whoever
-            // has read the last byte finds the request counted out.
-            end_attempt(x);
+            // The backend is done, however long the client takes for the rest.  A client that has
+            // read the last byte finds its request counted.
+            relay_end_attempt(x);
             account_close(x, true);
         }
         enum status status = exchange_flush(x);
@@ -295,18 +295,18 @@ const struct step *relay_run(struct exchange *x)
         if (x->response.is_done) {
             return &step_finish;
         }
-        status = read_portion(x);
+        status = relay_read(x);
         if (status != STATUS_OK) {
-            return portion_failed(x, status);
+            return relay_read_failed(x, status);
         }
     }
-    // Whatever was waited for before this answer, or since it last stood still, has come.
+    // Bytes have come since the last stall: its deadline is over.
     exchange_stall(x, WAIT_BACKEND, x->worker->config->timeouts.between_chunks);
     client_again(x->client);
     return NULL;
 }
 
-static void add_chunk(struct text *out, struct slice bytes, bool framed)
+static void relay_add_chunk(struct text *out, struct slice bytes, bool framed)
 {
     if (framed) {
         text_add_hex(out, bytes.size);
@@ -317,14 +317,14 @@ static void add_chunk(struct text *out, struct slice bytes, bool framed)
 }
 
 // One last event, framed so that it fits where the stream broke off.
-static void add_error_event(struct exchange *x, enum http_problem problem)
+static void relay_add_error_event(struct exchange *x, enum http_problem problem)
 {
     uint8_t space[event_size_max];
     struct text event = text_over(space, sizeof(space));
     struct text out = text_over(x->response.out.bytes + x->response.out.end,
                                 x->worker->buffer_size - x->response.out.end);
     bool framed = x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
-    // Where we make the frames, none is ever open.
+    // When we re-chunk, no chunk is ever left open.
     bool passes_frames = framed && !x->response.is_watched;
     uint64_t left = passes_frames ? chunked_left(&x->hop.body.chunked) : 0;
     struct slice ending = slice_str(left > 0 ? "\r\n" : "");
@@ -344,7 +344,7 @@ static void add_error_event(struct exchange *x, enum http_problem problem)
             text_add_str(&out, "\n");
         }
         text_add(&out, ending);
-        add_chunk(&out, text_slice(&event), framed);
+        relay_add_chunk(&out, text_slice(&event), framed);
     }
     x->response.out.end += out.overflow ? 0 : (uint32_t)out.size;
 }
@@ -356,14 +356,14 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
     bool can_say = x->response.is_event_stream && x->hop.body.framing != HTTP_LENGTH &&
                    x->hop.body.framing != HTTP_NO_BODY;
     if (can_say && (x->response.out.bytes != NULL || buffer_take(x->worker, &x->response.out))) {
-        add_error_event(x, problem);
+        relay_add_error_event(x, problem);
     }
     if (x->hop.backend != NULL) {
-        // A long answer is nobody's fault; a broken or a silent one is.
+        // A backend is at fault for a broken or stalled response, not for a long one.
         if (problem != HTTP_PROBLEM_REQUEST_TIMEOUT) {
             attempt_judge(x, BACKEND_FAULT);
         }
-        log_debug("backend %s: its answer broke off: %s", x->hop.backend->url,
+        log_debug("backend %s: the response broke off: %s", x->hop.backend->url,
                   http_problem_code(problem));
     }
     attempt_end(x, false);

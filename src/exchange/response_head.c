@@ -12,7 +12,7 @@
 
 enum { decision_size_max = 512 };
 
-static void write_decision(const struct exchange *x, struct text *out)
+static void response_write_decision(const struct exchange *x, struct text *out)
 {
     const struct route_decision *why = &x->decision;
     char numbers[64];
@@ -44,7 +44,7 @@ static void write_decision(const struct exchange *x, struct text *out)
     text_add_str(out, numbers);
 }
 
-static bool wants_decision(const struct exchange *x)
+static bool response_wants_decision(const struct exchange *x)
 {
     return x->worker->config->decision_header ||
            (x->request != NULL &&
@@ -60,8 +60,8 @@ void response_write_head(struct exchange *x, const struct http_head *head)
     uint8_t space[decision_size_max];
     struct text decision = text_over(space, sizeof(space));
 
-    if (wants_decision(x)) {
-        write_decision(x, &decision);
+    if (response_wants_decision(x)) {
+        response_write_decision(x, &decision);
     }
     x->keep_alive &= !x->worker->draining && x->hop.body.framing != HTTP_UNTIL_CLOSE &&
                      !(x->hop.body.framing == HTTP_CHUNKED && x->is_http10);

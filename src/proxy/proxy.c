@@ -103,7 +103,7 @@ static struct plan *plan_make(struct proxy *proxy, const struct config *config,
     if (config->tls.certificate != NULL) {
         status = contexts_make(proxy, config, true, &plan->server_tls, error);
     }
-    // The system's authorities take megabytes, so they are read only where somebody needs them.
+    // The system's authorities take megabytes, so they are read only if a backend needs them.
     if (status == STATUS_OK && (config->backend_tls.ca != NULL || has_tls_backends(config))) {
         status = contexts_make(proxy, config, false, &plan->client_tls, error);
     }

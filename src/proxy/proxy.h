@@ -32,7 +32,7 @@ struct proxy_options {
     struct fleet *fleet;
     struct reclaim *reclaim;   // its readers are the workers, by index
     struct recorder *recorder; // what requests were like goes there, too; NULL: nowhere.  Kept
-    // Where receipts go, by worker; NULL: nobody reads them.
+    // The ring for the receipts of a worker; NULL: receipts are not read.
     struct receipt_ring *(*ring_of)(void *owner, uint32_t worker);
     void *owner;
     const struct dialect_set *dialects; // tokenizers of models; NULL: there are none.  Kept
@@ -75,11 +75,11 @@ void proxy_stop(struct proxy **proxy);
 
 void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
 
-// What the workers know together.  The keeper's number as a sender of mail is the number of workers.
+// The knowledge that all workers share.  The keeper's number as a sender of mail is the number of workers.
 struct knowledge *proxy_knowledge(const struct proxy *proxy);
 uint32_t proxy_worker_count(const struct proxy *proxy);
 
-// What that worker has counted; NULL: nothing is (metrics.enabled).
+// The meters of that worker; NULL: metrics.enabled is false.
 const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker);
 const struct dialect_set *proxy_dialects(const struct proxy *proxy);
 

@@ -35,7 +35,7 @@ enum {
     // People read less, and estimates are made of fewer keys above that; see chronicle/shadow.h.
     detailed_per_second = 1000,
     announced_late_per_second = 256,
-    // What one read takes at least, so that a long answer does not cost a call per kilobyte.
+    // The least size of one read, so that a long response does not cost a call per kilobyte.
     read_size_min = 16384,
     // Room for the fields that we add to a head: a key, ids, the backend's name.
     head_extra = config_secret_size_max + 4096,
@@ -46,7 +46,7 @@ enum {
 };
 
 // Those that gave way before this turn; those that give way again wait for the next.
-static void run_again(struct worker *worker)
+static void worker_run_again(struct worker *worker)
 {
     struct list_node *list = NULL;
 
@@ -58,14 +58,14 @@ static void run_again(struct worker *worker)
     }
 }
 
-static bool may_accept(const struct worker *worker)
+static bool worker_may_accept(const struct worker *worker)
 {
     unsigned count = atomic_load_explicit(&worker->proxy->connection_count, memory_order_relaxed);
     return count < worker->proxy->connection_count_max &&
            pool_in_use(&worker->clients) < worker->connection_count_max;
 }
 
-static void accept_some(struct listener *listener)
+static void listener_accept(struct listener *listener)
 {
     struct worker *worker = listener->worker;
 
@@ -73,7 +73,7 @@ static void accept_some(struct listener *listener)
     for (unsigned i = 0; i < accepts_per_turn; i++) {
         int fd = -1;
         struct address peer;
-        if (!may_accept(worker)) {
+        if (!worker_may_accept(worker)) {
             return; // they wait in the kernel's queue; housekeeping looks again
         }
         enum status status = tcp_accept(listener->source.fd, &fd, &peer);
@@ -86,22 +86,22 @@ static void accept_some(struct listener *listener)
     loop_wake(worker->loop); // others first, then the rest of the queue
 }
 
-static void listener_ready(struct loop_source *source, uint32_t events)
+static void worker_listener_ready(struct loop_source *source, uint32_t events)
 {
     (void)events;
-    accept_some((struct listener *)source);
+    listener_accept((struct listener *)source);
 }
 
-static void accept_pending(struct worker *worker)
+static void worker_accept_pending(struct worker *worker)
 {
     for (uint32_t i = 0; i < worker->listener_count; i++) {
         if (worker->listeners[i].pending) {
-            accept_some(&worker->listeners[i]);
+            listener_accept(&worker->listeners[i]);
         }
     }
 }
 
-static void close_listeners(struct worker *worker)
+static void worker_close_listeners(struct worker *worker)
 {
     for (uint32_t i = 0; i < worker->listener_count; i++) {
         loop_remove(worker->loop, &worker->listeners[i].source);
@@ -111,7 +111,7 @@ static void close_listeners(struct worker *worker)
 }
 
 // Requests that run for long, some of them each second.
-static void announce(struct worker *worker)
+static void worker_announce_long(struct worker *worker)
 {
     struct list_node *node = worker->ring != NULL ? worker->all_clients : NULL;
     uint32_t left = announced_late_per_second;
@@ -122,15 +122,15 @@ static void announce(struct worker *worker)
     }
 }
 
-static void set_wall(struct worker *worker)
+static void worker_set_wall(struct worker *worker)
 {
     worker->wall_offset_us = clock_wall_us() - loop_now_us(worker->loop);
 }
 
-static void keep_house(struct timer *timer)
+static void worker_housekeeping(struct timer *timer)
 {
     struct worker *worker = CONTAINER_OF(timer, struct worker, housekeeping);
-    set_wall(worker);
+    worker_set_wall(worker);
     worker->detailed_left = detailed_per_second;
     pool_trim(&worker->buffers, pages_discard);
     pool_trim(&worker->readers, pages_discard);
@@ -140,13 +140,13 @@ static void keep_house(struct timer *timer)
             pool_trim(&worker->trails[i], pages_discard);
         }
     }
-    accept_pending(worker);
-    announce(worker);
+    worker_accept_pending(worker);
+    worker_announce_long(worker);
     loop_arm(worker->loop, timer, housekeeping_ms);
 }
 
 // A route has the policies of one plan.  False when memory is short: the old one stays.
-static bool take_policies(struct worker *worker, const struct config *config)
+static bool worker_take_policies(struct worker *worker, const struct config *config)
 {
     const struct policy *policies[fleet_pool_count_max];
 
@@ -179,15 +179,15 @@ static bool take_policies(struct worker *worker, const struct config *config)
     return true;
 }
 
-// What the keeper published since the last turn.
-static void take_news(struct worker *worker)
+// Takes the plan and the view that the keeper published since the last turn.
+static void worker_take_news(struct worker *worker)
 {
     const struct plan *plan = atomic_load_explicit(&worker->proxy->plan, memory_order_acquire);
     if (plan != worker->plan) {
         if (worker->plan != NULL) {
             tls_context_destroy(&worker->client_tls);
         }
-        if (!take_policies(worker, plan->config)) {
+        if (!worker_take_policies(worker, plan->config)) {
             log_error("no memory for the policies of the new configuration");
         }
         worker->plan = plan;
@@ -200,15 +200,15 @@ static void take_news(struct worker *worker)
     }
 }
 
-static void end_turn(void *owner)
+static void worker_end_turn(void *owner)
 {
     struct worker *worker = owner;
 
-    run_again(worker);
-    accept_pending(worker);
+    worker_run_again(worker);
+    worker_accept_pending(worker);
     if (!worker->draining && atomic_load_explicit(&worker->proxy->draining, memory_order_acquire)) {
         worker->draining = true;
-        close_listeners(worker);
+        worker_close_listeners(worker);
         client_close_idle(worker);
         upstream_purge(worker, true);
     }
@@ -220,11 +220,11 @@ static void end_turn(void *owner)
     atomic_store_explicit(&worker->shared.upstream_idle, worker->idle_count, memory_order_relaxed);
 }
 
-static void begin_turn(void *owner)
+static void worker_begin_turn(void *owner)
 {
     struct worker *worker = owner;
     uint64_t epoch = reclaim_epoch(worker->reclaim);
-    take_news(worker); // lets go of connections to backends that left
+    worker_take_news(worker); // lets go of connections to backends that left
     reclaim_announce(worker->reclaim, worker->index, epoch);
 }
 
@@ -242,7 +242,7 @@ struct pool_need {
 
 enum { pool_kind_count = 8 + trail_class_count };
 
-static bool reserve(struct worker *worker, uint64_t body_memory)
+static bool worker_reserve(struct worker *worker, uint64_t body_memory)
 {
     uint32_t requests = worker->request_count_max;
     uint32_t connections = worker->connection_count_max;
@@ -289,7 +289,7 @@ static bool reserve(struct worker *worker, uint64_t body_memory)
                            body_memory, &worker->proxy->body_memory);
 }
 
-static void size_up(struct worker *worker, const struct config *config)
+static void worker_set_sizes(struct worker *worker, const struct config *config)
 {
     uint32_t header_size = config->limits.header_size;
     worker->head_size_max = header_size;
@@ -303,17 +303,17 @@ static void size_up(struct worker *worker, const struct config *config)
 }
 
 // From here on they are closed with the worker.
-static void take_listeners(struct worker *worker, const int *fds, uint32_t count)
+static void worker_take_listeners(struct worker *worker, const int *fds, uint32_t count)
 {
     ASSERT(count <= listener_count_max);
     for (uint32_t i = 0; i < count; i++) {
-        worker->listeners[i] =
-            (struct listener){.source = {.fd = fds[i], .ready = listener_ready}, .worker = worker};
+        worker->listeners[i] = (struct listener){
+            .source = {.fd = fds[i], .ready = worker_listener_ready}, .worker = worker};
     }
     worker->listener_count = count;
 }
 
-static enum status listen_to_all(struct worker *worker)
+static enum status worker_listen(struct worker *worker)
 {
     for (uint32_t i = 0; i < worker->listener_count; i++) {
         if (loop_add(worker->loop, &worker->listeners[i].source) != STATUS_OK) {
@@ -323,9 +323,9 @@ static enum status listen_to_all(struct worker *worker)
     return STATUS_OK;
 }
 
-static void close_everything(struct worker *worker)
+static void worker_close_all(struct worker *worker)
 {
-    close_listeners(worker);
+    worker_close_listeners(worker);
     while (worker->all_clients != NULL) {
         struct client *client = CONTAINER_OF(worker->all_clients, struct client, all);
         if (client->exchange != NULL) {
@@ -338,12 +338,12 @@ static void close_everything(struct worker *worker)
     loop_turn(worker->loop, 0); // recycles what was closed
 }
 
-static void run(void *owner)
+static void worker_run(void *owner)
 {
     struct worker *worker = owner;
-    loop_on_begin(worker->loop, begin_turn, worker);
-    loop_run(worker->loop, end_turn, worker);
-    close_everything(worker);
+    loop_on_begin(worker->loop, worker_begin_turn, worker);
+    loop_run(worker->loop, worker_end_turn, worker);
+    worker_close_all(worker);
     reclaim_leave(worker->reclaim, worker->index);
 }
 
@@ -352,7 +352,7 @@ static void worker_free(struct worker **worker_ptr)
     struct worker *worker = *worker_ptr;
     *worker_ptr = NULL;
 
-    close_listeners(worker);
+    worker_close_listeners(worker);
     if (worker->memory != NULL) {
         pool_fini(&worker->buffers);
         pool_fini(&worker->clients);
@@ -380,7 +380,7 @@ static void worker_free(struct worker **worker_ptr)
     free(worker);
 }
 
-static bool learn_to_count(struct worker *worker, const struct config *config)
+static bool worker_setup_meters(struct worker *worker, const struct config *config)
 {
     if (!config->metrics.enabled) {
         return true;
@@ -390,7 +390,7 @@ static bool learn_to_count(struct worker *worker, const struct config *config)
     return worker->meters != NULL;
 }
 
-static bool learn_to_read(struct worker *worker, const struct worker_options *options)
+static bool worker_setup_tokenizer(struct worker *worker, const struct worker_options *options)
 {
     if (options->dialects == NULL) {
         return true;
@@ -416,20 +416,21 @@ enum status worker_start(const struct worker_options *options, struct worker **o
         .ring = options->ring,
         .index = options->index,
         .rng.state = clock_entropy(),
-        .housekeeping.fire = keep_house,
+        .housekeeping.fire = worker_housekeeping,
     };
     const struct plan *plan = atomic_load_explicit(&options->proxy->plan, memory_order_acquire);
-    size_up(worker, plan->config);
+    worker_set_sizes(worker, plan->config);
     worker->is_traced = plan->config->tracing.endpoint != NULL;
-    take_listeners(worker, options->listener_fds, options->listener_count);
-    if (loop_create(&worker->loop) != STATUS_OK || listen_to_all(worker) != STATUS_OK) {
+    worker_take_listeners(worker, options->listener_fds, options->listener_count);
+    if (loop_create(&worker->loop) != STATUS_OK || worker_listen(worker) != STATUS_OK) {
         goto out;
     }
-    if (!learn_to_count(worker, plan->config) ||
-        !reserve(worker, plan->config->limits.body_memory) || !learn_to_read(worker, options)) {
+    if (!worker_setup_meters(worker, plan->config) ||
+        !worker_reserve(worker, plan->config->limits.body_memory) ||
+        !worker_setup_tokenizer(worker, options)) {
         goto out;
     }
-    take_news(worker);
+    worker_take_news(worker);
     if (worker->route == NULL) {
         goto out;
     }
@@ -437,10 +438,10 @@ enum status worker_start(const struct worker_options *options, struct worker **o
                        &(struct retry_budget_rules){plan->config->retry.budget_percent,
                                                     plan->config->retry.budget_min},
                        loop_now_ms(worker->loop));
-    set_wall(worker);
+    worker_set_wall(worker);
     worker->detailed_left = detailed_per_second;
     loop_arm(worker->loop, &worker->housekeeping, housekeeping_ms);
-    if (thread_start("worker", run, worker, &worker->thread) != STATUS_OK) {
+    if (thread_start("worker", worker_run, worker, &worker->thread) != STATUS_OK) {
         goto out;
     }
     *out = worker;

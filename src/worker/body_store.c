@@ -42,15 +42,15 @@ void body_store_fini(struct body_store *store)
     }
 }
 
-// What a block of a class is charged.  The largest may be a little larger than the bound, for the sake
+// The charge for a block of a class.  The largest may be a little larger than the bound, for the sake
 // of trailers; alone, one always fits.
-static uint64_t price(const struct body_store *store, uint32_t class_index)
+static uint64_t body_block_price(const struct body_store *store, uint32_t class_index)
 {
     uint64_t size = store->sizes[class_index];
     return size < store->memory_max ? size : store->memory_max;
 }
 
-static bool charge(struct body_store *store, uint64_t size)
+static bool body_store_charge(struct body_store *store, uint64_t size)
 {
     uint64_t before = atomic_fetch_add_explicit(store->used, size, memory_order_relaxed);
     if (before + size <= store->memory_max) {
@@ -61,15 +61,16 @@ static bool charge(struct body_store *store, uint64_t size)
 }
 
 // A block of at least `size` bytes, of which `paid` are charged already.
-static bool take(struct body_store *store, size_t size, uint64_t paid, struct body_block *out)
+static bool body_store_take_slot(struct body_store *store, size_t size, uint64_t paid,
+                                 struct body_block *out)
 {
     uint32_t i = 0;
     while (i < body_class_count && store->sizes[i] < size) {
         i++;
     }
-    ASSERT(i < body_class_count && price(store, i) >= paid);
-    uint64_t extra = price(store, i) - paid;
-    if (!charge(store, extra)) {
+    ASSERT(i < body_class_count && body_block_price(store, i) >= paid);
+    uint64_t extra = body_block_price(store, i) - paid;
+    if (!body_store_charge(store, extra)) {
         return false;
     }
     uint8_t *bytes = pool_take(&store->classes[i]);
@@ -83,13 +84,13 @@ static bool take(struct body_store *store, size_t size, uint64_t paid, struct bo
 
 bool body_store_take(struct body_store *store, size_t size, struct body_block *out)
 {
-    return take(store, size, 0, out);
+    return body_store_take_slot(store, size, 0, out);
 }
 
 bool body_store_grow(struct body_store *store, struct body_block *block, size_t used, size_t size)
 {
     struct body_block larger;
-    if (!take(store, size, price(store, block->class_index), &larger)) {
+    if (!body_store_take_slot(store, size, body_block_price(store, block->class_index), &larger)) {
         return false;
     }
     memcpy(larger.bytes, block->bytes, used);
@@ -103,7 +104,8 @@ void body_store_put(struct body_store *store, struct body_block *block)
     if (block->bytes == NULL) {
         return;
     }
-    atomic_fetch_sub_explicit(store->used, price(store, block->class_index), memory_order_relaxed);
+    atomic_fetch_sub_explicit(store->used, body_block_price(store, block->class_index),
+                              memory_order_relaxed);
     pool_put(&store->classes[block->class_index], &block->bytes);
     block->capacity = 0;
 }

@@ -6,8 +6,8 @@
 // Blocks come in four sizes; a body that outgrows its block moves to the next.  Address space is
 // plentiful and pages are touched only as bytes arrive, so a large block costs what is in it.
 //
-// What all workers hold together is bounded by one shared counter; at the bound a take fails, which
-// the client sees as 503.
+// One shared counter bounds the blocks of all workers together; at the bound a take fails, and the
+// client gets a 503.
 //
 // Threads: one store per worker; the counter is shared.
 #pragma once

@@ -6,7 +6,8 @@
 // millisecond, so that nothing is lost to rounding.
 enum { retry_parts = 10000, percent_parts = 100 };
 
-static void add(struct retry_budget *budget, const struct retry_budget_rules *rules, uint64_t parts)
+static void retry_budget_add(struct retry_budget *budget, const struct retry_budget_rules *rules,
+                             uint64_t parts)
 {
     uint64_t most =
         (uint64_t)rules->per_10s * 2 * retry_parts + (uint64_t)rules->percent * percent_parts;
@@ -18,18 +19,18 @@ void retry_budget_start(struct retry_budget *budget, const struct retry_budget_r
                         uint64_t now_ms)
 {
     *budget = (struct retry_budget){.refilled_ms = now_ms};
-    add(budget, rules, UINT32_MAX);
+    retry_budget_add(budget, rules, UINT32_MAX);
 }
 
 void retry_budget_deposit(struct retry_budget *budget, const struct retry_budget_rules *rules)
 {
-    add(budget, rules, (uint64_t)rules->percent * percent_parts);
+    retry_budget_add(budget, rules, (uint64_t)rules->percent * percent_parts);
 }
 
 bool retry_budget_withdraw(struct retry_budget *budget, const struct retry_budget_rules *rules,
                            uint64_t now_ms)
 {
-    add(budget, rules, (now_ms - budget->refilled_ms) * rules->per_10s);
+    retry_budget_add(budget, rules, (now_ms - budget->refilled_ms) * rules->per_10s);
     budget->refilled_ms = now_ms;
     if (budget->parts < retry_parts) {
         return false;

@@ -12,19 +12,19 @@
 
 #include <errno.h>
 
-static struct upstream *of_timer(struct timer *timer)
+static struct upstream *upstream_of_timer(struct timer *timer)
 {
     return CONTAINER_OF(timer, struct upstream, timer);
 }
 
-static void recycle(struct loop_deferred *deferred)
+static void upstream_recycle(struct loop_deferred *deferred)
 {
     struct upstream *upstream = CONTAINER_OF(deferred, struct upstream, recycle);
     struct worker *worker = upstream->worker;
     pool_put(&worker->upstreams, &upstream);
 }
 
-static void leave_idle(struct upstream *upstream)
+static void upstream_leave_idle(struct upstream *upstream)
 {
     if (list_has(&upstream->idle)) {
         list_remove(&upstream->idle);
@@ -41,16 +41,16 @@ void upstream_close(struct upstream **upstream_ptr)
         return;
     }
     struct worker *worker = upstream->worker;
-    leave_idle(upstream);
+    upstream_leave_idle(upstream);
     loop_disarm(worker->loop, &upstream->timer);
     transport_close(&upstream->transport, worker->loop, TRANSPORT_ORDERLY);
     upstream->owner = NULL;
     loop_defer(worker->loop, &upstream->recycle);
 }
 
-// Nobody asked anything, so whatever can be read is the end, or noise that would end up in the next
-// answer.  Under TLS there is more to read than data: tickets, for one.
-static bool is_silent(struct upstream *upstream)
+// No request is out, so readable data is the end, or noise that would end up in the next response.  Under
+// TLS, session tickets can be read too, and are harmless.
+static bool upstream_is_silent(struct upstream *upstream)
 {
     uint8_t byte;
     size_t size = 0;
@@ -61,20 +61,20 @@ static bool is_silent(struct upstream *upstream)
            transport_read(&upstream->transport, &byte, 1, &size) == STATUS_AGAIN;
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void upstream_ready(struct loop_source *source, uint32_t events)
 {
     struct upstream *upstream = (struct upstream *)source;
     transport_note(&upstream->transport, events);
     if (upstream->owner != NULL) {
         upstream->wake(upstream->owner);
-    } else if (!is_silent(upstream)) {
+    } else if (!upstream_is_silent(upstream)) {
         upstream_close(&upstream);
     }
 }
 
-static void expire(struct timer *timer)
+static void upstream_expire(struct timer *timer)
 {
-    struct upstream *upstream = of_timer(timer);
+    struct upstream *upstream = upstream_of_timer(timer);
     struct worker *worker = upstream->worker;
     if (upstream->owner != NULL) {
         return; // armed again when it becomes idle
@@ -104,13 +104,13 @@ static struct tls_context *upstream_tls(struct worker *worker)
     return worker->client_tls;
 }
 
-static struct upstream *take_idle(struct worker *worker, const struct backend *backend)
+static struct upstream *upstream_take_idle(struct worker *worker, const struct backend *backend)
 {
     while (worker->idle[backend->slot] != NULL) {
         struct upstream *upstream =
             CONTAINER_OF(worker->idle[backend->slot], struct upstream, idle);
-        if (upstream->backend == backend && is_silent(upstream)) {
-            leave_idle(upstream);
+        if (upstream->backend == backend && upstream_is_silent(upstream)) {
+            upstream_leave_idle(upstream);
             upstream->reused = true;
             worker_count(&worker->shared.upstream_reused);
             return upstream;
@@ -123,7 +123,7 @@ static struct upstream *take_idle(struct worker *worker, const struct backend *b
 enum status upstream_open(struct worker *worker, struct backend *backend, bool fresh,
                           struct upstream **out)
 {
-    struct upstream *upstream = fresh ? NULL : take_idle(worker, backend);
+    struct upstream *upstream = fresh ? NULL : upstream_take_idle(worker, backend);
     if (upstream != NULL) {
         *out = upstream;
         return STATUS_OK;
@@ -141,11 +141,11 @@ enum status upstream_open(struct worker *worker, struct backend *backend, bool f
         return STATUS_EXHAUSTED;
     }
     *upstream = (struct upstream){
-        .transport.source.ready = ready,
+        .transport.source.ready = upstream_ready,
         .worker = worker,
         .backend = backend,
-        .timer.fire = expire,
-        .recycle.run = recycle,
+        .timer.fire = upstream_expire,
+        .recycle.run = upstream_recycle,
     };
     int fd = -1;
     enum status status = tcp_connect(&backend->address, &fd);

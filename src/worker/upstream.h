@@ -8,7 +8,7 @@
 // that those that wait never take the place of one that is needed.
 //
 // A kept connection may turn out to have been closed at the very moment it was taken: `reused` tells
-// the exchange that this is no fault of the backend's.
+// the hop's owner that the backend is not at fault.
 //
 // Threads: belongs to its worker.
 #pragma once

@@ -34,7 +34,7 @@ struct upstream;
 
 enum { listener_count_max = 16, trail_class_count = 6, event_space_size = 16384 };
 
-// What the keeper hands to the workers in one piece.
+// A configuration with its TLS contexts, as the keeper hands it to the workers.
 struct plan {
     const struct config *config;
     struct tls_context **server_tls; // one for each worker, or NULL when listeners are plain
@@ -60,7 +60,7 @@ struct listener {
 // Prompts above this are encoded in portions, in the worker's lane.
 enum { token_portion_max = 65536 };
 
-// Where long prompts are encoded, one at a time.
+// Encodes long prompts, one at a time.
 struct lane {
     struct token_reader *reader; // NULL: no model has a tokenizer
     struct exchange *owner;      // whose turn it is
@@ -74,12 +74,12 @@ struct worker {
     struct knowledge *knowledge;
     struct recorder *recorder; // NULL: nothing is recorded
     struct meters *meters;     // NULL: nothing is counted
-    struct receipt_ring *ring; // NULL: nobody reads receipts
+    struct receipt_ring *ring; // NULL: receipts are not read
     uint64_t receipt_number;
     uint32_t
         detailed_left; // requests of this second of which all is noted, and which are announced
     uint64_t wall_offset_us; // from the loop's clock to the time of day, as of the last second
-    bool is_traced;          // somebody exports spans; as it was at start, whatever a reload says
+    bool is_traced;          // spans are exported; as it was at start, whatever a reload says
     struct token_thread *token_thread; // NULL: no model has a tokenizer
     struct loop *loop;
     struct thread *thread;
