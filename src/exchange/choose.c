@@ -74,6 +74,7 @@ const struct step *choose_run(struct exchange *x)
             x, x->request->tried.count > 0 ? HTTP_PROBLEM_UNREACHABLE : HTTP_PROBLEM_NO_BACKEND,
             no_detail);
     }
+    ASSERT(choice.backend != NULL && x->hop.upstream == NULL);
     x->hop = (struct hop){
         .worker = worker,
         .wake = exchange_wake,
@@ -91,6 +92,7 @@ const struct step *choose_run(struct exchange *x)
     x->request->edits.count = 0;
     choose_ask_usage(x, request.prompt);
     forward_ids(x, &request);
+    ASSERT(x->request->tried.count < route_tried_max);
     x->request->tried.ids[x->request->tried.count++] = choice.backend->id;
     return &step_attempt;
 }

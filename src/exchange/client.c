@@ -198,11 +198,13 @@ void client_wake(struct client *client)
 
 void client_rest(struct client *client)
 {
+    ASSERT(client->exchange == NULL);
     client_set_deadline(client, client->worker->config->timeouts.keepalive);
 }
 
 void client_linger(struct client *client)
 {
+    ASSERT(client->exchange == NULL && !client->is_lingering);
     buffer_put(client->worker, &client->in);
     transport_finish(&client->transport);
     client->is_lingering = true;

@@ -119,6 +119,8 @@ void exchange_wait(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
     uint64_t now_ms = loop_now_ms(x->worker->loop);
     uint64_t delay_ms = limit_ms;
 
+    ASSERT(wait != WAIT_NOTHING);
+
     if (x->request_deadline_ms != UINT64_MAX) {
         // Events come before timers: the deadline may have passed without having been noticed.
         uint64_t left_ms = x->request_deadline_ms > now_ms ? x->request_deadline_ms - now_ms : 1;
@@ -130,6 +132,7 @@ void exchange_wait(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
 
 void exchange_stall(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
 {
+    ASSERT(wait == WAIT_CLIENT || wait == WAIT_BACKEND);
     if (x->wait != wait) {
         exchange_wait(x, wait, limit_ms);
     }
@@ -240,6 +243,7 @@ void exchange_abort(struct exchange *x)
 const struct step *finish_run(struct exchange *x)
 {
     struct client *client = x->client;
+    ASSERT(x->response.is_done);
     bool keep = x->keep_alive && !x->response.is_truncated && !x->worker->draining;
     // Closing a socket with unread bytes would make the kernel discard the response.
     uint32_t used = x->request != NULL ? x->request->in_used : 0;

@@ -75,6 +75,7 @@ void forward_ids(struct exchange *x, const struct route_request *route_request)
         !body_store_take(bodies, most, &request->ids)) {
         return;
     }
+    ASSERT(place->member != NULL || place->replaces);
     struct text out = text_over(request->ids.bytes, request->ids.capacity);
     if (place->member != NULL) {
         text_add_format(&out, "\"%s\":", place->member);

@@ -107,6 +107,7 @@ static enum status hop_send(struct hop *hop)
     struct slice parts[hop_part_max];
     uint32_t count;
 
+    ASSERT(buffer_slice(&hop->sending).size > 0);
     while ((count = hop_parts_left(hop, parts)) > 0) {
         size_t moved = 0;
         enum status status =
@@ -279,7 +280,7 @@ struct buffer hop_take_response(struct hop *hop)
 
 void hop_reopen(struct hop *hop)
 {
-    ASSERT(hop->upstream->reused);
+    ASSERT(hop->upstream->reused && !hop->got_bytes);
     upstream_close(&hop->upstream);
     buffer_put(hop->worker, &hop->receiving);
     hop_drop_parser(hop);

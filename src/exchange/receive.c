@@ -212,6 +212,8 @@ static enum status body_block_grow(struct exchange *x)
     struct body_store *bodies = &x->worker->bodies;
     size_t used = x->request->body_size + x->request->trailer_size;
 
+    ASSERT(used <= x->request->block.capacity);
+
     if (used < x->request->block.capacity) {
         return STATUS_OK;
     }
@@ -262,6 +264,7 @@ static bool receive_read_body(struct exchange *x)
     struct reading *reading = &request->reading;
     enum prompt_api api = prompt_api_of(http_head_path(&request->head));
 
+    ASSERT(x->is_complete && reading->reader == NULL);
     reading->prompt = (struct prompt){.api = api, .sequences = 1};
     if (request->body_size == 0) {
         return true;

@@ -96,6 +96,7 @@ static void relay_pass_watched(struct exchange *x, struct buffer *buffer, uint32
                                size_t data_size)
 {
     uint8_t *data = buffer->bytes + begin;
+    ASSERT(x->hop.trail != NULL && begin + data_size <= x->worker->buffer_size);
     size_t size = trail_see(x->hop.trail, data, data_size, x->response.is_done);
 
     buffer->begin = begin;
@@ -170,6 +171,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
 {
     struct worker *worker = x->worker;
 
+    ASSERT(x->hop.head == head && !x->response.has_begun);
     if (relay_is_busy(head->status)) {
         relay_note_busy(x, head);
         if (retry_is_allowed(x, HOP_BUSY)) {
@@ -210,6 +212,7 @@ static enum status relay_read(struct exchange *x)
     struct worker *worker = x->worker;
     size_t size = 0;
 
+    ASSERT(x->hop.stage == HOP_READING && buffer_is_empty(&x->response.out));
     if (!x->hop.upstream->transport.can_read) {
         return STATUS_AGAIN;
     }

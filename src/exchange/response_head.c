@@ -60,6 +60,7 @@ void response_write_head(struct exchange *x, const struct http_head *head)
     uint8_t space[decision_size_max];
     struct text decision = text_over(space, sizeof(space));
 
+    ASSERT(x->response.head.bytes != NULL && x->hop.backend != NULL);
     if (response_wants_decision(x)) {
         response_write_decision(x, &decision);
     }

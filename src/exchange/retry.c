@@ -86,6 +86,7 @@ const struct step *back_off_expire(struct exchange *x)
 
 const struct step *retry_elsewhere(struct exchange *x)
 {
+    ASSERT(!x->response.has_begun && x->request->tried.count > 0);
     attempt_end(x, false);
     account_wait(x);
     return retry_back_off(x);

@@ -64,6 +64,7 @@ static enum status tokenize_begin(struct exchange *x, struct lane *lane)
 
 static enum status tokenize_portion(struct exchange *x, struct lane *lane)
 {
+    ASSERT(lane->reader != NULL);
     if (lane->owner == x) {
         return token_reader_continue(lane->reader, portion_size, &lane->result);
     }

@@ -14,6 +14,7 @@ bool buffer_take(struct worker *worker, struct buffer *buffer)
 
 void buffer_put(struct worker *worker, struct buffer *buffer)
 {
+    ASSERT(buffer->begin <= buffer->end);
     if (buffer->bytes != NULL) {
         pool_put(&worker->buffers, &buffer->bytes);
     }

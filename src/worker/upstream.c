@@ -110,6 +110,7 @@ static struct upstream *upstream_take_idle(struct worker *worker, const struct b
         struct upstream *upstream =
             CONTAINER_OF(worker->idle[backend->slot], struct upstream, idle);
         if (upstream->backend == backend && upstream_is_silent(upstream)) {
+            ASSERT(upstream->owner == NULL && upstream->connected);
             upstream_leave_idle(upstream);
             upstream->reused = true;
             worker_count(&worker->shared.upstream_reused);
@@ -197,6 +198,7 @@ void upstream_keep(struct upstream **upstream_ptr)
         upstream_close(upstream_ptr);
         return;
     }
+    ASSERT(upstream->connected && upstream->owner != NULL);
     *upstream_ptr = NULL;
     upstream->owner = NULL;
     upstream->idle_until_ms = loop_now_ms(worker->loop) + keep_ms;
