@@ -26,8 +26,8 @@ refuse(struct engine_refusal *refusal, uint32_t status, const char *format, ...)
 }
 
 // Why a body has no prompt.
-static struct engine_job *refuse_body(struct slice body, enum prompt_api api,
-                                      struct engine_refusal *refusal)
+static struct engine_job *job_refuse_body(struct slice body, enum prompt_api api,
+                                          struct engine_refusal *refusal)
 {
     const char *name = api == PROMPT_CHAT ? "messages" : "prompt";
     struct json_value value = {0};
@@ -164,7 +164,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
 
     prompt_read(reader, api, body, &prompt);
     if (prompt.form == PROMPT_NOTHING) {
-        return refuse_body(body, api, refusal);
+        return job_refuse_body(body, api, refusal);
     }
     const struct engine_model *model = job_find_model(rules, prompt.model);
     if (model == NULL) {

@@ -72,7 +72,7 @@ void chart_write_text(FILE *out, const char *text)
 }
 
 // Three digits that count, and never an exponent.
-static int write_digits(char *out, size_t size, double value, const char *unit)
+static int chart_write_digits(char *out, size_t size, double value, const char *unit)
 {
     double big = fabs(value);
     if (big >= 100 || big == 0) {
@@ -87,9 +87,9 @@ void chart_format(enum chart_unit unit, double value, char out[chart_value_size]
     switch (unit) {
     case CHART_MS:
         if (value >= 1000) {
-            write_digits(out, chart_value_size, value / 1000, " s");
+            chart_write_digits(out, chart_value_size, value / 1000, " s");
         } else {
-            write_digits(out, chart_value_size, value, " ms");
+            chart_write_digits(out, chart_value_size, value, " ms");
         }
         return;
     case CHART_PERCENT:
@@ -98,7 +98,7 @@ void chart_format(enum chart_unit unit, double value, char out[chart_value_size]
     case CHART_NUMBER:
         break;
     }
-    write_digits(out, chart_value_size, value, "");
+    chart_write_digits(out, chart_value_size, value, "");
 }
 
 // Ticks are round: no digit more than they need.
