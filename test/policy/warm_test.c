@@ -14,6 +14,8 @@ struct stage {
     struct policy_target targets[target_count];
     struct policy_traffic traffic;
     struct policy_input in;
+    struct policy_knobs knobs;
+    uint64_t key; // of a prompt of one block
     double costs[target_count];
     struct rng rng;
 };
@@ -23,7 +25,7 @@ static const uint64_t stage_keys[key_count];
 
 static void stage_init(struct stage *stage)
 {
-    *stage = (struct stage){.rng = {.state = 1}};
+    *stage = (struct stage){.rng = {.state = 1}, .knobs = {.load_bound_percent = 125}};
     fleet_fill(stage->targets, target_count);
     for (int i = 0; i < target_count; i++) {
         stage->targets[i].prefill_ms = 0.025F;
@@ -39,7 +41,7 @@ static void stage_init(struct stage *stage)
         .key_count = key_count,
         .prompt_tokens = 4000,
         .block_tokens = 16,
-        .knobs = &(const struct policy_knobs){.load_bound_percent = 125},
+        .knobs = &stage->knobs,
         .traffic = &stage->traffic,
         .costs = stage->costs,
     };
@@ -487,7 +489,8 @@ TEST(where_copies_are_scarce_a_miss_costs_in_full)
 // The target that all of the picks agree on; target_count: they do not.
 static uint32_t habit_of(struct stage *stage, uint64_t key)
 {
-    stage->in.keys = &key;
+    stage->key = key;
+    stage->in.keys = &stage->key;
     stage->in.key_count = 1;
     uint32_t first = stage_pick(stage);
     for (int i = 0; i < 100; i++) {
