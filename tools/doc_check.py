@@ -4,7 +4,8 @@
 In README, ARCHITECTURE, CONTRIBUTING, STYLE and docs/**/*.md:
 - the target of a relative link exists;
 - a path in backticks (`route/route.c`, `docs/logs.md`, `tools/`) exists, seen from the root, from
-  src, from test or from the document; `*` stands for any name; a bare file name exists somewhere.
+  test, from the document or from any folder under src; `*` stands for any name; a bare file name
+  exists somewhere; `net/fetch` is a module's header.
 In ARCHITECTURE, CONTRIBUTING, STYLE and docs/internals, in backticks:
 - `name()` is a function or macro, `struct name` is defined under src;
 - `like_this`, `LIKE_THIS`, `a->b` and `a.b_c` are words of the sources; a trailing _ stands for any end.
@@ -42,8 +43,10 @@ class Tree:
         if "/" not in name:
             return name in self.names or any(pathlib.PurePath(one).match(name) for one in self.names)
         for alternative in expand(name):
-            places = (ROOT, ROOT / "src", ROOT / "test", document.parent)
-            if not any(next(place.glob(alternative.rstrip("/")), None) for place in places):
+            name = alternative.rstrip("/")
+            places = [(ROOT, name), (ROOT / "src", f"**/{name}"), (ROOT / "src", f"{name}.h"), (ROOT / "test", name),
+                      (document.parent, name)]
+            if not any(next(place.glob(pattern), None) for place, pattern in places):
                 return False
         return True
 
