@@ -11,7 +11,7 @@
 
 enum { token_max = 32, text_max = 400, shown_max = 16 * text_max };
 
-// What is found, as text: gaps in brackets, ids between them.
+// The matches as text: gaps in brackets, ids between them.
 struct shown {
     char text[shown_max];
     size_t size;

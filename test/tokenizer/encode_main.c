@@ -5,11 +5,11 @@
 //     tokenizer_encode_stream FILE [--special] [--parts] [--repeat N]
 //     tokenizer_encode_stream --ranks FILE --pattern NAME [...]
 //
-// Reads documents from standard input, each a size of four bytes and that many bytes, and writes for each
-// the count of its ids and the ids, four bytes each; a count of 0xffffffff: refused.  Numbers are the
-// machine's own.  With --parts each document is encoded again in the parts that its cuts make, and again
-// with no room to spare: a difference ends the program.  With --repeat each is encoded so many times
-// more.  At the end standard error gets a line of figures.
+// Reads documents from standard input, each a size of four bytes and that many bytes, and writes
+// for each the count of its ids and the ids, four bytes each; a count of 0xffffffff: refused.
+// Numbers are the machine's own.  With --parts each document is encoded again in the parts that its
+// cuts make, and again with no room to spare: a difference ends the program.  With --repeat each is
+// encoded so many times more.  At the end standard error gets a line of figures.
 
 #include "base/base.h"
 #include "tokenizer/tokenizer.h"

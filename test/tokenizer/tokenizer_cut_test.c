@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places by hand, then random texts: the ids of the whole are those of the parts, at every place that is
-// said to be one.
+// Places by hand, then random texts: the ids of the whole are those of the parts, at every place
+// that is said to be one.
 
 #include "base/rng.h"
 #include "test.h"
@@ -64,7 +64,7 @@ TEST(no_place_is_inside_an_added_token)
     CHECK_STR(cuts_of(&parts, "a b\nc"), "a| b\n|c");
 }
 
-TEST(bytes_that_are_no_utf8_have_places_that_stay_within_the_text)
+TEST(cuts_of_invalid_utf8_stay_within_the_text)
 {
     const struct fixture_parts parts = {.pre_tokenizer = FIXTURE_LIKE_LLAMA3};
     CHECK_STR(cuts_of(&parts, "a\n\xf0"), "a\n\xf0");
@@ -81,7 +81,7 @@ TEST(where_gaps_get_a_space_no_place_follows_what_may_end_a_token)
     CHECK_STR(cuts_of(&parts, "a b> c d"), "a| b> c| d");
 }
 
-// What is likely to go wrong, in any order.
+// Texts that are likely to go wrong, in any order.
 static const char *const bits[] = {
     "a",
     "b",

@@ -8,7 +8,7 @@
 
 #define MARK "\xe2\x96\x81"
 
-TEST(bytes_that_are_no_utf8_are_refused)
+TEST(invalid_utf8_is_refused)
 {
     const struct fixture_parts parts = {.pre_tokenizer = FIXTURE_LIKE_GPT2};
     CHECK_STR(fixture_ids_of(&parts, "hello \xff"), status_text(STATUS_MALFORMED));
@@ -76,7 +76,7 @@ TEST(normalization_comes_before_the_second_search)
     CHECK_STR(fixture_ids_of(&parts, "e\xcc\x81"), "195 169");
 }
 
-TEST(a_space_before_bytes_is_put_before_every_gap_that_has_none)
+TEST(a_prefix_space_is_put_before_every_gap_without_one)
 {
     const struct fixture_parts parts = {
         .pre_tokenizer = "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":true}",

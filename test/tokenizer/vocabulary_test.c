@@ -18,7 +18,7 @@ static struct slice name_of(uint32_t number, uint8_t *space)
     return text_slice(&text);
 }
 
-TEST(what_was_added_is_found_with_its_id_and_nothing_else_is)
+TEST(only_added_words_are_found_each_with_its_id)
 {
     enum { count = 20000 };
     struct vocabulary vocabulary = {0};

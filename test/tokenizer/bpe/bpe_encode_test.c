@@ -99,7 +99,7 @@ TEST(pieces_may_begin_anywhere_and_come_in_any_portions)
     free(vocab);
 }
 
-// Memory of `size` bytes before one that nobody may touch.
+// Memory of `size` bytes before a page that must not be touched.
 static void *guarded(size_t size, void **pages, size_t *pages_size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bpe_fixture.h -- small vocabularies, and the rules of merging written down without any thought of time.
+// bpe_fixture.h -- small vocabularies, and the rules of merging written down without any thought of
+// time.
 #pragma once
 
 #include "base/rng.h"
@@ -217,8 +218,8 @@ static inline struct slice any_text(struct rng *rng, uint32_t kinds, uint8_t *ou
     return slice_of(out, size);
 }
 
-// Merges two neighbours of a text as it is merged so far; or lists another way to make a token, or a
-// pair again.
+// Merges two neighbours of a text as it is merged so far; or lists another way to make a token, or
+// a pair again.
 static inline void add_any_merge(struct vocab *vocab, struct rng *rng, uint32_t kinds)
 {
     uint8_t bytes[64];

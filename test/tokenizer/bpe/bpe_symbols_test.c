@@ -43,7 +43,7 @@ TEST(more_pages_than_were_taken_at_first_are_taken)
     free(vocab);
 }
 
-TEST(a_token_that_is_part_of_a_character_or_two_is_none)
+TEST(tokens_of_half_or_two_characters_are_not_symbols)
 {
     struct vocab *vocab = vocab_create();
     vocab->options.by_character = true;

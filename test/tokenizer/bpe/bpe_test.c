@@ -116,7 +116,7 @@ TEST(a_token_that_no_merge_leads_to_is_found_only_if_merges_are_ignored)
     free(vocab);
 }
 
-TEST(a_part_of_a_long_piece_is_no_piece)
+TEST(a_part_of_a_long_piece_is_not_a_whole_piece)
 {
     // Nothing merges across "xc", so that the piece may be cut around "abc" but is still one.
     struct vocab *vocab = vocab_create();
@@ -130,7 +130,7 @@ TEST(a_part_of_a_long_piece_is_no_piece)
     free(vocab);
 }
 
-TEST(a_byte_that_is_no_token_vanishes_or_is_unknown)
+TEST(a_byte_without_a_token_vanishes_or_is_unknown)
 {
     struct vocab *vocab = vocab_create();
     vocab_merge(vocab, "a", "b");
@@ -177,7 +177,7 @@ TEST(a_space_is_a_mark_and_a_mark_is_a_space)
     free(vocab);
 }
 
-TEST(a_character_that_is_no_token_becomes_its_bytes)
+TEST(a_character_without_a_token_becomes_its_bytes)
 {
     struct vocab *vocab = character_vocab();
     add_byte_tokens(vocab);
@@ -187,7 +187,7 @@ TEST(a_character_that_is_no_token_becomes_its_bytes)
     free(vocab);
 }
 
-TEST(a_character_that_is_no_token_is_unknown_without_bytes)
+TEST(a_character_without_a_token_is_unknown_if_bytes_have_no_ids)
 {
     struct vocab *vocab = character_vocab();
     vocab->options.unknown_id = vocab_add(vocab, slice_str("<unk>"));
@@ -198,7 +198,7 @@ TEST(a_character_that_is_no_token_is_unknown_without_bytes)
     free(vocab);
 }
 
-TEST(a_character_that_is_no_token_vanishes_if_nothing_is_unknown)
+TEST(a_character_without_a_token_vanishes_without_an_unknown_id)
 {
     struct vocab *vocab = character_vocab();
     CHECK_STR(encode(vocab, "éèa"), "éa");
@@ -260,8 +260,8 @@ static bool is_same(const uint32_t *a, size_t a_count, const uint32_t *b, size_t
     return a_count == b_count && memcmp(a, b, a_count * sizeof(a[0])) == 0;
 }
 
-// Whether the ids of some texts are those of the rules; each text twice, for the second time much of it
-// is known.
+// Whether the ids of some texts are those of the rules; each text twice, for the second time much
+// of it is known.
 static bool obeys(const struct vocab *vocab, struct rng *rng, uint32_t kinds)
 {
     static uint32_t expected[3 * 600 + 3];

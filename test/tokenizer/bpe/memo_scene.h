@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// memo_scene.h -- a memo and those who use it, with a tokenizer of the tests' own: a word with the spaces
-// before it is a token, and bytes are counted as they are encoded, so that what was remembered shows.
+// memo_scene.h -- a memo and those who use it, with a tokenizer of the tests' own: a word with the
+// spaces before it is a token, and bytes are counted as they are encoded, so that what was
+// remembered shows.
 //
 // The tokenizer's functions are defined here instead of src/tokenizer/tokenizer.c: include it once.
 #pragma once
@@ -193,8 +194,8 @@ static void *run_crowd(void *unused)
     return NULL;
 }
 
-// Each thread has so many prompts.  Little memory means that everything is overwritten all the time,
-// while others read it.  False when it could not be done.
+// Each thread has so many prompts.  Little memory means that everything is overwritten all the
+// time, while others read it.  False when it could not be done.
 static bool crowd_run(uint32_t thread_count, size_t memory, uint32_t prompt_count)
 {
     struct rng rng = {.state = 11};

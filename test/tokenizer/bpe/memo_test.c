@@ -45,7 +45,7 @@ TEST(of_a_text_that_grew_only_the_end_is_encoded)
     memo_destroy(&memo);
 }
 
-// What follows a change has other names, whatever its bytes.
+// Segments behind a change have other names, whatever their bytes.
 TEST(a_change_makes_everything_behind_it_unknown)
 {
     struct rng rng = {.state = 3};
@@ -87,7 +87,7 @@ TEST(specials_and_tokenizers_have_names_of_their_own)
 }
 
 // The end of one text is the middle of another: the first has an id there that the second has not.
-TEST(the_last_segment_is_no_segment_of_a_longer_text)
+TEST(the_last_segment_is_not_found_in_a_longer_text)
 {
     struct memo *memo = some_memo(1 << 20, 1);
     CHECK(memo != NULL);
@@ -166,7 +166,7 @@ static enum status encode_uncut(struct memo *memo, const struct tokenizer *token
 }
 
 // Otherwise whoever sends one has a worker to himself.
-TEST(what_cannot_be_done_in_portions_is_too_large)
+TEST(texts_that_cannot_be_divided_into_portions_are_too_large)
 {
     static uint8_t long_text[memo_whole_max + 1];
     static const struct tokenizer uncut = {.fingerprint = 5};
@@ -192,7 +192,7 @@ TEST(what_cannot_be_done_in_portions_is_too_large)
     memo_destroy(&memo);
 }
 
-TEST(what_cannot_be_encoded_ends_the_task)
+TEST(a_text_that_cannot_be_encoded_ends_the_task)
 {
     struct rng rng = {.state = 7};
     struct memo *memo = some_memo(1 << 20, 1);
@@ -242,7 +242,7 @@ TEST(nothing_is_forgotten_while_there_is_room)
     memo_destroy(&memo);
 }
 
-TEST(what_is_used_stays_while_the_rest_goes)
+TEST(entries_in_use_stay_while_others_are_overwritten)
 {
     struct rng rng = {.state = 9};
     struct memo *memo = some_memo(64 << 10, 2);

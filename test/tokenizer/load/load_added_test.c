@@ -41,7 +41,7 @@ TEST(ids_follow_the_highest_added_one_where_the_vocabulary_has_holes)
     CHECK_STR(fixture_ids_of(&parts, "<a>h<b>"), "400 104 401");
 }
 
-TEST(a_token_without_text_is_none)
+TEST(a_token_without_text_is_ignored)
 {
     CHECK_STR(refusal_of(FIXTURE_ADDED(265, "", FIXTURE_PLAIN) "," //
                          FIXTURE_ADDED(265, "<b>", FIXTURE_PLAIN)),

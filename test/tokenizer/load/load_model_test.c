@@ -27,7 +27,7 @@ TEST(old_files_do_not_say_that_they_are_bpe)
     CHECK_STR(refusal_of_model("\"unk_token\":null,"), "");
 }
 
-TEST(dropout_is_refused_unless_it_is_none)
+TEST(dropout_is_refused_unless_it_is_zero)
 {
     CHECK_STR(refusal_of_model("\"dropout\":null,"), "");
     CHECK_STR(refusal_of_model("\"dropout\":0.0,"), "");
@@ -95,7 +95,7 @@ TEST(a_merge_is_two_words_whose_sum_is_a_word)
     CHECK_STR(refusal_of_merges(",\"yy x\""), "merge 9 has a word that is not in the vocabulary");
 }
 
-TEST(a_line_with_the_version_is_no_merge)
+TEST(a_line_with_the_version_is_not_a_merge)
 {
     CHECK_STR(refusal_of_merges(",\"#version: 0.2\",\"x y\""), "");
 }

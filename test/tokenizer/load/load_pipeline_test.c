@@ -96,7 +96,7 @@ TEST(a_pattern_that_is_not_known_is_shown)
     ",\"behavior\":\"" behavior "\",\"invert\":" invert "}," FIXTURE_BYTE_LEVEL "]}"
 #define LLAMA3 "{\"Regex\":\"" FIXTURE_LLAMA3 "\"}"
 
-TEST(what_becomes_of_matches_is_known_or_refused)
+TEST(unknown_behaviors_of_a_split_are_refused)
 {
     CHECK_STR(refusal_of_pre_tokenizer(SPLIT_WITH(LLAMA3, "Isolated", "false")), "");
     CHECK_STR(refusal_of_pre_tokenizer(SPLIT_WITH(LLAMA3, "Isolated", "true")), "");

@@ -80,7 +80,7 @@ TEST(several_wrap_each_other)
     CHECK_STR(ids_with(SEQUENCE(""), "hello"), "259");
 }
 
-TEST(what_is_not_known_is_refused_by_name)
+TEST(unknown_post_processors_are_refused_by_name)
 {
     CHECK_STR(refusal_of("{\"type\":\"Surprise\"}"),
               "post_processor Surprise is not supported: route this model by text");

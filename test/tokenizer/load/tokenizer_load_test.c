@@ -12,7 +12,7 @@ static const char *refusal_of(const char *json)
     return error.text;
 }
 
-TEST(what_is_no_json_is_refused)
+TEST(files_that_are_not_json_are_refused)
 {
     CHECK_STR(refusal_of(""), "not JSON, or nested too deep");
     CHECK_STR(refusal_of("{"), "not JSON, or nested too deep");
@@ -21,7 +21,7 @@ TEST(what_is_no_json_is_refused)
               "not JSON, or nested too deep");
 }
 
-TEST(what_is_no_tokenizer_is_refused)
+TEST(json_without_a_model_is_refused)
 {
     CHECK_STR(refusal_of("7"), "not a tokenizer.json: it has no model with words");
     CHECK_STR(refusal_of("{}"), "not a tokenizer.json: it has no model with words");

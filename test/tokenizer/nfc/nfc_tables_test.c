@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-// Of Unicode 9.0: 814 characters have a class; four of those decompose, and what they were is not kept.
+// Of Unicode 9.0: 814 characters have a class; four of those decompose, and what they were is not
+// kept.
 TEST(the_tables_are_those_of_unicode_9)
 {
     uint32_t classes = 0;

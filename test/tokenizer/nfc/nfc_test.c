@@ -53,7 +53,7 @@ TEST(one_way_characters_become_what_they_mean)
     CHECK_STR(normalized("\U0002f81a"), "\u51ac");
 }
 
-TEST(what_is_excluded_is_taken_apart_and_not_composed)
+TEST(excluded_characters_are_decomposed_and_not_composed)
 {
     CHECK_STR(normalized("\u0958"), "\u0915\u093c");
     CHECK_STR(normalized("\u0915\u093c"), "\u0915\u093c");
@@ -112,7 +112,7 @@ TEST(characters_younger_than_unicode_9_stay)
     CHECK_STR(normalized("x\u0301\u0af3"), "x\u0301\u0af3");
 }
 
-TEST(what_is_in_normal_form_is_not_copied)
+TEST(text_in_normal_form_is_not_copied)
 {
     CHECK(stays(""));
     CHECK(stays("plain"));
@@ -151,7 +151,7 @@ TEST(a_clean_prefix_reads_nothing_behind_its_text)
     }
 }
 
-TEST(what_does_not_fit_is_too_large)
+TEST(text_that_does_not_fit_is_too_large)
 {
     char buffer[64];
     struct slice out = {.size = 77};
@@ -164,8 +164,8 @@ TEST(what_does_not_fit_is_too_large)
     CHECK_EQ(nfc_normalize(slice_str("e\u0301 and so on"), buffer, 11, &out), STATUS_TOO_LARGE);
 }
 
-// The rules as the standard writes them: everything apart, everything in order, everything together.
-// The tables are the same; tools/check_nfc.py compares with a library that has its own.
+// The rules as the standard writes them: everything apart, everything in order, everything
+// together.  The tables are the same; tools/check_nfc.py compares with a library that has its own.
 struct twin {
     uint32_t points[8 * point_max];
     uint32_t count;

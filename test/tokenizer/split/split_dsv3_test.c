@@ -34,7 +34,7 @@ TEST(chinese_and_japanese_are_apart_and_cut_at_their_own_signs)
     CHECK_PIECES(SPLIT_DSV3, "。\n", "。\n");
 }
 
-TEST(what_nothing_matches_is_a_piece)
+TEST(text_between_matches_is_a_piece)
 {
     CHECK_PIECES(SPLIT_DSV3, "!\u200b\u200b!", "!|\u200b\u200b|!");
     CHECK_PIECES(SPLIT_DSV3, "!\u200b\u200ba", "!|\u200b|\u200ba");

@@ -74,7 +74,7 @@ TEST(without_a_pattern_a_gap_is_one_piece)
     CHECK_PIECES(SPLIT_NONE, "one piece, 2\n", "one piece, 2\n");
 }
 
-TEST(no_room_is_no_pieces)
+TEST(without_room_there_are_zero_pieces)
 {
     for (int kind = 0; kind < SPLIT_COUNT; kind++) {
         size_t at = 0;
@@ -147,7 +147,8 @@ TEST(the_pieces_of_parts_are_those_of_the_whole)
     CHECK(agree);
 }
 
-// A sign, a line end and a slash are one piece; in gpt2 line ends are one piece only at the end of a text.
+// A sign, a line end and a slash are one piece; in gpt2 line ends are one piece only at the end of
+// a text.
 TEST(cuts_that_are_not_allowed_would_change_pieces)
 {
     CHECK(!split_cuts(SPLIT_O200K).after_line_before_slash);

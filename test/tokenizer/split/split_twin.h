@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// split_twin.h -- the simple twin of tokenizer/split/split.h: the patterns themselves, matched by backtracking.
+// split_twin.h -- the simple twin of tokenizer/split/split.h: the patterns themselves, matched by
+// backtracking.
 //
 // A small engine for as much of the language as the known patterns use, which reads their texts as
-// Oniguruma does: alternatives in order, greedy repetition, marks that make it possessive.  What the
-// scanners know by heart, it finds out by trying.
+// Oniguruma does: alternatives in order, greedy repetition, marks that make it possessive.  It
+// tries every alternative; the scanners do not.
 #pragma once
 
 #include "base/base.h"
@@ -46,7 +47,7 @@ struct twin_pattern {
     size_t count;
 };
 
-// What a kind means: its patterns, each on the pieces of the one before.
+// The patterns of a kind, each applied to the pieces of the one before.
 struct twin {
     enum split_kind kind;
     const char *texts[4];
@@ -436,8 +437,8 @@ static inline bool twin_agrees(const struct twin *twin, struct twin_text *text,
     return true;
 }
 
-// Scanners look at 64 bytes of ASCII at once where there are so many: a text is put at the beginning of
-// such a window, by what comes behind it, and at its end, by what comes before.
+// Scanners look at 64 bytes of ASCII at once where there are so many: a text is put at the
+// beginning of such a window, by what comes behind it, and at its end, by what comes before.
 static inline bool twin_agrees_within(const struct twin *twin, const struct twin_text *text,
                                       size_t before, struct twin_page page)
 {
@@ -577,7 +578,8 @@ static inline bool twin_agrees_everywhere(struct twin *twin)
     return agrees;
 }
 
-// Claims.  The pieces of a text, with a bar between them, as a string that lives until the next call.
+// Claims.  The pieces of a text, with a bar between them, as a string that lives until the next
+// call.
 static inline const char *twin_pieces(enum split_kind kind, const char *text)
 {
     static char line[512];
