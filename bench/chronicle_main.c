@@ -74,28 +74,28 @@ static void make_keys(uint32_t conversation, uint64_t keys[block_count])
 static struct receipt a_receipt(uint32_t conversation)
 {
     uint32_t rival_count = member_count - 1;
-    rival_count = rival_count < receipt_rival_max ? rival_count : receipt_rival_max;
+    rival_count = rival_count < decision_rival_max ? rival_count : decision_rival_max;
     uint32_t cached = (block_count - 1) * block_tokens;
     return (struct receipt){
         .number = ++number,
         .wall_us = wall_ms * 1000,
-        .backend = 1 + rng_mix(conversation) % member_count,
+        .decision.chosen.backend = 1 + rng_mix(conversation) % member_count,
         .outcome = RECEIPT_OK,
         .status = 200,
-        .policy = "warm",
+        .decision.policy = &policy_warm,
         .attempts = 1,
         .first_us = 300 + rng_below(&rng, 4096),
         .last_us = 5000,
         .end_us = 5100,
         .prompt_tokens = block_count * block_tokens + 10,
-        .expected_tokens = cached,
+        .decision.chosen.expected_tokens = cached,
         .cached_tokens = cached,
         .output_tokens = 20,
         .block_tokens = block_tokens,
-        .is_told = true,
+        .has_cached_tokens = true,
         .saved_us = (uint64_t)cached * 50,
         .token_ms = 0.05F,
-        .candidate_count = member_count,
+        .decision.candidate_count = member_count,
         .rival_count = rival_count,
     };
 }
@@ -104,7 +104,7 @@ static void make_receipt(struct slot *slot)
 {
     uint32_t conversation = rng_below(&rng, conversation_count);
     struct receipt receipt = a_receipt(conversation);
-    struct receipt_rival rivals[receipt_rival_max] = {0};
+    struct decision_party rivals[decision_rival_max] = {0};
     uint64_t keys[block_count];
     uint64_t sampled[block_count];
     uint64_t depths[receipt_depth_max];
@@ -120,7 +120,7 @@ static void make_receipt(struct slot *slot)
         receipt.depth_count++;
     }
     for (uint32_t i = 0; i < receipt.rival_count; i++) {
-        rivals[i].backend = 1 + (receipt.backend + i) % member_count;
+        rivals[i].backend = 1 + (receipt.decision.chosen.backend + i) % member_count;
         rivals[i].expected_tokens = system_blocks * block_tokens;
     }
     int id_size = snprintf(id, sizeof(id), "%032llx", (unsigned long long)rng_next(&rng));

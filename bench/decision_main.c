@@ -192,7 +192,7 @@ static void store(struct scene *scene, const struct backend *backend,
                                    .block_tokens = request->block_tokens,
                                    .now_s = (uint32_t)(scene->now_us / 1000000)};
     knowledge_store(scene->knowledge, 0, backend, &letter);
-    uint64_t session = route_session_block(request->session_key);
+    uint64_t session = knowledge_session_block(request->session_key);
     letter.keys = &session;
     letter.key_count = 1;
     knowledge_store(scene->knowledge, 0, backend, &letter);
@@ -284,21 +284,22 @@ static void decide(struct scene *scene, struct slice bytes, struct measured *out
     struct route_tried tried = {0};
     struct route_request request;
     struct route_choice choice;
+    struct decision decision;
     struct flight *flight = &scene->flights[scene->turn % scene->flight_count];
 
     uint64_t begun = clock_ns();
     read_body(scene, bytes, &request);
     uint64_t was_read = clock_ns();
     enum route_verdict verdict =
-        route_choose(scene->route, view, &request, &tried, scene->now_us, &choice);
+        route_choose(scene->route, view, &request, &tried, scene->now_us, &decision, &choice);
     uint64_t chosen = clock_ns();
     ASSERT(verdict == ROUTE_CHOSEN);
-    // As trail_begin() does.
+    // As feedback_begin() does.
     flight->backend = choice.backend;
     flight->on_trial = choice.on_trial;
-    flight->load = (struct load_request){.prompt_tokens = choice.decision.prompt_tokens,
-                                         .uncached_tokens = choice.decision.prompt_tokens -
-                                                            choice.decision.matched_tokens};
+    flight->load = (struct load_request){.prompt_tokens = decision.prompt_tokens,
+                                         .uncached_tokens = decision.prompt_tokens -
+                                                            decision.chosen.matched_tokens};
     load_begin(&choice.backend->load, &flight->load, scene->now_us);
     memcpy(scene->keys, request.keys, request.key_count * sizeof(uint64_t));
     store(scene, choice.backend, &request, PREFIX_PREDICTED, request.key_count);
@@ -309,13 +310,13 @@ static void decide(struct scene *scene, struct slice bytes, struct measured *out
     histogram_add(&out->stages[STAGE_DECISION], chosen - begun);
     histogram_add(&out->stages[STAGE_STORE], stored - chosen);
     histogram_add(&out->stages[STAGE_TOTAL], stored - begun);
-    scene->matched_blocks += choice.decision.matched_blocks;
+    scene->matched_blocks += decision.chosen.matched_blocks;
     scene->prompt_blocks += request.key_count;
-    scene->targets += choice.decision.target_count;
+    scene->targets += decision.candidate_count;
     knowledge_withdraw(scene->knowledge, 0, choice.backend,
                        &(struct prefix_letter){.keys = request.keys,
                                                .key_count = request.key_count,
-                                               .from = choice.decision.matched_blocks});
+                                               .from = decision.chosen.matched_blocks});
     scene->turn++;
 }
 

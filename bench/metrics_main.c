@@ -96,18 +96,18 @@ static bool events(void *owner, uint64_t backend_id, struct kv_feed_status *out)
 static struct receipt a_receipt(uint64_t backend, uint32_t number)
 {
     return (struct receipt){
-        .backend = backend,
+        .decision.chosen.backend = backend,
         .outcome = RECEIPT_OK,
-        .policy = "warm",
+        .decision.policy = &policy_warm,
         .first_us = 120000 + number % 4096 * 61,
         .last_us = 2000000,
         .end_us = 2000100,
         .stage_ns = {4100, 21000 + number % 1024, 3300, 900, 0},
         .prompt_tokens = 2100,
-        .expected_tokens = 1536,
+        .decision.chosen.expected_tokens = 1536,
         .cached_tokens = 1520,
         .output_tokens = 180,
-        .is_told = true,
+        .has_cached_tokens = true,
         .saved_us = 31000,
     };
 }
@@ -243,11 +243,11 @@ static void write_receipt(uint32_t number, void *to)
     receipt.is_streamed = number % 2 == 0;
     receipt.request_bytes = 9000 + number * 31;
     receipt.answer_bytes = 700 + number * 177;
-    receipt.candidate_count = 64;
-    receipt.running_requests = number % 40;
-    receipt.queued_tokens = number * 997 % 30000;
-    receipt.wait_ms = (float)number * 1.7F;
-    receipt.prefill_ms = 17.5F;
+    receipt.decision.candidate_count = 64;
+    receipt.decision.chosen.running_requests = number % 40;
+    receipt.decision.chosen.queued_tokens = number * 997 % 30000;
+    receipt.decision.chosen.wait_ms = (float)number * 1.7F;
+    receipt.decision.chosen.prefill_ms = 17.5F;
     receipt.id_size = (uint16_t)parts.id.size;
     receipt.model_size = (uint16_t)parts.model.size;
     receipt.url_size = (uint16_t)parts.url.size;

@@ -54,18 +54,18 @@ static void put_candidate(const struct route_explanation *why, uint32_t i, uint6
                           struct json_writer *json)
 {
     const struct policy_target *target = &why->targets[i];
-    const struct route_holding *holding = &why->holdings[i];
+    const struct decision_party *party = &why->parties[i];
 
     json_begin_object(json, NULL);
     json_put_str(json, "url", why->backends[i]->url);
     json_put_bool(json, "chosen", i == why->chosen);
     json_put_str(json, "events", backend_events_text(why->backends[i]));
-    json_put_bool(json, "exact", holding->is_exact);
-    json_put_u64(json, "matched_blocks", holding->blocks);
-    json_put_u64(json, "matched_tokens", holding->tokens);
-    json_put_u64(json, "host_tokens", holding->host_tokens);
-    json_put_u64(json, "disk_tokens", holding->disk_tokens);
-    json_put_u64(json, "expected_tokens", holding->expected_tokens);
+    json_put_bool(json, "exact", party->by_events);
+    json_put_u64(json, "matched_blocks", party->matched_blocks);
+    json_put_u64(json, "matched_tokens", party->matched_tokens);
+    json_put_u64(json, "host_tokens", party->host_tokens);
+    json_put_u64(json, "disk_tokens", party->disk_tokens);
+    json_put_u64(json, "expected_tokens", party->expected_tokens);
     json_put_u64(json, "queued_tokens", target->queued_tokens);
     json_put_u64(json, "running_requests", target->running_requests);
     json_put_u64(json, "decoding", target->decoding);
@@ -75,8 +75,9 @@ static void put_candidate(const struct route_explanation *why, uint32_t i, uint6
     json_put_u64(json, "cache_tokens", target->cache_tokens);
     json_put_number(json, "prefill_ms_per_token", (double)target->prefill_ms, 5);
     json_put_number(json, "step_ms", (double)target->step_ms, 4);
-    json_put_number(json, "predicted_ms", (double)why->predicted_ms[i], figure_digits);
-    json_put_number(json, "cost", why->costs[i], figure_digits);
+    json_put_number(json, "predicted_ms", (double)(party->wait_ms + party->prefill_ms),
+                    figure_digits);
+    json_put_number(json, "cost", (double)party->cost, figure_digits);
     truth_json_put(&why->backends[i]->truth, now_ms, false, json);
     json_end(json);
 }
@@ -84,28 +85,29 @@ static void put_candidate(const struct route_explanation *why, uint32_t i, uint6
 static struct reason_party explain_party(const struct route_explanation *why, uint32_t i)
 {
     return (struct reason_party){.url = slice_str(why->backends[i]->url),
-                                 .expected_tokens = why->holdings[i].expected_tokens,
+                                 .expected_tokens = why->parties[i].expected_tokens,
                                  .running_requests = why->targets[i].running_requests,
                                  .queued_tokens = why->targets[i].queued_tokens,
-                                 .predicted_ms = (double)why->predicted_ms[i],
-                                 .cost = why->costs[i]};
+                                 .predicted_ms =
+                                     (double)(why->parties[i].wait_ms + why->parties[i].prefill_ms),
+                                 .cost = (double)why->parties[i].cost};
 }
 
 // One sentence for people.
 static void put_summary(const struct route_explanation *why, struct json_writer *json)
 {
-    const struct route_decision *decision = &why->decision;
+    const struct decision *decision = &why->decision;
     struct reason reason = {.policy = decision->policy->name,
                             .reads_prompt = decision->policy->reads_prompt,
-                            .is_exact = decision->is_exact,
+                            .is_exact = decision->chosen.by_events,
                             .prompt_tokens = decision->prompt_tokens,
-                            .candidate_count = decision->target_count,
+                            .candidate_count = decision->candidate_count,
                             .attempts = 1,
                             .chosen = explain_party(why, why->chosen)};
     char line[summary_size_max];
     struct text text = text_over(line, sizeof(line));
 
-    for (uint32_t i = 0; i < decision->target_count; i++) {
+    for (uint32_t i = 0; i < decision->candidate_count; i++) {
         if (i != why->chosen) {
             struct reason_party rival = explain_party(why, i);
             reason_add_rival(&reason, &rival);
@@ -119,7 +121,7 @@ static void put_explanation(const struct route_request *request,
                             const struct route_explanation *why, uint64_t now_ms,
                             struct json_writer *json)
 {
-    const struct route_decision *decision = &why->decision;
+    const struct decision *decision = &why->decision;
     bool is_predicted = decision->policy->reads_prompt;
 
     json_begin_object(json, NULL);
@@ -130,13 +132,14 @@ static void put_explanation(const struct route_request *request,
     json_put_u64(json, "prompt_blocks", decision->prompt_blocks);
     json_put_u64(json, "block_tokens", request->block_tokens);
     json_put_bool(json, "exact", request->prompt->form == PROMPT_TOKENS);
-    json_put_number(json, "wait_ms", is_predicted ? (double)decision->wait_ms : (double)NAN,
+    json_put_number(json, "wait_ms", is_predicted ? (double)decision->chosen.wait_ms : (double)NAN,
                     figure_digits);
-    json_put_number(json, "prefill_ms", is_predicted ? (double)decision->prefill_ms : (double)NAN,
+    json_put_number(json, "prefill_ms",
+                    is_predicted ? (double)decision->chosen.prefill_ms : (double)NAN,
                     figure_digits);
     put_summary(why, json);
     json_begin_array(json, "backends");
-    for (uint32_t i = 0; i < decision->target_count; i++) {
+    for (uint32_t i = 0; i < decision->candidate_count; i++) {
         put_candidate(why, i, now_ms, json);
     }
     json_end(json);

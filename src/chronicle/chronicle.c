@@ -116,8 +116,8 @@ void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_m
 // A backend has worked on the prompt, as far as anybody can tell.
 static bool is_computed(const struct receipt *receipt)
 {
-    return receipt->backend != 0 &&
-           (receipt->outcome == RECEIPT_OK || receipt->is_told || receipt->first_us > 0);
+    return receipt->decision.chosen.backend != 0 &&
+           (receipt->outcome == RECEIPT_OK || receipt->has_cached_tokens || receipt->first_us > 0);
 }
 
 static struct account account_of(const struct receipt *receipt,
@@ -138,7 +138,7 @@ static struct account account_of(const struct receipt *receipt,
     account.ttft_ms = receipt_ttft_ms(receipt);
     account.model_ms = estimate->model_ms;
     account.shadow_model_ms = estimate->shadow_model_ms;
-    if (receipt->is_told) {
+    if (receipt->has_cached_tokens) {
         account.sums.told_prompt_tokens = receipt->prompt_tokens;
         account.sums.cached_tokens = receipt->cached_tokens < receipt->prompt_tokens
                                          ? receipt->cached_tokens
@@ -187,12 +187,12 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
     struct chronicle_decision decision = {.shadow_ttft_ms = -1};
     if (receipt->outcome == RECEIPT_RUNNING) {
         shadow_begin(chronicle->shadow, receipt,
-                     member_table_find(chronicle->members, receipt->backend));
+                     member_table_find(chronicle->members, receipt->decision.chosen.backend));
         decision_ring_put(chronicle->decisions, receipt, &decision);
         return;
     }
     thinning_count(&chronicle->thinning);
-    uint32_t number = member_table_find(chronicle->members, receipt->backend);
+    uint32_t number = member_table_find(chronicle->members, receipt->decision.chosen.backend);
     struct shadow_estimate estimate = {0};
     if (is_computed(receipt)) {
         shadow_note(chronicle->shadow, receipt, number, &estimate);
@@ -208,7 +208,7 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
     if (number != member_none) {
         backend_minute_note(chronicle->minutes, number, chronicle->step, &account);
     }
-    if (receipt->backend != 0) {
+    if (receipt->decision.chosen.backend != 0) {
         note_prefixes(chronicle, receipt, number);
     }
     if (is_kept(chronicle, receipt)) {

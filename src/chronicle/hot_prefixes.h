@@ -44,7 +44,7 @@ struct hot_sighting {
     struct {
         uint32_t member; // or member_none
         uint32_t expected_tokens;
-    } rivals[receipt_rival_max];
+    } rivals[decision_rival_max];
 };
 
 void hot_prefixes_note(struct hot_prefixes *prefixes, const struct hot_sighting *sighting);

@@ -229,7 +229,8 @@ static struct shadow_prompt prompt_of(const struct receipt *receipt)
 // Cached, of the tokens of the prompt: as told, or else as expected.
 static double measured_tokens(const struct receipt *receipt)
 {
-    uint32_t tokens = receipt->is_told ? receipt->cached_tokens : receipt->expected_tokens;
+    uint32_t tokens = receipt->has_cached_tokens ? receipt->cached_tokens
+                                                 : receipt->decision.chosen.expected_tokens;
     return tokens < receipt->prompt_tokens ? tokens : receipt->prompt_tokens;
 }
 
@@ -290,7 +291,7 @@ static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, u
 static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
                     uint64_t now_us, struct done *out)
 {
-    uint32_t turn = take_turn(shadow, receipt->pool);
+    uint32_t turn = take_turn(shadow, receipt->decision.pool);
     if (turn == member_none || number == member_none) {
         return false;
     }
@@ -302,7 +303,7 @@ static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32
 
     *out = (struct done){.numbers = {[REAL] = number, [ROTATION] = turn}};
     const uint32_t caches[FLEET_COUNT] = {cache_of(number, REAL), cache_of(turn, ROTATION)};
-    compute(shadow, &prompt, receipt->pool, caches, out->shares);
+    compute(shadow, &prompt, receipt->decision.pool, caches, out->shares);
     double cached = moved(measured, size, out->shares[REAL], out->shares[ROTATION]);
     // An average for all would make queues shorter than they are, and waits all alike.
     double queued =

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "config/config.h"
 #include "exchange/exchange_internal.h"
-#include "exchange/trail.h"
+#include "exchange/observer.h"
 #include "http/traceparent.h"
 #include "metrics/meters.h"
 #include "metrics/receipt_ring.h"
@@ -15,22 +15,38 @@
 #include <stddef.h>
 #include <string.h>
 
-// Where so many requests are announced that not all can be: what ends sooner is not worth a word before.
+// If too many requests run to announce all, those that end within this time are not announced.
 enum { announce_us = 1000000 };
 
 struct account *account_open(struct worker *worker)
 {
-    struct account *account = worker->meters != NULL ? pool_take(&worker->accounts) : NULL;
+    struct account *account = pool_take(&worker->accounts);
 
-    if (account != NULL) {
-        // What lies behind is said by the counts in the receipt.
-        memset(account, 0, offsetof(struct account, rivals));
-        account->began_us = loop_now_us(worker->loop);
-        account->receipt.wall_us = account->began_us + worker->wall_offset_us;
-        account->receipt.number = worker->receipt_number++;
-        account->receipt.worker = worker->index;
-    }
+    ASSERT(account != NULL);
+    // The parts are as long as the counts in the receipt say.
+    memset(account, 0, offsetof(struct account, rivals));
+    account->began_us = loop_now_us(worker->loop);
+    account->receipt.wall_us = account->began_us + worker->wall_offset_us;
+    account->receipt.number = worker->receipt_number++;
+    account->receipt.worker = worker->index;
     return account;
+}
+
+static bool is_counted(const struct exchange *x)
+{
+    return x->worker->meters != NULL;
+}
+
+// Microseconds since the request began; at least 1, since 0 means never.
+static uint64_t account_moment(const struct exchange *x, uint64_t now_us)
+{
+    uint64_t began_us = x->account->began_us;
+    return now_us > began_us ? now_us - began_us : 1;
+}
+
+static uint64_t account_now(const struct exchange *x)
+{
+    return account_moment(x, loop_now_us(x->worker->loop));
 }
 
 static uint16_t keep_text(char *to, struct slice text)
@@ -42,13 +58,13 @@ static uint16_t keep_text(char *to, struct slice text)
     return (uint16_t)size;
 }
 
-// Joins the client's trace, or begins one where the operator wants it.
+// Joins the client's trace, or begins one for one request in tracing.every.
 static void join_trace(struct exchange *x, struct receipt *receipt)
 {
     struct worker *worker = x->worker;
     struct traceparent caller;
 
-    if (!worker->is_traced) {
+    if (!worker->is_traced || !is_counted(x)) {
         return;
     }
     if (traceparent_find(&x->request->head, &caller)) {
@@ -66,12 +82,14 @@ static void join_trace(struct exchange *x, struct receipt *receipt)
     receipt->span = rng_next(&worker->rng) | 1;
 }
 
-struct slice account_traceparent(const struct account *account, struct text *space)
+struct slice account_traceparent(const struct exchange *x, struct text *space, bool *begins_trace)
 {
-    if (account == NULL || account->receipt.span == 0) {
+    const struct receipt *receipt = &x->account->receipt;
+
+    *begins_trace = receipt->span != 0 && receipt->parent == 0;
+    if (receipt->span == 0) {
         return (struct slice){0};
     }
-    const struct receipt *receipt = &account->receipt;
     traceparent_write(&(struct traceparent){.trace = {receipt->trace[0], receipt->trace[1]},
                                             .parent = receipt->span,
                                             .flags = receipt->is_sampled ? TRACEPARENT_SAMPLED : 0},
@@ -82,10 +100,8 @@ struct slice account_traceparent(const struct account *account, struct text *spa
 void account_request(struct exchange *x)
 {
     struct account *account = x->account;
-    if (account == NULL) {
-        return;
-    }
     struct receipt *receipt = &account->receipt;
+
     receipt->id_hash = hash_bytes(x->request->id_text, 0);
     receipt->id_size = keep_text(account->id, x->request->id_text);
     receipt->path_size = keep_text(account->path, http_head_path(&x->request->head));
@@ -94,7 +110,7 @@ void account_request(struct exchange *x)
 
 void account_body(struct exchange *x)
 {
-    if (x->account != NULL && x->request != NULL) {
+    if (x->request != NULL) {
         x->account->receipt.request_bytes = x->request->body_size;
     }
 }
@@ -102,32 +118,59 @@ void account_body(struct exchange *x)
 void account_wait(struct exchange *x)
 {
     struct account *account = x->account;
-    if (account == NULL) {
-        return;
-    }
+
     account->waiting_us = loop_now_us(x->worker->loop);
     account->waiting_token_ns = account->receipt.stage_ns[RECEIPT_STAGE_TOKENIZE];
     if (account->receipt.complete_us == 0) {
-        account->receipt.complete_us = account_moment(account, account->waiting_us);
+        account->receipt.complete_us = account_moment(x, account->waiting_us);
     }
 }
 
-void account_add(struct account *account, enum receipt_stage stage, uint64_t ns)
+void account_sent(struct exchange *x)
 {
-    uint32_t *sum_ns = &account->receipt.stage_ns[stage];
+    x->account->receipt.sent_us = account_now(x);
+}
+
+void account_head(struct exchange *x, uint16_t status)
+{
+    x->account->receipt.status = status;
+    x->account->receipt.head_us = account_now(x);
+}
+
+void account_wrote(struct exchange *x, size_t size)
+{
+    if (!x->account->is_closed) {
+        x->account->receipt.answer_bytes += size;
+    }
+}
+
+void account_status(struct exchange *x, uint16_t status)
+{
+    x->account->receipt.status = status;
+}
+
+void account_problem(struct exchange *x, const char *code)
+{
+    x->account->receipt.problem = code;
+}
+
+void account_add(struct exchange *x, enum receipt_stage stage, uint64_t ns)
+{
+    uint32_t *sum_ns = &x->account->receipt.stage_ns[stage];
     uint64_t sum = *sum_ns + ns;
     *sum_ns = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
-// What of the wait was no work on its own prompt.
-static void end_wait(struct account *account, uint64_t now_us)
+// Adds the part of the wait in which its own prompt was not worked on.
+static void end_wait(struct exchange *x, uint64_t now_us)
 {
+    struct account *account = x->account;
     uint64_t worked_ns =
         account->receipt.stage_ns[RECEIPT_STAGE_TOKENIZE] - account->waiting_token_ns;
     uint64_t waited_ns = (now_us - account->waiting_us) * 1000;
 
     if (account->waiting_us != 0 && waited_ns > worked_ns) {
-        account_add(account, RECEIPT_STAGE_QUEUE, waited_ns - worked_ns);
+        account_add(x, RECEIPT_STAGE_QUEUE, waited_ns - worked_ns);
     }
     account->waiting_us = 0;
 }
@@ -149,7 +192,7 @@ static void keep_keys(struct account *account, const struct route_request *reque
     account->receipt.depth_count = depths;
 }
 
-// Names that no backend is known to serve come from clients, who have many.
+// Clients can make up any number of names: only those that a backend serves are counted apart.
 static bool is_served(const struct fleet_view *view, struct slice model)
 {
     return model.size > 0 && fleet_view_model(view, model) != NULL;
@@ -157,99 +200,79 @@ static bool is_served(const struct fleet_view *view, struct slice model)
 
 bool account_is_detailed(const struct exchange *x)
 {
-    return x->account != NULL && x->worker->detailed_left > 0;
+    return is_counted(x) && x->worker->detailed_left > 0;
 }
 
 void account_model(struct exchange *x, struct slice model)
 {
-    struct account *account = x->account;
-    if (account != NULL) {
-        account->is_served = is_served(x->worker->view, model);
-        account->receipt.model_size = keep_text(account->model, model);
-    }
+    x->account->is_served = is_served(x->worker->view, model);
+    x->account->receipt.model_size = keep_text(x->account->model, model);
 }
 
-static void keep_decision(struct account *account, const struct route_request *request,
-                          const struct route_choice *choice)
+struct decision *account_decision(const struct exchange *x)
 {
-    const struct route_decision *decision = &choice->decision;
-    struct receipt *receipt = &account->receipt;
-
-    receipt->backend = choice->backend->id;
-    receipt->pool = decision->pool;
-    receipt->policy = decision->policy->name;
-    receipt->prompt_tokens = decision->prompt_tokens;
-    receipt->expected_tokens = decision->expected_tokens;
-    receipt->block_tokens = request->block_tokens;
-    receipt->is_exact = decision->is_exact;
-    receipt->token_ms = load_prefill_ms(&choice->backend->load);
-    receipt->candidate_count = decision->target_count;
-    receipt->running_requests = decision->running_requests;
-    receipt->queued_tokens = decision->queued_tokens;
-    receipt->wait_ms = decision->wait_ms;
-    receipt->prefill_ms = decision->prefill_ms;
-    receipt->cost = (float)decision->cost;
-    receipt->url_size = keep_text(account->url, slice_str(choice->backend->url));
-    receipt->is_streamed = request->prompt->stream;
-    account->slot = choice->backend->slot;
-    // What an earlier attempt has left.
-    receipt->sent_us = receipt->head_us = receipt->first_us = receipt->last_us = 0;
-    receipt->output_tokens = receipt->cached_tokens = 0;
-    receipt->is_told = false;
-    receipt->rival_count = 0;
+    return &x->account->receipt.decision;
 }
 
 void account_route(struct exchange *x, const struct route_request *request,
                    const struct route_choice *choice)
 {
     struct account *account = x->account;
-    if (account == NULL) {
-        return;
-    }
+    struct receipt *receipt = &account->receipt;
     struct worker *worker = x->worker;
     uint64_t now_us = loop_now_us(worker->loop);
+    ASSERT(receipt->decision.chosen.backend == choice->backend->id);
 
-    end_wait(account, now_us);
-    account_add(account, RECEIPT_STAGE_PARSE, request->parse_ns);
-    account_add(account, RECEIPT_STAGE_TOKENIZE, request->name_ns);
-    account_add(account, RECEIPT_STAGE_MATCH, choice->match_ns);
-    account_add(account, RECEIPT_STAGE_DECIDE, choice->decide_ns);
-    keep_decision(account, request, choice);
+    end_wait(x, now_us);
+    account_add(x, RECEIPT_STAGE_PARSE, request->parse_ns);
+    account_add(x, RECEIPT_STAGE_TOKENIZE, request->name_ns);
+    account_add(x, RECEIPT_STAGE_MATCH, choice->match_ns);
+    account_add(x, RECEIPT_STAGE_DECIDE, choice->decide_ns);
+    receipt->prompt_tokens = receipt->decision.prompt_tokens;
+    receipt->block_tokens = request->block_tokens;
+    receipt->token_ms = load_prefill_ms(&choice->backend->load);
+    receipt->url_size = keep_text(account->url, slice_str(choice->backend->url));
+    receipt->is_streamed = request->prompt->stream;
+    receipt->attempts++;
+    // An earlier attempt has left these.
+    receipt->sent_us = receipt->head_us = receipt->first_us = receipt->last_us = 0;
+    receipt->output_tokens = receipt->cached_tokens = 0;
+    receipt->has_cached_tokens = false;
+    receipt->rival_count = 0;
+    receipt->is_announced = false;
     keep_keys(account, request);
-    account->receipt.attempts++;
     if (account_is_detailed(x)) {
-        account->receipt.rival_count = route_rivals(worker->route, worker->view, request,
-                                                    choice->backend, now_us, account->rivals);
+        receipt->rival_count = route_rivals(worker->route, worker->view, request, choice->backend,
+                                            now_us, account->rivals);
     }
-    account->receipt.is_announced = false; // the attempt before was
     account_announce(x);
 }
 
-static uint32_t at_most_u32(uint64_t value)
+static uint32_t account_u32(uint64_t value)
 {
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
 void account_learn(struct exchange *x)
 {
-    const struct trail *trail = x->hop.trail;
-    if (x->account == NULL || trail == NULL) {
+    const struct observer *observer = x->hop.observer;
+    if (observer == NULL) {
         return;
     }
     struct receipt *receipt = &x->account->receipt;
-    const struct answer_usage *usage = &trail->usage;
+    const struct answer_usage *usage = &observer->usage;
 
     if (usage->has_prompt_tokens) {
-        receipt->prompt_tokens = at_most_u32(usage->prompt_tokens);
+        receipt->prompt_tokens = account_u32(usage->prompt_tokens);
     }
-    receipt->is_told = usage->has_cached_tokens;
-    receipt->cached_tokens = usage->has_cached_tokens ? at_most_u32(usage->cached_tokens) : 0;
-    receipt->output_tokens = usage->completion_tokens > 0 ? at_most_u32(usage->completion_tokens)
-                                                          : trail->outcome.load.output_tokens;
+    receipt->has_cached_tokens = usage->has_cached_tokens;
+    receipt->cached_tokens = usage->has_cached_tokens ? account_u32(usage->cached_tokens) : 0;
+    receipt->output_tokens = usage->completion_tokens > 0 ? account_u32(usage->completion_tokens)
+                                                          : observer->feedback.load.output_tokens;
     receipt->saved_us = (uint64_t)((float)receipt->cached_tokens * receipt->token_ms * 1000);
-    if (trail->first_us != 0) {
-        receipt->first_us = account_moment(x->account, trail->first_us);
-        receipt->last_us = account_moment(x->account, trail->last_us);
+    if (observer->first_us != 0) {
+        receipt->first_us = account_moment(x, observer->first_us);
+        receipt->last_us = account_moment(x, observer->last_us);
     }
 }
 
@@ -267,7 +290,7 @@ static enum receipt_outcome outcome_of(const struct exchange *x, bool is_finishe
     if (receipt->problem != NULL) {
         return RECEIPT_REFUSED;
     }
-    if (receipt->backend == 0) {
+    if (receipt->decision.chosen.backend == 0) {
         return RECEIPT_LOCAL;
     }
     if (status == 429 || status == 503) {
@@ -295,8 +318,8 @@ bool account_announce(struct exchange *x)
     struct account *account = x->account;
     struct worker *worker = x->worker;
 
-    if (account == NULL || account->receipt.is_announced || account->receipt.policy == NULL ||
-        worker->ring == NULL) {
+    if (account->is_closed || account->receipt.is_announced ||
+        account->receipt.decision.policy == NULL || !is_counted(x) || worker->ring == NULL) {
         return false;
     }
     if (worker->detailed_left > 0) {
@@ -314,23 +337,24 @@ void account_close(struct exchange *x, bool is_finished)
 {
     struct account *account = x->account;
     struct worker *worker = x->worker;
-    if (account == NULL) {
-        return;
-    }
     struct receipt *receipt = &account->receipt;
-    if (!is_finished && !x->is_counted) {
-        pool_put(&worker->accounts, &x->account); // a connection that was no request
+    bool is_request = is_finished || x->is_counted; // a connection may end before its first request
+
+    if (account->is_closed || !is_request) {
         return;
     }
+    account->is_closed = true;
     receipt->outcome = outcome_of(x, is_finished);
     account_body(x);
     receipt->answer_bytes += buffer_slice(&x->response.head).size +
                              buffer_slice(&x->response.out).size + x->response.document.size;
-    receipt->end_us = account_moment(account, loop_now_us(worker->loop));
+    receipt->end_us = account_now(x);
     struct receipt_parts parts = parts_of(account);
-    meters_note(worker->meters, receipt, &parts, account->slot, account->is_served);
-    if (worker->ring != NULL) {
+    if (is_counted(x)) {
+        meters_note(worker->meters, receipt, &parts, receipt->decision.chosen.slot,
+                    account->is_served);
+    }
+    if (is_counted(x) && worker->ring != NULL) {
         receipt_ring_put(worker->ring, receipt, &parts);
     }
-    pool_put(&worker->accounts, &x->account);
 }

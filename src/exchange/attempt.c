@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
-#include "exchange/trail.h"
+#include "exchange/observer.h"
 #include "http/forward.h"
 #include "http/traceparent.h"
 #include "net/tcp.h"
@@ -80,8 +80,7 @@ static void attempt_write_head(struct exchange *x)
         text_add_u64(&rank, backend->rank);
         how.rank = text_slice(&rank);
     }
-    how.traceparent = account_traceparent(x->account, &trace);
-    how.begins_trace = how.traceparent.size > 0 && x->account->receipt.parent == 0;
+    how.traceparent = account_traceparent(x, &trace, &how.begins_trace);
     size_t body_size = body_edits_size(&request->edits, request->body_size);
     if (request->edits.count > 0) {
         how.content_length = body_size;
@@ -137,9 +136,7 @@ const struct step *attempt_run(struct exchange *x)
         exchange_wait(x, WAIT_BACKEND, config->timeouts.first_byte);
         return &step_attempt;
     case HOP_SENT:
-        if (x->account != NULL) {
-            x->account->receipt.sent_us = account_moment(x->account, loop_now_us(x->worker->loop));
-        }
+        account_sent(x);
         return &step_attempt;
     case HOP_HEAD:
         return attempt_take_head(x);

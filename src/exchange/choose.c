@@ -6,7 +6,7 @@
 #include "config/config.h"
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
-#include "exchange/trail.h"
+#include "exchange/observer.h"
 #include "sys/clock.h"
 
 static const struct slice no_detail = {0};
@@ -40,14 +40,14 @@ const struct step *choose_first(const struct exchange *x)
     return tokenize_is_needed(x) ? &step_tokenize : &step_choose;
 }
 
-// Only a trail reads the usage that comes back, and hides it from the client.
+// Only an observer reads the usage that comes back, and hides it from the client.
 static void choose_ask_usage(struct exchange *x, const struct prompt *prompt)
 {
-    if (x->hop.trail != NULL && x->hop.trail->is_named && x->worker->config->ask_usage &&
+    if (x->hop.observer != NULL && x->hop.observer->is_named && x->worker->config->ask_usage &&
         prompt->usage_text != NULL && prompt->form != PROMPT_NOTHING) {
         body_edits_add(&x->request->edits, prompt->usage_at, prompt->usage_over,
                        slice_str(prompt->usage_text));
-        x->hop.trail->hides_usage = true;
+        x->hop.observer->hides_usage = true;
     }
 }
 
@@ -63,8 +63,9 @@ const struct step *choose_run(struct exchange *x)
     route_read(worker->route, worker->view, &input, &request);
     tokenize_release(x); // its ids are good until another turn
     account_model(x, request.model);
+    ASSERT(x->hop.observer == NULL); // it would read the decision that is overwritten now
     switch (route_choose(worker->route, worker->view, &request, &x->request->tried,
-                         loop_now_us(worker->loop), &choice)) {
+                         loop_now_us(worker->loop), account_decision(x), &choice)) {
     case ROUTE_CHOSEN:
         break;
     case ROUTE_NO_SUCH_MODEL:
@@ -83,12 +84,9 @@ const struct step *choose_run(struct exchange *x)
         .backend = choice.backend,
         .on_trial = choice.on_trial,
     };
-    x->decision = choice.decision;
     account_route(x, &request, &choice);
-    // Without keys, a trail still feeds the meters.
-    x->hop.trail = request.chain != NULL || x->account != NULL
-                       ? trail_begin(worker, &request, &choice, x->request->arrived_us)
-                       : NULL;
+    x->hop.observer = observer_begin(worker, &request, choice.backend, account_decision(x),
+                                     x->request->arrived_us);
     x->request->edits.count = 0;
     choose_ask_usage(x, request.prompt);
     forward_ids(x, &request);

@@ -229,6 +229,7 @@ static void exchange_release(struct exchange *x)
         atomic_fetch_sub_explicit(&worker->proxy->in_flight, 1, memory_order_relaxed);
     }
     x->client->exchange = NULL;
+    pool_put(&worker->accounts, &x->account);
     pool_put(&worker->exchanges, &x);
 }
 
@@ -295,9 +296,7 @@ enum status exchange_flush(struct exchange *x)
         if (x->response.has_begun) {
             x->wait = WAIT_NOTHING; // bytes of the response moved: neither side is stalled
         }
-        if (x->account != NULL) {
-            x->account->receipt.answer_bytes += moved;
-        }
+        account_wrote(x, moved);
         x->response.head.begin += (uint32_t)sent_of(&moved, parts[0].size);
         x->response.out.begin += (uint32_t)sent_of(&moved, parts[1].size);
         size_t sent = sent_of(&moved, parts[2].size);

@@ -74,7 +74,7 @@ struct response {
     size_t unsent;         // bytes that wait in the kernel for the client, when last asked
     bool has_begun;        // a byte of it may have reached the client
     bool is_event_stream;
-    bool is_watched;   // the trail sees the body; its framing is made anew
+    bool is_watched;   // the observer sees the body; its framing is made anew
     bool is_done;      // all that will be sent is in the buffers
     bool is_truncated; // it cannot be finished
     bool is_lingering; // the request was not read to its end
@@ -84,7 +84,7 @@ struct exchange {
     const struct step *step;
     struct worker *worker;
     struct client *client;
-    struct account *account;      // NULL: metrics are off
+    struct account *account;      // the only writer of its receipt
     enum wait_for wait;           // while parked
     uint64_t request_deadline_ms; // of the whole request; UINT64_MAX: none
 
@@ -95,8 +95,7 @@ struct exchange {
     bool is_http10;
     bool keep_alive;
 
-    struct hop hop;                 // its response goes to the client
-    struct route_decision decision; // why its backend was chosen
+    struct hop hop; // its response goes to the client
     struct response response;
 };
 

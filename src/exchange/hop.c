@@ -3,8 +3,8 @@
 #include "exchange/hop.h"
 
 #include "base/base.h"
+#include "exchange/observer.h"
 #include "exchange/request.h"
-#include "exchange/trail.h"
 #include "fleet/backend.h"
 #include "sys/log.h"
 #include "worker/upstream.h"
@@ -300,7 +300,7 @@ void hop_end(struct hop *hop, bool keep)
             upstream_close(&hop->upstream);
         }
     }
-    trail_end(&hop->trail);
+    observer_end(&hop->observer);
     buffer_put(hop->worker, &hop->sending);
     buffer_put(hop->worker, &hop->receiving);
     hop_drop_parser(hop);

@@ -19,7 +19,7 @@
 
 struct backend;
 struct request;
-struct trail;
+struct observer;
 struct upstream;
 
 enum hop_stage { HOP_IDLE, HOP_CONNECTING, HOP_SENDING, HOP_AWAITING, HOP_READING };
@@ -52,9 +52,9 @@ struct hop {
     const struct request *request; // NULL once the response has begun
     struct backend *backend;       // counted in there; NULL: idle
     struct upstream *upstream;
-    struct trail *trail;   // NULL: nothing is learned from the response
-    struct buffer sending; // the head for the backend
-    size_t sent;           // of head, body and framing together
+    struct observer *observer; // NULL: nothing is learned from the response
+    struct buffer sending;     // the head for the backend
+    size_t sent;               // of head, body and framing together
     struct buffer receiving;
     struct http_head *head;   // after HOP_HEAD; its bytes begin `receiving`
     struct http_head *parser; // of a head that came in pieces; NULL: the worker's own serves
@@ -85,5 +85,5 @@ struct buffer hop_take_response(struct hop *hop);
 // A fresh connection to the same backend, in place of a kept one that was closed while idle.
 void hop_reopen(struct hop *hop);
 
-// Closes or keeps the connection, ends the trail, counts the request out; idempotent.
+// Closes or keeps the connection, ends the observer, counts the request out; idempotent.
 void hop_end(struct hop *hop, bool keep);

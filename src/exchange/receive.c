@@ -277,7 +277,7 @@ static bool receive_read_body(struct exchange *x)
     uint64_t begin_ns = is_timed ? clock_monotonic_ns() : 0;
     prompt_read(reading->reader, api, request_body(request), &reading->prompt);
     if (is_timed) {
-        account_add(x->account, RECEIPT_STAGE_PARSE, clock_monotonic_ns() - begin_ns);
+        account_add(x, RECEIPT_STAGE_PARSE, clock_monotonic_ns() - begin_ns);
     }
     return true;
 }

@@ -6,8 +6,8 @@
 // kept only if the client did not take all of it, and as long as something is in it nothing more is
 // read.  So a slow client slows its backend, and a stream costs no memory while it flows.
 //
-// A response that a trail watches is taken out of its framing, shown to the trail, and framed anew, so that
-// the trail can hold events back or leave them out.
+// A response that an observer watches is taken out of its framing, shown to the observer, and framed anew, so that
+// the observer can hold events back or leave them out.
 //
 // A stream that breaks ends without its last chunk.  An event stream gets one more event with the
 // problem, since many clients look at events only.
@@ -17,7 +17,7 @@
 #include "config/config.h"
 #include "exchange/account.h"
 #include "exchange/exchange_internal.h"
-#include "exchange/trail.h"
+#include "exchange/observer.h"
 #include "http/forward.h"
 #include "sys/log.h"
 #include "worker/upstream.h"
@@ -90,14 +90,14 @@ static bool relay_makes_chunks(const struct exchange *x)
     return x->response.is_watched && x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
 }
 
-// Shows the data that lies at `begin`, with frame_room before it, to the trail, and frames what may go
+// Shows the data that lies at `begin`, with frame_room before it, to the observer, and frames what may go
 // on.
 static void relay_pass_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
                                size_t data_size)
 {
     uint8_t *data = buffer->bytes + begin;
-    ASSERT(x->hop.trail != NULL && begin + data_size <= x->worker->buffer_size);
-    size_t size = trail_see(x->hop.trail, data, data_size, x->response.is_done);
+    ASSERT(x->hop.observer != NULL && begin + data_size <= x->worker->buffer_size);
+    size_t size = observer_see(x->hop.observer, data, data_size, x->response.is_done);
 
     buffer->begin = begin;
     buffer->end = begin + (uint32_t)size;
@@ -136,15 +136,16 @@ static enum status relay_scan_watched(struct exchange *x, struct buffer *buffer,
     return status;
 }
 
-// Whether the trail reads the body, and hence how the body is taken apart.
+// Whether the observer reads the body, and hence how the body is taken apart.
 static void relay_watch(struct exchange *x, const struct http_head *head)
 {
     struct hop *hop = &x->hop;
 
-    if (hop->trail != NULL) {
+    if (hop->observer != NULL) {
         bool may_hold_back = head->framing == HTTP_CHUNKED || head->framing == HTTP_UNTIL_CLOSE;
-        trail_answer(hop->trail, head, may_hold_back);
-        x->response.is_watched = hop->trail->watch != TRAIL_BLIND && head->framing != HTTP_NO_BODY;
+        observer_head(hop->observer, head, may_hold_back);
+        x->response.is_watched =
+            hop->observer->watch != OBSERVER_BLIND && head->framing != HTTP_NO_BODY;
     }
     // Trailers of a watched response are dropped, as a proxy may; no engine sends any.
     http_body_start(&hop->body, head,
@@ -183,10 +184,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
         return NULL;
     }
     x->hop.is_fault = relay_is_fault(head->status);
-    if (x->account != NULL) {
-        x->account->receipt.status = head->status;
-        x->account->receipt.head_us = account_moment(x->account, loop_now_us(worker->loop));
-    }
+    account_head(x, head->status);
     attempt_judge(x, x->hop.is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
     http_head_response_framing(head, x->is_head_request);
     x->response.is_event_stream = http_head_type_is(head, "text/event-stream");
@@ -219,9 +217,9 @@ static enum status relay_read(struct exchange *x)
     if (x->response.out.bytes == NULL && !buffer_take(worker, &x->response.out)) {
         return STATUS_EXHAUSTED;
     }
-    // Behind what the trail held back, if it did.
+    // Behind what the observer held back, if it did.
     uint32_t begin = x->response.is_watched ? frame_room : 0;
-    size_t held = x->response.is_watched ? trail_tail_size(x->hop.trail) : 0;
+    size_t held = x->response.is_watched ? observer_tail_size(x->hop.observer) : 0;
     enum status status =
         transport_read(&x->hop.upstream->transport, x->response.out.bytes + begin + held,
                        worker->read_size - begin - held, &size);
@@ -234,7 +232,7 @@ static enum status relay_read(struct exchange *x)
     }
     x->wait = WAIT_NOTHING;
     if (x->response.is_watched) {
-        trail_take_tail(x->hop.trail, x->response.out.bytes + begin);
+        observer_take_tail(x->hop.observer, x->response.out.bytes + begin);
         status = relay_scan_watched(x, &x->response.out, begin, held, size);
     } else {
         size_t kept = 0;
@@ -271,8 +269,8 @@ static void relay_end_attempt(struct exchange *x)
     if (x->hop.backend != NULL && !x->response.is_truncated && !x->hop.is_fault) {
         attempt_judge(x, BACKEND_SUCCESS);
     }
-    if (x->hop.trail != NULL && !x->response.is_truncated) {
-        trail_complete(x->hop.trail);
+    if (x->hop.observer != NULL && !x->response.is_truncated) {
+        observer_complete(x->hop.observer);
     }
     attempt_end(x, x->hop.is_reusable && !x->response.is_truncated);
 }
@@ -370,9 +368,7 @@ const struct step *relay_broken(struct exchange *x, enum http_problem problem)
                   http_problem_code(problem));
     }
     attempt_end(x, false);
-    if (x->account != NULL) {
-        x->account->receipt.problem = http_problem_code(problem);
-    }
+    account_problem(x, http_problem_code(problem));
     x->wait = WAIT_NOTHING;
     x->response.is_truncated = true;
     x->response.is_done = true;

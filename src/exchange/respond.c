@@ -64,10 +64,8 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
     ASSERT(!out.overflow);
     x->response.head.end += (uint32_t)out.size;
     worker_count(&worker->shared.problems[problem]);
-    if (x->account != NULL) {
-        x->account->receipt.problem = http_problem_code(problem);
-        x->account->receipt.status = status;
-    }
+    account_problem(x, http_problem_code(problem));
+    account_status(x, status);
     return respond_begin(x);
 }
 
@@ -90,9 +88,7 @@ const struct step *respond_document(struct exchange *x, struct slice document)
     text_add_str(&out, x->keep_alive ? "\r\n\r\n" : "\r\nconnection: close\r\n\r\n");
     ASSERT(!out.overflow);
     x->response.head.end = (uint32_t)out.size;
-    if (x->account != NULL) {
-        x->account->receipt.status = 200;
-    }
+    account_status(x, 200);
     if (!x->is_head_request) {
         memcpy(x->request->block.bytes, document.bytes, document.size);
         x->response.document = slice_of(x->request->block.bytes, document.size);

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "exchange/account.h"
 #include "exchange/exchange_internal.h"
 #include "http/forward.h"
 
@@ -14,33 +15,34 @@ enum { decision_size_max = 512 };
 
 static void response_write_decision(const struct exchange *x, struct text *out)
 {
-    const struct route_decision *why = &x->decision;
+    const struct decision *decision = account_decision(x);
+    const struct decision_party *why = &decision->chosen;
     char numbers[64];
 
     text_add_str(out, "policy=");
-    text_add_str(out, why->policy->name);
+    text_add_str(out, decision->policy->name);
     text_add_str(out, "; candidates=");
-    text_add_u64(out, why->target_count);
+    text_add_u64(out, decision->candidate_count);
     text_add_str(out, "; running_requests=");
     text_add_u64(out, why->running_requests);
-    if (!why->policy->reads_prompt) {
+    if (!decision->policy->reads_prompt) {
         return;
     }
     text_add_str(out, "; matched_blocks=");
     text_add_u64(out, why->matched_blocks);
     text_add_str(out, "; prompt_blocks=");
-    text_add_u64(out, why->prompt_blocks);
+    text_add_u64(out, decision->prompt_blocks);
     text_add_str(out, "; matched_tokens=");
     text_add_u64(out, why->matched_tokens);
     text_add_str(out, "; prompt_tokens=");
-    text_add_u64(out, why->prompt_tokens);
+    text_add_u64(out, decision->prompt_tokens);
     text_add_str(out, "; expected_tokens=");
     text_add_u64(out, why->expected_tokens);
-    text_add_str(out, why->is_exact ? "; exact=yes" : "; exact=no");
+    text_add_str(out, why->by_events ? "; exact=yes" : "; exact=no");
     text_add_str(out, "; queued_tokens=");
     text_add_u64(out, why->queued_tokens);
     snprintf(numbers, sizeof(numbers), "; predicted_ms=%.1f; cost=%.3g",
-             (double)(why->wait_ms + why->prefill_ms), why->cost);
+             (double)(why->wait_ms + why->prefill_ms), (double)why->cost);
     text_add_str(out, numbers);
 }
 

@@ -74,12 +74,10 @@ static enum status tokenize_portion(struct exchange *x, struct lane *lane)
 // A request whose ids cannot be computed is routed by its text.
 const struct step *tokenize_run(struct exchange *x)
 {
-    uint64_t begin_ns = x->account != NULL ? clock_monotonic_ns() : 0;
+    uint64_t begin_ns = clock_monotonic_ns();
     enum status status = tokenize_portion(x, &x->worker->lane);
 
-    if (x->account != NULL) {
-        account_add(x->account, RECEIPT_STAGE_TOKENIZE, clock_monotonic_ns() - begin_ns);
-    }
+    account_add(x, RECEIPT_STAGE_TOKENIZE, clock_monotonic_ns() - begin_ns);
     if (status == STATUS_AGAIN) {
         exchange_wait(x, WAIT_TURN, 0);
         client_again(x->client);

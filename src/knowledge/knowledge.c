@@ -9,6 +9,9 @@
 
 #include <stdlib.h>
 
+// Sessions and prompts share the index, and never a key.
+static const uint64_t session_domain = 0x73657373696f6e73;
+
 enum { misses_in_a_row = 3, young_misses_in_a_row = 2, audit_tokens_min = 64 };
 
 struct slot {
@@ -26,6 +29,11 @@ struct knowledge {
     uint32_t slot_count;
     struct traffic traffic[fleet_pool_count_max];
 };
+
+uint64_t knowledge_session_block(uint64_t session_key)
+{
+    return hash_pair(session_key, session_domain);
+}
 
 struct knowledge *knowledge_create(const struct knowledge_options *options)
 {

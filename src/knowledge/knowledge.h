@@ -52,7 +52,10 @@ void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct 
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
                         const struct prefix_letter *letter);
 
-// The session of that block (route_session_block) has gone from the slot to another backend.  Ages of
+// The key under which the index keeps the backend that served a session last.
+uint64_t knowledge_session_block(uint64_t session_key);
+
+// The session of that block has gone from the slot to another backend.  Ages of
 // different backends cannot be compared, so a session that was left in two slots would be found in the
 // idler one.
 void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,

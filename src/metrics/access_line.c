@@ -311,15 +311,15 @@ static uint8_t *put_path(uint8_t *at, const struct line *line)
 
 static uint8_t *put_policy(uint8_t *at, const struct line *line)
 {
-    return put_word(at, line->receipt->policy);
+    return put_word(at, receipt_policy_name(line->receipt));
 }
 
 static uint8_t *put_backend(uint8_t *at, const struct line *line)
 {
-    if (line->receipt->backend == 0) {
+    if (line->receipt->decision.chosen.backend == 0) {
         return put_null(at);
     }
-    at = decimal_put(PUT(at, "{\"id\":"), line->receipt->backend);
+    at = decimal_put(PUT(at, "{\"id\":"), line->receipt->decision.chosen.backend);
     at = put_string(PUT(at, ",\"url\":"), line->parts.url);
     *at = '}';
     return at + 1;
@@ -362,12 +362,13 @@ static uint8_t *put_prompt_tokens(uint8_t *at, const struct line *line)
 
 static uint8_t *put_expected_tokens(uint8_t *at, const struct line *line)
 {
-    return decimal_put(at, line->receipt->expected_tokens);
+    return decimal_put(at, line->receipt->decision.chosen.expected_tokens);
 }
 
 static uint8_t *put_cached_tokens(uint8_t *at, const struct line *line)
 {
-    return line->receipt->is_told ? decimal_put(at, line->receipt->cached_tokens) : put_null(at);
+    return line->receipt->has_cached_tokens ? decimal_put(at, line->receipt->cached_tokens)
+                                            : put_null(at);
 }
 
 static uint8_t *put_output_tokens(uint8_t *at, const struct line *line)
@@ -377,27 +378,29 @@ static uint8_t *put_output_tokens(uint8_t *at, const struct line *line)
 
 static uint8_t *put_exact(uint8_t *at, const struct line *line)
 {
-    return put_bool(at, line->receipt->is_exact);
+    return put_bool(at, line->receipt->decision.chosen.by_events);
 }
 
 static uint8_t *put_candidates(uint8_t *at, const struct line *line)
 {
-    return decimal_put(at, line->receipt->candidate_count);
+    return decimal_put(at, line->receipt->decision.candidate_count);
 }
 
 static uint8_t *put_running_requests(uint8_t *at, const struct line *line)
 {
-    return decimal_put(at, line->receipt->running_requests);
+    return decimal_put(at, line->receipt->decision.chosen.running_requests);
 }
 
 static uint8_t *put_queued_tokens(uint8_t *at, const struct line *line)
 {
-    return decimal_put(at, line->receipt->queued_tokens);
+    return decimal_put(at, line->receipt->decision.chosen.queued_tokens);
 }
 
 static double predicted_ms(const struct receipt *receipt)
 {
-    return receipt->policy == NULL ? -1 : (double)receipt->wait_ms + (double)receipt->prefill_ms;
+    const struct decision_party *chosen = &receipt->decision.chosen;
+    return receipt->decision.policy == NULL ? -1
+                                            : (double)chosen->wait_ms + (double)chosen->prefill_ms;
 }
 
 static uint8_t *put_predicted(uint8_t *at, const struct line *line)
@@ -591,8 +594,8 @@ void access_line_text(const struct receipt *receipt, enum access_slow slow,
     gather(&line, receipt, slow, second);
     at = put_head(at, &line);
     at = put_label_u64(at, " prompt=", receipt->prompt_tokens);
-    at = put_label_u64(at, " expected=", receipt->expected_tokens);
-    if (receipt->is_told) {
+    at = put_label_u64(at, " expected=", receipt->decision.chosen.expected_tokens);
+    if (receipt->has_cached_tokens) {
         at = put_label_u64(at, " cached=", receipt->cached_tokens);
     }
     at = put_label_u64(at, " output=", receipt->output_tokens);

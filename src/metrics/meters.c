@@ -169,7 +169,7 @@ static struct meter_kind *kind_of(struct meter_slot *slot, uint32_t model, const
 
 static void note_told(struct meter_slot *slot, const struct receipt *receipt)
 {
-    uint32_t expected = receipt->expected_tokens;
+    uint32_t expected = receipt->decision.chosen.expected_tokens;
     uint32_t cached = receipt->cached_tokens;
 
     add(&slot->told_count, 1);
@@ -184,7 +184,7 @@ static void note_slot(struct meter_slot *slot, const struct receipt *receipt)
     add(&slot->prompt_tokens, receipt->prompt_tokens);
     add(&slot->output_tokens, receipt->output_tokens);
     add(&slot->saved_us, receipt->saved_us);
-    if (receipt->is_told) {
+    if (receipt->has_cached_tokens) {
         note_told(slot, receipt);
     }
     if (receipt->first_us > 0) {
@@ -202,7 +202,7 @@ void meters_note(struct meters *meters, const struct receipt *receipt,
             add_duration(&meters->stages[i], &meter_scale_stage, receipt->stage_ns[i]);
         }
     }
-    if (receipt->backend == 0) {
+    if (receipt->decision.chosen.backend == 0) {
         add(&meters->homeless[receipt->outcome], 1);
         return;
     }
@@ -212,12 +212,12 @@ void meters_note(struct meters *meters, const struct receipt *receipt,
 
     note_model(&meters->models[model == meters_other ? meters_model_max : model - 1], receipt);
     uint64_t owner = atomic_load_explicit(&mine->backend, memory_order_relaxed);
-    if (owner > receipt->backend) {
+    if (owner > receipt->decision.chosen.backend) {
         return; // its backend has left, and the slot is another's by now
     }
-    if (owner != receipt->backend) {
-        take_over(mine, receipt->backend);
+    if (owner != receipt->decision.chosen.backend) {
+        take_over(mine, receipt->decision.chosen.backend);
     }
     note_slot(mine, receipt);
-    add(&kind_of(mine, model, receipt->policy)->outcomes[receipt->outcome], 1);
+    add(&kind_of(mine, model, receipt_policy_name(receipt))->outcomes[receipt->outcome], 1);
 }

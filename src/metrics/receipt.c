@@ -7,7 +7,7 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct receipt) % sizeof(uint64_t) == 0, "what follows is aligned");
-_Static_assert(sizeof(struct receipt_rival) % sizeof(uint64_t) == 0, "likewise");
+_Static_assert(sizeof(struct decision_party) % sizeof(uint64_t) == 0, "likewise");
 _Static_assert(receipt_size_max % sizeof(uint64_t) == 0, "whole words");
 
 static const char *const outcome_names[] = {
@@ -41,7 +41,7 @@ static size_t text_size(const struct receipt *receipt)
 
 size_t receipt_size(const struct receipt *receipt)
 {
-    size_t size = sizeof(*receipt) + receipt->rival_count * sizeof(struct receipt_rival) +
+    size_t size = sizeof(*receipt) + receipt->rival_count * sizeof(struct decision_party) +
                   ((size_t)receipt->sampled_count + receipt->depth_count) * sizeof(uint64_t) +
                   text_size(receipt);
     return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
@@ -49,7 +49,7 @@ size_t receipt_size(const struct receipt *receipt)
 
 void receipt_parts(const struct receipt *receipt, struct receipt_parts *out)
 {
-    const struct receipt_rival *rivals = (const struct receipt_rival *)(receipt + 1);
+    const struct decision_party *rivals = (const struct decision_party *)(receipt + 1);
     const uint64_t *sampled = (const uint64_t *)(rivals + receipt->rival_count);
     const uint64_t *depths = sampled + receipt->sampled_count;
     const uint8_t *text = (const uint8_t *)(depths + receipt->depth_count);
@@ -76,12 +76,12 @@ static uint8_t *put(uint8_t *to, const void *from, size_t size)
 
 void receipt_write(const struct receipt *receipt, const struct receipt_parts *parts, void *to)
 {
-    ASSERT(receipt->rival_count <= receipt_rival_max);
+    ASSERT(receipt->rival_count <= decision_rival_max);
     ASSERT(receipt->sampled_count <= receipt_sampled_max);
     ASSERT(receipt->depth_count <= receipt_depth_max);
 
     uint8_t *at = put(to, receipt, sizeof(*receipt));
-    at = put(at, parts->rivals, receipt->rival_count * sizeof(struct receipt_rival));
+    at = put(at, parts->rivals, receipt->rival_count * sizeof(struct decision_party));
     at = put(at, parts->sampled, receipt->sampled_count * sizeof(uint64_t));
     at = put(at, parts->depths, receipt->depth_count * sizeof(uint64_t));
     at = put(at, parts->id.bytes, receipt->id_size);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/slice.h"
+#include "policy/decision.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,7 +36,6 @@ const char *receipt_outcome_name(enum receipt_outcome outcome);
 const char *receipt_stage_name(enum receipt_stage stage);
 
 enum {
-    receipt_rival_max = 4,
     // Every key of a prompt with (key & (receipt_sample - 1)) == 0, as far as there is room.
     receipt_sample = 16,
     receipt_sampled_max = 64,
@@ -43,16 +43,6 @@ enum {
     receipt_depth_max = 14,
     // Texts that are longer are cut.
     receipt_text_max = 128,
-};
-
-// A backend as it looked when the decision was made.
-struct receipt_rival {
-    uint64_t backend;         // its id
-    uint32_t expected_tokens; // of the prompt, that it was thought to have
-    uint32_t running_requests;
-    uint64_t queued_tokens;
-    float predicted_ms; // until the first token; NAN: the policy does not look
-    float cost;         // by the policy's own measure; NAN: it has none
 };
 
 struct receipt {
@@ -67,12 +57,9 @@ struct receipt {
     uint32_t worker;
 
     // What became of it.
-    uint64_t backend; // the id of the last one; 0: it came to none
-    uint32_t pool;
     enum receipt_outcome outcome;
     uint16_t status;     // as the client saw it; 0: none
     const char *problem; // the code of the router's own answer (a constant), or NULL
-    const char *policy;  // its name (a constant), or NULL: nothing was decided
     uint32_t attempts;
     uint64_t request_bytes; // of the body
     uint64_t answer_bytes;  // that went to the client, heads included
@@ -89,23 +76,16 @@ struct receipt {
     uint32_t stage_ns[RECEIPT_STAGE_COUNT]; // all attempts together
 
     // Tokens.
-    uint32_t prompt_tokens;   // as counted or estimated here; as the engine says once it has
-    uint32_t expected_tokens; // that would be cached
-    uint32_t cached_tokens;   // that were, by the engine
+    uint32_t prompt_tokens; // as counted or estimated here; as the engine says once it has
+    uint32_t cached_tokens; // that were, by the engine
     uint32_t output_tokens;
-    uint32_t block_tokens; // of one key
-    bool is_told;          // the engine has said what was cached
-    bool is_exact;         // the expectation was by KV events
-    uint64_t saved_us;     // that reading the cached tokens would have taken there
-    float token_ms;        // that one more uncached token takes there, as learned
+    uint32_t block_tokens;  // of one key
+    bool has_cached_tokens; // the engine has reported cached_tokens
+    uint64_t saved_us;      // that reading the cached tokens would have taken there
+    float token_ms;         // that one more uncached token takes there, as learned
 
-    // The decision.
-    uint32_t candidate_count;
-    uint32_t running_requests;
-    uint64_t queued_tokens;
-    float wait_ms; // predicted
-    float prefill_ms;
-    float cost; // NAN: none
+    // Of the last attempt; chosen.backend 0: it came to none.
+    struct decision decision;
 
     // What lies behind it, in this order; `receipt_size` counts all.
     uint32_t
@@ -120,7 +100,7 @@ struct receipt {
 
 // The parts behind a receipt, wherever it lies.
 struct receipt_parts {
-    const struct receipt_rival *rivals;
+    const struct decision_party *rivals;
     const uint64_t *sampled;
     const uint64_t *depths;
     struct slice id;
@@ -138,7 +118,7 @@ void receipt_parts(const struct receipt *receipt, struct receipt_parts *out);
 void receipt_write(const struct receipt *receipt, const struct receipt_parts *parts, void *to);
 
 enum {
-    receipt_size_max = sizeof(struct receipt) + receipt_rival_max * sizeof(struct receipt_rival) +
+    receipt_size_max = sizeof(struct receipt) + decision_rival_max * sizeof(struct decision_party) +
                        (receipt_sampled_max + receipt_depth_max) * sizeof(uint64_t) +
                        (size_t)4 * receipt_text_max,
 };
@@ -148,6 +128,12 @@ static inline bool receipt_has_failed(const struct receipt *receipt)
 {
     return receipt->outcome == RECEIPT_BUSY || receipt->outcome == RECEIPT_FAILED ||
            receipt->outcome == RECEIPT_BROKEN || receipt->outcome == RECEIPT_REFUSED;
+}
+
+// NULL: nothing was decided.
+static inline const char *receipt_policy_name(const struct receipt *receipt)
+{
+    return receipt->decision.policy != NULL ? receipt->decision.policy->name : NULL;
 }
 
 // Whether it was measured what the router itself took.

@@ -207,7 +207,7 @@ static void add_tokens(struct text *out, const struct receipt *receipt)
 {
     add_count_if_any(out, "gen_ai.usage.input_tokens", receipt->prompt_tokens);
     add_count_if_any(out, "gen_ai.usage.output_tokens", receipt->output_tokens);
-    if (receipt->is_told) {
+    if (receipt->has_cached_tokens) {
         add_count(out, "gen_ai.usage.cache_read.input_tokens", receipt->cached_tokens);
         add_count(out, "warmpath.cached_tokens", receipt->cached_tokens);
     }
@@ -220,18 +220,20 @@ static void add_tokens(struct text *out, const struct receipt *receipt)
 
 static void add_decision(struct text *out, const struct receipt *receipt)
 {
-    if (receipt->policy == NULL) {
+    const struct decision_party *chosen = &receipt->decision.chosen;
+
+    if (receipt->decision.policy == NULL) {
         return;
     }
-    add_name(out, "warmpath.policy", receipt->policy);
-    add_count(out, "warmpath.candidates", receipt->candidate_count);
-    add_count(out, "warmpath.expected_tokens", receipt->expected_tokens);
-    add_toggle(out, "warmpath.exact", receipt->is_exact);
-    add_count(out, "warmpath.running_requests", receipt->running_requests);
-    add_count(out, "warmpath.queued_tokens", receipt->queued_tokens);
+    add_name(out, "warmpath.policy", receipt->decision.policy->name);
+    add_count(out, "warmpath.candidates", receipt->decision.candidate_count);
+    add_count(out, "warmpath.expected_tokens", chosen->expected_tokens);
+    add_toggle(out, "warmpath.exact", chosen->by_events);
+    add_count(out, "warmpath.running_requests", chosen->running_requests);
+    add_count(out, "warmpath.queued_tokens", chosen->queued_tokens);
     add_number_if_known(out, "warmpath.predicted_ms",
-                        (double)receipt->wait_ms + (double)receipt->prefill_ms);
-    add_number(out, "warmpath.cost", (double)receipt->cost);
+                        (double)chosen->wait_ms + (double)chosen->prefill_ms);
+    add_number(out, "warmpath.cost", (double)chosen->cost);
 }
 
 static void add_attributes(struct text *out, const struct receipt *receipt,

@@ -11,8 +11,8 @@
 #include "exchange/account.h"
 #include "exchange/client.h"
 #include "exchange/exchange.h"
+#include "exchange/observer.h"
 #include "exchange/request.h"
-#include "exchange/trail.h"
 #include "fleet/fleet.h"
 #include "http/head.h"
 #include "metrics/meters.h"
@@ -135,9 +135,9 @@ static void worker_housekeeping(struct timer *timer)
     pool_trim(&worker->buffers, pages_discard);
     pool_trim(&worker->readers, pages_discard);
     body_store_trim(&worker->bodies);
-    for (uint32_t i = 0; i < trail_class_count; i++) {
-        if (worker->trails[i].slot_size % 4096 == 0) {
-            pool_trim(&worker->trails[i], pages_discard);
+    for (uint32_t i = 0; i < observer_class_count; i++) {
+        if (worker->observers[i].slot_size % 4096 == 0) {
+            pool_trim(&worker->observers[i], pages_discard);
         }
     }
     worker_accept_pending(worker);
@@ -240,7 +240,7 @@ struct pool_need {
     uint32_t count;
 };
 
-enum { pool_kind_count = 8 + trail_class_count };
+enum { pool_kind_count = 8 + observer_class_count };
 
 static bool worker_reserve(struct worker *worker, uint64_t body_memory)
 {
@@ -250,19 +250,19 @@ static bool worker_reserve(struct worker *worker, uint64_t body_memory)
         // Whole pages first, so that they stay aligned.
         {&worker->buffers, worker->buffer_size, connections + 2 * requests},
         {&worker->readers, reader_slot_size(), requests},
-        {&worker->trails[5], trail_slot_size(5), requests},
-        {&worker->trails[4], trail_slot_size(4), requests},
-        {&worker->trails[3], trail_slot_size(3), requests},
-        {&worker->trails[2], trail_slot_size(2), requests},
-        {&worker->trails[1], trail_slot_size(1), requests},
-        {&worker->trails[0], trail_slot_size(0), requests},
+        {&worker->observers[5], observer_slot_size(5), requests},
+        {&worker->observers[4], observer_slot_size(4), requests},
+        {&worker->observers[3], observer_slot_size(3), requests},
+        {&worker->observers[2], observer_slot_size(2), requests},
+        {&worker->observers[1], observer_slot_size(1), requests},
+        {&worker->observers[0], observer_slot_size(0), requests},
         {&worker->clients, sizeof(struct client), connections},
         {&worker->exchanges, exchange_size(), connections},
         {&worker->requests, sizeof(struct request), connections},
         {&worker->heads, sizeof(struct http_head), requests},
         // One for each connection, not only for each request: who sends the beginnings of many
         // requests must not make the others uncounted.
-        {&worker->accounts, sizeof(struct account), worker->meters != NULL ? connections : 1},
+        {&worker->accounts, sizeof(struct account), connections},
         // One for each request, one that it gave up this turn, and those that wait for work.
         {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->idle_count_max},
     };
@@ -362,8 +362,8 @@ static void worker_free(struct worker **worker_ptr)
         pool_fini(&worker->heads);
         pool_fini(&worker->accounts);
         pool_fini(&worker->upstreams);
-        for (uint32_t i = 0; i < trail_class_count; i++) {
-            pool_fini(&worker->trails[i]);
+        for (uint32_t i = 0; i < observer_class_count; i++) {
+            pool_fini(&worker->observers[i]);
         }
         pages_release(&worker->memory, worker->memory_size);
     }

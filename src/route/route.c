@@ -23,9 +23,6 @@ enum {
     group_cache_count = 16,
 };
 
-// Sessions and prompts share the index, and never a key.
-static const uint64_t session_domain = 0x73657373696f6e73;
-
 // How the engines of a group cut prompts into blocks.
 struct block_sizes {
     uint64_t generation; // of the view
@@ -50,8 +47,7 @@ struct route {
     const struct policy **policies;
     void **states;
     struct survey survey;
-    float *predicted_ms;
-    struct route_holding *holdings;
+    struct decision_party *parties; // of route_explain
     const struct dialect_set *dialects;
     struct token_reader *token_reader; // NULL: there is no set
     size_t token_text_max;
@@ -101,16 +97,14 @@ struct route *route_create(const struct route_options *options)
     route->host_worth = options->host_worth;
     route->disk_worth = options->disk_worth;
     route->keys = calloc((size_t)key_count_max * route_size_max, sizeof(uint64_t));
-    route->predicted_ms = calloc(options->target_count_max, sizeof(float));
-    route->holdings = calloc(options->target_count_max, sizeof(*route->holdings));
+    route->parties = calloc(options->target_count_max, sizeof(*route->parties));
     bool complete = survey_init(&route->survey, options->target_count_max);
     complete &= create_states(route, options);
     if (options->token_thread != NULL) {
         route->token_reader = token_reader_create(options->token_thread, options->token_text_max);
         complete &= route->token_reader != NULL;
     }
-    if (!complete || route->own_reader == NULL || route->keys == NULL ||
-        route->predicted_ms == NULL || route->holdings == NULL) {
+    if (!complete || route->own_reader == NULL || route->keys == NULL || route->parties == NULL) {
         route_destroy(&route);
     }
     return route;
@@ -133,8 +127,7 @@ void route_destroy(struct route **route_ptr)
     token_reader_destroy(&route->token_reader);
     prompt_reader_destroy(&route->own_reader);
     free(route->keys);
-    free(route->predicted_ms);
-    free(route->holdings);
+    free(route->parties);
     free(route);
 }
 
@@ -159,11 +152,6 @@ static uint32_t lap(struct route *route)
 static uint64_t session_key(struct slice session)
 {
     return session.size == 0 ? 0 : hash_bytes(session, 0) | 1;
-}
-
-uint64_t route_session_block(uint64_t session_key)
-{
-    return hash_pair(session_key, session_domain);
 }
 
 static const struct fleet_group *group_of(const struct fleet_view *view,
@@ -271,7 +259,7 @@ static void hash_ids(struct route *route, const struct fleet_view *view,
         out->other_count = sizes->count - 1;
     }
     uint64_t seed = prefix_seed(&space);
-    out->is_exact = true;
+    out->by_token_ids = true;
     out->block_tokens = sizes->tokens[0];
     out->block_share = (float)out->block_tokens;
     out->prompt_tokens = at_most_u32(prompt->token_count);
@@ -464,38 +452,52 @@ static void predict(const struct policy_target *target, uint32_t prompt_tokens, 
                          uncached > 0 ? (float)uncached : 1);
 }
 
-static void describe(struct route *route, const struct question *question, uint32_t chosen,
-                     struct route_decision *out)
+static void describe_party(const struct route *route, const struct survey_task *task,
+                           uint32_t target_index, struct decision_party *out)
+{
+    const struct survey *survey = &route->survey;
+    const struct policy_target *target = &survey->targets[target_index];
+    const struct backend *backend = survey->backends[target_index];
+
+    *out = (struct decision_party){
+        .backend = backend->id,
+        .slot = backend->slot,
+        .running_requests = target->running_requests,
+        .queued_tokens = target->queued_tokens,
+        .cost = NAN,
+    };
+    if (!task->reads_prompt) {
+        return;
+    }
+    struct route_holding holding = survey_holding(survey, task, backend);
+    out->matched_blocks = holding.blocks;
+    out->matched_tokens = holding.tokens;
+    out->confirmed_tokens = survey_tokens(task->request, holding.confirmed);
+    out->reported_tokens = holding.reported_tokens;
+    out->host_tokens = holding.host_tokens;
+    out->disk_tokens = holding.disk_tokens;
+    out->expected_tokens = holding.expected_tokens;
+    out->by_events = holding.by_events;
+    out->age = survey->beliefs[backend->slot].age;
+    out->cost = (float)survey->costs[target_index];
+    predict(target, task->request->prompt_tokens, &out->wait_ms, &out->prefill_ms);
+}
+
+static void describe(const struct route *route, const struct question *question, uint32_t chosen,
+                     struct decision *out)
 {
     const struct survey *survey = &route->survey;
     const struct route_request *request = question->task.request;
-    const struct policy_target *target = &survey->targets[chosen];
 
-    *out = (struct route_decision){
+    *out = (struct decision){
         .policy = question->policy,
         .pool = question->group->pool,
-        .target_count = survey->count,
+        .candidate_count = survey->count,
         .prompt_tokens = request->prompt_tokens,
         .prompt_blocks = request->key_count,
-        .matched_blocks = target->matched_blocks,
-        .matched_tokens = target->matched_tokens,
-        .running_requests = target->running_requests,
         .session_slot = survey->session_slot,
-        .queued_tokens = target->queued_tokens,
-        .cost = question->policy->reads_prompt ? survey->costs[chosen] : NAN,
     };
-    if (!question->policy->reads_prompt) {
-        return;
-    }
-    struct route_holding holding =
-        survey_holding(survey, &question->task, survey->backends[chosen]);
-    out->matched_tokens = holding.tokens;
-    out->confirmed_tokens = survey_tokens(request, holding.confirmed);
-    out->told_tokens = holding.told_tokens;
-    out->expected_tokens = holding.expected_tokens;
-    out->is_exact = holding.is_exact;
-    out->age = survey->beliefs[target->backend].age;
-    predict(target, request->prompt_tokens, &out->wait_ms, &out->prefill_ms);
+    describe_party(route, &question->task, chosen, &out->chosen);
 }
 
 static bool begin(struct route *route, const struct fleet_view *view,
@@ -553,7 +555,7 @@ static void collect(struct route *route, struct question *question)
 
 // Lets the policy choose until one can be counted in.
 static bool choose_among(struct route *route, const struct question *question,
-                         struct route_choice *out)
+                         struct decision *decision, struct route_choice *out)
 {
     struct survey *survey = &route->survey;
 
@@ -563,7 +565,7 @@ static bool choose_among(struct route *route, const struct question *question,
         if (backend_begin(backend, question->task.now_us / 1000, survey->tier == BACKEND_DOWN,
                           &out->on_trial)) {
             out->backend = backend;
-            describe(route, question, chosen, &out->decision);
+            describe(route, question, chosen, decision);
             return true;
         }
         survey_drop(survey, chosen);
@@ -572,7 +574,7 @@ static bool choose_among(struct route *route, const struct question *question,
 }
 
 static void note_traffic(struct route *route, const struct question *question,
-                         const struct route_choice *choice)
+                         const struct decision *decision)
 {
     struct traffic *traffic = knowledge_traffic(route->knowledge, question->group->pool);
 
@@ -583,13 +585,13 @@ static void note_traffic(struct route *route, const struct question *question,
     if (question->task.tried->count == 0) {
         traffic_arrive(traffic, question->task.now_us);
     }
-    traffic_routed(traffic, choice->decision.prefill_ms);
+    traffic_routed(traffic, decision->chosen.prefill_ms);
 }
 
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_us,
-                                struct route_choice *out)
+                                struct decision *decision, struct route_choice *out)
 {
     struct question question;
 
@@ -601,9 +603,9 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     for (int look = 0; look < 2; look++) {
         collect(route, &question);
         out->match_ns = lap(route);
-        if (choose_among(route, &question, out)) {
+        if (choose_among(route, &question, decision, out)) {
             if (question.task.reads_prompt) {
-                note_traffic(route, &question, out);
+                note_traffic(route, &question, decision);
             }
             out->decide_ns = lap(route);
             return ROUTE_CHOSEN;
@@ -619,31 +621,9 @@ static double rank_of(const struct route *route, uint32_t target, bool reads_pro
     return isnan(cost) ? route->survey.targets[target].running_requests : cost;
 }
 
-static void describe_rival(const struct route *route, const struct survey_task *task, uint32_t i,
-                           struct receipt_rival *out)
-{
-    const struct policy_target *target = &route->survey.targets[i];
-    float wait_ms = NAN;
-    float prefill_ms = NAN;
-
-    *out = (struct receipt_rival){
-        .backend = route->survey.backends[i]->id,
-        .running_requests = target->running_requests,
-        .queued_tokens = target->queued_tokens,
-    };
-    if (task->reads_prompt) {
-        struct route_holding holding =
-            survey_holding(&route->survey, task, route->survey.backends[i]);
-        out->expected_tokens = holding.expected_tokens;
-        predict(target, task->request->prompt_tokens, &wait_ms, &prefill_ms);
-    }
-    out->predicted_ms = wait_ms + prefill_ms;
-    out->cost = task->reads_prompt ? (float)route->survey.costs[i] : NAN;
-}
-
 uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
                       const struct route_request *request, const struct backend *chosen,
-                      uint64_t now_us, struct receipt_rival out[receipt_rival_max])
+                      uint64_t now_us, struct decision_party out[decision_rival_max])
 {
     const struct fleet_group *group = group_of(view, request);
     const struct policy *policy = route->policies[pool_of(route, group)];
@@ -655,13 +635,13 @@ uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
                                .host_worth = route->host_worth,
                                .disk_worth = route->disk_worth,
                                .reads_prompt = policy->reads_prompt && request->chain != NULL};
-    uint32_t best[receipt_rival_max];
-    double ranks[receipt_rival_max];
+    uint32_t best[decision_rival_max];
+    double ranks[decision_rival_max];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < route->survey.count; i++) {
         double rank = rank_of(route, i, task.reads_prompt);
-        bool is_full = count == receipt_rival_max;
+        bool is_full = count == decision_rival_max;
         if (route->survey.backends[i] == chosen || (is_full && rank >= ranks[count - 1])) {
             continue;
         }
@@ -674,7 +654,7 @@ uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
         best[at] = i;
     }
     for (uint32_t i = 0; i < count; i++) {
-        describe_rival(route, &task, best[i], &out[i]);
+        describe_party(route, &task, best[i], &out[i]);
     }
     return count;
 }
@@ -701,20 +681,10 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
     out->chosen = pick(route, &question);
     describe(route, &question, out->chosen, &out->decision);
     for (uint32_t i = 0; i < survey->count; i++) {
-        float wait_ms = 0;
-        float prefill_ms = 0;
-        if (question.task.reads_prompt) {
-            predict(&survey->targets[i], request->prompt_tokens, &wait_ms, &prefill_ms);
-        }
-        route->predicted_ms[i] = wait_ms + prefill_ms;
-        route->holdings[i] = question.task.reads_prompt
-                                 ? survey_holding(survey, &question.task, survey->backends[i])
-                                 : (struct route_holding){0};
+        describe_party(route, &question.task, i, &route->parties[i]);
     }
     out->targets = survey->targets;
     out->backends = survey->backends;
-    out->costs = survey->costs;
-    out->predicted_ms = route->predicted_ms;
-    out->holdings = route->holdings;
+    out->parties = route->parties;
     return ROUTE_CHOSEN;
 }

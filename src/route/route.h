@@ -20,8 +20,7 @@
 #include "base/rng.h"
 #include "base/slice.h"
 #include "fleet/fleet.h"
-#include "metrics/receipt.h"
-#include "policy/policy.h"
+#include "policy/decision.h"
 
 struct dialect;
 struct token_result;
@@ -67,7 +66,7 @@ struct route_request {
     uint32_t prompt_tokens; // as counted, or estimated from the size of the text
     uint32_t block_tokens;  // of one block; at least 1
     float block_share;      // the same, not rounded
-    bool is_exact;          // the keys are those of token ids
+    bool by_token_ids;      // the keys are those of token ids, not of text
     struct route_chain others[route_size_max - 1];
     uint32_t other_count;
     uint32_t parse_ns; // that it took to read the body, if it is timed
@@ -92,40 +91,17 @@ struct route_holding {
     uint32_t blocks;
     uint32_t confirmed;       // of them, what the engine has shown to have
     uint32_t tokens;          // in the blocks
-    uint32_t told_tokens;     // that its events tell of
+    uint32_t reported_tokens; // that its KV events report
     uint32_t host_tokens;     // of these, in host memory and not on the GPU
     uint32_t disk_tokens;     // and on disk only
     uint32_t worth_tokens;    // as if all of them were on the GPU
     uint32_t expected_tokens; // that its answer will say were cached
-    bool is_exact;            // its events are live: they tell all, but for what is on its way
-};
-
-// Why: what was known of the chosen one.
-struct route_decision {
-    const struct policy *policy;
-    uint32_t pool;
-    uint32_t target_count;
-    uint32_t prompt_tokens;
-    uint32_t prompt_blocks;
-    uint32_t matched_blocks;
-    uint32_t matched_tokens;
-    uint32_t confirmed_tokens; // of the matched ones, those that the engine has shown to have
-    uint32_t told_tokens;      // as in route_holding
-    uint32_t expected_tokens;
-    bool is_exact;
-    uint32_t age; // of the matched ones (prefix_index.h)
-    uint32_t running_requests;
-    uint32_t session_slot; // where its session was before; UINT32_MAX: nowhere
-    uint64_t queued_tokens;
-    float wait_ms;    // predicted, before its own prompt is begun
-    float prefill_ms; // predicted, for its own prompt
-    double cost;      // by the policy's own measure; NAN when it has none
+    bool by_events; // its KV events are live: they report all blocks but those on their way
 };
 
 struct route_choice {
     struct backend *backend; // counted in by backend_begin; the caller owes backend_end
     bool on_trial;
-    struct route_decision decision;
     uint32_t match_ns; // that it took to find out who holds what and has to do what
     uint32_t decide_ns;
 };
@@ -166,27 +142,26 @@ bool route_wants_ids(const struct route *route, const struct fleet_view *view,
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out);
 
+// Writes `decision` where it stays, and counts the chosen backend in.
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_us,
-                                struct route_choice *out);
+                                struct decision *decision, struct route_choice *out);
 
 // The best of the others as they looked to the last route_choose, which was for this request and has chosen
 // `chosen`; best first, by the policy's own measure, or by what they have to do where it has none.
 uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
                       const struct route_request *request, const struct backend *chosen,
-                      uint64_t now_us, struct receipt_rival out[receipt_rival_max]);
+                      uint64_t now_us, struct decision_party out[decision_rival_max]);
 
 // Every candidate as the policy saw it, and whom it would choose; nobody is counted in.  Good until
 // the next call.
 struct route_explanation {
     const struct policy_target *targets;
     struct backend *const *backends;
-    const double *costs; // NAN: the policy has none
-    const float *predicted_ms;
-    const struct route_holding *holdings;
-    uint32_t chosen;
-    struct route_decision decision;
+    const struct decision_party *parties;
+    uint32_t chosen; // index into the three
+    struct decision decision;
 };
 enum route_verdict route_explain(struct route *route, const struct fleet_view *view,
                                  const struct route_request *request, uint64_t now_us,
@@ -196,9 +171,6 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
 void route_try_gone(struct route_tried *tried, const struct backend *backend);
 
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend);
-
-// The key under which the index remembers who served a session.
-uint64_t route_session_block(uint64_t session_key);
 
 // Whether anybody of that tier or a better one is left to choose, without choosing.
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,

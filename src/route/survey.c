@@ -49,7 +49,7 @@ static uint32_t seconds_of(uint64_t now_us)
 // Who served the session last: of several the one that did so most recently.
 static uint32_t find_session(struct survey *survey, const struct survey_task *task)
 {
-    uint64_t key = route_session_block(task->request->session_key);
+    uint64_t key = knowledge_session_block(task->request->session_key);
     uint32_t youngest = UINT32_MAX;
     uint32_t slot = UINT32_MAX;
 
@@ -128,7 +128,7 @@ void survey_match(struct survey *survey, const struct survey_task *task)
                                                                .confirmed = hit->confirmed,
                                                                .age = hit->age};
     }
-    if (request->is_exact && knowledge_ledger(task->knowledge) != NULL) {
+    if (request->by_token_ids && knowledge_ledger(task->knowledge) != NULL) {
         match_told(survey, task);
     }
 }
@@ -158,7 +158,7 @@ static bool is_asked_for(const struct route_request *request, const struct backe
 static uint32_t block_of(const struct survey_belief *belief, const struct route_request *request,
                          const struct backend *backend)
 {
-    if (belief->told_block > 0 || !request->is_exact) {
+    if (belief->told_block > 0 || !request->by_token_ids) {
         return belief->told_block > 0 ? belief->told_block : 1;
     }
     uint32_t own = load_block_tokens(&backend->load);
@@ -179,36 +179,36 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
     const struct survey_belief *belief = &survey->beliefs[backend->slot];
     struct route_holding out = {.blocks = belief->believed,
                                 .confirmed = belief->confirmed,
-                                .told_tokens = belief->told_tokens,
+                                .reported_tokens = belief->told_tokens,
                                 .host_tokens = belief->host_tokens,
                                 .disk_tokens = belief->disk_tokens};
     enum backend_events events =
         atomic_load_explicit(&backend->shared.events, memory_order_relaxed);
     uint32_t told = belief->told_tokens / request->block_tokens;
 
-    if (!request->is_exact || (told == 0 && !is_asked_for(request, backend))) {
+    if (!request->by_token_ids || (told == 0 && !is_asked_for(request, backend))) {
         events = BACKEND_EVENTS_NONE;
     } else if (events == BACKEND_EVENTS_LIVE && belief->is_cut) {
         events = BACKEND_EVENTS_LEARNING; // there may be more
     }
-    out.is_exact = events == BACKEND_EVENTS_LIVE;
+    out.by_events = events == BACKEND_EVENTS_LIVE;
     // What was there once and is no longer told of is gone; what was never there is on its way.
     uint32_t coming = 0;
-    if (out.is_exact && belief->believed > told && belief->confirmed <= told) {
+    if (out.by_events && belief->believed > told && belief->confirmed <= told) {
         coming =
             prefix_index_pending(knowledge_index(task->knowledge), request->keys,
                                  request->key_count, told, backend->slot, seconds_of(task->now_us));
     }
-    if ((out.is_exact && coming == 0) || (events != BACKEND_EVENTS_NONE && out.blocks < told)) {
+    if ((out.by_events && coming == 0) || (events != BACKEND_EVENTS_NONE && out.blocks < told)) {
         out.blocks = told;
         out.tokens = belief->told_tokens;
     } else {
-        out.blocks = out.is_exact ? told + coming : out.blocks;
+        out.blocks = out.by_events ? told + coming : out.blocks;
         out.tokens = survey_tokens(request, out.blocks);
     }
     out.worth_tokens = out.tokens;
     if (events != BACKEND_EVENTS_NONE) {
-        out.confirmed = out.is_exact || out.confirmed < told ? told : out.confirmed;
+        out.confirmed = out.by_events || out.confirmed < told ? told : out.confirmed;
         uint32_t discount = discount_of(belief, task);
         // What is told may be less than a block of the request's more than what is believed.
         out.worth_tokens -= discount < out.tokens ? discount : out.tokens;

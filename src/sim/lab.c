@@ -6,8 +6,9 @@
 #include "base/hash.h"
 #include "base/reclaim.h"
 #include "fleet/fleet.h"
+#include "knowledge/feedback.h"
 #include "knowledge/knowledge.h"
-#include "route/outcome.h"
+#include "route/route.h"
 #include "sim/engine/due_queue.h"
 #include "sim/engine/engine.h"
 #include "sim/workload/affinity.h"
@@ -41,7 +42,8 @@ struct lab_replica {
 struct lab_flight {
     struct engine_request request;
     struct work_item item;
-    struct outcome outcome;
+    struct feedback feedback;
+    struct decision decision;
     uint32_t replica;
     bool on_trial;
     uint64_t first_us;
@@ -107,13 +109,13 @@ static void note_sample(struct lab *lab, const struct lab_flight *flight)
 static void lab_finish(struct lab *lab, struct lab_flight *flight)
 {
     note_sample(lab, flight);
-    outcome_complete(&flight->outcome,
-                     &(struct outcome_usage){.has_cached_tokens = true,
-                                             .cached_tokens = flight->request.cached_tokens,
-                                             .output_tokens = flight->item.output_tokens},
-                     flight->router_keys, flight->router_key_count, lab->now_us);
-    outcome_end(&flight->outcome, flight->router_keys);
-    backend_end(flight->outcome.backend, flight->on_trial);
+    feedback_complete(&flight->feedback,
+                      &(struct feedback_usage){.has_cached_tokens = true,
+                                               .cached_tokens = flight->request.cached_tokens,
+                                               .output_tokens = flight->item.output_tokens},
+                      flight->router_keys, flight->router_key_count, lab->now_us);
+    feedback_end(&flight->feedback, flight->router_keys);
+    backend_end(flight->feedback.backend, flight->on_trial);
     workload_done(lab->workload, &flight->item, lab->now_us - begin_us);
     lab->flying_count--;
     free(flight);
@@ -127,9 +129,9 @@ static void got_token(void *owner, struct engine_request *request, bool is_last)
 
     if (flight->first_us == 0) {
         flight->first_us = lab->now_us;
-        outcome_confirm(&flight->outcome, flight->router_keys, lab->now_us);
+        feedback_confirm(&flight->feedback, flight->router_keys, lab->now_us);
     }
-    load_output(&replica->backend->load, &flight->outcome.load, 1, lab->now_us);
+    load_output(&replica->backend->load, &flight->feedback.load, 1, lab->now_us);
     if (is_last) {
         lab_finish(lab, flight);
     }
@@ -200,14 +202,22 @@ static void lab_choose(struct lab *lab, struct lab_flight *flight)
     };
     struct route_tried tried = {0};
     struct route_choice choice;
-    enum route_verdict verdict =
-        route_choose(lab->route, lab->view, &request, &tried, lab->now_us, &choice);
+    enum route_verdict verdict = route_choose(lab->route, lab->view, &request, &tried, lab->now_us,
+                                              &flight->decision, &choice);
 
     ASSERT(verdict == ROUTE_CHOSEN);
     flight->replica = choice.backend->slot;
     flight->on_trial = choice.on_trial;
-    choice.decision.prompt_tokens = item->prompt_tokens;
-    outcome_begin(&flight->outcome, lab->knowledge, 0, &request, &choice, lab->now_us);
+    feedback_begin(&flight->feedback,
+                   &(struct feedback_input){.knowledge = lab->knowledge,
+                                            .backend = choice.backend,
+                                            .decision = &flight->decision,
+                                            .session_key = request.session_key,
+                                            .keys = request.keys,
+                                            .key_count = request.key_count,
+                                            .block_tokens = request.block_tokens,
+                                            .is_named = true},
+                   lab->now_us);
     affinity_note(&lab->affinity, item->pieces[0].id, (double)item->due_us / 1000, flight->replica);
 }
 
@@ -428,8 +438,8 @@ static void abandon(struct lab *lab)
         while ((request = engine_any(lab->replicas[i].engine)) != NULL) {
             struct lab_flight *flight = CONTAINER_OF(request, struct lab_flight, request);
             engine_cancel(lab->replicas[i].engine, request);
-            outcome_end(&flight->outcome, flight->router_keys);
-            backend_end(flight->outcome.backend, flight->on_trial);
+            feedback_end(&flight->feedback, flight->router_keys);
+            backend_end(flight->feedback.backend, flight->on_trial);
             free(flight);
             lab->failed_count++;
             lab->flying_count--;

@@ -32,7 +32,7 @@ struct thread;
 struct tls_context;
 struct upstream;
 
-enum { listener_count_max = 16, trail_class_count = 6, event_space_size = 16384 };
+enum { listener_count_max = 16, observer_class_count = 6, event_space_size = 16384 };
 
 // A configuration with its TLS contexts, as the keeper hands it to the workers.
 struct plan {
@@ -115,7 +115,7 @@ struct worker {
     struct pool heads;   // of responses that came in pieces
     struct pool buffers;
     struct pool accounts;
-    struct pool trails[trail_class_count]; // by the number of keys
+    struct pool observers[observer_class_count]; // by the number of keys
     struct body_store bodies;
     void *memory; // of the pools
     size_t memory_size;

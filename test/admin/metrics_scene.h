@@ -69,18 +69,18 @@ static inline bool scene_events(void *owner, uint64_t backend_id, struct kv_feed
 static inline void scene_note(struct meters *meters, const struct backend *backend,
                               const char *model, enum receipt_outcome outcome)
 {
-    struct receipt receipt = {.backend = backend->id,
+    struct receipt receipt = {.decision.chosen.backend = backend->id,
                               .outcome = outcome,
-                              .policy = "warm",
+                              .decision.policy = &policy_warm,
                               .first_us = 250000,
                               .last_us = 350000,
                               .end_us = 400000,
                               .stage_ns = {[RECEIPT_STAGE_PARSE] = 1500},
                               .prompt_tokens = 1000,
-                              .expected_tokens = 640,
+                              .decision.chosen.expected_tokens = 640,
                               .cached_tokens = 600,
                               .output_tokens = 11,
-                              .is_told = true,
+                              .has_cached_tokens = true,
                               .saved_us = 1500000};
     struct receipt_parts parts = {.model = slice_str(model)};
     meters_note(meters, &receipt, &parts, backend->slot, true);

@@ -141,6 +141,6 @@ told_add(struct chronicle *chronicle, struct receipt receipt, struct receipt_par
 // One of which little more than its name is known.
 static inline void told_add_named(struct chronicle *chronicle, const char *id)
 {
-    told_add(chronicle, (struct receipt){.outcome = RECEIPT_OK, .cost = NAN},
+    told_add(chronicle, (struct receipt){.outcome = RECEIPT_OK, .decision.chosen.cost = NAN},
              (struct receipt_parts){.id = slice_str(id)});
 }

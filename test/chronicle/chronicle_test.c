@@ -46,13 +46,15 @@ TEST(where_requests_are_many_the_list_reaches_back_a_second_and_has_every_failur
 
     chronicle_tick(chronicle, begin_ms);
     for (uint32_t i = 0; i < 2000; i++) {
-        note(chronicle, (struct receipt){.number = number++, .backend = 1, .outcome = RECEIPT_OK});
+        note(chronicle, (struct receipt){.number = number++,
+                                         .decision.chosen.backend = 1,
+                                         .outcome = RECEIPT_OK});
     }
     chronicle_tick(chronicle, begin_ms + 1000);
     uint64_t before = last_serial(chronicle);
     for (uint32_t i = 0; i < 2000; i++) {
         note(chronicle, (struct receipt){.number = number++,
-                                         .backend = 1,
+                                         .decision.chosen.backend = 1,
                                          .outcome = i % 200 == 0 ? RECEIPT_FAILED : RECEIPT_OK,
                                          .is_announced = i % 200 == 1});
     }
@@ -70,7 +72,8 @@ TEST(what_runs_is_in_the_list_of_decisions_alone)
 
     set_two(chronicle);
     chronicle_tick(chronicle, begin_ms);
-    note(chronicle, (struct receipt){.number = 4, .backend = 1, .outcome = RECEIPT_RUNNING});
+    note(chronicle,
+         (struct receipt){.number = 4, .decision.chosen.backend = 1, .outcome = RECEIPT_RUNNING});
     chronicle_total(chronicle, &figures);
     CHECK_EQ(figures.requests, 0);
     CHECK(chronicle_find(chronicle, slice_str("id-4"), &found));
@@ -79,12 +82,12 @@ TEST(what_runs_is_in_the_list_of_decisions_alone)
     CHECK(found.shadow_ttft_ms < 0);
 
     note(chronicle, (struct receipt){.number = 4,
-                                     .backend = 2,
+                                     .decision.chosen.backend = 2,
                                      .outcome = RECEIPT_OK,
                                      .first_us = 7000,
                                      .prompt_tokens = 100,
                                      .cached_tokens = 30,
-                                     .is_told = true});
+                                     .has_cached_tokens = true});
     chronicle_total(chronicle, &figures);
     CHECK_EQ(figures.requests, 1);
     CHECK_EQ(figures.cached_tokens, 30);
@@ -108,11 +111,11 @@ TEST(every_outcome_counts_where_it_should)
     for (uint32_t outcome = RECEIPT_OK; outcome < RECEIPT_OUTCOME_COUNT; outcome++) {
         bool has_backend = outcome != RECEIPT_LOCAL && outcome != RECEIPT_REFUSED;
         note(chronicle, (struct receipt){.number = outcome,
-                                         .backend = has_backend ? 1 : 0,
+                                         .decision.chosen.backend = has_backend ? 1 : 0,
                                          .outcome = (enum receipt_outcome)outcome,
                                          .prompt_tokens = 100,
                                          .cached_tokens = 50,
-                                         .is_told = outcome == RECEIPT_OK});
+                                         .has_cached_tokens = outcome == RECEIPT_OK});
     }
     chronicle_tick(chronicle, begin_ms + 10000);
     chronicle_recent(chronicle, &figures);
@@ -148,14 +151,16 @@ TEST(members_come_and_go_and_more_than_there_is_room_for_are_not_known)
         chronicle_set_members(chronicle, members, ARRAY_COUNT(members));
         uint32_t known = 0;
         for (uint32_t i = 0; i < ARRAY_COUNT(members); i++) {
-            note(chronicle, (struct receipt){.backend = members[i].id, .outcome = RECEIPT_OK});
+            note(chronicle,
+                 (struct receipt){.decision.chosen.backend = members[i].id, .outcome = RECEIPT_OK});
             known += chronicle_backend(chronicle, members[i].id, &figures);
         }
         CHECK_EQ(known, world_member_max);
     }
     chronicle_set_members(chronicle, members, 0);
     CHECK(!chronicle_backend(chronicle, members[0].id, &figures));
-    note(chronicle, (struct receipt){.backend = members[0].id, .outcome = RECEIPT_OK});
+    note(chronicle,
+         (struct receipt){.decision.chosen.backend = members[0].id, .outcome = RECEIPT_OK});
     chronicle_destroy(&chronicle);
 }
 
@@ -165,7 +170,7 @@ TEST(hot_prefixes_name_their_holders_by_id)
     struct chronicle_prefix prefix;
     static struct fixture_prompt prompt;
     struct fixture_receipt made;
-    struct receipt_rival rivals[1] = {{.backend = 2, .expected_tokens = 64}};
+    struct decision_party rivals[1] = {{.backend = 2, .expected_tokens = 64}};
 
     set_two(chronicle);
     chronicle_tick(chronicle, begin_ms);
@@ -175,7 +180,7 @@ TEST(hot_prefixes_name_their_holders_by_id)
     for (uint32_t i = 0; i < 6; i++) {
         chronicle_note(chronicle, receipt_make(&made,
                                                (struct receipt){.number = i,
-                                                                .backend = 1,
+                                                                .decision.chosen.backend = 1,
                                                                 .outcome = RECEIPT_OK,
                                                                 .prompt_tokens = 85,
                                                                 .block_tokens = 16,

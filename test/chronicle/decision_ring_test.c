@@ -55,13 +55,13 @@ static struct slice id_text(uint32_t id, char text[32])
 
 static void ring_put(struct decision_ring *ring, const struct note *note)
 {
-    struct receipt_rival rivals[receipt_rival_max];
+    struct decision_party rivals[decision_rival_max];
     struct fixture_receipt made;
     char text[32];
     struct receipt receipt = {.worker = note->worker,
                               .number = note->number,
                               .outcome = note->is_running ? RECEIPT_RUNNING : RECEIPT_OK,
-                              .rival_count = (uint32_t)note->number % (receipt_rival_max + 1)};
+                              .rival_count = (uint32_t)note->number % (decision_rival_max + 1)};
 
     memset(rivals, 0, sizeof(rivals));
     rivals[0].backend = note->number * 7;

@@ -53,7 +53,7 @@ static void add(struct result *sums, const struct world_request *request,
                 const struct shadow_estimate *estimate)
 {
     const struct receipt *receipt = (const struct receipt *)request->made.bytes;
-    sums->real_rate += receipt->expected_tokens;
+    sums->real_rate += receipt->decision.chosen.expected_tokens;
     sums->rotation_rate += request->rotation_tokens;
     sums->estimated_rate += estimate->cached_tokens;
     sums->real_ttft_ms += request->ttft_ms;
@@ -62,7 +62,8 @@ static void add(struct result *sums, const struct world_request *request,
     sums->real_saved_s += (double)receipt->saved_us / 1e6;
     sums->rotation_saved_s += request->rotation_tokens * world_token_ms / 1000;
     sums->estimated_saved_s += estimate->saved_s;
-    sums->is_same = sums->is_same && estimate->cached_tokens == receipt->expected_tokens &&
+    sums->is_same = sums->is_same &&
+                    estimate->cached_tokens == receipt->decision.chosen.expected_tokens &&
                     fabs(estimate->ttft_ms - receipt_ttft_ms(receipt)) < 1e-9 &&
                     fabs(estimate->saved_s - (double)receipt->saved_us / 1e6) < 1e-9;
 }
@@ -79,7 +80,7 @@ static uint32_t announce(struct shadow *shadow, uint32_t next, uint64_t until_us
             break;
         }
         receipt->outcome = RECEIPT_RUNNING;
-        receipt->is_told = false;
+        receipt->has_cached_tokens = false;
         shadow_begin(shadow, receipt, request->chosen);
         next++;
     }
@@ -362,9 +363,11 @@ TEST(a_rotation_includes_those_that_can_be_used_and_a_pool_has_its_own)
 
     shadow_set_members(shadow, members, numbers, 4);
     for (uint32_t i = 0; i < ARRAY_COUNT(turns); i++) {
-        shadow_note(shadow, &(struct receipt){.pool = 1, .backend = 13}, 3, &estimate);
+        shadow_note(shadow, &(struct receipt){.decision.pool = 1, .decision.chosen.backend = 13}, 3,
+                    &estimate);
         CHECK_EQ(estimate.backend, turns[i]);
-        shadow_note(shadow, &(struct receipt){.pool = 0, .backend = 12}, 0, &estimate);
+        shadow_note(shadow, &(struct receipt){.decision.pool = 0, .decision.chosen.backend = 12}, 0,
+                    &estimate);
         CHECK_EQ(estimate.backend, 12);
     }
     shadow_destroy(&shadow);
@@ -373,12 +376,12 @@ TEST(a_rotation_includes_those_that_can_be_used_and_a_pool_has_its_own)
 TEST(what_nobody_knows_is_as_measured)
 {
     struct shadow *shadow = shadow_create(4);
-    struct receipt receipt = {.pool = 9,
-                              .backend = 13,
+    struct receipt receipt = {.decision.pool = 9,
+                              .decision.chosen.backend = 13,
                               .first_us = 5000,
                               .prompt_tokens = 100,
                               .cached_tokens = 40,
-                              .is_told = true,
+                              .has_cached_tokens = true,
                               .saved_us = 3000};
     struct shadow_estimate estimate;
 
@@ -390,7 +393,7 @@ TEST(what_nobody_knows_is_as_measured)
         CHECK_EQ(estimate.ttft_ms, 5);
         CHECK(estimate.model_ms < 0 && estimate.shadow_model_ms < 0);
         CHECK(is_near(estimate.saved_s, 0.003, 1e-9));
-        receipt.pool = UINT32_MAX;
+        receipt.decision.pool = UINT32_MAX;
     }
     shadow_destroy(&shadow);
 }
@@ -400,7 +403,8 @@ TEST(a_queue_holds_two_minutes_at_most_and_a_clock_that_goes_back_does_no_work)
     struct shadow *shadow = shadow_create(1);
     const struct chronicle_member member = {.id = 5, .is_usable = true, .token_ms = 1};
     const uint32_t number = 0;
-    struct receipt receipt = {.wall_us = 1000000000, .backend = 5, .prompt_tokens = 10000};
+    struct receipt receipt = {
+        .wall_us = 1000000000, .decision.chosen.backend = 5, .prompt_tokens = 10000};
     struct shadow_estimate estimate;
 
     shadow_set_members(shadow, &member, &number, 1);
@@ -432,7 +436,8 @@ TEST(who_leaves_takes_cache_and_queue_along)
     }
     const struct receipt *receipt = receipt_make(
         &made,
-        (struct receipt){.wall_us = 1, .backend = 5, .prompt_tokens = 8000, .block_tokens = 16},
+        (struct receipt){
+            .wall_us = 1, .decision.chosen.backend = 5, .prompt_tokens = 8000, .block_tokens = 16},
         &prompt, (struct receipt_parts){0});
     shadow_set_members(shadow, &member, &number, 1);
     shadow_note(shadow, receipt, 0, &estimate);

@@ -119,7 +119,7 @@ static void check_stream(const struct receipt *receipt, const struct receipt_par
     CHECK_EQ(receipt->attempts, 1);
     CHECK_EQ(receipt->prompt_tokens, 100);
     CHECK_EQ(receipt->cached_tokens, 64);
-    CHECK(receipt->is_told && receipt->is_streamed);
+    CHECK(receipt->has_cached_tokens && receipt->is_streamed);
     CHECK_EQ(receipt->output_tokens, 2);
     CHECK(receipt->saved_us > 0);
     CHECK(receipt->complete_us > 0 && receipt->sent_us >= receipt->complete_us);
@@ -143,11 +143,11 @@ TEST(a_stream_leaves_what_was_decided_and_what_came_of_it)
     const struct receipt *receipt = taken(&parts);
     CHECK(receipt != NULL);
     check_stream(receipt, &parts);
-    CHECK_STR(receipt->policy, "warm");
-    CHECK_EQ(receipt->candidate_count, 3);
+    CHECK_STR(receipt_policy_name(receipt), "warm");
+    CHECK_EQ(receipt->decision.candidate_count, 3);
     CHECK_EQ(receipt->rival_count, 2);
-    CHECK(parts.rivals[0].backend != receipt->backend);
-    CHECK(parts.rivals[0].predicted_ms > 0);
+    CHECK(parts.rivals[0].backend != receipt->decision.chosen.backend);
+    CHECK(parts.rivals[0].prefill_ms > 0);
     CHECK_EQ(receipt->depth_count, 2);
     CHECK(receipt->stage_ns[RECEIPT_STAGE_TOKENIZE] > 0);
     CHECK(stop());
@@ -161,10 +161,10 @@ TEST(a_policy_that_looks_at_no_prompt_leaves_the_same_times_and_tokens)
     const struct receipt *receipt = taken(&parts);
     CHECK(receipt != NULL);
     check_stream(receipt, &parts);
-    CHECK_STR(receipt->policy, "round_robin");
-    CHECK_EQ(receipt->expected_tokens, 0);
+    CHECK_STR(receipt_policy_name(receipt), "round_robin");
+    CHECK_EQ(receipt->decision.chosen.expected_tokens, 0);
     CHECK_EQ(receipt->depth_count, 0);
-    CHECK(isnan(receipt->cost));
+    CHECK(isnan(receipt->decision.chosen.cost));
     CHECK(stop());
 }
 
@@ -180,7 +180,7 @@ TEST(what_is_answered_without_a_backend_is_refused_and_says_why)
     CHECK_EQ(receipt->outcome, RECEIPT_REFUSED);
     CHECK_EQ(receipt->status, 403);
     CHECK_STR(receipt->problem, "path_blocked");
-    CHECK_EQ(receipt->backend, 0);
+    CHECK_EQ(receipt->decision.chosen.backend, 0);
     CHECK_EQ(rig_totals(&rig).problems[HTTP_PROBLEM_BLOCKED], 1);
     CHECK(stop());
 }
@@ -215,7 +215,7 @@ TEST(a_client_that_leaves_is_gone)
     const struct receipt *receipt = taken(&parts);
     CHECK(receipt != NULL);
     CHECK_EQ(receipt->outcome, RECEIPT_GONE);
-    CHECK(receipt->backend != 0);
+    CHECK(receipt->decision.chosen.backend != 0);
     CHECK(stop());
 }
 
@@ -257,7 +257,7 @@ TEST(a_second_attempt_is_counted_and_its_backend_is_the_one_that_is_named)
         const struct receipt *receipt = taken(&parts);
         CHECK(receipt != NULL);
         CHECK_EQ(receipt->outcome, RECEIPT_OK);
-        CHECK_EQ(receipt->backend, rig.backends[1].backend->id);
+        CHECK_EQ(receipt->decision.chosen.backend, rig.backends[1].backend->id);
         attempts += receipt->attempts;
         receipt_ring_drop(ring);
     }
@@ -336,7 +336,7 @@ TEST(a_request_is_known_before_it_ends)
     const struct receipt *receipt = first(&parts);
     CHECK(receipt != NULL);
     CHECK_EQ(receipt->outcome, RECEIPT_RUNNING);
-    CHECK(slice_is(parts.id, "r") && receipt->backend != 0);
+    CHECK(slice_is(parts.id, "r") && receipt->decision.chosen.backend != 0);
     uint64_t number = receipt->number;
     receipt_ring_drop(ring);
     CHECK(peer_send(pair.backend, RIG_OK));

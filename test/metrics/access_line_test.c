@@ -24,7 +24,7 @@ static const struct receipt *written(struct receipt receipt, struct slice id, st
         .id = id, .model = model, .url = slice_str("http://10.0.0.7:8000"), .path = path};
     receipt.id_size = (uint16_t)id.size;
     receipt.model_size = (uint16_t)model.size;
-    receipt.url_size = receipt.backend != 0 ? (uint16_t)parts.url.size : 0;
+    receipt.url_size = receipt.decision.chosen.backend != 0 ? (uint16_t)parts.url.size : 0;
     receipt.path_size = (uint16_t)path.size;
     receipt_write(&receipt, &parts, memory);
     return (const struct receipt *)memory;
@@ -46,10 +46,10 @@ static const char *line(void (*write)(const struct receipt *, enum access_slow,
 static const struct receipt usual = {
     .wall_us = 1772366400250999,
     .trace = {0x0af7651916cd43dd, 0x8448eb211c80319c},
-    .backend = 3,
+    .decision.chosen.backend = 3,
     .outcome = RECEIPT_OK,
     .status = 200,
-    .policy = "warm",
+    .decision.policy = &policy_warm,
     .attempts = 1,
     .request_bytes = 5120,
     .answer_bytes = 20480,
@@ -59,17 +59,17 @@ static const struct receipt usual = {
     .end_us = 725300,
     .stage_ns = {3100, 40200, 1900, 400, 0},
     .prompt_tokens = 1200,
-    .expected_tokens = 1000,
+    .decision.chosen.expected_tokens = 1000,
     .cached_tokens = 1024,
     .output_tokens = 85,
-    .is_told = true,
+    .has_cached_tokens = true,
     .saved_us = 96000,
-    .candidate_count = 4,
-    .running_requests = 2,
-    .queued_tokens = 310,
-    .wait_ms = 1.5F,
-    .prefill_ms = 40,
-    .cost = 1,
+    .decision.candidate_count = 4,
+    .decision.chosen.running_requests = 2,
+    .decision.chosen.queued_tokens = 310,
+    .decision.chosen.wait_ms = 1.5F,
+    .decision.chosen.prefill_ms = 40,
+    .decision.chosen.cost = 1,
 };
 
 static const struct receipt *usual_one(void)
@@ -104,7 +104,8 @@ TEST(a_line_of_text_has_what_people_ask_for)
 
 TEST(what_is_not_known_is_null)
 {
-    struct receipt receipt = {.outcome = RECEIPT_REFUSED, .problem = "no_backend", .wait_ms = NAN};
+    struct receipt receipt = {
+        .outcome = RECEIPT_REFUSED, .problem = "no_backend", .decision.chosen.wait_ms = NAN};
     const struct receipt *refused =
         written(receipt, slice_str("x"), slice_str(""), slice_str("/v1/completions"));
 
@@ -126,8 +127,8 @@ TEST(a_prediction_that_is_no_number_is_null)
     static const float values[] = {NAN, INFINITY, -INFINITY, -1, 1e30F};
     for (size_t i = 0; i < ARRAY_COUNT(values); i++) {
         struct receipt receipt = usual;
-        receipt.prefill_ms = values[i];
-        receipt.wait_ms = 0;
+        receipt.decision.chosen.prefill_ms = values[i];
+        receipt.decision.chosen.wait_ms = 0;
         line(access_line_json, written(receipt, slice_str("x"), slice_str("m"), slice_str("/")),
              ACCESS_NOT_SLOW);
         CHECK(strstr(space, "\"predicted_ms\":null,") != NULL);
@@ -164,9 +165,10 @@ TEST(the_longest_line_fits_and_less_room_is_an_overflow)
     struct receipt receipt = usual;
     memset(odd, '\x01', sizeof(odd));
     struct slice longest = slice_of(odd, sizeof(odd));
-    receipt.backend = UINT64_MAX;
+    receipt.decision.chosen.backend = UINT64_MAX;
     receipt.problem = "context_length_exceeded";
-    receipt.request_bytes = receipt.answer_bytes = receipt.queued_tokens = UINT64_MAX;
+    receipt.request_bytes = receipt.answer_bytes = receipt.decision.chosen.queued_tokens =
+        UINT64_MAX;
     receipt.first_us = receipt.last_us = receipt.end_us = receipt.saved_us = UINT64_MAX;
     receipt.wall_us = UINT64_MAX;
     const struct receipt *full = written(receipt, longest, longest, longest);

@@ -18,11 +18,12 @@ static struct meters *make(void)
     return meters_over(block, slot_count);
 }
 
-static void note(struct meters *meters, const char *model, const char *policy, uint64_t backend)
+static void note(struct meters *meters, const char *model, const struct policy *policy,
+                 uint64_t backend)
 {
-    struct receipt receipt = {.backend = backend,
+    struct receipt receipt = {.decision.chosen.backend = backend,
                               .outcome = RECEIPT_OK,
-                              .policy = policy,
+                              .decision.policy = policy,
                               .prompt_tokens = 10,
                               .first_us = 1000,
                               .end_us = 2000,
@@ -51,11 +52,12 @@ static const char *kinds_text(struct meters_sum *sum, uint64_t backend)
 TEST(the_same_name_is_the_same_model_whatever_number_workers_gave_it)
 {
     struct meters *meters[] = {make(), NULL, make()};
-    const char *const warm = "warm";
-    char other_warm[] = "warm";
+    const struct policy *const warm = &policy_warm;
+    char other_name[] = "warm";
+    const struct policy other_warm = {.name = other_name};
     note(meters[0], "a", warm, 7);
     note(meters[0], "b", warm, 7);
-    note(meters[2], "b", other_warm, 7);
+    note(meters[2], "b", &other_warm, 7);
     note(meters[2], "a", warm, 7);
     note(meters[2], "a", NULL, 7);
 
@@ -87,8 +89,8 @@ TEST(a_model_that_is_called_other_is_one_of_the_others)
 {
     struct meters *meters[] = {make()};
     struct meter_counts counts;
-    note(meters[0], "other", "warm", 7);
-    note(meters[0], "?", "warm", 7);
+    note(meters[0], "other", &policy_warm, 7);
+    note(meters[0], "?", &policy_warm, 7);
     struct meters_sum *sum = meters_sum_open((const struct meters *const *)meters, 1);
     CHECK_EQ(meters_sum_model_count(sum), 1);
     CHECK_STR(kinds_text(sum, 7), "other/warm 2;");
@@ -102,9 +104,9 @@ TEST(counts_of_who_had_the_slot_before_are_nobodys)
 {
     struct meters *meters[] = {make(), make()};
     struct meters_slot_sum slot;
-    note(meters[0], "m", "warm", 7);
-    note(meters[1], "m", "warm", 7);
-    note(meters[1], "m", "warm", 8); // the other worker has not met it yet
+    note(meters[0], "m", &policy_warm, 7);
+    note(meters[1], "m", &policy_warm, 7);
+    note(meters[1], "m", &policy_warm, 8); // the other worker has not met it yet
     struct meters_sum *sum = meters_sum_open((const struct meters *const *)meters, 2);
     CHECK_STR(kinds_text(sum, 8), "m/warm 1;");
     CHECK_STR(kinds_text(sum, 9), "");
@@ -121,9 +123,9 @@ TEST(a_model_that_comes_meanwhile_is_left_to_the_next_time)
 {
     struct meters *meters[] = {make()};
     struct meter_counts counts;
-    note(meters[0], "a", "warm", 7);
+    note(meters[0], "a", &policy_warm, 7);
     struct meters_sum *sum = meters_sum_open((const struct meters *const *)meters, 1);
-    note(meters[0], "b", "warm", 7);
+    note(meters[0], "b", &policy_warm, 7);
     CHECK_STR(kinds_text(sum, 7), "a/warm 1;");
     meters_sum_duration(sum, 0, METERS_TTFT, &counts);
     CHECK_EQ(counts.buckets[0], 0);

@@ -104,18 +104,18 @@ static uint64_t bucket_count(const struct meter_histogram *histogram,
 TEST(one_request_is_counted_everywhere_it_belongs)
 {
     struct meters *meters = make();
-    struct receipt receipt = {.backend = 9,
+    struct receipt receipt = {.decision.chosen.backend = 9,
                               .outcome = RECEIPT_OK,
-                              .policy = "warm",
+                              .decision.policy = &policy_warm,
                               .first_us = 120000,
                               .last_us = 620000,
                               .end_us = 621000,
                               .stage_ns = {[RECEIPT_STAGE_PARSE] = 4000},
                               .prompt_tokens = 1000,
-                              .expected_tokens = 512,
+                              .decision.chosen.expected_tokens = 512,
                               .cached_tokens = 480,
                               .output_tokens = 51,
-                              .is_told = true,
+                              .has_cached_tokens = true,
                               .saved_us = 77};
     note(meters, &receipt, "m", 2);
     const struct meter_slot *slot = &meters->slots[2];
@@ -144,8 +144,9 @@ TEST(one_request_is_counted_everywhere_it_belongs)
 TEST(what_did_not_happen_is_not_timed)
 {
     struct meters *meters = make();
-    struct receipt whole = {.backend = 1, .outcome = RECEIPT_OK, .output_tokens = 9, .end_us = 5};
-    struct receipt broken = {.backend = 1,
+    struct receipt whole = {
+        .decision.chosen.backend = 1, .outcome = RECEIPT_OK, .output_tokens = 9, .end_us = 5};
+    struct receipt broken = {.decision.chosen.backend = 1,
                              .outcome = RECEIPT_BROKEN,
                              .first_us = 10,
                              .last_us = 10,
@@ -176,15 +177,15 @@ TEST(requests_that_came_to_no_backend_belong_to_nobody)
 TEST(a_slot_that_changes_hands_begins_at_zero)
 {
     struct meters *meters = make();
-    struct receipt receipt = {.backend = 1,
+    struct receipt receipt = {.decision.chosen.backend = 1,
                               .outcome = RECEIPT_OK,
-                              .policy = "warm",
+                              .decision.policy = &policy_warm,
                               .prompt_tokens = 10,
                               .cached_tokens = 3,
-                              .is_told = true};
+                              .has_cached_tokens = true};
     note(meters, &receipt, "m", 1);
     note(meters, &receipt, "n", 1);
-    receipt.backend = 2;
+    receipt.decision.chosen.backend = 2;
     receipt.outcome = RECEIPT_BUSY;
     note(meters, &receipt, "n", 1);
     const struct meter_slot *slot = &meters->slots[1];
@@ -201,10 +202,13 @@ TEST(a_slot_that_changes_hands_begins_at_zero)
 TEST(who_ends_after_the_slot_has_changed_hands_takes_nothing_from_the_new_one)
 {
     struct meters *meters = make();
-    struct receipt receipt = {
-        .backend = 2, .outcome = RECEIPT_OK, .policy = "warm", .prompt_tokens = 10, .end_us = 1};
+    struct receipt receipt = {.decision.chosen.backend = 2,
+                              .outcome = RECEIPT_OK,
+                              .decision.policy = &policy_warm,
+                              .prompt_tokens = 10,
+                              .end_us = 1};
     note(meters, &receipt, "m", 1);
-    receipt.backend = 1;
+    receipt.decision.chosen.backend = 1;
     note(meters, &receipt, "m", 1);
     const struct meter_slot *slot = &meters->slots[1];
     CHECK_EQ(slot->backend, 2);
@@ -217,7 +221,7 @@ TEST(who_ends_after_the_slot_has_changed_hands_takes_nothing_from_the_new_one)
 TEST(models_beyond_the_limit_and_those_that_nobody_serves_are_others)
 {
     struct meters *meters = make();
-    struct receipt receipt = {.backend = 1, .outcome = RECEIPT_OK, .end_us = 1};
+    struct receipt receipt = {.decision.chosen.backend = 1, .outcome = RECEIPT_OK, .end_us = 1};
     char name[2 * meters_model_size];
 
     for (int i = 0; i < meters_model_max + 5; i++) {
@@ -238,7 +242,7 @@ TEST(models_beyond_the_limit_and_those_that_nobody_serves_are_others)
 TEST(long_names_are_cut_and_fit)
 {
     struct meters *meters = make();
-    struct receipt receipt = {.backend = 1, .outcome = RECEIPT_OK};
+    struct receipt receipt = {.decision.chosen.backend = 1, .outcome = RECEIPT_OK};
     char name[2 * meters_model_size];
 
     memset(name, 'x', sizeof(name));
@@ -254,7 +258,7 @@ TEST(long_names_are_cut_and_fit)
 // The twin keeps every receipt and counts anew for each question.
 enum { twin_count = 20000, twin_models = 5 };
 
-static const char *const twin_policies[] = {"warm", "round_robin", NULL};
+static const struct policy *const twin_policies[] = {&policy_warm, &policy_round_robin, NULL};
 
 struct twin {
     struct receipt receipt;
@@ -272,15 +276,16 @@ static void invent(struct rng *rng, uint32_t number, struct twin *out)
         .model = rng_below(rng, twin_models),
         .receipt = {
             // Now and then another backend has the slot.
-            .backend = rng_below(rng, 20) == 0 ? 0 : 1 + slot + number / 5000 * slot_count,
+            .decision.chosen.backend =
+                rng_below(rng, 20) == 0 ? 0 : 1 + slot + number / 5000 * slot_count,
             .outcome = RECEIPT_OK + rng_below(rng, RECEIPT_OUTCOME_COUNT - 1),
-            .policy = twin_policies[rng_below(rng, ARRAY_COUNT(twin_policies))],
+            .decision.policy = twin_policies[rng_below(rng, ARRAY_COUNT(twin_policies))],
             .first_us = rng_below(rng, 2) == 0 ? 0 : 1 + rng_below(rng, 3000000),
             .end_us = 4000000,
             .prompt_tokens = rng_below(rng, 9000),
-            .expected_tokens = rng_below(rng, 9000),
+            .decision.chosen.expected_tokens = rng_below(rng, 9000),
             .cached_tokens = rng_below(rng, 9000),
-            .is_told = rng_below(rng, 3) == 0,
+            .has_cached_tokens = rng_below(rng, 3) == 0,
             .saved_us = rng_below(rng, 1000),
             .stage_ns = {rng_below(rng, 5000), 0, rng_below(rng, 100000), 1, UINT32_MAX},
         }};
@@ -292,7 +297,7 @@ static uint64_t twin_sum(uint32_t slot, uint64_t (*value)(const struct receipt *
     uint64_t backend = 1 + slot + (twin_count - 1) / 5000 * slot_count;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < twin_count; i++) {
-        sum += twins[i].receipt.backend == backend ? value(&twins[i].receipt) : 0;
+        sum += twins[i].receipt.decision.chosen.backend == backend ? value(&twins[i].receipt) : 0;
     }
     return sum;
 }
@@ -304,8 +309,8 @@ static uint64_t prompt_tokens(const struct receipt *receipt)
 
 static uint64_t wrong_tokens(const struct receipt *receipt)
 {
-    int64_t wrong = (int64_t)receipt->expected_tokens - receipt->cached_tokens;
-    return receipt->is_told ? (uint64_t)llabs(wrong) : 0;
+    int64_t wrong = (int64_t)receipt->decision.chosen.expected_tokens - receipt->cached_tokens;
+    return receipt->has_cached_tokens ? (uint64_t)llabs(wrong) : 0;
 }
 
 static uint64_t saved_us(const struct receipt *receipt)
@@ -320,14 +325,14 @@ static uint64_t first_us(const struct receipt *receipt)
 
 static uint64_t refused_by_warm(const struct receipt *receipt)
 {
-    return receipt->outcome == RECEIPT_REFUSED && receipt->policy == twin_policies[0];
+    return receipt->outcome == RECEIPT_REFUSED && receipt->decision.policy == twin_policies[0];
 }
 
 static uint64_t slot_refused_by_warm(const struct meter_slot *slot)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < meters_kind_max; i++) {
-        sum += slot->kinds[i].policy == twin_policies[0] ? slot->kinds[i].outcomes[RECEIPT_REFUSED]
+        sum += slot->kinds[i].policy == policy_warm.name ? slot->kinds[i].outcomes[RECEIPT_REFUSED]
                                                          : 0;
     }
     return sum;
@@ -355,7 +360,8 @@ TEST(counts_are_those_of_whoever_keeps_every_receipt)
     uint64_t buckets[2][meter_bucket_max + 1] = {0};
     for (uint32_t i = 0; i < twin_count; i++) {
         const struct receipt *receipt = &twins[i].receipt;
-        if (receipt->backend != 0 && receipt->first_us > 0 && names[twins[i].model][0] == 'a') {
+        if (receipt->decision.chosen.backend != 0 && receipt->first_us > 0 &&
+            names[twins[i].model][0] == 'a') {
             buckets[0][naive_bucket(&meter_scale_request, receipt->first_us * 1000)]++;
         }
         if (receipt->stage_ns[2] > 0) {
@@ -379,9 +385,9 @@ static void *write_all(void *argument)
     for (uint32_t i = 0; i < written_count; i++) {
         snprintf(name, sizeof(name), "m%u", i / 10000 % 7);
         note(meters,
-             &(struct receipt){.backend = 1,
+             &(struct receipt){.decision.chosen.backend = 1,
                                .outcome = RECEIPT_OK,
-                               .policy = "warm",
+                               .decision.policy = &policy_warm,
                                .prompt_tokens = 3,
                                .first_us = 1 + i},
              name, 0);

@@ -21,11 +21,11 @@ static struct receipt_ring *make(void)
 // One whose size and parts follow from its number.
 static bool put(struct receipt_ring *ring, uint64_t number)
 {
-    struct receipt_rival rivals[receipt_rival_max];
+    struct decision_party rivals[decision_rival_max];
     uint64_t keys[receipt_sampled_max];
     char text[receipt_text_max];
     struct receipt receipt = {.number = number,
-                              .rival_count = (uint32_t)(number % (receipt_rival_max + 1)),
+                              .rival_count = (uint32_t)(number % (decision_rival_max + 1)),
                               .sampled_count = (uint32_t)(number % (receipt_sampled_max + 1)),
                               .id_size = (uint16_t)(number % receipt_text_max)};
 

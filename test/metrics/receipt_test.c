@@ -9,7 +9,7 @@
 
 TEST(a_receipt_comes_back_with_all_that_lies_behind_it)
 {
-    struct receipt_rival rivals[2] = {{.backend = 7, .expected_tokens = 11}, {.backend = 8}};
+    struct decision_party rivals[2] = {{.backend = 7, .expected_tokens = 11}, {.backend = 8}};
     uint64_t sampled[3] = {16, 32, 48};
     uint64_t depths[2] = {1, 2};
     struct receipt_parts parts = {.rivals = rivals,

@@ -25,10 +25,10 @@ static struct example example(void)
                     .span = 0x1,
                     .parent = 0x00f067aa0ba902b7,
                     .is_sampled = true,
-                    .backend = 3,
+                    .decision.chosen.backend = 3,
                     .outcome = RECEIPT_OK,
                     .status = 200,
-                    .policy = "warm",
+                    .decision.policy = &policy_warm,
                     .attempts = 2,
                     .request_bytes = 900,
                     .answer_bytes = 1234,
@@ -44,18 +44,18 @@ static struct example example(void)
                                  [RECEIPT_STAGE_MATCH] = 1500,
                                  [RECEIPT_STAGE_DECIDE] = 700},
                     .prompt_tokens = 512,
-                    .expected_tokens = 256,
+                    .decision.chosen.expected_tokens = 256,
                     .cached_tokens = 240,
                     .output_tokens = 11,
-                    .is_told = true,
-                    .is_exact = true,
+                    .has_cached_tokens = true,
+                    .decision.chosen.by_events = true,
                     .saved_us = 12345,
-                    .candidate_count = 4,
-                    .running_requests = 2,
-                    .queued_tokens = 77,
-                    .wait_ms = 1.25f,
-                    .prefill_ms = 2.5f,
-                    .cost = NAN},
+                    .decision.candidate_count = 4,
+                    .decision.chosen.running_requests = 2,
+                    .decision.chosen.queued_tokens = 77,
+                    .decision.chosen.wait_ms = 1.25f,
+                    .decision.chosen.prefill_ms = 2.5f,
+                    .decision.chosen.cost = NAN},
         .parts = {.id = slice_str("req-1"),
                   .model = slice_str("llama"),
                   .url = slice_str("http://10.0.0.2:8000"),
@@ -204,7 +204,7 @@ TEST(what_is_not_known_is_left_out)
                                     .outcome = RECEIPT_GONE,
                                     .wall_us = 1,
                                     .end_us = 2,
-                                    .cost = NAN}};
+                                    .decision.chosen.cost = NAN}};
     const char *body = body_of(&e);
     for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
         if (says(body, words[i])) {
@@ -307,13 +307,13 @@ TEST(texts_of_clients_are_made_good_json)
 TEST(numbers_have_three_digits_behind_the_point)
 {
     struct example e = example();
-    e.receipt.cost = -0.0625f;
+    e.receipt.decision.chosen.cost = -0.0625f;
     CHECK(says(body_of(&e), ATTRIBUTE("warmpath.cost", "doubleValue", "-0.063")));
-    e.receipt.cost = 1234567.0f;
+    e.receipt.decision.chosen.cost = 1234567.0f;
     CHECK(says(body_of(&e), ATTRIBUTE("warmpath.cost", "doubleValue", "1234567.000")));
-    e.receipt.cost = INFINITY;
+    e.receipt.decision.chosen.cost = INFINITY;
     CHECK(!says(body_of(&e), "warmpath.cost"));
-    e.receipt.wait_ms = NAN;
+    e.receipt.decision.chosen.wait_ms = NAN;
     CHECK(!says(body_of(&e), "warmpath.predicted_ms"));
 }
 

@@ -70,12 +70,15 @@ static void tear_down(void)
     fleet_destroy(&fleet);
 }
 
+static struct decision decision;
+
 // Which backend a request for `model` gets at `now_ms`: "a", "b", "c"; "?" unknown, "-" none.
 static const char *choose(const char *model, uint64_t now_ms)
 {
     struct route_request request = {.model = slice_str(model)};
     struct route_choice choice;
-    switch (route_choose(route, fleet_view(fleet), &request, &tried, now_ms * 1000, &choice)) {
+    switch (route_choose(route, fleet_view(fleet), &request, &tried, now_ms * 1000, &decision,
+                         &choice)) {
     case ROUTE_NO_SUCH_MODEL:
         return "?";
     case ROUTE_NO_BACKEND:
@@ -145,8 +148,9 @@ TEST(a_policy_that_has_no_costs_shows_none)
     struct route_choice choice;
     set_up(&policy_aibrix_prefix);
     struct route_request request = read_chat(long_chat, "");
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
-    CHECK(isnan(choice.decision.cost));
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
+             ROUTE_CHOSEN);
+    CHECK(isnan(decision.chosen.cost));
     backend_end(choice.backend, false);
     tear_down();
 }
@@ -166,10 +170,11 @@ TEST(a_pool_that_is_newer_than_the_policies_goes_by_the_first)
     CHECK(other != NULL && fleet_publish(fleet));
     struct route_request request = read_chat("{\"model\":\"p\",\"prompt\":\"x\"}", "");
     CHECK(request.chain != NULL);
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
+             ROUTE_CHOSEN);
     CHECK(choice.backend == other);
-    CHECK_EQ(choice.decision.pool, 1);
-    CHECK(choice.decision.policy == &policy_prefix_cost);
+    CHECK_EQ(decision.pool, 1);
+    CHECK(decision.policy == &policy_prefix_cost);
     backend_end(choice.backend, false);
     tear_down();
 }
@@ -188,10 +193,11 @@ static void send_to(const struct backend *backend, const struct route_request *r
 static void expect_home(const struct backend *home, const struct route_request *request)
 {
     struct route_choice choice;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), request, &tried, 0, &decision, &choice),
+             ROUTE_CHOSEN);
     CHECK(choice.backend == home);
-    CHECK_EQ(choice.decision.matched_blocks, request->key_count);
-    CHECK(choice.decision.confirmed_tokens > 0);
+    CHECK_EQ(decision.chosen.matched_blocks, request->key_count);
+    CHECK(decision.chosen.confirmed_tokens > 0);
     backend_end(choice.backend, false);
 }
 
@@ -227,9 +233,9 @@ TEST(a_backend_in_a_used_slot_inherits_nothing)
     request = read_chat(long_chat, "");
     struct route_choice choice;
     for (int i = 0; i < 8; i++) {
-        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice),
+        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
                  ROUTE_CHOSEN);
-        CHECK_EQ(choice.decision.matched_blocks, 0);
+        CHECK_EQ(decision.chosen.matched_blocks, 0);
         backend_end(choice.backend, false);
     }
     tear_down();
@@ -242,12 +248,12 @@ TEST(an_explanation_shows_everyone_and_counts_nobody_in)
     send_to(backends[1], &request);
     struct route_explanation why;
     CHECK_EQ(route_explain(route, fleet_view(fleet), &request, 0, &why), ROUTE_CHOSEN);
-    CHECK_EQ(why.decision.target_count, 2);
+    CHECK_EQ(why.decision.candidate_count, 2);
     CHECK(why.backends[why.chosen] == backends[1]);
     for (uint32_t i = 0; i < 2; i++) {
         bool is_holder = why.backends[i] == backends[1];
         CHECK_EQ(why.targets[i].matched_blocks, is_holder ? request.key_count : 0);
-        CHECK(why.predicted_ms[i] > 0);
+        CHECK(why.parties[i].prefill_ms > 0);
         CHECK_EQ(atomic_load(&why.backends[i]->shared.in_flight), 0);
     }
     struct route_request unknown = {.model = slice_str("x")};
@@ -257,7 +263,7 @@ TEST(an_explanation_shows_everyone_and_counts_nobody_in)
 
 TEST(rivals_are_those_that_were_not_chosen_the_best_first)
 {
-    struct receipt_rival rivals[receipt_rival_max];
+    struct decision_party rivals[decision_rival_max];
     struct fleet_model model = {.name = "m", .document = "{}"};
     struct route_choice choice;
     set_up(&policy_prefix_cost);
@@ -272,15 +278,15 @@ TEST(rivals_are_those_that_were_not_chosen_the_best_first)
     struct route_request request = read_chat(long_chat, "");
     send_to(backends[0], &request);
     const struct fleet_view *view = fleet_view(fleet);
-    CHECK_EQ(route_choose(route, view, &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, view, &request, &tried, 0, &decision, &choice), ROUTE_CHOSEN);
     CHECK(choice.backend == backends[0]);
-    CHECK_EQ(choice.decision.target_count, 7);
+    CHECK_EQ(decision.candidate_count, 7);
     uint32_t count = route_rivals(route, view, &request, choice.backend, 0, rivals);
-    CHECK_EQ(count, receipt_rival_max);
+    CHECK_EQ(count, decision_rival_max);
     for (uint32_t i = 0; i < count; i++) {
         CHECK(rivals[i].backend != backends[0]->id);
         CHECK_EQ(rivals[i].expected_tokens, 0);
-        CHECK((double)rivals[i].cost >= choice.decision.cost && rivals[i].predicted_ms > 0);
+        CHECK(rivals[i].cost >= decision.chosen.cost && rivals[i].prefill_ms > 0);
         CHECK(i == 0 || rivals[i].cost >= rivals[i - 1].cost);
     }
     backend_end(choice.backend, false);
@@ -305,7 +311,8 @@ TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
     route_read(route, fleet_view(fleet), &input, &request);
     CHECK_EQ(request.parse_ns, 1000);
     CHECK_EQ(request.name_ns, 1000);
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
+             ROUTE_CHOSEN);
     CHECK_EQ(choice.match_ns, 1000);
     CHECK_EQ(choice.decide_ns, 1000);
     backend_end(choice.backend, false);
@@ -399,7 +406,7 @@ TEST(while_one_request_is_on_trial_others_go_elsewhere)
     backend_judge(backends[0], BACKEND_FAULT, false, 0, &rules);
     struct route_request request = {.model = slice_str("m")};
     struct route_choice trial;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &trial),
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &decision, &trial),
              ROUTE_CHOSEN);
     CHECK(trial.backend == backends[0] && trial.on_trial);
     for (int i = 0; i < 5; i++) {
@@ -415,11 +422,13 @@ TEST(a_session_stays_where_it_is)
     set_up(&policy_consistent_hash);
     struct route_request request = {.session_key = 77};
     struct route_choice first;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &first), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &first),
+             ROUTE_CHOSEN);
     backend_end(first.backend, false);
     for (int i = 0; i < 20; i++) {
         struct route_choice again;
-        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &again), ROUTE_CHOSEN);
+        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &again),
+                 ROUTE_CHOSEN);
         CHECK(again.backend == first.backend);
         backend_end(again.backend, false);
     }
@@ -443,7 +452,8 @@ static float reuse_of(const struct route_request *request)
 {
     struct route_choice choice;
     seen_reuse = -1;
-    ASSERT(route_choose(route, fleet_view(fleet), request, &tried, 0, &choice) == ROUTE_CHOSEN);
+    ASSERT(route_choose(route, fleet_view(fleet), request, &tried, 0, &decision, &choice) ==
+           ROUTE_CHOSEN);
     backend_end(choice.backend, false);
     return seen_reuse;
 }
@@ -688,7 +698,7 @@ TEST(where_engines_tell_what_they_hold_models_are_one_and_adapters_are_not)
         fleet_add(fleet, &(struct fleet_spec){.url = "http://d", .host = "h", .weight = 1});
     fleet_set_models(fleet, learned, models, 2);
     ASSERT(fleet_publish(fleet));
-    CHECK(read_ids("base").is_exact);
+    CHECK(read_ids("base").by_token_ids);
     CHECK_EQ(read_ids("base").keys[0], key_of("", 4));
     CHECK_EQ(read_ids("m").keys[0], key_of("", 4));
     CHECK_EQ(read_ids("sql").keys[0], key_of("sql", 4));
@@ -742,12 +752,12 @@ TEST(a_prompt_goes_where_events_tell_that_its_beginning_is)
                                                         .backend = backends[1]->slot},
                                  places),
              3);
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &choice),
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &decision, &choice),
              ROUTE_CHOSEN);
     CHECK(choice.backend == backends[1]);
-    CHECK(choice.decision.is_exact);
-    CHECK_EQ(choice.decision.matched_tokens, 12);
-    CHECK_EQ(choice.decision.expected_tokens, 12);
+    CHECK(decision.chosen.by_events);
+    CHECK_EQ(decision.chosen.matched_tokens, 12);
+    CHECK_EQ(decision.chosen.expected_tokens, 12);
     backend_end(choice.backend, choice.on_trial);
     tear_down();
 }

@@ -151,7 +151,7 @@ TEST(what_one_request_matched_is_not_left_for_the_next)
 TEST(a_session_is_found_where_it_was_last)
 {
     set_up(3);
-    uint64_t block = route_session_block(77);
+    uint64_t block = knowledge_session_block(77);
     hold(backends[0], &block, 1);
     hold(backends[0], keys, 4); // makes what was before it older
     hold(backends[2], &block, 1);
@@ -169,7 +169,7 @@ TEST(a_session_is_found_where_it_was_last)
 TEST(a_session_that_moved_is_not_found_where_it_was_however_idle_that_is)
 {
     set_up(3);
-    uint64_t block = route_session_block(77);
+    uint64_t block = knowledge_session_block(77);
     hold(backends[0], &block, 1);
     hold(backends[2], &block, 1);
     knowledge_move_session(knowledge, 0, block, backends[0]->slot);
@@ -363,7 +363,7 @@ static const struct route_request exact_request = {.keys = keys,
                                                    .prompt_tokens = 70,
                                                    .block_tokens = block_tokens,
                                                    .block_share = block_tokens,
-                                                   .is_exact = true};
+                                                   .by_token_ids = true};
 
 static uint32_t tell(const struct backend *backend, const uint64_t *held, uint32_t count,
                      uint32_t after, enum prefix_tier tier)
@@ -414,7 +414,7 @@ TEST(live_events_overrule_what_was_there_once)
     CHECK_EQ(target_of(backends[0])->matched_blocks, 2);
     CHECK_EQ(target_of(backends[0])->matched_tokens, 32);
     CHECK_EQ(target_of(backends[1])->matched_blocks, 0);
-    CHECK(holding_of(&exact_request, backends[0]).is_exact);
+    CHECK(holding_of(&exact_request, backends[0]).by_events);
     CHECK_EQ(holding_of(&exact_request, backends[0]).confirmed, 2);
     tear_down();
 }
@@ -430,7 +430,7 @@ TEST(what_is_on_its_way_counts_before_its_event_comes)
     take(&exact_request, false);
     CHECK_EQ(target_of(backends[0])->matched_blocks, 4);
     CHECK_EQ(target_of(backends[1])->matched_blocks, 3);
-    CHECK_EQ(holding_of(&exact_request, backends[0]).told_tokens, 32);
+    CHECK_EQ(holding_of(&exact_request, backends[0]).reported_tokens, 32);
     tear_down();
 }
 
@@ -464,7 +464,7 @@ TEST(who_is_still_learning_is_believed_by_whichever_says_more)
     take(&exact_request, false);
     CHECK_EQ(target_of(backends[0])->matched_blocks, 4);
     CHECK_EQ(target_of(backends[1])->matched_blocks, 3);
-    CHECK(!holding_of(&exact_request, backends[1]).is_exact);
+    CHECK(!holding_of(&exact_request, backends[1]).by_events);
     tear_down();
 }
 
@@ -475,7 +475,7 @@ TEST(a_request_that_is_known_by_its_text_is_judged_by_what_was_sent)
     set_events(backends[0], BACKEND_EVENTS_LIVE);
     take(&request, false);
     CHECK_EQ(target_of(backends[0])->matched_blocks, 3);
-    CHECK(!holding_of(&request, backends[0]).is_exact);
+    CHECK(!holding_of(&request, backends[0]).by_events);
     tear_down();
 }
 
@@ -573,11 +573,11 @@ TEST(of_a_prompt_with_more_blocks_than_are_asked_for_there_may_be_more)
     struct route_request lengthy = exact_request;
     lengthy.prompt_tokens = 1000;
     take(&lengthy, false);
-    CHECK(holding_of(&lengthy, backends[0]).is_exact); // it ends before
+    CHECK(holding_of(&lengthy, backends[0]).by_events); // it ends before
     lengthy.key_count = 3;
     take(&lengthy, false);
     struct route_holding holding = holding_of(&lengthy, backends[0]);
-    CHECK(!holding.is_exact);
+    CHECK(!holding.by_events);
     CHECK_EQ(holding.expected_tokens, 48);
     tear_down();
 }
@@ -594,7 +594,7 @@ TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
     mixed.other_count = 1;
     take(&mixed, false);
     struct route_holding holding = holding_of(&mixed, backends[0]);
-    CHECK(holding.is_exact);
+    CHECK(holding.by_events);
     CHECK_EQ(holding.tokens, 48);
     CHECK_EQ(holding.expected_tokens, 32);
     tear_down();
@@ -608,7 +608,7 @@ TEST(blocks_of_a_size_that_was_not_asked_for_are_not_known)
     atomic_store(&backends[0]->load.told_block_tokens, 64);
     take(&exact_request, false);
     CHECK_EQ(target_of(backends[0])->matched_blocks, 3);
-    CHECK(!holding_of(&exact_request, backends[0]).is_exact);
+    CHECK(!holding_of(&exact_request, backends[0]).by_events);
     tear_down();
 }
 

@@ -212,10 +212,10 @@ TEST(what_a_ring_has_no_room_for_is_counted_and_the_rest_is_written)
     uint64_t i = 0;
     // Half of them are as long as can be: the ring fills up.
     for (; i < count; i++) {
-        struct receipt_rival rivals[receipt_rival_max] = {0};
+        struct decision_party rivals[decision_rival_max] = {0};
         uint64_t keys[receipt_sampled_max] = {0};
         struct receipt receipt = {.outcome = RECEIPT_RUNNING,
-                                  .rival_count = receipt_rival_max,
+                                  .rival_count = decision_rival_max,
                                   .sampled_count = receipt_sampled_max};
         (void)receipt_ring_put(scribe_ring(scribe, 0), &receipt,
                                &(struct receipt_parts){.rivals = rivals, .sampled = keys});

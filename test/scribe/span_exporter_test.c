@@ -64,7 +64,7 @@ static struct receipt receipt_of(uint64_t span)
                             .is_sampled = true,
                             .outcome = RECEIPT_OK,
                             .status = 200,
-                            .cost = NAN};
+                            .decision.chosen.cost = NAN};
 }
 
 static void note(struct scene *scene, uint32_t count)

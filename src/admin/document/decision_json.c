@@ -7,7 +7,6 @@
 #include "fleet/fleet.h"
 #include "json/json_writer.h"
 #include "metrics/reason.h"
-#include "policy/policy.h"
 
 #include <math.h>
 
@@ -43,12 +42,6 @@ static const char *decision_url(const struct fleet *fleet, uint64_t id)
     return backend != NULL ? backend->url : NULL;
 }
 
-static double decision_predicted_ms(const struct decision_sources *from)
-{
-    const struct receipt *receipt = from->receipt;
-    return from->reads_prompt ? (double)(receipt->wait_ms + receipt->prefill_ms) : (double)NAN;
-}
-
 static void decision_put_chosen(struct json_writer *json, uint64_t id, struct slice url)
 {
     if (id == 0) {
@@ -74,8 +67,8 @@ static void decision_put_request(const struct decision_sources *from, struct jso
     json_put_u64(json, "time_ms", receipt->wall_us / 1000);
     json_put_foreign(json, "model", from->parts.model);
     json_put_foreign(json, "path", from->parts.path);
-    json_put_str(json, "policy", receipt->policy);
-    decision_put_chosen(json, receipt->backend, from->parts.url);
+    json_put_str(json, "policy", receipt_policy_name(receipt));
+    decision_put_chosen(json, receipt->decision.chosen.backend, from->parts.url);
     json_put_str(json, "outcome", receipt_outcome_name(receipt->outcome));
     decision_put_figure(json, "status", receipt->status != 0 ? receipt->status : (double)NAN);
     json_put_str(json, "problem", receipt->problem);
@@ -102,19 +95,20 @@ static void decision_put_numbers(const struct decision_sources *from, struct jso
     const struct receipt *receipt = from->receipt;
 
     json_put_u64(json, "prompt_tokens", receipt->prompt_tokens);
-    json_put_u64(json, "expected_tokens", receipt->expected_tokens);
-    if (receipt->is_told) {
+    json_put_u64(json, "expected_tokens", receipt->decision.chosen.expected_tokens);
+    if (receipt->has_cached_tokens) {
         json_put_u64(json, "cached_tokens", receipt->cached_tokens);
     } else {
         json_put_null(json, "cached_tokens");
     }
     json_put_u64(json, "output_tokens", receipt->output_tokens);
-    json_put_bool(json, "exact", receipt->is_exact);
-    json_put_u64(json, "candidates", receipt->candidate_count);
-    json_put_u64(json, "running_requests", receipt->running_requests);
-    json_put_u64(json, "queued_tokens", receipt->queued_tokens);
-    decision_put_figure(json, "predicted_ms", decision_predicted_ms(from));
-    decision_put_figure(json, "cost", (double)receipt->cost);
+    json_put_bool(json, "exact", receipt->decision.chosen.by_events);
+    json_put_u64(json, "candidates", receipt->decision.candidate_count);
+    json_put_u64(json, "running_requests", receipt->decision.chosen.running_requests);
+    json_put_u64(json, "queued_tokens", receipt->decision.chosen.queued_tokens);
+    decision_put_figure(json, "predicted_ms",
+                        decision_predicted_ms(&receipt->decision, &receipt->decision.chosen));
+    decision_put_figure(json, "cost", (double)receipt->decision.chosen.cost);
     decision_put_known(json, "ttft_ms", receipt_ttft_ms(receipt));
     decision_put_known(json, "tpot_ms", receipt_tpot_ms(receipt));
     decision_put_figure(json, "total_ms",
@@ -144,14 +138,15 @@ static void decision_put_rivals(const struct decision_sources *from, struct json
 {
     json_begin_array(json, "rivals");
     for (uint32_t i = 0; i < from->receipt->rival_count; i++) {
-        const struct receipt_rival *rival = &from->parts.rivals[i];
+        const struct decision_party *rival = &from->parts.rivals[i];
         json_begin_object(json, NULL);
         json_put_u64(json, "id", rival->backend);
         json_put_str(json, "url", decision_url(from->fleet, rival->backend));
         json_put_u64(json, "expected_tokens", rival->expected_tokens);
         json_put_u64(json, "queued_tokens", rival->queued_tokens);
         json_put_u64(json, "running_requests", rival->running_requests);
-        decision_put_figure(json, "predicted_ms", (double)rival->predicted_ms);
+        decision_put_figure(json, "predicted_ms",
+                            decision_predicted_ms(&from->receipt->decision, rival));
         decision_put_figure(json, "cost", (double)rival->cost);
         json_end(json);
     }
@@ -162,35 +157,37 @@ static void decision_put_why(const struct decision_sources *from, struct json_wr
 {
     const struct receipt *receipt = from->receipt;
     struct reason reason = {
-        .policy = receipt->policy,
+        .policy = receipt_policy_name(receipt),
         .reads_prompt = from->reads_prompt,
-        .is_exact = receipt->is_exact,
+        .is_exact = receipt->decision.chosen.by_events,
         .is_local = receipt->outcome == RECEIPT_LOCAL,
         .problem = receipt->problem,
         .prompt_tokens = receipt->prompt_tokens,
-        .candidate_count = receipt->candidate_count,
+        .candidate_count = receipt->decision.candidate_count,
         .attempts = receipt->attempts,
         .chosen = {.url = from->parts.url,
-                   .expected_tokens = receipt->expected_tokens,
-                   .running_requests = receipt->running_requests,
-                   .queued_tokens = receipt->queued_tokens,
-                   .predicted_ms = decision_predicted_ms(from),
-                   .cost = (double)receipt->cost},
+                   .expected_tokens = receipt->decision.chosen.expected_tokens,
+                   .running_requests = receipt->decision.chosen.running_requests,
+                   .queued_tokens = receipt->decision.chosen.queued_tokens,
+                   .predicted_ms =
+                       decision_predicted_ms(&receipt->decision, &receipt->decision.chosen),
+                   .cost = (double)receipt->decision.chosen.cost},
     };
     char line[why_size_max];
     struct text text = text_over(line, sizeof(line));
 
     for (uint32_t i = 0; i < receipt->rival_count; i++) {
-        const struct receipt_rival *rival = &from->parts.rivals[i];
+        const struct decision_party *rival = &from->parts.rivals[i];
         const char *url = decision_url(from->fleet, rival->backend);
-        reason_add_rival(&reason, &(struct reason_party){
-                                      .url = slice_str(url != NULL ? url : ""),
-                                      .expected_tokens = rival->expected_tokens,
-                                      .running_requests = rival->running_requests,
-                                      .queued_tokens = rival->queued_tokens,
-                                      .predicted_ms = (double)rival->predicted_ms,
-                                      .cost = (double)rival->cost,
-                                  });
+        reason_add_rival(&reason,
+                         &(struct reason_party){
+                             .url = slice_str(url != NULL ? url : ""),
+                             .expected_tokens = rival->expected_tokens,
+                             .running_requests = rival->running_requests,
+                             .queued_tokens = rival->queued_tokens,
+                             .predicted_ms = decision_predicted_ms(&from->receipt->decision, rival),
+                             .cost = (double)rival->cost,
+                         });
     }
     reason_write(&reason, &text);
     json_put_string(json, "why", text_slice(&text));
@@ -200,7 +197,7 @@ void decision_json_put(const struct chronicle_decision *decision, const struct f
                        struct json_writer *json)
 {
     const struct receipt *receipt = decision->receipt;
-    const struct policy *policy = receipt->policy != NULL ? policy_find(receipt->policy) : NULL;
+    const struct policy *policy = receipt->decision.policy;
     struct decision_sources from = {
         .decision = decision,
         .receipt = receipt,

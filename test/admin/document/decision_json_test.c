@@ -60,10 +60,10 @@ static struct receipt whole_receipt(void)
 {
     return (struct receipt){
         .wall_us = 1700000000123456,
-        .backend = fleet_at(scene.fleet, 0)->id,
+        .decision.chosen.backend = fleet_at(scene.fleet, 0)->id,
         .outcome = RECEIPT_OK,
         .status = 200,
-        .policy = "warm",
+        .decision.policy = &policy_warm,
         .attempts = 1,
         .is_streamed = true,
         .first_us = 12500,
@@ -71,18 +71,18 @@ static struct receipt whole_receipt(void)
         .end_us = 33000,
         .stage_ns = {1500, 20000, 3000, 400, 50},
         .prompt_tokens = 978,
-        .expected_tokens = 960,
+        .decision.chosen.expected_tokens = 960,
         .cached_tokens = 944,
         .output_tokens = 11,
-        .is_told = true,
-        .is_exact = true,
+        .has_cached_tokens = true,
+        .decision.chosen.by_events = true,
         .saved_us = 28250,
-        .candidate_count = 3,
-        .running_requests = 2,
-        .queued_tokens = 100,
-        .wait_ms = 1.5F,
-        .prefill_ms = 2.5F,
-        .cost = 6.25F,
+        .decision.candidate_count = 3,
+        .decision.chosen.running_requests = 2,
+        .decision.chosen.queued_tokens = 100,
+        .decision.chosen.wait_ms = 1.5F,
+        .decision.chosen.prefill_ms = 2.5F,
+        .decision.chosen.cost = 6.25F,
         .rival_count = 2,
     };
 }
@@ -97,14 +97,14 @@ static struct receipt whole_receipt_alone(void)
 static const struct chronicle_decision *whole_decision(void)
 {
     struct receipt receipt = whole_receipt();
-    const struct receipt_rival rivals[] = {
+    const struct decision_party rivals[] = {
         {.backend = fleet_at(scene.fleet, 1)->id,
          .expected_tokens = 16,
          .running_requests = 1,
          .queued_tokens = 7,
-         .predicted_ms = 30,
+         .prefill_ms = 30,
          .cost = 31.5F},
-        {.backend = 999, .predicted_ms = NAN, .cost = NAN},
+        {.backend = 999, .prefill_ms = NAN, .cost = NAN},
     };
     struct chronicle_decision *decision =
         told_add(&chronicle, receipt,
@@ -216,7 +216,8 @@ TEST(what_is_not_known_is_null)
                                         "predicted_ms", "cost",       "ttft_ms", "tpot_ms",
                                         "total_ms",     "round_robin"};
     set_up();
-    struct receipt receipt = {.outcome = RECEIPT_REFUSED, .problem = "no_backend", .cost = NAN};
+    struct receipt receipt = {
+        .outcome = RECEIPT_REFUSED, .problem = "no_backend", .decision.chosen.cost = NAN};
     write_out(told_add(&chronicle, receipt, (struct receipt_parts){0}));
     for (size_t i = 0; i < ARRAY_COUNT(nulls); i++) {
         CHECK(cJSON_IsNull(at(json, nulls[i])));
@@ -234,9 +235,9 @@ TEST(a_policy_that_does_not_look_at_prompts_predicts_nothing)
 {
     set_up();
     struct receipt receipt = whole_receipt();
-    receipt.policy = "round_robin";
+    receipt.decision.policy = &policy_round_robin;
     receipt.rival_count = 0;
-    receipt.cost = NAN;
+    receipt.decision.chosen.cost = NAN;
     write_out(
         told_add(&chronicle, receipt, (struct receipt_parts){.url = slice_str("http://10.0.0.1")}));
     CHECK(cJSON_IsNull(at(json, "predicted_ms")));
@@ -250,13 +251,13 @@ TEST(the_longest_decision_fits_where_one_is_shown)
 {
     set_up();
     struct receipt receipt = whole_receipt();
-    struct receipt_rival rivals[receipt_rival_max] = {0};
+    struct decision_party rivals[decision_rival_max] = {0};
     char text[receipt_text_max];
     memset(text, '\1', sizeof(text)); // six characters each
-    for (int i = 0; i < receipt_rival_max; i++) {
+    for (int i = 0; i < decision_rival_max; i++) {
         rivals[i].backend = fleet_at(scene.fleet, 1)->id;
     }
-    receipt.rival_count = receipt_rival_max;
+    receipt.rival_count = decision_rival_max;
     struct slice longest = slice_of(text, sizeof(text));
     write_out(told_add(
         &chronicle, receipt,

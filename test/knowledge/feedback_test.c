@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "route/outcome.h"
+#include "knowledge/feedback.h"
 
 #include "fleet/traffic.h"
 #include "fleet/truth.h"
@@ -12,9 +12,9 @@ enum { key_count = 32, block_tokens = 64 };
 static struct knowledge *knowledge;
 static struct backend backend;
 static uint64_t keys[key_count];
-static struct route_request request;
-static struct route_choice choice;
-static struct outcome outcome;
+static struct decision decision;
+static struct feedback_input input;
+static struct feedback feedback;
 
 static void set_up(void)
 {
@@ -27,14 +27,15 @@ static void set_up(void)
         keys[i] = (i + 1) * 0x9e3779b97f4a7c15;
     }
     CHECK(!knowledge_owns(knowledge, 0, &backend));
-    request = (struct route_request){.keys = keys,
-                                     .key_count = 24,
-                                     .prompt_tokens = 24 * block_tokens,
-                                     .block_tokens = block_tokens};
-    choice = (struct route_choice){.backend = &backend,
-                                   .decision = {.prompt_tokens = 24 * block_tokens,
-                                                .prompt_blocks = 24,
-                                                .session_slot = UINT32_MAX}};
+    decision = (struct decision){
+        .prompt_tokens = 24 * block_tokens, .prompt_blocks = 24, .session_slot = UINT32_MAX};
+    input = (struct feedback_input){.knowledge = knowledge,
+                                    .backend = &backend,
+                                    .decision = &decision,
+                                    .keys = keys,
+                                    .key_count = 24,
+                                    .block_tokens = block_tokens,
+                                    .is_named = true};
 }
 
 static void tear_down(void)
@@ -52,13 +53,13 @@ static struct prefix_hit held(void)
 TEST(a_prompt_on_its_way_is_believed_and_counted)
 {
     set_up();
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(held().blocks, 24);
     CHECK_EQ(held().confirmed, 0);
     CHECK_EQ(backend.load.queued_tokens, 24 * block_tokens);
-    outcome_confirm(&outcome, keys, 1000000);
+    feedback_confirm(&feedback, keys, 1000000);
     CHECK_EQ(held().confirmed, 24);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
     CHECK_EQ(backend.load.queued_tokens, 0);
     CHECK_EQ(backend.load.requests, 0);
     tear_down();
@@ -67,11 +68,11 @@ TEST(a_prompt_on_its_way_is_believed_and_counted)
 TEST(what_never_began_is_withdrawn_but_for_what_was_there_before)
 {
     set_up();
-    choice.decision.matched_blocks = 4;
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    decision.chosen.matched_blocks = 4;
+    feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(held().blocks, 24);
-    outcome_end(&outcome, keys);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
+    feedback_end(&feedback, keys);
     CHECK_EQ(held().blocks, 4);
     CHECK_EQ(backend.load.requests, 0);
     tear_down();
@@ -82,11 +83,11 @@ TEST(a_complete_answer_is_held_too_and_teaches_how_long_answers_are)
     set_up();
     struct traffic *traffic = knowledge_traffic(knowledge, 0);
     for (uint64_t i = 0; i < 20; i++) {
-        outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-        load_output(&backend.load, &outcome.load, 1, 1100000);
-        outcome_complete(&outcome, &(struct outcome_usage){.output_tokens = 50}, keys, key_count,
-                         1600000);
-        outcome_end(&outcome, keys);
+        feedback_begin(&feedback, &input, 1000000);
+        load_output(&backend.load, &feedback.load, 1, 1100000);
+        feedback_complete(&feedback, &(struct feedback_usage){.output_tokens = 50}, keys, key_count,
+                          1600000);
+        feedback_end(&feedback, keys);
     }
     CHECK_EQ(held().confirmed, key_count);
     struct traffic_view view;
@@ -99,16 +100,16 @@ TEST(a_complete_answer_is_held_too_and_teaches_how_long_answers_are)
 TEST(an_engine_that_lacks_what_was_confirmed_is_believed)
 {
     set_up();
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-    outcome_confirm(&outcome, keys, 1000000);
-    outcome_end(&outcome, keys);
-    choice.decision.confirmed_tokens = choice.decision.matched_tokens = 24 * block_tokens;
-    choice.decision.matched_blocks = 24;
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_confirm(&feedback, keys, 1000000);
+    feedback_end(&feedback, keys);
+    decision.chosen.confirmed_tokens = decision.chosen.matched_tokens = 24 * block_tokens;
+    decision.chosen.matched_blocks = 24;
     for (int i = 0; i < 2; i++) {
-        outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-        outcome_complete(&outcome, &(struct outcome_usage){.has_cached_tokens = true}, keys, 0,
-                         1000000);
-        outcome_end(&outcome, keys);
+        feedback_begin(&feedback, &input, 1000000);
+        feedback_complete(&feedback, &(struct feedback_usage){.has_cached_tokens = true}, keys, 0,
+                          1000000);
+        feedback_end(&feedback, keys);
     }
     CHECK_EQ(held().blocks, 0);
     tear_down();
@@ -117,13 +118,13 @@ TEST(an_engine_that_lacks_what_was_confirmed_is_believed)
 TEST(a_session_lives_where_its_last_request_went)
 {
     set_up();
-    request.session_key = 99;
-    uint64_t block = route_session_block(99);
+    input.session_key = 99;
+    uint64_t block = knowledge_session_block(99);
     struct prefix_hit hit = {0};
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(prefix_index_match(knowledge_index(knowledge), &block, 1, 1, &hit, 1), 1);
     CHECK_EQ(hit.backend, 2);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
     tear_down();
 }
 
@@ -132,19 +133,19 @@ TEST(a_session_lives_where_its_last_request_went)
 static void set_up_exact(void)
 {
     set_up();
-    choice.decision.is_exact = true;
+    decision.chosen.by_events = true;
 }
 
 TEST(where_events_tell_a_prompt_stays_predicted_until_its_answer_has_ended)
 {
     set_up_exact();
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-    outcome_confirm(&outcome, keys, 1000000);
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_confirm(&feedback, keys, 1000000);
     CHECK_EQ(held().blocks, 24);
     CHECK_EQ(held().confirmed, 0);
-    outcome_complete(&outcome, &(struct outcome_usage){0}, keys, 24, 1000000);
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 24, 1000000);
     CHECK_EQ(held().confirmed, 24);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
     CHECK_EQ(held().confirmed, 24);
     tear_down();
 }
@@ -152,33 +153,33 @@ TEST(where_events_tell_a_prompt_stays_predicted_until_its_answer_has_ended)
 TEST(where_events_tell_every_new_block_is_predicted)
 {
     set_up_exact();
-    choice.decision.matched_blocks = 23;
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    decision.chosen.matched_blocks = 23;
+    feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(held().blocks, 24);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
     tear_down();
 }
 
 TEST(where_events_tell_what_was_there_once_is_expected_again)
 {
     set_up_exact();
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-    outcome_complete(&outcome, &(struct outcome_usage){0}, keys, 24, 1000000);
-    outcome_end(&outcome, keys);
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 24, 1000000);
+    feedback_end(&feedback, keys);
+    feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(held().blocks, 24);
     CHECK_EQ(held().confirmed, 0);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
     tear_down();
 }
 
 TEST(where_events_tell_an_answer_that_broke_off_leaves_no_prediction)
 {
     set_up_exact();
-    choice.decision.matched_blocks = 4;
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-    outcome_confirm(&outcome, keys, 1000000);
-    outcome_end(&outcome, keys);
+    decision.chosen.matched_blocks = 4;
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_confirm(&feedback, keys, 1000000);
+    feedback_end(&feedback, keys);
     CHECK_EQ(held().blocks, 4);
     tear_down();
 }
@@ -191,11 +192,11 @@ static uint32_t pending(uint32_t from)
 TEST(where_events_tell_what_broke_off_leaves_nothing_of_what_was_told_on_its_way)
 {
     set_up_exact();
-    choice.decision.told_tokens = 4 * block_tokens;
-    choice.decision.matched_blocks = 4;
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
+    decision.chosen.reported_tokens = 4 * block_tokens;
+    decision.chosen.matched_blocks = 4;
+    feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(pending(2), 22);
-    outcome_end(&outcome, keys);
+    feedback_end(&feedback, keys);
     // Were the engine to drop the third and fourth now, nobody would be computing them.
     CHECK_EQ(pending(2), 0);
     CHECK_EQ(held().confirmed, 4);
@@ -205,26 +206,29 @@ TEST(where_events_tell_what_broke_off_leaves_nothing_of_what_was_told_on_its_way
 TEST(where_events_tell_what_broke_off_leaves_what_another_request_has_on_its_way)
 {
     set_up_exact();
-    struct outcome first;
-    outcome_begin(&first, knowledge, 0, &request, &choice, 1000000);
-    choice.decision.matched_blocks = 24;
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-    outcome_end(&outcome, keys);
+    struct feedback first;
+    struct decision first_decision = decision;
+    input.decision = &first_decision;
+    feedback_begin(&first, &input, 1000000);
+    input.decision = &decision;
+    decision.chosen.matched_blocks = 24;
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_end(&feedback, keys);
     CHECK_EQ(pending(0), 24);
-    outcome_complete(&first, &(struct outcome_usage){0}, keys, 24, 1000000);
-    outcome_end(&first, keys);
+    feedback_complete(&first, &(struct feedback_usage){0}, keys, 24, 1000000);
+    feedback_end(&first, keys);
     CHECK_EQ(pending(0), 0);
     tear_down();
 }
 
 static void answer_cached(uint32_t told, uint64_t cached)
 {
-    choice.decision.told_tokens = choice.decision.expected_tokens = told;
-    outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-    outcome_complete(&outcome,
-                     &(struct outcome_usage){.has_cached_tokens = true, .cached_tokens = cached},
-                     keys, 24, 1000000);
-    outcome_end(&outcome, keys);
+    decision.chosen.reported_tokens = decision.chosen.expected_tokens = told;
+    feedback_begin(&feedback, &input, 1000000);
+    feedback_complete(&feedback,
+                      &(struct feedback_usage){.has_cached_tokens = true, .cached_tokens = cached},
+                      keys, 24, 1000000);
+    feedback_end(&feedback, keys);
 }
 
 TEST(each_answer_is_put_on_record_by_the_kind_of_its_prediction)
@@ -237,7 +241,7 @@ TEST(each_answer_is_put_on_record_by_the_kind_of_its_prediction)
     CHECK_EQ(view.all.count, 2);
     CHECK_EQ(view.all.equal, 1);
     CHECK_EQ(view.last_actual, 512);
-    choice.decision.is_exact = false;
+    decision.chosen.by_events = false;
     answer_cached(640, 640);
     truth_read(&backend.truth, TRUTH_BELIEVED, 1000, &view);
     CHECK_EQ(view.all.count, 1);
@@ -262,12 +266,12 @@ TEST(a_last_block_that_is_computed_again_is_no_lie)
 {
     set_up_exact();
     for (int i = 0; i < 6; i++) {
-        choice.decision.told_tokens = block_tokens; // all of the prompt
-        choice.decision.expected_tokens = 0;
-        outcome_begin(&outcome, knowledge, 0, &request, &choice, 1000000);
-        outcome_complete(&outcome, &(struct outcome_usage){.has_cached_tokens = true}, keys, 1,
-                         1000000);
-        outcome_end(&outcome, keys);
+        decision.chosen.reported_tokens = block_tokens; // all of the prompt
+        decision.chosen.expected_tokens = 0;
+        feedback_begin(&feedback, &input, 1000000);
+        feedback_complete(&feedback, &(struct feedback_usage){.has_cached_tokens = true}, keys, 1,
+                          1000000);
+        feedback_end(&feedback, keys);
     }
     CHECK_EQ(backend.shared.events_wrong, 0);
     tear_down();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "exchange/trail.h"
+#include "exchange/observer.h"
 
 #include "dialect/tiny_dialect.h"
 #include "fleet/traffic.h"
 #include "knowledge/knowledge.h"
-#include "proxy/rig.h"
+#include "rig.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "test.h"
@@ -218,7 +218,7 @@ TEST(without_leave_nothing_is_asked)
 
 TEST(an_event_without_an_end_passes_in_spite_of_it)
 {
-    enum { size = 3 * trail_tail_max };
+    enum { size = 3 * observer_tail_max };
     static char event[size];
     struct rig_pair pair;
     CHECK(rig_start(&rig, &(struct rig_options){.config = PREFIX_POOL}));

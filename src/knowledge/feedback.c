@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "knowledge/feedback.h"
+
+#include "base/base.h"
+#include "fleet/traffic.h"
+#include "fleet/truth.h"
+#include "knowledge/knowledge.h"
+
+enum {
+    // About as many keys as one turn adds to a prompt that is already held.
+    turn_keys = 8,
+};
+
+static void feedback_store(const struct feedback *feedback, enum prefix_residency residency,
+                           const uint64_t *keys, uint32_t key_count, uint64_t now_us)
+{
+    if (key_count > 0) {
+        knowledge_store(feedback->knowledge, feedback->sender, feedback->backend,
+                        &(struct prefix_letter){.residency = residency,
+                                                .keys = keys,
+                                                .key_count = key_count,
+                                                .block_tokens = feedback->block_tokens,
+                                                .now_s = (uint32_t)(now_us / 1000000)});
+    }
+}
+
+// The session lives where its last request went.
+static void settle_session(const struct feedback *feedback, uint64_t now_us)
+{
+    uint64_t block = knowledge_session_block(feedback->session_key);
+    uint32_t before = feedback->decision->session_slot;
+
+    if (before != UINT32_MAX && before != feedback->backend->slot) {
+        knowledge_move_session(feedback->knowledge, feedback->sender, block, before);
+    }
+    feedback_store(feedback, PREFIX_PREDICTED, &block, 1, now_us);
+}
+
+void feedback_begin(struct feedback *feedback, const struct feedback_input *input, uint64_t now_us)
+{
+    const struct decision *decision = input->decision;
+    const struct decision_party *chosen = &decision->chosen;
+    ASSERT(chosen->matched_tokens <= decision->prompt_tokens);
+
+    *feedback = (struct feedback){
+        .knowledge = input->knowledge,
+        .backend = input->backend,
+        .decision = decision,
+        .load = {.prompt_tokens = decision->prompt_tokens,
+                 .uncached_tokens = decision->prompt_tokens - chosen->matched_tokens},
+        .session_key = input->session_key,
+        .sender = input->sender,
+        .prompt_keys = input->key_count,
+        .block_tokens = input->block_tokens,
+        .is_named = input->is_named,
+    };
+    load_begin(&feedback->backend->load, &feedback->load, now_us);
+    if (!feedback->is_named) {
+        return;
+    }
+    // A few new blocks are this request's own end: no other request asks for them before its response
+    // is complete, and then they are stored anyway.  With live events every block is predicted.
+    feedback->is_predicted =
+        chosen->by_events || input->key_count > chosen->matched_blocks + turn_keys;
+    if (feedback->is_predicted) {
+        feedback_store(feedback, chosen->by_events ? PREFIX_EXPECTED : PREFIX_PREDICTED,
+                       input->keys, input->key_count, now_us);
+    }
+    if (input->session_key != 0) {
+        settle_session(feedback, now_us);
+    }
+}
+
+void feedback_confirm(struct feedback *feedback, const uint64_t *keys, uint64_t now_us)
+{
+    // Output may be here before the event: the prompt stays predicted until the response is complete.
+    if (!feedback->has_begun && !feedback->decision->chosen.by_events) {
+        feedback_store(feedback, PREFIX_CONFIRMED, keys, feedback->prompt_keys, now_us);
+        feedback->is_settled = true;
+    }
+    feedback->has_begun = true;
+}
+
+static uint32_t feedback_u32(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+// Compares the tokens that the engine had cached with those that we believed in.
+static void learn_cached(const struct feedback *feedback, const struct feedback_usage *usage,
+                         uint64_t now_us)
+{
+    const struct decision_party *chosen = &feedback->decision->chosen;
+    uint32_t cached = feedback_u32(usage->cached_tokens);
+    // Our blocks are not the engine's, and the number of tokens is an estimate.
+    uint32_t slack = 2 * feedback->block_tokens + chosen->confirmed_tokens / 8;
+
+    if (!usage->has_cached_tokens || !feedback->is_named) {
+        return;
+    }
+    truth_note(&feedback->backend->truth, chosen->by_events ? TRUTH_EXACT : TRUTH_BELIEVED,
+               chosen->expected_tokens, cached, now_us / 1000);
+    if (chosen->by_events) {
+        // The engine computes the last block of a prompt again, even if events report it.
+        uint32_t reported = chosen->reported_tokens < chosen->expected_tokens
+                                ? chosen->reported_tokens
+                                : chosen->expected_tokens;
+        knowledge_audit(feedback->knowledge, feedback->sender, feedback->backend, reported, cached);
+        return;
+    }
+    knowledge_learn(feedback->knowledge, feedback->sender, feedback->backend,
+                    &(struct knowledge_truth){.believed_tokens = chosen->confirmed_tokens,
+                                              .cached_tokens = cached,
+                                              .slack_tokens = slack,
+                                              .age = chosen->age});
+}
+
+void feedback_complete(struct feedback *feedback, const struct feedback_usage *usage,
+                       const uint64_t *keys, uint32_t key_count, uint64_t now_us)
+{
+    const struct load_request *load = &feedback->load;
+
+    // Evictions first, then the blocks that are there.
+    learn_cached(feedback, usage, now_us);
+    feedback->has_begun = true;
+    feedback->is_settled = true;
+    feedback_store(feedback, PREFIX_CONFIRMED, keys, key_count, now_us);
+    uint64_t tokens = usage->output_tokens > 0 ? usage->output_tokens : load->output_tokens;
+    if (load->first_us != 0 && tokens > 0) {
+        uint64_t decode_us = now_us > load->first_us ? now_us - load->first_us : 0;
+        traffic_complete(knowledge_traffic(feedback->knowledge, feedback->decision->pool),
+                         (float)decode_us / 1000, feedback_u32(tokens));
+    }
+}
+
+void feedback_end(struct feedback *feedback, const uint64_t *keys)
+{
+    const struct decision_party *chosen = &feedback->decision->chosen;
+    bool is_there = feedback->is_settled || (feedback->has_begun && !chosen->by_events);
+
+    if (feedback->is_predicted && !is_there) {
+        feedback->is_predicted = false;
+        if (chosen->by_events) {
+            // PREFIX_EXPECTED cleared the confirmed bits; set them again.
+            feedback_store(feedback, PREFIX_CONFIRMED, keys,
+                           chosen->reported_tokens / feedback->block_tokens,
+                           feedback->load.sent_us);
+        }
+        knowledge_withdraw(feedback->knowledge, feedback->sender, feedback->backend,
+                           &(struct prefix_letter){.keys = keys,
+                                                   .key_count = feedback->prompt_keys,
+                                                   .from = chosen->matched_blocks});
+    }
+    load_end(&feedback->backend->load, &feedback->load);
+}
