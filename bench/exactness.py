@@ -188,7 +188,7 @@ class Request:
         # word=value; word=value
         decision = dict(word.split("=", 1) for word in (line["decision"] or "").split("; ") if "=" in word)
         self.expected = int(decision["expected_tokens"]) if "expected_tokens" in decision else None
-        self.is_by_events = decision.get("exact") == "yes"
+        self.is_by_events = decision.get("by_events") == "yes"
         self.found = line["cached_tokens"]
         self.prompt = line["prompt_tokens"]
 

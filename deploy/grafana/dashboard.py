@@ -171,9 +171,9 @@ ROWS = [
               [(ratio(rate("warmpath_cache_reports_total{@backend}"), rate('warmpath_requests_total{@backend, outcome="ok"}')),
                 "told")],
               "percentunit", bounds=(0, 1)),
-        lines("Exact prompts", "Where models have tokenizers: share of requests whose token ids are the engine's, and share of "
+        lines("Prompts by token ids", "Where models have tokenizers: share of requests matched by token ids, and share of "
               "those that the engine counted otherwise, which should be none.",
-              [(share_of("warmpath_tokenizer_exact_requests_total", "warmpath_tokenizer_text_requests_total"), "exact"),
+              [(share_of("warmpath_tokenizer_token_id_requests_total", "warmpath_tokenizer_text_requests_total"), "by token ids"),
                (share_of("warmpath_tokenizer_drifted_requests_total", "warmpath_tokenizer_confirmed_requests_total"),
                 "counted otherwise")],
               "percentunit", bounds=(0, 1)),

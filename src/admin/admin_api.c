@@ -36,7 +36,7 @@ static void put_dialect(const struct dialect *dialect, struct json_writer *json)
         const char *key;
         const atomic_uint_fast64_t *counter;
     } counters[] = {
-        {"exact_requests", &dialect->shared.by_ids_count},
+        {"token_id_requests", &dialect->shared.by_ids_count},
         {"text_requests", &dialect->shared.by_text_count},
         {"confirmed", &dialect->shared.confirmed_count},
         {"drifted", &dialect->shared.drift_count},
@@ -46,7 +46,7 @@ static void put_dialect(const struct dialect *dialect, struct json_writer *json)
 
     json_begin_object(json, NULL);
     json_put_str(json, "path", dialect->name);
-    put_shapes(json, "exact_for", dialect_shapes(dialect));
+    put_shapes(json, "certified_for", dialect_shapes(dialect));
     put_shapes(json, "revoked", revoked);
     for (size_t i = 0; i < ARRAY_COUNT(counters); i++) {
         json_put_u64(json, counters[i].key,

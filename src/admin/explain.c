@@ -60,7 +60,7 @@ static void put_candidate(const struct route_explanation *why, uint32_t i, uint6
     json_put_str(json, "url", why->backends[i]->url);
     json_put_bool(json, "chosen", i == why->chosen);
     json_put_str(json, "events", backend_events_text(why->backends[i]));
-    json_put_bool(json, "exact", party->by_events);
+    json_put_bool(json, "by_events", party->by_events);
     json_put_u64(json, "matched_blocks", party->matched_blocks);
     json_put_u64(json, "matched_tokens", party->matched_tokens);
     json_put_u64(json, "host_tokens", party->host_tokens);
@@ -99,7 +99,7 @@ static void put_summary(const struct route_explanation *why, struct json_writer 
     const struct decision *decision = &why->decision;
     struct reason reason = {.policy = decision->policy->name,
                             .reads_prompt = decision->policy->reads_prompt,
-                            .is_exact = decision->chosen.by_events,
+                            .by_events = decision->chosen.by_events,
                             .prompt_tokens = decision->prompt_tokens,
                             .candidate_count = decision->candidate_count,
                             .attempts = 1,
@@ -131,7 +131,7 @@ static void put_explanation(const struct route_request *request,
     json_put_u64(json, "prompt_tokens", decision->prompt_tokens);
     json_put_u64(json, "prompt_blocks", decision->prompt_blocks);
     json_put_u64(json, "block_tokens", request->block_tokens);
-    json_put_bool(json, "exact", request->prompt->form == PROMPT_TOKENS);
+    json_put_bool(json, "by_token_ids", request->prompt->form == PROMPT_TOKENS);
     json_put_number(json, "wait_ms", is_predicted ? (double)decision->chosen.wait_ms : (double)NAN,
                     figure_digits);
     json_put_number(json, "prefill_ms",

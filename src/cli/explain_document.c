@@ -60,7 +60,7 @@ static void read_candidate(const struct json_value *row, struct explain_candidat
 
 static void read_records(const struct json_value *row, struct explain_document *out)
 {
-    static const char *const kinds[] = {"exact", "believed"};
+    static const char *const kinds[] = {"by_events", "believed"};
     struct json_value url = json_member(row, "url");
     struct json_value truth = json_member(row, "truth");
 
@@ -209,14 +209,14 @@ enum status explain_document_read(struct slice text, struct explain_document *ou
         PROMPT,
         WAIT,
         PREFILL,
-        EXACT,
+        BY_TOKEN_IDS,
         BACKENDS,
         RIVALS,
         NAME_COUNT
     };
-    static const char *const names[NAME_COUNT] = {"summary",       "why",     "policy",     "model",
-                                                  "prompt_tokens", "wait_ms", "prefill_ms", "exact",
-                                                  "backends",      "rivals"};
+    static const char *const names[NAME_COUNT] = {
+        "summary", "why",        "policy",       "model",    "prompt_tokens",
+        "wait_ms", "prefill_ms", "by_token_ids", "backends", "rivals"};
     struct json_value values[NAME_COUNT] = {0};
 
     if (json_find(text, names, NAME_COUNT, values) != STATUS_OK ||
@@ -231,7 +231,7 @@ enum status explain_document_read(struct slice text, struct explain_document *ou
         .prompt_tokens = json_number(&values[PROMPT]),
         .wait_ms = json_number(&values[WAIT]),
         .prefill_ms = json_number(&values[PREFILL]),
-        .is_counted = json_is_true(&values[EXACT]),
+        .is_counted = json_is_true(&values[BY_TOKEN_IDS]),
     };
     enum status status = is_kept ? read_decision(text, &values[RIVALS], &document)
                                  : read_rows(&values[BACKENDS], &document);

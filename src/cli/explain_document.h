@@ -49,7 +49,7 @@ struct explain_candidate {
 // Predictions of one kind for one backend.
 struct explain_record {
     struct slice url;
-    const char *kind; // exact, believed
+    const char *kind; // by_events, believed
     double numbers[explain_record_numbers];
 };
 

@@ -38,7 +38,7 @@ static void response_write_decision(const struct exchange *x, struct text *out)
     text_add_u64(out, decision->prompt_tokens);
     text_add_str(out, "; expected_tokens=");
     text_add_u64(out, why->expected_tokens);
-    text_add_str(out, why->by_events ? "; exact=yes" : "; exact=no");
+    text_add_str(out, why->by_events ? "; by_events=yes" : "; by_events=no");
     text_add_str(out, "; queued_tokens=");
     text_add_u64(out, why->queued_tokens);
     snprintf(numbers, sizeof(numbers), "; predicted_ms=%.1f; cost=%.3g",

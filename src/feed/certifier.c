@@ -204,13 +204,14 @@ static void certifier_conclude(struct certifier *certifier, const struct backend
     if (certify->differed_count > 0) {
         log_warn_seldom(
             backend->id,
-            "tokenizer %s: backend %s computes other tokens in %u of %u cases: %s; exact for: "
+            "tokenizer %s: backend %s computes other tokens in %u of %u cases: %s; certified for: "
             "%.*s; everything else is routed by text",
             dialect->name, backend->url, certify->differed_count,
             certify->differed_count + certify->agreed_count, certify->why,
             after == 0 ? 7 : (int)names.size, after == 0 ? "nothing" : space);
     } else {
-        log_info_seldom(backend->id, "tokenizer %s: backend %s agrees in %u cases; exact for: %.*s",
+        log_info_seldom(backend->id,
+                        "tokenizer %s: backend %s agrees in %u cases; certified for: %.*s",
                         dialect->name, backend->url, certify->agreed_count, (int)names.size, space);
     }
 }

@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 enum truth_kind {
-    TRUTH_BELIEVED, // by requests sent there and their responses
-    TRUTH_EXACT,    // by its own live KV events
+    TRUTH_BELIEVED,  // by requests sent there and their responses
+    TRUTH_BY_EVENTS, // by its own live KV events
     TRUTH_KIND_COUNT,
 };
 

@@ -99,7 +99,7 @@ static void learn_cached(const struct feedback *feedback, const struct feedback_
     if (!usage->has_cached_tokens || !feedback->is_named) {
         return;
     }
-    truth_note(&feedback->backend->truth, chosen->by_events ? TRUTH_EXACT : TRUTH_BELIEVED,
+    truth_note(&feedback->backend->truth, chosen->by_events ? TRUTH_BY_EVENTS : TRUTH_BELIEVED,
                chosen->expected_tokens, cached, now_us / 1000);
     if (chosen->by_events) {
         // The engine computes the last block of a prompt again, even if events report it.

@@ -376,7 +376,7 @@ static uint8_t *put_output_tokens(uint8_t *at, const struct line *line)
     return decimal_put(at, line->receipt->output_tokens);
 }
 
-static uint8_t *put_exact(uint8_t *at, const struct line *line)
+static uint8_t *put_by_events(uint8_t *at, const struct line *line)
 {
     return put_bool(at, line->receipt->decision.chosen.by_events);
 }

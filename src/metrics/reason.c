@@ -227,7 +227,7 @@ static void write_warm(const struct reason *reason, struct text *out)
         text_add_str(out, "holds none of the ");
         add_counted(out, reason->prompt_tokens, "prompt token");
     } else {
-        text_add_str(out, reason->is_exact ? "holds " : "is believed to hold ");
+        text_add_str(out, reason->by_events ? "holds " : "is believed to hold ");
         add_count(out, held);
         text_add_str(out, " of ");
         add_counted(out, reason->prompt_tokens, "prompt token");

@@ -25,12 +25,12 @@ struct reason_party {
 };
 
 struct reason {
-    const char *policy; // NULL: nothing was decided
-    bool reads_prompt;  // the policy does
-    bool is_exact; // the engine's events tell what the chosen one holds; otherwise it is believed
-    bool is_local; // the router had the answer itself
-    const char *problem;      // what the router said in its own name, or NULL
-    uint32_t prompt_tokens;   // 0: no prompt was found
+    const char *policy;     // NULL: nothing was decided
+    bool reads_prompt;      // the policy does
+    bool by_events;         // KV events report what the chosen one holds; otherwise it is believed
+    bool is_local;          // the router had the answer itself
+    const char *problem;    // what the router said in its own name, or NULL
+    uint32_t prompt_tokens; // 0: no prompt was found
     uint32_t candidate_count; // the chosen one included
     uint32_t attempts;        // that one included
     struct reason_party chosen;

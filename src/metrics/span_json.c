@@ -228,7 +228,7 @@ static void add_decision(struct text *out, const struct receipt *receipt)
     add_name(out, "warmpath.policy", receipt->decision.policy->name);
     add_count(out, "warmpath.candidates", receipt->decision.candidate_count);
     add_count(out, "warmpath.expected_tokens", chosen->expected_tokens);
-    add_toggle(out, "warmpath.exact", chosen->by_events);
+    add_toggle(out, "warmpath.by_events", chosen->by_events);
     add_count(out, "warmpath.running_requests", chosen->running_requests);
     add_count(out, "warmpath.queued_tokens", chosen->queued_tokens);
     add_number_if_known(out, "warmpath.predicted_ms",

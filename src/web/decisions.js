@@ -41,7 +41,7 @@ function facts(one) {
     fact("status", one.status === null ? words.NOTHING : `${one.status}${one.problem ? ` ${one.problem}` : ""}`),
     fact("attempts", words.count(one.attempts)),
     fact("prompt", `${words.count(one.prompt_tokens)} tokens`),
-    fact(one.exact ? "cached, known" : "cached, expected", words.count(one.expected_tokens)),
+    fact(one.by_events ? "cached, known" : "cached, expected", words.count(one.expected_tokens)),
     fact("cached, by engine", told),
     fact("output", `${words.count(one.output_tokens)} tokens${one.streamed ? ", streamed" : ""}`),
     fact("TTFT predicted", words.ms(one.predicted_ms)),

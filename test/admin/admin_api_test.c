@@ -75,9 +75,9 @@ TEST(tokenizers_are_part_of_the_status)
     CHECK_EQ(cJSON_GetArraySize(list), 1);
     const cJSON *one = cJSON_GetArrayItem(list, 0);
     CHECK_STR(text_at(one, "path"), "/models/\"tiny\"");
-    CHECK_STR(text_at(one, "exact_for"), "plain,system");
+    CHECK_STR(text_at(one, "certified_for"), "plain,system");
     CHECK_STR(text_at(one, "revoked"), "tools");
-    CHECK_EQ(number_at(one, "exact_requests"), 11);
+    CHECK_EQ(number_at(one, "token_id_requests"), 11);
     CHECK_EQ(number_at(one, "text_requests"), 12);
     CHECK_EQ(number_at(one, "confirmed"), 13);
     CHECK_EQ(number_at(one, "drifted"), 14);

@@ -55,20 +55,21 @@ TEST(every_backend_shows_its_record_of_truth_and_alone_its_histogram)
 {
     struct scene scene;
     scene_open(&scene, two);
-    truth_note(&fleet_at(scene.fleet, 1)->truth, TRUTH_EXACT, 512, 480, loop_now_ms(scene.loop));
+    truth_note(&fleet_at(scene.fleet, 1)->truth, TRUTH_BY_EVENTS, 512, 480,
+               loop_now_ms(scene.loop));
     CHECK_EQ(call(&scene, "GET", "/backends", ""), 200);
     const cJSON *list = cJSON_GetObjectItem(answer.json, "backends");
     const cJSON *truth = cJSON_GetObjectItem(cJSON_GetArrayItem(list, 0), "truth");
-    CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "exact")));
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "by_events")));
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "believed")));
     truth = cJSON_GetObjectItem(cJSON_GetArrayItem(list, 1), "truth");
-    const cJSON *exact = cJSON_GetObjectItem(truth, "exact");
-    CHECK_EQ(number_at(cJSON_GetObjectItem(exact, "recent"), "p50"), 32);
-    CHECK_EQ(number_at(cJSON_GetObjectItem(exact, "last"), "actual"), 480);
-    CHECK(!cJSON_HasObjectItem(exact, "histogram"));
+    const cJSON *by_events = cJSON_GetObjectItem(truth, "by_events");
+    CHECK_EQ(number_at(cJSON_GetObjectItem(by_events, "recent"), "p50"), 32);
+    CHECK_EQ(number_at(cJSON_GetObjectItem(by_events, "last"), "actual"), 480);
+    CHECK(!cJSON_HasObjectItem(by_events, "histogram"));
     CHECK_EQ(call(&scene, "GET", path_of(&scene, 1, ""), ""), 200);
-    exact = cJSON_GetObjectItem(cJSON_GetObjectItem(answer.json, "truth"), "exact");
-    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(exact, "histogram")), 1);
+    by_events = cJSON_GetObjectItem(cJSON_GetObjectItem(answer.json, "truth"), "by_events");
+    CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(by_events, "histogram")), 1);
     close_all(&scene);
 }
 

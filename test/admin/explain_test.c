@@ -107,7 +107,7 @@ TEST(it_says_how_well_each_was_predicted)
         const cJSON *truth = cJSON_GetObjectItem(one, "truth");
         const cJSON *believed = cJSON_GetObjectItem(truth, "believed");
         bool has_answered = strcmp(text_of(one, "url"), rig.backends[1].backend->url) == 0;
-        CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "exact")));
+        CHECK(cJSON_IsNull(cJSON_GetObjectItem(truth, "by_events")));
         CHECK_EQ(cJSON_IsObject(believed), has_answered);
         CHECK_EQ(number_of(cJSON_GetObjectItem(believed, "last"), "predicted"),
                  has_answered ? 96 : -1);
@@ -172,13 +172,13 @@ TEST(it_says_whether_the_tokens_are_counted_or_guessed)
     struct tiny_set tiny;
     set_up("policy: prefix_cost\n");
     cJSON *why = explain(chat, &problem);
-    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "exact")));
+    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "by_token_ids")));
     cJSON_Delete(why);
     CHECK(rig_stop(&rig));
     tiny_set_open(&tiny, tiny_dialect((struct dialect_options){.is_trusted = true}));
     set_up_exact("policy: prefix_cost\nprefix: {block_tokens: 4}\n", &tiny.set);
     why = explain("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &problem);
-    CHECK(cJSON_IsTrue(cJSON_GetObjectItem(why, "exact")));
+    CHECK(cJSON_IsTrue(cJSON_GetObjectItem(why, "by_token_ids")));
     CHECK_EQ(number_of(why, "prompt_tokens"), 21);
     CHECK_EQ(number_of(why, "prompt_blocks"), 5);
     CHECK_EQ(number_of(why, "block_tokens"), 4);
@@ -186,7 +186,7 @@ TEST(it_says_whether_the_tokens_are_counted_or_guessed)
     // What the engine is known to compute otherwise is guessed again.
     atomic_store(&tiny.set.dialects[0]->shared.revoked, CHAT_PLAIN_SHAPE);
     why = explain("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}", &problem);
-    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "exact")));
+    CHECK(cJSON_IsFalse(cJSON_GetObjectItem(why, "by_token_ids")));
     cJSON_Delete(why);
     CHECK(rig_stop(&rig));
     tiny_set_close(&tiny);

@@ -96,7 +96,7 @@ class Figures:
             "model": rng.choice(MODELS), "path": "/v1/chat/completions", "policy": "warm", "backend": name(chosen),
             "outcome": outcome, "status": {"ok": 200, "failed": 502}.get(outcome), "problem": None, "attempts": 1,
             "streamed": True, "prompt_tokens": prompt, "expected_tokens": cached,
-            "cached_tokens": cached if outcome == "ok" else None, "output_tokens": 180, "exact": True,
+            "cached_tokens": cached if outcome == "ok" else None, "output_tokens": 180, "by_events": True,
             "candidates": len(usable), "running_requests": 5, "queued_tokens": 2048, "predicted_ms": 180.5, "cost": 1.92,
             "ttft_ms": 191.2 if outcome == "ok" else None, "tpot_ms": 14.2, "total_ms": 2750.0, "saved_ms": 320.0,
             "stages_us": {"parse": 12.1, "tokenize": 220.4, "match": 8.2, "decide": 3.1, "queue": 40.0},

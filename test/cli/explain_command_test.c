@@ -15,7 +15,7 @@ static char url[64];
 #define CHAT_PATH "/explain?path=/v1/chat/completions"
 
 static const char document[] =
-    "{\"summary\":\"It goes to b.\",\"exact\":false,\"prompt_tokens\":20,\"backends\":["
+    "{\"summary\":\"It goes to b.\",\"by_token_ids\":false,\"prompt_tokens\":20,\"backends\":["
     "{\"url\":\"a\",\"chosen\":false,\"matched_tokens\":0},"
     "{\"url\":\"b\",\"chosen\":true,\"matched_tokens\":16}]}";
 

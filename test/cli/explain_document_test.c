@@ -15,14 +15,15 @@ static enum status read_text(const char *text)
 
 TEST(a_document_is_read_with_its_candidates_and_records)
 {
-    CHECK_EQ(read_text("{\"summary\":\"s\",\"policy\":\"warm\",\"model\":\"m\",\"exact\":true,"
-                       "\"prompt_tokens\":978,\"wait_ms\":0.5,\"prefill_ms\":4,\"backends\":["
-                       "{\"url\":\"a\",\"chosen\":false,\"matched_tokens\":0,\"cost\":null,"
-                       "\"truth\":{\"exact\":null,\"believed\":null}},"
-                       "{\"url\":\"b\",\"chosen\":true,\"matched_tokens\":960,\"cost\":6.25,"
-                       "\"events\":\"live\",\"truth\":{\"exact\":{\"all\":{\"count\":4,\"p1\":-16},"
-                       "\"last\":{\"predicted\":64,\"actual\":80}},\"believed\":{}}}]}"),
-             STATUS_OK);
+    CHECK_EQ(
+        read_text("{\"summary\":\"s\",\"policy\":\"warm\",\"model\":\"m\",\"by_token_ids\":true,"
+                  "\"prompt_tokens\":978,\"wait_ms\":0.5,\"prefill_ms\":4,\"backends\":["
+                  "{\"url\":\"a\",\"chosen\":false,\"matched_tokens\":0,\"cost\":null,"
+                  "\"truth\":{\"by_events\":null,\"believed\":null}},"
+                  "{\"url\":\"b\",\"chosen\":true,\"matched_tokens\":960,\"cost\":6.25,"
+                  "\"events\":\"live\",\"truth\":{\"by_events\":{\"all\":{\"count\":4,\"p1\":-16},"
+                  "\"last\":{\"predicted\":64,\"actual\":80}},\"believed\":{}}}]}"),
+        STATUS_OK);
     CHECK(slice_is(document.policy, "warm"));
     CHECK(document.is_counted);
     CHECK(document.wait_ms == 0.5);
@@ -36,7 +37,7 @@ TEST(a_document_is_read_with_its_candidates_and_records)
     CHECK(document.candidates[1].numbers[explain_candidate_numbers - 1] == 6.25);
     CHECK(slice_is(document.candidates[1].events, "live"));
     CHECK_EQ(document.record_count, 2);
-    CHECK_STR(document.records[0].kind, "exact");
+    CHECK_STR(document.records[0].kind, "by_events");
     CHECK(slice_is(document.records[0].url, "b"));
     CHECK(document.records[0].numbers[0] == 4);
     CHECK(isnan(document.records[0].numbers[1]));
@@ -48,7 +49,8 @@ TEST(a_document_is_read_with_its_candidates_and_records)
 
 TEST(what_is_missing_or_of_another_kind_is_left_out)
 {
-    CHECK_EQ(read_text("{\"backends\":[],\"prompt_tokens\":\"many\",\"exact\":1}"), STATUS_OK);
+    CHECK_EQ(read_text("{\"backends\":[],\"prompt_tokens\":\"many\",\"by_token_ids\":1}"),
+             STATUS_OK);
     CHECK_EQ(document.candidate_count, 0);
     CHECK(isnan(document.prompt_tokens));
     CHECK(!document.is_counted);

@@ -27,20 +27,21 @@ static const char *table_of(const char *text)
 
 TEST(the_chosen_one_is_marked_and_columns_line_up)
 {
-    CHECK_STR(table_of("{\"summary\":\"It goes there.\",\"exact\":true,\"prompt_tokens\":978,"
-                       "\"wait_ms\":10.25,\"prefill_ms\":4,\"backends\":["
-                       "{\"url\":\"http://a:1\",\"matched_tokens\":0,\"host_tokens\":64,"
-                       "\"predicted_ms\":29.94,\"cost\":null,\"events\":\"none\"},"
-                       "{\"url\":\"http://b:22\",\"chosen\":true,\"matched_tokens\":960,"
-                       "\"host_tokens\":0,\"predicted_ms\":14.25,\"cost\":6.2833,"
-                       "\"events\":\"learning\"}]}"),
-              "It goes there.\n"
-              "The prompt has 978 tokens, counted. There it waits 10.2 ms, and takes 4.0 ms to "
-              "compute.\n\n"
-              "  backend      events    cached  host  first token   cost\n"
-              "  http://a:1   none           0    64      29.9 ms      -\n"
-              "> http://b:22  learning     960     0      14.2 ms  6.283\n"
-              "\nNo answer has told yet what was cached.\n");
+    CHECK_STR(
+        table_of("{\"summary\":\"It goes there.\",\"by_token_ids\":true,\"prompt_tokens\":978,"
+                 "\"wait_ms\":10.25,\"prefill_ms\":4,\"backends\":["
+                 "{\"url\":\"http://a:1\",\"matched_tokens\":0,\"host_tokens\":64,"
+                 "\"predicted_ms\":29.94,\"cost\":null,\"events\":\"none\"},"
+                 "{\"url\":\"http://b:22\",\"chosen\":true,\"matched_tokens\":960,"
+                 "\"host_tokens\":0,\"predicted_ms\":14.25,\"cost\":6.2833,"
+                 "\"events\":\"learning\"}]}"),
+        "It goes there.\n"
+        "The prompt has 978 tokens, counted. There it waits 10.2 ms, and takes 4.0 ms to "
+        "compute.\n\n"
+        "  backend      events    cached  host  first token   cost\n"
+        "  http://a:1   none           0    64      29.9 ms      -\n"
+        "> http://b:22  learning     960     0      14.2 ms  6.283\n"
+        "\nNo answer has told yet what was cached.\n");
 }
 
 TEST(columns_that_nobody_fills_are_not_there)
@@ -55,16 +56,17 @@ TEST(columns_that_nobody_fills_are_not_there)
 
 TEST(each_backend_has_its_record_of_predictions)
 {
-    CHECK(strstr(table_of("{\"backends\":[{\"url\":\"u\",\"truth\":{\"exact\":null,\"believed\":{"
-                          "\"all\":{\"count\":200,\"equal_share\":0.98,\"wrong_percent\":1.5,"
-                          "\"p1\":-64,\"p50\":0,\"p99\":16},"
-                          "\"recent\":{\"count\":10,\"equal_share\":1,\"p99\":0},"
-                          "\"last\":{\"predicted\":960,\"actual\":944}}}}]}"),
-                 "\nCached tokens, predicted minus actual:\n"
-                 "  backend  by        answers   equal  off by   p1  p99  lately    equal  p99  "
-                 "predicted  actual\n"
-                 "  u        believed      200  98.00%   1.50%  -64  +16      10  100.00%    0  "
-                 "      960     944\n") != NULL);
+    CHECK(
+        strstr(table_of("{\"backends\":[{\"url\":\"u\",\"truth\":{\"by_events\":null,\"believed\":{"
+                        "\"all\":{\"count\":200,\"equal_share\":0.98,\"wrong_percent\":1.5,"
+                        "\"p1\":-64,\"p50\":0,\"p99\":16},"
+                        "\"recent\":{\"count\":10,\"equal_share\":1,\"p99\":0},"
+                        "\"last\":{\"predicted\":960,\"actual\":944}}}}]}"),
+               "\nCached tokens, predicted minus actual:\n"
+               "  backend  by        answers   equal  off by   p1  p99  lately    equal  p99  "
+               "predicted  actual\n"
+               "  u        believed      200  98.00%   1.50%  -64  +16      10  100.00%    0  "
+               "      960     944\n") != NULL);
 }
 
 TEST(a_decision_that_was_made_has_its_rivals_and_its_end)

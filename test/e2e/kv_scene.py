@@ -130,7 +130,7 @@ class Answer:
         self.said = response.header("x-warmpath-decision")
         words = dict(re.findall(r"([a-z_]+)=([^ ;,]+)", self.said))
         self.backend = response.header("x-warmpath-backend")
-        self.expected, self.exact = int(words["expected_tokens"]), words["exact"] == "yes"
+        self.expected, self.by_events = int(words["expected_tokens"]), words["by_events"] == "yes"
         self.cached = response.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
@@ -162,7 +162,7 @@ def explained(router, prompt, **more):
     """Of each backend what an answer will say was cached, and whether that is known."""
     response = router.admin("POST", f"/explain?path={PATH}", body_of(prompt, **more))
     assert response.status == 200, response
-    return {row["url"]: (row["expected_tokens"], row["exact"]) for row in response.json()["backends"]}
+    return {row["url"]: (row["expected_tokens"], row["by_events"]) for row in response.json()["backends"]}
 
 
 def held(engines, prompt, adapter=None, salt=None):

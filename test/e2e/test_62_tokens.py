@@ -1,4 +1,4 @@
-"""Exact tokens: what is certified by an engine is counted as it counts; everything else goes by text."""
+"""Token ids: what is certified by an engine is counted as it counts; everything else goes by text."""
 import json
 import re
 import select
@@ -25,7 +25,7 @@ def tokenizer_status(router):
 
 
 def wait_certified(router, feature="system"):
-    eventually(lambda: feature in tokenizer_status(router)["exact_for"].split(","), lambda: tokenizer_status(router))
+    eventually(lambda: feature in tokenizer_status(router)["certified_for"].split(","), lambda: tokenizer_status(router))
 
 
 def decision(router, body, path="/v1/chat/completions"):
@@ -44,14 +44,14 @@ def test_a_certified_chat_is_counted_as_the_engine_counts(standin, warmpath, mod
     status = tokenizer_status(router)
     for feature in ("plain", "system", "turns", "tools", "tool_calls", "tool_results", "parts", "reasoning",
                     "names", "kwargs", "completion", "space", "special"):
-        assert feature in status["exact_for"].split(","), feature
-    assert status["exact_requests"] == 1 and status["confirmed"] == 1 and status["drifted"] == 0
+        assert feature in status["certified_for"].split(","), feature
+    assert status["token_id_requests"] == 1 and status["confirmed"] == 1 and status["drifted"] == 0
     assert "agrees in" in router.stderr()
     explained = router.admin("POST", "/explain", CHAT).json()
-    assert explained["exact"] is True and explained["prompt_tokens"] == len(dialect.ids(CHAT))
+    assert explained["by_token_ids"] is True and explained["prompt_tokens"] == len(dialect.ids(CHAT))
 
 
-def test_streams_and_completions_are_exact_too(standin, warmpath, model):
+def test_streams_and_completions_are_matched_by_token_ids_too(standin, warmpath, model):
     engine = standin("a", models=["m"])
     dialect = vllm.speak(engine, vllm.Dialect(model))
     router = warmpath(engine, tokenizer=model, ask_usage=True, **FAST)
@@ -94,11 +94,11 @@ def test_a_template_that_differs_in_one_feature_costs_that_feature(standin, warm
     vllm.speak(engine, vllm.Dialect(theirs))
     router = warmpath(engine, tokenizer=model, **FAST)
     wait_certified(router)
-    assert "tools" not in tokenizer_status(router)["exact_for"].split(",")
+    assert "tools" not in tokenizer_status(router)["certified_for"].split(",")
     assert router.stderr().count("computes other tokens in") == 1
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
-    assert router.admin("POST", "/explain", CHAT).json()["exact"] is True
-    assert router.admin("POST", "/explain", {**CHAT, "tools": tools}).json()["exact"] is False
+    assert router.admin("POST", "/explain", CHAT).json()["by_token_ids"] is True
+    assert router.admin("POST", "/explain", {**CHAT, "tools": tools}).json()["by_token_ids"] is False
     assert router.post("/v1/chat/completions", {**CHAT, "tools": tools}).status == 200
 
 
@@ -110,7 +110,7 @@ def test_another_tokenizer_certifies_nothing_and_everything_goes_by_text(standin
     eventually(lambda: "computes other tokens in" in router.stderr(), router.stderr)
     assert router.post("/v1/chat/completions", CHAT).status == 200
     status = tokenizer_status(router)
-    assert status["exact_for"] == "" and status["exact_requests"] == 0 and status["text_requests"] == 1
+    assert status["certified_for"] == "" and status["token_id_requests"] == 0 and status["text_requests"] == 1
     assert router.stderr().count("computes other tokens in") == 1
 
 
@@ -123,7 +123,7 @@ def test_an_engine_that_cannot_be_asked_is_complained_about_once(standin, warmpa
     eventually(lambda: [request.path for request in engine.requests].count("/tokenize") >= 3, "it is asked again")
     assert router.stderr().count("cannot be asked") == 1
     assert router.post("/v1/chat/completions", CHAT).status == 200
-    assert tokenizer_status(router)["exact_requests"] == 0
+    assert tokenizer_status(router)["token_id_requests"] == 0
     vllm.speak(engine, vllm.Dialect(model))  # heals by itself
     wait_certified(router)
 
@@ -153,8 +153,8 @@ def test_an_answer_that_counts_otherwise_revokes_and_says_so_once(standin, warmp
         assert router.post("/v1/chat/completions", CHAT).status == 200
     status = tokenizer_status(router)
     assert status["drifted"] == 1, "after the first one nothing is counted on"
-    assert status["revoked"] == "system" and "system" not in status["exact_for"].split(",")
-    assert "plain" in status["exact_for"].split(",")
+    assert status["revoked"] == "system" and "system" not in status["certified_for"].split(",")
+    assert "plain" in status["certified_for"].split(",")
     assert router.stderr().count("tokens in a prompt where we counted") == 1
 
 
@@ -166,8 +166,8 @@ def test_a_backend_that_disagrees_later_takes_features_away(standin, warmpath, m
     router = warmpath(a, b, tokenizer=model, health_fall=1, health_rise=1, **FAST)
     wait_certified(router, "tools")
     b.start()
-    eventually(lambda: "tools" not in tokenizer_status(router)["exact_for"].split(","), lambda: tokenizer_status(router))
-    assert "system" in tokenizer_status(router)["exact_for"].split(",")
+    eventually(lambda: "tools" not in tokenizer_status(router)["certified_for"].split(","), lambda: tokenizer_status(router))
+    assert "system" in tokenizer_status(router)["certified_for"].split(",")
     assert router.admin("DELETE", f"/backends/{router.backend(b)['id']}").status == 204
     wait_certified(router, "tools")  # who is gone has no say
 
@@ -186,7 +186,7 @@ def test_ids_are_sent_on_where_the_operator_wants_it(standin, warmpath, model):
     assert engine.requests[-1].json() == CHAT  # vLLM's chats take none
 
 
-def test_long_prompts_are_exact_and_do_not_stop_others(standin, warmpath, model):
+def test_long_prompts_are_matched_by_token_ids_and_do_not_stop_others(standin, warmpath, model):
     engine = standin("a", models=["m"])
     dialect = vllm.speak(engine, vllm.Dialect(model))
     router = warmpath(engine, tokenizer=model, workers=1, **FAST)
@@ -202,7 +202,7 @@ def test_long_prompts_are_exact_and_do_not_stop_others(standin, warmpath, model)
         assert long.read_response().status == 200
     assert served_meanwhile > 1  # one may have come before the long prompt was complete
     assert int(decision(router, body, "/v1/completions")["prompt_tokens"]) == len(dialect.ids(body))
-    assert tokenizer_status(router)["exact_requests"] == 2
+    assert tokenizer_status(router)["token_id_requests"] == 2
 
 
 def test_a_tokenizer_that_is_refused_is_named_and_its_models_go_by_text(standin, warmpath, model):

@@ -23,7 +23,7 @@ def test_in_every_form_the_router_knows_what_the_engine_holds(kv, fleet, form):
     router = begin(fleet, engine)
     for number in range(4):  # more than fits
         answer = send(router, prompt_of(number, 90 + number))
-        assert answer.exact and answer.expected == answer.cached == 0
+        assert answer.by_events and answer.expected == answer.cached == 0
         settle(router, engine)
     agree(router, [engine], [*PROMPTS, *(prompt_of(number, 90 + number) for number in range(4))])
     last = prompt_of(3, 93)
@@ -33,14 +33,14 @@ def test_in_every_form_the_router_knows_what_the_engine_holds(kv, fleet, form):
     settle(router, engine)
     agree(router, [engine], [last])
     answer = send(router, last)
-    assert answer.exact and answer.expected == answer.cached == 32, "the end behind a hole does not count"
+    assert answer.by_events and answer.expected == answer.cached == 32, "the end behind a hole does not count"
     settle(router, engine)
     answer = send(router, last)
-    assert answer.exact and answer.expected == answer.cached == 80, "the hole is filled"
+    assert answer.by_events and answer.expected == answer.cached == 80, "the hole is filled"
     engine.reset()
     settle(router, engine)
     agree(router, [engine], [*PROMPTS, last])
-    truth = router.backend(engine)["truth"]["exact"]["all"]
+    truth = router.backend(engine)["truth"]["by_events"]["all"]
     assert truth["count"] == truth["equal"] >= 6
     told = events_of(router, engine)["told"]
     assert (told["blocks"], told["cleared"], told["malformed"], told["unknown_kinds"]) == (0, 1, 0, 0), told
@@ -59,7 +59,7 @@ def test_blocks_of_any_size_are_matched(kv, fleet, size):
     agree(router, [engine], prompts)
 
 
-def test_what_is_longer_than_what_is_asked_for_is_not_called_exact(kv, fleet):
+def test_what_is_longer_than_what_is_asked_for_is_not_called_known(kv, fleet):
     """A prompt is looked up by its first 8,192 blocks; an engine may have blocks of one token."""
     engine = kv(form="sglang", block_tokens=1, blocks=20_000)
     router = fleet(engine)
@@ -97,7 +97,7 @@ def test_a_long_row_of_random_requests_is_predicted_to_the_token(kv, fleet):
         prompt = root[: dice.randrange(20, 160)] + prompt_of(f"tail {dice.randrange(6)}", dice.randrange(1, 50))
         settle(router, *engines)
         answer = send(router, prompt)
-        assert answer.exact and answer.expected == answer.cached
+        assert answer.by_events and answer.expected == answer.cached
     settle(router, *engines)
     agree(router, engines, [prompt_of(f"root {number}", 160) for number in range(4)])
     assert all(events_of(router, engine)["told"]["removed"] > 0 for engine in engines)
@@ -319,11 +319,11 @@ def test_a_fleet_of_which_one_tells_and_one_does_not(kv, fleet):
         answer = send(router, prompt_of(name, 3000))
         assert answer.backend == home
         assert answer.expected == answer.cached == 2992
-        assert answer.exact == (home == telling.url)
+        assert answer.by_events == (home == telling.url)
     backends = router.backends()
     assert backends[telling.url]["events"]["state"] == "live"
     assert backends[silent.url]["events"]["state"] == "none"
-    assert backends[silent.url]["truth"]["exact"] is None and backends[silent.url]["truth"]["believed"]
+    assert backends[silent.url]["truth"]["by_events"] is None and backends[silent.url]["truth"]["believed"]
 
 
 @pytest.mark.parametrize("policy, places", [("kv_aware", 1), ("warm", 2)])
@@ -354,7 +354,7 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
         thread.join(within(10))
     assert len({answer.backend for answer in answers}) <= places, [answer.said for answer in answers]
     assert sum(answer.expected == 0 for answer in answers) <= places
-    assert all(answer.exact and answer.expected in (0, 20_000) for answer in answers)
+    assert all(answer.by_events and answer.expected in (0, 20_000) for answer in answers)
     settle(router, *engines)
     agree(router, engines, [shared])
 
@@ -408,7 +408,7 @@ def test_an_engine_that_keeps_its_events_is_asked_for_them(kv, fleet):
     eventually(lambda: events_of(router, engine)["state"] == "live", lambda: str(router.backends()))
     agree(router, [engine], prompts)
     answer = send(router, prompts[-1])
-    assert answer.exact and answer.expected == answer.cached == 80
+    assert answer.by_events and answer.expected == answer.cached == 80
     rank = engine.ranks[0]
     rank.event_id += 1  # one was lost
     send(router, prompt_of("seen"))

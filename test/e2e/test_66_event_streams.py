@@ -55,8 +55,8 @@ def test_a_gap_that_nobody_fills_makes_it_learn_anew(kv, fleet):
     settle(router, engine, states=("learning",))
     stream = events_of(router, engine)["stream"]
     assert (stream["gaps"], stream["lost"], stream["purges"]) == (1, 1, 1), stream
-    expected, exact = explained(router, prompt_of("seen"))[engine.url]
-    assert (expected, exact) == (96, False)
+    expected, by_events = explained(router, prompt_of("seen"))[engine.url]
+    assert (expected, by_events) == (96, False)
     prompts = [prompt_of(number, 70) for number in range(9)]
     for prompt in prompts:  # as much as the cache can hold, so nothing older is left
         send(router, prompt)
@@ -235,7 +235,7 @@ def test_a_cache_that_was_emptied_silently_is_noticed_by_answers(kv, fleet, repl
     engine.reset(silently=True)
     for prompt in prompts[:3]:
         answer = send(router, prompt)
-        assert answer.exact and answer.expected == 64 and answer.cached == 0
+        assert answer.by_events and answer.expected == 64 and answer.cached == 0
         settle(router, engine, states=("live", "learning"))
     eventually(lambda: events_of(router, engine)["stream"]["purges"] == 1, lambda: str(router.backends()))
     assert "KV events: contradicted by responses" in router.stderr()
@@ -334,7 +334,7 @@ def test_many_at_once_are_known_when_all_is_told(kv, fleet):
         for _ in range(15):
             root = prompt_of(f"root {dice.randrange(4)}", 400)
             answer = send(router, root[: dice.randrange(20, 400)] + prompt_of(dice.random(), dice.randrange(1, 50)))
-            failures.extend([] if answer.exact else [answer.said])
+            failures.extend([] if answer.by_events else [answer.said])
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -344,7 +344,7 @@ def test_many_at_once_are_known_when_all_is_told(kv, fleet):
     assert not failures
     settle(router, *engines)
     agree(router, engines, [prompt_of(f"root {number}", 400) for number in range(4)])
-    truths = [backend["truth"]["exact"]["all"] for backend in router.backends().values()]
+    truths = [backend["truth"]["by_events"]["all"] for backend in router.backends().values()]
     assert sum(truth["count"] for truth in truths) == 120
 
 

@@ -95,7 +95,7 @@ def test_the_document_comes_as_it_is(simulated, warmpath, explain):
     document = json.loads(explain(router, "--prompt", "hello", "--model", "codellama-13b", "--json").stdout)
     assert document["model"] == "codellama-13b" and document["policy"] == "warm"
     assert [row["url"] for row in document["backends"]] == urls
-    assert all(row["truth"] == {"exact": None, "believed": None} for row in document["backends"])
+    assert all(row["truth"] == {"by_events": None, "believed": None} for row in document["backends"])
     asked = router.admin("POST", "/explain", {"model": "codellama-13b",
                                               "messages": [{"role": "user", "content": "hello"}]}).json()
     assert document.keys() == asked.keys() and document["prompt_tokens"] == asked["prompt_tokens"]
@@ -114,7 +114,7 @@ def test_predicted_and_actual_are_shown_for_who_has_answered(simulated, warmpath
                lambda: str(router.backend(home)))
     truth = router.admin("GET", f"/backends/{router.backend(home)['id']}").json()["truth"]
     believed = truth["believed"]
-    assert truth["exact"] is None
+    assert truth["by_events"] is None
     assert sum(count for _, count in believed["histogram"]) == 5
     assert believed["all"]["actual_tokens"] == 4 * cached
     assert believed["last"]["actual"] == cached

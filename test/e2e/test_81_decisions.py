@@ -93,7 +93,7 @@ def test_a_decision_agrees_with_the_header_and_with_what_the_engine_says(simulat
     assert kept["running_requests"] == int(told["running_requests"])
     assert kept["expected_tokens"] == int(told["expected_tokens"]) > 1000
     assert kept["queued_tokens"] == int(told["queued_tokens"])
-    assert kept["exact"] is (told["exact"] == "yes")
+    assert kept["by_events"] is (told["by_events"] == "yes")
     assert kept["predicted_ms"] == pytest.approx(float(told["predicted_ms"]), abs=0.06)
     assert kept["cost"] == pytest.approx(float(told["cost"]), rel=0.01)
     assert kept["prompt_tokens"] == usage["prompt_tokens"]

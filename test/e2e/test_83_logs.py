@@ -18,7 +18,7 @@ SECRET = "xylophone-of-the-prompt"
 # Of all lines; `trace_id`, `problem` and `slow` are in those that have one.
 FIELDS = {
     "time", "id", "model", "path", "policy", "backend", "outcome", "status", "attempts", "streamed",
-    "prompt_tokens", "expected_tokens", "cached_tokens", "output_tokens", "exact", "candidates",
+    "prompt_tokens", "expected_tokens", "cached_tokens", "output_tokens", "by_events", "candidates",
     "running_requests", "queued_tokens", "predicted_ms", "ttft_ms", "tpot_ms", "total_ms", "saved_ms", "stages_us",
     "request_bytes", "answer_bytes"}
 

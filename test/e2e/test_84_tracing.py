@@ -194,7 +194,7 @@ def test_a_span_tells_the_stages_in_order_and_what_was_decided(standin, warmpath
     assert (attributes["server.address"], attributes["server.port"]) == ("127.0.0.1", engine.port)
     assert attributes["warmpath.policy"] == "warm" and attributes["warmpath.outcome"] == "ok"
     assert attributes["warmpath.attempts"] == 1 and attributes["warmpath.streamed"] is True
-    assert attributes["warmpath.candidates"] == 1 and attributes["warmpath.exact"] is False
+    assert attributes["warmpath.candidates"] == 1 and attributes["warmpath.by_events"] is False
     assert attributes["gen_ai.usage.input_tokens"] > 0
 
 

@@ -22,7 +22,7 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 # Queries that are empty in a fleet that is well: by the title of the panel and the name of the series.
 MAY_BE_EMPTY = {
-    ("Exact prompts", "exact"), ("Exact prompts", "counted otherwise"), ("Remembered text", "remembered"),  # no tokenizers
+    ("Prompts by token ids", "by token ids"), ("Prompts by token ids", "counted otherwise"), ("Remembered text", "remembered"),  # no tokenizers
     ("Faults and retries", "{{backend}}"), ("Messages", "strays"), ("Problems", "{{code}}"),
     ("Starts over", "restart {{backend}}"), ("Starts over", "purge {{backend}}"), ("Starts over", "malformed {{backend}}"),
     ("Router starts", None), ("Backend ejected", None),
@@ -105,7 +105,7 @@ def test_every_metric_that_is_worth_it_is_shown(dashboard):
         "warmpath_backend_probe_up", "warmpath_backend_weight", "warmpath_backend_decoding_requests",
         "warmpath_backend_context_tokens", "warmpath_backend_cache_tokens", "warmpath_backend_attempts_total",
         "warmpath_backend_info", "warmpath_prompt_tokens_total", "warmpath_ledger_runs", "warmpath_events_orphans_waiting",
-        "warmpath_events_orphans_total", "warmpath_tokenizer_exact_features", "warmpath_tokenizer_revoked_features",
+        "warmpath_events_orphans_total", "warmpath_tokenizer_certified_features", "warmpath_tokenizer_revoked_features",
         "process_virtual_memory_bytes"}
     assert set(documented_metrics()) - shown - elsewhere == set()
 

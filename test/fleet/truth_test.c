@@ -15,12 +15,12 @@ static struct truth_view view;
 
 static void note(uint32_t predicted, uint32_t actual, uint64_t now_ms)
 {
-    truth_note(&truth, TRUTH_EXACT, predicted, actual, now_ms);
+    truth_note(&truth, TRUTH_BY_EVENTS, predicted, actual, now_ms);
 }
 
 static void read_at(uint64_t now_ms)
 {
-    truth_read(&truth, TRUTH_EXACT, now_ms, &view);
+    truth_read(&truth, TRUTH_BY_EVENTS, now_ms, &view);
 }
 
 TEST(nothing_noted_is_nothing)

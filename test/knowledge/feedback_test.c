@@ -237,7 +237,7 @@ TEST(each_answer_is_put_on_record_by_the_kind_of_its_prediction)
     struct truth_view view;
     answer_cached(640, 640);
     answer_cached(640, 512);
-    truth_read(&backend.truth, TRUTH_EXACT, 1000, &view);
+    truth_read(&backend.truth, TRUTH_BY_EVENTS, 1000, &view);
     CHECK_EQ(view.all.count, 2);
     CHECK_EQ(view.all.equal, 1);
     CHECK_EQ(view.last_actual, 512);

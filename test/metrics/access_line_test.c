@@ -87,7 +87,7 @@ TEST(a_line_of_json_has_all_there_is_to_know)
               "\"backend\":{\"id\":3,\"url\":\"http://10.0.0.7:8000\"},\"outcome\":\"ok\","
               "\"status\":200,\"attempts\":1,\"streamed\":true,"
               "\"prompt_tokens\":1200,\"expected_tokens\":1000,\"cached_tokens\":1024,"
-              "\"output_tokens\":85,\"exact\":false,\"candidates\":4,\"running_requests\":2,"
+              "\"output_tokens\":85,\"by_events\":false,\"candidates\":4,\"running_requests\":2,"
               "\"queued_tokens\":310,\"predicted_ms\":41.500,\"ttft_ms\":43.210,"
               "\"tpot_ms\":8.120,\"total_ms\":725.300,\"saved_ms\":96.000,"
               "\"stages_us\":{\"parse\":3.1,\"tokenize\":40.2,\"match\":1.9,"

@@ -30,7 +30,7 @@ static struct reason by_warm(uint32_t prompt_tokens, struct reason_party chosen)
 {
     return (struct reason){.policy = "warm",
                            .reads_prompt = true,
-                           .is_exact = true,
+                           .by_events = true,
                            .prompt_tokens = prompt_tokens,
                            .candidate_count = 2,
                            .attempts = 1,
@@ -63,7 +63,7 @@ TEST(a_cache_that_decides_is_named_and_so_is_the_next_best)
 TEST(what_is_not_told_by_events_is_believed)
 {
     struct reason reason = by_warm(978, party("http://a", 960, 1, 0.4));
-    reason.is_exact = false;
+    reason.by_events = false;
     CHECK_STR(against(reason, party("http://b", 0, 1, 12345)),
               "warm chose http://a, which is believed to hold 960 of 978 prompt tokens and has 1 "
               "token queued: first token in under 1 ms; the next best, http://b, holds none of "

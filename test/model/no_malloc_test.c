@@ -365,7 +365,7 @@ TEST(ids_of_a_dialect_cost_no_allocation)
     CHECK_EQ(atomic_load(&dialect->shared.drift_count), 0);
     CHECK_EQ(rig_totals(&rig).problem_count, 0);
     struct truth_view truth;
-    truth_read(&telling->truth, TRUTH_EXACT, 0, &truth);
+    truth_read(&telling->truth, TRUTH_BY_EVENTS, 0, &truth);
     CHECK(truth.all.count > 0);
     CHECK(rig_stop(&rig));
     tiny_set_close(&tiny);

@@ -102,7 +102,7 @@ static void decision_put_numbers(const struct decision_sources *from, struct jso
         json_put_null(json, "cached_tokens");
     }
     json_put_u64(json, "output_tokens", receipt->output_tokens);
-    json_put_bool(json, "exact", receipt->decision.chosen.by_events);
+    json_put_bool(json, "by_events", receipt->decision.chosen.by_events);
     json_put_u64(json, "candidates", receipt->decision.candidate_count);
     json_put_u64(json, "running_requests", receipt->decision.chosen.running_requests);
     json_put_u64(json, "queued_tokens", receipt->decision.chosen.queued_tokens);
@@ -159,7 +159,7 @@ static void decision_put_why(const struct decision_sources *from, struct json_wr
     struct reason reason = {
         .policy = receipt_policy_name(receipt),
         .reads_prompt = from->reads_prompt,
-        .is_exact = receipt->decision.chosen.by_events,
+        .by_events = receipt->decision.chosen.by_events,
         .is_local = receipt->outcome == RECEIPT_LOCAL,
         .problem = receipt->problem,
         .prompt_tokens = receipt->prompt_tokens,

@@ -140,7 +140,7 @@ static void take_tokenizer(struct metrics_row *row, const struct dialect *dialec
         enum metric metric;
         const atomic_uint_fast64_t *counter;
     } counters[] = {
-        {METRIC_TOKENIZER_EXACT, &dialect->shared.by_ids_count},
+        {METRIC_TOKENIZER_BY_TOKEN_IDS, &dialect->shared.by_ids_count},
         {METRIC_TOKENIZER_TEXT, &dialect->shared.by_text_count},
         {METRIC_TOKENIZER_CONFIRMED, &dialect->shared.confirmed_count},
         {METRIC_TOKENIZER_DRIFTED, &dialect->shared.drift_count},

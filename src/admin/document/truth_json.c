@@ -65,8 +65,8 @@ void truth_json_put(const struct truth *truth, uint64_t now_ms, bool has_histogr
     struct truth_view view;
 
     json_begin_object(json, "truth");
-    truth_read(truth, TRUTH_EXACT, now_ms, &view);
-    put_view("exact", &view, has_histogram, json);
+    truth_read(truth, TRUTH_BY_EVENTS, now_ms, &view);
+    put_view("by_events", &view, has_histogram, json);
     truth_read(truth, TRUTH_BELIEVED, now_ms, &view);
     put_view("believed", &view, has_histogram, json);
     json_end(json);

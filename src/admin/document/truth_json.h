@@ -2,7 +2,7 @@
 //
 // truth_json.h -- how well cache hits of one backend were predicted (fleet/truth.h), as JSON.
 //
-//     "truth": {"exact": null,
+//     "truth": {"by_events": null,
 //               "believed": {"all":    {"count": 240, "equal": 231, "equal_share": 0.9625,
 //                                       "p1": -64, "p50": 0, "p99": 128, "wrong_percent": 1.4,
 //                                       "predicted_tokens": 245120, "actual_tokens": 243008},

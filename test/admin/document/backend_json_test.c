@@ -29,14 +29,14 @@ TEST(a_new_backend_has_its_identity_and_nulls_for_all_that_is_not_learned)
     CHECK(strstr(bytes, "\"models\":[\"m\",\"n\"],\"load\":{\"queued_tokens\":0,") != NULL);
     CHECK(strstr(bytes, "\"prefill_ms_per_token\":null,\"step_ms\":null,\"cache_tokens\":null},"
                         "\"events\":{\"state\":\"none\",") != NULL);
-    CHECK(strstr(bytes, "\"truth\":{\"exact\":null,\"believed\":null}}") != NULL);
+    CHECK(strstr(bytes, "\"truth\":{\"by_events\":null,\"believed\":null}}") != NULL);
     scene_close(&scene);
 }
 
 TEST(the_histogram_is_there_on_request)
 {
     scene_open(&scene, "'http://10.0.0.1'");
-    truth_note(&fleet_at(scene.fleet, 0)->truth, TRUTH_EXACT, 16, 16, 1);
+    truth_note(&fleet_at(scene.fleet, 0)->truth, TRUTH_BY_EVENTS, 16, 16, 1);
     write_first(false);
     CHECK(strstr(bytes, "histogram") == NULL);
     write_first(true);

@@ -170,7 +170,7 @@ TEST(a_decision_has_its_numbers)
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
         CHECK(is_number(json, numbers[i].name, numbers[i].number));
     }
-    CHECK(cJSON_IsTrue(at(json, "exact")));
+    CHECK(cJSON_IsTrue(at(json, "by_events")));
     const cJSON *stages = at(json, "stages_us");
     CHECK(is_number(stages, "parse", 1.5));
     CHECK(is_number(stages, "tokenize", 20));

@@ -261,13 +261,13 @@ TEST(tokenizers_are_told_by_their_path)
     write_page();
 #define TINY "{tokenizer=\"/models/tiny\"}"
     CHECK_STR(lines_of("warmpath_tokenizer_"),
-              "warmpath_tokenizer_exact_requests_total" TINY " 11\n"
+              "warmpath_tokenizer_token_id_requests_total" TINY " 11\n"
               "warmpath_tokenizer_text_requests_total" TINY " 12\n"
               "warmpath_tokenizer_confirmed_requests_total" TINY " 13\n"
               "warmpath_tokenizer_drifted_requests_total" TINY " 14\n"
               "warmpath_tokenizer_text_bytes_total" TINY " 15\n"
               "warmpath_tokenizer_remembered_bytes_total" TINY " 16\n"
-              "warmpath_tokenizer_exact_features" TINY " 1\n"
+              "warmpath_tokenizer_certified_features" TINY " 1\n"
               "warmpath_tokenizer_revoked_features" TINY " 1\n");
     metrics_scene_close(&scene);
 }

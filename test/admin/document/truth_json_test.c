@@ -22,17 +22,17 @@ static const char *written(bool has_histogram, uint64_t now_ms)
 TEST(a_kind_without_predictions_is_null)
 {
     truth_init(&truth);
-    CHECK_STR(written(true, 0), "{\"exact\":null,\"believed\":null}");
-    CHECK_STR(written(false, 0), "{\"exact\":null,\"believed\":null}");
+    CHECK_STR(written(true, 0), "{\"by_events\":null,\"believed\":null}");
+    CHECK_STR(written(false, 0), "{\"by_events\":null,\"believed\":null}");
 }
 
 TEST(figures_cover_all_predictions_the_recent_ones_and_the_last)
 {
     truth_init(&truth);
-    truth_note(&truth, TRUTH_EXACT, 0, 512, 1000);
-    truth_note(&truth, TRUTH_EXACT, 512, 512, 1000 + 2 * truth_half_ms);
+    truth_note(&truth, TRUTH_BY_EVENTS, 0, 512, 1000);
+    truth_note(&truth, TRUTH_BY_EVENTS, 512, 512, 1000 + 2 * truth_half_ms);
     CHECK_STR(written(true, 1000 + 2 * truth_half_ms),
-              "{\"exact\":{\"all\":{\"count\":2,\"equal\":1,\"equal_share\":0.5,\"p1\":-512,"
+              "{\"by_events\":{\"all\":{\"count\":2,\"equal\":1,\"equal_share\":0.5,\"p1\":-512,"
               "\"p50\":0,\"p99\":0,\"wrong_percent\":50,\"predicted_tokens\":512,"
               "\"actual_tokens\":1024},\"recent\":{\"count\":1,\"equal\":1,\"equal_share\":1,"
               "\"p1\":0,\"p50\":0,\"p99\":0,\"wrong_percent\":0,\"predicted_tokens\":512,"
