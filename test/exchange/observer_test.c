@@ -5,7 +5,7 @@
 #include "dialect/tiny_dialect.h"
 #include "fleet/traffic.h"
 #include "knowledge/knowledge.h"
-#include "rig.h"
+#include "proxy/rig.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "test.h"
