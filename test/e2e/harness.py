@@ -66,7 +66,7 @@ def shuffled_ports():
     return itertools.cycle(ports)
 
 
-LANE_COUNT = 64
+LANE_COUNT = 16
 LANE, LANE_HOLDER = take_lane()
 PORTS = shuffled_ports()
 
@@ -79,6 +79,8 @@ def free_port(host="127.0.0.1"):
     """
     for port in PORTS:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as sock, contextlib.suppress(OSError):
+            # A port whose last connections are in TIME_WAIT is free for a server: without this a lane runs dry.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             return port
 
