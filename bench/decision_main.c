@@ -283,15 +283,15 @@ static void decide(struct scene *scene, struct slice bytes, struct measured *out
     const struct fleet_view *view = fleet_view(scene->fleet);
     struct route_tried tried = {0};
     struct route_request request;
-    struct route_choice choice;
     struct decision decision;
+    struct route_choice choice = {.decision = &decision};
     struct flight *flight = &scene->flights[scene->turn % scene->flight_count];
 
     uint64_t begun = clock_ns();
     read_body(scene, bytes, &request);
     uint64_t was_read = clock_ns();
     enum route_verdict verdict =
-        route_choose(scene->route, view, &request, &tried, scene->now_us, &decision, &choice);
+        route_choose(scene->route, view, &request, &tried, scene->now_us, &choice);
     uint64_t chosen = clock_ns();
     ASSERT(verdict == ROUTE_CHOSEN);
     // As feedback_begin() does.

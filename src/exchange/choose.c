@@ -55,7 +55,7 @@ const struct step *choose_run(struct exchange *x)
 {
     struct worker *worker = x->worker;
     struct route_request request;
-    struct route_choice choice;
+    struct route_choice choice = {.decision = account_decision(x)};
 
     struct route_input input = choose_input(x);
     input.token_result = tokenize_result(x);
@@ -65,7 +65,7 @@ const struct step *choose_run(struct exchange *x)
     account_model(x, request.model);
     ASSERT(x->hop.observer == NULL); // it would read the decision that is overwritten now
     switch (route_choose(worker->route, worker->view, &request, &x->request->tried,
-                         loop_now_us(worker->loop), account_decision(x), &choice)) {
+                         loop_now_us(worker->loop), &choice)) {
     case ROUTE_CHOSEN:
         break;
     case ROUTE_NO_SUCH_MODEL:

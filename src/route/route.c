@@ -591,10 +591,11 @@ static void note_traffic(struct route *route, const struct question *question,
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_us,
-                                struct decision *decision, struct route_choice *out)
+                                struct route_choice *out)
 {
     struct question question;
 
+    ASSERT(out->decision != NULL);
     if (!begin(route, view, request, tried, now_us, &question)) {
         return ROUTE_NO_SUCH_MODEL;
     }
@@ -603,9 +604,9 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     for (int look = 0; look < 2; look++) {
         collect(route, &question);
         out->match_ns = lap(route);
-        if (choose_among(route, &question, decision, out)) {
+        if (choose_among(route, &question, out->decision, out)) {
             if (question.task.reads_prompt) {
-                note_traffic(route, &question, decision);
+                note_traffic(route, &question, out->decision);
             }
             out->decide_ns = lap(route);
             return ROUTE_CHOSEN;

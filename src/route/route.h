@@ -100,6 +100,8 @@ struct route_holding {
 };
 
 struct route_choice {
+    struct decision
+        *decision;           // set by the caller: where route_choose writes it, and where it stays
     struct backend *backend; // counted in by backend_begin; the caller owes backend_end
     bool on_trial;
     uint32_t match_ns; // that it took to find out who holds what and has to do what
@@ -142,11 +144,11 @@ bool route_wants_ids(const struct route *route, const struct fleet_view *view,
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out);
 
-// Writes `decision` where it stays, and counts the chosen backend in.
+// Writes `out->decision`, and counts the chosen backend in.
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_us,
-                                struct decision *decision, struct route_choice *out);
+                                struct route_choice *out);
 
 // The best of the others as they looked to the last route_choose, which was for this request and has chosen
 // `chosen`; best first, by the policy's own measure, or by what they have to do where it has none.

@@ -201,9 +201,9 @@ static void lab_choose(struct lab *lab, struct lab_flight *flight)
         .block_share = (float)lab->router_block,
     };
     struct route_tried tried = {0};
-    struct route_choice choice;
-    enum route_verdict verdict = route_choose(lab->route, lab->view, &request, &tried, lab->now_us,
-                                              &flight->decision, &choice);
+    struct route_choice choice = {.decision = &flight->decision};
+    enum route_verdict verdict =
+        route_choose(lab->route, lab->view, &request, &tried, lab->now_us, &choice);
 
     ASSERT(verdict == ROUTE_CHOSEN);
     flight->replica = choice.backend->slot;

@@ -465,10 +465,11 @@ static bool prepare_call(struct render *render, const struct value *callee,
                          const struct expression *expression, struct call *call)
 {
     if (callee->kind != VALUE_CALLABLE) {
-        return callee->kind == VALUE_UNDEFINED
+        (void)(callee->kind == VALUE_UNDEFINED
                    ? value_raise_undefined(&render->room, callee)
                    : value_raise(&render->room, "'%s' object is not callable",
-                                 value_type_name(callee));
+                                 value_type_name(callee)));
+        return false;
     }
     call->callable = callee->callable;
     return value_step(&render->room, 1) &&

@@ -383,7 +383,7 @@ static struct call_frame *take_frame(struct render *render, const struct functio
         render->spare[function->number] = frame->next_spare;
     } else {
         size_t slots_size = function->slot_count * sizeof(frame->slots[0]);
-        size_t loops_size = function->loop_count * sizeof(frame->loops[0]);
+        size_t loops_size = function->loop_count * sizeof(struct loop_state *);
         frame = render_take(render, sizeof(*frame) + slots_size);
         struct loop_state **loops = render_take(render, loops_size);
         if (frame == NULL || loops == NULL) {
@@ -561,7 +561,7 @@ static bool find_externals(struct render *render)
 static bool run_template(struct render *render)
 {
     const struct template *template = render->template;
-    size_t spare_size = template->function_count * sizeof(render->spare[0]);
+    size_t spare_size = template->function_count * sizeof(struct call_frame *);
     render->spare = render_take(render, spare_size);
     if (render->spare == NULL || !find_externals(render)) {
         return false;

@@ -76,9 +76,8 @@ static struct decision decision;
 static const char *choose(const char *model, uint64_t now_ms)
 {
     struct route_request request = {.model = slice_str(model)};
-    struct route_choice choice;
-    switch (route_choose(route, fleet_view(fleet), &request, &tried, now_ms * 1000, &decision,
-                         &choice)) {
+    struct route_choice choice = {.decision = &decision};
+    switch (route_choose(route, fleet_view(fleet), &request, &tried, now_ms * 1000, &choice)) {
     case ROUTE_NO_SUCH_MODEL:
         return "?";
     case ROUTE_NO_BACKEND:
@@ -145,11 +144,10 @@ TEST(a_prompt_has_a_key_for_each_whole_block)
 
 TEST(a_policy_that_has_no_costs_shows_none)
 {
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     set_up(&policy_aibrix_prefix);
     struct route_request request = read_chat(long_chat, "");
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
-             ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK(isnan(decision.chosen.cost));
     backend_end(choice.backend, false);
     tear_down();
@@ -157,7 +155,7 @@ TEST(a_policy_that_has_no_costs_shows_none)
 
 TEST(a_pool_that_is_newer_than_the_policies_goes_by_the_first)
 {
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     static const char *const model = "p";
     set_up(&policy_prefix_cost);
     struct backend *other = fleet_add(fleet, &(struct fleet_spec){.url = "http://d",
@@ -170,8 +168,7 @@ TEST(a_pool_that_is_newer_than_the_policies_goes_by_the_first)
     CHECK(other != NULL && fleet_publish(fleet));
     struct route_request request = read_chat("{\"model\":\"p\",\"prompt\":\"x\"}", "");
     CHECK(request.chain != NULL);
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
-             ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK(choice.backend == other);
     CHECK_EQ(decision.pool, 1);
     CHECK(decision.policy == &policy_prefix_cost);
@@ -192,9 +189,8 @@ static void send_to(const struct backend *backend, const struct route_request *r
 
 static void expect_home(const struct backend *home, const struct route_request *request)
 {
-    struct route_choice choice;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), request, &tried, 0, &decision, &choice),
-             ROUTE_CHOSEN);
+    struct route_choice choice = {.decision = &decision};
+    CHECK_EQ(route_choose(route, fleet_view(fleet), request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK(choice.backend == home);
     CHECK_EQ(decision.chosen.matched_blocks, request->key_count);
     CHECK(decision.chosen.confirmed_tokens > 0);
@@ -231,9 +227,9 @@ TEST(a_backend_in_a_used_slot_inherits_nothing)
     CHECK_EQ(backends[1]->slot, slot);
     CHECK(fleet_publish(fleet));
     request = read_chat(long_chat, "");
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     for (int i = 0; i < 8; i++) {
-        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
+        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice),
                  ROUTE_CHOSEN);
         CHECK_EQ(decision.chosen.matched_blocks, 0);
         backend_end(choice.backend, false);
@@ -265,7 +261,7 @@ TEST(rivals_are_those_that_were_not_chosen_the_best_first)
 {
     struct decision_party rivals[decision_rival_max];
     struct fleet_model model = {.name = "m", .document = "{}"};
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     set_up(&policy_prefix_cost);
     for (int i = 0; i < 5; i++) { // more than there is room for
         char url[] = "http://dN";
@@ -278,7 +274,7 @@ TEST(rivals_are_those_that_were_not_chosen_the_best_first)
     struct route_request request = read_chat(long_chat, "");
     send_to(backends[0], &request);
     const struct fleet_view *view = fleet_view(fleet);
-    CHECK_EQ(route_choose(route, view, &request, &tried, 0, &decision, &choice), ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, view, &request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK(choice.backend == backends[0]);
     CHECK_EQ(decision.candidate_count, 7);
     uint32_t count = route_rivals(route, view, &request, choice.backend, 0, rivals);
@@ -302,7 +298,7 @@ static uint64_t read_fake(void)
 
 TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
 {
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     route_clock = read_fake;
     set_up(&policy_prefix_cost);
     route_clock = NULL;
@@ -311,8 +307,7 @@ TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
     route_read(route, fleet_view(fleet), &input, &request);
     CHECK_EQ(request.parse_ns, 1000);
     CHECK_EQ(request.name_ns, 1000);
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &choice),
-             ROUTE_CHOSEN);
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK_EQ(choice.match_ns, 1000);
     CHECK_EQ(choice.decide_ns, 1000);
     backend_end(choice.backend, false);
@@ -405,8 +400,8 @@ TEST(while_one_request_is_on_trial_others_go_elsewhere)
     set_up(&policy_round_robin);
     backend_judge(backends[0], BACKEND_FAULT, false, 0, &rules);
     struct route_request request = {.model = slice_str("m")};
-    struct route_choice trial;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &decision, &trial),
+    struct route_choice trial = {.decision = &decision};
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &trial),
              ROUTE_CHOSEN);
     CHECK(trial.backend == backends[0] && trial.on_trial);
     for (int i = 0; i < 5; i++) {
@@ -421,14 +416,12 @@ TEST(a_session_stays_where_it_is)
 {
     set_up(&policy_consistent_hash);
     struct route_request request = {.session_key = 77};
-    struct route_choice first;
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &first),
-             ROUTE_CHOSEN);
+    struct route_choice first = {.decision = &decision};
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &first), ROUTE_CHOSEN);
     backend_end(first.backend, false);
     for (int i = 0; i < 20; i++) {
-        struct route_choice again;
-        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &decision, &again),
-                 ROUTE_CHOSEN);
+        struct route_choice again = {.decision = &decision};
+        CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &again), ROUTE_CHOSEN);
         CHECK(again.backend == first.backend);
         backend_end(again.backend, false);
     }
@@ -450,10 +443,9 @@ static const struct policy noter = {.name = "noter", .reads_prompt = true, .pick
 
 static float reuse_of(const struct route_request *request)
 {
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     seen_reuse = -1;
-    ASSERT(route_choose(route, fleet_view(fleet), request, &tried, 0, &decision, &choice) ==
-           ROUTE_CHOSEN);
+    ASSERT(route_choose(route, fleet_view(fleet), request, &tried, 0, &choice) == ROUTE_CHOSEN);
     backend_end(choice.backend, false);
     return seen_reuse;
 }
@@ -740,7 +732,7 @@ TEST(a_prompt_goes_where_events_tell_that_its_beginning_is)
 {
     set_up_told();
     struct route_request request = read_ids("m");
-    struct route_choice choice;
+    struct route_choice choice = {.decision = &decision};
     uint32_t places[3];
     for (uint32_t i = 0; i < 2; i++) {
         atomic_store(&backends[i]->shared.events, BACKEND_EVENTS_LIVE);
@@ -752,7 +744,7 @@ TEST(a_prompt_goes_where_events_tell_that_its_beginning_is)
                                                         .backend = backends[1]->slot},
                                  places),
              3);
-    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &decision, &choice),
+    CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 1000000, &choice),
              ROUTE_CHOSEN);
     CHECK(choice.backend == backends[1]);
     CHECK(decision.chosen.by_events);

@@ -525,9 +525,10 @@ static bool read_cuts(const struct builtin_call *call, const struct value_list *
         return false;
     }
     if (count < 1 || count > 1000000) {
-        return value_raise(call->room, "%s by %s is not implemented",
-                           (const char *)call->builtin->name.bytes,
-                           count < 1 ? "less than one" : "so many");
+        (void)value_raise(call->room, "%s by %s is not implemented",
+                          (const char *)call->builtin->name.bytes,
+                          count < 1 ? "less than one" : "so many");
+        return false;
     }
     *out = (uint32_t)count;
     return value_iterate(call->room, call->subject, list);
