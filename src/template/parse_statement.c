@@ -322,11 +322,14 @@ static struct statement *parse_with(struct parser *parser, uint32_t line)
         if (statement->with.targets != NULL) {
             (void)parse_expect(parser, TOKEN_COMMA);
         }
-        *target_end = parse_target(parser, false);
+        struct target *target = parse_target(parser, false);
         (void)parse_expect(parser, TOKEN_ASSIGN);
-        *value_end = parse_expression(parser);
-        target_end = &(*target_end)->next;
-        value_end = &(*value_end)->next;
+        struct expression *value = parse_expression(parser);
+        ASSERT(target != NULL && value != NULL); // a parser that failed hands out parser->failed
+        *target_end = target;
+        *value_end = value;
+        target_end = &target->next;
+        value_end = &value->next;
     }
     parse_whole_body(parser, "endwith", &statement->with.body);
     return statement;
