@@ -99,7 +99,7 @@ static void grow_forest(struct world *world)
 
 static uint64_t name_of(const struct world *world, uint32_t backend, uint32_t node)
 {
-    return rng_mix((uint64_t)node << 32 | world->epochs[backend] << 8 | backend);
+    return rng_mix(node * (UINT64_C(1) << 32) + (world->epochs[backend] << 8) + backend);
 }
 
 static void world_make(struct world *world, uint64_t seed, size_t ledger_memory)
