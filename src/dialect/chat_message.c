@@ -219,7 +219,7 @@ static bool part_read(struct chat_walk *walk, struct json *json)
 {
     struct json_value found[part_key_count] = {0};
     struct json_item item;
-    struct value type;
+    struct value type = {0};
     struct value text;
 
     while (json_next(json, &item)) {

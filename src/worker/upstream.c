@@ -110,7 +110,6 @@ static struct upstream *upstream_take_idle(struct worker *worker, const struct b
         struct upstream *upstream =
             CONTAINER_OF(worker->idle[backend->slot], struct upstream, idle);
         if (upstream->backend == backend && upstream_is_silent(upstream)) {
-            ASSERT(upstream->owner == NULL && upstream->connected);
             upstream_leave_idle(upstream);
             upstream->reused = true;
             worker_count(&worker->shared.upstream_reused);
@@ -126,6 +125,7 @@ enum status upstream_open(struct worker *worker, struct backend *backend, bool f
 {
     struct upstream *upstream = fresh ? NULL : upstream_take_idle(worker, backend);
     if (upstream != NULL) {
+        ASSERT(upstream->owner == NULL && upstream->connected);
         *out = upstream;
         return STATUS_OK;
     }

@@ -155,45 +155,53 @@ TEST(peers_of_another_kind_are_dropped)
     scene_close(scene);
 }
 
+enum { flood_count = 20000, flood_size = 4000 };
+
+struct flood {
+    uint32_t heard;
+    uint32_t gap_count;
+    uint32_t next; // sequence number
+};
+
+// Takes the whole messages that have come.
+static void flood_read(struct flood *flood, struct zmtp_client *client)
+{
+    enum { frame_size = 4 + 10 + 9 + flood_size, low_bytes_at = 12 };
+    for (; client->size >= frame_size; client->size -= frame_size) {
+        ASSERT(memcmp(client->bytes, "\1\2kv\1\10", 6) == 0);
+        uint32_t sequence =
+            (uint32_t)client->bytes[low_bytes_at] << 8 | client->bytes[low_bytes_at + 1];
+        flood->gap_count += sequence != flood->next;
+        flood->next = sequence + 1;
+        flood->heard++;
+        memmove(client->bytes, client->bytes + frame_size, client->size - frame_size);
+    }
+}
+
 TEST(a_slow_subscriber_holds_up_nothing_and_loses_whole_messages)
 {
-    enum {
-        count = 20000,
-        size = 4000,
-        frame_size = 4 + 10 + 9 + size,
-        number_at = 12
-    }; // its low bytes
     struct scene *scene = scene_open(false, 10);
     struct zmtp_client *client = &scene->client;
-    uint32_t heard = 0;
-    uint32_t gap_count = 0;
-    uint32_t next = 0;
+    struct flood flood = {0};
 
     CHECK(subscribe(scene, BYTES(GREETING_1 READY_SUB), BYTES("\0\1\1")));
     CHECK(has_subscribers(scene, 1));
-    for (uint32_t i = 0; i < count; i++) { // 80 MB: more than the kernel and the queue hold
-        put(scene, 'x', size);
+    for (uint32_t i = 0; i < flood_count; i++) { // 80 MB: more than the kernel and the queue hold
+        put(scene, 'x', flood_size);
     }
     CHECK_EQ(scene->log.end - scene->log.oldest, 10);
-    for (int i = 0; i < 20000 && next != count + 1; i++) {
+    for (int i = 0; i < 20000 && flood.next != flood_count + 1; i++) {
         loop_turn(scene->loop, 1);
         client_hear(client);
-        for (; client->size >= frame_size; client->size -= frame_size) {
-            ASSERT(memcmp(client->bytes, "\1\2kv\1\10", 6) == 0);
-            uint32_t sequence =
-                (uint32_t)client->bytes[number_at] << 8 | client->bytes[number_at + 1];
-            gap_count += sequence != next;
-            next = sequence + 1;
-            heard++;
-            memmove(client->bytes, client->bytes + frame_size, client->size - frame_size);
-        }
-        if (heard > 0 && client->size == 0 && next != count + 1 && i % 100 == 99) {
-            scene->next_sequence = count;
-            put(scene, 'x', size); // shows the gap
+        flood_read(&flood, client);
+        if (flood.heard > 0 && client->size == 0 && flood.next != flood_count + 1 &&
+            i % 100 == 99) {
+            scene->next_sequence = flood_count;
+            put(scene, 'x', flood_size); // shows the gap
         }
     }
-    CHECK(heard > 10 && heard < count);
-    CHECK(gap_count >= 1);
+    CHECK(flood.heard > 10 && flood.heard < flood_count);
+    CHECK(flood.gap_count >= 1);
     scene_close(scene);
 }
 

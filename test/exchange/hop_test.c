@@ -127,7 +127,7 @@ static void count_wake(void *owner)
 }
 
 static bool begin_hop(struct bench *bench, struct hop *hop, const struct request *request,
-                      uint32_t index, uint32_t *wakes)
+                      uint32_t index, void *wakes)
 {
     *hop = (struct hop){.worker = &bench->worker,
                         .wake = count_wake,

@@ -19,7 +19,8 @@ static bool parts_open(struct parts *parts, struct value_room *room)
     struct arena *arena = room->arena;
     size_t left = arena->size - arena->used;
     if (left < sizeof(struct value_list)) {
-        return value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
+        (void)value_fail(room, STATUS_TOO_LARGE, "the template takes too much memory");
+        return false;
     }
     *parts = (struct parts){
         .room = room,

@@ -167,7 +167,8 @@ static enum status read_named_id(struct tokenizer_draft *load, const struct json
 
     if (value->kind == JSON_ARRAY) {
         struct json json = load_open(value->raw);
-        if (load_next(&json, &item) && load_next(&json, &item)) {
+        bool has_name = load_next(&json, &item);
+        if (has_name && load_next(&json, &item)) {
             return add_special_id(load, &item.value, ids);
         }
     }
