@@ -73,7 +73,7 @@ static void render(const struct program *program, const struct template *templat
         .step_max = 100000000,
     };
     struct template_error error;
-    struct text text;
+    struct text text = text_over(program->output, output_size);
     enum status status = STATUS_OK;
     size_t used = arena.used;
     uint64_t begin = spent_ns();
