@@ -208,7 +208,7 @@ static bool publisher_continues(const struct kv_publisher *publisher,
             event->parent == publisher->pending->hashes[publisher->hash_count - 1]);
 }
 
-// Counts an event for which there is no room.
+// Counts an event that does not fit.
 static void publisher_lose_event(struct kv_publisher *publisher)
 {
     publisher->is_lossy = true;

@@ -41,7 +41,7 @@ enum exchange_has {
     HAS_BACKEND = 4,  // it is counted in at a backend
     HAS_UPSTREAM = 8, // a connection to that backend
     HAS_LANE = 16,    // the worker's lane for long prompts
-    HAS_BEGUN = 32,   // the response: from now on there is no retry
+    HAS_BEGUN = 32,   // the response: the request is not retried from here on
 };
 
 // A verb handles one event and returns the step to run next; NULL: the exchange is parked or over.

@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    // What an answer adds to its prompt's keys, about; more is simply not named.
+    // Keys that a response adds to those of its prompt, about; the rest of it gets no keys.
     answer_keys = 16,
     // The same for blocks of ids, which are smaller.
     answer_id_keys = 64,
@@ -247,7 +247,7 @@ static struct prefix_chain *chain_of(struct observer *observer)
     return observer->is_named && observer->text_size > 0 ? &observer->chain : NULL;
 }
 
-// Where nobody learns from what the answer says, an event after the first that tells no counts is one more
+// Without learning from the response, an event after the first that tells no counts is one more
 // token, and need not be read for that.
 static bool is_one_more(const struct observer *observer, struct slice data)
 {
@@ -320,7 +320,7 @@ static void read_document(struct observer *observer, struct slice document)
     struct answer_event answer = {0};
     answer_read_body(observer->api, document, chain_of(observer), &answer);
     note(observer, &answer);
-    // What the answer adds is stored when it has gone its way, and is new to the index.
+    // The response's own blocks are stored once it has been relayed; they are new to the index.
     if (observer->is_named && observer->chain.key_count > observer->feedback.prompt_keys) {
         prefix_index_expect(knowledge_index(observer->worker->knowledge),
                             observer->keys[observer->feedback.prompt_keys]);
