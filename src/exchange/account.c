@@ -157,8 +157,7 @@ void account_problem(struct exchange *x, const char *code)
 void account_add(struct exchange *x, enum receipt_stage stage, uint64_t ns)
 {
     uint32_t *sum_ns = &x->account->receipt.stage_ns[stage];
-    uint64_t sum = *sum_ns + ns;
-    *sum_ns = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+    *sum_ns = saturate_u32(*sum_ns + ns);
 }
 
 // Adds the part of the wait in which its own prompt was not worked on.
@@ -224,8 +223,7 @@ void account_route(struct exchange *x, const struct route_request *request,
     ASSERT(receipt->decision.chosen.backend == choice->backend->id);
 
     end_wait(x, now_us);
-    account_add(x, RECEIPT_STAGE_PARSE, request->parse_ns);
-    account_add(x, RECEIPT_STAGE_TOKENIZE, request->name_ns);
+    account_add(x, RECEIPT_STAGE_TOKENIZE, request->hash_ns);
     account_add(x, RECEIPT_STAGE_MATCH, choice->match_ns);
     account_add(x, RECEIPT_STAGE_DECIDE, choice->decide_ns);
     receipt->prompt_tokens = receipt->decision.prompt_tokens;
@@ -248,11 +246,6 @@ void account_route(struct exchange *x, const struct route_request *request,
     account_announce(x);
 }
 
-static uint32_t account_u32(uint64_t value)
-{
-    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-}
-
 void account_learn(struct exchange *x)
 {
     const struct observer *observer = x->hop.observer;
@@ -263,11 +256,11 @@ void account_learn(struct exchange *x)
     const struct answer_usage *usage = &observer->usage;
 
     if (usage->has_prompt_tokens) {
-        receipt->prompt_tokens = account_u32(usage->prompt_tokens);
+        receipt->prompt_tokens = saturate_u32(usage->prompt_tokens);
     }
     receipt->has_cached_tokens = usage->has_cached_tokens;
-    receipt->cached_tokens = usage->has_cached_tokens ? account_u32(usage->cached_tokens) : 0;
-    receipt->output_tokens = usage->completion_tokens > 0 ? account_u32(usage->completion_tokens)
+    receipt->cached_tokens = usage->has_cached_tokens ? saturate_u32(usage->cached_tokens) : 0;
+    receipt->output_tokens = usage->completion_tokens > 0 ? saturate_u32(usage->completion_tokens)
                                                           : observer->feedback.load.output_tokens;
     receipt->saved_us = (uint64_t)((float)receipt->cached_tokens * receipt->token_ms * 1000);
     if (observer->first_us != 0) {

@@ -37,10 +37,9 @@ static uint32_t exchange_has(const struct exchange *x)
            (x->worker->lane.owner == x ? HAS_LANE : 0) | (x->response.has_begun ? HAS_BEGUN : 0);
 }
 
-static void exchange_check(const struct exchange *x)
+static bool exchange_fits_step(const struct exchange *x)
 {
-    uint32_t has = exchange_has(x);
-    ASSERT((has & (x->step->needs | x->step->excludes)) == x->step->needs);
+    return (exchange_has(x) & (x->step->needs | x->step->excludes)) == x->step->needs;
 }
 
 size_t exchange_size(void)
@@ -90,7 +89,7 @@ static void exchange_go(struct exchange *x, const struct step *next)
         ASSERT(walked < step_walk_max);
         walked++;
         x->step = next;
-        exchange_check(x);
+        ASSERT_SLOW(exchange_fits_step(x));
         if (exchange_lost_client(x) && next != &step_finish) {
             exchange_abort(x);
             return;
@@ -98,7 +97,7 @@ static void exchange_go(struct exchange *x, const struct step *next)
         next = next->run(x);
     }
     if (client->exchange == x) { // parked
-        exchange_check(x);
+        ASSERT(exchange_fits_step(x));
         ASSERT(x->wait != WAIT_NOTHING && (x->wait & x->step->waits) == x->wait);
     }
 }

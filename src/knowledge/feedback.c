@@ -82,17 +82,12 @@ void feedback_confirm(struct feedback *feedback, const uint64_t *keys, uint64_t 
     feedback->has_begun = true;
 }
 
-static uint32_t feedback_u32(uint64_t value)
-{
-    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-}
-
 // Compares the tokens that the engine had cached with those that we believed in.
 static void learn_cached(const struct feedback *feedback, const struct feedback_usage *usage,
                          uint64_t now_us)
 {
     const struct decision_party *chosen = &feedback->decision->chosen;
-    uint32_t cached = feedback_u32(usage->cached_tokens);
+    uint32_t cached = saturate_u32(usage->cached_tokens);
     // Our blocks are not the engine's, and the number of tokens is an estimate.
     uint32_t slack = 2 * feedback->block_tokens + chosen->confirmed_tokens / 8;
 
@@ -130,7 +125,7 @@ void feedback_complete(struct feedback *feedback, const struct feedback_usage *u
     if (load->first_us != 0 && tokens > 0) {
         uint64_t decode_us = now_us > load->first_us ? now_us - load->first_us : 0;
         traffic_complete(knowledge_traffic(feedback->knowledge, feedback->decision->pool),
-                         (float)decode_us / 1000, feedback_u32(tokens));
+                         (float)decode_us / 1000, saturate_u32(tokens));
     }
 }
 

@@ -163,7 +163,7 @@ static bool worker_take_policies(struct worker *worker, const struct config *con
         .block_tokens = config->prefix.block_tokens,
         .host_worth = (float)config->events.host_weight / 100,
         .disk_worth = (float)config->events.disk_weight / 100,
-        .names_all = worker->recorder != NULL,
+        .hashes_all = worker->recorder != NULL,
         .token_thread = worker->token_thread,
         .token_text_max = (size_t)4 * token_portion_max,
         .knowledge = worker->knowledge,

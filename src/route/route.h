@@ -2,18 +2,19 @@
 //
 // route.h -- from a request to a backend.
 //
-// Reads from the body what routing needs, finds who serves the model, leaves out who cannot be used,
-// asks what each of the others holds of the prompt and has to do, and lets the pool's policy choose:
+// Reads from the body what routing needs, finds the backends that serve the model, leaves out those that
+// cannot be used, looks up what each of the others holds of the prompt and has to do, and lets the pool's
+// policy choose:
 //
-//     body --prompt--> keys --index--> what each backend holds --+
-//                      load of each backend ---------------------+--> policy --> backend
-//                      traffic of the pool ----------------------+
+//     body --prompt--> keys --index--> blocks that each backend holds --+
+//                      load of each backend ----------------------------+--> policy --> backend
+//                      traffic of the pool -----------------------------+
 //
-// Of the backends that were not tried yet, the best tier that has any is used: ready ones; else those
-// that asked for a pause; else, since trying beats refusing, those that are down.
+// The candidates are the backends of the best tier that has one which was not tried yet: ready; else
+// paused at their own request; else down, because a try may succeed and a refusal cannot.
 //
-// Threads: one struct route per thread, which shares nothing but knowledge.h and the backends' own
-// counters.  Memory: allocated by route_create; deciding allocates nothing.
+// Threads: one struct route per thread, which shares only knowledge.h and the backends' own counters.
+// Memory: allocated by route_create; deciding allocates nothing.
 #pragma once
 
 #include "api/prompt.h"
@@ -29,48 +30,47 @@ struct knowledge;
 
 enum { route_tried_max = 16 };
 
-// Where the request came in.
+// The request as it came in.
 struct route_input {
     enum prompt_api api;
     struct slice body;
-    const struct reading *reading; // of the body; NULL: it is read here
-    struct slice session;          // as the headers name it; empty: as the body does, if it does
-    uint64_t wall_s;               // since 1970; some chat templates print the date
-    const struct token_result
-        *token_result; // its ids, where they have been computed before; or NULL
-    bool is_timed;     // what it takes to route it is told, if a clock was handed in
+    const struct reading *reading;           // of the body; NULL: it is read here
+    struct slice session;                    // named by a header; empty: the body may name one
+    uint64_t wall_s;                         // since 1970; some chat templates print the date
+    const struct token_result *token_result; // its ids, if they were computed before; or NULL
+    bool is_timed; // routing measures its own stages, if it was given a clock
 };
 
-// Keys by blocks of another size, for engines of the same group that cut prompts otherwise.
+// Keys for blocks of another size: the engines of a group need not agree on one.
 struct route_chain {
     const uint64_t *keys;
     uint32_t key_count;
     uint32_t block_tokens;
 };
 
-// Sizes of blocks in one group; engines with yet another one are judged by what we sent them.
+// Block sizes of one group.  An engine with yet another one is judged by what was sent to it.
 enum { route_size_max = 4 };
 
-// What it says.  Slices and keys are good until the next route_read of the same route.
+// The request as routing sees it.  Slices and keys are valid until the next route_read of the same route.
 struct route_request {
     struct slice model;   // empty when the body names none
     uint64_t session_key; // 0 when there is no session
     const struct prompt *prompt;
-    struct dialect *dialect; // NULL: the ids below are not ours
-    uint32_t shape;          // of the request, by the dialect
+    struct dialect
+        *dialect;   // computed the ids below; NULL: there are none, or the client sent them
+    uint32_t shape; // of the request, by the dialect
     const uint32_t *ids;
     uint32_t id_count;
-    struct prefix_chain *chain; // NULL: nobody looks at prompts in this pool
+    struct prefix_chain *chain; // NULL: the pool's policy does not read prompts
     const uint64_t *keys;
     uint32_t key_count;
-    uint32_t prompt_tokens; // as counted, or estimated from the size of the text
-    uint32_t block_tokens;  // of one block; at least 1
+    uint32_t prompt_tokens; // counted, or estimated from the size of the text
+    uint32_t block_tokens;  // in one block; at least 1
     float block_share;      // the same, not rounded
     bool by_token_ids;      // the keys are those of token ids, not of text
     struct route_chain others[route_size_max - 1];
     uint32_t other_count;
-    uint32_t parse_ns; // that it took to read the body, if it is timed
-    uint32_t name_ns;  // and to name its blocks, ids included
+    uint32_t hash_ns; // that route_read took, token ids included; 0: not timed
 };
 
 struct route_tried {
@@ -82,48 +82,49 @@ struct route_tried {
 enum route_verdict {
     ROUTE_CHOSEN,
     ROUTE_NO_SUCH_MODEL,
-    ROUTE_NO_BACKEND, // nobody is left who serves it
+    ROUTE_NO_BACKEND, // every backend that serves the model was tried, or drains
 };
 
-// What a backend has of the prompt, by its events, by what we sent there, or by both.  Blocks are the
+// What a backend holds of the prompt, by its KV events, by what was sent to it, or by both.  Blocks are the
 // request's.
 struct route_holding {
     uint32_t blocks;
-    uint32_t confirmed;       // of them, what the engine has shown to have
+    uint32_t confirmed;       // of them, those that the engine has shown to hold
     uint32_t tokens;          // in the blocks
     uint32_t reported_tokens; // that its KV events report
     uint32_t host_tokens;     // of these, in host memory and not on the GPU
     uint32_t disk_tokens;     // and on disk only
-    uint32_t worth_tokens;    // as if all of them were on the GPU
-    uint32_t expected_tokens; // that its answer will say were cached
-    bool by_events; // its KV events are live: they report all blocks but those on their way
+    uint32_t worth_tokens;    // in GPU memory that save as much time
+    uint32_t expected_tokens; // that its response will report as cached
+    bool
+        by_events; // its KV events are live: they report all blocks but those that are being computed
 };
 
 struct route_choice {
     struct decision
-        *decision;           // set by the caller: where route_choose writes it, and where it stays
+        *decision;           // set by the caller: route_choose writes it there, and it stays there
     struct backend *backend; // counted in by backend_begin; the caller owes backend_end
     bool on_trial;
-    uint32_t match_ns; // that it took to find out who holds what and has to do what
+    uint32_t match_ns; // that the survey took
     uint32_t decide_ns;
 };
 
 struct route_options {
-    const struct policy *const *policies; // one for each pool; further pools go by the first
+    const struct policy *const *policies; // one for each pool; further pools use the first
     uint32_t pool_count;
     uint32_t target_count_max;
     struct policy_knobs knobs;
     uint32_t block_size;   // bytes of a block of text
-    uint32_t block_tokens; // of a block of ids, where the engine does not tell
-    float host_worth;      // of a token in host memory, against one on the GPU: 0..1
+    uint32_t block_tokens; // of a block of ids, where no engine reports its size
+    float host_worth;      // of a token in host memory, where one on the GPU is worth 1
     float disk_worth;
-    bool names_all; // prompts get keys even where the policy does not look at them
-    struct token_thread *token_thread; // NULL: prompts are named by their text.  Kept
-    size_t token_text_max;             // of prompts that are encoded here and at once
+    bool hashes_all;                   // prompts get keys even if the policy does not read them
+    struct token_thread *token_thread; // NULL: keys are those of text.  Kept
+    size_t token_text_max;             // longer prompts are encoded in portions, by the caller
     struct knowledge *knowledge;
-    uint32_t sender; // our number for the mail
+    uint32_t sender; // of updates to the index
     uint64_t seed;
-    uint64_t (*clock_ns)(void); // to tell what routing itself takes; NULL: nobody asks
+    uint64_t (*clock_ns)(void); // measures the stages of routing; NULL: they are not measured
 };
 
 struct route;
@@ -132,32 +133,32 @@ struct route;
 struct route *route_create(const struct route_options *options);
 void route_destroy(struct route **route);
 
-// Only whom it is for: enough for route_has_more.
+// Reads the model and the session only: enough for route_has_more.
 void route_read_model(struct route *route, const struct route_input *input,
                       struct route_request *out);
 
-// Whether somebody has a use for the ids of this request.
+// Whether the policy or the engine can use the token ids of this request.
 bool route_wants_ids(const struct route *route, const struct fleet_view *view,
                      const struct route_request *request);
 
-// What the body says, if it is a JSON object; otherwise nothing.
+// Reads the whole request.  A body that is not a JSON object leaves `out` without model and prompt.
 void route_read(struct route *route, const struct fleet_view *view, const struct route_input *input,
                 struct route_request *out);
 
-// Writes `out->decision`, and counts the chosen backend in.
+// Writes `out->decision`, and counts the request in at the chosen backend.
 enum route_verdict route_choose(struct route *route, const struct fleet_view *view,
                                 const struct route_request *request,
                                 const struct route_tried *tried, uint64_t now_us,
                                 struct route_choice *out);
 
-// The best of the others as they looked to the last route_choose, which was for this request and has chosen
-// `chosen`; best first, by the policy's own measure, or by what they have to do where it has none.
+// The best of the other candidates of the last route_choose, which was for this request and has chosen
+// `chosen`.  Best first: by the policy's costs, or by requests in flight if it has none.
 uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
                       const struct route_request *request, const struct backend *chosen,
                       uint64_t now_us, struct decision_party out[decision_rival_max]);
 
-// Every candidate as the policy saw it, and whom it would choose; nobody is counted in.  Good until
-// the next call.
+// Every candidate as the policy saw it, and the one that it would choose.  The request is not counted in.
+// Valid until the next call.
 struct route_explanation {
     const struct policy_target *targets;
     struct backend *const *backends;
@@ -169,11 +170,11 @@ enum route_verdict route_explain(struct route *route, const struct fleet_view *v
                                  const struct route_request *request, uint64_t now_us,
                                  struct route_explanation *out);
 
-// Nobody listens where the last one was: its other ranks need no try.
+// The last one tried refused the connection: the server is gone, and its other ranks are not tried.
 void route_try_gone(struct route_tried *tried, const struct backend *backend);
 
 bool route_was_tried(const struct route_tried *tried, const struct backend *backend);
 
-// Whether anybody of that tier or a better one is left to choose, without choosing.
+// Whether a backend of that tier or a better one is left to try.
 bool route_has_more(const struct fleet_view *view, const struct route_request *request,
                     const struct route_tried *tried, enum backend_tier worst, uint64_t now_ms);

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Where an engine does not tell and has not shown it: what a large model on one GPU has.
+// Of an engine that has neither reported nor shown its capacity: as a large model on one GPU.
 static const float unknown_cache_tokens = 50000;
-// Less than a block is no time.
+// A block: nothing shorter can be told apart.
 static const float age_min_tokens = 16;
 
 bool survey_init(struct survey *survey, uint32_t target_count_max)
@@ -23,11 +23,11 @@ bool survey_init(struct survey *survey, uint32_t target_count_max)
         .backends = calloc(target_count_max, sizeof(struct backend *)),
         .costs = calloc(target_count_max, sizeof(*survey->costs)),
         .hits = calloc(target_count_max, sizeof(*survey->hits)),
-        .told_hits = calloc(target_count_max, sizeof(*survey->told_hits)),
+        .reported_hits = calloc(target_count_max, sizeof(*survey->reported_hits)),
         .beliefs = calloc(target_count_max, sizeof(*survey->beliefs)),
     };
     return survey->targets != NULL && survey->backends != NULL && survey->costs != NULL &&
-           survey->hits != NULL && survey->told_hits != NULL && survey->beliefs != NULL;
+           survey->hits != NULL && survey->reported_hits != NULL && survey->beliefs != NULL;
 }
 
 void survey_fini(struct survey *survey)
@@ -36,25 +36,26 @@ void survey_fini(struct survey *survey)
     free(survey->backends);
     free(survey->costs);
     free(survey->hits);
-    free(survey->told_hits);
+    free(survey->reported_hits);
     free(survey->beliefs);
     *survey = (struct survey){0};
 }
 
-static uint32_t seconds_of(uint64_t now_us)
+static uint32_t survey_seconds(uint64_t now_us)
 {
     return (uint32_t)(now_us / 1000000);
 }
 
-// Who served the session last: of several the one that did so most recently.
-static uint32_t find_session(struct survey *survey, const struct survey_task *task)
+// The slot that served the session last; of several the most recent one.
+static uint32_t survey_session(struct survey *survey, const struct survey_task *task)
 {
     uint64_t key = knowledge_session_block(task->request->session_key);
     uint32_t youngest = UINT32_MAX;
     uint32_t slot = UINT32_MAX;
 
-    uint32_t count = prefix_index_match(knowledge_index(task->knowledge), &key, 1,
-                                        seconds_of(task->now_us), survey->hits, survey->count_max);
+    uint32_t count =
+        prefix_index_match(knowledge_index(task->knowledge), &key, 1, survey_seconds(task->now_us),
+                           survey->hits, survey->count_max);
     for (uint32_t i = 0; i < count; i++) {
         if (survey->hits[i].age <= youngest) {
             youngest = survey->hits[i].age;
@@ -64,17 +65,20 @@ static uint32_t find_session(struct survey *survey, const struct survey_task *ta
     return slot;
 }
 
-static void note_told(struct survey *survey, const struct route_request *request,
-                      const struct route_chain *chain, const struct prefix_hit *hit)
+static void survey_note_reported(struct survey *survey, const struct route_request *request,
+                                 const struct route_chain *chain, const struct prefix_hit *hit)
 {
     struct survey_belief *belief = &survey->beliefs[hit->backend];
     uint32_t tokens = hit->blocks * chain->block_tokens;
 
-    if (belief->blocks == 0 && belief->told_block == 0) {
+    ASSERT(hit->backend < survey->count_max && chain->block_tokens > 0);
+    ASSERT(hit->blocks <= chain->key_count);
+    if (belief->blocks == 0 && belief->reported_block == 0) {
+        ASSERT(survey->hit_count < survey->count_max);
         survey->hits[survey->hit_count++] = (struct prefix_hit){.backend = hit->backend};
     }
-    belief->told_block = chain->block_tokens;
-    belief->told_tokens = tokens;
+    belief->reported_block = chain->block_tokens;
+    belief->reported_tokens = tokens;
     belief->is_cut = hit->blocks == chain->key_count &&
                      chain->key_count < request->prompt_tokens / chain->block_tokens;
     belief->host_tokens = hit->host * chain->block_tokens;
@@ -83,8 +87,8 @@ static void note_told(struct survey *survey, const struct route_request *request
     belief->blocks = blocks > belief->blocks ? blocks : belief->blocks;
 }
 
-// What the events of engines say, with each size of blocks.
-static void match_told(struct survey *survey, const struct survey_task *task)
+// Looks the prompt up in what engines report, with each size of blocks.
+static void survey_match_reported(struct survey *survey, const struct survey_task *task)
 {
     const struct route_request *request = task->request;
     const struct prefix_ledger *ledger = knowledge_ledger(task->knowledge);
@@ -95,9 +99,9 @@ static void match_told(struct survey *survey, const struct survey_task *task)
     for (uint32_t i = 0; i <= request->other_count; i++) {
         const struct route_chain *chain = i == 0 ? &own : &request->others[i - 1];
         uint32_t count = prefix_ledger_match(ledger, chain->keys, chain->key_count,
-                                             survey->told_hits, survey->count_max);
+                                             survey->reported_hits, survey->count_max);
         for (uint32_t k = 0; k < count; k++) {
-            note_told(survey, request, chain, &survey->told_hits[k]);
+            survey_note_reported(survey, request, chain, &survey->reported_hits[k]);
         }
     }
 }
@@ -115,12 +119,12 @@ void survey_match(struct survey *survey, const struct survey_task *task)
         return;
     }
     if (request->session_key != 0) {
-        survey->session_slot = find_session(survey, task);
+        survey->session_slot = survey_session(survey, task);
     }
-    // A prompt that is shorter than a block may have smaller ones.
+    // Without a key here, the prompt may still have keys of smaller blocks.
     survey->hit_count =
         prefix_index_match(knowledge_index(task->knowledge), request->keys, request->key_count,
-                           seconds_of(task->now_us), survey->hits, survey->count_max);
+                           survey_seconds(task->now_us), survey->hits, survey->count_max);
     for (uint32_t i = 0; i < survey->hit_count; i++) {
         const struct prefix_hit *hit = &survey->hits[i];
         survey->beliefs[hit->backend] = (struct survey_belief){.blocks = hit->blocks,
@@ -129,11 +133,12 @@ void survey_match(struct survey *survey, const struct survey_task *task)
                                                                .age = hit->age};
     }
     if (request->by_token_ids && knowledge_ledger(task->knowledge) != NULL) {
-        match_told(survey, task);
+        survey_match_reported(survey, task);
     }
 }
 
-// What the answer will say: the last token of a prompt is always computed, and with it its block.
+// What the response will report as cached: an engine always computes the last token of a prompt, and
+// with it its block.
 static uint32_t expected_tokens(const struct route_request *request, uint32_t tokens,
                                 uint32_t block)
 {
@@ -141,32 +146,32 @@ static uint32_t expected_tokens(const struct route_request *request, uint32_t to
     return tokens < most ? tokens / block * block : most;
 }
 
-// Whether the ledger was asked with blocks of the backend's size: of more sizes than a request has chains for,
-// or of one that has just become known, nothing can have been found.
-static bool is_asked_for(const struct route_request *request, const struct backend *backend)
+// Whether the ledger was searched with blocks of the backend's size.  A request has chains for a few sizes
+// only, and a size that has just become known has none yet.
+static bool is_searched(const struct route_request *request, const struct backend *backend)
 {
     uint32_t own = load_block_tokens(&backend->load);
-    bool is_asked = own == 0 || own == request->block_tokens;
+    bool is_searched_for = own == 0 || own == request->block_tokens;
 
-    for (uint32_t i = 0; !is_asked && i < request->other_count; i++) {
-        is_asked = own == request->others[i].block_tokens;
+    for (uint32_t i = 0; !is_searched_for && i < request->other_count; i++) {
+        is_searched_for = own == request->others[i].block_tokens;
     }
-    return is_asked;
+    return is_searched_for;
 }
 
-// Tokens of a block there, as far as they matter to the answer.
-static uint32_t block_of(const struct survey_belief *belief, const struct route_request *request,
-                         const struct backend *backend)
+// Tokens of a block there, by which the response counts.
+static uint32_t survey_block(const struct survey_belief *belief,
+                             const struct route_request *request, const struct backend *backend)
 {
-    if (belief->told_block > 0 || !request->by_token_ids) {
-        return belief->told_block > 0 ? belief->told_block : 1;
+    if (belief->reported_block > 0 || !request->by_token_ids) {
+        return belief->reported_block > 0 ? belief->reported_block : 1;
     }
     uint32_t own = load_block_tokens(&backend->load);
     return own > 0 ? own : request->block_tokens;
 }
 
-// What tokens in slow tiers are worth less than on the GPU.
-static uint32_t discount_of(const struct survey_belief *belief, const struct survey_task *task)
+// Tokens to subtract because some lie in slow tiers, not on the GPU.
+static uint32_t survey_discount(const struct survey_belief *belief, const struct survey_task *task)
 {
     return (uint32_t)((float)belief->host_tokens * (1 - task->host_worth)) +
            (uint32_t)((float)belief->disk_tokens * (1 - task->disk_worth));
@@ -179,41 +184,46 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
     const struct survey_belief *belief = &survey->beliefs[backend->slot];
     struct route_holding out = {.blocks = belief->believed,
                                 .confirmed = belief->confirmed,
-                                .reported_tokens = belief->told_tokens,
+                                .reported_tokens = belief->reported_tokens,
                                 .host_tokens = belief->host_tokens,
                                 .disk_tokens = belief->disk_tokens};
     enum backend_events events =
         atomic_load_explicit(&backend->shared.events, memory_order_relaxed);
-    uint32_t told = belief->told_tokens / request->block_tokens;
+    ASSERT(request->block_tokens > 0);
+    uint32_t reported = belief->reported_tokens / request->block_tokens;
 
-    if (!request->by_token_ids || (told == 0 && !is_asked_for(request, backend))) {
+    if (!request->by_token_ids || (reported == 0 && !is_searched(request, backend))) {
         events = BACKEND_EVENTS_NONE;
     } else if (events == BACKEND_EVENTS_LIVE && belief->is_cut) {
         events = BACKEND_EVENTS_LEARNING; // there may be more
     }
     out.by_events = events == BACKEND_EVENTS_LIVE;
-    // What was there once and is no longer told of is gone; what was never there is on its way.
+    // Blocks that were there once and are not reported any more are evicted.  Those that never were there
+    // are being computed.
     uint32_t coming = 0;
-    if (out.by_events && belief->believed > told && belief->confirmed <= told) {
-        coming =
-            prefix_index_pending(knowledge_index(task->knowledge), request->keys,
-                                 request->key_count, told, backend->slot, seconds_of(task->now_us));
+    if (out.by_events && belief->believed > reported && belief->confirmed <= reported) {
+        coming = prefix_index_pending(knowledge_index(task->knowledge), request->keys,
+                                      request->key_count, reported, backend->slot,
+                                      survey_seconds(task->now_us));
     }
-    if ((out.by_events && coming == 0) || (events != BACKEND_EVENTS_NONE && out.blocks < told)) {
-        out.blocks = told;
-        out.tokens = belief->told_tokens;
+    if ((out.by_events && coming == 0) ||
+        (events != BACKEND_EVENTS_NONE && out.blocks < reported)) {
+        out.blocks = reported;
+        out.tokens = belief->reported_tokens;
     } else {
-        out.blocks = out.by_events ? told + coming : out.blocks;
+        out.blocks = out.by_events ? reported + coming : out.blocks;
         out.tokens = survey_tokens(request, out.blocks);
     }
     out.worth_tokens = out.tokens;
     if (events != BACKEND_EVENTS_NONE) {
-        out.confirmed = out.by_events || out.confirmed < told ? told : out.confirmed;
-        uint32_t discount = discount_of(belief, task);
-        // What is told may be less than a block of the request's more than what is believed.
+        out.confirmed = out.by_events || out.confirmed < reported ? reported : out.confirmed;
+        uint32_t discount = survey_discount(belief, task);
+        // Host and disk tokens are counted in the engine's blocks, and may exceed `tokens` by a part of one.
         out.worth_tokens -= discount < out.tokens ? discount : out.tokens;
     }
-    out.expected_tokens = expected_tokens(request, out.tokens, block_of(belief, request, backend));
+    ASSERT(out.worth_tokens <= out.tokens);
+    out.expected_tokens =
+        expected_tokens(request, out.tokens, survey_block(belief, request, backend));
     return out;
 }
 
@@ -223,8 +233,8 @@ uint32_t survey_tokens(const struct route_request *request, uint32_t blocks)
     return tokens < (float)request->prompt_tokens ? (uint32_t)tokens : request->prompt_tokens;
 }
 
-// How many blocks the last of the `survey_sample` best holders has: who has more is one of the few.
-// 0 when there are no more holders than that.
+// Blocks that the last of the `survey_sample` best holders has: members with more are few.  0: there are
+// no more holders than that.
 static uint32_t common_depth(const struct survey *survey)
 {
     uint32_t best[survey_sample]; // descending
@@ -236,7 +246,7 @@ static uint32_t common_depth(const struct survey *survey)
     for (uint32_t i = 0; i < survey->hit_count; i++) {
         uint32_t blocks = survey->beliefs[survey->hits[i].backend].blocks;
         if (count == survey_sample && blocks <= best[survey_sample - 1]) {
-            continue; // nearly all of them: what many hold is a system prompt of the same length
+            continue; // the usual case: many members hold the same system prompt and no more
         }
         uint32_t at = count < survey_sample ? count++ : survey_sample - 1;
         for (; at > 0 && best[at - 1] < blocks; at--) {
@@ -244,34 +254,35 @@ static uint32_t common_depth(const struct survey *survey)
         }
         best[at] = blocks;
     }
+    ASSERT(count == survey_sample);
     return best[survey_sample - 1];
 }
 
-// Tokens that its cache holds.  What is learned errs on the large side, and counts half.
-static float capacity_of(const struct survey_task *task, const struct backend *backend)
+// Tokens that its cache holds.  A learned capacity errs on the large side, and counts half.
+static float survey_capacity(const struct survey_task *task, const struct backend *backend)
 {
     uint32_t believed = knowledge_capacity(task->knowledge, backend);
-    bool is_told = atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed) > 0;
+    bool is_reported = atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed) > 0;
     if (believed == 0) {
         return unknown_cache_tokens;
     }
-    return is_told ? (float)believed : (float)believed / 2;
+    return is_reported ? (float)believed : (float)believed / 2;
 }
 
-// Leaves what is told.
-static void forget_belief(struct survey *survey, const struct survey_task *task, uint32_t slot)
+// Forgets what the index says of a slot, and keeps what its events report.
+static void survey_forget(struct survey *survey, const struct survey_task *task, uint32_t slot)
 {
     struct survey_belief *belief = &survey->beliefs[slot];
 
     belief->believed = 0;
     belief->confirmed = 0;
     belief->age = 0;
-    belief->blocks = belief->told_tokens / task->request->block_tokens;
+    belief->blocks = belief->reported_tokens / task->request->block_tokens;
 }
 
-// What the index and the load say of a backend.
-static void fill_in(struct survey *survey, const struct survey_task *task,
-                    struct policy_target *target, struct backend *backend)
+// Writes what the index and the load say of a backend.
+static void survey_describe(struct survey *survey, const struct survey_task *task,
+                            struct policy_target *target, struct backend *backend)
 {
     struct load_view load;
 
@@ -284,17 +295,17 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     target->foreign_requests = load.foreign_requests;
     target->waiting = load.waiting;
     target->kv_usage = load.kv_usage;
-    target->prefill_ms = load.speed_is_learned ? load.prefill_ms : 0; // see lend_speeds
+    target->prefill_ms = load.speed_is_learned ? load.prefill_ms : 0; // see survey_lend_speeds
     target->step_ms = load.speed_is_learned ? load.step_ms : 0;
     target->cache_tokens = load.cache_tokens;
-    // A backend that has taken over a slot does not inherit what the last one was believed to hold.  What
-    // is told of the slot is its own: the last one's was taken out before the slot was free.
+    // A backend that has taken over a slot does not inherit what the last one was believed to hold.  Reported
+    // blocks are its own: those of the last one were removed before the slot was free.
     bool is_own = knowledge_owns(task->knowledge, task->sender, backend);
     if (is_own) {
-        survey->capacity_sum += capacity_of(task, backend);
-        survey->looked_at++;
+        survey->capacity_sum += survey_capacity(task, backend);
+        survey->capacity_count++;
     } else {
-        forget_belief(survey, task, backend->slot);
+        survey_forget(survey, task, backend->slot);
     }
     struct route_holding holding = survey_holding(survey, task, backend);
     target->matched_blocks = holding.blocks;
@@ -302,8 +313,8 @@ static void fill_in(struct survey *survey, const struct survey_task *task,
     target->has_session = is_own && backend->slot == survey->session_slot;
 }
 
-static void add(struct survey *survey, const struct survey_task *task,
-                const struct fleet_member *member)
+static void survey_add(struct survey *survey, const struct survey_task *task,
+                       const struct fleet_member *member)
 {
     struct backend *backend = member->backend;
     enum backend_tier tier = backend_tier(backend, task->now_us / 1000);
@@ -324,7 +335,7 @@ static void add(struct survey *survey, const struct survey_task *task,
         .kv_usage = -1,
     };
     if (task->reads_prompt) {
-        fill_in(survey, task, target, backend);
+        survey_describe(survey, task, target, backend);
     }
     survey->backends[survey->count++] = backend;
 }
@@ -334,8 +345,8 @@ static bool is_candidate(const struct fleet_member *member, const struct route_t
     return !member->draining && !route_was_tried(tried, member->backend);
 }
 
-// How likely members are looked at, in 2^32: `none` those that hold less of the prompt than `depth` blocks,
-// `some` those that hold just that; who holds more is always looked at.
+// The chance of a member to be surveyed, in 2^32: `none` if it holds less than `depth` blocks of the prompt,
+// `some` if it holds just that.  A member with more is always surveyed.
 struct odds {
     uint32_t depth;
     uint64_t none;
@@ -346,6 +357,7 @@ static const uint64_t always = (uint64_t)1 << 32;
 
 static struct odds odds_of_sample(const struct survey *survey, const struct survey_task *task)
 {
+    ASSERT(task->group->count > survey_sample);
     struct odds odds = {.depth = common_depth(survey),
                         .none = always * survey_sample / task->group->count,
                         .some = always};
@@ -360,8 +372,8 @@ static struct odds odds_of_sample(const struct survey *survey, const struct surv
     return odds;
 }
 
-static bool is_looked_at(const struct survey *survey, const struct odds *odds, uint32_t slot,
-                         struct rng *rng)
+static bool is_surveyed(const struct survey *survey, const struct odds *odds, uint32_t slot,
+                        struct rng *rng)
 {
     uint32_t blocks = survey->beliefs[slot].blocks;
     if (blocks > odds->depth || slot == survey->session_slot) {
@@ -371,25 +383,25 @@ static bool is_looked_at(const struct survey *survey, const struct odds *odds, u
     return chance >= always || rng_next(rng) >> 32 < chance;
 }
 
-static void collect(struct survey *survey, const struct survey_task *task, const struct odds *odds,
-                    struct rng *rng)
+static void survey_group(struct survey *survey, const struct survey_task *task,
+                         const struct odds *odds, struct rng *rng)
 {
     survey->count = 0;
     survey->capacity_sum = 0;
-    survey->looked_at = 0;
+    survey->capacity_count = 0;
     survey->tier = BACKEND_DOWN;
     for (uint32_t i = 0; i < task->group->count; i++) {
         const struct fleet_member *member =
             &task->view->members[task->view->lists[task->group->first + i]];
-        if (is_looked_at(survey, odds, member->slot, rng) && is_candidate(member, task->tried)) {
-            add(survey, task, member);
+        if (is_surveyed(survey, odds, member->slot, rng) && is_candidate(member, task->tried)) {
+            survey_add(survey, task, member);
         }
     }
 }
 
-// Who has not shown its speed is taken for a usual one: by the harmonic means of those that have, which
-// a single slow one does not spoil, or by the shipped constants.
-static void lend_speeds(struct survey *survey)
+// A target that has not shown its speed gets that of the others: the harmonic mean, which a single slow one
+// does not spoil, or the shipped constants.
+static void survey_lend_speeds(struct survey *survey)
 {
     float prefill = 0;
     float step = 0;
@@ -412,26 +424,27 @@ static void lend_speeds(struct survey *survey)
     }
 }
 
-static void collect_some(struct survey *survey, const struct survey_task *task, struct rng *rng)
+static void survey_group_or_sample(struct survey *survey, const struct survey_task *task,
+                                   struct rng *rng)
 {
     struct odds odds = {.none = always, .some = always};
 
     if (task->may_sample && task->group->count > survey_full_max) {
         struct odds sample = odds_of_sample(survey, task);
-        collect(survey, task, &sample, rng);
-        // A sample of which nobody is well says nothing about the rest.
+        survey_group(survey, task, &sample, rng);
+        // A sample without ready members does not show that the rest has none.
         if (survey->count >= survey_sample / 4 && survey->tier == BACKEND_READY) {
             return;
         }
     }
-    collect(survey, task, &odds, rng);
+    survey_group(survey, task, &odds, rng);
 }
 
 void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng)
 {
-    collect_some(survey, task, rng);
+    survey_group_or_sample(survey, task, rng);
     if (task->reads_prompt) {
-        lend_speeds(survey);
+        survey_lend_speeds(survey);
     }
 }
 
@@ -453,7 +466,7 @@ float survey_reuse(const struct survey *survey, uint32_t pool_size)
         const struct policy_target *target = &survey->targets[i];
         best = target->matched_tokens > best ? target->matched_tokens : best;
     }
-    if (best == 0 || survey->looked_at == 0) {
+    if (best == 0 || survey->capacity_count == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < survey->count; i++) {
@@ -465,6 +478,7 @@ float survey_reuse(const struct survey *survey, uint32_t pool_size)
         }
     }
     // Each of the holders gets its share of the uses; all targets would get less.
+    ASSERT(holders > 0);
     float between = fmaxf((float)age, age_min_tokens) * (float)pool_size / holders;
-    return survey->capacity_sum / (float)survey->looked_at / between;
+    return survey->capacity_sum / (float)survey->capacity_count / between;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// survey_internal.h -- who could take a request, and what is known of each.
+// survey_internal.h -- the candidates for a request, and what is known of each.
 //
-// The targets are the members of a group that were not tried yet, of the best tier that has any: ready
-// ones; else those that asked for a pause; else those that are down.  For a policy that looks
-// at prompts each gets what the index and the load say of it.  In a large group a policy may be content
-// with those who hold the most of the prompt and a random sample of the others: the cost of a
-// decision then stays nearly the same however large the fleet is.
+// The targets are the members of a group that were not tried yet, of the best tier that has one: ready;
+// else paused at their own request; else down.  For a policy that reads prompts each target gets what
+// the index and the load say of it.
 //
-// What everybody holds, a system prompt, is no reason to look at everybody.  So the holders are looked
-// at from the best down to the first depth at which there are too many, and of those with just that
-// depth again a random sample:
+// In a large group a policy may accept a sample, so that a decision costs nearly the same in a fleet of
+// any size: the best holders of the prompt, and a random part of the other members.  A prefix that all
+// members hold, such as a system prompt, would make all of them holders.  So the holders are taken from
+// the best down to the first depth at which there are too many, and of those with just that depth again
+// a random part:
 //
 //     blocks held   58      16 16 16 16 16 16 16 ...   0 0 0 0 ...
-//     looked at     all     about survey_sample        about survey_sample
+//     surveyed      all     about survey_sample        about survey_sample
 #pragma once
 
 #include "base/rng.h"
@@ -23,26 +23,26 @@
 #include "route/route.h"
 
 enum {
-    // Groups up to this size are looked at in full.
+    // Groups up to this size are surveyed in full.
     survey_full_max = 160,
-    // Of a larger one: how many of those who hold nothing, or only what many hold, are looked at,
-    // about; and how many of the best holders in any case, less one.
+    // In a larger one: about so many of the members that hold nothing are surveyed, about so many of
+    // those that hold only what many hold, and of the best holders at least so many less one.
     survey_sample = 64,
 };
 
 // What is known of a slot, for the present request.  Blocks are the request's own.
 struct survey_belief {
-    // What the index says, of what we sent there.
+    // By the index, from what was sent there.
     uint32_t believed;
     uint32_t confirmed;
     uint32_t age;
-    // What the backend's events say.
-    uint32_t told_tokens;
-    uint32_t host_tokens; // of them, not on the GPU
-    uint32_t disk_tokens; // and neither in host memory
-    uint32_t told_block;  // tokens of a block there; 0: nothing is told
-    bool is_cut;          // all that was asked for is there, and the prompt is longer
-    // At most this can be there, by either.
+    // By the backend's KV events.
+    uint32_t reported_tokens;
+    uint32_t host_tokens;    // of them, not on the GPU
+    uint32_t disk_tokens;    // and neither in host memory
+    uint32_t reported_block; // tokens of a block there; 0: it reports none of the prompt
+    bool is_cut;             // it holds all keys that were looked up, and the prompt is longer
+    // The larger of the two.
     uint32_t blocks;
 };
 
@@ -51,12 +51,12 @@ struct survey {
     struct backend **backends; // of each target
     double *costs;             // of each target
     struct prefix_hit *hits;
-    struct prefix_hit *told_hits;
+    struct prefix_hit *reported_hits;
     uint32_t hit_count;
     struct survey_belief *beliefs; // by slot; zero but for the hits
     uint32_t session_slot;         // UINT32_MAX: none
-    float capacity_sum;            // tokens in the caches of all that were looked at
-    uint32_t looked_at;            // of which that is the sum
+    float capacity_sum;            // tokens in the caches of all that were surveyed
+    uint32_t capacity_count;       // caches in that sum
     uint32_t count;
     uint32_t count_max;
     enum backend_tier tier; // of all targets
@@ -79,22 +79,22 @@ struct survey_task {
     bool may_sample;
 };
 
-// What the index says of the request; stays until the next call.
+// Looks the request up in the index and the ledger; valid until the next call.
 void survey_match(struct survey *survey, const struct survey_task *task);
 
 // Fills the targets.
 void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng);
 
-// Both put together, for a backend in the state it is in.
+// What the backend holds by index and events together, given the state of its events.
 struct route_holding survey_holding(const struct survey *survey, const struct survey_task *task,
                                     const struct backend *backend);
 
-// Tokens in the first so many blocks of the prompt.
+// Tokens in the first `blocks` blocks of the prompt.
 uint32_t survey_tokens(const struct route_request *request, uint32_t blocks);
 
-// Leaves one out: another worker was quicker to put it on trial.
+// Removes a target that another worker has put on trial in the meantime.
 void survey_drop(struct survey *survey, uint32_t target);
 
-// How often each of `pool_size` targets would use what the best holders have of the prompt before it is
-// evicted, if all of them held it; 0 when nobody holds any.
+// How often each of `pool_size` targets would use the prefix that the best holders have before it is
+// evicted, if all of them held it; 0: no target holds a prefix of the prompt.
 float survey_reuse(const struct survey *survey, uint32_t pool_size);

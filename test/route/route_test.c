@@ -2,73 +2,9 @@
 
 #include "route/route.h"
 
-#include "base/reclaim.h"
-#include "dialect/tiny_dialect.h"
-#include "knowledge/knowledge.h"
-#include "policy/policy.h"
-#include "test.h"
+#include "route/route_fixture.h"
 
 #include <math.h>
-
-static struct reclaim reclaim;
-static struct fleet *fleet;
-static struct route *route;
-static struct knowledge *knowledge;
-static struct backend *backends[3];
-static size_t ledger_memory; // 0: engines tell nothing
-static struct tiny_set tiny; // thread NULL: no model has a dialect
-static struct route_tried tried;
-static uint64_t (*route_clock)(void); // NULL: nothing is timed
-static const struct backend_rules rules = {
-    .eject_failures = 1, .eject_time_ms = 1000, .eject_time_max_ms = 1000};
-
-static const char long_chat[] =
-    "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\""
-    "You answer questions about the weather in harbours, briefly and without guessing. When the "
-    "forecast is older than six hours you say so first. You never give advice to sailors. "
-    "Everything that is not about the weather you refuse with one sentence and no reasons.\"},"
-    "{\"role\":\"user\",\"content\":\"Will there be fog in Bergen tomorrow morning?\"}]}";
-
-// Three backends in one pool, that serve m, m and n.
-static void set_up(const struct policy *policy)
-{
-    static const char *const urls[] = {"http://a", "http://b", "http://c"};
-    static const char *const models[] = {"m", "m", "n"};
-    reclaim_init(&reclaim, 0);
-    fleet = fleet_create(&(struct fleet_limits){.backend_count_max = 8, .pool_count = 2}, &reclaim);
-    for (uint32_t i = 0; i < 3; i++) {
-        backends[i] = fleet_add(
-            fleet,
-            &(struct fleet_spec){
-                .url = urls[i], .host = "h", .weight = 1, .models = &models[i], .model_count = 1});
-    }
-    ASSERT(fleet_publish(fleet));
-    knowledge = knowledge_create(&(struct knowledge_options){.memory = 1 << 20,
-                                                             .ledger_memory = ledger_memory,
-                                                             .backend_count_max = 8,
-                                                             .sender_count = 1});
-    ASSERT(knowledge != NULL);
-    route = route_create(&(struct route_options){.policies = &policy,
-                                                 .pool_count = 1,
-                                                 .target_count_max = 8,
-                                                 .knobs = {.load_bound_percent = 125},
-                                                 .block_size = 64,
-                                                 .block_tokens = 4,
-                                                 .token_thread = tiny.thread,
-                                                 .token_text_max = 4096,
-                                                 .knowledge = knowledge,
-                                                 .seed = 1,
-                                                 .clock_ns = route_clock});
-    ASSERT(route != NULL);
-    tried = (struct route_tried){0};
-}
-
-static void tear_down(void)
-{
-    route_destroy(&route);
-    knowledge_destroy(&knowledge);
-    fleet_destroy(&fleet);
-}
 
 static struct decision decision;
 
@@ -89,60 +25,7 @@ static const char *choose(const char *model, uint64_t now_ms)
     }
 }
 
-static struct route_request read_chat(const char *body, const char *session)
-{
-    struct route_request out;
-    route_read(route, fleet_view(fleet),
-               &(struct route_input){
-                   .api = PROMPT_CHAT, .body = slice_str(body), .session = slice_str(session)},
-               &out);
-    return out;
-}
-
-TEST(reads_the_model_and_the_session_and_survives_anything_else)
-{
-    set_up(&policy_round_robin);
-    struct route_request out = read_chat("{\"model\":\"a\\u0062\",\"user\":\"u\"}", "");
-    CHECK(slice_is(out.model, "ab"));
-    uint64_t by_user = out.session_key;
-    CHECK(by_user != 0);
-    out = read_chat("{\"model\":\"ab\",\"user\":\"u\"}", "s");
-    CHECK(out.session_key != 0 && out.session_key != by_user);
-    static const char *const odd[] = {"",
-                                      "{",
-                                      "[1]",
-                                      "{\"model\":1}",
-                                      "{\"model\":null,\"user\":[]}",
-                                      "\xff\xfe",
-                                      "{\"messages\":[{\"model\":\"x\"}]}"};
-    for (size_t i = 0; i < ARRAY_COUNT(odd); i++) {
-        out = read_chat(odd[i], "");
-        CHECK_EQ(out.model.size, 0);
-        CHECK_EQ(out.session_key, 0);
-    }
-    tear_down();
-}
-
-TEST(a_policy_that_does_not_look_at_prompts_costs_no_hashing)
-{
-    set_up(&policy_round_robin);
-    CHECK(read_chat(long_chat, "").chain == NULL);
-    CHECK_EQ(read_chat(long_chat, "").key_count, 0);
-    tear_down();
-}
-
-TEST(a_prompt_has_a_key_for_each_whole_block)
-{
-    set_up(&policy_prefix_cost);
-    struct route_request out = read_chat(long_chat, "");
-    CHECK(out.chain != NULL);
-    CHECK(out.key_count >= 5);
-    CHECK(out.prompt_tokens >= 80);
-    CHECK_EQ(out.block_tokens, 16);
-    tear_down();
-}
-
-TEST(a_policy_that_has_no_costs_shows_none)
+TEST(a_policy_without_costs_shows_none)
 {
     struct route_choice choice = {.decision = &decision};
     set_up(&policy_aibrix_prefix);
@@ -153,7 +36,7 @@ TEST(a_policy_that_has_no_costs_shows_none)
     tear_down();
 }
 
-TEST(a_pool_that_is_newer_than_the_policies_goes_by_the_first)
+TEST(a_pool_that_is_newer_than_the_policies_uses_the_first)
 {
     struct route_choice choice = {.decision = &decision};
     static const char *const model = "p";
@@ -197,7 +80,7 @@ static void expect_home(const struct backend *home, const struct route_request *
     backend_end(choice.backend, false);
 }
 
-TEST(a_prompt_goes_where_its_beginning_is)
+TEST(a_prompt_goes_to_the_backend_that_holds_its_prefix)
 {
     for (uint32_t i = 0; i < 2; i++) {
         set_up(&policy_prefix_cost);
@@ -210,7 +93,7 @@ TEST(a_prompt_goes_where_its_beginning_is)
     }
 }
 
-TEST(a_backend_in_a_used_slot_inherits_nothing)
+TEST(a_backend_in_a_used_slot_inherits_no_blocks)
 {
     set_up(&policy_prefix_cost);
     struct route_request request = read_chat(long_chat, "");
@@ -237,7 +120,7 @@ TEST(a_backend_in_a_used_slot_inherits_nothing)
     tear_down();
 }
 
-TEST(an_explanation_shows_everyone_and_counts_nobody_in)
+TEST(an_explanation_shows_every_candidate_and_counts_no_request_in)
 {
     set_up(&policy_prefix_cost);
     struct route_request request = read_chat(long_chat, "");
@@ -257,7 +140,7 @@ TEST(an_explanation_shows_everyone_and_counts_nobody_in)
     tear_down();
 }
 
-TEST(rivals_are_those_that_were_not_chosen_the_best_first)
+TEST(rivals_are_the_candidates_not_chosen_with_the_best_first)
 {
     struct decision_party rivals[decision_rival_max];
     struct fleet_model model = {.name = "m", .document = "{}"};
@@ -296,7 +179,7 @@ static uint64_t read_fake(void)
     return fake_ns += 1000;
 }
 
-TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
+TEST(routing_measures_its_stages_by_the_clock_that_it_was_given)
 {
     struct route_choice choice = {.decision = &decision};
     route_clock = read_fake;
@@ -305,8 +188,7 @@ TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
     struct route_request request;
     struct route_input input = {.api = PROMPT_CHAT, .body = slice_str(long_chat), .is_timed = true};
     route_read(route, fleet_view(fleet), &input, &request);
-    CHECK_EQ(request.parse_ns, 1000);
-    CHECK_EQ(request.name_ns, 1000);
+    CHECK_EQ(request.hash_ns, 1000);
     CHECK_EQ(route_choose(route, fleet_view(fleet), &request, &tried, 0, &choice), ROUTE_CHOSEN);
     CHECK_EQ(choice.match_ns, 1000);
     CHECK_EQ(choice.decide_ns, 1000);
@@ -314,7 +196,7 @@ TEST(routing_tells_what_it_took_by_the_clock_that_it_is_handed)
     tear_down();
 }
 
-TEST(only_those_who_serve_the_model_are_chosen_each_once)
+TEST(only_backends_that_serve_the_model_are_chosen_each_once)
 {
     set_up(&policy_round_robin);
     CHECK_STR(choose("n", 0), "c");
@@ -364,7 +246,7 @@ TEST(no_rank_of_a_server_that_is_gone_is_tried)
     tear_down();
 }
 
-TEST(a_request_without_a_model_may_go_to_anyone)
+TEST(a_request_without_a_model_may_go_to_any_backend)
 {
     set_up(&policy_round_robin);
     CHECK_STR(choose("", 0), "a");
@@ -374,7 +256,7 @@ TEST(a_request_without_a_model_may_go_to_anyone)
     tear_down();
 }
 
-TEST(prefers_ready_to_busy_to_down_and_tries_the_down_rather_than_none)
+TEST(a_ready_backend_comes_before_a_paused_one_and_that_before_one_that_is_down)
 {
     set_up(&policy_round_robin);
     backend_judge(backends[0], BACKEND_FAULT, false, 0, &rules); // ejected until 1000
@@ -386,7 +268,7 @@ TEST(prefers_ready_to_busy_to_down_and_tries_the_down_rather_than_none)
     tear_down();
 }
 
-TEST(a_draining_backend_gets_nothing_new)
+TEST(a_draining_backend_gets_no_new_request)
 {
     set_up(&policy_round_robin);
     fleet_set_draining(fleet, backends[2], true);
@@ -412,7 +294,7 @@ TEST(while_one_request_is_on_trial_others_go_elsewhere)
     tear_down();
 }
 
-TEST(a_session_stays_where_it_is)
+TEST(a_session_stays_at_its_backend)
 {
     set_up(&policy_consistent_hash);
     struct route_request request = {.session_key = 77};
@@ -457,7 +339,7 @@ static float scarcity(void)
     return view.scarcity;
 }
 
-TEST(a_prompt_that_somebody_holds_would_be_of_use_to_others)
+TEST(a_prompt_that_one_backend_holds_has_reuse_for_others)
 {
     set_up(&noter);
     struct route_request request = read_chat(long_chat, "");
@@ -503,7 +385,7 @@ TEST(a_copy_that_would_be_used_less_than_twice_does_not_last)
 }
 
 // Its history is of no use to anybody else, so a second copy of it is no investment.
-TEST(a_conversation_has_no_reuse_and_says_nothing_about_scarcity)
+TEST(a_conversation_has_no_reuse_and_does_not_change_scarcity)
 {
     static const char conversation[] =
         "{\"model\":\"m\",\"messages\":["
@@ -523,214 +405,9 @@ TEST(a_conversation_has_no_reuse_and_says_nothing_about_scarcity)
     tear_down();
 }
 
-static void set_up_exact(const struct policy *policy, struct dialect_options options)
+TEST(a_prompt_goes_to_the_backend_whose_events_report_its_prefix)
 {
-    static const char *const model = "m";
-    options.is_trusted = true;
-    options.models = &model;
-    options.model_count = 1;
-    tiny_set_open(&tiny, tiny_dialect(options));
-    set_up(policy);
-}
-
-static void tear_down_exact(void)
-{
-    tear_down();
-    tiny_set_close(&tiny);
-    tiny = (struct tiny_set){0};
-}
-
-static struct route_request read_body(enum prompt_api api, const char *body)
-{
-    struct route_request out;
-    route_read(route, fleet_view(fleet), &(struct route_input){.api = api, .body = slice_str(body)},
-               &out);
-    return out;
-}
-
-// Otherwise a client that tokenizes itself would not find what others have brought there.
-TEST(ids_of_a_dialect_name_the_same_blocks_as_ids_of_the_client)
-{
-    uint64_t keys[16];
-    set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
-    struct route_request out = read_body(PROMPT_COMPLETION, "{\"model\":\"m\",\"prompt\":"
-                                                            "\"abcdefghijk\"}");
-    CHECK(out.dialect == tiny.set.dialects[0]);
-    CHECK_EQ(out.shape, CHAT_COMPLETION_SHAPE);
-    CHECK_EQ(out.id_count, 12);
-    CHECK_EQ(out.ids[0], TINY_BOS);
-    CHECK_EQ(out.prompt_tokens, 12);
-    CHECK_EQ(out.block_tokens, 4);
-    CHECK_EQ(out.key_count, 3);
-    memcpy(keys, out.keys, out.key_count * sizeof(uint64_t));
-    out = read_body(PROMPT_COMPLETION,
-                    "{\"model\":\"m\",\"prompt\":[258,97,98,99,100,101,102,103,104,105,106,107]}");
-    CHECK(out.dialect == NULL);
-    CHECK_EQ(out.key_count, 3);
-    CHECK(memcmp(keys, out.keys, 3 * sizeof(uint64_t)) == 0);
-    tear_down_exact();
-}
-
-TEST(ids_that_were_computed_before_are_taken_as_they_are)
-{
-    static const uint32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
-    struct token_result before = {.dialect = tiny.set.dialects[0], .ids = ids, .count = 8};
-    struct route_request out;
-    route_read(route, fleet_view(fleet),
-               &(struct route_input){.api = PROMPT_COMPLETION,
-                                     .body = slice_str("{\"model\":\"m\",\"prompt\":\"ab\"}"),
-                                     .token_result = &before},
-               &out);
-    CHECK(out.ids == ids);
-    CHECK_EQ(out.prompt_tokens, 8);
-    CHECK_EQ(out.key_count, 2);
-    CHECK_EQ(atomic_load(&tiny.set.dialects[0]->shared.by_ids_count), 0);
-    tear_down_exact();
-}
-
-TEST(without_ids_a_prompt_is_named_by_its_text)
-{
-    static char long_prompt[8192];
-    set_up_exact(&policy_prefix_cost, (struct dialect_options){0});
-    // Another model's; more than is encoded at once; not to be understood.
-    snprintf(long_prompt, sizeof(long_prompt), "{\"model\":\"m\",\"prompt\":\"%05000d\"}", 7);
-    static const char *const bodies[] = {"{\"model\":\"n\",\"prompt\":\"ab\"}", long_prompt,
-                                         "{\"model\":\"m\",\"prompt\":\"ab\",\"suffix\":\"c\"}"};
-    for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
-        struct route_request out = read_body(PROMPT_COMPLETION, bodies[i]);
-        CHECK(out.dialect == NULL);
-        CHECK_EQ(out.id_count, 0);
-        CHECK_EQ(out.prompt->form, PROMPT_TEXT);
-    }
-    tear_down_exact();
-}
-
-static bool wants_ids(enum prompt_api api, const char *body)
-{
-    struct route_request out;
-    route_read_model(route, &(struct route_input){.api = api, .body = slice_str(body)}, &out);
-    return route_wants_ids(route, fleet_view(fleet), &out);
-}
-
-TEST(ids_are_wanted_where_prompts_are_looked_at_or_ids_are_forwarded)
-{
-    static const struct {
-        const struct policy *policy;
-        bool forwards_ids;
-        bool wants;
-    } cases[] = {
-        {&policy_prefix_cost, false, true},
-        {&policy_prefix_cost, true, true},
-        {&policy_round_robin, false, false},
-        {&policy_round_robin, true, true},
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        set_up_exact(cases[i].policy,
-                     (struct dialect_options){.forwards_ids = cases[i].forwards_ids});
-        CHECK_EQ(wants_ids(PROMPT_COMPLETION, "{\"model\":\"m\",\"prompt\":\"ab\"}"),
-                 cases[i].wants);
-        CHECK(!wants_ids(PROMPT_COMPLETION, "{\"model\":\"m\",\"prompt\":[1,2]}"));
-        CHECK(!wants_ids(PROMPT_COMPLETION, "{\"model\":\"x\",\"prompt\":\"ab\"}"));
-        CHECK(!wants_ids(PROMPT_COMPLETION, "nonsense"));
-        tear_down_exact();
-    }
-}
-
-TEST(the_model_alone_is_read_without_keys)
-{
-    struct route_request out;
-    set_up(&policy_prefix_cost);
-    route_read_model(route, &(struct route_input){.api = PROMPT_CHAT, .body = slice_str(long_chat)},
-                     &out);
-    CHECK(slice_is(out.model, "m"));
-    CHECK(out.chain == NULL);
-    CHECK_EQ(out.key_count, 0);
-    tear_down();
-}
-
-// Engines that tell what they hold.
-
-static void set_up_told(void)
-{
-    ledger_memory = 1 << 20;
-    set_up(&policy_kv_aware);
-    ledger_memory = 0;
-}
-
-static struct route_request read_ids(const char *model)
-{
-    struct route_request out;
-    static char body[256]; // the request points into it
-    snprintf(body, sizeof(body), "{\"model\":\"%s\",\"prompt\":[1,2,3,4,5,6,7,8,9,10,11,12,13]}",
-             model);
-    route_read(route, fleet_view(fleet),
-               &(struct route_input){.api = PROMPT_COMPLETION, .body = slice_str(body)}, &out);
-    return out;
-}
-
-// The key of the first ids, as an event of them has it.
-static uint64_t key_of(const char *adapter, uint32_t ids)
-{
-    static const uint32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    uint64_t keys[1];
-    struct prefix_chain chain;
-    struct prefix_space space = {.adapter = slice_str(adapter)};
-    prefix_chain_begin(&chain, prefix_seed(&space), ids * 4, keys, 1);
-    prefix_chain_add(&chain, slice_of(tokens, ids * sizeof(uint32_t)));
-    return keys[0];
-}
-
-TEST(where_engines_tell_what_they_hold_models_are_one_and_adapters_are_not)
-{
-    set_up_told();
-    static const struct fleet_model models[] = {
-        {.name = "base", .document = "{}"}, {.name = "sql", .document = "{}", .is_adapter = true}};
-    struct backend *learned =
-        fleet_add(fleet, &(struct fleet_spec){.url = "http://d", .host = "h", .weight = 1});
-    fleet_set_models(fleet, learned, models, 2);
-    ASSERT(fleet_publish(fleet));
-    CHECK(read_ids("base").by_token_ids);
-    CHECK_EQ(read_ids("base").keys[0], key_of("", 4));
-    CHECK_EQ(read_ids("m").keys[0], key_of("", 4));
-    CHECK_EQ(read_ids("sql").keys[0], key_of("sql", 4));
-    tear_down();
-}
-
-TEST(a_group_with_blocks_of_two_sizes_has_two_chains_of_keys)
-{
-    set_up_told();
-    atomic_store(&backends[0]->load.block_tokens, 8);
-    atomic_store(&backends[1]->load.told_block_tokens, 4);
-    struct route_request out = read_ids("m");
-    CHECK_EQ(out.block_tokens, 8);
-    CHECK_EQ(out.key_count, 1);
-    CHECK_EQ(out.keys[0], key_of("", 8));
-    CHECK_EQ(out.other_count, 1);
-    CHECK_EQ(out.others[0].block_tokens, 4);
-    CHECK_EQ(out.others[0].key_count, 3);
-    CHECK_EQ(out.others[0].keys[0], key_of("", 4));
-    tear_down();
-}
-
-TEST(the_size_of_blocks_is_asked_for_again_each_second)
-{
-    set_up_told();
-    CHECK_EQ(read_ids("m").block_tokens, 4);
-    atomic_store(&backends[0]->load.told_block_tokens, 8);
-    struct route_request out;
-    static const char body[] = "{\"model\":\"m\",\"prompt\":[1,2,3,4,5,6,7,8,9]}";
-    route_read(
-        route, fleet_view(fleet),
-        &(struct route_input){.api = PROMPT_COMPLETION, .body = slice_str(body), .wall_s = 1},
-        &out);
-    CHECK_EQ(out.block_tokens, 8);
-    tear_down();
-}
-
-TEST(a_prompt_goes_where_events_tell_that_its_beginning_is)
-{
-    set_up_told();
+    route_fixture_open_with_events();
     struct route_request request = read_ids("m");
     struct route_choice choice = {.decision = &decision};
     uint32_t places[3];

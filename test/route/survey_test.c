@@ -96,7 +96,7 @@ static const struct policy_target *target_of(const struct backend *backend)
     return NULL;
 }
 
-TEST(each_target_says_what_it_holds_and_has_to_do)
+TEST(each_target_shows_its_blocks_and_its_load)
 {
     set_up(3);
     hold(backends[1], keys, 2);
@@ -115,7 +115,7 @@ TEST(each_target_says_what_it_holds_and_has_to_do)
     tear_down();
 }
 
-TEST(who_has_not_shown_its_speed_is_taken_for_a_usual_one)
+TEST(a_backend_without_a_learned_speed_gets_that_of_the_others)
 {
     set_up(3);
     take(&request, false);
@@ -135,7 +135,7 @@ TEST(who_has_not_shown_its_speed_is_taken_for_a_usual_one)
     tear_down();
 }
 
-TEST(what_one_request_matched_is_not_left_for_the_next)
+TEST(matches_of_one_request_are_gone_for_the_next)
 {
     set_up(3);
     hold(backends[1], keys, 2);
@@ -148,7 +148,7 @@ TEST(what_one_request_matched_is_not_left_for_the_next)
     tear_down();
 }
 
-TEST(a_session_is_found_where_it_was_last)
+TEST(a_session_is_found_at_its_last_backend)
 {
     set_up(3);
     uint64_t block = knowledge_session_block(77);
@@ -166,7 +166,7 @@ TEST(a_session_is_found_where_it_was_last)
     tear_down();
 }
 
-TEST(a_session_that_moved_is_not_found_where_it_was_however_idle_that_is)
+TEST(a_session_that_moved_is_not_found_at_an_idle_former_backend)
 {
     set_up(3);
     uint64_t block = knowledge_session_block(77);
@@ -194,7 +194,7 @@ static bool all_are_seen(uint32_t first, uint32_t step, uint32_t blocks)
     return true;
 }
 
-TEST(of_a_large_fleet_all_holders_and_some_others_are_seen)
+TEST(in_a_large_fleet_all_holders_and_some_others_are_surveyed)
 {
     set_up(fleet_size_max);
     for (uint32_t i = 7; i < fleet_size_max; i += 200) {
@@ -211,7 +211,7 @@ TEST(of_a_large_fleet_all_holders_and_some_others_are_seen)
     tear_down();
 }
 
-TEST(what_everybody_holds_is_no_reason_to_look_at_everybody)
+TEST(a_prefix_that_all_hold_does_not_make_all_surveyed)
 {
     set_up(fleet_size_max);
     for (uint32_t i = 0; i < fleet_size_max; i++) {
@@ -229,7 +229,7 @@ TEST(what_everybody_holds_is_no_reason_to_look_at_everybody)
 }
 
 // Of the hundred that hold most, dozens are looked at, and some of those who hold less.
-TEST(of_many_equal_holders_a_sample_is_seen_that_the_others_do_not_dilute)
+TEST(a_sample_of_many_equal_holders_is_not_diluted_by_the_others)
 {
     set_up(fleet_size_max);
     for (uint32_t i = 0; i < fleet_size_max; i++) {
@@ -251,7 +251,7 @@ TEST(of_many_equal_holders_a_sample_is_seen_that_the_others_do_not_dilute)
 }
 
 // Sixty-three distinct depths cannot be, but whoever is among the best by any margin is seen.
-TEST(the_best_holders_are_seen_whatever_the_others_hold)
+TEST(the_best_holders_are_surveyed_whatever_the_others_hold)
 {
     set_up(fleet_size_max);
     for (uint32_t i = 0; i < fleet_size_max; i++) {
@@ -267,7 +267,7 @@ TEST(the_best_holders_are_seen_whatever_the_others_hold)
     tear_down();
 }
 
-TEST(a_sample_in_which_nobody_is_well_is_not_the_last_word)
+TEST(a_sample_without_ready_members_leads_to_a_full_survey)
 {
     set_up(fleet_size_max);
     for (uint32_t i = 0; i < fleet_size_max; i++) {
@@ -307,7 +307,7 @@ static float reuse_in(uint32_t pool_size)
     return survey_reuse(&survey, pool_size);
 }
 
-TEST(what_nobody_holds_has_no_reuse)
+TEST(a_prefix_without_a_holder_has_no_reuse)
 {
     set_up(4);
     CHECK(reuse_in(4) == 0);
@@ -316,7 +316,7 @@ TEST(what_nobody_holds_has_no_reuse)
 
 // What an engine tells counts an eighth more, as in the index.  The first of four targets used it so many tokens ago: that is every so many tokens, and four times as
 // many when all of them share the uses.
-TEST(reuse_is_how_often_it_fits_between_its_uses_if_all_had_it)
+TEST(reuse_is_the_capacity_over_the_tokens_between_two_uses)
 {
     set_up(4);
     for (int i = 0; i < 4; i++) {
@@ -329,7 +329,7 @@ TEST(reuse_is_how_often_it_fits_between_its_uses_if_all_had_it)
     tear_down();
 }
 
-TEST(holders_share_the_uses_and_the_last_one_counts)
+TEST(holders_share_the_uses_and_the_most_recent_use_counts)
 {
     set_up(4);
     for (int i = 0; i < 4; i++) {
@@ -346,7 +346,7 @@ TEST(holders_share_the_uses_and_the_last_one_counts)
     tear_down();
 }
 
-TEST(a_cache_that_nobody_tells_of_is_a_usual_one_and_no_time_is_a_block)
+TEST(an_unknown_cache_counts_as_a_usual_one_and_an_age_of_zero_as_a_block)
 {
     set_up(2);
     hold(backends[0], keys, 4);
@@ -402,7 +402,7 @@ static void confirm(const struct backend *backend, const uint64_t *held, uint32_
                                             .now_s = 1});
 }
 
-TEST(live_events_overrule_what_was_there_once)
+TEST(live_events_overrule_blocks_that_were_confirmed_once)
 {
     set_up(2);
     confirm(backends[0], keys, 4);
@@ -419,7 +419,7 @@ TEST(live_events_overrule_what_was_there_once)
     tear_down();
 }
 
-TEST(what_is_on_its_way_counts_before_its_event_comes)
+TEST(blocks_being_computed_count_before_their_event_comes)
 {
     set_up(2);
     tell(backends[0], keys, 2, 0, PREFIX_GPU);
@@ -434,7 +434,7 @@ TEST(what_is_on_its_way_counts_before_its_event_comes)
     tear_down();
 }
 
-TEST(what_others_are_waiting_for_does_not_bring_back_what_was_there_once)
+TEST(a_request_in_flight_does_not_bring_back_evicted_blocks)
 {
     set_up(1);
     tell(backends[0], keys, 2, 0, PREFIX_GPU);
@@ -452,7 +452,7 @@ TEST(what_others_are_waiting_for_does_not_bring_back_what_was_there_once)
     tear_down();
 }
 
-TEST(who_is_still_learning_is_believed_by_whichever_says_more)
+TEST(while_events_are_learned_the_larger_of_index_and_events_counts)
 {
     set_up(2);
     confirm(backends[0], keys, 4);
@@ -468,7 +468,7 @@ TEST(who_is_still_learning_is_believed_by_whichever_says_more)
     tear_down();
 }
 
-TEST(a_request_that_is_known_by_its_text_is_judged_by_what_was_sent)
+TEST(a_request_with_keys_of_text_is_judged_by_the_index)
 {
     set_up(1);
     confirm(backends[0], keys, 3);
@@ -479,7 +479,7 @@ TEST(a_request_that_is_known_by_its_text_is_judged_by_what_was_sent)
     tear_down();
 }
 
-TEST(a_backend_without_events_goes_by_belief_beside_one_that_has_them)
+TEST(a_backend_without_events_is_judged_by_the_index_beside_one_with_events)
 {
     set_up(2);
     confirm(backends[0], keys, 3);
@@ -524,7 +524,7 @@ TEST(the_last_block_of_a_prompt_is_always_computed)
     tear_down();
 }
 
-TEST(engines_with_blocks_of_another_size_are_asked_by_their_own_keys)
+TEST(engines_with_another_block_size_are_searched_by_their_own_keys)
 {
     set_up(2);
     static const uint64_t large[] = {501, 502};
@@ -565,7 +565,7 @@ TEST(a_prompt_that_is_shorter_than_one_engines_block_may_be_held_by_another)
     tear_down();
 }
 
-TEST(of_a_prompt_with_more_blocks_than_are_asked_for_there_may_be_more)
+TEST(a_prompt_longer_than_its_keys_may_have_more_blocks_there)
 {
     set_up(1);
     tell(backends[0], keys, 3, 0, PREFIX_GPU);
@@ -582,7 +582,7 @@ TEST(of_a_prompt_with_more_blocks_than_are_asked_for_there_may_be_more)
     tear_down();
 }
 
-TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
+TEST(blocks_being_computed_are_counted_in_the_blocks_of_the_engine)
 {
     set_up(1);
     set_events(backends[0], BACKEND_EVENTS_LIVE);
@@ -600,7 +600,7 @@ TEST(what_is_on_its_way_comes_in_blocks_of_the_engine)
     tear_down();
 }
 
-TEST(blocks_of_a_size_that_was_not_asked_for_are_not_known)
+TEST(blocks_of_a_size_that_was_not_searched_are_not_known)
 {
     set_up(1);
     set_events(backends[0], BACKEND_EVENTS_LIVE);
@@ -612,7 +612,7 @@ TEST(blocks_of_a_size_that_was_not_asked_for_are_not_known)
     tear_down();
 }
 
-TEST(what_is_told_beyond_what_is_believed_makes_nothing_worth_less_than_nothing)
+TEST(the_discount_for_slow_tiers_never_exceeds_the_tokens)
 {
     set_up(1);
     static const uint64_t small[] = {601, 602, 603};
@@ -631,7 +631,7 @@ TEST(what_is_told_beyond_what_is_believed_makes_nothing_worth_less_than_nothing)
     tear_down();
 }
 
-TEST(a_server_that_others_believe_lost_has_what_its_events_tell)
+TEST(a_server_that_took_over_a_slot_has_the_blocks_of_its_events)
 {
     set_up(1);
     confirm(backends[0], keys, 3);
@@ -646,7 +646,7 @@ TEST(a_server_that_others_believe_lost_has_what_its_events_tell)
     tear_down();
 }
 
-TEST(what_events_told_of_one_request_is_not_left_for_the_next)
+TEST(reported_blocks_of_one_request_are_gone_for_the_next)
 {
     set_up(2);
     tell(backends[1], keys, 2, 0, PREFIX_GPU);
@@ -662,7 +662,7 @@ TEST(what_events_told_of_one_request_is_not_left_for_the_next)
     tear_down();
 }
 
-TEST(in_a_large_group_who_is_told_to_hold_the_prompt_is_looked_at)
+TEST(in_a_large_group_a_reported_holder_is_surveyed)
 {
     set_up(1000);
     for (uint32_t i = 0; i < 1000; i++) {
