@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 enum {
-    // A million tokens of text are 16,384 blocks of 256 bytes.  The first half of them decides where
-    // the prompt goes.
+    // A million tokens of text are 16,384 blocks of 256 bytes.  The first half of them decides
+    // where the prompt goes.
     key_count_max = prefix_letter_keys_max,
     token_size = sizeof(uint32_t),
 };
@@ -116,8 +116,8 @@ static void block_sizes_add(struct block_sizes *sizes, uint32_t tokens)
     }
 }
 
-// The sizes that the engines of the group report, or else the configured one.  They hardly ever change,
-// and a large group takes long to ask: they are read again once a second.
+// The sizes that the engines of the group report, or else the configured one.  They hardly ever
+// change, and a large group takes long to ask: they are read again once a second.
 static const struct block_sizes *block_sizes_of(struct prompt_keys *keys,
                                                 const struct fleet_view *view,
                                                 const struct fleet_group *group, uint64_t wall_s)
@@ -151,8 +151,8 @@ static void hash_into(const struct prompt_keys *keys, const struct route_request
     ASSERT(chain->key_count <= key_count_max);
 }
 
-// An engine that sends KV events serves one model and reports the names of adapters only, so the model
-// is no part of keys that are compared with its events.
+// An engine that sends KV events serves one model and reports the names of adapters only, so
+// keys that are compared with its events leave the model out.
 static void hash_ids(struct prompt_keys *keys, const struct fleet_view *view,
                      const struct block_sizes *sizes, struct route_request *out)
 {

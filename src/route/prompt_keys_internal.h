@@ -2,8 +2,8 @@
 //
 // prompt_keys_internal.h -- the keys of a prompt: one for each prefix that ends with a block.
 //
-// If the tokenizer and the chat template of the model are known, the blocks are those of the engine,
-// cut from token ids.  Otherwise they are pieces of text of a fixed size.
+// If the tokenizer and the chat template of the model are known, the blocks are those of the
+// engine, cut from token ids.  Otherwise they are pieces of text of a fixed size.
 //
 //     reading -> encode (token ids, where they can be known) -> hash -> keys
 #pragma once

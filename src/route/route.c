@@ -96,8 +96,8 @@ void route_destroy(struct route **route_ptr)
     free(route);
 }
 
-// Nanoseconds since the last lap.  The clock is read once for the end of a stage and the beginning of the
-// next, so the first stage of route_choose begins where route_read has ended.
+// Nanoseconds since the last lap.  The clock is read once for the end of a stage and the beginning
+// of the next, so the first stage of route_choose begins where route_read has ended.
 static uint32_t route_lap(struct route *route)
 {
     if (!route->is_timed) {
@@ -115,7 +115,8 @@ static const struct fleet_group *group_of(const struct fleet_view *view,
     return request->model.size > 0 ? fleet_view_find(view, request->model) : &view->pools[0];
 }
 
-// The view may be newer than the policies: a pool without a policy of its own uses that of the first.
+// The view may be newer than the policies: a pool without a policy of its own uses that of the
+// first.
 static uint32_t pool_of(const struct route *route, const struct fleet_group *group)
 {
     return group->pool < route->pool_count ? group->pool : 0;
@@ -351,15 +352,16 @@ static void question_collect(struct route *route, struct route_question *questio
     const struct prompt *prompt = question->task.request->prompt;
 
     survey_collect(&route->survey, &question->task, &route->rng);
-    // Later turns are the prefix of one conversation only: a second holder would not be asked for it.
+    // Later turns are the prefix of one conversation only: a second holder would not be asked for
+    // it.
     bool is_shared = prompt == NULL || prompt->turns == 0;
     question->reuse = question->task.reads_prompt && is_shared
                           ? survey_reuse(&route->survey, question->group->count)
                           : 0;
 }
 
-// Asks the policy until it names a backend that accepts one request more: another worker may have put
-// it on trial in the meantime.
+// Asks the policy until it names a backend that accepts one request more: another worker may have
+// put it on trial in the meantime.
 static bool choose_among(struct route *route, const struct route_question *question,
                          struct decision *decision, struct route_choice *out)
 {
@@ -404,8 +406,8 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
     if (!question_begin(route, view, request, tried, now_us, &question)) {
         return ROUTE_NO_SUCH_MODEL;
     }
-    // Other workers may have put all ready backends on trial since the survey: the second survey then finds
-    // those of the next tier.
+    // Other workers may have put all ready backends on trial since the survey: the second survey
+    // then finds those of the next tier.
     for (int look = 0; look < 2; look++) {
         question_collect(route, &question);
         out->match_ns = route_lap(route);

@@ -2,19 +2,19 @@
 //
 // route.h -- from a request to a backend.
 //
-// Reads from the body what routing needs, finds the backends that serve the model, leaves out those that
-// cannot be used, looks up what each of the others holds of the prompt and has to do, and lets the pool's
-// policy choose:
+// Reads from the body what routing needs, finds the backends that serve the model, leaves out those
+// that cannot be used, looks up what each of the others holds of the prompt and has to do, and lets
+// the pool's policy choose:
 //
 //     body --prompt--> keys --index--> blocks that each backend holds --+
 //                      load of each backend ----------------------------+--> policy --> backend
 //                      traffic of the pool -----------------------------+
 //
-// The candidates are the backends of the best tier that has one which was not tried yet: ready; else
-// paused at their own request; else down, because a try may succeed and a refusal cannot.
+// The candidates are the backends of the best tier that has one which was not tried yet: ready;
+// else paused at their own request; else down, because a try may succeed and a refusal cannot.
 //
-// Threads: one struct route per thread, which shares only knowledge.h and the backends' own counters.
-// Memory: allocated by route_create; deciding allocates nothing.
+// Threads: one struct route per thread, which shares only knowledge.h and the backends' own
+// counters.  Memory: allocated by route_create; deciding allocates nothing.
 #pragma once
 
 #include "api/prompt.h"
@@ -51,10 +51,11 @@ struct route_chain {
 // Block sizes of one group.  An engine with yet another one is judged by what was sent to it.
 enum { route_size_max = 4 };
 
-// The request as routing sees it.  Slices and keys are valid until the next route_read of the same route.
+// The request as routing sees it.  Slices and keys are valid until the next route_read of the same
+// route.
 struct route_request {
     struct slice model;   // empty when the body names none
-    uint64_t session_key; // 0 when there is no session
+    uint64_t session_key; // 0: without a session
     const struct prompt *prompt;
     struct dialect
         *dialect;   // computed the ids below; NULL: there are none, or the client sent them
@@ -85,8 +86,8 @@ enum route_verdict {
     ROUTE_NO_BACKEND, // every backend that serves the model was tried, or drains
 };
 
-// What a backend holds of the prompt, by its KV events, by what was sent to it, or by both.  Blocks are the
-// request's.
+// The part of the prompt that a backend holds, by its KV events, by what was sent to it, or by
+// both.  Blocks are the request's.
 struct route_holding {
     uint32_t blocks;
     uint32_t confirmed;       // of them, those that the engine has shown to hold
@@ -96,8 +97,7 @@ struct route_holding {
     uint32_t disk_tokens;     // and on disk only
     uint32_t worth_tokens;    // in GPU memory that save as much time
     uint32_t expected_tokens; // that its response will report as cached
-    bool
-        by_events; // its KV events are live: they report all blocks but those that are being computed
+    bool by_events;           // its live KV events report all blocks but those being computed
 };
 
 struct route_choice {
@@ -151,14 +151,14 @@ enum route_verdict route_choose(struct route *route, const struct fleet_view *vi
                                 const struct route_tried *tried, uint64_t now_us,
                                 struct route_choice *out);
 
-// The best of the other candidates of the last route_choose, which was for this request and has chosen
-// `chosen`.  Best first: by the policy's costs, or by requests in flight if it has none.
+// The best of the other candidates of the last route_choose, which was for this request and has
+// chosen `chosen`.  Best first: by the policy's costs, or by requests in flight if it has none.
 uint32_t route_rivals(const struct route *route, const struct fleet_view *view,
                       const struct route_request *request, const struct backend *chosen,
                       uint64_t now_us, struct decision_party out[decision_rival_max]);
 
-// Every candidate as the policy saw it, and the one that it would choose.  The request is not counted in.
-// Valid until the next call.
+// Every candidate as the policy saw it, and the one that it would choose.  The request is not
+// counted in.  Valid until the next call.
 struct route_explanation {
     const struct policy_target *targets;
     struct backend *const *backends;

@@ -137,8 +137,8 @@ void survey_match(struct survey *survey, const struct survey_task *task)
     }
 }
 
-// What the response will report as cached: an engine always computes the last token of a prompt, and
-// with it its block.
+// Tokens that the response will report as cached: an engine always computes the last token of a
+// prompt, and with it its block.
 static uint32_t expected_tokens(const struct route_request *request, uint32_t tokens,
                                 uint32_t block)
 {
@@ -146,8 +146,8 @@ static uint32_t expected_tokens(const struct route_request *request, uint32_t to
     return tokens < most ? tokens / block * block : most;
 }
 
-// Whether the ledger was searched with blocks of the backend's size.  A request has chains for a few sizes
-// only, and a size that has just become known has none yet.
+// Whether the ledger was searched with blocks of the backend's size.  A request has chains for a
+// few sizes only, and a size that has just become known has none yet.
 static bool is_searched(const struct route_request *request, const struct backend *backend)
 {
     uint32_t own = load_block_tokens(&backend->load);
@@ -198,8 +198,8 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
         events = BACKEND_EVENTS_LEARNING; // there may be more
     }
     out.by_events = events == BACKEND_EVENTS_LIVE;
-    // Blocks that were there once and are not reported any more are evicted.  Those that never were there
-    // are being computed.
+    // Blocks that were there once and are not reported any more are evicted.  Those that never were
+    // there are being computed.
     uint32_t coming = 0;
     if (out.by_events && belief->believed > reported && belief->confirmed <= reported) {
         coming = prefix_index_pending(knowledge_index(task->knowledge), request->keys,
@@ -218,7 +218,8 @@ struct route_holding survey_holding(const struct survey *survey, const struct su
     if (events != BACKEND_EVENTS_NONE) {
         out.confirmed = out.by_events || out.confirmed < reported ? reported : out.confirmed;
         uint32_t discount = survey_discount(belief, task);
-        // Host and disk tokens are counted in the engine's blocks, and may exceed `tokens` by a part of one.
+        // Host and disk tokens are counted in the engine's blocks, and may exceed `tokens` by a
+        // part of one.
         out.worth_tokens -= discount < out.tokens ? discount : out.tokens;
     }
     ASSERT(out.worth_tokens <= out.tokens);
@@ -233,8 +234,8 @@ uint32_t survey_tokens(const struct route_request *request, uint32_t blocks)
     return tokens < (float)request->prompt_tokens ? (uint32_t)tokens : request->prompt_tokens;
 }
 
-// Blocks that the last of the `survey_sample` best holders has: members with more are few.  0: there are
-// no more holders than that.
+// Blocks that the last of the `survey_sample` best holders has: members with more are few.  0:
+// there are no more holders than that.
 static uint32_t common_depth(const struct survey *survey)
 {
     uint32_t best[survey_sample]; // descending
@@ -298,8 +299,8 @@ static void survey_describe(struct survey *survey, const struct survey_task *tas
     target->prefill_ms = load.speed_is_learned ? load.prefill_ms : 0; // see survey_lend_speeds
     target->step_ms = load.speed_is_learned ? load.step_ms : 0;
     target->cache_tokens = load.cache_tokens;
-    // A backend that has taken over a slot does not inherit what the last one was believed to hold.  Reported
-    // blocks are its own: those of the last one were removed before the slot was free.
+    // A backend that has taken over a slot does not inherit what the last one was believed to hold.
+    // Reported blocks are its own: those of the last one were removed before the slot was free.
     bool is_own = knowledge_owns(task->knowledge, task->sender, backend);
     if (is_own) {
         survey->capacity_sum += survey_capacity(task, backend);
@@ -345,8 +346,8 @@ static bool is_candidate(const struct fleet_member *member, const struct route_t
     return !member->draining && !route_was_tried(tried, member->backend);
 }
 
-// The chance of a member to be surveyed, in 2^32: `none` if it holds less than `depth` blocks of the prompt,
-// `some` if it holds just that.  A member with more is always surveyed.
+// The chance of a member to be surveyed, in 2^32: `none` if it holds less than `depth` blocks of
+// the prompt, `some` if it holds just that.  A member with more is always surveyed.
 struct odds {
     uint32_t depth;
     uint64_t none;
@@ -399,8 +400,8 @@ static void survey_group(struct survey *survey, const struct survey_task *task,
     }
 }
 
-// A target that has not shown its speed gets that of the others: the harmonic mean, which a single slow one
-// does not spoil, or the shipped constants.
+// A target that has not shown its speed gets that of the others: the harmonic mean, which a single
+// slow one does not spoil, or the shipped constants.
 static void survey_lend_speeds(struct survey *survey)
 {
     float prefill = 0;

@@ -2,15 +2,15 @@
 //
 // survey_internal.h -- the candidates for a request, and what is known of each.
 //
-// The targets are the members of a group that were not tried yet, of the best tier that has one: ready;
-// else paused at their own request; else down.  For a policy that reads prompts each target gets what
-// the index and the load say of it.
+// The targets are the members of a group that were not tried yet, of the best tier that has one:
+// ready; else paused at their own request; else down.  For a policy that reads prompts each target
+// gets what the index and the load say of it.
 //
-// In a large group a policy may accept a sample, so that a decision costs nearly the same in a fleet of
-// any size: the best holders of the prompt, and a random part of the other members.  A prefix that all
-// members hold, such as a system prompt, would make all of them holders.  So the holders are taken from
-// the best down to the first depth at which there are too many, and of those with just that depth again
-// a random part:
+// In a large group a policy may accept a sample, so that a decision costs nearly the same in a
+// fleet of any size: the best holders of the prompt, and a random part of the other members.  A
+// prefix that all members hold, such as a system prompt, would make all of them holders.  So the
+// holders are taken from the best down to the first depth at which there are too many, and of those
+// with just that depth again a random part:
 //
 //     blocks held   58      16 16 16 16 16 16 16 ...   0 0 0 0 ...
 //     surveyed      all     about survey_sample        about survey_sample
@@ -25,12 +25,12 @@
 enum {
     // Groups up to this size are surveyed in full.
     survey_full_max = 160,
-    // In a larger one: about so many of the members that hold nothing are surveyed, about so many of
-    // those that hold only what many hold, and of the best holders at least so many less one.
+    // In a larger one: about so many of the members that hold nothing are surveyed, about so many
+    // of those that hold only what many hold, and of the best holders at least so many less one.
     survey_sample = 64,
 };
 
-// What is known of a slot, for the present request.  Blocks are the request's own.
+// Facts about a slot, for the present request.  Blocks are the request's own.
 struct survey_belief {
     // By the index, from what was sent there.
     uint32_t believed;
@@ -85,7 +85,8 @@ void survey_match(struct survey *survey, const struct survey_task *task);
 // Fills the targets.
 void survey_collect(struct survey *survey, const struct survey_task *task, struct rng *rng);
 
-// What the backend holds by index and events together, given the state of its events.
+// The part of the prompt that the backend holds by index and events together, given the state of
+// its events.
 struct route_holding survey_holding(const struct survey *survey, const struct survey_task *task,
                                     const struct backend *backend);
 
@@ -95,6 +96,6 @@ uint32_t survey_tokens(const struct route_request *request, uint32_t blocks);
 // Removes a target that another worker has put on trial in the meantime.
 void survey_drop(struct survey *survey, uint32_t target);
 
-// How often each of `pool_size` targets would use the prefix that the best holders have before it is
-// evicted, if all of them held it; 0: no target holds a prefix of the prompt.
+// How often each of `pool_size` targets would use the prefix that the best holders have before it
+// is evicted, if all of them held it; 0: no target holds a prefix of the prompt.
 float survey_reuse(const struct survey *survey, uint32_t pool_size);

@@ -59,7 +59,7 @@ TEST(a_pool_that_is_newer_than_the_policies_uses_the_first)
     tear_down();
 }
 
-// What was sent to a backend is believed to be there, by everybody.
+// The index then says that the backend holds the prompt.
 static void send_to(const struct backend *backend, const struct route_request *request)
 {
     knowledge_owns(knowledge, 0, backend);
@@ -360,8 +360,8 @@ TEST(a_copy_that_would_be_used_less_than_twice_does_not_last)
     set_up(&noter);
     struct route_request request = read_chat(long_chat, "");
     send_to(backends[1], &request);
-    // The smallest cache that is believed has 4,096 tokens, and 1,600 came since: twice that if both
-    // shared the uses.
+    // The smallest cache that is believed has 4,096 tokens, and 1,600 came since: twice that if
+    // both shared the uses.
     for (int i = 0; i < 2; i++) {
         struct load_report small = {-1, -1, -1, 40, -1};
         load_report(&backends[i]->load, &small, 0);
@@ -384,7 +384,7 @@ TEST(a_copy_that_would_be_used_less_than_twice_does_not_last)
     tear_down();
 }
 
-// Its history is of no use to anybody else, so a second copy of it is no investment.
+// No other conversation has its history as a prefix, so a second copy of it would not be used.
 TEST(a_conversation_has_no_reuse_and_does_not_change_scarcity)
 {
     static const char conversation[] =

@@ -291,7 +291,7 @@ static void tell_cache(struct backend *backend, double tokens)
     load_report(&backend->load, &report, 1);
 }
 
-// What makes the present holdings of a backend so many tokens older.
+// Makes the blocks that the backend holds `tokens` tokens older.
 static void take_others(const struct backend *backend, uint32_t tokens)
 {
     static uint64_t strange = 1000;
@@ -314,8 +314,8 @@ TEST(a_prefix_without_a_holder_has_no_reuse)
     tear_down();
 }
 
-// What an engine tells counts an eighth more, as in the index.  The first of four targets used it so many tokens ago: that is every so many tokens, and four times as
-// many when all of them share the uses.
+// A reported capacity counts an eighth more, as in the index.  One of four targets used the prefix
+// 1,600 tokens ago; if all four held it, each would use it every 6,400 tokens.
 TEST(reuse_is_the_capacity_over_the_tokens_between_two_uses)
 {
     set_up(4);
@@ -340,7 +340,7 @@ TEST(holders_share_the_uses_and_the_most_recent_use_counts)
     hold(backends[2], keys, 4);
     take_others(backends[2], 8000);
     CHECK(is_near(reuse_in(4), 45000.0 * 2 / (1600 * 4), 1));
-    // Who holds less is no holder, however recent.
+    // A backend with less of the prefix does not count as a holder, however recent.
     hold(backends[3], keys, 3);
     CHECK(is_near(reuse_in(4), 45000.0 * 2 / (1600 * 4), 1));
     tear_down();
@@ -356,7 +356,7 @@ TEST(an_unknown_cache_counts_as_a_usual_one_and_an_age_of_zero_as_a_block)
     tear_down();
 }
 
-// What engines tell by themselves.
+// Blocks that engines report.
 
 static const struct route_request exact_request = {.keys = keys,
                                                    .key_count = 4,
