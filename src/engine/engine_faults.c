@@ -3,11 +3,10 @@
 #include "engine/engine_faults.h"
 
 #include "base/base.h"
-#include "base/text.h"
 #include "json/json.h"
+#include "json/json_writer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 const struct engine_faults engine_faults_none = {.stall_rate = 1, .slow = 1, .error_status = 500};
 
@@ -45,31 +44,18 @@ static const struct fault_row *faults_find(struct slice key)
     return NULL;
 }
 
-// JSON's grammar has been checked; a longer number is not expected here.
-static bool faults_read_number(const struct json_value *value, double *out)
-{
-    char copy[32];
-    if (value->kind != JSON_NUMBER || value->raw.size >= sizeof(copy)) {
-        return false;
-    }
-    memcpy(copy, value->raw.bytes, value->raw.size);
-    copy[value->raw.size] = '\0';
-    *out = strtod(copy, NULL);
-    return true;
-}
-
 static bool faults_set(struct fault_draft *draft, const struct fault_row *row,
                        const struct json_value *value)
 {
     char *place = (char *)draft + row->at;
-    double number = 0;
+    double number = json_number(value);
 
     if (row->kind == KIND_SWITCH) {
         *(bool *)place = json_is_true(value);
         return value->kind == JSON_BOOL;
     }
-    if (!faults_read_number(value, &number) || !(number >= row->least && number <= row->most)) {
-        return false;
+    if (!(number >= row->least && number <= row->most)) {
+        return false; // out of bounds, or NaN: not a number
     }
     if (row->kind == KIND_NUMBER) {
         memcpy(place, &number, sizeof(number));
@@ -123,9 +109,13 @@ enum status engine_faults_read(struct slice body, struct engine_faults *faults,
 
 void engine_faults_write(const struct engine_faults *faults, struct text *out)
 {
-    text_add_format(out,
-                    "{\"error_rate\":%g,\"error_status\":%u,\"stall_rate\":%g,\"stall_ms\":%u,"
-                    "\"events_loss\":%g,\"slow\":%g}",
-                    faults->error_rate, faults->error_status, faults->stall_rate, faults->stall_ms,
-                    faults->events_loss, faults->slow);
+    struct json_writer json = json_writer_over(out);
+    json_begin_object(&json, NULL);
+    json_put_number(&json, "error_rate", faults->error_rate, 6);
+    json_put_u64(&json, "error_status", faults->error_status);
+    json_put_number(&json, "stall_rate", faults->stall_rate, 6);
+    json_put_u64(&json, "stall_ms", faults->stall_ms);
+    json_put_number(&json, "events_loss", faults->events_loss, 6);
+    json_put_number(&json, "slow", faults->slow, 6);
+    json_end(&json);
 }

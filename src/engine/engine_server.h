@@ -12,7 +12,7 @@
 // Limits: engine_server_count_max engines, engine_connection_max connections to each, bodies of
 // 16 MiB, 512 MiB of bodies being read in each thread.
 //
-// Memory: about 50 bytes for each block of a simulated cache, 12 for each block of a request that
+// Memory: about 40 bytes for each block of a simulated cache, 12 for each block of a request that
 // is in an engine, 4 KiB for a connection.
 #pragma once
 

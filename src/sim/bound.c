@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "sim/array.h"
 #include "sim/lab.h"
 
 #include <stdlib.h>
@@ -75,17 +76,13 @@ struct bound {
     struct seen_table seen;
     uint32_t block_tokens;
     struct asked *asked;
-    uint64_t count;
-    uint64_t capacity;
+    uint32_t count;
+    uint32_t capacity;
 };
 
 static void bound_note(struct bound *bound, struct asked asked)
 {
-    if (bound->count == bound->capacity) {
-        bound->capacity = bound->capacity * 2 + 1024;
-        bound->asked = realloc(bound->asked, bound->capacity * sizeof(*bound->asked));
-        ASSERT(bound->asked != NULL);
-    }
+    bound->asked = array_grow(bound->asked, bound->count, &bound->capacity, sizeof(*bound->asked));
     bound->asked[bound->count++] = asked;
 }
 
@@ -131,7 +128,7 @@ bool lab_bound(const struct lab_options *options, double *rate, char error[lab_e
     }
     double hits = 0;
     double tokens = 0;
-    for (uint64_t i = (uint64_t)(options->warm_up * (double)bound.count); i < bound.count; i++) {
+    for (uint32_t i = (uint32_t)(options->warm_up * (double)bound.count); i < bound.count; i++) {
         hits += bound.asked[i].hits;
         tokens += bound.asked[i].tokens;
     }

@@ -50,8 +50,10 @@ struct figures {
     double preemptions;
 };
 
-// Samples that were due before `from_ms` warmed the caches up and do not count.  Reorders the
-// samples.  The caller fills in the rest: failed_count and preemptions are 0 here, bound_rate and
-// affinity -1.
-void figures_sum(struct figure_sample *samples, uint32_t sample_count, double from_ms,
+// Samples that were due before `from_ms` warmed the caches up and do not count.  The caller fills in
+// the rest: failed_count and preemptions are 0 here, bound_rate and affinity -1.
+void figures_sum(const struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out);
+
+// The order of two doubles, for qsort.
+int figures_order(const void *a, const void *b);

@@ -9,6 +9,7 @@
 #include "knowledge/feedback.h"
 #include "knowledge/knowledge.h"
 #include "route/route.h"
+#include "sim/array.h"
 #include "sim/engine/due_queue.h"
 #include "sim/engine/engine.h"
 #include "sim/workload/affinity.h"
@@ -80,21 +81,17 @@ static void lab_begin_step(struct lab *lab, struct lab_replica *replica)
 
     replica->is_stepping = ms > 0;
     if (replica->is_stepping) {
-        struct due end = {.at_us = lab->now_us + (uint64_t)llround(ms * 1000),
-                          .order = replica->number,
-                          .what = replica};
-        bool is_pushed = due_queue_push(&lab->steps, end);
-        ASSERT(is_pushed);
+        due_queue_push(&lab->steps,
+                       (struct due){.at_us = lab->now_us + (uint64_t)llround(ms * 1000),
+                                    .order = replica->number,
+                                    .what = replica});
     }
 }
 
 static void note_sample(struct lab *lab, const struct lab_flight *flight)
 {
-    if (lab->sample_count == lab->sample_capacity) {
-        lab->sample_capacity = lab->sample_capacity * 2 + 1024;
-        lab->samples = realloc(lab->samples, lab->sample_capacity * sizeof(struct figure_sample));
-        ASSERT(lab->samples != NULL);
-    }
+    lab->samples = array_grow(lab->samples, lab->sample_count, &lab->sample_capacity,
+                              sizeof(struct figure_sample));
     lab->samples[lab->sample_count++] = (struct figure_sample){
         .due_ms = (double)(flight->item.due_us) / 1000,
         .first_ms = (double)(flight->first_us - begin_us - flight->item.due_us) / 1000,
@@ -369,13 +366,6 @@ static void lab_tear_down(struct lab *lab)
     affinity_fini(&lab->affinity);
 }
 
-static int lab_by_value(const void *a, const void *b)
-{
-    double one = *(const double *)a;
-    double other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
 // From when on requests count.
 static double end_of_warm_up(const struct lab *lab)
 {
@@ -388,7 +378,7 @@ static double end_of_warm_up(const struct lab *lab)
     for (uint32_t i = 0; i < lab->sample_count; i++) {
         dues[i] = lab->samples[i].due_ms;
     }
-    qsort(dues, lab->sample_count, sizeof(double), lab_by_value);
+    qsort(dues, lab->sample_count, sizeof(double), figures_order);
     double from_ms = dues[skipped];
     free(dues);
     return from_ms;

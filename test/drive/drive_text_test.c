@@ -18,12 +18,11 @@ static const struct drive_shape ids = {.api = DRIVE_IDS, .model = "m"};
 
 static struct work_item item_of(const struct piece *pieces, uint32_t count)
 {
-    return (struct work_item){
-        .pieces = pieces,
-        .piece_count = count,
-        .prompt_tokens = (uint32_t)content_tokens(pieces, count),
-        .output_tokens = 7,
-    };
+    struct work_item item = {.pieces = pieces, .piece_count = count, .output_tokens = 7};
+    for (uint32_t i = 0; i < count; i++) {
+        item.prompt_tokens += pieces[i].tokens;
+    }
+    return item;
 }
 
 // In one of two places by turns.  The room that was promised is enough, and it is JSON.

@@ -19,7 +19,7 @@
 // A time or a constant; longer steps than two weeks are mistakes.
 #define MS_MAX 1e9
 
-enum { number_size_max = 64, place_size = 128 };
+enum { place_size = 128 };
 
 // One model, while it is read.
 struct calibration_draft {
@@ -60,18 +60,7 @@ static void place_is(struct calibration_reader *reader, const char *model, const
              model, *member != '\0' ? "." : "", member);
 }
 
-static bool calibration_number_of(const struct json_value *value, double *out)
-{
-    char digits[number_size_max];
-    if (value->kind != JSON_NUMBER || value->raw.size >= sizeof(digits)) {
-        return false;
-    }
-    memcpy(digits, value->raw.bytes, value->raw.size);
-    digits[value->raw.size] = '\0';
-    *out = strtod(digits, NULL);
-    return isfinite(*out);
-}
-
+// NaN is not whole.
 static bool calibration_is_whole(double value, double low, double high)
 {
     return value >= low && value <= high && value == floor(value);
@@ -108,9 +97,8 @@ static const struct limit *limit_named(struct slice key)
 static bool read_limit(struct calibration_reader *reader, struct calibration_draft *draft,
                        const struct limit *limit, const struct json_value *value)
 {
-    double number = 0;
-    if (!calibration_number_of(value, &number) ||
-        !calibration_is_whole(number, limit->low, limit->high)) {
+    double number = json_number(value);
+    if (!calibration_is_whole(number, limit->low, limit->high)) {
         char what[96];
         snprintf(what, sizeof(what), "needs a whole number from %.0f to %.0f", limit->low,
                  limit->high);
@@ -142,11 +130,11 @@ static bool read_constant(struct calibration_reader *reader, struct step_model *
 {
     for (uint32_t i = 0; i < calibration_constant_count; i++) {
         const struct calibration_constant *constant = &calibration_constants[i];
-        double value = 0;
+        double value = json_number(&item->value);
         if (!json_string_is(item->key, constant->name)) {
             continue;
         }
-        if (!calibration_number_of(&item->value, &value) || !constant_is_good(constant, value)) {
+        if (!constant_is_good(constant, value)) {
             char what[96];
             snprintf(what, sizeof(what), "%s is out of bounds", constant->name);
             return calibration_fail(reader, what);
@@ -214,10 +202,10 @@ static bool calibration_read_row(struct calibration_reader *reader,
     struct json_item item;
     json_enter(&reader->json);
     while (json_next(&reader->json, &item)) {
-        if (count == ARRAY_COUNT(numbers) || !calibration_number_of(&item.value, &numbers[count])) {
+        if (count == ARRAY_COUNT(numbers) || isnan(json_number(&item.value))) {
             return calibration_fail(reader, "a row is three numbers");
         }
-        count++;
+        numbers[count++] = json_number(&item.value);
     }
     if (count != ARRAY_COUNT(numbers)) {
         return calibration_fail(reader, "a row is three numbers");
@@ -375,8 +363,8 @@ static bool calibration_read_file(struct calibration_reader *reader)
             }
         } else if (json_string_is(item.key, "gpu_memory_bytes")) {
             snprintf(reader->place, sizeof(reader->place), "gpu_memory_bytes");
-            if (!calibration_number_of(&item.value, &reader->gpu_memory_bytes) ||
-                !calibration_is_whole(reader->gpu_memory_bytes, 1, 1e15)) {
+            reader->gpu_memory_bytes = json_number(&item.value);
+            if (!calibration_is_whole(reader->gpu_memory_bytes, 1, 1e15)) {
                 return calibration_fail(reader, "needs a whole number of bytes");
             }
         }

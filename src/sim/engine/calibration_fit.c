@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "sim/engine/calibration.h"
+#include "sim/figures.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -248,18 +249,13 @@ struct extent {
     double batch_max;
 };
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static struct extent extent_of(const struct calibration_model *model)
 {
     struct extent extent = {.ms_min = INFINITY};
     for (uint32_t i = 0; i < model->prefill_count; i++) {
         const struct calibration_row *row = &model->prefill[i];
         extent.ms_min = fmin(extent.ms_min, row->ms);
-        extent.cached_max = larger(extent.cached_max, row->first);
+        extent.cached_max = fmax(extent.cached_max, row->first);
         if (row->first == 0 && row->second > extent.new_max) {
             extent.new_max = row->second;
             extent.new_max_ms = row->ms / row->second;
@@ -268,7 +264,7 @@ static struct extent extent_of(const struct calibration_model *model)
     for (uint32_t i = 0; i < model->decode_count; i++) {
         const struct calibration_row *row = &model->decode[i];
         extent.ms_min = fmin(extent.ms_min, row->ms);
-        extent.batch_max = larger(extent.batch_max, row->first);
+        extent.batch_max = fmax(extent.batch_max, row->first);
         if (row->first * row->second > extent.context_max) {
             extent.context_max = row->first * row->second;
             extent.context_ms = row->ms / extent.context_max;
@@ -318,7 +314,7 @@ struct variety {
 static void variety_note(struct variety *variety, double value)
 {
     variety->low = variety->high == 0 ? value : fmin(variety->low, value);
-    variety->high = larger(variety->high, value);
+    variety->high = fmax(variety->high, value);
 }
 
 static bool varies(const struct variety *variety)
@@ -354,13 +350,6 @@ static bool tells_apart(const struct calibration_model *model)
            varies(&batch) && varies(&each);
 }
 
-static int fit_compare(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void calibration_judge(const struct calibration_model *model, const struct step_model *step,
                        struct calibration_fit *out)
 {
@@ -379,7 +368,7 @@ void calibration_judge(const struct calibration_model *model, const struct step_
             fit.worst_is_decode = is_decode;
         }
     }
-    qsort(errors, count, sizeof(errors[0]), fit_compare);
+    qsort(errors, count, sizeof(errors[0]), figures_order);
     fit.median_error = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
     *out = fit;
 }

@@ -3,10 +3,9 @@
 #include "sim/engine/due_queue.h"
 
 #include "base/base.h"
+#include "sim/array.h"
 
-#include <stdlib.h>
-
-enum { room_start = 64 };
+#include <stdbool.h>
 
 static bool due_is_before(const struct due *a, const struct due *b)
 {
@@ -19,30 +18,15 @@ void due_queue_fini(struct due_queue *queue)
     *queue = (struct due_queue){0};
 }
 
-static bool due_queue_grow(struct due_queue *queue)
+void due_queue_push(struct due_queue *queue, struct due due)
 {
-    uint32_t room = queue->room == 0 ? room_start : 2 * queue->room;
-    struct due *heap = realloc(queue->heap, room * sizeof(*heap));
-    if (heap == NULL) {
-        return false;
-    }
-    queue->heap = heap;
-    queue->room = room;
-    return true;
-}
-
-bool due_queue_push(struct due_queue *queue, struct due due)
-{
-    if (queue->count == queue->room && !due_queue_grow(queue)) {
-        return false;
-    }
+    queue->heap = array_grow(queue->heap, queue->count, &queue->room, sizeof(*queue->heap));
     uint32_t at = queue->count++;
     while (at > 0 && due_is_before(&due, &queue->heap[(at - 1) / 2])) {
         queue->heap[at] = queue->heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
     queue->heap[at] = due;
-    return true;
 }
 
 const struct due *due_queue_first(const struct due_queue *queue)

@@ -8,7 +8,6 @@
 // Threads: one owner.  Memory: grows with what is inside, given back by _fini.  Zeroed it is empty.
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct due {
@@ -25,8 +24,7 @@ struct due_queue {
 
 void due_queue_fini(struct due_queue *queue);
 
-// False when memory is short.
-bool due_queue_push(struct due_queue *queue, struct due due);
+void due_queue_push(struct due_queue *queue, struct due due);
 
 // The earliest; NULL when it is empty.  Good until the next push or pop.
 const struct due *due_queue_first(const struct due_queue *queue);

@@ -130,10 +130,6 @@ static void add_map(struct text *out, uint32_t count)
 
 static void event_add_string(struct text *out, const char *string)
 {
-    if (string == NULL) {
-        add_nil(out);
-        return;
-    }
     struct slice bytes = slice_str(string);
     if (bytes.size < 32) {
         add_tagged(out, (uint8_t)(0xa0 | bytes.size), 0, 0);
@@ -173,94 +169,58 @@ static void add_hash(struct text *out, struct kv_hash_form form, uint64_t hash)
     }
 }
 
-// The fields.  `add` writes the value, or nil; `has` tells whether a map has the field at all.
+// A field is a member of struct kv_event, written by its kind, or one of the others by hand.  In the
+// map form, fields with `may_lack` are left out when they are nil.
+enum field_kind {
+    FIELD_TEXT,   // const char *; NULL: nil
+    FIELD_NUMBER, // uint32_t; 0: nil
+    FIELD_SIZE,   // uint32_t, never nil
+    FIELD_TYPE,
+    FIELD_HASHES,
+    FIELD_PARENT,
+    FIELD_TOKENS,
+    FIELD_EXTRA_KEYS,
+    FIELD_GROUP,
+};
 
 struct kv_event_field {
     const char *name;
-    bool (*has)(const struct kv_event *event); // NULL: always
-    void (*add)(struct text *out, struct kv_hash_form form, const struct kv_event *event);
+    enum field_kind kind;
+    size_t offset; // of texts, numbers and sizes
+    bool may_lack;
 };
 
-static const char *const type_names[] = {
-    [KV_EVENT_STORED] = "BlockStored",
-    [KV_EVENT_REMOVED] = "BlockRemoved",
-    [KV_EVENT_CLEARED] = "AllBlocksCleared",
-};
-
-static void add_type(struct text *out, struct kv_hash_form form, const struct kv_event *event)
+static const char *event_text(const struct kv_event *event, const struct kv_event_field *field)
 {
-    (void)form;
-    event_add_string(out, type_names[event->kind]);
+    return *(const char *const *)((const char *)event + field->offset);
 }
 
-static void add_hashes(struct text *out, struct kv_hash_form form, const struct kv_event *event)
+static uint32_t event_number(const struct kv_event *event, const struct kv_event_field *field)
 {
-    add_array(out, event->hash_count);
-    for (uint32_t i = 0; i < event->hash_count; i++) {
-        add_hash(out, form, event->hashes[i]);
+    return *(const uint32_t *)((const char *)event + field->offset);
+}
+
+static bool field_is_nil(const struct kv_event *event, const struct kv_event_field *field)
+{
+    switch (field->kind) {
+    case FIELD_TEXT:
+        return event_text(event, field) == NULL;
+    case FIELD_NUMBER:
+        return event_number(event, field) == 0;
+    case FIELD_PARENT:
+        return !event->has_parent;
+    case FIELD_EXTRA_KEYS:
+        return event->token_count == 0;
+    case FIELD_GROUP:
+        return !event->has_group;
+    default:
+        return false;
     }
-}
-
-static void add_parent(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    if (event->has_parent) {
-        add_hash(out, form, event->parent);
-    } else {
-        add_nil(out);
-    }
-}
-
-static void event_add_tokens(struct text *out, struct kv_hash_form form,
-                             const struct kv_event *event)
-{
-    (void)form;
-    add_array(out, event->token_count);
-    for (uint32_t i = 0; i < event->token_count; i++) {
-        add_unsigned(out, event->tokens[i]);
-    }
-}
-
-static void add_block_size(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    add_unsigned(out, event->block_tokens);
-}
-
-static void add_lora_id(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    if (event->lora_id != 0) {
-        add_unsigned(out, event->lora_id);
-    } else {
-        add_nil(out);
-    }
-}
-
-static void add_medium(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    event_add_string(out, event->medium);
-}
-
-static void add_lora_name(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    event_add_string(out, event->lora_name);
-}
-
-static bool event_has_extra_keys(const struct kv_event *event)
-{
-    return event->token_count > 0;
 }
 
 // Parts of a block's hash beside its tokens: the adapter in all blocks, the salt in the first.
-static void add_extra_keys(struct text *out, struct kv_hash_form form, const struct kv_event *event)
+static void add_extra_keys(struct text *out, const struct kv_event *event)
 {
-    (void)form;
-    if (!event_has_extra_keys(event)) {
-        add_nil(out);
-        return;
-    }
     add_array(out, event->hash_count);
     for (uint32_t i = 0; i < event->hash_count; i++) {
         const char *salt = i == 0 && !event->has_parent ? event->salt : NULL;
@@ -279,81 +239,89 @@ static void add_extra_keys(struct text *out, struct kv_hash_form form, const str
     }
 }
 
-static bool has_group(const struct kv_event *event)
+static void add_hashes(struct text *out, struct kv_hash_form form, const struct kv_event *event)
 {
-    return event->has_group;
+    add_array(out, event->hash_count);
+    for (uint32_t i = 0; i < event->hash_count; i++) {
+        add_hash(out, form, event->hashes[i]);
+    }
 }
 
-static void add_group(struct text *out, struct kv_hash_form form, const struct kv_event *event)
+static void event_add_tokens(struct text *out, const struct kv_event *event)
 {
-    (void)form;
-    if (event->has_group) {
+    add_array(out, event->token_count);
+    for (uint32_t i = 0; i < event->token_count; i++) {
+        add_unsigned(out, event->tokens[i]);
+    }
+}
+
+static void add_field(struct text *out, struct kv_hash_form form, const struct kv_event *event,
+                      const struct kv_event_field *field)
+{
+    static const char *const type_names[] = {
+        [KV_EVENT_STORED] = "BlockStored",
+        [KV_EVENT_REMOVED] = "BlockRemoved",
+        [KV_EVENT_CLEARED] = "AllBlocksCleared",
+    };
+
+    if (field_is_nil(event, field)) {
+        add_nil(out);
+        return;
+    }
+    switch (field->kind) {
+    case FIELD_TEXT:
+        event_add_string(out, event_text(event, field));
+        break;
+    case FIELD_NUMBER:
+    case FIELD_SIZE:
+        add_unsigned(out, event_number(event, field));
+        break;
+    case FIELD_TYPE:
+        event_add_string(out, type_names[event->kind]);
+        break;
+    case FIELD_HASHES:
+        add_hashes(out, form, event);
+        break;
+    case FIELD_PARENT:
+        add_hash(out, form, event->parent);
+        break;
+    case FIELD_TOKENS:
+        event_add_tokens(out, event);
+        break;
+    case FIELD_EXTRA_KEYS:
+        add_extra_keys(out, event);
+        break;
+    case FIELD_GROUP:
         add_unsigned(out, event->group);
-    } else {
-        add_nil(out);
+        break;
     }
 }
 
-static bool has_spec_kind(const struct kv_event *event)
-{
-    return event->spec_kind != NULL;
-}
-
-static void add_spec_kind(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    event_add_string(out, event->spec_kind);
-}
-
-static bool has_window(const struct kv_event *event)
-{
-    return event->window != 0;
-}
-
-static void add_window(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    if (event->window != 0) {
-        add_unsigned(out, event->window);
-    } else {
-        add_nil(out);
-    }
-}
-
-static bool has_locality(const struct kv_event *event)
-{
-    return event->locality != NULL;
-}
-
-static void add_locality(struct text *out, struct kv_hash_form form, const struct kv_event *event)
-{
-    (void)form;
-    event_add_string(out, event->locality);
-}
-
+#define OFFSET(member) offsetof(struct kv_event, member)
 static const struct kv_event_field stored_fields[] = {
-    {"type", NULL, add_type},
-    {"block_hashes", NULL, add_hashes},
-    {"parent_block_hash", NULL, add_parent},
-    {"token_ids", NULL, event_add_tokens},
-    {"block_size", NULL, add_block_size},
-    {"lora_id", NULL, add_lora_id},
-    {"medium", NULL, add_medium},
-    {"lora_name", NULL, add_lora_name},
-    {"extra_keys", event_has_extra_keys, add_extra_keys},
-    {"group_idx", has_group, add_group},
-    {"kv_cache_spec_kind", has_spec_kind, add_spec_kind},
-    {"kv_cache_spec_sliding_window", has_window, add_window},
-    {"locality", has_locality, add_locality},
+    {"type", FIELD_TYPE, 0, false},
+    {"block_hashes", FIELD_HASHES, 0, false},
+    {"parent_block_hash", FIELD_PARENT, 0, false},
+    {"token_ids", FIELD_TOKENS, 0, false},
+    {"block_size", FIELD_SIZE, OFFSET(block_tokens), false},
+    {"lora_id", FIELD_NUMBER, OFFSET(lora_id), false},
+    {"medium", FIELD_TEXT, OFFSET(medium), false},
+    {"lora_name", FIELD_TEXT, OFFSET(lora_name), false},
+    {"extra_keys", FIELD_EXTRA_KEYS, 0, true},
+    {"group_idx", FIELD_GROUP, 0, true},
+    {"kv_cache_spec_kind", FIELD_TEXT, OFFSET(spec_kind), true},
+    {"kv_cache_spec_sliding_window", FIELD_NUMBER, OFFSET(window), true},
+    {"locality", FIELD_TEXT, OFFSET(locality), true},
 };
 
 static const struct kv_event_field removed_fields[] = {
-    {"type", NULL, add_type},
-    {"block_hashes", NULL, add_hashes},
-    {"medium", NULL, add_medium},
-    {"group_idx", has_group, add_group},
-    {"locality", has_locality, add_locality},
+    {"type", FIELD_TYPE, 0, false},
+    {"block_hashes", FIELD_HASHES, 0, false},
+    {"medium", FIELD_TEXT, OFFSET(medium), false},
+    {"group_idx", FIELD_GROUP, 0, true},
+    {"locality", FIELD_TEXT, OFFSET(locality), true},
 };
+#undef OFFSET
 
 struct field_list {
     const struct kv_event_field *fields;
@@ -376,18 +344,23 @@ static struct field_list event_fields_of(const struct kv_event_format *format,
     return (struct field_list){removed_fields, 1};
 }
 
+static bool map_has_field(const struct kv_event *event, const struct kv_event_field *field)
+{
+    return !field->may_lack || !field_is_nil(event, field);
+}
+
 static void write_map(struct text *out, struct kv_hash_form form, const struct kv_event *event,
                       struct field_list list)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list.count; i++) {
-        count += list.fields[i].has == NULL || list.fields[i].has(event);
+        count += map_has_field(event, &list.fields[i]);
     }
     add_map(out, count);
     for (uint32_t i = 0; i < list.count; i++) {
-        if (list.fields[i].has == NULL || list.fields[i].has(event)) {
+        if (map_has_field(event, &list.fields[i])) {
             event_add_string(out, list.fields[i].name);
-            list.fields[i].add(out, form, event);
+            add_field(out, form, event, &list.fields[i]);
         }
     }
 }
@@ -399,7 +372,7 @@ static void write_array(struct text *out, struct kv_hash_form form, const struct
         form.format->salts_by_map && event->kind == KV_EVENT_STORED && event->salt != NULL;
     add_array(out, list.count + is_salted);
     for (uint32_t i = 0; i < list.count; i++) {
-        list.fields[i].add(out, form, event);
+        add_field(out, form, event, &list.fields[i]);
     }
     if (is_salted) {
         add_map(out, 1);

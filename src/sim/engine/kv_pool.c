@@ -9,183 +9,93 @@
 
 enum {
     none = UINT32_MAX,
-    // How far ahead memory is asked for.  A pool is some MB, and there are many of them: without it
-    // most of the time goes into waiting, line by line.
+    unnamed = UINT32_MAX - 1,
+    // How far ahead memory is prefetched.  A pool takes some MB, and there are many of them: without
+    // prefetching most of the time goes into cache misses.
     lead = 12,
-    bucket_slots = 7,
-    bucket_stride = 8, // numbers of places from one bucket to the next
-    bucket_fill = 4,   // names, on average, when each block has one of its own
     block_count_max = 1 << 28,
 };
 
-#define IS_FREE (1U << 31)
-#define HAS_TWIN (1U << 31)
-
-// Four to a line of the CPU's cache.
 struct kv_block {
     uint64_t key;
-    uint32_t users; // or, of a free one, IS_FREE and its spot in the free list
-    uint32_t place; // of its name, which it may share with twins: HAS_TWIN; `none`: no name
-};
-
-// Blocks of one name are a ring, from the oldest to the youngest and back.
-struct twin {
-    uint32_t older;
-    uint32_t younger;
-};
-
-// The table of names: one line for each bucket.  A name never moves, so that a block knows its
-// place.
-struct kv_bucket {
-    uint32_t tags[bucket_slots];   // of keys; 0: empty
-    uint32_t overflow;             // names that are further on because it was full, or pass by here
-    uint32_t blocks[bucket_slots]; // the oldest of each name
-    uint32_t unused;
-};
-
-// The free list is an array, so that the next blocks are known ahead.  It is a ring: positions
-// count on without end.  A block taken from the middle leaves a gap, `none`; when the ring is full,
-// the gaps are closed.
-struct free_list {
-    uint32_t head; // the position of the first
-    uint32_t tail; // and behind the last
-    uint32_t mask; // from a position to a spot
-    uint32_t count;
-    uint32_t *spots;
+    uint32_t users; // 0: it is in the free list
+    uint32_t next;  // in its bucket; `none`: the last; `unnamed`: in no bucket
+    uint32_t free_before;
+    uint32_t free_after;
 };
 
 struct kv_pool {
     uint32_t block_count;
-    uint32_t mask;  // of the table
-    uint32_t shift; // from a tag to the bucket where it belongs
-    struct kv_block *blocks;
-    struct twin *twins; // of blocks that have some
-    struct kv_bucket *buckets;
-    struct free_list free;
+    uint32_t shift; // from a mixed key to its bucket
+    uint32_t free_count;
+    struct kv_block *blocks; // one more than there are: the free list begins and ends there
+    uint32_t *buckets;       // the first block of each chain; the oldest of a name comes first
     kv_pool_evicted_fn *evicted;
     void *owner;
 };
 
-// Keys are hashes, but callers of tests may count: the product spreads those too.
-static uint32_t kv_pool_tag_of(uint64_t key)
+// Keys are hashes, but tests may count: the product spreads those too.
+static uint32_t *bucket_of(const struct kv_pool *pool, uint64_t key)
 {
-    return (uint32_t)((key * 0x9e3779b97f4a7c15) >> 32) | 1;
+    return &pool->buckets[(key * 0x9e3779b97f4a7c15) >> pool->shift];
 }
 
 // Inline, or gcc 12 sees a function without effect and leaves it out.
 __attribute__((always_inline)) static inline void expect_key(const struct kv_pool *pool,
                                                              uint64_t key)
 {
-    __builtin_prefetch(&pool->buckets[kv_pool_tag_of(key) >> pool->shift], 1);
-}
-
-// A bit for each slot.  All are looked at: it costs less than guessing wrong when to stop.
-static uint32_t bucket_slots_with(const struct kv_bucket *bucket, uint32_t tag)
-{
-    uint32_t slots = 0;
-    for (uint32_t i = 0; i < bucket_slots; i++) {
-        slots |= (uint32_t)(bucket->tags[i] == tag) << i;
-    }
-    return slots;
-}
-
-static uint32_t *oldest_at(const struct kv_pool *pool, uint32_t place)
-{
-    return &pool->buckets[place / bucket_stride].blocks[place % bucket_stride];
+    __builtin_prefetch(bucket_of(pool, key), 1);
 }
 
 // The oldest block of that name, or `none`.
 static uint32_t kv_pool_find(const struct kv_pool *pool, uint64_t key)
 {
-    uint32_t tag = kv_pool_tag_of(key);
-    uint32_t home = tag >> pool->shift;
-    const struct kv_bucket *bucket;
-    uint32_t at = home;
-    do {
-        bucket = &pool->buckets[at];
-        for (uint32_t slots = bucket_slots_with(bucket, tag); slots != 0; slots &= slots - 1) {
-            uint32_t block = bucket->blocks[__builtin_ctz(slots)];
-            if (pool->blocks[block].key == key) {
-                return block;
-            }
-        }
-        at = (at + 1) & pool->mask;
-    } while (bucket->overflow > 0 && at != home);
-    return none;
+    uint32_t block = *bucket_of(pool, key);
+    while (block != none && pool->blocks[block].key != key) {
+        block = pool->blocks[block].next;
+    }
+    return block;
 }
 
-// The place of a new name.
-static uint32_t kv_pool_add_name(struct kv_pool *pool, uint64_t key, uint32_t block)
+// The link of a block's bucket that holds `target`: the block itself, or `none` for the end.
+static uint32_t *kv_pool_link(const struct kv_pool *pool, uint64_t key, uint32_t target)
 {
-    uint32_t tag = kv_pool_tag_of(key);
-    uint32_t at = tag >> pool->shift;
-    uint32_t empty = bucket_slots_with(&pool->buckets[at], 0);
-    while (empty == 0) {
-        pool->buckets[at].overflow++;
-        at = (at + 1) & pool->mask;
-        empty = bucket_slots_with(&pool->buckets[at], 0);
+    uint32_t *link = bucket_of(pool, key);
+    while (*link != target) {
+        link = &pool->blocks[*link].next;
     }
-    uint32_t slot = (uint32_t)__builtin_ctz(empty);
-    pool->buckets[at].tags[slot] = tag;
-    pool->buckets[at].blocks[slot] = block;
-    return at * bucket_stride + slot;
-}
-
-static void kv_pool_remove_name(struct kv_pool *pool, uint32_t place)
-{
-    struct kv_bucket *bucket = &pool->buckets[place / bucket_stride];
-    uint32_t *tag = &bucket->tags[place % bucket_stride];
-
-    for (uint32_t at = *tag >> pool->shift; at != place / bucket_stride;
-         at = (at + 1) & pool->mask) {
-        pool->buckets[at].overflow--;
-    }
-    *tag = 0;
-}
-
-static void kv_pool_close_gaps(struct kv_pool *pool)
-{
-    struct free_list *list = &pool->free;
-    uint32_t kept = list->head;
-
-    for (uint32_t at = list->head; at != list->tail; at++) {
-        uint32_t block = list->spots[at & list->mask];
-        if (block != none) {
-            pool->blocks[block].users = IS_FREE | (kept & list->mask);
-            list->spots[kept++ & list->mask] = block;
-        }
-    }
-    list->tail = kept;
+    return link;
 }
 
 static void add_free(struct kv_pool *pool, uint32_t block, bool is_first)
 {
-    struct free_list *list = &pool->free;
+    struct kv_block *blocks = pool->blocks;
+    uint32_t ends = pool->block_count;
+    uint32_t before = is_first ? ends : blocks[ends].free_before;
+    uint32_t after = is_first ? blocks[ends].free_after : ends;
 
-    if (list->tail - list->head > list->mask) {
-        kv_pool_close_gaps(pool);
-    }
-    uint32_t spot = (is_first ? --list->head : list->tail++) & list->mask;
-    list->spots[spot] = block;
-    pool->blocks[block].users = IS_FREE | spot;
-    list->count++;
+    blocks[block].free_before = before;
+    blocks[block].free_after = after;
+    blocks[before].free_after = block;
+    blocks[after].free_before = block;
+    pool->free_count++;
 }
 
-static void remove_free(struct kv_pool *pool, uint32_t block)
+static void remove_free(struct kv_pool *pool, const struct kv_block *block)
 {
-    pool->free.spots[pool->blocks[block].users & ~IS_FREE] = none;
-    pool->free.count--;
-    pool->blocks[block].users = 0;
+    pool->blocks[block->free_before].free_after = block->free_after;
+    pool->blocks[block->free_after].free_before = block->free_before;
+    pool->free_count--;
 }
 
 static bool block_is_free(const struct kv_block *block)
 {
-    return (block->users & IS_FREE) != 0;
+    return block->users == 0;
 }
 
 static bool block_is_named(const struct kv_block *block)
 {
-    return block->place != none;
+    return block->next != unnamed;
 }
 
 // The smallest power of two that is not below.
@@ -197,29 +107,25 @@ static uint32_t kv_pool_power_above(uint32_t count)
 struct kv_pool *kv_pool_create(uint32_t block_count, kv_pool_evicted_fn *evicted, void *owner)
 {
     ASSERT(block_count > 0 && block_count <= block_count_max);
-    uint32_t bucket_count = kv_pool_power_above(block_count / bucket_fill + 2);
-    uint32_t spot_count = kv_pool_power_above(2 * block_count); // as many gaps as blocks
+    uint32_t bucket_count = kv_pool_power_above(2 * block_count);
     struct kv_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
         return NULL;
     }
     *pool = (struct kv_pool){
         .block_count = block_count,
-        .mask = bucket_count - 1,
-        .shift = (uint32_t)__builtin_clz(bucket_count - 1),
-        .blocks = calloc(block_count, sizeof(struct kv_block)),
-        .twins = calloc(block_count, sizeof(struct twin)),
-        .buckets = aligned_alloc(sizeof(struct kv_bucket), bucket_count * sizeof(struct kv_bucket)),
-        .free = {.mask = spot_count - 1, .spots = calloc(spot_count, sizeof(uint32_t))},
+        .shift = 64 - (uint32_t)__builtin_ctz(bucket_count),
+        .blocks = calloc((size_t)block_count + 1, sizeof(struct kv_block)),
+        .buckets = calloc(bucket_count, sizeof(uint32_t)),
         .evicted = evicted,
         .owner = owner,
     };
-    if (pool->blocks == NULL || pool->twins == NULL || pool->buckets == NULL ||
-        pool->free.spots == NULL) {
+    if (pool->blocks == NULL || pool->buckets == NULL) {
         kv_pool_destroy(&pool);
         return NULL;
     }
     kv_pool_clear(pool);
+    pool->blocks[block_count].free_before = pool->blocks[block_count].free_after = block_count;
     for (uint32_t i = 0; i < block_count; i++) {
         add_free(pool, i, false);
     }
@@ -233,16 +139,14 @@ void kv_pool_destroy(struct kv_pool **pool_ptr)
 
     if (pool != NULL) {
         free(pool->blocks);
-        free(pool->twins);
         free(pool->buckets);
-        free(pool->free.spots);
         free(pool);
     }
 }
 
 uint32_t kv_pool_free_count(const struct kv_pool *pool)
 {
-    return pool->free.count;
+    return pool->free_count;
 }
 
 uint32_t kv_pool_block_count(const struct kv_pool *pool)
@@ -276,95 +180,30 @@ void kv_pool_share(struct kv_pool *pool, const uint64_t *keys, uint32_t count, u
         uint32_t block = kv_pool_find(pool, keys[i]);
         ASSERT(block != none);
         if (block_is_free(&pool->blocks[block])) {
-            remove_free(pool, block);
+            remove_free(pool, &pool->blocks[block]);
         }
         pool->blocks[block].users++;
         blocks[i] = block;
     }
 }
 
-// The youngest of its name, of which there is another.
-static void join_twins(struct kv_pool *pool, uint32_t block, uint32_t oldest)
-{
-    struct twin *twins = pool->twins;
-
-    if ((pool->blocks[oldest].place & HAS_TWIN) == 0) {
-        pool->blocks[oldest].place |= HAS_TWIN;
-        twins[oldest] = (struct twin){.older = oldest, .younger = oldest};
-    }
-    uint32_t youngest = twins[oldest].older;
-    twins[block] = (struct twin){.older = youngest, .younger = oldest};
-    twins[youngest].younger = block;
-    twins[oldest].older = block;
-    pool->blocks[block].place = pool->blocks[oldest].place;
-}
-
-// The name goes to the younger one.
-static void leave_twins(struct kv_pool *pool, uint32_t block)
-{
-    struct twin leaving = pool->twins[block];
-    uint32_t *oldest = oldest_at(pool, pool->blocks[block].place & ~HAS_TWIN);
-
-    pool->twins[leaving.older].younger = leaving.younger;
-    pool->twins[leaving.younger].older = leaving.older;
-    *oldest = *oldest == block ? leaving.younger : *oldest;
-    if (leaving.older == leaving.younger) {
-        pool->blocks[leaving.older].place &= ~HAS_TWIN;
-    }
-}
-
-static void forget_name(struct kv_pool *pool, uint32_t block)
-{
-    if ((pool->blocks[block].place & HAS_TWIN) != 0) {
-        leave_twins(pool, block);
-    } else {
-        kv_pool_remove_name(pool, pool->blocks[block].place);
-    }
-    pool->blocks[block].place = none;
-}
-
-// Asks for a block further down the free list, and for the name of one that comes sooner.
-__attribute__((always_inline)) static inline void expect_free(const struct kv_pool *pool,
-                                                              uint32_t position)
-{
-    const struct free_list *list = &pool->free;
-    uint32_t later = list->spots[(position + 2 * lead) & list->mask];
-    uint32_t sooner = list->spots[(position + lead) & list->mask];
-
-    if (later < pool->block_count) {
-        __builtin_prefetch(&pool->blocks[later], 1);
-    }
-    if (sooner < pool->block_count) {
-        expect_key(pool, pool->blocks[sooner].key);
-    }
-}
-
-static uint32_t first_free(struct free_list *list)
-{
-    uint32_t block;
-    do {
-        block = list->spots[list->head++ & list->mask];
-    } while (block == none);
-    list->count--;
-    return block;
-}
-
 static void evict(struct kv_pool *pool, uint32_t block)
 {
-    forget_name(pool, block);
+    struct kv_block *evicted = &pool->blocks[block];
+    *kv_pool_link(pool, evicted->key, block) = evicted->next;
+    evicted->next = unnamed;
     if (pool->evicted != NULL) {
-        pool->evicted(pool->owner, block, pool->blocks[block].key);
+        pool->evicted(pool->owner, block, evicted->key);
     }
 }
 
 void kv_pool_take(struct kv_pool *pool, uint32_t count, uint32_t *blocks)
 {
-    ASSERT(count <= pool->free.count);
+    ASSERT(count <= pool->free_count);
     for (uint32_t i = 0; i < count; i++) {
-        if (count > 1) {
-            expect_free(pool, pool->free.head);
-        }
-        uint32_t block = first_free(&pool->free);
+        uint32_t block = pool->blocks[pool->block_count].free_after;
+        remove_free(pool, &pool->blocks[block]);
+        __builtin_prefetch(&pool->blocks[pool->blocks[block].free_after], 1);
         if (block_is_named(&pool->blocks[block])) {
             evict(pool, block);
         }
@@ -382,13 +221,9 @@ void kv_pool_name(struct kv_pool *pool, const uint32_t *blocks, const uint64_t *
         }
         struct kv_block *named = &pool->blocks[blocks[i]];
         ASSERT(!block_is_free(named) && !block_is_named(named));
-        uint32_t oldest = kv_pool_find(pool, keys[i]);
+        *kv_pool_link(pool, keys[i], none) = blocks[i];
         named->key = keys[i];
-        if (oldest == none) {
-            named->place = kv_pool_add_name(pool, keys[i], blocks[i]);
-        } else {
-            join_twins(pool, blocks[i], oldest);
-        }
+        named->next = none;
     }
 }
 
@@ -408,10 +243,9 @@ void kv_pool_release(struct kv_pool *pool, const uint32_t *blocks, uint32_t coun
 
 void kv_pool_evict_free(struct kv_pool *pool)
 {
-    const struct free_list *list = &pool->free;
-    for (uint32_t at = list->head; at != list->tail; at++) {
-        uint32_t block = list->spots[at & list->mask];
-        if (block != none && block_is_named(&pool->blocks[block])) {
+    for (uint32_t block = pool->blocks[pool->block_count].free_after; block != pool->block_count;
+         block = pool->blocks[block].free_after) {
+        if (block_is_named(&pool->blocks[block])) {
             evict(pool, block);
         }
     }
@@ -419,8 +253,8 @@ void kv_pool_evict_free(struct kv_pool *pool)
 
 void kv_pool_clear(struct kv_pool *pool)
 {
-    memset(pool->buckets, 0, ((size_t)pool->mask + 1) * sizeof(struct kv_bucket));
+    memset(pool->buckets, 0xff, ((size_t)1 << (64 - pool->shift)) * sizeof(uint32_t)); // `none`
     for (uint32_t i = 0; i < pool->block_count; i++) {
-        pool->blocks[i].place = none;
+        pool->blocks[i].next = unnamed;
     }
 }

@@ -2,18 +2,14 @@
 
 #include "sim/workload/affinity.h"
 
-#include "base/base.h"
+#include "sim/array.h"
 
 #include <stdlib.h>
 
 void affinity_note(struct affinity *affinity, uint64_t beginning, double due_ms, uint32_t backend)
 {
-    if (affinity->count == affinity->capacity) {
-        affinity->capacity = affinity->capacity * 2 + 1024;
-        affinity->visits =
-            realloc(affinity->visits, affinity->capacity * sizeof(struct affinity_visit));
-        ASSERT(affinity->visits != NULL);
-    }
+    affinity->visits = array_grow(affinity->visits, affinity->count, &affinity->capacity,
+                                  sizeof(struct affinity_visit));
     affinity->visits[affinity->count] = (struct affinity_visit){
         .beginning = beginning, .due_ms = due_ms, .number = affinity->count, .backend = backend};
     affinity->count++;

@@ -13,15 +13,6 @@ static uint64_t chain(uint64_t before, uint64_t id, uint32_t from, uint32_t toke
     return rng_mix(before + id * 0x9e3779b97f4a7c15 + rng_mix(place));
 }
 
-uint64_t content_tokens(const struct piece *pieces, uint32_t count)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        sum += pieces[i].tokens;
-    }
-    return sum;
-}
-
 uint32_t content_keys(const struct piece *pieces, uint32_t count, uint32_t block_tokens,
                       uint64_t *keys, uint32_t key_max)
 {

@@ -23,9 +23,6 @@ struct piece {
     uint32_t tokens;
 };
 
-// Tokens of all pieces.
-uint64_t content_tokens(const struct piece *pieces, uint32_t count);
-
 // The keys of the whole blocks, chained: one stands for all up to and including its block.  Returns
 // their number, at most key_max.
 uint32_t content_keys(const struct piece *pieces, uint32_t count, uint32_t block_tokens,

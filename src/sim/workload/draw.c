@@ -50,20 +50,17 @@ uint32_t draw_between(uint32_t low, uint32_t high, struct rng *rng)
     return low + rng_below(rng, high - low + 1);
 }
 
-bool zipf_init(struct zipf *zipf, uint32_t count, double exponent)
+void zipf_init(struct zipf *zipf, uint32_t count, double exponent)
 {
     ASSERT(count > 0);
     double *cumulative = malloc(count * sizeof(*cumulative));
-    if (cumulative == NULL) {
-        return false;
-    }
+    ASSERT(cumulative != NULL);
     double sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         sum += pow(i + 1.0, -exponent);
         cumulative[i] = sum;
     }
     *zipf = (struct zipf){.cumulative = cumulative, .count = count};
-    return true;
 }
 
 void zipf_fini(struct zipf *zipf)

@@ -11,8 +11,6 @@
 
 #include "base/rng.h"
 
-#include <stdbool.h>
-
 enum draw_kind { DRAW_KIND_FIXED, DRAW_KIND_UNIFORM, DRAW_KIND_LOGNORMAL, DRAW_KIND_EXPONENTIAL };
 
 struct draw {
@@ -54,7 +52,7 @@ struct zipf {
     uint32_t count;
 };
 
-// False when memory is short.  `count` is at least 1.
-bool zipf_init(struct zipf *zipf, uint32_t count, double exponent);
+// `count` is at least 1.
+void zipf_init(struct zipf *zipf, uint32_t count, double exponent);
 void zipf_fini(struct zipf *zipf);
 uint32_t zipf_pick(const struct zipf *zipf, struct rng *rng);

@@ -4,20 +4,14 @@
 
 #include "base/base.h"
 #include "base/hash.h"
-#include "base/text.h"
 #include "json/json.h"
+#include "json/json_writer.h"
+#include "sim/array.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum {
-    // The longest that a double is written, and some.
-    number_size_max = 63,
-    request_room_start = 1024,
-    id_room_start = 16384,
-};
 
 // Beyond it microseconds lose precision in a double; the year 2096, for stamps since 1970.
 static const double timestamp_max_ms = 4e12;
@@ -42,7 +36,7 @@ static const char *const names[] = {
 struct mooncake_reader {
     struct mooncake_trace trace;
     uint32_t request_room;
-    uint64_t id_room;
+    uint32_t id_room;
     uint64_t line; // from 1
     char *error;
 };
@@ -59,64 +53,11 @@ __attribute__((format(printf, 2, 3))) static enum status complain(struct mooncak
     return STATUS_MALFORMED;
 }
 
-static enum status complain_of_memory(struct mooncake_reader *reader)
-{
-    (void)complain(reader, "no memory for more");
-    return STATUS_EXHAUSTED;
-}
-
-static enum status mooncake_add_id(struct mooncake_reader *reader, uint64_t id)
-{
-    struct mooncake_trace *trace = &reader->trace;
-    if (trace->id_count == reader->id_room) {
-        uint64_t room = reader->id_room == 0 ? id_room_start : 2 * reader->id_room;
-        uint64_t *ids = room > UINT32_MAX ? NULL : realloc(trace->ids, room * sizeof(*ids));
-        if (ids == NULL) {
-            return complain_of_memory(reader);
-        }
-        trace->ids = ids;
-        reader->id_room = room;
-    }
-    trace->ids[trace->id_count++] = id;
-    return STATUS_OK;
-}
-
-static enum status mooncake_add_request(struct mooncake_reader *reader,
-                                        const struct mooncake_request *request)
-{
-    struct mooncake_trace *trace = &reader->trace;
-    if (trace->request_count == reader->request_room) {
-        uint32_t room = reader->request_room == 0 ? request_room_start : 2 * reader->request_room;
-        // Doubled past the last it is 0.
-        struct mooncake_request *requests =
-            room == 0 ? NULL : realloc(trace->requests, room * sizeof(*requests));
-        if (requests == NULL) {
-            return complain_of_memory(reader);
-        }
-        trace->requests = requests;
-        reader->request_room = room;
-    }
-    trace->requests[trace->request_count++] = *request;
-    return STATUS_OK;
-}
-
-static bool read_decimal(const struct json_value *value, double *out)
-{
-    char copy[number_size_max + 1];
-    if (value->kind != JSON_NUMBER || value->raw.size > number_size_max) {
-        return false;
-    }
-    memcpy(copy, value->raw.bytes, value->raw.size);
-    copy[value->raw.size] = '\0';
-    *out = strtod(copy, NULL);
-    return true;
-}
-
 static enum status read_timestamp(struct mooncake_reader *reader, const struct json_value *value,
                                   uint64_t *at_us)
 {
-    double ms = 0;
-    if (!read_decimal(value, &ms) || !(ms >= 0 && ms <= timestamp_max_ms)) {
+    double ms = json_number(value);
+    if (!(ms >= 0 && ms <= timestamp_max_ms)) { // nor NaN
         return complain(reader, "timestamp is not a number of milliseconds from 0 to %g",
                         timestamp_max_ms);
     }
@@ -159,6 +100,7 @@ static enum status read_session(struct mooncake_reader *reader, const struct jso
 static enum status mooncake_read_ids(struct mooncake_reader *reader, struct json *json,
                                      const struct json_value *value)
 {
+    struct mooncake_trace *trace = &reader->trace;
     struct json_item item;
     uint64_t id = 0;
     if (value->kind != JSON_ARRAY) {
@@ -170,10 +112,8 @@ static enum status mooncake_read_ids(struct mooncake_reader *reader, struct json
             return complain(reader, "hash_ids has no whole number at place %llu",
                             (unsigned long long)place);
         }
-        enum status status = mooncake_add_id(reader, id);
-        if (status != STATUS_OK) {
-            return status;
-        }
+        trace->ids = array_grow(trace->ids, trace->id_count, &reader->id_room, sizeof(id));
+        trace->ids[trace->id_count++] = id;
     }
     return STATUS_OK;
 }
@@ -214,8 +154,10 @@ static enum status mooncake_read_member(struct mooncake_reader *reader, struct j
 
 static enum status mooncake_read_members(struct mooncake_reader *reader, struct json *json)
 {
+    struct mooncake_trace *trace = &reader->trace;
     struct mooncake_request request = {
-        .first = (uint32_t)reader->trace.id_count,
+        .line = (uint32_t)reader->line,
+        .first = trace->id_count,
         .block_tokens = mooncake_block_tokens,
     };
     struct json_item item;
@@ -242,8 +184,11 @@ static enum status mooncake_read_members(struct mooncake_reader *reader, struct 
             return complain(reader, "%s is missing", names[field]);
         }
     }
-    request.id_count = (uint32_t)(reader->trace.id_count - request.first);
-    return mooncake_add_request(reader, &request);
+    request.id_count = trace->id_count - request.first;
+    trace->requests =
+        array_grow(trace->requests, trace->request_count, &reader->request_room, sizeof(request));
+    trace->requests[trace->request_count++] = request;
+    return STATUS_OK;
 }
 
 static enum status mooncake_read_line(struct mooncake_reader *reader, struct slice line)
@@ -294,53 +239,14 @@ static enum status mooncake_read_lines(struct mooncake_reader *reader, struct sl
     return STATUS_OK;
 }
 
-static bool mooncake_is_sorted(const struct mooncake_trace *trace)
+static int mooncake_order(const void *a, const void *b)
 {
-    for (uint32_t i = 1; i < trace->request_count; i++) {
-        if (trace->requests[i].at_us < trace->requests[i - 1].at_us) {
-            return false;
-        }
+    const struct mooncake_request *one = a;
+    const struct mooncake_request *other = b;
+    if (one->at_us != other->at_us) {
+        return one->at_us < other->at_us ? -1 : 1;
     }
-    return true;
-}
-
-// Merges [from, middle) and [middle, to) of `in`; of equals the left one goes first, which qsort
-// does not promise.
-static void mooncake_merge(const struct mooncake_request *in, struct mooncake_request *out,
-                           size_t from, size_t middle, size_t to)
-{
-    size_t left = from;
-    size_t right = middle;
-    for (size_t at = from; at < to; at++) {
-        bool takes_left = left < middle && (right == to || in[left].at_us <= in[right].at_us);
-        out[at] = takes_left ? in[left++] : in[right++];
-    }
-}
-
-static enum status sort(struct mooncake_reader *reader)
-{
-    size_t count = reader->trace.request_count;
-    if (mooncake_is_sorted(&reader->trace)) {
-        return STATUS_OK;
-    }
-    struct mooncake_request *in = reader->trace.requests;
-    struct mooncake_request *out = malloc(count * sizeof(*out));
-    if (out == NULL) {
-        return complain_of_memory(reader);
-    }
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t from = 0; from < count; from += 2 * width) {
-            size_t middle = from + width < count ? from + width : count;
-            size_t to = middle + width < count ? middle + width : count;
-            mooncake_merge(in, out, from, middle, to);
-        }
-        struct mooncake_request *swapped = in;
-        in = out;
-        out = swapped;
-    }
-    free(out);
-    reader->trace.requests = in;
-    return STATUS_OK;
+    return (one->line > other->line) - (one->line < other->line);
 }
 
 // The smallest step between two different stamps; 0: there is none.
@@ -380,14 +286,14 @@ enum status mooncake_read(struct slice text, struct mooncake_trace *out,
 {
     struct mooncake_reader reader = {.error = error};
     error[0] = '\0';
+    ASSERT(text.size <= mooncake_size_max);
     enum status status = mooncake_read_lines(&reader, text);
-    if (status == STATUS_OK) {
-        status = sort(&reader);
-    }
     if (status != STATUS_OK) {
         mooncake_destroy(&reader.trace);
         return status;
     }
+    qsort(reader.trace.requests, reader.trace.request_count, sizeof(struct mooncake_request),
+          mooncake_order);
     mooncake_spread(&reader.trace);
     *out = reader.trace;
     return STATUS_OK;
@@ -400,33 +306,30 @@ void mooncake_destroy(struct mooncake_trace *trace)
     *trace = (struct mooncake_trace){0};
 }
 
-static void mooncake_add_field(struct text *out, enum field field, uint64_t number)
-{
-    text_add_format(out, ", \"%s\": ", names[field]);
-    text_add_u64(out, number);
-}
-
 void mooncake_write(const struct mooncake_request *request, const uint64_t *ids, struct text *out)
 {
-    text_add_format(out, "{\"%s\": ", names[FIELD_TIMESTAMP]);
-    text_add_u64(out, request->at_us / 1000);
-    if (request->at_us % 1000 != 0) {
-        text_add_format(out, ".%03u", (unsigned)(request->at_us % 1000));
+    struct json_writer json = json_writer_spaced(out);
+    unsigned below_ms = (unsigned)(request->at_us % 1000);
+
+    json_begin_object(&json, NULL);
+    json_put_u64(&json, names[FIELD_TIMESTAMP], request->at_us / 1000);
+    if (below_ms != 0) {
+        text_add_format(out, ".%03u", below_ms);
     }
-    mooncake_add_field(out, FIELD_INPUT, request->input_tokens);
-    mooncake_add_field(out, FIELD_OUTPUT, request->output_tokens);
-    text_add_format(out, ", \"%s\": [", names[FIELD_IDS]);
+    json_put_u64(&json, names[FIELD_INPUT], request->input_tokens);
+    json_put_u64(&json, names[FIELD_OUTPUT], request->output_tokens);
+    json_begin_array(&json, names[FIELD_IDS]);
     for (uint32_t i = 0; i < request->id_count; i++) {
-        text_add_str(out, i == 0 ? "" : ", ");
-        text_add_u64(out, ids[request->first + i]);
+        json_put_u64(&json, NULL, ids[request->first + i]);
     }
-    text_add_str(out, "]");
+    json_end(&json);
     if (request->session != 0) {
-        mooncake_add_field(out, FIELD_SESSION, request->session);
-        mooncake_add_field(out, FIELD_TURN, request->turn);
+        json_put_u64(&json, names[FIELD_SESSION], request->session);
+        json_put_u64(&json, names[FIELD_TURN], request->turn);
     }
     if (request->block_tokens != mooncake_block_tokens) {
-        mooncake_add_field(out, FIELD_BLOCK, request->block_tokens);
+        json_put_u64(&json, names[FIELD_BLOCK], request->block_tokens);
     }
-    text_add_str(out, "}\n");
+    json_end(&json);
+    text_add_str(out, "\n");
 }

@@ -26,6 +26,8 @@ enum {
     mooncake_error_size = 160,
 };
 
+static const size_t mooncake_size_max = (size_t)4 << 30; // fewer than 2^32 ids
+
 struct mooncake_request {
     uint64_t at_us;   // since the first one
     uint64_t session; // 0: not told
@@ -35,18 +37,19 @@ struct mooncake_request {
     uint32_t block_tokens; // of one id
     uint32_t first;        // where its ids begin
     uint32_t id_count;
+    uint32_t line; // that it was read from; requests of one time keep that order
 };
 
 struct mooncake_trace {
     struct mooncake_request *requests; // by time
     uint32_t request_count;
     uint64_t *ids;
-    uint64_t id_count;
+    uint32_t id_count;
     uint64_t span_us; // from the first to the last
 };
 
-// The whole text of a trace; empty lines are passed over.  MALFORMED: `error` names the line and
-// what is wrong with it.  EXHAUSTED: memory is short.  Sessions may be numbers or strings.
+// The whole text of a trace, at most mooncake_size_max bytes; empty lines are passed over.
+// MALFORMED: `error` names the line and what is wrong with it.  Sessions may be numbers or strings.
 enum status mooncake_read(struct slice text, struct mooncake_trace *out,
                           char error[mooncake_error_size]);
 void mooncake_destroy(struct mooncake_trace *trace);

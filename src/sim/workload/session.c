@@ -16,18 +16,15 @@ static uint64_t hash_three(uint64_t a, uint64_t b, uint64_t c)
     return hash_pair(hash_pair(a, b), c);
 }
 
-bool script_init(struct script *script, const struct work_kind *kind, double share, uint64_t seed)
+void script_init(struct script *script, const struct work_kind *kind, double share, uint64_t seed)
 {
     *script = (struct script){.kind = kind, .seed = seed, .share = share};
     for (int i = 0; i < work_prompt_max; i++) {
         const struct work_prompt *prompt = &kind->prompts[i];
-        if (prompt->groups > 0 &&
-            !zipf_init(&script->groups[i], prompt->groups, prompt->exponent)) {
-            script_fini(script);
-            return false;
+        if (prompt->groups > 0) {
+            zipf_init(&script->groups[i], prompt->groups, prompt->exponent);
         }
     }
-    return true;
 }
 
 void script_fini(struct script *script)
@@ -99,6 +96,13 @@ static void add_shared(const struct script *script, struct session *session, uin
     session_add_piece(session, group, session_tokens_of(shared));
 }
 
+static struct session *session_allocate(size_t piece_max)
+{
+    struct session *session = calloc(1, sizeof(*session) + piece_max * sizeof(session->pieces[0]));
+    ASSERT(session != NULL);
+    return session;
+}
+
 struct session *session_create(const struct script *script, uint64_t number)
 {
     const struct work_kind *kind = script->kind;
@@ -108,11 +112,7 @@ struct session *session_create(const struct script *script, uint64_t number)
     uint32_t index = pick_prompt(kind, &rng);
 
     // The common and the shared piece, and two of each turn.
-    size_t room = 2 + 2 * (size_t)turns;
-    struct session *session = calloc(1, sizeof(*session) + room * sizeof(session->pieces[0]));
-    if (session == NULL) {
-        return NULL;
-    }
+    struct session *session = session_allocate(2 + 2 * (size_t)turns);
     session->prompt = &kind->prompts[index];
     session->number = number;
     session->stream = stream;
@@ -144,11 +144,7 @@ struct session *session_of_trace(const struct mooncake_trace *trace, uint32_t in
 {
     const struct mooncake_request *request = &trace->requests[index];
     // The tokens without an id, and the response.
-    size_t room = (size_t)request->id_count + 2;
-    struct session *session = calloc(1, sizeof(*session) + room * sizeof(session->pieces[0]));
-    if (session == NULL) {
-        return NULL;
-    }
+    struct session *session = session_allocate((size_t)request->id_count + 2);
     session->stream = hash_three(SALT_SESSION, index, copy);
     session->turn = request->turn;
     session->turn_count = request->turn + 1;

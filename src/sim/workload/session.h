@@ -29,8 +29,7 @@ struct script {
     struct zipf groups[work_prompt_max];
 };
 
-// False when memory is short.
-bool script_init(struct script *script, const struct work_kind *kind, double share, uint64_t seed);
+void script_init(struct script *script, const struct work_kind *kind, double share, uint64_t seed);
 void script_fini(struct script *script);
 
 struct session {
@@ -53,7 +52,7 @@ struct session {
     struct piece pieces[]; // of all turns
 };
 
-// At its first turn.  NULL when memory is short.
+// At its first turn.
 struct session *session_create(const struct script *script, uint64_t number);
 
 // A request of a trace.  Copies of other numbers have nothing in common with it.

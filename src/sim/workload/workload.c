@@ -62,14 +62,10 @@ struct workload {
     struct list_node *out; // sessions whose request was taken and is not done
 };
 
-// Without the few bytes of a session the run cannot go on, so a failed allocation asserts; no
-// outside input causes it.
 static void workload_push(struct workload *workload, uint64_t at_us, uint64_t order,
                           struct session *session)
 {
-    bool is_pushed = due_queue_push(&workload->due,
-                                    (struct due){.at_us = at_us, .order = order, .what = session});
-    ASSERT(is_pushed);
+    due_queue_push(&workload->due, (struct due){.at_us = at_us, .order = order, .what = session});
 }
 
 static uint64_t us_of(double seconds)
@@ -118,7 +114,6 @@ static struct session *begin_session(struct workload *workload, uint64_t number)
         uint64_t place = (starter->first + starter->begun) % workload->trace->request_count;
         session = session_of_trace(workload->trace, (uint32_t)place, (uint32_t)number);
     }
-    ASSERT(session != NULL);
     session->starter = number;
     starter->begun++;
     return session;
@@ -241,17 +236,14 @@ static bool check_options(const struct workload_options *options, char *error)
     return true;
 }
 
-static bool make_starters(struct workload *workload, uint32_t count, uint64_t seed)
+static void make_starters(struct workload *workload, uint32_t count, uint64_t seed)
 {
     workload->starters = calloc(count, sizeof(*workload->starters));
-    if (workload->starters == NULL) {
-        return false;
-    }
+    ASSERT(workload->starters != NULL);
     workload->starter_count = count;
     for (uint32_t i = 0; i < count; i++) {
         workload->starters[i].rng.state = hash_pair(hash_pair(seed, starter_salt), i);
     }
-    return true;
 }
 
 // A trace has so many, of which less may be wanted.
@@ -298,9 +290,7 @@ static bool start_copies(struct workload *workload, const struct workload_option
     if (copies > copy_max) {
         return workload_complain(error, "the rate is more than 10,000 times that of the trace");
     }
-    if (!make_starters(workload, (uint32_t)copies, options->seed)) {
-        return workload_complain(error, "no memory for the copies of the trace");
-    }
+    make_starters(workload, (uint32_t)copies, options->seed);
     limit_to(workload, options, (uint64_t)copies * trace->request_count);
     for (uint32_t i = 0; i < workload->starter_count; i++) {
         struct starter *copy = &workload->starters[i];
@@ -314,13 +304,10 @@ static bool start_copies(struct workload *workload, const struct workload_option
     return true;
 }
 
-static bool start_users(struct workload *workload, const struct workload_options *options,
-                        char *error)
+static void start_users(struct workload *workload, const struct workload_options *options)
 {
     workload->is_closed = true;
-    if (!make_starters(workload, options->users, options->seed)) {
-        return workload_complain(error, "no memory for the users");
-    }
+    make_starters(workload, options->users, options->seed);
     if (workload->trace != NULL) {
         limit_to(workload, options, workload->trace->request_count);
     }
@@ -329,7 +316,6 @@ static bool start_users(struct workload *workload, const struct workload_options
         struct starter *user = &workload->starters[i];
         workload_push(workload, us_of(think_s(workload, user) * draw_unit(&user->rng)), i, NULL);
     }
-    return true;
 }
 
 static double mean_answer_s(const struct work_kind *kind)
@@ -362,7 +348,7 @@ static bool play_to_now(struct session *session, const struct work_kind *kind, d
 // Without sessions that began before, the rate would be reached only when the first ones end, which
 // takes minutes.  They have the turns that are left of them, but not what was said before: every
 // engine would begin with computing all of that.
-static bool start_midway(struct workload *workload, struct rng *rng)
+static void start_midway(struct workload *workload, struct rng *rng)
 {
     const struct work_kind *kind = workload->script.kind;
     const struct draw gap_s = DRAW_EXPONENTIAL(workload->gap_us / 1e6);
@@ -373,9 +359,6 @@ static bool start_midway(struct workload *workload, struct rng *rng)
     for (uint64_t number = midway_number; at_s > -past_s; number++) {
         struct session *session = session_create(&workload->script, number);
         uint64_t at_us = 0;
-        if (session == NULL) {
-            return false;
-        }
         if (play_to_now(session, kind, at_s, &at_us, rng)) {
             workload_push(workload, at_us, workload_order_of(workload, session), session);
         } else {
@@ -386,23 +369,18 @@ static bool start_midway(struct workload *workload, struct rng *rng)
         }
         at_s -= draw_value(&gap_s, rng);
     }
-    return true;
 }
 
-static bool start_arrivals(struct workload *workload, const struct workload_options *options,
-                           char *error)
+static void start_arrivals(struct workload *workload, const struct workload_options *options)
 {
     const struct work_kind *kind = workload->script.kind;
-    if (!make_starters(workload, 1, options->seed)) {
-        return workload_complain(error, "no memory for the workload");
-    }
+    make_starters(workload, 1, options->seed);
     workload->gap_us = 1e6 * work_kind_mean_turns(kind) / options->rate;
     workload_schedule(workload, 0);
     struct rng rng = {.state = hash_pair(options->seed, midway_number)};
-    if (kind->turns_max > 1 && !start_midway(workload, &rng)) {
-        return workload_complain(error, "no memory for the sessions");
+    if (kind->turns_max > 1) {
+        start_midway(workload, &rng);
     }
-    return true;
 }
 
 static bool workload_start(struct workload *workload, const struct workload_options *options,
@@ -410,15 +388,18 @@ static bool workload_start(struct workload *workload, const struct workload_opti
 {
     workload->trace = options->trace;
     workload->limit = options->requests > 0 ? options->requests : workload_requests_default;
-    if (options->kind != NULL && !script_init(&workload->script, work_kind_find(options->kind),
-                                              options->share, options->seed)) {
-        return workload_complain(error, "no memory for the workload");
+    if (options->kind != NULL) {
+        script_init(&workload->script, work_kind_find(options->kind), options->share,
+                    options->seed);
     }
     if (options->users > 0) {
-        return start_users(workload, options, error);
+        start_users(workload, options);
+    } else if (workload->trace != NULL) {
+        return start_copies(workload, options, error);
+    } else {
+        start_arrivals(workload, options);
     }
-    return workload->trace != NULL ? start_copies(workload, options, error)
-                                   : start_arrivals(workload, options, error);
+    return true;
 }
 
 struct workload *workload_create(const struct workload_options *options,
@@ -428,10 +409,7 @@ struct workload *workload_create(const struct workload_options *options,
         return NULL;
     }
     struct workload *workload = calloc(1, sizeof(*workload));
-    if (workload == NULL) {
-        (void)workload_complain(error, "no memory for the workload");
-        return NULL;
-    }
+    ASSERT(workload != NULL);
     if (!workload_start(workload, options, error)) {
         workload_destroy(&workload);
         return NULL;

@@ -72,7 +72,7 @@ TEST(the_nth_of_zipf_comes_one_nth_as_often_as_the_first)
     struct zipf zipf;
     struct rng rng = {.state = 5};
     double counts[100] = {0};
-    CHECK(zipf_init(&zipf, 100, 1.0));
+    zipf_init(&zipf, 100, 1.0);
     for (int i = 0; i < draws; i++) {
         uint32_t number = zipf_pick(&zipf, &rng);
         CHECK(number < 100);
@@ -89,7 +89,7 @@ TEST(an_exponent_of_0_makes_all_alike)
     struct zipf zipf;
     struct rng rng = {.state = 5};
     int counts[10] = {0};
-    CHECK(zipf_init(&zipf, 10, 0));
+    zipf_init(&zipf, 10, 0);
     for (int i = 0; i < draws; i++) {
         counts[zipf_pick(&zipf, &rng)]++;
     }

@@ -30,7 +30,10 @@ static bool has_in_common(const struct session *a, const struct session *b)
 // Whether its prompt is `count` pieces that it had, answer included, and one more.
 static bool is_longer(const struct session *session, const struct piece *before, uint32_t count)
 {
-    uint32_t tokens = (uint32_t)content_tokens(before, count);
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        tokens += before[i].tokens;
+    }
     return session->piece_count == count + 1 && session->history_tokens == tokens &&
            session->prompt_tokens == tokens + session->pieces[count].tokens &&
            session->pieces[count + 1].tokens == session->output_tokens &&
@@ -41,7 +44,7 @@ static void check_turns(const char *kind, uint64_t number)
 {
     struct script script;
     struct piece before[128];
-    CHECK(script_init(&script, work_kind_find(kind), 0, 1));
+    script_init(&script, work_kind_find(kind), 0, 1);
     struct session *session = session_create(&script, number);
     uint32_t count = session->piece_count + 1;
     uint32_t turns = 1;
@@ -72,9 +75,9 @@ TEST(a_session_is_a_function_of_seed_and_number)
     struct script one;
     struct script same;
     struct script other;
-    CHECK(script_init(&one, work_kind_find("unique"), 0, 1));
-    CHECK(script_init(&same, work_kind_find("unique"), 0, 1));
-    CHECK(script_init(&other, work_kind_find("unique"), 0, 2));
+    script_init(&one, work_kind_find("unique"), 0, 1);
+    script_init(&same, work_kind_find("unique"), 0, 1);
+    script_init(&other, work_kind_find("unique"), 0, 2);
     for (uint64_t number = 0; number < 100; number++) {
         struct session *a = session_create(&one, number);
         struct session *b = session_create(&same, number);
@@ -97,7 +100,7 @@ TEST(a_groups_prompt_is_the_same_for_all_and_what_follows_is_not)
 {
     struct script script;
     uint32_t together = 0;
-    CHECK(script_init(&script, work_kind_find("stress"), 0, 1));
+    script_init(&script, work_kind_find("stress"), 0, 1);
     for (uint64_t i = 0; i < 1000; i++) {
         struct session *one = session_create(&script, 2 * i);
         struct session *other = session_create(&script, 2 * i + 1);
@@ -120,9 +123,7 @@ static double shared_part(const char *kind, double share)
     struct script script;
     double shared = 0;
     double all = 0;
-    if (!script_init(&script, work_kind_find(kind), share, 1)) {
-        return NAN;
-    }
+    script_init(&script, work_kind_find(kind), share, 1);
     for (uint64_t number = 0; number < 5000; number++) {
         struct session *session = session_create(&script, number);
         shared += session->pieces[0].tokens;
