@@ -50,8 +50,8 @@ struct figures {
     double preemptions;
 };
 
-// Samples that were due before `from_ms` warmed the caches up and do not count.  The caller fills in
-// the rest: failed_count and preemptions are 0 here, bound_rate and affinity -1.
+// Samples that were due before `from_ms` warmed the caches up and do not count.  The caller fills
+// in the rest: failed_count and preemptions are 0 here, bound_rate and affinity -1.
 void figures_sum(const struct figure_sample *samples, uint32_t sample_count, double from_ms,
                  uint32_t backend_count, struct figures *out);
 
