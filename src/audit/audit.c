@@ -7,7 +7,7 @@
 #include "audit/audit_report.h"
 #include "audit/audit_scrape.h"
 #include "base/base.h"
-#include "config/endpoint.h"
+#include "config/config_file.h"
 #include "config/option/command.h"
 #include "config/option/flags.h"
 #include "sim/engine/profile.h"
@@ -17,7 +17,6 @@
 #include "sys/terminal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,22 +28,45 @@ enum {
 };
 
 struct audit_options {
-    struct flag_list backends;
-    struct flag_list files;
+    struct flag_list backend;
+    struct flag_list once;
     const char *path;
     const char *api_key;
     const char *ca;
     const char *model;
     const char *json;
-    double interval_s;
-    double timeout_s;
-    double achievable; // above 1: not given
+    double interval;
+    double timeout;
+    double achievable; // 0: not given
     double gpu_hour_price;
     double gpus_per_replica;
     bool insecure;
     bool live;
     bool since_start;
 };
+
+#define OWNER struct audit_options
+static const struct config_option audit_flags[] = {
+    FLAG_LIST(backend, url, "A replica; may be given several times."),
+    RANGE(interval, seconds, "30s", "100ms", "24h", "Between two reads of each replica."),
+    FLAG(live, toggle, NULL, "Read again and again, until Ctrl-C."),
+    FLAG(since_start, toggle, NULL, "Read once: everything since the engines started."),
+    FLAG_LIST(once, file, "The same for pages that were saved, one of each replica."),
+    RANGE(achievable, real, "0", "0", "1",
+          "Hit rate that good routing would reach; 0: it is estimated."),
+    FLAG(model, text, NULL,
+         "Take the time of prefills from a profile instead of the engines' counters."),
+    FLAG(gpu_hour_price, real, "1.25", "In dollars; an eighth of a node at 10 dollars an hour."),
+    FLAG(gpus_per_replica, real, "1", "GPUs of one replica."),
+    FLAG(json, file, NULL, "Write the figures there as well."),
+    FLAG(path, path, "/metrics", "The path of the metrics."),
+    RANGE(timeout, seconds, "5s", "1ms", "1h", "For one response."),
+    FLAG(api_key, secret, NULL, "Sent as a bearer token."),
+    FLAG(ca, file, NULL, "Certificates to trust for https, PEM."),
+    FLAG(insecure, toggle, NULL, "Do not verify TLS certificates."),
+};
+static const struct config_option_table audit_table = FLAG_TABLE("audit", audit_flags);
+#undef OWNER
 
 struct audit {
     struct audit_options options;
@@ -62,106 +84,32 @@ struct audit {
     uint32_t replica_count;
 };
 
-static enum flags_verdict audit_read_flags(struct audit_options *options, int word_count,
-                                           char **words)
+// The first word that is in the list twice, or NULL.
+static const char *find_twice(const struct flag_list *list)
 {
-    const struct flag flags[] = {
-        {"backend", FLAG_LIST, &options->backends, "URL", "A replica; may be given several times."},
-        {"interval", FLAG_DURATION, &options->interval_s, "TIME",
-         "Between two looks at each replica; 30s."},
-        {"live", FLAG_SWITCH, &options->live, "", "Look again and again, until Ctrl-C."},
-        {"since-start", FLAG_SWITCH, &options->since_start, "",
-         "Look once: everything since the engines started."},
-        {"once", FLAG_LIST, &options->files, "FILE",
-         "The same for pages that were saved, one of each replica."},
-        {"achievable", FLAG_NUMBER, &options->achievable, "RATE",
-         "Hit rate that good routing would reach, 0 to 1; guessed otherwise."},
-        {"model", FLAG_TEXT, &options->model, "NAME",
-         "Take the time of prefills from a profile instead of the engines' counters."},
-        {"gpu-hour-price", FLAG_NUMBER, &options->gpu_hour_price, "DOLLARS",
-         "1.25: an eighth of a node at 10 dollars an hour."},
-        {"gpus-per-replica", FLAG_NUMBER, &options->gpus_per_replica, "N", "1."},
-        {"json", FLAG_TEXT, &options->json, "FILE", "Write the figures there as well."},
-        {"path", FLAG_TEXT, &options->path, "PATH", "Of the metrics; /metrics."},
-        {"timeout", FLAG_DURATION, &options->timeout_s, "TIME", "For one response; 5s."},
-        {"api-key", FLAG_TEXT, &options->api_key, "KEY", "Sent as a bearer token."},
-        {"ca", FLAG_TEXT, &options->ca, "FILE", "Who vouches for replicas with https; PEM."},
-        {"insecure", FLAG_SWITCH, &options->insecure, "", "Nobody has to vouch for them."},
-    };
-    return flags_read("audit", flags, ARRAY_COUNT(flags), word_count, words);
-}
-
-static bool is_twice(const struct flag_list *list, uint32_t index)
-{
-    for (uint32_t i = 0; i < index; i++) {
-        if (strcmp(list->items[i], list->items[index]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// NULL: they are good.
-static const char *url_problem(const struct flag_list *urls, const char **which)
-{
-    for (uint32_t i = 0; i < urls->count; i++) {
-        struct config_endpoint endpoint;
-        const char *problem = config_url_split(slice_str(urls->items[i]), &endpoint);
-        *which = urls->items[i];
-        if (problem != NULL || is_twice(urls, i)) {
-            return problem != NULL ? problem : "is named twice";
+    for (uint32_t i = 0; i < list->count; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            if (strcmp(list->items[i], list->items[k]) == 0) {
+                return list->items[i];
+            }
         }
     }
     return NULL;
 }
 
-static bool audit_is_text(const char *word)
+static bool audit_is_good(const struct audit_options *options)
 {
-    for (; *word != '\0'; word++) {
-        if (*word <= ' ' || *word > '~') {
-            return false;
-        }
+    const char *twice = find_twice(&options->backend);
+    if (options->backend.count == 0 && options->once.count == 0) {
+        return command_fail("audit", "--backend", "name at least one replica");
     }
-    return true;
-}
-
-// NULL: nothing is wrong.  `*which` is the word that is.
-static const char *problem_of(const struct audit_options *options, const char **which)
-{
-    bool looks_once = options->since_start || options->files.count > 0;
-    *which = "--backend";
-    if (options->backends.count == 0 && options->files.count == 0) {
-        return "name at least one replica";
+    if (options->backend.count > 0 && options->once.count > 0) {
+        return command_fail("audit", "--backend", "goes without --once");
     }
-    if (options->backends.count > 0 && options->files.count > 0) {
-        return "goes without --once";
+    if (options->live && (options->since_start || options->once.count > 0)) {
+        return command_fail("audit", "--live", "goes without --once and --since-start");
     }
-    *which = "--live";
-    if (options->live && looks_once) {
-        return "goes without --once and --since-start";
-    }
-    *which = "--achievable";
-    if (options->achievable > 1 && options->achievable != HUGE_VAL) {
-        return "is a rate from 0 to 1";
-    }
-    *which = "--interval";
-    if (options->interval_s < 0.1 || options->interval_s > 86400) {
-        return "is from 100ms to 24h";
-    }
-    *which = "--timeout";
-    if (options->timeout_s < 0.001 || options->timeout_s > 3600) {
-        return "is from 1ms to 1h";
-    }
-    *which = "--path";
-    if (options->path[0] != '/' || strlen(options->path) > 4096 || !audit_is_text(options->path)) {
-        return "begins with / and has no blanks";
-    }
-    *which = "--api-key";
-    if (options->api_key != NULL &&
-        (strlen(options->api_key) > 4096 || !audit_is_text(options->api_key))) {
-        return "has at most 4096 printable characters";
-    }
-    return url_problem(&options->backends, which);
+    return twice == NULL || command_fail("audit", twice, "is named twice");
 }
 
 static bool audit_find_model(struct audit *audit)
@@ -193,8 +141,7 @@ static void write_json(struct audit *audit, const struct audit_report *report)
         is_good = fclose(file) == 0 && is_good;
     }
     if (!is_good) {
-        fprintf(stderr, "warmpath audit: %s: %s\n", path, strerrordesc_np(errno));
-        audit->has_failed = true;
+        audit->has_failed = !command_fail("audit", path, strerrordesc_np(errno));
     }
 }
 
@@ -244,7 +191,7 @@ static void report_live(struct audit *audit)
     if (terminal_is(stdout)) {
         printf("\033[H\033[2J");
     }
-    snprintf(title, sizeof(title), "the last %.4g s", audit->options.interval_s);
+    snprintf(title, sizeof(title), "the last %.4g s", audit->options.interval);
     take_span(audit, AUDIT_LAST);
     judge(audit, title, &result, &report);
     audit_report_table(stdout, &report);
@@ -270,11 +217,11 @@ static void round_done(void *owner)
     }
     if (audit->round_count == 1) {
         fprintf(stderr, "%u replicas; looking again in %.4g s\n", audit_scrape_count(audit->scrape),
-                audit->options.interval_s);
+                audit->options.interval);
     } else {
         report_live(audit);
     }
-    audit->due_ms += (uint64_t)(audit->options.interval_s * 1000);
+    audit->due_ms += (uint64_t)(audit->options.interval * 1000);
     loop_arm(audit->loop, &audit->timer, audit->due_ms > now_ms ? audit->due_ms - now_ms : 0);
 }
 
@@ -303,10 +250,10 @@ static bool open_all(struct audit *audit)
            audit_scrape_create(
                &(struct audit_scrape_options){
                    .loop = audit->loop,
-                   .urls = options->backends.items,
-                   .url_count = options->backends.count,
+                   .urls = options->backend.items,
+                   .url_count = options->backend.count,
                    .path = options->path,
-                   .timeout_ms = (uint32_t)(options->timeout_s * 1000),
+                   .timeout_ms = (uint32_t)(options->timeout * 1000),
                    .api_key = options->api_key,
                    .ca = options->ca,
                    .insecure = options->insecure,
@@ -334,7 +281,7 @@ static bool report_end(struct audit *audit)
     }
     take_span(audit, AUDIT_WHOLE);
     snprintf(title, sizeof(title), audit->options.live ? "since the audit began" : "%.4g s",
-             audit->options.interval_s);
+             audit->options.interval);
     return report_all(audit, title);
 }
 
@@ -342,12 +289,12 @@ static int audit_backends(struct audit *audit)
 {
     int status = COMMAND_FAILED;
     if (!open_all(audit)) {
-        fprintf(stderr, "warmpath audit: cannot start: memory or descriptors are short\n");
+        command_fail("audit", "start", "memory or descriptors are short");
     } else {
         loop_arm(audit->loop, &audit->timer, 0);
         loop_run(audit->loop, NULL, NULL);
         if (audit->is_stopping && !audit->options.live) {
-            fprintf(stderr, "warmpath audit: stopped before anything was measured\n");
+            command_fail("audit", "stopped before anything was measured", NULL);
         } else if (report_end(audit)) {
             status = COMMAND_OK;
         }
@@ -359,16 +306,11 @@ static int audit_backends(struct audit *audit)
 // Why the page of a file is not there, or NULL.
 static const char *read_page(const char *path, struct engine_counters *out)
 {
-    static char space[file_size_max + 1];
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return strerrordesc_np(errno);
-    }
-    size_t size = fread(space, 1, sizeof(space), file);
-    bool is_good = !ferror(file);
-    fclose(file);
-    if (!is_good || size > file_size_max) {
-        return is_good ? "it is too large" : "it cannot be read";
+    static char space[file_size_max];
+    size_t size = 0;
+    enum status status = config_file_read(path, space, sizeof(space), &size);
+    if (status != STATUS_OK) {
+        return status == STATUS_IO ? strerrordesc_np(errno) : status_text(status);
     }
     engine_counters_read(slice_of(space, size), out);
     return NULL;
@@ -376,7 +318,7 @@ static const char *read_page(const char *path, struct engine_counters *out)
 
 static int audit_files(struct audit *audit)
 {
-    const struct flag_list *files = &audit->options.files;
+    const struct flag_list *files = &audit->options.once;
     for (uint32_t i = 0; i < files->count; i++) {
         struct audit_history history = {0};
         struct audit_page page = {0};
@@ -396,22 +338,19 @@ static int audit_files(struct audit *audit)
 
 static int audit_run(struct audit *audit)
 {
-    const char *which = NULL;
-    const char *problem = problem_of(&audit->options, &which);
-    if (problem != NULL) {
-        fprintf(stderr, "warmpath audit: %s: %s\n", which, problem);
+    const struct audit_options *options = &audit->options;
+    if (!audit_is_good(options)) {
         return COMMAND_USAGE;
     }
-    const struct audit_options *options = &audit->options;
     audit->terms = (struct audit_terms){
-        .achievable = options->achievable > 1 ? -1 : options->achievable,
+        .achievable = options->achievable > 0 ? options->achievable : -1,
         .gpu_hour_price = options->gpu_hour_price,
         .gpus_per_replica = options->gpus_per_replica,
     };
     if (!audit_find_model(audit)) {
         return COMMAND_USAGE;
     }
-    int status = options->files.count > 0 ? audit_files(audit) : audit_backends(audit);
+    int status = options->once.count > 0 ? audit_files(audit) : audit_backends(audit);
     return audit->has_failed ? COMMAND_FAILED : status;
 }
 
@@ -419,19 +358,11 @@ int command_audit(int word_count, char **words)
 {
     struct audit *audit = calloc(1, sizeof(*audit));
     if (audit == NULL) {
-        fprintf(stderr, "warmpath audit: memory is short\n");
+        command_fail("audit", "memory is short", NULL);
         return COMMAND_FAILED;
     }
-    audit->options = (struct audit_options){
-        .path = "/metrics",
-        .interval_s = 30,
-        .timeout_s = 5,
-        .achievable = HUGE_VAL,
-        .gpu_hour_price = 1.25,
-        .gpus_per_replica = 1,
-    };
-    enum flags_verdict verdict = audit_read_flags(&audit->options, word_count, words);
-    int status = verdict == FLAGS_GOOD ? audit_run(audit) : COMMAND_OK;
+    int status = flags_read(&audit_table, word_count, words, &audit->options);
+    status = status == FLAGS_READ ? audit_run(audit) : status;
     free(audit);
-    return verdict == FLAGS_BAD ? COMMAND_USAGE : status;
+    return status;
 }

@@ -4,69 +4,47 @@
 
 #include "base/base.h"
 #include "cli/top/top_document.h"
-#include "config/config_file.h"
+#include "config/option/command.h"
 #include "json/json.h"
 #include "net/tls.h"
 
-#include <errno.h>
 #include <stdio.h>
-
-static bool admin_client_say(const struct admin_client *client, const char *what, const char *why)
-{
-    fprintf(stderr, "warmpath %s: %s: %s\n", client->command, what, why);
-    return false;
-}
 
 bool admin_client_check(struct admin_client *client, const char *command,
                         const struct admin_client_options *options)
 {
     *client = (struct admin_client){.command = command, .options = options};
     if (options->url == NULL) {
-        return admin_client_say(client, "--admin", "say where the router's admin API is");
+        return command_fail(client->command, "--admin", "say where the router's admin API is");
     }
     const char *wrong = drive_endpoint_parse(options->url, &client->endpoint);
     if (wrong != NULL) {
-        return admin_client_say(client, "--admin", wrong);
+        return command_fail(client->command, "--admin", wrong);
     }
     if (options->token != NULL && options->token_file != NULL) {
-        return admin_client_say(client, "--token", "goes without --token-file");
+        return command_fail(client->command, "--token", "goes without --token-file");
     }
-    if (options->timeout_s < 0.001 || options->timeout_s > 3600) {
-        return admin_client_say(client, "--timeout", "is from 1ms to 1h");
-    }
-    return true;
-}
-
-static bool read_token_file(const struct admin_client *client, char *token, size_t capacity)
-{
-    const char *path = client->options->token_file;
-    const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
-    size_t size = 0;
-    enum status status = config_file_read(name, token, capacity - 1, &size);
-
-    if (status != STATUS_OK) {
-        return admin_client_say(client, path,
-                                status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
-    }
-    token[size] = '\0';
-    token[strcspn(token, "\r\n")] = '\0';
     return true;
 }
 
 static bool admin_client_read_token(struct admin_client *client)
 {
-    char token[admin_token_size_max + 2] = "";
+    char token[config_secret_size_max + 2] = "";
 
     if (client->options->token_file != NULL) {
-        if (!read_token_file(client, token, sizeof(token))) {
+        size_t size = 0;
+        if (!command_read_file(client->command, client->options->token_file, token,
+                               sizeof(token) - 1, &size)) {
             return false;
         }
+        token[size] = '\0';
+        token[strcspn(token, "\r\n")] = '\0';
     } else if (client->options->token != NULL) {
         snprintf(token, sizeof(token), "%s", client->options->token);
     }
-    if (strlen(token) > admin_token_size_max || !flags_is_word(token)) {
-        return admin_client_say(client, "the token",
-                                "is at most 4096 printable characters without blanks");
+    if (token[0] != '\0' && !config_secret_is_sound(slice_str(token))) {
+        return command_fail(client->command, "the token",
+                            "is at most 4096 printable characters without blanks");
     }
     if (token[0] != '\0') {
         snprintf(client->authorization, sizeof(client->authorization), "Bearer %s", token);
@@ -87,10 +65,10 @@ bool admin_client_open(struct admin_client *client, struct loop *loop)
         return false;
     }
     if (client->endpoint.tls && tls_client_create(&options, &client->tls, tls_error) != STATUS_OK) {
-        return admin_client_say(client, "TLS", tls_error);
+        return command_fail(client->command, "TLS", tls_error);
     }
     return drive_endpoint_resolve(&client->endpoint, loop, error) ||
-           admin_client_say(client, "--admin", error);
+           command_fail(client->command, "--admin", error);
 }
 
 void admin_client_close(struct admin_client *client)
@@ -121,7 +99,7 @@ struct fetch *admin_client_ask(const struct admin_client *client, const char *pa
         .tls = client->tls,
         .path = target,
         .body = body,
-        .timeout_ms = (uint32_t)(client->options->timeout_s * 1000),
+        .timeout_ms = (uint32_t)(client->options->timeout * 1000),
         .answer_size_max = answer_size_max,
         .done = done,
         .owner = owner,

@@ -3,7 +3,7 @@
 // admin_client.h -- how a command talks to the admin API of a running router: where it is, the
 // token, TLS; and questions to it, each on a connection of its own (net/fetch.h).
 //
-//     const struct flag flags[] = {ADMIN_CLIENT_FLAGS(options.admin), {"once", ...}};
+//     static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS(admin, "5s"), ...};
 //     admin_client_check     what is wrong with them: the command line's fault
 //     admin_client_open      reads the token, sets up TLS, looks the name up: the world's
 //     admin_client_ask       again and again
@@ -18,7 +18,6 @@
 #include "net/fetch.h"
 
 enum {
-    admin_token_size_max = 4096,
     admin_path_size_max = 4352, // an id of 1,024 bytes, each spelt as %XX, and a path
     admin_why_size = 256,
 };
@@ -28,21 +27,20 @@ struct admin_client_options {
     const char *token;
     const char *token_file;
     const char *ca;
-    double timeout_s;
+    double timeout;
     bool insecure;
 };
 
-#define ADMIN_CLIENT_FLAGS(options)                                                                \
-    {"admin", FLAG_TEXT, &(options).url, "URL",                                                    \
-     "The router's admin.listen, as http://host:port."},                                           \
-        {"token-file", FLAG_TEXT, &(options).token_file, "FILE", "A file that holds its token."},  \
-        {"token", FLAG_TEXT, &(options).token, "TOKEN",                                            \
-         "The token itself, for anyone to see who may list processes."},                           \
-        {"timeout", FLAG_DURATION, &(options).timeout_s, "TIME", "For an answer."},                \
-        {"ca", FLAG_TEXT, &(options).ca, "FILE", "Who vouches for a router with https; PEM."},     \
-    {                                                                                              \
-        "insecure", FLAG_SWITCH, &(options).insecure, "", "Nobody has to vouch for it."            \
-    }
+// Rows for `field` of OWNER, a struct admin_client_options.
+#define ADMIN_CLIENT_FLAGS(field, wait)                                                            \
+    FLAG_ROW("admin", field.url, any, .help = "The router's admin.listen, as http://host:port."),  \
+        FLAG_ROW("token-file", field.token_file, file, .help = "A file that holds its token."),    \
+        FLAG_ROW("token", field.token, any,                                                        \
+                 .help = "The token itself; everyone who may list processes can read it."),        \
+        FLAG_ROW("timeout", field.timeout, seconds, .fallback = (wait), .low = "1ms",              \
+                 .high = "1h", .help = "For a response."),                                         \
+        FLAG_ROW("ca", field.ca, file, .help = "Certificates to trust for https, PEM."),           \
+        FLAG_ROW("insecure", field.insecure, toggle, .help = "Do not verify TLS certificates.")
 
 struct admin_client {
     const char *command;
@@ -51,7 +49,7 @@ struct admin_client {
     struct tls_context *tls;
     struct drive_endpoint endpoint;
     uint32_t address; // of those that the endpoint has
-    char authorization[admin_token_size_max + 16];
+    char authorization[config_secret_size_max + 16];
 };
 
 // Keeps the options.

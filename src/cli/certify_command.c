@@ -25,17 +25,33 @@
 enum { yaml_size_max = 65536 };
 
 struct certify_options {
-    struct flag_list backends;
+    struct flag_list backend;
     const char *tokenizer;
     const char *model;
     const char *engine;
     const char *chat_template;
     const char *api_key;
     const char *ca;
-    double timeout_s;
+    double timeout;
     bool insecure;
-    bool is_quiet;
+    bool quiet;
 };
+
+#define OWNER struct certify_options
+static const struct config_option certify_flags[] = {
+    FLAG_LIST(backend, url, "An engine; may be given several times."),
+    FLAG(tokenizer, file, NULL, "A directory with tokenizer.json and tokenizer_config.json."),
+    FLAG(model, text, NULL, "The engine's name of the model, if its own list has another one."),
+    FLAG(engine, name, "vllm", "vllm, sglang, trtllm or plain."),
+    FLAG(chat_template, file, NULL, "A template to use instead of the directory's."),
+    FLAG(timeout, seconds, "60s", "For all backends together."),
+    FLAG(api_key, secret, NULL, "Sent as a bearer token."),
+    FLAG(ca, file, NULL, "Certificates to trust for https, PEM."),
+    FLAG(insecure, toggle, NULL, "Do not verify TLS certificates."),
+    FLAG(quiet, toggle, NULL, "Print only the result, no cases."),
+};
+static const struct config_option_table certify_table = FLAG_TABLE("certify", certify_flags);
+#undef OWNER
 
 struct certify_command {
     struct certify_options options;
@@ -50,27 +66,6 @@ struct certify_command {
     uint32_t ended_count;
     bool has_failed;
 };
-
-static enum flags_verdict certify_read_flags(struct certify_options *options, int word_count,
-                                             char **words)
-{
-    const struct flag flags[] = {
-        {"backend", FLAG_LIST, &options->backends, "URL", "An engine; may be given several times."},
-        {"tokenizer", FLAG_TEXT, &options->tokenizer, "DIR",
-         "A directory with tokenizer.json and tokenizer_config.json."},
-        {"model", FLAG_TEXT, &options->model, "NAME",
-         "As the engine calls it; its own list says otherwise."},
-        {"engine", FLAG_TEXT, &options->engine, "NAME", "vllm, sglang, trtllm or plain; vllm."},
-        {"chat-template", FLAG_TEXT, &options->chat_template, "FILE",
-         "Instead of the directory's."},
-        {"timeout", FLAG_DURATION, &options->timeout_s, "TIME", "For all of it; 60s."},
-        {"api-key", FLAG_TEXT, &options->api_key, "KEY", "Sent as a bearer token."},
-        {"ca", FLAG_TEXT, &options->ca, "FILE", "Who vouches for engines with https; PEM."},
-        {"insecure", FLAG_SWITCH, &options->insecure, "", "Nobody has to vouch for them."},
-        {"quiet", FLAG_SWITCH, &options->is_quiet, "", "Only the result, no cases."},
-    };
-    return flags_read("certify", flags, ARRAY_COUNT(flags), word_count, words);
-}
 
 static void certify_add_row(struct text *yaml, const char *before, const char *key,
                             const char *value)
@@ -91,8 +86,8 @@ static bool make_config(struct certify_command *command)
     struct config_error error;
 
     text_add_str(&yaml, "backends:\n");
-    for (uint32_t i = 0; i < options->backends.count; i++) {
-        certify_add_row(&yaml, "  - ", "url", options->backends.items[i]);
+    for (uint32_t i = 0; i < options->backend.count; i++) {
+        certify_add_row(&yaml, "  - ", "url", options->backend.items[i]);
         certify_add_row(&yaml, "    ", "api_key", options->api_key);
         certify_add_row(&yaml, "    ", "models", options->model);
     }
@@ -107,9 +102,8 @@ static bool make_config(struct certify_command *command)
     certify_add_row(&yaml, "  ", "ca", options->ca);
     if (yaml.overflow || config_parse(text_slice(&yaml), "command line", NULL, &command->config,
                                       &error) != STATUS_OK) {
-        fprintf(stderr, "warmpath certify: %s\n",
-                yaml.overflow ? "the command line is too long" : error.text);
-        return false;
+        return command_fail("certify", yaml.overflow ? "the command line is too long" : error.text,
+                            NULL);
     }
     return true;
 }
@@ -117,7 +111,7 @@ static bool make_config(struct certify_command *command)
 static void saw_case(void *owner, const char *name, const char *verdict, const char *why)
 {
     const struct certify_command *command = owner;
-    if (!command->options.is_quiet) {
+    if (!command->options.quiet) {
         printf("  %-28s %-8s %s\n", name, verdict, why);
     }
 }
@@ -138,7 +132,7 @@ static void saw_end(void *owner, const struct certify *certify, const char *why)
                certify->agreed_count, certify->differed_count, certify->skipped_count,
                (int)names.size, space);
     }
-    if (command->ended_count == command->options.backends.count) {
+    if (command->ended_count == command->options.backend.count) {
         loop_stop(command->loop);
     }
 }
@@ -197,7 +191,7 @@ struct deadline {
 static void out_of_time(struct timer *timer)
 {
     struct deadline *deadline = CONTAINER_OF(timer, struct deadline, timer);
-    fprintf(stderr, "warmpath certify: not every backend was heard of in time\n");
+    command_fail("certify", "not every backend responded in time", NULL);
     loop_stop(deadline->loop);
 }
 
@@ -212,14 +206,14 @@ static int certify_run(struct certify_command *command)
     }
     log_set_level(LOG_LEVEL_ERROR); // from now on we say it ourselves
     if (!certify_set_up(command)) {
-        fprintf(stderr, "warmpath certify: no memory or no descriptors to start with\n");
+        command_fail("certify", "start", "memory or descriptors are short");
         return COMMAND_FAILED;
     }
     deadline.loop = command->loop;
-    loop_arm(command->loop, &deadline.timer, (uint64_t)(command->options.timeout_s * 1000));
+    loop_arm(command->loop, &deadline.timer, (uint64_t)(command->options.timeout * 1000));
     loop_run(command->loop, NULL, NULL);
     loop_disarm(command->loop, &deadline.timer);
-    bool is_complete = command->ended_count == command->options.backends.count;
+    bool is_complete = command->ended_count == command->options.backend.count;
     return is_complete && !command->has_failed ? COMMAND_OK : COMMAND_FAILED;
 }
 
@@ -240,17 +234,15 @@ static void certify_tear_down(struct certify_command *command)
 int command_certify(int word_count, char **words)
 {
     static struct certify_command command; // the program's one; too large for the stack
-    int code = COMMAND_USAGE;
+    int code = flags_read(&certify_table, word_count, words, &command.options);
 
-    command.options = (struct certify_options){.engine = "vllm", .timeout_s = 60};
-    enum flags_verdict verdict = certify_read_flags(&command.options, word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    if (code != FLAGS_READ) {
+        return code;
     }
-    if (command.options.backends.count == 0 || command.options.tokenizer == NULL) {
-        fprintf(stderr,
-                "warmpath certify: give --backend URL and --tokenizer DIR; --help says more\n");
-        return COMMAND_USAGE;
+    code = COMMAND_USAGE;
+    if (command.options.backend.count == 0 || command.options.tokenizer == NULL) {
+        command_fail("certify", "give --backend URL and --tokenizer DIR; --help says more", NULL);
+        return code;
     }
     if (make_config(&command)) {
         code = certify_run(&command);

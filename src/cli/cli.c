@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "config/option/command.h"
-#include "config/option/flags.h"
 #include "config/option/manual.h"
 
 #include <stdio.h>
@@ -38,7 +37,7 @@ static void write_commands(FILE *out)
 // Flushing shows whether all of the page was written: a full disk is a failure.
 static int end_of_page(void)
 {
-    return fflush(stdout) == 0 && !ferror(stdout) ? COMMAND_OK : COMMAND_FAILED;
+    return command_flush() ? COMMAND_OK : COMMAND_FAILED;
 }
 
 int command_help(int word_count, char **words)
@@ -91,7 +90,7 @@ static bool write_command_help(const struct command *command)
         command->run != command_manual && command->run != command_version) {
         return false;
     }
-    flags_write_usage(command->name);
+    command_write_usage(command->name);
     if (is_serve) {
         printf("\n");
         config_manual_write_help(stdout);

@@ -10,12 +10,10 @@
 #include "cli/admin_client.h"
 #include "cli/explain_document.h"
 #include "cli/explain_table.h"
-#include "config/config_file.h"
 #include "config/option/command.h"
 #include "json/json_writer.h"
 #include "sys/loop.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,8 +32,22 @@ struct explain_options {
     const char *id;
     const char *model;
     const char *path;
-    bool as_json;
+    bool json;
 };
+
+#define OWNER struct explain_options
+static const struct config_option explain_flags[] = {
+    ADMIN_CLIENT_FLAGS(admin, "10s"),
+    FLAG_ROW("", body, file, .help = "The body of a request; - is standard input."),
+    FLAG(body, file, NULL, "The same."),
+    FLAG(prompt, any, NULL, "Or the message of a user."),
+    FLAG(id, any, NULL, "Or the x-request-id of a request that the router still keeps."),
+    FLAG(model, any, NULL, "The model, with --prompt."),
+    FLAG(path, path, "/v1/chat/completions", "Where the request would be sent."),
+    FLAG(json, toggle, NULL, "Print the document as it is, instead of tables."),
+};
+static const struct config_option_table explain_table = FLAG_TABLE("explain", explain_flags);
+#undef OWNER
 
 struct explain_command {
     struct explain_options options;
@@ -48,28 +60,9 @@ struct explain_command {
     int code;
 };
 
-static enum flags_verdict explain_read_flags(struct explain_options *options, int word_count,
-                                             char **words)
-{
-    const struct flag flags[] = {
-        ADMIN_CLIENT_FLAGS(options->admin),
-        {"", FLAG_TEXT, &options->body, "FILE", "The body of a request; -: standard input."},
-        {"body", FLAG_TEXT, &options->body, "FILE", "The same."},
-        {"prompt", FLAG_TEXT, &options->prompt, "TEXT", "Or what a user says in one."},
-        {"id", FLAG_TEXT, &options->id, "REQUEST-ID",
-         "Or where that request went: its x-request-id, if the router still keeps it."},
-        {"model", FLAG_TEXT, &options->model, "NAME", "With --prompt: for which model."},
-        {"path", FLAG_TEXT, &options->path, "PATH",
-         "Where it would be sent; /v1/chat/completions."},
-        {"json", FLAG_SWITCH, &options->as_json, "", "The document as it is, instead of tables."},
-    };
-    return flags_read("explain", flags, ARRAY_COUNT(flags), word_count, words);
-}
-
 static bool explain_say(const char *what, const char *why)
 {
-    fprintf(stderr, "warmpath explain: %s: %s\n", what, why);
-    return false;
+    return command_fail("explain", what, why);
 }
 
 static bool explain_is_good(struct explain_command *command)
@@ -89,19 +82,7 @@ static bool explain_is_good(struct explain_command *command)
     if (options->model != NULL && options->prompt == NULL) {
         return explain_say("--model", "goes with --prompt; a body names its own");
     }
-    if (options->path[0] != '/' || strlen(options->path) >= path_size_max ||
-        !flags_is_word(options->path)) {
-        return explain_say("--path", "begins with / and has no blanks");
-    }
-    return true;
-}
-
-static bool explain_read_file(const char *path, void *space, size_t capacity, size_t *size)
-{
-    const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
-    enum status status = config_file_read(name, space, capacity, size);
-    return status == STATUS_OK ||
-           explain_say(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+    return strlen(options->path) < path_size_max || explain_say("--path", "is too long");
 }
 
 // The body of a request with one user message.
@@ -139,7 +120,7 @@ static bool explain_read_body(struct explain_command *command)
         return explain_say("--body", "memory is short");
     }
     if (options->body != NULL) {
-        return explain_read_file(options->body, command->body, body_size_max,
+        return command_read_file("explain", options->body, command->body, body_size_max,
                                  &command->body_size) &&
                (command->body_size > 0 || explain_say(options->body, "is empty"));
     }
@@ -158,14 +139,13 @@ static bool explain_show(const struct explain_command *command, struct slice ans
         return explain_say("the answer",
                            status == STATUS_MALFORMED ? "not an explanation" : status_text(status));
     }
-    if (command->options.as_json) {
+    if (command->options.json) {
         printf("%.*s\n", (int)answer.size, (const char *)answer.bytes);
     } else {
         explain_table_write(&document, stdout);
     }
     explain_document_free(&document);
-    return (fflush(stdout) == 0 && !ferror(stdout)) ||
-           explain_say("standard output", "cannot be written");
+    return command_flush() || explain_say("standard output", "cannot be written");
 }
 
 static void explain_answered(void *owner, const struct fetch_result *result)
@@ -183,7 +163,7 @@ static void explain_answered(void *owner, const struct fetch_result *result)
     if (result->status == 0) {
         explain_say(command->options.admin.url, why);
     } else {
-        fprintf(stderr, "warmpath explain: %s\n", why);
+        explain_say(why, NULL);
     }
 }
 
@@ -226,11 +206,9 @@ int command_explain(int word_count, char **words)
 {
     static struct explain_command command; // the program's one; too large for the stack
 
-    command.options =
-        (struct explain_options){.admin = {.timeout_s = 10}, .path = "/v1/chat/completions"};
-    enum flags_verdict verdict = explain_read_flags(&command.options, word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    int code = flags_read(&explain_table, word_count, words, &command.options);
+    if (code != FLAGS_READ) {
+        return code;
     }
     if (!explain_is_good(&command)) {
         return COMMAND_USAGE;

@@ -3,16 +3,14 @@
 // tokenize -- shows what a tokenizer makes of a text, or of a chat request with its template.
 
 #include "base/base.h"
-#include "config/config_file.h"
+#include "config/config.h"
 #include "config/option/command.h"
 #include "config/option/flags.h"
-#include "config/option/option.h"
 #include "json/json_writer.h"
 #include "keeper/dialects.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,62 +26,37 @@ struct tokenize_options {
     const char *pattern;
     const char *chat;
     const char *file;
-    const char *engine;
     const char *chat_template;
+    enum config_engine engine;
     struct flag_list words;
-    bool ids_only;
-    bool text_only;
-    bool without_special;
+    bool ids;
+    bool text;
+    bool no_special;
 };
 
-static enum flags_verdict tokenize_read_flags(struct tokenize_options *options, int word_count,
-                                              char **words)
-{
-    const struct flag flags[] = {
-        {"", FLAG_WORDS, &options->words, "TEXT", "The text; words are joined with spaces."},
-        {"tokenizer", FLAG_TEXT, &options->tokenizer, "DIR",
-         "A directory with tokenizer.json, and tokenizer_config.json for chats."},
-        {"pattern", FLAG_TEXT, &options->pattern, "NAME",
-         "DIR is a file of ranks, as tiktoken has them: gpt2, cl100k, o200k or kimi."},
-        {"chat", FLAG_TEXT, &options->chat, "FILE",
-         "The body of a chat request; - is standard input."},
-        {"file", FLAG_TEXT, &options->file, "FILE", "The text is in there; - is standard input."},
-        {"engine", FLAG_TEXT, &options->engine, "NAME",
-         "Whose way with chats is followed: vllm, sglang, trtllm or plain; vllm."},
-        {"chat-template", FLAG_TEXT, &options->chat_template, "FILE",
-         "Instead of the directory's."},
-        {"no-special", FLAG_SWITCH, &options->without_special, "",
-         "Without what the tokenizer puts around a text, such as <s>."},
-        {"ids", FLAG_SWITCH, &options->ids_only, "", "Print the ids alone, as JSON."},
-        {"text", FLAG_SWITCH, &options->text_only, "",
-         "Print the text that the template gives, alone."},
-    };
-    return flags_read("tokenize", flags, ARRAY_COUNT(flags), word_count, words);
-}
+#define OWNER struct tokenize_options
+static const struct config_option tokenize_flags[] = {
+    FLAG_ROW("", words, any, .is_list = true, .help = "The text; words are joined with spaces."),
+    FLAG(tokenizer, file, NULL,
+         "A directory with tokenizer.json, and tokenizer_config.json for chats."),
+    FLAG(pattern, name, NULL,
+         "The tokenizer is a file of ranks, as tiktoken has them: gpt2, cl100k, o200k or kimi."),
+    FLAG(chat, file, NULL, "The body of a chat request; - is standard input."),
+    FLAG(file, file, NULL, "A file with the text; - is standard input."),
+    FLAG_ROW("engine", engine, choice, .fallback = "vllm", .choices = CONFIG_ENGINES,
+             .help = "The engine whose preparation of chats is followed."),
+    FLAG(chat_template, file, NULL, "A template to use instead of the directory's."),
+    FLAG(no_special, toggle, NULL, "Without the tokens that a tokenizer puts around a text."),
+    FLAG(ids, toggle, NULL, "Print the token ids alone, as JSON."),
+    FLAG(text, toggle, NULL, "Print the text that the template renders, alone."),
+};
+static const struct config_option_table tokenize_table = FLAG_TABLE("tokenize", tokenize_flags);
+#undef OWNER
 
 static int tokenize_fail(const char *what, const char *why)
 {
-    fprintf(stderr, "warmpath tokenize: %s: %s\n", what, why);
+    command_fail("tokenize", what, why);
     return COMMAND_FAILED;
-}
-
-// As the configuration has them.
-static bool engine_of(const char *name, enum config_engine *out)
-{
-    const struct config_option *option = config_option_find(&config_tokenizer_options, "engine");
-    uint8_t space[128];
-    struct text why = text_over(space, sizeof(space));
-    return option->kind->read(option, name, out, &why);
-}
-
-static bool tokenize_read_whole(const char *path, uint8_t *space, size_t *size)
-{
-    const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
-    enum status status = config_file_read(name, space, text_size_max, size);
-    if (status != STATUS_OK) {
-        tokenize_fail(path, status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
-    }
-    return status == STATUS_OK;
 }
 
 // The body of a request: the chat as it is, or a completion with the text.
@@ -93,8 +66,8 @@ static bool tokenize_read_body(const struct tokenize_options *options, uint8_t *
     size_t size = 0;
 
     if (options->chat != NULL || options->file != NULL) {
-        if (!tokenize_read_whole(options->chat != NULL ? options->chat : options->file, space,
-                                 &size)) {
+        if (!command_read_file("tokenize", options->chat != NULL ? options->chat : options->file,
+                               space, text_size_max, &size)) {
             return false;
         }
     } else {
@@ -111,7 +84,7 @@ static bool tokenize_read_body(const struct tokenize_options *options, uint8_t *
     }
     struct json_writer json = json_writer_over(body);
     json_begin_object(&json, NULL);
-    json_put_bool(&json, "add_special_tokens", !options->without_special);
+    json_put_bool(&json, "add_special_tokens", !options->no_special);
     json_put_string(&json, "prompt", slice_of(space, size));
     json_end(&json);
     return true;
@@ -177,10 +150,10 @@ static int tokenize_show(const struct tokenize_options *options, struct dialect_
     if (status != STATUS_OK) {
         code = tokenize_fail(options->chat != NULL ? options->chat : "the text",
                              token_reader_why(reader));
-    } else if (options->text_only) {
+    } else if (options->text) {
         struct slice text = token_reader_text(reader);
         fwrite(text.bytes, 1, text.size, stdout);
-    } else if (options->ids_only) {
+    } else if (options->ids) {
         print_ids(&result);
     } else {
         print_pieces(&result);
@@ -194,21 +167,22 @@ static int tokenize_show(const struct tokenize_options *options, struct dialect_
 
 int command_tokenize(int word_count, char **words)
 {
-    struct tokenize_options options = {.engine = "vllm"};
+    struct tokenize_options options;
     struct config_tokenizer row = {0};
     struct config config = {.tokenizers = &row, .tokenizer_count = 1, .tokens.memo = memo_size};
     struct dialect_set *set = NULL;
 
-    enum flags_verdict verdict = tokenize_read_flags(&options, word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    int code = flags_read(&tokenize_table, word_count, words, &options);
+    if (code != FLAGS_READ) {
+        return code;
     }
     uint32_t sources = (options.chat != NULL) + (options.file != NULL) + (options.words.count > 0);
-    if (options.tokenizer == NULL || sources != 1 || !engine_of(options.engine, &row.engine)) {
-        fprintf(stderr, "warmpath tokenize: give --tokenizer DIR, and a text, --file or --chat; "
-                        "--help says more\n");
+    if (options.tokenizer == NULL || sources != 1) {
+        command_fail("tokenize",
+                     "give --tokenizer DIR, and a text, --file or --chat; --help says more", NULL);
         return COMMAND_USAGE;
     }
+    row.engine = options.engine;
     log_set_level(LOG_LEVEL_WARN);
     row.path = options.tokenizer;
     row.pattern = options.pattern;
@@ -220,9 +194,9 @@ int command_tokenize(int word_count, char **words)
     uint8_t *body_space = malloc(2 * (size_t)text_size_max);
     ASSERT(space != NULL && body_space != NULL);
     struct text body = text_over(body_space, 2 * (size_t)text_size_max);
-    int code = tokenize_read_body(&options, space, &body)
-                   ? tokenize_show(&options, set, text_slice(&body))
-                   : COMMAND_FAILED;
+    code = tokenize_read_body(&options, space, &body)
+               ? tokenize_show(&options, set, text_slice(&body))
+               : COMMAND_FAILED;
     free(space);
     free(body_space);
     dialects_close(&set);

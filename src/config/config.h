@@ -64,6 +64,7 @@ struct config_pool {
 };
 
 // In the order of the words of the rows.
+#define CONFIG_ENGINES "vllm|sglang|trtllm|plain"
 enum config_engine {
     CONFIG_ENGINE_VLLM,
     CONFIG_ENGINE_SGLANG,

@@ -31,13 +31,12 @@ enum {
     descriptors_beside = 32,
 };
 
-// The command line.
 struct load_flags {
     const char *url;
     const char *model;
     const char *workload;
     const char *trace;
-    const char *api;
+    enum drive_api api;
     const char *api_key;
     const char *warm_up;
     const char *json;
@@ -45,11 +44,11 @@ struct load_flags {
     const char *log;
     const char *label;
     const char *ca;
-    struct flag_list headers;
+    struct flag_list header;
     double rate;
     double share;
-    double duration_s;
-    double timeout_s;
+    double duration;
+    double timeout;
     uint32_t users;
     uint32_t requests;
     uint32_t connections_max;
@@ -61,9 +60,42 @@ struct load_flags {
     bool quiet;
 };
 
+#define OWNER struct load_flags
+static const struct config_option load_flags[] = {
+    FLAG(url, any, NULL, "Where requests go: http://host:port, which a path may follow."),
+    FLAG(model, text, NULL, "The model; otherwise the first that /v1/models names."),
+    FLAG(workload, name, NULL, "The workload; they are listed below."),
+    FLAG(trace, file, NULL, "Requests of a trace instead, one JSON object a line."),
+    FLAG(users, amount, NULL, "Closed loop: users that wait for their responses."),
+    FLAG(rate, real, NULL, "Open loop: requests a second, at random times."),
+    RANGE(requests, amount, NULL, "0", "4000000", "Requests in all."),
+    FLAG(duration, seconds, NULL, "Sends nothing after that time."),
+    FLAG(share, real, NULL, "Fraction of each prompt shared with others."),
+    FLAG(seed, amount, "1", "Equal seeds give equal requests."),
+    FLAG(warm_up, any, NULL, "Does not count: 0.1 (a fraction), 200 (requests) or 10s (time)."),
+    FLAG_ROW("api", api, choice, .fallback = "chat", .choices = "chat|completions|ids",
+             .help = "With ids, prompts are token ids, which only simulated engines understand."),
+    FLAG(no_stream, toggle, NULL, "Asks for responses that are not streamed."),
+    FLAG(no_ignore_eos, toggle, NULL, "Leaves out ignore_eos, for servers that refuse it."),
+    FLAG(sessions, toggle, NULL, "Names conversations, in `user`."),
+    FLAG_LIST(header, any, "'NAME: VALUE', sent with each request; may be given several times."),
+    FLAG(api_key, secret, NULL, "Sent as a bearer token."),
+    FLAG(ca, file, NULL, "Certificates to trust for https, PEM; otherwise the system's."),
+    FLAG(insecure, toggle, NULL, "Do not verify TLS certificates."),
+    RANGE(timeout, seconds, "5m", "1ms", "24h", "For a request, up to its last byte."),
+    RANGE(connections_max, amount, "8192", "1", "60000", "Requests in flight at most."),
+    FLAG(json, file, NULL, "Writes all figures there; - is standard output."),
+    FLAG(html, file, NULL, "Writes a page there."),
+    FLAG(log, file, NULL, "Writes a line of JSON there for each request."),
+    FLAG(label, any, NULL, "The name of the run in reports."),
+    FLAG(quiet, toggle, NULL, "No progress."),
+};
+static const struct config_option_table load_table = FLAG_TABLE("load", load_flags);
+#undef OWNER
+_Static_assert(drive_requests_max == 4000000 && drive_connections_max == 60000, "bounds above");
+
 struct load_command {
     struct load_flags flags;
-    enum drive_api api;
     struct drive_endpoint endpoint;
     struct mooncake_trace trace;
     char trace_name[trace_file_name_size];
@@ -77,9 +109,9 @@ struct load_command {
     struct drive_progress progress;
     struct drive_shape shape;
     uint32_t connections_max;
-    char authorization[drive_text_max * 2]; // empty: none
-    char asked_model[drive_text_max];       // that the endpoint named
-    char head[head_size_max];               // of all requests
+    char authorization[config_secret_size_max + 16]; // empty: none
+    char asked_model[drive_text_max];                // that the endpoint named
+    char head[head_size_max];                        // of all requests
     double warm_up_s;
     uint64_t warm_up_requests;
     bool was_interrupted;
@@ -87,53 +119,7 @@ struct load_command {
 
 static bool load_complain(const char *what, const char *why)
 {
-    fprintf(stderr, "warmpath load: %s%s%s\n", what, why != NULL ? ": " : "",
-            why != NULL ? why : "");
-    return false;
-}
-
-static enum flags_verdict load_read_flags(struct load_flags *f, int word_count, char **words)
-{
-    const struct flag table[] = {
-        {"url", FLAG_TEXT, &f->url, "URL", "Where to: http://host:port, a path may follow."},
-        {"model", FLAG_TEXT, &f->model, "NAME", "Default: the first that /v1/models names."},
-        {"workload", FLAG_TEXT, &f->workload, "NAME", "Who asks what; below."},
-        {"trace", FLAG_TEXT, &f->trace, "FILE", "Requests of a trace, one JSON object a line."},
-        {"users", FLAG_COUNT, &f->users, "N", "Closed loop: users that wait for their responses."},
-        {"rate", FLAG_NUMBER, &f->rate, "R", "Open loop: requests a second, at random times."},
-        {"requests", FLAG_COUNT, &f->requests, "N", "How many in all."},
-        {"duration", FLAG_DURATION, &f->duration_s, "TIME", "Sends nothing after that time."},
-        {"share", FLAG_NUMBER, &f->share, "X", "Of each prompt that is common to others."},
-        {"seed", FLAG_COUNT, &f->seed, "N", "Equal seeds give equal requests."},
-        {"warm-up", FLAG_TEXT, &f->warm_up, "X",
-         "Does not count: 0.1 (a share), 200 (requests) or 10s (time)."},
-        {"api", FLAG_TEXT, &f->api, "NAME",
-         "chat, completions, or ids (prompts of token ids, for simulated engines); default: chat."},
-        {"no-stream", FLAG_SWITCH, &f->no_stream, NULL,
-         "Asks for responses that are not streamed."},
-        {"no-ignore-eos", FLAG_SWITCH, &f->no_ignore_eos, NULL,
-         "Does not ask engines to go on to the last token; for servers that refuse ignore_eos."},
-        {"sessions", FLAG_SWITCH, &f->sessions, NULL, "Names conversations, in `user`."},
-        {"header", FLAG_WORDS, &f->headers, "'NAME: VALUE'", "Sent with each request; repeat it."},
-        {"api-key", FLAG_TEXT, &f->api_key, "KEY", "Sent as Authorization: Bearer KEY."},
-        {"ca", FLAG_TEXT, &f->ca, "FILE", "Whom to trust, for https; default: the system's."},
-        {"insecure", FLAG_SWITCH, &f->insecure, NULL, "Trusts everybody, for https."},
-        {"timeout", FLAG_DURATION, &f->timeout_s, "TIME", "Of a request, to its last byte; 5m."},
-        {"connections-max", FLAG_COUNT, &f->connections_max, "N", "Requests at a time; 8192."},
-        {"json", FLAG_TEXT, &f->json, "FILE", "Writes all figures there; - for standard output."},
-        {"html", FLAG_TEXT, &f->html, "FILE", "Writes a page there."},
-        {"log", FLAG_TEXT, &f->log, "FILE", "Writes a line of JSON there for each request."},
-        {"label", FLAG_TEXT, &f->label, "TEXT", "What to call the run in what is written."},
-        {"quiet", FLAG_SWITCH, &f->quiet, NULL, "No progress."},
-    };
-    enum flags_verdict verdict = flags_read("load", table, ARRAY_COUNT(table), word_count, words);
-    if (verdict == FLAGS_HELPED) {
-        printf("\nWorkloads:\n");
-        for (uint32_t i = 0; workload_kind_name(i) != NULL; i++) {
-            printf("  %-28s %s\n", workload_kind_name(i), workload_kind_summary(i));
-        }
-    }
-    return verdict;
+    return command_fail("load", what, why);
 }
 
 // "0.1", "200" or "10s".
@@ -152,8 +138,8 @@ static bool read_warm_up(struct load_command *load, double total)
     }
     if (*unit == '\0' && value < 1) {
         // Of the time where that ends the run, else of the requests.
-        bool is_timed = load->flags.duration_s > 0;
-        load->warm_up_s = is_timed ? value * load->flags.duration_s : 0;
+        bool is_timed = load->flags.duration > 0;
+        load->warm_up_s = is_timed ? value * load->flags.duration : 0;
         load->warm_up_requests = is_timed ? 0 : (uint64_t)(value * total);
         return true;
     }
@@ -167,17 +153,6 @@ static bool read_warm_up(struct load_command *load, double total)
                                              : 0;
     load->warm_up_s = value * factor;
     return factor > 0 || load_complain("--warm-up: the units are ms, s and m", NULL);
-}
-
-static bool read_api(struct load_command *load)
-{
-    for (uint32_t i = 0; i < drive_api_count; i++) {
-        if (strcmp(load->flags.api, drive_apis[i].name) == 0) {
-            load->api = (enum drive_api)i;
-            return true;
-        }
-    }
-    return load_complain("--api is chat, completions or ids", NULL);
 }
 
 // A field of ours must not begin a second one, or the body.
@@ -204,13 +179,10 @@ static bool load_write_head(struct load_command *load)
     struct text out = text_over(load->head, sizeof(load->head) - 1);
 
     if (flags->api_key != NULL) {
-        if (!is_one_line(flags->api_key) || strlen(flags->api_key) > drive_text_max) {
-            return load_complain("--api-key: not a valid key", NULL);
-        }
         snprintf(load->authorization, sizeof(load->authorization), "Bearer %s", flags->api_key);
     }
     text_add_format(&out, "POST %s%s HTTP/1.1\r\nhost: %s\r\nuser-agent: warmpath/%s\r\n",
-                    load->endpoint.base, drive_apis[load->api].path, load->endpoint.authority,
+                    load->endpoint.base, drive_apis[load->flags.api].path, load->endpoint.authority,
                     WARMPATH_VERSION);
     text_add_str(&out, "content-type: application/json\r\naccept: */*\r\n");
     if (load->authorization[0] != '\0') {
@@ -219,11 +191,11 @@ static bool load_write_head(struct load_command *load)
     if (flags->log != NULL) {
         text_add_str(&out, "x-warmpath-decision: 1\r\n");
     }
-    for (uint32_t i = 0; i < flags->headers.count; i++) {
-        if (!is_field(flags->headers.items[i])) {
-            return load_complain("--header needs 'NAME: VALUE'", flags->headers.items[i]);
+    for (uint32_t i = 0; i < flags->header.count; i++) {
+        if (!is_field(flags->header.items[i])) {
+            return load_complain("--header needs 'NAME: VALUE'", flags->header.items[i]);
         }
-        text_add_format(&out, "%s\r\n", flags->headers.items[i]);
+        text_add_format(&out, "%s\r\n", flags->header.items[i]);
     }
     if (out.overflow) {
         return load_complain("the headers are too long", NULL);
@@ -249,10 +221,7 @@ static bool make_workload(struct load_command *load)
     char error[workload_error_size];
     uint32_t requests = flags->requests;
 
-    if (flags->requests > drive_requests_max) {
-        return load_complain("--requests: a run has at most 4000000", NULL);
-    }
-    if (requests == 0 && flags->duration_s > 0) {
+    if (requests == 0 && flags->duration > 0) {
         requests = drive_requests_max;
     }
     load->workload = workload_create(
@@ -285,13 +254,7 @@ static bool understand(struct load_command *load)
         return load_complain("say --workload NAME or --trace FILE; --help lists the workloads",
                              NULL);
     }
-    if (flags->connections_max == 0 || flags->connections_max > drive_connections_max) {
-        return load_complain("--connections-max is a number from 1 to 60000", NULL);
-    }
-    if (flags->timeout_s < 0.001 || flags->timeout_s > 86400) {
-        return load_complain("--timeout is from a millisecond to a day", NULL);
-    }
-    return read_api(load) && load_write_head(load) && read_trace(load) && make_workload(load) &&
+    return load_write_head(load) && read_trace(load) && make_workload(load) &&
            read_warm_up(load, (double)workload_limit(load->workload));
 }
 
@@ -375,7 +338,7 @@ static int load_write_report(struct load_command *load, struct drive_result *res
     if (is_table) {
         drive_result_write_table(result, stdout);
     }
-    bool is_written = fflush(stdout) == 0 && !ferror(stdout);
+    bool is_written = command_flush();
     is_written &= write_file(flags->json, result, drive_result_write_json);
     is_written &= write_file(flags->html, result, drive_result_write_html);
     if (!drive_log_close(&load->log)) {
@@ -399,7 +362,7 @@ static bool make_run(struct load_command *load)
         }
     }
     load->shape = (struct drive_shape){
-        .api = load->api,
+        .api = flags->api,
         .model = flags->model,
         .one_message = flags->trace != NULL,
         .stream = !flags->no_stream,
@@ -413,7 +376,7 @@ static bool make_run(struct load_command *load)
         .is_terminal = terminal_is(stderr),
         .is_whole = flags->no_stream,
         .request_count = workload_limit(load->workload),
-        .duration_s = flags->duration_s,
+        .duration_s = flags->duration,
     };
     load->run = drive_run_create(&(struct drive_run_options){
         .client = {.loop = load->loop,
@@ -425,11 +388,11 @@ static bool make_run(struct load_command *load)
                    .shape = &load->shape,
                    .memory = load->memory,
                    .connections_max = load->connections_max,
-                   .timeout_ms = (uint32_t)(flags->timeout_s * 1000)},
+                   .timeout_ms = (uint32_t)(flags->timeout * 1000)},
         .workload = load->workload,
         .memory = load->memory,
         .log = load->log,
-        .duration_s = flags->duration_s,
+        .duration_s = flags->duration,
         .is_closed = flags->users > 0,
         .warm_up_requests = load->warm_up_requests,
         .warm_up_s = load->warm_up_s,
@@ -451,7 +414,7 @@ static struct drive_result begin_result(const struct load_command *load)
         .model = flags->model,
         .workload = flags->workload != NULL ? flags->workload : load->trace_name,
         .started_at_ms = clock_wall_ms(),
-        .api = load->api,
+        .api = flags->api,
         .stream = load->shape.stream,
         .ignore_eos = load->shape.ignore_eos,
         .names_sessions = load->shape.names_sessions,
@@ -459,8 +422,8 @@ static struct drive_result begin_result(const struct load_command *load)
         .share = flags->share,
         .users = flags->users,
         .request_limit = workload_limit(load->workload),
-        .duration_s = flags->duration_s,
-        .timeout_s = flags->timeout_s,
+        .duration_s = flags->duration,
+        .timeout_s = flags->timeout,
         .warm_up_s = load->warm_up_s,
         .warm_up_requests = load->warm_up_requests,
         .seed = flags->seed,
@@ -489,6 +452,15 @@ static int load_measure(struct load_command *load)
     return load_write_report(load, &result);
 }
 
+// Behind the help.
+static void list_workloads(void)
+{
+    printf("\nWorkloads:\n");
+    for (uint32_t i = 0; workload_kind_name(i) != NULL; i++) {
+        printf("  %-28s %s\n", workload_kind_name(i), workload_kind_summary(i));
+    }
+}
+
 static void load_tear_down(struct load_command *load)
 {
     drive_run_destroy(&load->run);
@@ -510,12 +482,13 @@ int command_load(int word_count, char **words)
         load_complain("no memory to start with", NULL);
         return COMMAND_FAILED;
     }
-    load->flags =
-        (struct load_flags){.api = "chat", .timeout_s = 300, .connections_max = 8192, .seed = 1};
-    enum flags_verdict verdict = load_read_flags(&load->flags, word_count, words);
-    int status = verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
-    if (verdict == FLAGS_GOOD && understand(load)) {
+    int status = flags_read(&load_table, word_count, words, &load->flags);
+    if (status == COMMAND_OK) {
+        list_workloads();
+    } else if (status == FLAGS_READ && understand(load)) {
         status = reach(load) ? load_measure(load) : COMMAND_FAILED;
+    } else {
+        status = COMMAND_USAGE;
     }
     load_tear_down(load);
     free(load);

@@ -17,8 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The options of the command line.
-struct wishes {
+struct engine_flags {
     const char *host;
     const char *model; // NULL: the default, or the only one of the file
     const char *calibration;
@@ -36,58 +35,49 @@ struct wishes {
     uint32_t sequences;
     uint32_t step_tokens;
     uint32_t context;
-    struct flag_list adapters;
-    uint32_t events_port;
-    uint32_t replay_port;
-    const char *events_format;
-    double events_drop; // percent
+    struct flag_list lora;
+    uint32_t kv_events_port;
+    uint32_t kv_replay_port;
+    const char *kv_events_format;
+    double kv_events_drop; // percent
 };
 
-static enum flags_verdict engine_read_flags(int word_count, char **words, struct wishes *wishes)
-{
-    const struct flag flags[] = {
-        {"count", FLAG_COUNT, &wishes->count, "N", "How many engines (1)."},
-        {"ranks", FLAG_COUNT, &wishes->ranks, "N",
-         "Data-parallel ranks behind each port, with a cache each (1)."},
-        {"host", FLAG_TEXT, &wishes->host, "ADDRESS", "Where they listen (127.0.0.1)."},
-        {"port", FLAG_COUNT, &wishes->port, "PORT",
-         "Port of the first one, the others follow (9001); 0: any that are free."},
-        {"model", FLAG_TEXT, &wishes->model, "NAME",
-         "A shipped model (codellama-13b), or one of the calibration file."},
-        {"calibration", FLAG_TEXT, &wishes->calibration, "FILE",
-         "Measured step times of other models; see docs/calibration.md."},
-        {"lora", FLAG_LIST, &wishes->adapters, "A,B", "Adapters that are served beside it."},
-        {"speed", FLAG_NUMBER, &wishes->speed, "X", "How many times faster than life (1)."},
-        {"output", FLAG_COUNT, &wishes->output, "N",
-         "Tokens of a response when the client sets no limit (128)."},
-        {"kv-tokens", FLAG_NUMBER, &wishes->kv_tokens, "N", "Tokens that the KV cache holds."},
-        {"block-tokens", FLAG_COUNT, &wishes->block_tokens, "N", "Tokens of one of its blocks."},
-        {"host-tokens", FLAG_NUMBER, &wishes->host_tokens, "N",
-         "Tokens of a second tier of cache in host memory (0)."},
-        {"host-speed", FLAG_NUMBER, &wishes->host_speed, "GB/S",
-         "How fast tokens come back from there (50)."},
-        {"sequences", FLAG_COUNT, &wishes->sequences, "N", "Most sequences in one batch."},
-        {"step-tokens", FLAG_COUNT, &wishes->step_tokens, "N", "Most tokens in one step."},
-        {"context", FLAG_COUNT, &wishes->context, "N", "Longest prompt and response together."},
-        {"kv-events-port", FLAG_COUNT, &wishes->events_port, "PORT",
-         "Where the first one publishes its KV events over ZeroMQ, the others follow (none)."},
-        {"kv-replay-port", FLAG_COUNT, &wishes->replay_port, "PORT",
-         "Where it replays them, the others follow (none)."},
-        {"kv-events-format", FLAG_TEXT, &wishes->events_format, "NAME",
-         "How they are written: vllm, vllm-0.22, sglang, trtllm and more (vllm)."},
-        {"kv-events-drop", FLAG_NUMBER, &wishes->events_drop, "PERCENT",
-         "So many of the batches do not reach subscribers; replays have them (0)."},
-        {"threads", FLAG_COUNT, &wishes->threads, "N", "Threads that share the engines (1)."},
-        {"seed", FLAG_COUNT, &wishes->seed, "N",
-         "Seed of the text of responses and of random faults (0)."},
-    };
-    return flags_read("engine", flags, ARRAY_COUNT(flags), word_count, words);
-}
+#define OWNER struct engine_flags
+static const struct config_option engine_flags[] = {
+    RANGE(count, amount, "1", "1", "4096", "How many engines."),
+    RANGE(ranks, amount, "1", "1", "64",
+          "Data-parallel ranks behind each port, with a cache each."),
+    FLAG(host, text, "127.0.0.1", "The address that they listen on."),
+    RANGE(port, amount, "9001", "0", "65535",
+          "Port of the first engine, the others follow; 0: any that are free."),
+    FLAG(model, text, NULL, "A shipped model (codellama-13b), or one of the calibration file."),
+    FLAG(calibration, file, NULL, "Measured step times of other models; see docs/calibration.md."),
+    FLAG_LIST(lora, text, "Adapters that are served beside the model."),
+    RANGE(speed, real, "1", "0.001", "1000", "How many times faster than real time."),
+    RANGE(output, amount, "128", "1", "4g", "Tokens of a response when the client sets no limit."),
+    FLAG(kv_tokens, real, NULL, "Tokens that the KV cache holds."),
+    FLAG(block_tokens, amount, NULL, "Tokens of one block of the cache."),
+    FLAG(host_tokens, real, NULL, "Tokens of a second tier of cache in host memory."),
+    // PCIe 5 with 16 lanes has 63.
+    RANGE(host_speed, real, "50", "0.1", "1g", "GB/s at which tokens come back from there."),
+    FLAG(sequences, amount, NULL, "Most sequences in one batch."),
+    FLAG(step_tokens, amount, NULL, "Most tokens in one step."),
+    FLAG(context, amount, NULL, "Longest prompt and response together."),
+    RANGE(kv_events_port, amount, NULL, "0", "65535",
+          "Where the first engine publishes its KV events over ZeroMQ, the others follow."),
+    RANGE(kv_replay_port, amount, NULL, "0", "65535", "Where it replays them, the others follow."),
+    FLAG(kv_events_format, name, "vllm", "How they are written: vllm, vllm-0.22, sglang …"),
+    RANGE(kv_events_drop, real, NULL, "0", "100",
+          "Percent of the batches that do not reach subscribers; replays have them."),
+    RANGE(threads, amount, "1", "1", "256", "Threads that share the engines."),
+    FLAG(seed, amount, NULL, "Seed of the text of responses and of random faults."),
+};
+static const struct config_option_table engine_table = FLAG_TABLE("engine", engine_flags);
+#undef OWNER
 
 static bool engine_complain(const char *what)
 {
-    fprintf(stderr, "warmpath engine: %s\n", what);
-    return false;
+    return command_fail("engine", what, NULL);
 }
 
 static bool has_ports(uint32_t first, uint32_t count)
@@ -108,62 +98,38 @@ static bool find_format(const char *name)
     return false;
 }
 
-static bool engine_check_numbers(const struct wishes *wishes)
+static bool engine_flags_are_good(const struct engine_flags *flags)
 {
-    if (wishes->count < 1 || wishes->count > engine_server_count_max) {
-        return engine_complain("--count must be from 1 to 4096");
-    }
-    if (wishes->ranks < 1 || wishes->ranks > engine_server_rank_max) {
-        return engine_complain("--ranks must be from 1 to 64");
-    }
-    uint32_t engines = wishes->count * wishes->ranks;
-    if (!has_ports(wishes->port, wishes->count) || !has_ports(wishes->events_port, engines) ||
-        !has_ports(wishes->replay_port, engines)) {
+    uint32_t engines = flags->count * flags->ranks;
+    if (!has_ports(flags->port, flags->count) || !has_ports(flags->kv_events_port, engines) ||
+        !has_ports(flags->kv_replay_port, engines)) {
         return engine_complain("--port: there are not so many ports");
     }
-    if (!find_format(wishes->events_format)) {
-        return false;
-    }
-    if (wishes->threads < 1 || wishes->threads > engine_server_thread_max) {
-        return engine_complain("--threads must be from 1 to 256");
-    }
-    if (!(wishes->speed >= 0.001 && wishes->speed <= 1000)) {
-        return engine_complain("--speed must be from 0.001 to 1000");
-    }
-    if (!(wishes->host_speed >= 0.1)) {
-        return engine_complain("--host-speed must be at least 0.1");
-    }
-    if (!(wishes->events_drop >= 0 && wishes->events_drop <= 100)) {
-        return engine_complain("--kv-events-drop must be from 0 to 100");
-    }
-    if (wishes->output < 1) {
-        return engine_complain("--output must be at least 1");
-    }
-    if (wishes->adapters.count > engine_adapter_max) {
+    if (flags->lora.count > engine_adapter_max) {
         return engine_complain("--lora: at most 64 adapters");
     }
-    return true;
+    return find_format(flags->kv_events_format);
 }
 
-static bool make_profile(const struct wishes *wishes, struct profile *out)
+static bool make_profile(const struct engine_flags *flags, struct profile *out)
 {
     enum { block_tokens_max = prefix_block_size_max / 4, context_max = 1 << 24 };
 
-    const char *name = wishes->model;
+    const char *name = flags->model;
 
-    if (name == NULL && wishes->calibration == NULL) {
+    if (name == NULL && flags->calibration == NULL) {
         name = "codellama-13b";
     }
-    if (!calibration_file_profile("engine", wishes->calibration, name, out)) {
+    if (!calibration_file_profile("engine", flags->calibration, name, out)) {
         return false;
     }
-    out->kv_tokens = wishes->kv_tokens > 0 ? (uint64_t)wishes->kv_tokens : out->kv_tokens;
-    out->host_tokens = (uint64_t)wishes->host_tokens;
-    out->host_token_ms = (double)out->kv_bytes_per_token / (wishes->host_speed * 1e6);
-    out->block_tokens = wishes->block_tokens > 0 ? wishes->block_tokens : out->block_tokens;
-    out->sequences_max = wishes->sequences > 0 ? wishes->sequences : out->sequences_max;
-    out->step_tokens = wishes->step_tokens > 0 ? wishes->step_tokens : out->step_tokens;
-    out->context_max = wishes->context > 0 ? wishes->context : out->context_max;
+    out->kv_tokens = flags->kv_tokens > 0 ? (uint64_t)flags->kv_tokens : out->kv_tokens;
+    out->host_tokens = (uint64_t)flags->host_tokens;
+    out->host_token_ms = (double)out->kv_bytes_per_token / (flags->host_speed * 1e6);
+    out->block_tokens = flags->block_tokens > 0 ? flags->block_tokens : out->block_tokens;
+    out->sequences_max = flags->sequences > 0 ? flags->sequences : out->sequences_max;
+    out->step_tokens = flags->step_tokens > 0 ? flags->step_tokens : out->step_tokens;
+    out->context_max = flags->context > 0 ? flags->context : out->context_max;
     if (out->block_tokens > block_tokens_max) {
         return engine_complain("--block-tokens must be at most 256");
     }
@@ -179,25 +145,25 @@ static bool make_profile(const struct wishes *wishes, struct profile *out)
     return true;
 }
 
-static void print_ranges(const struct engine_server *server, const struct wishes *wishes,
+static void print_ranges(const struct engine_server *server, const struct engine_flags *flags,
                          const struct profile *profile)
 {
     char space[2][64];
-    uint32_t last = wishes->count - 1;
+    uint32_t last = flags->count - 1;
 
     // Ports that the kernel chose do not follow each other.
-    for (uint32_t i = 0; i<wishes->count; i = wishes->port> 0 ? wishes->count : i + 1) {
+    for (uint32_t i = 0; i<flags->count; i = flags->port> 0 ? flags->count : i + 1) {
         struct text from = text_over(space[0], sizeof(space[0]));
         struct text to = text_over(space[1], sizeof(space[1]));
         engine_server_write_address(server, i, &from);
-        engine_server_write_address(server, wishes->port > 0 ? last : i, &to);
+        engine_server_write_address(server, flags->port > 0 ? last : i, &to);
         bool is_one = from.size == to.size && memcmp(space[0], space[1], from.size) == 0;
         printf("http://%.*s%s%.*s: %s, ", (int)from.size, space[0], is_one ? "" : " to http://",
                is_one ? 0 : (int)to.size, space[1], profile->name);
-        if (wishes->ranks > 1) {
-            printf("%u ranks with ", wishes->ranks);
+        if (flags->ranks > 1) {
+            printf("%u ranks with ", flags->ranks);
         }
-        printf("%" PRIu64 " tokens of KV cache, speed %g\n", profile->kv_tokens, wishes->speed);
+        printf("%" PRIu64 " tokens of KV cache, speed %g\n", profile->kv_tokens, flags->speed);
     }
     fflush(stdout);
 }
@@ -209,24 +175,24 @@ static void engine_on_signal(void *owner, enum signal_kind kind)
     }
 }
 
-static int engine_serve(const struct wishes *wishes, const struct profile *profile)
+static int engine_serve(const struct engine_flags *flags, const struct profile *profile)
 {
     struct engine_server_options options = {
-        .host = wishes->host,
-        .port = (uint16_t)wishes->port,
-        .count = wishes->count,
-        .rank_count = wishes->ranks,
-        .thread_count = wishes->threads,
-        .speed = wishes->speed,
+        .host = flags->host,
+        .port = (uint16_t)flags->port,
+        .count = flags->count,
+        .rank_count = flags->ranks,
+        .thread_count = flags->threads,
+        .speed = flags->speed,
         .profile = profile,
-        .adapters = wishes->adapters.items,
-        .adapter_count = wishes->adapters.count,
-        .output_tokens = wishes->output,
-        .seed = wishes->seed,
-        .events = wishes->events_port > 0 ? kv_event_format_find(wishes->events_format) : NULL,
-        .events_port = (uint16_t)wishes->events_port,
-        .replay_port = (uint16_t)wishes->replay_port,
-        .events_loss = wishes->events_drop / 100,
+        .adapters = flags->lora.items,
+        .adapter_count = flags->lora.count,
+        .output_tokens = flags->output,
+        .seed = flags->seed,
+        .events = flags->kv_events_port > 0 ? kv_event_format_find(flags->kv_events_format) : NULL,
+        .events_port = (uint16_t)flags->kv_events_port,
+        .replay_port = (uint16_t)flags->kv_replay_port,
+        .events_loss = flags->kv_events_drop / 100,
     };
     char error[engine_server_error_size];
     struct engine_server *server = NULL;
@@ -243,7 +209,7 @@ static int engine_serve(const struct wishes *wishes, const struct profile *profi
         engine_complain(error);
         goto out;
     }
-    print_ranges(server, wishes, profile);
+    print_ranges(server, flags, profile);
     loop_run(loop, NULL, NULL);
     exit_status = COMMAND_OK;
 
@@ -256,30 +222,16 @@ out:
 
 int command_engine(int word_count, char **words)
 {
-    struct wishes wishes = {
-        .host = "127.0.0.1",
-        .events_format = "vllm",
-        .count = 1,
-        .ranks = 1,
-        .port = 9001,
-        .threads = 1,
-        .output = 128,
-        .speed = 1,
-        .host_speed = 50, // PCIe 5 with 16 lanes has 63
-    };
+    struct engine_flags flags;
     struct profile profile;
 
-    switch (engine_read_flags(word_count, words, &wishes)) {
-    case FLAGS_HELPED:
-        return COMMAND_OK;
-    case FLAGS_BAD:
-        return COMMAND_USAGE;
-    case FLAGS_GOOD:
-        break;
+    int status = flags_read(&engine_table, word_count, words, &flags);
+    if (status != FLAGS_READ) {
+        return status;
     }
-    if (!engine_check_numbers(&wishes) || !make_profile(&wishes, &profile)) {
+    if (!engine_flags_are_good(&flags) || !make_profile(&flags, &profile)) {
         return COMMAND_USAGE;
     }
     (void)tcp_limit_raise();
-    return engine_serve(&wishes, &profile);
+    return engine_serve(&flags, &profile);
 }

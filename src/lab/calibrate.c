@@ -23,43 +23,33 @@ struct calibrate_options {
     double seconds;
     uint32_t kv_tokens;
     uint32_t step_tokens;
-    uint32_t context_max;
-    uint32_t sequences_max;
+    uint32_t context;
+    uint32_t sequences;
 };
 
-static enum flags_verdict read_options(struct calibrate_options *options, int word_count,
-                                       char **words)
+#define OWNER struct calibrate_options
+static const struct config_option calibrate_flags[] = {
+    FLAG(file, file, NULL, "Fit the rows of this calibration file."),
+    FLAG(backend, url, NULL, "Measure this engine, which must be idle."),
+    FLAG(model, text, NULL, "The engine's model, or the only one of the file to fit."),
+    FLAG(write, file, NULL, "Write rows and constants, for --calibration of sim and engine."),
+    FLAG(seconds, seconds, "60s", "How long to measure."),
+    FLAG(key, secret, NULL, "Sent to the engine as its bearer token."),
+    FLAG(kv_tokens, amount, NULL, "Tokens in the engine's cache, if its metrics do not say."),
+    FLAG(step_tokens, amount, "8192", "Most tokens of one step of the engine."),
+    FLAG(sequences, amount, "256", "Most sequences of one step of the engine."),
+    FLAG(context, amount, "131072", "Longest prompt and response of the engine."),
+};
+static const struct config_option_table calibrate_table = FLAG_TABLE(command, calibrate_flags);
+#undef OWNER
+
+static bool calibrate_is_good(const struct calibrate_options *options)
 {
-    const struct flag flags[] = {
-        {"file", FLAG_TEXT, &options->file, "FILE", "Fit the rows of this calibration file."},
-        {"backend", FLAG_TEXT, &options->backend, "URL", "Measure this engine, which is idle."},
-        {"model", FLAG_TEXT, &options->model, "NAME", "The engine's model; of a file, only this."},
-        {"write", FLAG_TEXT, &options->write, "FILE",
-         "Write rows and constants, for --calibration of sim and engine."},
-        {"seconds", FLAG_DURATION, &options->seconds, "TIME", "Measure so long (60s)."},
-        {"key", FLAG_TEXT, &options->key, "KEY", "Sent to the engine as its bearer token."},
-        {"kv-tokens", FLAG_COUNT, &options->kv_tokens, "N",
-         "Tokens in the engine's cache, where its metrics do not say."},
-        {"step-tokens", FLAG_COUNT, &options->step_tokens, "N",
-         "Most tokens of one step of the engine (8192)."},
-        {"sequences", FLAG_COUNT, &options->sequences_max, "N",
-         "Most sequences of one step of the engine (256)."},
-        {"context", FLAG_COUNT, &options->context_max, "N",
-         "Longest prompt and response of the engine (131072)."},
-    };
-    enum flags_verdict verdict = flags_read(command, flags, ARRAY_COUNT(flags), word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict;
-    }
     if ((options->file == NULL) == (options->backend == NULL)) {
-        fprintf(stderr, "warmpath calibrate: say either --file or --backend\n");
-        return FLAGS_BAD;
+        return command_fail(command, "say either --file or --backend", NULL);
     }
-    if (options->backend != NULL && options->model == NULL) {
-        fprintf(stderr, "warmpath calibrate: --backend needs --model\n");
-        return FLAGS_BAD;
-    }
-    return FLAGS_GOOD;
+    return options->backend == NULL || options->model != NULL ||
+           command_fail(command, "--backend needs --model", NULL);
 }
 
 // ---- what is printed
@@ -126,8 +116,7 @@ static int fit_models(struct calibration *calibration, const char *only)
         }
         count++;
         if (calibration_fit(model, &fit) != STATUS_OK) {
-            fprintf(stderr, "warmpath calibrate: %s: too few rows to tell the constants apart\n",
-                    model->profile.name);
+            command_fail(command, model->profile.name, "too few rows to tell the constants apart");
             result = COMMAND_FAILED;
             continue;
         }
@@ -136,7 +125,7 @@ static int fit_models(struct calibration *calibration, const char *only)
         print_model(model);
     }
     if (count == 0) {
-        fprintf(stderr, "warmpath calibrate: no model %s\n", only);
+        command_fail(command, "no such model", only);
         return COMMAND_USAGE;
     }
     return result;
@@ -152,33 +141,28 @@ static bool calibrate_measure(const struct calibrate_options *options, struct ca
         .seconds = options->seconds,
         .kv_tokens = options->kv_tokens,
         .step_tokens = options->step_tokens,
-        .sequences_max = options->sequences_max,
-        .context_max = options->context_max,
+        .sequences_max = options->sequences,
+        .context_max = options->context,
         .progress = stderr,
     };
-    if (!probe_engine(&probe, out, error)) {
-        fprintf(stderr, "warmpath calibrate: %s: %s\n", options->backend, error);
-        return false;
-    }
-    return true;
+    return probe_engine(&probe, out, error) || command_fail(command, options->backend, error);
 }
 
 int command_calibrate(int word_count, char **words)
 {
-    struct calibrate_options options = {.seconds = 60,
-                                        .step_tokens = profile_step_tokens,
-                                        .sequences_max = profile_sequences_max,
-                                        .context_max = profile_context_max};
-    enum flags_verdict verdict = read_options(&options, word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    struct calibrate_options options;
+    int result = flags_read(&calibrate_table, word_count, words, &options);
+    if (result != FLAGS_READ) {
+        return result;
+    }
+    if (!calibrate_is_good(&options)) {
+        return COMMAND_USAGE;
     }
     struct calibration *calibration = calloc(1, sizeof(*calibration));
     if (calibration == NULL) {
-        fprintf(stderr, "warmpath calibrate: memory is short\n");
+        command_fail(command, "memory is short", NULL);
         return COMMAND_FAILED;
     }
-    int result = COMMAND_OK;
     if (options.file != NULL) {
         result =
             calibration_file_read(command, options.file, calibration) ? COMMAND_OK : COMMAND_USAGE;
@@ -195,5 +179,5 @@ int command_calibrate(int word_count, char **words)
     }
     calibration_destroy(calibration);
     free(calibration);
-    return fflush(stdout) == 0 && !ferror(stdout) ? result : COMMAND_FAILED;
+    return command_flush() ? result : COMMAND_FAILED;
 }

@@ -34,103 +34,77 @@ struct sim {
     uint32_t seeds;
     uint32_t threads;
     double share;
-    double scrape_s;
+    double scrape;
     double warm_up;
-    double limit_s;
+    double limit;
     const char *sort;
     const char *judge;
-    bool wants_score;
-    bool wants_wall_time;
+    bool score;
+    bool timing;
     const char *paths[OUTPUT_COUNT];
     FILE *files[OUTPUT_COUNT];
     struct report_options report;
     struct sweep_progress progress;
 };
 
-static enum flags_verdict sim_read_flags(struct sim *sim, int word_count, char **words)
-{
-    const struct flag flags[] = {
-        {"trace", FLAG_LIST, &sim->words.traces, "FILE", "A trace, one JSON object a line."},
-        {"workload", FLAG_LIST, &sim->words.workloads, "KIND,...",
-         "Built-in workloads, or all; `--workload ?` lists them."},
-        {"policy", FLAG_LIST, &sim->words.policies, "NAME,...", "Policies (all)."},
-        {"backends", FLAG_LIST, &sim->words.backends, "N,...", "Sizes of the fleet (8)."},
-        {"model", FLAG_LIST, &sim->words.models, "NAME,...", "Models (llama-3.1-8b), or all."},
-        {"calibration", FLAG_TEXT, &sim->words.calibration, "FILE",
-         "Take the models from this file; `warmpath calibrate` makes one."},
-        {"load", FLAG_LIST, &sim->words.loads, "X,...",
-         "Shares of the rate that saturates the fleet (0.7; a trace alone: as recorded)."},
-        {"rate", FLAG_LIST, &sim->words.rates, "R,...", "Requests/s instead."},
-        {"users", FLAG_LIST, &sim->words.users, "N,...", "Users of a closed loop instead."},
-        {"requests", FLAG_COUNT, &sim->requests, "N",
-         "Requests of a run (12000, or as many as the trace has)."},
-        {"share", FLAG_NUMBER, &sim->share, "X",
-         "Share of a prompt that is common, for workloads that vary it."},
-        {"seed", FLAG_COUNT, &sim->seed, "N", "Of the first run (1)."},
-        {"seeds", FLAG_COUNT, &sim->seeds, "N", "Runs of each cell; medians are told (1)."},
-        {"warm-up", FLAG_NUMBER, &sim->warm_up, "X", "Share of requests not counted (0.2)."},
-        {"scrape", FLAG_DURATION, &sim->scrape_s, "TIME",
-         "How often engines' metrics are read (1s); 0: never."},
-        {"limit", FLAG_DURATION, &sim->limit_s, "TIME",
-         "Virtual time after which a request has failed (none)."},
-        {"sort", FLAG_TEXT, &sim->sort, "COLUMN",
-         "Order of the rows (ttft): a column, or policy for the order given."},
-        {"json", FLAG_TEXT, &sim->paths[OUTPUT_JSON], "FILE", "Write everything as JSON."},
-        {"html", FLAG_TEXT, &sim->paths[OUTPUT_HTML], "FILE", "Write a page with charts."},
-        {"markdown", FLAG_TEXT, &sim->paths[OUTPUT_MARKDOWN], "FILE",
-         "Write the score and the tables as Markdown."},
-        {"score", FLAG_SWITCH, &sim->wants_score, NULL,
-         "Print how the judged policy fares against the best of the others."},
-        {"judge", FLAG_TEXT, &sim->judge, "NAME", "The policy that is judged (warm)."},
-        {"timing", FLAG_SWITCH, &sim->wants_wall_time, NULL,
-         "Put wall times into the JSON; equal runs then differ."},
-        {"threads", FLAG_COUNT, &sim->threads, "N", "Runs side by side (one for each core)."},
-    };
-    return flags_read("sim", flags, ARRAY_COUNT(flags), word_count, words);
-}
-
-static bool sim_complain(const char *what)
-{
-    fprintf(stderr, "warmpath sim: %s\n", what);
-    return false;
-}
+#define OWNER struct sim
+static const struct config_option sim_flags[] = {
+    FLAG_ROW("trace", words.trace, file, .is_list = true,
+             .help = "A trace, one JSON object a line."),
+    FLAG_ROW("workload", words.workload, text, .is_list = true,
+             .help = "Built-in workloads, or all; `--workload ?` lists them."),
+    FLAG_ROW("policy", words.policy, text, .is_list = true, .help = "Policies; otherwise all."),
+    FLAG_ROW("backends", words.backends, whole, .is_list = true, .low = "1", .high = "4096",
+             .help = "Sizes of the fleet; otherwise 8."),
+    FLAG_ROW("model", words.model, text, .is_list = true,
+             .help = "Models, or all; otherwise llama-3.1-8b."),
+    FLAG_ROW("calibration", words.calibration, file,
+             .help = "Take the models from this file; `warmpath calibrate` makes one."),
+    FLAG_ROW("load", words.load, real, .is_list = true, .low = "0.000001", .high = "100",
+             .help = "Fractions of the rate that saturates the fleet; otherwise 0.7, or the times "
+                     "of the trace."),
+    FLAG_ROW("rate", words.rate, real, .is_list = true, .low = "0.000001", .high = "1m",
+             .help = "Requests a second instead."),
+    FLAG_ROW("users", words.users, whole, .is_list = true, .low = "1", .high = "1000000",
+             .help = "Users of a closed loop instead."),
+    FLAG(requests, amount, NULL, "Requests of a run; otherwise 12000, or those of the trace."),
+    RANGE(share, real, NULL, "0", "0.999999",
+          "Fraction of a prompt that is shared, for workloads that vary it."),
+    FLAG(seed, amount, "1", "Seed of the first run."),
+    RANGE(seeds, amount, "1", "1", "1000", "Runs of each cell, of which medians are reported."),
+    RANGE(warm_up, real, "0.2", "0", "0.9", "Fraction of the requests that is not counted."),
+    RANGE(scrape, seconds, "1s", "0", "1h", "How often engines' metrics are read; 0: never."),
+    FLAG(limit, seconds, NULL, "Virtual time after which a request has failed."),
+    FLAG(sort, text, "ttft", "Order of the rows: a column, or policy for the order given."),
+    FLAG_ROW("json", paths[OUTPUT_JSON], file, .help = "Write everything as JSON."),
+    FLAG_ROW("html", paths[OUTPUT_HTML], file, .help = "Write a page with charts."),
+    FLAG_ROW("markdown", paths[OUTPUT_MARKDOWN], file,
+             .help = "Write the score and the tables as Markdown."),
+    FLAG(score, toggle, NULL, "Print how the judged policy fares against the best of the others."),
+    FLAG(judge, text, "warm", "The policy that is judged."),
+    FLAG(timing, toggle, NULL, "Put wall times into the JSON; equal runs then differ."),
+    FLAG(threads, amount, NULL, "Runs at one time; otherwise one for each core."),
+};
+static const struct config_option_table sim_table = FLAG_TABLE("sim", sim_flags);
+#undef OWNER
 
 static const char *column_name(uint32_t index)
 {
     return index < report_column_count ? report_columns[index].key : NULL;
 }
 
-static bool sim_check_numbers(const struct sim *sim)
-{
-    if (sim->seeds < 1 || sim->seeds > 1000) {
-        return sim_complain("--seeds must be from 1 to 1000");
-    }
-    if (sim->warm_up > 0.9) {
-        return sim_complain("--warm-up must be from 0 to 0.9");
-    }
-    if (sim->share >= 1) {
-        return sim_complain("--share must be below 1");
-    }
-    if (sim->scrape_s > 3600) {
-        return sim_complain("--scrape must be at most 1h");
-    }
-    return true;
-}
-
 static bool set_report(struct sim *sim)
 {
     uint32_t judge = sim_grid_find_policy(&sim->grid, sim->judge);
     if (judge == UINT32_MAX && policy_find(sim->judge) == NULL) {
-        fprintf(stderr, "warmpath sim: --judge: no policy %s\n", sim->judge);
-        return false;
+        return command_fail("sim", "--judge: no policy", sim->judge);
     }
-    if (sim->wants_score && (judge == UINT32_MAX || sim->grid.policy_count < 2)) {
-        fprintf(stderr, "warmpath sim: --score needs %s and another policy\n", sim->judge);
-        return false;
+    if (sim->score && (judge == UINT32_MAX || sim->grid.policy_count < 2)) {
+        return command_fail("sim", "--score needs the judged policy and another one", sim->judge);
     }
     sim->report = (struct report_options){.sort = report_column_find(sim->sort),
                                           .judge = judge == UINT32_MAX ? report_no_judge : judge,
-                                          .has_wall_time = sim->wants_wall_time};
+                                          .has_wall_time = sim->timing};
     if (sim->report.sort == NULL && strcmp(sim->sort, "policy") != 0) {
         sim_grid_complain_of_name("column", sim->sort, column_name);
         return false;
@@ -144,8 +118,7 @@ static bool open_files(struct sim *sim)
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         sim->files[i] = sim->paths[i] != NULL ? fopen(sim->paths[i], "we") : NULL;
         if (sim->paths[i] != NULL && sim->files[i] == NULL) {
-            fprintf(stderr, "warmpath sim: %s: %s\n", sim->paths[i], strerrordesc_np(errno));
-            return false;
+            return command_fail("sim", sim->paths[i], strerrordesc_np(errno));
         }
     }
     return true;
@@ -157,8 +130,7 @@ static bool close_files(struct sim *sim)
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         // Buffered writes may fail only now.
         if (sim->files[i] != NULL && (ferror(sim->files[i]) | fclose(sim->files[i])) != 0) {
-            fprintf(stderr, "warmpath sim: %s: could not be written\n", sim->paths[i]);
-            is_good = false;
+            is_good = command_fail("sim", sim->paths[i], "could not be written");
         }
         sim->files[i] = NULL;
     }
@@ -182,11 +154,11 @@ static bool write_reports(struct sim *sim, const struct sweep *sweep)
     }
     bool is_good = close_files(sim);
     report_table_write(stdout, sweep, &sim->report);
-    if (sim->wants_score) {
+    if (sim->score) {
         fputc('\n', stdout);
         report_score_write(stdout, sweep, sim->report.judge);
     }
-    return is_good && fflush(stdout) == 0 && !ferror(stdout);
+    return command_flush() && is_good;
 }
 
 static int sim_run(struct sim *sim)
@@ -197,9 +169,9 @@ static int sim_run(struct sim *sim)
         .seed_count = sim->seeds,
         .requests = sim->requests,
         .share = sim->share,
-        .scrape_ms = (uint32_t)lround(sim->scrape_s * 1000),
+        .scrape_ms = (uint32_t)lround(sim->scrape * 1000),
         .warm_up = sim->warm_up,
-        .limit_s = sim->limit_s,
+        .limit_s = sim->limit,
         .thread_count = sim->threads,
         .owner = sim,
         .progress = sim_tell,
@@ -209,7 +181,7 @@ static int sim_run(struct sim *sim)
     sim_grid_fill(&sim->grid, &options);
     struct sweep *sweep = sweep_create(&options);
     if (sweep == NULL) {
-        sim_complain("too many runs, or too little memory for them");
+        command_fail("sim", "too many runs, or too little memory for them", NULL);
         return COMMAND_FAILED;
     }
     sim->progress = (struct sweep_progress){
@@ -218,7 +190,8 @@ static int sim_run(struct sim *sim)
     if (is_good) {
         is_good = write_reports(sim, sweep);
     } else {
-        fprintf(stderr, "%swarmpath sim: %s\n", sim->progress.is_terminal ? "\n" : "", error);
+        fputs(sim->progress.is_terminal ? "\n" : "", stderr);
+        command_fail("sim", error, NULL);
     }
     sweep_destroy(&sweep);
     return is_good ? COMMAND_OK : COMMAND_FAILED;
@@ -227,7 +200,7 @@ static int sim_run(struct sim *sim)
 // Lists the kinds.
 static bool is_question(const struct sim *sim)
 {
-    return sim->words.workloads.count == 1 && strcmp(sim->words.workloads.items[0], "?") == 0;
+    return sim->words.workload.count == 1 && strcmp(sim->words.workload.items[0], "?") == 0;
 }
 
 static int list_workloads(void)
@@ -235,22 +208,22 @@ static int list_workloads(void)
     for (uint32_t i = 0; workload_kind_name(i) != NULL; i++) {
         printf("%-10s %s\n", workload_kind_name(i), workload_kind_summary(i));
     }
-    return fflush(stdout) == 0 ? COMMAND_OK : COMMAND_FAILED;
+    return command_flush() ? COMMAND_OK : COMMAND_FAILED;
 }
 
 static int sim_follow_words(struct sim *sim, int word_count, char **words)
 {
-    enum flags_verdict verdict = sim_read_flags(sim, word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    int status = flags_read(&sim_table, word_count, words, sim);
+    if (status != FLAGS_READ) {
+        return status;
     }
     if (is_question(sim)) {
         return list_workloads();
     }
-    if (!sim_check_numbers(sim) || !sim_grid_read(&sim->words, &sim->grid) || !set_report(sim)) {
+    if (!sim_grid_read(&sim->words, &sim->grid) || !set_report(sim)) {
         return COMMAND_USAGE;
     }
-    int status = open_files(sim) ? sim_run(sim) : COMMAND_FAILED;
+    status = open_files(sim) ? sim_run(sim) : COMMAND_FAILED;
     (void)close_files(sim); // of a sweep that failed
     return status;
 }
@@ -259,15 +232,9 @@ int command_sim(int word_count, char **words)
 {
     struct sim *sim = calloc(1, sizeof(*sim));
     if (sim == NULL) {
-        sim_complain("memory is short");
+        command_fail("sim", "memory is short", NULL);
         return COMMAND_FAILED;
     }
-    sim->seed = 1;
-    sim->seeds = 1;
-    sim->scrape_s = 1;
-    sim->warm_up = 0.2;
-    sim->sort = "ttft";
-    sim->judge = "warm";
     int status = sim_follow_words(sim, word_count, words);
     sim_grid_fini(&sim->grid);
     free(sim);

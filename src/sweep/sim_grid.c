@@ -3,22 +3,13 @@
 #include "sweep/sim_grid.h"
 
 #include "base/base.h"
+#include "config/option/command.h"
 #include "config/option/nearest.h"
 #include "lab/calibration_file.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// As many engines as there may be in one simulated fleet: each has a KV pool of some MB.
-enum { backend_max = 4096 };
-
-static bool grid_complain(const char *what, const char *word, const char *why)
-{
-    fprintf(stderr, "warmpath sim: --%s %s: %s\n", what, word, why);
-    return false;
-}
 
 void sim_grid_complain_of_name(const char *what, const char *word,
                                const char *(*name)(uint32_t index))
@@ -86,12 +77,11 @@ static bool read_traces(const struct flag_list *words, struct sim_grid *out)
     for (uint32_t i = 0; i < words->count; i++) {
         char error[trace_file_error_size];
         if (out->trace_count == sim_grid_max) {
-            return grid_complain("trace", words->items[i], "too many");
+            return command_fail("sim", "--trace", "too many");
         }
         struct mooncake_trace *trace = &out->traces[out->trace_count];
         if (!trace_file_read(words->items[i], trace, error)) {
-            fprintf(stderr, "warmpath sim: %s\n", error);
-            return false;
+            return command_fail("sim", error, NULL);
         }
         trace_file_name(words->items[i], out->trace_names[out->trace_count]);
         out->workloads[out->workload_count++] =
@@ -104,7 +94,7 @@ static bool read_traces(const struct flag_list *words, struct sim_grid *out)
 static bool read_workloads(const struct sim_words *words, struct sim_grid *out)
 {
     const char *kinds[sim_grid_max];
-    if (words->traces.count == 0 && words->workloads.count == 0) {
+    if (words->trace.count == 0 && words->workload.count == 0) {
         fputs("warmpath sim: say --trace FILE, or --workload with one of", stderr);
         for (uint32_t i = 0; workload_kind_name(i) != NULL; i++) {
             fprintf(stderr, "%s %s", i > 0 ? "," : "", workload_kind_name(i));
@@ -112,16 +102,16 @@ static bool read_workloads(const struct sim_words *words, struct sim_grid *out)
         fputs(" or all\n", stderr);
         return false;
     }
-    if (!read_traces(&words->traces, out)) {
+    if (!read_traces(&words->trace, out)) {
         return false;
     }
-    uint32_t count = grid_read_names("workload", &words->workloads, workload_kind_name, kinds,
+    uint32_t count = grid_read_names("workload", &words->workload, workload_kind_name, kinds,
                                      sim_grid_max - out->trace_count);
     for (uint32_t i = 0; i < count; i++) {
         out->workloads[out->workload_count++] =
             (struct sweep_workload){.name = kinds[i], .kind = kinds[i]};
     }
-    return count > 0 || words->workloads.count == 0;
+    return count > 0 || words->workload.count == 0;
 }
 
 static bool read_policies(const struct flag_list *words, struct sim_grid *out)
@@ -142,7 +132,7 @@ static bool read_calibrated(const struct flag_list *words, const char *path, str
 {
     uint32_t count = words->count > 0 ? words->count : 1;
     if (count > sim_grid_max) {
-        return grid_complain("model", words->items[sim_grid_max], "too many");
+        return command_fail("sim", "--model", "too many");
     }
     for (uint32_t i = 0; i < count; i++) {
         const char *name = words->count > 0 ? words->items[i] : NULL;
@@ -170,8 +160,8 @@ static bool read_shipped(const struct flag_list *words, struct sim_grid *out)
 
 static bool grid_read_models(const struct sim_words *words, struct sim_grid *out)
 {
-    return words->calibration != NULL ? read_calibrated(&words->models, words->calibration, out)
-                                      : read_shipped(&words->models, out);
+    return words->calibration != NULL ? read_calibrated(&words->model, words->calibration, out)
+                                      : read_shipped(&words->model, out);
 }
 
 static int grid_by_value(const void *a, const void *b)
@@ -181,83 +171,53 @@ static int grid_by_value(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-// Bounds of the numbers of a list.
-struct bounds {
-    double max;
-    bool is_whole;
-};
-
-// Numbers above zero, sorted.  Returns how many, 0 when one is wrong.
-static uint32_t read_numbers(const char *what, const struct flag_list *words, struct bounds bounds,
-                             double out[sim_grid_max])
+// Copies the numbers, or the default, in ascending order.  Returns how many.
+static uint32_t sort_numbers(const struct flag_numbers *numbers, double otherwise, double *out)
 {
-    for (uint32_t i = 0; i < words->count; i++) {
-        char *end = NULL;
-        double value = strtod(words->items[i], &end);
-        if (*end != '\0' || !(value > 0 && value <= bounds.max)) {
-            grid_complain(what, words->items[i], "not a number above zero, or too large");
-            return 0;
-        }
-        if (bounds.is_whole && value != floor(value)) {
-            grid_complain(what, words->items[i], "not a whole number");
-            return 0;
-        }
-        if (i == sim_grid_max) {
-            grid_complain(what, words->items[i], "too many");
-            return 0;
-        }
-        out[i] = value;
+    memcpy(out, numbers->items, numbers->count * sizeof(*out));
+    if (numbers->count == 0) {
+        *out = otherwise;
+        return 1;
     }
-    qsort(out, words->count, sizeof(*out), grid_by_value);
-    return words->count;
+    qsort(out, numbers->count, sizeof(*out), grid_by_value);
+    return numbers->count;
 }
 
-static bool read_backends(const struct flag_list *words, struct sim_grid *out)
+static void set_backends(const struct flag_numbers *numbers, struct sim_grid *out)
 {
-    static const struct flag_list usual = {.items = {"8"}, .count = 1};
-    double numbers[sim_grid_max];
-    out->backends_count =
-        read_numbers("backends", words->count > 0 ? words : &usual,
-                     (struct bounds){.max = backend_max, .is_whole = true}, numbers);
+    double sizes[sim_grid_max];
+    out->backends_count = sort_numbers(numbers, 8, sizes);
     for (uint32_t i = 0; i < out->backends_count; i++) {
-        out->backends[i] = (uint32_t)numbers[i];
+        out->backends[i] = (uint32_t)sizes[i];
     }
-    return out->backends_count > 0;
 }
 
-static bool read_levels(const struct sim_words *words, struct sim_grid *out)
+static bool set_levels(const struct sim_words *words, struct sim_grid *out)
 {
-    static const struct flag_list usual = {.items = {"0.7"}, .count = 1};
-    const struct flag_list *loads = &words->loads;
-    if ((loads->count > 0) + (words->rates.count > 0) + (words->users.count > 0) > 1) {
-        fputs("warmpath sim: say one of --load, --rate and --users\n", stderr);
-        return false;
+    const struct flag_numbers *levels = &words->load;
+    if ((levels->count > 0) + (words->rate.count > 0) + (words->users.count > 0) > 1) {
+        return command_fail("sim", "say one of --load, --rate and --users", NULL);
     }
-    if (words->rates.count > 0) {
+    out->axis = SWEEP_LOAD;
+    if (words->rate.count > 0) {
         out->axis = SWEEP_RATE;
-        out->level_count =
-            read_numbers("rate", &words->rates, (struct bounds){.max = 1e6}, out->levels);
+        levels = &words->rate;
     } else if (words->users.count > 0) {
         out->axis = SWEEP_USERS;
-        out->level_count = read_numbers("users", &words->users,
-                                        (struct bounds){.max = 1e6, .is_whole = true}, out->levels);
-    } else if (loads->count == 0 && words->workloads.count == 0) {
+        levels = &words->users;
+    } else if (levels->count == 0 && words->workload.count == 0) {
         out->axis = SWEEP_AS_IS;
-        out->level_count = 1;
-    } else {
-        out->axis = SWEEP_LOAD;
-        out->level_count = read_numbers("load", loads->count > 0 ? loads : &usual,
-                                        (struct bounds){.max = 100}, out->levels);
     }
-    return out->level_count > 0;
+    out->level_count = sort_numbers(levels, out->axis == SWEEP_LOAD ? 0.7 : 0, out->levels);
+    return true;
 }
 
 bool sim_grid_read(const struct sim_words *words, struct sim_grid *out)
 {
     // The files last: a typing mistake need not wait for them.
-    return read_policies(&words->policies, out) && grid_read_models(words, out) &&
-           read_backends(&words->backends, out) && read_levels(words, out) &&
-           read_workloads(words, out);
+    set_backends(&words->backends, out);
+    return read_policies(&words->policy, out) && grid_read_models(words, out) &&
+           set_levels(words, out) && read_workloads(words, out);
 }
 
 void sim_grid_fini(struct sim_grid *grid)

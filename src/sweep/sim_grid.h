@@ -10,18 +10,18 @@
 #include "sim/workload/mooncake.h"
 #include "sweep/sweep.h"
 
-enum { sim_grid_max = 64 }; // of each list
+enum { sim_grid_max = flag_numbers_max }; // of each list
 
 // The words of the command line; an empty list takes its default.
 struct sim_words {
-    struct flag_list traces;
-    struct flag_list workloads; // none, when there is a trace
-    struct flag_list policies;  // all
-    struct flag_list models;    // llama-3.1-8b
-    struct flag_list backends;  // 8
-    struct flag_list loads;     // 0.7, or as it was recorded when there is nothing but a trace
-    struct flag_list rates;
-    struct flag_list users;
+    struct flag_list trace;
+    struct flag_list workload;    // none, when there is a trace
+    struct flag_list policy;      // all
+    struct flag_list model;       // llama-3.1-8b
+    struct flag_numbers backends; // 8
+    struct flag_numbers load;     // 0.7, or as it was recorded when there is nothing but a trace
+    struct flag_numbers rate;
+    struct flag_numbers users;
     const char *calibration; // where the models are from; NULL: those that we ship
 };
 

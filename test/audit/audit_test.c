@@ -113,6 +113,6 @@ TEST(a_wrong_command_line_is_said)
 TEST(help_is_the_table_of_flags)
 {
     CHECK_EQ(audit(WORDS("--help")), COMMAND_OK);
-    CHECK(strstr(child_text(child.out), "--gpu-hour-price DOLLARS") != NULL);
+    CHECK(strstr(child_text(child.out), "--gpu-hour-price NUMBER") != NULL);
     child_close(&child);
 }

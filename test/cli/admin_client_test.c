@@ -2,6 +2,7 @@
 
 #include "cli/admin_client.h"
 
+#include "config/option/command.h"
 #include "net/stub_server.h"
 #include "test.h"
 
@@ -17,6 +18,27 @@ static char why[admin_why_size];
 static uint16_t answer_status;
 static bool is_answered;
 
+static int read_flag(const char *text)
+{
+    struct flag_options {
+        struct admin_client_options admin;
+    } got;
+#define OWNER struct flag_options
+    static const struct config_option rows[] = {ADMIN_CLIENT_FLAGS(admin, "5s")};
+    static const struct config_option_table table = FLAG_TABLE("test", rows);
+#undef OWNER
+    char word[64];
+    snprintf(word, sizeof(word), "%s", text);
+    return flags_read(&table, 1, (char *[]){word}, &got);
+}
+
+TEST(the_time_for_a_response_has_bounds)
+{
+    CHECK_EQ(read_flag("--timeout=1ms"), FLAGS_READ);
+    CHECK_EQ(read_flag("--timeout=0"), COMMAND_USAGE);
+    CHECK_EQ(read_flag("--timeout=4000"), COMMAND_USAGE);
+}
+
 static bool check(struct admin_client_options given)
 {
     options = given;
@@ -25,14 +47,12 @@ static bool check(struct admin_client_options given)
 
 TEST(options_that_make_no_sense_are_refused)
 {
-    CHECK(!check((struct admin_client_options){.timeout_s = 1}));
-    CHECK(!check((struct admin_client_options){.url = "127.0.0.1:1", .timeout_s = 1}));
-    CHECK(!check((struct admin_client_options){.url = "http://h:1", .timeout_s = 0}));
-    CHECK(!check((struct admin_client_options){.url = "http://h:1", .timeout_s = 4000}));
+    CHECK(!check((struct admin_client_options){.timeout = 1}));
+    CHECK(!check((struct admin_client_options){.url = "127.0.0.1:1", .timeout = 1}));
     CHECK(!check((struct admin_client_options){
-        .url = "http://h:1", .timeout_s = 1, .token = "t", .token_file = "f"}));
-    CHECK(check(
-        (struct admin_client_options){.url = "http://h:1/base", .timeout_s = 1, .token = "t"}));
+        .url = "http://h:1", .timeout = 1, .token = "t", .token_file = "f"}));
+    CHECK(
+        check((struct admin_client_options){.url = "http://h:1/base", .timeout = 1, .token = "t"}));
 }
 
 static void answered(void *owner, const struct fetch_result *result)
@@ -52,7 +72,7 @@ static void set_up(struct admin_client_options given, const char *path, const ch
     server.routes[0] = (struct stub_route){.path = path, .answer = slice_str(answer)};
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", server.port);
     given.url = url;
-    given.timeout_s = 5;
+    given.timeout = 5;
     ASSERT(check(given));
 }
 

@@ -136,7 +136,7 @@ TEST(an_engine_that_is_not_there_ends_with_the_time)
     // Port 1 of this machine is nobody's.
     CHECK_EQ(certify(WORDS("--backend", "http://127.0.0.1:1", TOKENIZER, "--timeout", "200ms")),
              COMMAND_FAILED);
-    CHECK_STR(child_text(child.err), "warmpath certify: not every backend was heard of in time\n");
+    CHECK_STR(child_text(child.err), "warmpath certify: not every backend responded in time\n");
     tear_down();
 }
 

@@ -106,7 +106,7 @@ TEST(a_command_line_that_is_wrong_is_refused)
     }
     child_start(&child, command_tokenize, WORDS("--help"));
     CHECK_EQ(child_finish(&child), COMMAND_OK);
-    CHECK(strstr(child_text(child.out), "\n  TEXT  ") != NULL);
+    CHECK(strstr(child_text(child.out), "\n  TEXT\n") != NULL);
     tear_down();
 }
 

@@ -26,7 +26,7 @@ TEST(a_command_line_that_is_wrong_is_refused_with_a_reason)
         {{URL, "--workload", "chat"}, "needs a rate or a number of users"},
         {{URL, "--workload", "chat", "--users", "3", "--rate", "1"}, "contradict"},
         {{URL, "--trace", "/nonexistent", "--rate", "1"}, "/nonexistent: "},
-        {{URL, "--workload", "chat", "--users", "3", "--api", "soap"}, "chat, completions or ids"},
+        {{URL, "--workload", "chat", "--users", "3", "--api", "soap"}, "chat|completions|ids"},
         {{URL, "--workload", "chat", "--users", "3", "--header", "no"}, "--header needs"},
         {{URL, "--workload", "chat", "--users", "3", "--header", "a: b\r\nc: d"}, "--header needs"},
         {{URL, "--workload", "chat", "--users", "3", "--api-key", "a\nb"}, "--api-key"},

@@ -27,22 +27,25 @@ TEST(what_makes_no_sense_is_refused)
         const char *const words[5];
         const char *complaint;
     } cases[] = {
-        {{"--count", "0"}, "warmpath engine: --count must be from 1 to 4096\n"},
+        {{"--count", "0"}, "warmpath engine: --count: 0 is too small, the least is 1\n"},
         {{"--count", "x"},
-         "warmpath engine: --count: x: needs a whole number, k, m or g may follow\n"},
-        {{"--port", "65536"}, "warmpath engine: --port: there are not so many ports\n"},
-        {{"--threads", "0"}, "warmpath engine: --threads must be from 1 to 256\n"},
-        {{"--speed", "0"}, "warmpath engine: --speed must be from 0.001 to 1000\n"},
-        {{"--output", "0"}, "warmpath engine: --output must be at least 1\n"},
+         "warmpath engine: --count: \"x\" is not a number: write a whole number, which k, m or g "
+         "may follow: 12k is 12000, from 1 to 4096\n"},
+        {{"--port", "65536"}, "warmpath engine: --port: 65536 is too large, the most is 65535\n"},
+        {{"--threads", "0"}, "warmpath engine: --threads: 0 is too small, the least is 1\n"},
+        {{"--speed", "0"}, "warmpath engine: --speed: 0 is too small, the least is 0.001\n"},
+        {{"--output", "0"}, "warmpath engine: --output: 0 is too small, the least is 1\n"},
         {{"--block-tokens", "257"}, "warmpath engine: --block-tokens must be at most 256\n"},
         {{"--kv-tokens", "15"},
          "warmpath engine: --kv-tokens and --host-tokens must hold a block, "
          "and be below 2^32\n"},
-        {{"--ranks", "65"}, "warmpath engine: --ranks must be from 1 to 64\n"},
+        {{"--ranks", "65"}, "warmpath engine: --ranks: 65 is too large, the most is 64\n"},
         {{"--ranks", "2", "--kv-events-port", "65535"},
          "warmpath engine: --port: there are not so many ports\n"},
-        {{"--kv-events-drop", "101"}, "warmpath engine: --kv-events-drop must be from 0 to 100\n"},
-        {{"--kv-events-port", "70000"}, "warmpath engine: --port: there are not so many ports\n"},
+        {{"--kv-events-drop", "101"},
+         "warmpath engine: --kv-events-drop: 101 is too large, the most is 100\n"},
+        {{"--kv-events-port", "70000"},
+         "warmpath engine: --kv-events-port: 70000 is too large, the most is 65535\n"},
         {{"--kv-events-format", "none"},
          "warmpath engine: --kv-events-format: no format none; there are vllm, vllm-0.24, "
          "vllm-0.22, vllm-0.20, vllm-0.17, vllm-0.14, vllm-0.10.2, vllm-0.9.1, vllm-0.9.0, sglang, "

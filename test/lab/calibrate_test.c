@@ -76,7 +76,7 @@ TEST(one_model_of_several_can_be_asked_for)
     child_close(&child);
     run(WORDS("--file", path, "--model", "c"));
     CHECK_EQ(child.status, COMMAND_USAGE);
-    CHECK_STR(child_text(child.err), "warmpath calibrate: no model c\n");
+    CHECK_STR(child_text(child.err), "warmpath calibrate: no such model: c\n");
     child_close(&child);
     CHECK(unlink(path) == 0);
 }

@@ -4,6 +4,9 @@
 
 #include "test.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 static struct sim_grid grid;
 static struct sim_words words;
 
@@ -18,10 +21,10 @@ static void say(struct flag_list *list, const char *word)
     list->items[list->count++] = word;
 }
 
-TEST(what_is_not_said_takes_its_default)
+TEST(an_empty_list_takes_its_default)
 {
     begin();
-    say(&words.workloads, "rag");
+    say(&words.workload, "rag");
     CHECK(sim_grid_read(&words, &grid));
     uint32_t all = 0;
     struct contender contender;
@@ -41,10 +44,10 @@ TEST(what_is_not_said_takes_its_default)
 TEST(all_is_each_once_even_when_some_were_named)
 {
     begin();
-    say(&words.workloads, "hot");
-    say(&words.workloads, "all");
-    say(&words.policies, "random");
-    say(&words.policies, "random");
+    say(&words.workload, "hot");
+    say(&words.workload, "all");
+    say(&words.policy, "random");
+    say(&words.policy, "random");
     CHECK(sim_grid_read(&words, &grid));
     uint32_t kinds = 0;
     while (workload_kind_name(kinds) != NULL) {
@@ -59,11 +62,11 @@ TEST(all_is_each_once_even_when_some_were_named)
 TEST(numbers_are_sorted)
 {
     begin();
-    say(&words.workloads, "rag");
-    say(&words.users, "30");
-    say(&words.users, "4");
-    say(&words.backends, "16");
-    say(&words.backends, "2");
+    say(&words.workload, "rag");
+    words.users.items[words.users.count++] = 30;
+    words.users.items[words.users.count++] = 4;
+    words.backends.items[words.backends.count++] = 16;
+    words.backends.items[words.backends.count++] = 2;
     CHECK(sim_grid_read(&words, &grid));
     CHECK_EQ(grid.axis, SWEEP_USERS);
     CHECK(grid.levels[0] == 4 && grid.levels[1] == 30);
@@ -71,35 +74,29 @@ TEST(numbers_are_sorted)
     sim_grid_fini(&grid);
 }
 
-TEST(more_than_a_list_holds_is_refused)
+TEST(more_traces_than_a_list_holds_are_refused)
 {
+    char path[] = "/tmp/sim_grid_test.XXXXXX";
+    int fd = mkstemp(path);
+    static const char line[] =
+        "{\"timestamp\": 0, \"input_length\": 9, \"output_length\": 5, \"hash_ids\": [1]}\n";
+    CHECK(fd != -1 && write(fd, line, sizeof(line) - 1) == sizeof(line) - 1 && close(fd) == 0);
     begin();
-    say(&words.workloads, "rag");
     for (int i = 0; i <= sim_grid_max; i++) {
-        say(&words.rates, "1");
+        say(&words.trace, path);
     }
     CHECK(!sim_grid_read(&words, &grid));
+    CHECK_EQ(grid.trace_count, sim_grid_max);
     sim_grid_fini(&grid);
-}
-
-TEST(numbers_that_are_none_are_refused)
-{
-    static const char *const wrong[] = {"", "x", "1x", "-1", "0", "nan", "inf", "1e9"};
-    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
-        begin();
-        say(&words.workloads, "rag");
-        say(&words.rates, wrong[i]);
-        CHECK(!sim_grid_read(&words, &grid));
-        sim_grid_fini(&grid);
-    }
+    CHECK(unlink(path) == 0);
 }
 
 TEST(a_policy_is_found_at_its_place)
 {
     begin();
-    say(&words.workloads, "rag");
-    say(&words.policies, "random");
-    say(&words.policies, "warm");
+    say(&words.workload, "rag");
+    say(&words.policy, "random");
+    say(&words.policy, "warm");
     CHECK(sim_grid_read(&words, &grid));
     CHECK_EQ(sim_grid_find_policy(&grid, "warm"), 1);
     CHECK_EQ(sim_grid_find_policy(&grid, "gaie"), UINT32_MAX);

@@ -34,10 +34,20 @@ enum {
 
 struct top_options {
     struct admin_client_options admin;
-    double interval_s;
+    double interval;
     bool once;
-    bool is_ascii;
+    bool ascii;
 };
+
+#define OWNER struct top_options
+static const struct config_option top_flags[] = {
+    ADMIN_CLIENT_FLAGS(admin, "5s"),
+    RANGE(interval, seconds, "1s", "100ms", "1h", "Time between two updates."),
+    FLAG(once, toggle, NULL, "Print one screen as plain text; implied without a terminal."),
+    FLAG(ascii, toggle, NULL, "Use ASCII only; implied where the locale is not UTF-8."),
+};
+static const struct config_option_table top_table = FLAG_TABLE("top", top_flags);
+#undef OWNER
 
 struct top_command {
     struct top_options options;
@@ -66,19 +76,6 @@ struct top_command {
     bool is_over;
     int code;
 };
-
-static enum flags_verdict top_read_flags(struct top_options *options, int word_count, char **words)
-{
-    const struct flag flags[] = {
-        ADMIN_CLIENT_FLAGS(options->admin),
-        {"interval", FLAG_DURATION, &options->interval_s, "TIME", "Between two questions; 1s."},
-        {"once", FLAG_SWITCH, &options->once, "",
-         "One screen as plain text; as without a terminal."},
-        {"ascii", FLAG_SWITCH, &options->is_ascii, "",
-         "Nothing but ASCII; as where the locale is not UTF-8."},
-    };
-    return flags_read("top", flags, ARRAY_COUNT(flags), word_count, words);
-}
 
 // The program has one thread while it reads its surroundings.
 static const char *variable(const char *name)
@@ -114,7 +111,7 @@ static void top_draw(struct top_command *command, uint32_t width, uint32_t heigh
     uint64_t silent_s = (now_ms - command->heard_ms) / 1000;
     bool is_slow =
         command->asks_overview != NULL &&
-        now_ms - command->asked_ms > (uint64_t)(command->options.interval_s * 1000) + patience_ms;
+        now_ms - command->asked_ms > (uint64_t)(command->options.interval * 1000) + patience_ms;
     struct top_scene scene = {
         .overview = command->has_overview ? &command->overview : NULL,
         .history = &command->history,
@@ -127,7 +124,7 @@ static void top_draw(struct top_command *command, uint32_t width, uint32_t heigh
     } else if (command->has_overview) {
         scene.link.state = TOP_LIVE;
     }
-    top_grid_reset(&command->grid, width, height, command->options.is_ascii);
+    top_grid_reset(&command->grid, width, height, command->options.ascii);
     top_screen_draw(&scene, &command->view, &command->grid);
 }
 
@@ -230,7 +227,7 @@ static void top_ask(struct top_command *command)
 static void top_tick(struct timer *timer)
 {
     struct top_command *command = CONTAINER_OF(timer, struct top_command, tick);
-    uint64_t interval_ms = (uint64_t)(command->options.interval_s * 1000);
+    uint64_t interval_ms = (uint64_t)(command->options.interval * 1000);
     uint64_t now_ms = loop_now_ms(command->loop);
     bool is_due = command->asked_ms == 0 || now_ms >= command->asked_ms + interval_ms;
 
@@ -280,8 +277,7 @@ static bool open_terminal(struct top_command *command)
     command->paint.has_color = variable("NO_COLOR")[0] == '\0';
     if (terminal_open(command->loop, &listener, sizeof(command->frame), &command->terminal) !=
         STATUS_OK) {
-        fprintf(stderr, "warmpath top: the terminal cannot be opened; --once needs none\n");
-        return false;
+        return command_fail("top", "the terminal cannot be opened; --once needs none", NULL);
     }
     return true;
 }
@@ -353,7 +349,7 @@ static void top_run(struct top_command *command)
     fetch_cancel(&command->asks_decisions);
     loop_turn(command->loop, 0); // recycles what was closed
     if (command->code == COMMAND_FAILED && command->why[0] != '\0') {
-        fprintf(stderr, "warmpath top: %s: %s\n", command->options.admin.url, command->why);
+        command_fail("top", command->options.admin.url, command->why);
     }
 }
 
@@ -362,22 +358,17 @@ int command_top(int word_count, char **words)
     static struct top_command command; // the program's one; too large for the stack
     struct top_options *options = &command.options;
 
-    *options = (struct top_options){.admin = {.timeout_s = 5}, .interval_s = 1};
-    enum flags_verdict verdict = top_read_flags(options, word_count, words);
-    if (verdict != FLAGS_GOOD) {
-        return verdict == FLAGS_HELPED ? COMMAND_OK : COMMAND_USAGE;
+    int code = flags_read(&top_table, word_count, words, options);
+    if (code != FLAGS_READ) {
+        return code;
     }
     if (!admin_client_check(&command.client, "top", &options->admin)) {
         return COMMAND_USAGE;
     }
-    if (options->interval_s < 0.1 || options->interval_s > 3600) {
-        fprintf(stderr, "warmpath top: --interval: is from 100ms to 1h\n");
-        return COMMAND_USAGE;
-    }
-    options->is_ascii = options->is_ascii || !has_utf8_locale();
+    options->ascii = options->ascii || !has_utf8_locale();
     command.code = COMMAND_FAILED;
     if (loop_create(&command.loop) != STATUS_OK) {
-        fprintf(stderr, "warmpath top: start: memory or descriptors are short\n");
+        command_fail("top", "start", "memory or descriptors are short");
     } else if (admin_client_open(&command.client, command.loop)) {
         top_run(&command);
     }

@@ -263,23 +263,10 @@ static const char *without_dashes(const char *name)
 
 static enum status refuse_flag(struct config_draft *draft, struct config_place place)
 {
-    char flags[2][config_flag_size_max]; // the nearest so far, and the one on trial
-    uint32_t trial = 0;
-    struct config_nearest nearest = {.word = place.flag};
-
-    for (uint32_t i = 0; i < config_options.count; i++) {
-        if (!config_options.rows[i].has_flag) {
-            continue;
-        }
-        config_option_flag(&config_options.rows[i], flags[trial]);
-        const char *before = nearest.best;
-        config_nearest_offer(&nearest, flags[trial]);
-        trial = nearest.best != before ? 1 - trial : trial;
-    }
-    if (nearest.best == NULL) {
-        return config_refuse(draft, place, "unknown option");
-    }
-    return config_refuse(draft, place, "unknown option; did you mean %s?", nearest.best);
+    char space[config_flag_size_max + 64];
+    struct text why = text_over(space, sizeof(space));
+    config_option_add_unknown(&config_options, place.flag, &why);
+    return config_refuse(draft, place, "%.*s", (int)why.size, space);
 }
 
 // All values that flags give for `option`, from pair `first` on.
@@ -293,7 +280,8 @@ static enum status bind_flag_list(struct config_draft *draft, const struct confi
     uint32_t count = 0;
 
     for (uint32_t i = first; i < source->value_count && values != NULL; i++) {
-        if (config_option_find_flag(without_dashes(source->values[2 * (size_t)i])) == option) {
+        if (config_option_find_flag(&config_options,
+                                    without_dashes(source->values[2 * (size_t)i])) == option) {
             const char *value = source->values[2 * (size_t)i + 1];
             const char *copy = config_memory_copy(&draft->memory, slice_str(value));
             values[count++] = (struct config_value){.text = copy, .place = place};
@@ -330,7 +318,7 @@ static enum status bind_flag(struct config_draft *draft, const struct config_sou
     snprintf(flag, strlen(name) + 3, "--%s", name);
     struct config_place place = {.flag = flag};
 
-    const struct config_option *option = config_option_find_flag(name);
+    const struct config_option *option = config_option_find_flag(&config_options, name);
     if (option == NULL) {
         return refuse_flag(draft, place);
     }

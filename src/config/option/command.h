@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// command.h -- the sub-commands of the program, one for each row of commands.def.
+// command.h -- the sub-commands of the program, one for each row of commands.def, and the parts that
+// they share.
 //
 // Each takes the words behind its name and returns an exit status.  Its code stands in the module
 // that it commands.
 #pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
 
 enum {
     COMMAND_OK = 0,
@@ -15,3 +19,16 @@ enum {
 #define COMMAND(name, usage, summary) int command_##name(int word_count, char **words);
 #include "config/option/commands.def"
 #undef COMMAND
+
+// Prints usage and summary of a command, as commands.def has them.
+void command_write_usage(const char *command);
+
+// Prints "warmpath COMMAND: SUBJECT: WHY" to standard error; `why` may be NULL.  Returns false.
+bool command_fail(const char *command, const char *subject, const char *why);
+
+// Reads a file, or standard input for "-".  False: the reason was printed.
+bool command_read_file(const char *command, const char *path, void *space, size_t capacity,
+                       size_t *size);
+
+// Whether all that was printed has reached standard output.
+bool command_flush(void);

@@ -25,10 +25,25 @@ static enum status command_line_refuse(struct config_error *error, const char *w
     return STATUS_MALFORMED;
 }
 
-static bool is_switch(const char *flag)
+int config_command_line_take(const struct config_option_table *table, int word_count, char **words,
+                             char **value)
 {
-    const struct config_option *option = config_option_find_flag(flag + 2);
-    return option != NULL && option->kind == &config_kind_toggle;
+    char *equals = strchr(words[0], '=');
+    if (equals != NULL) {
+        *equals = '\0';
+        *value = equals + 1;
+        return 1;
+    }
+    const struct config_option *option = config_option_find_flag(table, words[0] + 2);
+    bool is_switch = option != NULL && option->kind == &config_kind_toggle;
+    bool stands_alone = is_switch && config_option_find(table, "") != NULL;
+    if (word_count > 1 && !is_flag(words[1]) && !stands_alone) {
+        *value = words[1];
+        return 2;
+    }
+    static char alone[] = "true";
+    *value = is_switch ? alone : NULL;
+    return 1;
 }
 
 enum status config_command_line_read(char **words, int word_count, const char **pairs,
@@ -37,21 +52,14 @@ enum status config_command_line_read(char **words, int word_count, const char **
     struct config_source source = {.values = pairs};
     const char **next = pairs;
 
-    for (int i = 0; i < word_count; i++) {
+    for (int i = 0; i < word_count;) {
         const char *flag = words[i];
-        const char *value = NULL;
+        char *value = NULL;
         if (!is_flag(flag)) {
             return command_line_refuse(error, flag, "is not an option; those start with --");
         }
-        char *equals = strchr(words[i], '=');
-        if (equals != NULL) {
-            *equals = '\0';
-            value = equals + 1;
-        } else if (i + 1 < word_count && !is_flag(words[i + 1])) {
-            value = words[++i];
-        } else if (is_switch(flag)) {
-            value = "true";
-        } else {
+        i += config_command_line_take(&config_options, word_count - i, words + i, &value);
+        if (value == NULL) {
             return command_line_refuse(error, flag, "needs a value");
         }
         if (strcmp(flag, "--config") == 0) {

@@ -1,55 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flags.h -- the command lines of the commands other than serve: one table each.  The options of
-// serve are the rows of options.def, since each is also a key of the configuration file.
+// flags.h -- the command lines of the commands other than serve: one table each, of the same rows
+// as options.def makes for serve, which are also keys of the configuration file.
 //
-//     static const struct flag flags[] = {
-//         {"count", FLAG_COUNT, &options.count, "N", "How many engines."},
-//         ...
+//     #define OWNER struct load_flags
+//     static const struct config_option rows[] = {
+//         FLAG(url, any, NULL, "Where to send requests."),
+//         RANGE(timeout, seconds, "5m", "1ms", "24h", "From the request to its last byte."),
 //     };
+//     static const struct config_option_table table = FLAG_TABLE("load", rows);
 //
-// `--name value` and `--name=value`; a switch stands alone.  Words without dashes belong to the row
+// `--name value` and `--name=value`; a switch alone is true.  Words without dashes belong to the row
 // whose name is empty, if there is one.  `--help` prints the table.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
+#include "config/option/option.h"
 
-enum flag_kind {
-    FLAG_TEXT,     // const char *
-    FLAG_COUNT,    // uint32_t, with k, m or g
-    FLAG_NUMBER,   // double, not negative
-    FLAG_DURATION, // double, seconds: 500ms, 10s, 2m, 1h; alone: seconds
-    FLAG_SWITCH,   // bool
-    FLAG_LIST,     // struct flag_list: may be given several times, and with commas
-    FLAG_WORDS,    // struct flag_list: may be given several times, each as it stands
-};
+enum { flag_list_max = 1024, flag_numbers_max = 64 };
 
-enum { flag_list_max = 1024 };
-
+// May be given several times; commas part the items, except of kind `any`.
 struct flag_list {
     const char *items[flag_list_max]; // parts of the words
     uint32_t count;
 };
 
-struct flag {
-    const char *name; // without the dashes
-    enum flag_kind kind;
-    void *value;          // holds the default
-    const char *argument; // stands for the value in the help
-    const char *help;
+// A list whose kind is stored as a double.
+struct flag_numbers {
+    double items[flag_numbers_max];
+    uint32_t count;
 };
 
-enum flags_verdict { FLAGS_GOOD, FLAGS_HELPED, FLAGS_BAD };
+// The field of OWNER has the name of the flag; FLAG_ROW is for those that have another one.
+#define FLAG_ROW(path, field, type, ...)                                                           \
+    {                                                                                              \
+        .name = (path), .kind = &config_kind_##type, .has_flag = sizeof(path) > 1,                 \
+        .offset = offsetof(OWNER, field), .size = sizeof(((OWNER *)NULL)->field), __VA_ARGS__      \
+    }
+#define FLAG(name, type, value, words)                                                             \
+    FLAG_ROW(#name, name, type, .fallback = (value), .help = (words))
+#define RANGE(name, type, value, least, greatest, words)                                           \
+    FLAG_ROW(#name, name, type, .fallback = (value), .low = (least), .high = (greatest),           \
+             .help = (words))
+#define FLAG_LIST(name, type, words) FLAG_ROW(#name, name, type, .is_list = true, .help = (words))
+#define FLAG_TABLE(command, table)                                                                 \
+    {                                                                                              \
+        .name = (command), .rows = (table), .count = ARRAY_COUNT(table),                           \
+        .item_size = sizeof(OWNER)                                                                 \
+    }
 
-// Reads the words behind the name of the command, and cuts them at `=` and `,`.  BAD: the reason
-// was printed to standard error.  HELPED: `--help` was given and the help printed.
-enum flags_verdict flags_read(const char *command, const struct flag *flags, size_t flag_count,
-                              int word_count, char **words);
+enum { FLAGS_READ = -1 };
 
-// Prints usage and summary of a command, as commands.def has them.
-void flags_write_usage(const char *command);
-
-// Whether it can stand in the head of a request: printable ASCII without blanks.
-bool flags_is_word(const char *text);
+// Sets all of `out` to the defaults and reads the words behind the name of the command, which it
+// keeps and cuts at `=` and `,`.  Returns FLAGS_READ, or the exit status: `--help` was given and the
+// help printed, or a word is wrong and the reason was printed to standard error.
+int flags_read(const struct config_option_table *table, int word_count, char **words, void *out);

@@ -85,9 +85,12 @@ static void manual_describe(const struct config_option *option, char line[descri
         describe_choices(&out, option->choices);
     }
     if (option->low != NULL) {
-        text_add_format(&out, ", from `%s` to `%s`", option->low, option->high);
+        text_add_format(&out, ", from `%s`", option->low);
     }
-    if (option->is_list) {
+    if (option->high != NULL) {
+        text_add_format(&out, option->low != NULL ? " to `%s`" : ", at most `%s`", option->high);
+    }
+    if (option->is_list && option->most > 0) {
         text_add_format(&out, ", at most %u", option->most);
     }
     if (option->fallback != NULL && option->fallback[0] != '\0') {
@@ -144,17 +147,18 @@ static void manual_wrap(FILE *out, const char *text, uint32_t indent)
 
 static void write_help_row(FILE *out, const struct config_option *option)
 {
-    char flag[config_flag_size_max];
+    char flag[config_flag_size_max] = "";
 
-    if (!option->has_flag) {
-        return;
+    if (option->has_flag) {
+        config_option_flag(option, flag);
     }
-    config_option_flag(option, flag);
-    fprintf(out, "  %s %s\n", flag, option->kind->word);
+    fprintf(out, "  %s%s%s\n", flag, option->has_flag ? " " : "", option->kind->word);
     manual_wrap(out, option->help, help_indent);
     char line[describe_size_max];
     manual_describe(option, line);
-    manual_wrap(out, line, help_indent);
+    if (strcmp(line, option->kind->name) != 0) { // the word behind the flag says that already
+        manual_wrap(out, line, help_indent);
+    }
     for (uint32_t i = 0; option->kind == &config_kind_policy && policy_at(i) != NULL; i++) {
         snprintf(line, sizeof(line), "%s: %s", policy_at(i)->name, policy_at(i)->summary);
         manual_wrap(out, line, help_indent + 2);
@@ -174,8 +178,17 @@ void config_manual_write_help(FILE *out)
     for (uint32_t g = 0; (group = config_option_group_at(g)) != NULL; g++) {
         fprintf(out, "\n%s:\n", group->title);
         for (uint32_t i = 0; (option = row_of_group(group, i)) != NULL; i++) {
-            write_help_row(out, option);
+            if (option->has_flag) {
+                write_help_row(out, option);
+            }
         }
+    }
+}
+
+void config_manual_write_flags(FILE *out, const struct config_option_table *table)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        write_help_row(out, &table->rows[i]);
     }
 }
 

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct config_option_table;
+
 // A sub-command of the program, for the manual page.
 struct config_manual_command {
     const char *usage;   // "serve [options]"
@@ -23,6 +25,9 @@ struct config_manual_page {
 
 // Plain text, at most 80 columns: every flag with its help, by group.
 void config_manual_write_help(FILE *out);
+
+// The same for the flags of a command with a table of its own.
+void config_manual_write_flags(FILE *out, const struct config_option_table *table);
 
 // warmpath(8), for man(1).
 void config_manual_write_man(FILE *out, const struct config_manual_page *page);

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "config/draft_internal.h"
+#include "config/option/nearest.h"
 
 #include <stdio.h>
 
@@ -162,12 +163,13 @@ const struct config_option *config_option_find(const struct config_option_table 
     return NULL;
 }
 
-const struct config_option *config_option_find_flag(const char *flag)
+const struct config_option *config_option_find_flag(const struct config_option_table *table,
+                                                    const char *flag)
 {
     char own[config_flag_size_max];
 
-    for (uint32_t i = 0; i < config_options.count; i++) {
-        const struct config_option *option = &config_options.rows[i];
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct config_option *option = &table->rows[i];
         if (!option->has_flag) {
             continue;
         }
@@ -190,5 +192,27 @@ void config_option_flag(const struct config_option *option, char flag[config_fla
         if (*at == '.' || *at == '_') {
             *at = '-';
         }
+    }
+}
+
+void config_option_add_unknown(const struct config_option_table *table, const char *flag,
+                               struct text *why)
+{
+    char flags[2][config_flag_size_max]; // the nearest so far, and the one on trial
+    uint32_t trial = 0;
+    struct config_nearest nearest = {.word = flag};
+
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (!table->rows[i].has_flag) {
+            continue;
+        }
+        config_option_flag(&table->rows[i], flags[trial]);
+        const char *before = nearest.best;
+        config_nearest_offer(&nearest, flags[trial]);
+        trial = nearest.best != before ? 1 - trial : trial;
+    }
+    text_add_str(why, "unknown option");
+    if (nearest.best != NULL) {
+        text_add_format(why, "; did you mean %s?", nearest.best);
     }
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// option.h -- the rows of options.def as data.
+// option.h -- tables of options: their names, kinds, defaults, bounds and help.
 //
-// Four tables: the options of the program, of a backend, of a pool and of a tokenizer.  Everything
-// that knows an option by name walks these: binder, command line, --help, manual page and docs.
+// options.def makes four tables: the options of serve, of a backend, of a pool and of a tokenizer.
+// Every other command has a table of its own (flags.h).  Everything that knows an option by name
+// walks these: binder, command line, --help, manual page and docs.
 #pragma once
 
 #include "config/option/option_kind.h"
 
 struct config_option {
-    const char *name; // with dots
+    const char *name; // with dots; "": a command's words that are not flags
     const struct config_kind *kind;
     const struct config_option_table *items; // rows of each item, for a list of things; or NULL
     const char *flag;                        // where it is not the name with dashes; or NULL
@@ -28,7 +29,7 @@ struct config_option {
 };
 
 struct config_option_table {
-    const char *name; // of the option whose items these rows are for, "" for the program's
+    const char *name; // of the option whose items these rows are for, or of the command; "": serve
     const struct config_option *rows;
     uint32_t count;
     uint32_t item_size; // of the struct that offsets refer to
@@ -58,10 +59,15 @@ const char *config_option_key(const struct config_option *option);
 const struct config_option *config_option_find(const struct config_option_table *table,
                                                const char *name);
 
-// By its name on the command line, without the two dashes in front.  Program options only.
-const struct config_option *config_option_find_flag(const char *flag);
+// By its name on the command line, without the two dashes in front.
+const struct config_option *config_option_find_flag(const struct config_option_table *table,
+                                                    const char *flag);
 
 enum { config_flag_size_max = 64 };
 
 // Writes the name on the command line, "--limits-body-size".  The option must have a flag.
 void config_option_flag(const struct config_option *option, char flag[config_flag_size_max]);
+
+// Appends why `flag` is refused: the table has no such flag, but perhaps a similar one.
+void config_option_add_unknown(const struct config_option_table *table, const char *flag,
+                               struct text *why);

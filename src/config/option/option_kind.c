@@ -9,9 +9,23 @@
 #include "config/option/option.h"
 #include "policy/policy.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <strings.h>
+
 enum { string_size_max = 4096, quoted_size_max = 48 };
 
-typedef bool number_fn(struct slice text, uint64_t *out);
+struct kind_unit {
+    const char *name;
+    double factor;
+};
+
+// How a kind spells numbers and stores them.
+struct kind_number {
+    const struct kind_unit *units; // up to a NULL
+    bool is_real;                  // a fraction is accepted: "1.5k"
+    bool is_stored_real;           // the field is a double, not an integer
+};
 
 void config_quote(struct text *out, const char *text)
 {
@@ -48,7 +62,7 @@ static bool kind_refuse(const struct config_option *option, const char *text, st
     for (const char *at = option->kind->accepts; *at != '\0'; at++) {
         text_add(why, slice_of(at, *at != '`')); // backquotes are for the manual
     }
-    if (option->low != NULL) {
+    if (option->low != NULL && option->high != NULL) {
         text_add_format(why, ", from %s to %s", option->low, option->high);
     }
     return false;
@@ -69,76 +83,69 @@ static bool read_toggle(const struct config_option *option, const char *text, vo
 }
 
 // Splits "32m" into 32 and "m".
-static bool number_and_unit(struct slice text, uint64_t *number, struct slice *unit)
+static bool number_and_unit(const char *text, bool is_real, double *number, const char **unit)
 {
-    size_t digits = 0;
-    while (digits < text.size && text.bytes[digits] >= '0' && text.bytes[digits] <= '9') {
-        digits++;
+    char *end = NULL;
+    if (is_real) {
+        *number = strtod(text, &end);
+        *unit = end;
+        return end != text && isfinite(*number) && *number >= 0;
     }
-    *unit = slice_of(text.bytes + digits, text.size - digits);
-    return slice_parse_u64(slice_of(text.bytes, digits), number);
+    uint64_t whole = 0;
+    size_t digits = strspn(text, "0123456789");
+    bool is_number = slice_parse_u64(slice_of(text, digits), &whole);
+    *number = (double)whole;
+    *unit = text + digits;
+    return is_number;
 }
 
-struct kind_unit {
-    const char *name;
-    uint64_t factor;
-};
-
-static bool kind_number_in(struct slice text, const struct kind_unit *units, size_t unit_count,
-                           uint64_t *out)
+static bool kind_parse_number(const struct config_kind *kind, const char *text, double *out)
 {
-    uint64_t number;
-    struct slice unit;
+    double number;
+    const char *unit;
 
-    if (!number_and_unit(text, &number, &unit)) {
+    if (!number_and_unit(text, kind->number->is_real, &number, &unit)) {
         return false;
     }
-    for (size_t i = 0; i < unit_count; i++) {
-        if (slice_is_nocase(unit, units[i].name)) {
-            return !__builtin_mul_overflow(number, units[i].factor, out);
+    for (const struct kind_unit *at = kind->number->units; at->name != NULL; at++) {
+        if (strcasecmp(at->name, unit) == 0) {
+            *out = number * at->factor;
+            return kind->number->is_stored_real || *out == floor(*out);
         }
     }
     return false;
 }
 
-static bool number_of_bytes(struct slice text, uint64_t *out)
+static double kind_parse_bound(const struct config_kind *kind, const char *text, double otherwise)
 {
-    static const struct kind_unit units[] = {
-        {"", 1},          {"k", 1 << 10}, {"KiB", 1 << 10}, {"m", 1 << 20},
-        {"MiB", 1 << 20}, {"g", 1 << 30}, {"GiB", 1 << 30},
-    };
-    return kind_number_in(text, units, ARRAY_COUNT(units), out);
+    double bound = otherwise;
+    bool is_number = text == NULL || kind_parse_number(kind, text, &bound);
+    ASSERT(is_number);
+    return bound;
 }
 
-static bool number_of_ms(struct slice text, uint64_t *out)
+static void store_number(const struct config_option *option, double number, void *field)
 {
-    static const struct kind_unit units[] = {
-        {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},
-    };
-    return kind_number_in(text, units, ARRAY_COUNT(units), out);
-}
-
-static void store_number(const struct config_option *option, uint64_t number, void *field)
-{
-    if (option->size == sizeof(uint64_t)) {
+    if (option->kind->number->is_stored_real) {
+        ASSERT(option->is_list || option->size == sizeof(number));
         memcpy(field, &number, sizeof(number));
+    } else if (option->size == sizeof(uint64_t)) {
+        memcpy(field, &(uint64_t){(uint64_t)number}, sizeof(uint64_t));
     } else {
         ASSERT(option->size == sizeof(uint32_t) && number <= UINT32_MAX);
-        uint32_t narrow = (uint32_t)number;
-        memcpy(field, &narrow, sizeof(narrow));
+        memcpy(field, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
     }
 }
 
-static bool kind_read_number(const struct config_option *option, const char *text, number_fn *parse,
-                             void *field, struct text *why)
+static bool kind_read_number(const struct config_option *option, const char *text, void *field,
+                             struct text *why)
 {
-    uint64_t number;
-    uint64_t low;
-    uint64_t high;
+    double number;
+    double low = kind_parse_bound(option->kind, option->low, 0);
+    double high = kind_parse_bound(option->kind, option->high,
+                                   option->size == sizeof(uint32_t) ? UINT32_MAX : HUGE_VAL);
 
-    bool bounded = parse(slice_str(option->low), &low) && parse(slice_str(option->high), &high);
-    ASSERT(bounded);
-    if (!parse(slice_str(text), &number)) {
+    if (!kind_parse_number(option->kind, text, &number)) {
         return kind_refuse(option, text, why);
     }
     if (number < low) {
@@ -146,29 +153,12 @@ static bool kind_read_number(const struct config_option *option, const char *tex
         return false;
     }
     if (number > high) {
-        text_add_format(why, "%.40s is too large, the most is %s", text, option->high);
+        text_add_format(why, "%.40s is too large, the most is %s", text,
+                        option->high != NULL ? option->high : "4294967295");
         return false;
     }
     store_number(option, number, field);
     return true;
-}
-
-static bool kind_read_count(const struct config_option *option, const char *text, void *field,
-                            struct text *why)
-{
-    return kind_read_number(option, text, slice_parse_u64, field, why);
-}
-
-static bool read_size(const struct config_option *option, const char *text, void *field,
-                      struct text *why)
-{
-    return kind_read_number(option, text, number_of_bytes, field, why);
-}
-
-static bool kind_read_duration(const struct config_option *option, const char *text, void *field,
-                               struct text *why)
-{
-    return kind_read_number(option, text, number_of_ms, field, why);
 }
 
 // "+02:00", "-05:30".
@@ -389,23 +379,47 @@ static bool kind_read_secret(const struct config_option *option, const char *tex
     return true;
 }
 
-#define KIND(id, title, stands_for, reader, phrase)                                                \
+static bool kind_read_any(const struct config_option *option, const char *text, void *field,
+                          struct text *why)
+{
+    (void)option;
+    (void)why;
+    *(const char **)field = text;
+    return true;
+}
+
+static const struct kind_unit count_units[] = {{"", 1}, {NULL, 0}};
+static const struct kind_unit size_units[] = {
+    {"", 1},          {"k", 1 << 10}, {"KiB", 1 << 10}, {"m", 1 << 20},
+    {"MiB", 1 << 20}, {"g", 1 << 30}, {"GiB", 1 << 30}, {NULL, 0},
+};
+static const struct kind_unit ms_units[] = {
+    {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {NULL, 0},
+};
+static const struct kind_unit second_units[] = {
+    {"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}, {NULL, 0},
+};
+static const struct kind_unit thousand_units[] = {
+    {"", 1}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {NULL, 0},
+};
+
+#define KIND(id, title, stands_for, reader, phrase, ...)                                           \
     const struct config_kind config_kind_##id = {                                                  \
-        .name = (title),                                                                           \
-        .word = (stands_for),                                                                      \
-        .accepts = (phrase),                                                                       \
-        .read = (reader),                                                                          \
-    }
+        .name = (title), .word = (stands_for), .accepts = (phrase), .read = (reader), __VA_ARGS__}
+#define NUMBER_KIND(id, title, stands_for, phrase, ...)                                            \
+    KIND(id, title, stands_for, kind_read_number, phrase,                                          \
+         .number = &(const struct kind_number){.units = __VA_ARGS__})
 
 KIND(toggle, "switch", "BOOL", read_toggle,
      "`true` or `false` (`yes` and `no`, `on` and `off` do as well)");
-KIND(count, "number", "NUMBER", kind_read_count, "a whole number in digits");
-KIND(
-    size, "size", "SIZE", read_size,
+NUMBER_KIND(count, "number", "NUMBER", "a whole number in digits", count_units);
+NUMBER_KIND(
+    size, "size", "SIZE",
     "a number of bytes such as `4096`, or `8k`, `32m`, `1g` (`8KiB`, `32MiB`, `1GiB` are the same: "
-    "k is 1024)");
-KIND(duration, "duration", "TIME", kind_read_duration,
-     "a number of seconds such as `30`, or `500ms`, `30s`, `5m`, `1h`");
+    "k is 1024)",
+    size_units);
+NUMBER_KIND(duration, "duration", "TIME",
+            "a number of seconds such as `30`, or `500ms`, `30s`, `5m`, `1h`", ms_units);
 KIND(offset, "time zone", "OFFSET", read_offset, "hours and minutes east of UTC such as `+02:00`");
 KIND(choice, "choice", "WORD", kind_read_choice, "one of the words listed with the option");
 KIND(policy, "policy", "POLICY", read_policy, "the name of a policy");
@@ -429,6 +443,17 @@ KIND(file, "file", "FILE", kind_read_string, "the path of a file");
 KIND(secret, "secret", "SECRET", kind_read_secret, "visible ASCII characters without spaces");
 KIND(secret_file, "secret file", "FILE", kind_read_string,
      "the path of a file that holds a secret and nothing else");
+NUMBER_KIND(amount, "number", "NUMBER",
+            "a whole number, which k, m or g may follow: `12k` is 12000", thousand_units,
+            .is_real = true);
+NUMBER_KIND(real, "number", "NUMBER", "a number such as `0.5`, which k, m or g may follow",
+            thousand_units, .is_real = true, .is_stored_real = true);
+NUMBER_KIND(whole, "number", "NUMBER", "a whole number in digits", count_units,
+            .is_stored_real = true);
+NUMBER_KIND(seconds, "duration", "TIME",
+            "a number of seconds such as `0.5`, or `500ms`, `30s`, `5m`, `1h`", second_units,
+            .is_real = true, .is_stored_real = true);
+KIND(any, "text", "TEXT", kind_read_any, "any text");
 
 const struct config_kind *config_kind_at(uint32_t index)
 {

@@ -2,14 +2,15 @@
 //
 // option_kind.h -- the kinds of values: how each is spelt, checked and stored.
 //
-// The file and the command line give text; a kind turns it into what a field of struct config
-// holds, or says why not.  Quotes in the file change nothing: `8` and `"8"` are the same text, and
+// The file and the command line give text; a kind turns it into the value of a field, or says why
+// not.  Quotes in the file change nothing: `8` and `"8"` are the same text, and
 // what it means is decided by the row that it is for.
 #pragma once
 
 #include "base/text.h"
 
 struct config_option;
+struct kind_number;
 
 struct config_kind {
     const char *name;    // in the manual
@@ -20,6 +21,8 @@ struct config_kind {
     // reason, fit to follow "name: ".  A field that is a string keeps `text`.
     bool (*read)(const struct config_option *option, const char *text, void *field,
                  struct text *why);
+
+    const struct kind_number *number; // NULL: the field is not a number with a unit
 };
 
 // The order of the manual.
@@ -49,6 +52,13 @@ struct config_kind {
 #define X(name) extern const struct config_kind config_kind_##name;
 CONFIG_KIND_MAP(X)
 #undef X
+
+// Kinds that only flags of commands have, and no key of the file.
+extern const struct config_kind config_kind_amount;  // uint32_t, with k, m or g
+extern const struct config_kind config_kind_real;    // double, with k, m or g
+extern const struct config_kind config_kind_whole;   // double without a fraction
+extern const struct config_kind config_kind_seconds; // double
+extern const struct config_kind config_kind_any;     // const char *, even if empty
 
 // In the order of the map; NULL past the last.
 const struct config_kind *config_kind_at(uint32_t index);

@@ -22,12 +22,10 @@ static bool restart_lists_equal(const struct config_list *a, const struct config
     return equal;
 }
 
-// Numbers, choices and toggles are smaller than a pointer or plain 64 bits; all other kinds are
-// strings.
+// All other kinds are strings.
 static bool is_number_kind(const struct config_kind *kind)
 {
-    return kind == &config_kind_toggle || kind == &config_kind_count || kind == &config_kind_size ||
-           kind == &config_kind_duration || kind == &config_kind_offset ||
+    return kind->number != NULL || kind == &config_kind_toggle || kind == &config_kind_offset ||
            kind == &config_kind_choice;
 }
 

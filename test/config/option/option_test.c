@@ -30,11 +30,11 @@ TEST(finds_a_row_by_name_and_by_flag)
 {
     const struct config_option *option = config_option_find(&config_options, "limits.body_size");
     CHECK(option != NULL);
-    CHECK(config_option_find_flag("limits-body-size") == option);
+    CHECK(config_option_find_flag(&config_options, "limits-body-size") == option);
     CHECK(config_option_find(&config_options, "limits") == NULL);
     CHECK(config_option_find(&config_backend_options, "weight") != NULL);
-    CHECK(config_option_find_flag("weight") == NULL);
-    CHECK(config_option_find_flag("limits_body_size") == NULL);
+    CHECK(config_option_find_flag(&config_options, "weight") == NULL);
+    CHECK(config_option_find_flag(&config_options, "limits_body_size") == NULL);
     CHECK_STR(config_option_key(option), "body_size");
     CHECK(config_option_is_in(option, "limits"));
     CHECK(!config_option_is_in(option, ""));
@@ -47,9 +47,9 @@ TEST(backends_have_a_flag_of_their_own_and_pools_have_none)
     const struct config_option *backends = config_option_find(&config_options, "backends");
     config_option_flag(backends, flag);
     CHECK_STR(flag, "--backend");
-    CHECK(config_option_find_flag("backend") == backends);
-    CHECK(config_option_find_flag("backends") == NULL);
-    CHECK(config_option_find_flag("pools") == NULL);
+    CHECK(config_option_find_flag(&config_options, "backend") == backends);
+    CHECK(config_option_find_flag(&config_options, "backends") == NULL);
+    CHECK(config_option_find_flag(&config_options, "pools") == NULL);
 }
 
 TEST(names_are_unique_in_their_table_and_flags_in_the_program)
@@ -64,7 +64,7 @@ TEST(names_are_unique_in_their_table_and_flags_in_the_program)
             continue;
         }
         config_option_flag(row, flag);
-        CHECK(config_option_find_flag(flag + 2) == row);
+        CHECK(config_option_find_flag(&config_options, flag + 2) == row);
     }
 }
 

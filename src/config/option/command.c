@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "config/option/command.h"
+
+#include "config/config_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void command_write_usage(const char *command)
+{
+#define COMMAND(name, usage, summary)                                                              \
+    if (strcmp(command, #name) == 0) {                                                             \
+        printf("warmpath %s\n\n%s\n", usage, summary);                                             \
+    }
+#include "config/option/commands.def"
+#undef COMMAND
+}
+
+bool command_fail(const char *command, const char *subject, const char *why)
+{
+    fprintf(stderr, "warmpath %s: %s%s%s\n", command, subject, why != NULL ? ": " : "",
+            why != NULL ? why : "");
+    return false;
+}
+
+bool command_read_file(const char *command, const char *path, void *space, size_t capacity,
+                       size_t *size)
+{
+    const char *name = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    enum status status = config_file_read(name, space, capacity, size);
+    return status == STATUS_OK ||
+           command_fail(command, path,
+                        status == STATUS_IO ? strerrordesc_np(errno) : status_text(status));
+}
+
+bool command_flush(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
