@@ -6,13 +6,13 @@
 #   make test-tokenizer      tokenizers and templates at length, against those that engines use
 #   make threads             the tests that start threads, under ThreadSanitizer
 #   make check               format, lint, layers and style, headers
-#   make bench ONLY=proxy    benchmarks (all without ONLY; QUICK=1 for a minute each; sim: TRACE=FILE)
+#   make bench ONLY=proxy    benchmarks; without ONLY all; QUICK=1: a minute each; sim: TRACE=FILE
 #   make policies TRACE=FILE the comparison of policies in docs/
 #   make fuzz SECONDS=60     libFuzzer on every target, from its corpus
 #   make install PREFIX=/usr/local
 #   make format              rewrite the sources in the house format
 #
-# BUILD picks the kind: debug release asan tsan clang.  Each command installs what it lacks.
+# BUILD picks the kind: debug release asan tsan clang.  Each command installs missing packages.
 
 BUILD   ?= debug
 SECONDS ?= 10
@@ -70,7 +70,7 @@ $(VENV)/.ready: test/e2e/requirements.txt
 	$(VENV)/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r $<
 	@touch $@
 
-# What drives Chromium in the tests of the dashboard.
+# The library that drives Chromium in the tests of the dashboard.
 build/browser/.ready: test/browser/package-lock.json test/browser/package.json
 	@tools/install.sh browser
 	@mkdir -p build/browser
