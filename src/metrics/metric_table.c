@@ -4,18 +4,10 @@
 
 #include "base/base.h"
 
-static const struct metric_row rows[] = {
+static const struct metric_row metric_rows[] = {
 #define GROUP(title, text)
-#define METRIC(id, type, name, labels, help)                                                       \
-    [METRIC_##id] = {name, sizeof(name) - 1, METRIC_TYPE_##type, labels, help},
-#include "metrics/metrics.def"
-#undef METRIC
-#undef GROUP
-};
-
-static const struct metric_line lines[] = {
-#define GROUP(title, text) {title, text, 0},
-#define METRIC(id, type, name, labels, help) {NULL, NULL, METRIC_##id},
+#define METRIC(id, type, name, labels, decimals, help)                                             \
+    [METRIC_##id] = {name, sizeof(name) - 1, METRIC_TYPE_##type, labels, decimals, help},
 #include "metrics/metrics.def"
 #undef METRIC
 #undef GROUP
@@ -23,8 +15,8 @@ static const struct metric_line lines[] = {
 
 const struct metric_row *metric_row(enum metric metric)
 {
-    ASSERT((size_t)metric < ARRAY_COUNT(rows));
-    return &rows[metric];
+    ASSERT((size_t)metric < ARRAY_COUNT(metric_rows));
+    return &metric_rows[metric];
 }
 
 const char *metric_type_name(enum metric_type type)
@@ -37,9 +29,4 @@ const char *metric_type_name(enum metric_type type)
     };
     ASSERT((size_t)type < ARRAY_COUNT(names));
     return names[type];
-}
-
-const struct metric_line *metric_line(uint32_t position)
-{
-    return position < ARRAY_COUNT(lines) ? &lines[position] : NULL;
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// metric_table.h -- every metric that the router shows: name, type, labels, what it means.
+// metric_table.h -- every metric that the router shows: name, type, labels, decimals, meaning.
 //
-// The rows are metrics.def.  The page (GET /metrics) and docs/metrics.md are made of them, in their order.
+// The rows are metrics.def.
 #pragma once
 
 #include <stdint.h>
 
 enum metric {
 #define GROUP(title, text)
-#define METRIC(id, type, name, labels, help) METRIC_##id,
+#define METRIC(id, type, name, labels, decimals, help) METRIC_##id,
 #include "metrics/metrics.def"
 #undef METRIC
 #undef GROUP
@@ -25,9 +25,10 @@ enum metric_type {
 
 struct metric_row {
     const char *name;
-    uint32_t name_size; // a page says it thousands of times
+    uint32_t name_size; // a page repeats the name thousands of times
     enum metric_type type;
-    const char *labels; // "backend, model"; "": it has none
+    const char *labels; // "backend, model"; "" without labels
+    uint32_t decimals;  // digits of a stored value behind the point; of the sum, where there is one
     const char *help;
 };
 
@@ -35,13 +36,3 @@ const struct metric_row *metric_row(enum metric metric);
 
 // As the page names it.
 const char *metric_type_name(enum metric_type type);
-
-// A line of the table: the beginning of a section, or a metric.
-struct metric_line {
-    const char *title; // NULL: it is a metric
-    const char *text;
-    enum metric metric;
-};
-
-// NULL past the last.
-const struct metric_line *metric_line(uint32_t position);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Prometheus expects of names, held against every row.
+// The names follow Prometheus's conventions, and docs/metrics.md is made of the rows.
 
 #include "metrics/metric_table.h"
 
 #include "base/slice.h"
+#include "metrics/metric_manual.h"
 #include "test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool ends_with(const char *text, const char *end)
@@ -16,7 +18,7 @@ static bool ends_with(const char *text, const char *end)
     return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-TEST(counters_and_nothing_else_end_in_total)
+TEST(only_counters_end_in_total)
 {
     for (uint32_t i = 0; i < METRIC_COUNT; i++) {
         const struct metric_row *row = metric_row(i);
@@ -32,7 +34,7 @@ static bool has_word(const char *name, const char *word)
     return found != NULL && (found[strlen(word)] == '_' || found[strlen(word)] == '\0');
 }
 
-TEST(names_are_ours_or_those_of_every_process_and_in_base_units)
+TEST(names_begin_with_warmpath_or_process_and_have_base_units)
 {
     static const char *const units[] = {"_ms", "_us",      "_milliseconds",
                                         "_kb", "_minutes", "_percent"};
@@ -71,7 +73,7 @@ static uint32_t rows_of_parts(const char *name)
     return count;
 }
 
-TEST(no_name_is_given_twice_nor_that_of_a_part_of_another)
+TEST(names_are_unique_also_with_the_suffixes_of_histograms)
 {
     for (uint32_t i = 0; i < METRIC_COUNT; i++) {
         CHECK_EQ(rows_of_name(metric_row(i)->name), 1);
@@ -79,7 +81,7 @@ TEST(no_name_is_given_twice_nor_that_of_a_part_of_another)
     }
 }
 
-TEST(help_is_one_sentence_or_more_and_needs_no_escaping)
+TEST(help_ends_in_a_full_stop_and_needs_no_escaping)
 {
     for (uint32_t i = 0; i < METRIC_COUNT; i++) {
         const struct metric_row *row = metric_row(i);
@@ -90,16 +92,82 @@ TEST(help_is_one_sentence_or_more_and_needs_no_escaping)
     }
 }
 
-TEST(every_metric_stands_in_one_section)
+TEST(the_table_begins_with_a_section)
 {
-    const struct metric_line *line;
-    uint32_t seen[METRIC_COUNT] = {0};
+    static const bool is_section[] = {
+#define GROUP(title, text) true,
+#define METRIC(id, type, name, labels, decimals, help) false,
+#include "metrics/metrics.def"
+#undef METRIC
+#undef GROUP
+    };
+    CHECK(is_section[0]);
+}
 
-    CHECK(metric_line(0)->title != NULL);
-    for (uint32_t i = 0; (line = metric_line(i)) != NULL; i++) {
-        seen[line->metric] += line->title == NULL;
-    }
+// SOURCE_ROOT comes from meson.build.
+static const char docs_path[] = SOURCE_ROOT "/docs/metrics.md";
+
+static char page[65536];
+
+static size_t write_page(void)
+{
+    struct text text = text_over(page, sizeof(page) - 1);
+    metric_manual_write(&text);
+    ASSERT(!text.overflow);
+    page[text.size] = '\0';
+    return text.size;
+}
+
+static bool is_metric(struct slice name)
+{
+    static const char *const suffixes[] = {"", "_bucket", "_sum", "_count"};
     for (uint32_t i = 0; i < METRIC_COUNT; i++) {
-        CHECK_EQ(seen[i], 1);
+        const char *row = metric_row(i)->name;
+        for (size_t j = 0; j < ARRAY_COUNT(suffixes); j++) {
+            if (slice_starts_with(name, row) &&
+                slice_is(slice_of(name.bytes + strlen(row), name.size - strlen(row)),
+                         suffixes[j])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+TEST(queries_of_the_manual_name_existing_metrics)
+{
+    uint32_t count = 0;
+    write_page();
+    const char *end = strstr(page, "\n## Values of labels\n");
+    CHECK(end != NULL);
+    for (const char *at = page; (at = strstr(at, "warmpath_")) != NULL && at < end; count++) {
+        size_t size = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        if (!is_metric(slice_of(at, size))) {
+            test_fail(__FILE__, __LINE__, "%.*s does not exist", (int)size, at);
+        }
+        at += size;
+    }
+    CHECK(count > 10);
+}
+
+TEST(docs_metrics_md_is_up_to_date_with_the_rows)
+{
+    size_t size = write_page();
+    if (secure_getenv("WRITE_DOCS") != NULL) {
+        FILE *out = fopen(docs_path, "w");
+        ASSERT(out != NULL);
+        fputs(page, out);
+        fclose(out);
+    }
+    static char found[sizeof(page)];
+    FILE *in = fopen(docs_path, "r");
+    size_t found_size = in != NULL ? fread(found, 1, sizeof(found), in) : 0;
+    if (in != NULL) {
+        fclose(in);
+    }
+    if (found_size != size || memcmp(found, page, size) != 0) {
+        test_fail(__FILE__, __LINE__,
+                  "docs/metrics.md is out of date; write it anew with: "
+                  "WRITE_DOCS=1 build/debug/metric_table_test");
     }
 }

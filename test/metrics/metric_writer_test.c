@@ -22,16 +22,20 @@ static const char *written(struct text *text)
 
 static const char *value_of(uint64_t value, uint32_t decimals)
 {
+    enum metric metric = decimals == 0   ? METRIC_WORKERS
+                         : decimals == 6 ? METRIC_SAVED
+                                         : METRIC_TTFT;
+    ASSERT(metric_row(metric)->decimals == decimals);
     struct text text = text_over(space, sizeof(space) - 1);
-    metric_add(&text, METRIC_WORKERS, slice_str(""), value, decimals);
-    return written(&text) + strlen("warmpath_workers ");
+    metric_add(&text, metric, slice_str(""), value);
+    return written(&text) + metric_row(metric)->name_size + 1;
 }
 
 TEST(a_metric_begins_with_its_help_and_its_type)
 {
     struct text text = text_over(space, sizeof(space) - 1);
     metric_begin(&text, METRIC_RETRIES);
-    metric_add(&text, METRIC_RETRIES, slice_str(""), 12, 0);
+    metric_add(&text, METRIC_RETRIES, slice_str(""), 12);
     CHECK_STR(written(&text), "# HELP warmpath_retries_total Attempts after the first one.\n"
                               "# TYPE warmpath_retries_total counter\n"
                               "warmpath_retries_total 12\n");
@@ -101,10 +105,10 @@ TEST(a_page_that_does_not_fit_is_known_not_to)
     const struct slice labels = slice_str("backend=\"b\"");
     for (size_t capacity = 0; capacity < 80; capacity++) {
         struct text text = text_over(space, capacity);
-        metric_add(&text, METRIC_BACKEND_WEIGHT, labels, 7, 0);
+        metric_add(&text, METRIC_BACKEND_WEIGHT, labels, 7);
         CHECK(text.size <= capacity);
         CHECK(text.overflow == (text.size == 0));
-        metric_add(&text, METRIC_BACKEND_WEIGHT, labels, 7, 0);
+        metric_add(&text, METRIC_BACKEND_WEIGHT, labels, 7);
         CHECK(text.overflow);
     }
 }

@@ -44,7 +44,7 @@ static bool is_counted(const struct page *page)
 static void add_value(const struct page *page, enum metric metric, const struct metrics_row *row)
 {
     if (row->values[metric] != METRICS_NO_VALUE) {
-        metric_add(page->out, metric, row->labels, row->values[metric], metrics_decimals(metric));
+        metric_add(page->out, metric, row->labels, row->values[metric]);
     }
 }
 
@@ -71,7 +71,7 @@ static void add_requests_of(const struct page *page, struct slice backend,
         metric_label(&labels, "policy", slice_str(kind->policy));
         metric_label(&labels, "outcome", slice_str(receipt_outcome_name(i)));
         page->out->overflow |= labels.overflow;
-        metric_add(page->out, METRIC_REQUESTS, text_slice(&labels), kind->outcomes[i], 0);
+        metric_add(page->out, METRIC_REQUESTS, text_slice(&labels), kind->outcomes[i]);
     }
 }
 
@@ -85,7 +85,7 @@ static void add_homeless(const struct page *page)
         if (count > 0) {
             text_add_str(&labels, "backend=\"none\",model=\"none\",policy=\"none\"");
             metric_label(&labels, "outcome", slice_str(receipt_outcome_name(i)));
-            metric_add(page->out, METRIC_REQUESTS, text_slice(&labels), count, 0);
+            metric_add(page->out, METRIC_REQUESTS, text_slice(&labels), count);
         }
     }
 }
@@ -167,7 +167,7 @@ static void add_backend_info(const struct page *page, enum metric metric)
         metric_label(&labels, "pool",
                      slice_str(config != NULL ? config_pool_name(config, pool) : ""));
         page->out->overflow |= labels.overflow;
-        metric_add(page->out, metric, text_slice(&labels), 1, 0);
+        metric_add(page->out, metric, text_slice(&labels), 1);
     }
 }
 
@@ -181,7 +181,7 @@ static void add_backend_ttft(const struct page *page, enum metric metric)
 
 static void add_build(const struct page *page, enum metric metric)
 {
-    metric_add(page->out, metric, slice_str("version=\"" WARMPATH_VERSION "\""), 1, 0);
+    metric_add(page->out, metric, slice_str("version=\"" WARMPATH_VERSION "\""), 1);
 }
 
 // Each code has a line from the start, so that the first problem is seen as an increase.
@@ -193,7 +193,7 @@ static void add_problems(const struct page *page, enum metric metric)
          i++) {
         struct text labels = text_over(space, sizeof(space));
         metric_label(&labels, "code", slice_str(http_problem_code(i)));
-        metric_add(page->out, metric, text_slice(&labels), page->input->totals->problems[i], 0);
+        metric_add(page->out, metric, text_slice(&labels), page->input->totals->problems[i]);
     }
 }
 

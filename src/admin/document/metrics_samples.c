@@ -16,20 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t metrics_decimals(enum metric metric)
-{
-    static const uint8_t decimals[METRIC_COUNT] = {
-        [METRIC_SAVED] = 6,        [METRIC_BACKEND_FOREIGN] = 3,  [METRIC_BACKEND_PREFILL_RATE] = 3,
-        [METRIC_BACKEND_STEP] = 6, [METRIC_BACKEND_KV_USAGE] = 4, [METRIC_EVENTS_SILENCE] = 3,
-        [METRIC_EVENTS_LAG] = 3,   [METRIC_PROCESS_CPU] = 6,      [METRIC_PROCESS_START] = 3,
-    };
-    return decimals[metric];
-}
-
 // In units of 10 to the power of -decimals, rounded.
 static uint64_t scaled(enum metric metric, double value)
 {
-    for (uint32_t i = metrics_decimals(metric); i > 0; i--) {
+    for (uint32_t i = metric_row(metric)->decimals; i > 0; i--) {
         value *= 10;
     }
     return (uint64_t)(value + 0.5);

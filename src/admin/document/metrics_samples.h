@@ -29,7 +29,7 @@ struct metrics_row {
     struct slice labels;
     uint64_t ttft_us; // of the summary
     uint64_t ttft_count;
-    uint64_t values[METRIC_COUNT]; // in units of metrics_decimals
+    uint64_t values[METRIC_COUNT]; // with the decimals of its row
 };
 
 struct metrics_samples {
@@ -38,9 +38,6 @@ struct metrics_samples {
     uint32_t tokenizer_count;
     uint8_t *label_space;
 };
-
-// How many of its digits are behind the point.
-uint32_t metrics_decimals(enum metric metric);
 
 // False when memory is short.
 bool metrics_samples_take(const struct metrics_page_input *input, const struct meters_sum *sum,
