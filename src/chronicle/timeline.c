@@ -120,7 +120,7 @@ void timeline_note(struct timeline *timeline, const struct account *account)
 {
     struct stretch *open = &timeline->open;
     figures_add(&open->sums, &account->sums);
-    if (account->ttft_ms < 0) {
+    if (!(account->ttft_ms >= 0)) {
         return;
     }
     open->waits.measured[wait_bucket(account->ttft_ms, wait_fine)]++;

@@ -3,6 +3,7 @@
 #include "dialect/token_reader.h"
 
 #include "base/base.h"
+#include "base/date.h"
 #include "base/hash.h"
 #include "json/json.h"
 
@@ -177,41 +178,27 @@ static enum status token_reader_refuse(struct token_reader *reader, enum status 
     return status;
 }
 
-// From days since 1970 to a date, by eras of 400 years that begin in March.
-static void date_of_days(int64_t days, struct template_time *out)
-{
-    int64_t since = days + 719468;
-    int64_t era = (since >= 0 ? since : since - 146096) / 146097;
-    int64_t in_era = since - era * 146097;
-    int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
-    int64_t in_year = in_era - (365 * year + year / 4 - year / 100);
-    int64_t march_month = (5 * in_year + 2) / 153;
-
-    out->day = (uint8_t)(in_year - (153 * march_month + 2) / 5 + 1);
-    out->month = (uint8_t)(march_month < 10 ? march_month + 3 : march_month - 9);
-    out->year = (int32_t)(year + era * 400 + (out->month <= 2));
-    out->weekday = (uint8_t)(((days + 3) % 7 + 7) % 7);
-    bool is_leap = (out->year % 4 == 0 && out->year % 100 != 0) || out->year % 400 == 0;
-    // March is day 60 of a year, or 61.
-    out->year_day = (uint16_t)(out->month > 2 ? in_year + 60 + is_leap : in_year - 305);
-}
-
 static struct template_time template_time_of(uint64_t wall_s, int32_t utc_offset_s)
 {
     int64_t local_s = (int64_t)wall_s + utc_offset_s;
     int64_t days = local_s / 86400;
     int64_t in_day = local_s % 86400;
-    struct template_time out = {0};
 
     if (in_day < 0) {
         in_day += 86400;
         days--;
     }
-    date_of_days(days, &out);
-    out.hour = (uint8_t)(in_day / 3600);
-    out.minute = (uint8_t)(in_day / 60 % 60);
-    out.second = (uint8_t)(in_day % 60);
-    return out;
+    struct date date = date_of_days(days);
+    return (struct template_time){
+        .year = date.year,
+        .month = date.month,
+        .day = date.day,
+        .year_day = date.year_day,
+        .weekday = date.weekday,
+        .hour = (uint8_t)(in_day / 3600),
+        .minute = (uint8_t)(in_day / 60 % 60),
+        .second = (uint8_t)(in_day % 60),
+    };
 }
 
 static bool may_use_shape(const struct token_request *request, uint32_t shape)

@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct receipt) % sizeof(uint64_t) == 0, "what follows is aligned");
-_Static_assert(sizeof(struct decision_party) % sizeof(uint64_t) == 0, "likewise");
-_Static_assert(receipt_size_max % sizeof(uint64_t) == 0, "whole words");
+_Static_assert(sizeof(struct receipt) % sizeof(uint64_t) == 0, "the parts behind it are aligned");
+_Static_assert(sizeof(struct decision_party) % sizeof(uint64_t) == 0,
+               "keys behind rivals are aligned");
+_Static_assert(receipt_size_max % sizeof(uint64_t) == 0, "rings count in words");
 
 static const char *const outcome_names[] = {
 #define OUTCOME(id, name, help) name,
@@ -34,7 +35,7 @@ const char *receipt_stage_name(enum receipt_stage stage)
     return stage_names[stage];
 }
 
-static size_t text_size(const struct receipt *receipt)
+static size_t receipt_text_size(const struct receipt *receipt)
 {
     return (size_t)receipt->id_size + receipt->model_size + receipt->url_size + receipt->path_size;
 }
@@ -43,7 +44,7 @@ size_t receipt_size(const struct receipt *receipt)
 {
     size_t size = sizeof(*receipt) + receipt->rival_count * sizeof(struct decision_party) +
                   ((size_t)receipt->sampled_count + receipt->depth_count) * sizeof(uint64_t) +
-                  text_size(receipt);
+                  receipt_text_size(receipt);
     return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
@@ -66,7 +67,7 @@ void receipt_parts(const struct receipt *receipt, struct receipt_parts *out)
     };
 }
 
-static uint8_t *put(uint8_t *to, const void *from, size_t size)
+static uint8_t *receipt_put(uint8_t *to, const void *from, size_t size)
 {
     if (size > 0) {
         memcpy(to, from, size);
@@ -80,14 +81,14 @@ void receipt_write(const struct receipt *receipt, const struct receipt_parts *pa
     ASSERT(receipt->sampled_count <= receipt_sampled_max);
     ASSERT(receipt->depth_count <= receipt_depth_max);
 
-    uint8_t *at = put(to, receipt, sizeof(*receipt));
-    at = put(at, parts->rivals, receipt->rival_count * sizeof(struct decision_party));
-    at = put(at, parts->sampled, receipt->sampled_count * sizeof(uint64_t));
-    at = put(at, parts->depths, receipt->depth_count * sizeof(uint64_t));
-    at = put(at, parts->id.bytes, receipt->id_size);
-    at = put(at, parts->model.bytes, receipt->model_size);
-    at = put(at, parts->url.bytes, receipt->url_size);
-    at = put(at, parts->path.bytes, receipt->path_size);
+    uint8_t *at = receipt_put(to, receipt, sizeof(*receipt));
+    at = receipt_put(at, parts->rivals, receipt->rival_count * sizeof(struct decision_party));
+    at = receipt_put(at, parts->sampled, receipt->sampled_count * sizeof(uint64_t));
+    at = receipt_put(at, parts->depths, receipt->depth_count * sizeof(uint64_t));
+    at = receipt_put(at, parts->id.bytes, receipt->id_size);
+    at = receipt_put(at, parts->model.bytes, receipt->model_size);
+    at = receipt_put(at, parts->url.bytes, receipt->url_size);
+    at = receipt_put(at, parts->path.bytes, receipt->path_size);
     while ((uintptr_t)at % sizeof(uint64_t) != 0) {
         *at++ = 0;
     }
@@ -95,15 +96,25 @@ void receipt_write(const struct receipt *receipt, const struct receipt_parts *pa
 
 double receipt_ttft_ms(const struct receipt *receipt)
 {
-    return receipt->first_us > 0 ? (double)receipt->first_us / 1000 : -1;
+    return receipt->first_us > 0 ? (double)receipt->first_us / 1000 : (double)NAN;
 }
 
 double receipt_tpot_ms(const struct receipt *receipt)
 {
     if (receipt->first_us == 0 || receipt->output_tokens < 2 ||
         receipt->last_us <= receipt->first_us) {
-        return -1;
+        return (double)NAN;
     }
     return (double)(receipt->last_us - receipt->first_us) / 1000 /
            (double)(receipt->output_tokens - 1);
+}
+
+double receipt_total_ms(const struct receipt *receipt)
+{
+    return receipt->end_us > 0 ? (double)receipt->end_us / 1000 : (double)NAN;
+}
+
+double receipt_predicted_ms(const struct receipt *receipt)
+{
+    return decision_predicted_ms(&receipt->decision, &receipt->decision.chosen);
 }

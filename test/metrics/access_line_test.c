@@ -318,12 +318,13 @@ static char *table_of_fields(void)
     char *bytes = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&bytes, &size);
-    const struct access_field *field;
     ASSERT(out != NULL);
     fputs("| name | example | |\n|---|---|---|\n", out);
-    for (uint32_t i = 0; (field = access_field_at(i)) != NULL; i++) {
-        fprintf(out, "| `%s` | `%s` | %s |\n", field->name, field->example, field->help);
-    }
+#define FIELD(name, value, example, help) fputs("| `" name "` | `" example "` | " help " |\n", out);
+#define FIELD_IF(condition, name, value, example, help) FIELD(name, value, example, help)
+#include "metrics/access_fields.def"
+#undef FIELD
+#undef FIELD_IF
     fputs("\nOutcomes:\n\n| outcome | |\n|---|---|\n", out);
 #define OUTCOME(id, name, help)                                                                    \
     if (RECEIPT_##id != RECEIPT_RUNNING) {                                                         \
