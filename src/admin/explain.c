@@ -3,6 +3,7 @@
 #include "admin/explain.h"
 
 #include "admin/admin.h"
+#include "admin/document/decision_json.h"
 #include "admin/document/truth_json.h"
 #include "base/base.h"
 #include "config/config.h"
@@ -19,10 +20,7 @@
 
 #include <math.h>
 
-enum {
-    figure_digits = 6,
-    summary_size_max = 4096, // the URLs of two backends and a sentence about each
-};
+enum { explain_digits = 6 };
 
 static struct route *explain_route(const struct config *config, const struct proxy *proxy,
                                    struct token_thread *token_thread)
@@ -65,9 +63,7 @@ static void put_candidate(const struct route_explanation *why, uint32_t i, uint6
     json_put_u64(json, "matched_tokens", party->matched_tokens);
     json_put_u64(json, "host_tokens", party->host_tokens);
     json_put_u64(json, "disk_tokens", party->disk_tokens);
-    json_put_u64(json, "expected_tokens", party->expected_tokens);
-    json_put_u64(json, "queued_tokens", target->queued_tokens);
-    json_put_u64(json, "running_requests", target->running_requests);
+    decision_json_put_party(&why->decision, party, json);
     json_put_u64(json, "decoding", target->decoding);
     json_put_u64(json, "context_tokens", target->context_tokens);
     json_put_fixed(json, "foreign_requests", (double)target->foreign_requests, 1);
@@ -75,46 +71,24 @@ static void put_candidate(const struct route_explanation *why, uint32_t i, uint6
     json_put_u64(json, "cache_tokens", target->cache_tokens);
     json_put_number(json, "prefill_ms_per_token", (double)target->prefill_ms, 5);
     json_put_number(json, "step_ms", (double)target->step_ms, 4);
-    json_put_number(json, "predicted_ms", (double)(party->wait_ms + party->prefill_ms),
-                    figure_digits);
-    json_put_number(json, "cost", (double)party->cost, figure_digits);
     truth_json_put(&why->backends[i]->truth, now_ms, false, json);
     json_end(json);
-}
-
-static struct reason_party explain_party(const struct route_explanation *why, uint32_t i)
-{
-    return (struct reason_party){.url = slice_str(why->backends[i]->url),
-                                 .expected_tokens = why->parties[i].expected_tokens,
-                                 .running_requests = why->targets[i].running_requests,
-                                 .queued_tokens = why->targets[i].queued_tokens,
-                                 .predicted_ms =
-                                     (double)(why->parties[i].wait_ms + why->parties[i].prefill_ms),
-                                 .cost = (double)why->parties[i].cost};
 }
 
 // One sentence for people.
 static void put_summary(const struct route_explanation *why, struct json_writer *json)
 {
-    const struct decision *decision = &why->decision;
-    struct reason reason = {.policy = decision->policy->name,
-                            .reads_prompt = decision->policy->reads_prompt,
-                            .by_events = decision->chosen.by_events,
-                            .prompt_tokens = decision->prompt_tokens,
-                            .candidate_count = decision->candidate_count,
+    struct reason reason = {.decision = &why->decision,
+                            .prompt_tokens = why->decision.prompt_tokens,
                             .attempts = 1,
-                            .chosen = explain_party(why, why->chosen)};
-    char line[summary_size_max];
-    struct text text = text_over(line, sizeof(line));
+                            .url = slice_str(why->backends[why->chosen]->url)};
 
-    for (uint32_t i = 0; i < decision->candidate_count; i++) {
+    for (uint32_t i = 0; i < why->decision.candidate_count; i++) {
         if (i != why->chosen) {
-            struct reason_party rival = explain_party(why, i);
-            reason_add_rival(&reason, &rival);
+            reason_add_rival(&reason, &why->parties[i], slice_str(why->backends[i]->url));
         }
     }
-    reason_write(&reason, &text);
-    json_put_string(json, "summary", text_slice(&text));
+    decision_json_put_reason(&reason, "summary", json);
 }
 
 static void put_explanation(const struct route_request *request,
@@ -133,10 +107,10 @@ static void put_explanation(const struct route_request *request,
     json_put_u64(json, "block_tokens", request->block_tokens);
     json_put_bool(json, "by_token_ids", request->prompt->form == PROMPT_TOKENS);
     json_put_number(json, "wait_ms", is_predicted ? (double)decision->chosen.wait_ms : (double)NAN,
-                    figure_digits);
+                    explain_digits);
     json_put_number(json, "prefill_ms",
                     is_predicted ? (double)decision->chosen.prefill_ms : (double)NAN,
-                    figure_digits);
+                    explain_digits);
     put_summary(why, json);
     json_begin_array(json, "backends");
     for (uint32_t i = 0; i < decision->candidate_count; i++) {

@@ -5,9 +5,11 @@
 
 #include "chronicle/chronicle.h"
 
+#include <math.h>
+
 struct account {
     struct chronicle_figures sums; // without percentiles and span
-    double ttft_ms;                // negative: not known
+    double ttft_ms;                // NAN: unknown
     // Until the first token by the model of queues (shadow.h): as it was done, and under round-robin.
     // Negative: not known.
     double model_ms;
@@ -32,7 +34,7 @@ static inline void figures_add(struct chronicle_figures *to, const struct chroni
 static inline void figures_no_percentiles(struct chronicle_figures *figures)
 {
     for (uint32_t i = 0; i < chronicle_percentile_count; i++) {
-        figures->ttft_ms[i] = -1;
-        figures->shadow_ttft_ms[i] = -1;
+        figures->ttft_ms[i] = (double)NAN;
+        figures->shadow_ttft_ms[i] = (double)NAN;
     }
 }

@@ -13,6 +13,7 @@
 #include "chronicle/thinning.h"
 #include "chronicle/timeline.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,9 +127,9 @@ static struct account account_of(const struct receipt *receipt,
     struct account account = {.sums = {.requests = 1,
                                        .failures = receipt_has_failed(receipt),
                                        .output_tokens = receipt->output_tokens},
-                              .ttft_ms = -1,
-                              .model_ms = -1,
-                              .shadow_model_ms = -1};
+                              .ttft_ms = (double)NAN,
+                              .model_ms = (double)NAN,
+                              .shadow_model_ms = (double)NAN};
     if (!is_computed(receipt)) {
         return account;
     }
@@ -184,7 +185,7 @@ static bool is_kept(struct chronicle *self, const struct receipt *receipt)
 
 void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
 {
-    struct chronicle_decision decision = {.shadow_ttft_ms = -1};
+    struct chronicle_decision decision = {.shadow_ttft_ms = NAN};
     if (receipt->outcome == RECEIPT_RUNNING) {
         shadow_begin(chronicle->shadow, receipt,
                      member_table_find(chronicle->members, receipt->decision.chosen.backend));

@@ -104,7 +104,7 @@ struct chronicle_decision {
     // What round-robin would have done with it, by the shadow.
     uint64_t shadow_backend; // 0: not known
     uint32_t shadow_cached_tokens;
-    float shadow_ttft_ms; // negative: not known
+    float shadow_ttft_ms; // NAN: unknown
 };
 
 // By request id: the latest of that id.

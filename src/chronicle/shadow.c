@@ -368,8 +368,8 @@ void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t 
     *out = (struct shadow_estimate){.cached_tokens = measured,
                                     .saved_s = (double)receipt->saved_us / 1e6,
                                     .ttft_ms = ttft_ms,
-                                    .model_ms = -1,
-                                    .shadow_model_ms = -1};
+                                    .model_ms = (double)NAN,
+                                    .shadow_model_ms = (double)NAN};
     if (!finish_begun(shadow, receipt, &done) &&
         !do_both(shadow, receipt, number, receipt->wall_us + receipt->end_us, &done)) {
         return;

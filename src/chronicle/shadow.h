@@ -77,8 +77,8 @@ struct shadow_estimate {
     uint64_t backend; // that had the turn; 0: not known, and all below is as measured
     double cached_tokens;
     double saved_s;
-    double ttft_ms; // negative: not known
-    // Q and R; negative: not known.
+    double ttft_ms; // NAN: unknown
+    // Q and R; NAN: unknown.
     double model_ms;
     double shadow_model_ms;
 };

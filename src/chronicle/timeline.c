@@ -46,7 +46,7 @@ void timeline_destroy(struct timeline **timeline)
     *timeline = NULL;
 }
 
-// All are negative where nothing was measured.
+// All are NAN where nothing was measured.
 static void add_percentiles(const struct waits *waits, struct chronicle_figures *figures)
 {
     double least = 0;

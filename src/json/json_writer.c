@@ -105,6 +105,15 @@ void json_put_u64(struct json_writer *json, const char *key, uint64_t number)
     text_add_u64(json->out, number);
 }
 
+void json_put_known(struct json_writer *json, const char *key, bool is_known, uint64_t number)
+{
+    if (is_known) {
+        json_put_u64(json, key, number);
+    } else {
+        json_put_null(json, key);
+    }
+}
+
 void json_put_i64(struct json_writer *json, const char *key, int64_t number)
 {
     json_put_key(json, key);

@@ -52,6 +52,8 @@ void json_end(struct json_writer *json);
 void json_put_null(struct json_writer *json, const char *key);
 void json_put_bool(struct json_writer *json, const char *key, bool value);
 void json_put_u64(struct json_writer *json, const char *key, uint64_t number);
+// The number, or null if it is not known.
+void json_put_known(struct json_writer *json, const char *key, bool is_known, uint64_t number);
 void json_put_i64(struct json_writer *json, const char *key, int64_t number);
 
 // With so many significant digits, as %g; null if not finite.

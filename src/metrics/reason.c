@@ -4,24 +4,24 @@
 
 #include <math.h>
 
-// 40,000: people read digits in threes.
-static void add_count(struct text *out, uint64_t count)
+// With commas: 40,000.
+static void reason_add_count(struct text *out, uint64_t count)
 {
     if (count >= 1000) {
-        add_count(out, count / 1000);
+        reason_add_count(out, count / 1000);
         text_add_format(out, ",%03u", (unsigned)(count % 1000));
     } else {
         text_add_u64(out, count);
     }
 }
 
-static void add_counted(struct text *out, uint64_t count, const char *noun)
+static void reason_add_counted(struct text *out, uint64_t count, const char *noun)
 {
-    add_count(out, count);
+    reason_add_count(out, count);
     text_add_format(out, " %s%s", noun, count == 1 ? "" : "s");
 }
 
-static void add_time(struct text *out, double ms)
+static void reason_add_time(struct text *out, double ms)
 {
     if (ms < 0.95) {
         text_add_str(out, "under 1 ms");
@@ -32,28 +32,24 @@ static void add_time(struct text *out, double ms)
     }
 }
 
-static void add_url(struct text *out, const struct reason_party *party)
+static void reason_add_url(struct text *out, struct slice url)
 {
-    if (party->url.size > 0) {
-        text_add(out, party->url);
-    } else {
-        text_add_str(out, "a backend that is gone");
-    }
+    text_add(out, url.size > 0 ? url : slice_str("a backend that has left"));
 }
 
-static void add_queue(struct text *out, const struct reason_party *party)
+static void reason_add_queue(struct text *out, const struct decision_party *party)
 {
     text_add_str(out, "has ");
     if (party->queued_tokens == 0) {
         text_add_str(out, "nothing queued");
     } else {
-        add_counted(out, party->queued_tokens, "token");
+        reason_add_counted(out, party->queued_tokens, "token");
         text_add_str(out, " queued");
     }
 }
 
-// A number that is known is less than one that is not.
-static int compare(double a, double b)
+// An unknown number (NAN) comes after all known ones.
+static int reason_compare(double a, double b)
 {
     if (isnan(a) || isnan(b)) {
         return (int)isnan(a) - (int)isnan(b);
@@ -61,70 +57,81 @@ static int compare(double a, double b)
     return (a > b) - (a < b);
 }
 
-// By what the policy went by, as far as that is known.
-static bool is_better(const struct reason_party *a, const struct reason_party *b)
+// By the policy's own cost; by the predicted time if that is equal or unknown.
+static bool reason_is_better(const struct decision *decision, const struct decision_party *a,
+                             const struct decision_party *b)
 {
-    int order = compare(a->cost, b->cost);
-    return (order != 0 ? order : compare(a->predicted_ms, b->predicted_ms)) < 0;
+    int order = reason_compare((double)a->cost, (double)b->cost);
+    return (order != 0 ? order
+                       : reason_compare(decision_predicted_ms(decision, a),
+                                        decision_predicted_ms(decision, b))) < 0;
 }
 
-void reason_add_rival(struct reason *reason, const struct reason_party *rival)
+void reason_add_rival(struct reason *reason, const struct decision_party *party, struct slice url)
 {
-    if (reason->rival_count == 0 || is_better(rival, &reason->next)) {
-        reason->next = *rival;
+    struct reason_party rival = {.party = party, .url = url};
+
+    if (reason->next.party == NULL ||
+        reason_is_better(reason->decision, party, reason->next.party)) {
+        reason->next = rival;
     }
-    if (reason->rival_count == 0 || rival->expected_tokens > reason->fullest.expected_tokens) {
-        reason->fullest = *rival;
+    if (reason->fullest.party == NULL ||
+        party->expected_tokens > reason->fullest.party->expected_tokens) {
+        reason->fullest = rival;
     }
-    reason->rival_count++;
 }
 
-static void add_first_token(const struct reason *reason, struct text *out)
+static void reason_add_first_token(const struct reason *reason, struct text *out)
 {
-    if (isfinite(reason->chosen.predicted_ms)) {
+    double predicted_ms = decision_predicted_ms(reason->decision, &reason->decision->chosen);
+    if (isfinite(predicted_ms)) {
         text_add_str(out, ": first token in ");
-        add_time(out, reason->chosen.predicted_ms);
+        reason_add_time(out, predicted_ms);
     }
 }
 
-// What spoke against one that holds more, the plainest first.
-static void add_passed_over(const struct reason *reason, struct text *out)
+// Names the plainest argument against a rival that holds more.
+static void reason_add_fullest(const struct reason *reason, struct text *out)
 {
-    const struct reason_party *chosen = &reason->chosen;
-    const struct reason_party *rival = &reason->fullest;
-    bool is_slower = isfinite(rival->predicted_ms) && rival->predicted_ms > chosen->predicted_ms;
+    const struct decision_party *chosen = &reason->decision->chosen;
+    const struct decision_party *rival = reason->fullest.party;
+    double rival_ms = decision_predicted_ms(reason->decision, rival);
+    bool is_slower =
+        isfinite(rival_ms) && rival_ms > decision_predicted_ms(reason->decision, chosen);
+    const char *link = " and ";
 
     text_add_str(out, "; ");
-    add_url(out, rival);
+    reason_add_url(out, reason->fullest.url);
     text_add_str(out, " holds more (");
-    add_count(out, rival->expected_tokens);
+    reason_add_count(out, rival->expected_tokens);
     text_add_str(out, ") but ");
     if (rival->queued_tokens > chosen->queued_tokens) {
-        add_queue(out, rival);
+        reason_add_queue(out, rival);
     } else if (rival->running_requests > chosen->running_requests) {
         text_add_str(out, "runs ");
-        add_counted(out, rival->running_requests, "request");
-    } else if (!is_slower) {
-        text_add_format(out, "lost by %s's own measure", reason->policy);
-        return;
+        reason_add_counted(out, rival->running_requests, "request");
+    } else if (is_slower) {
+        link = "";
+    } else {
+        text_add_format(out, "lost by %s's own measure", reason->decision->policy->name);
     }
     if (is_slower) {
-        bool is_first = rival->queued_tokens <= chosen->queued_tokens &&
-                        rival->running_requests <= chosen->running_requests;
-        text_add_str(out, is_first ? "would take " : " and would take ");
-        add_time(out, rival->predicted_ms);
+        text_add_str(out, link);
+        text_add_str(out, "would take ");
+        reason_add_time(out, rival_ms);
     }
 }
 
-// Nothing of what it holds is worth saying where nobody holds anything.
-static void add_next(const struct reason *reason, bool says_held, struct text *out)
+// `says_held` is false when no candidate holds any of the prompt.
+static void reason_add_next(const struct reason *reason, bool says_held, struct text *out)
 {
-    const struct reason_party *chosen = &reason->chosen;
-    const struct reason_party *next = &reason->next;
+    const struct decision_party *chosen = &reason->decision->chosen;
+    const struct decision_party *next = reason->next.party;
+    double next_ms = decision_predicted_ms(reason->decision, next);
     const char *link = " ";
 
     text_add_str(out, "; the next best, ");
-    add_url(out, next);
+    reason_add_url(out, reason->next.url);
     text_add_str(out, ",");
     if (says_held) {
         text_add_str(out, " holds ");
@@ -133,127 +140,130 @@ static void add_next(const struct reason *reason, bool says_held, struct text *o
         } else if (next->expected_tokens == chosen->expected_tokens) {
             text_add_str(out, "as many");
         } else {
-            add_count(out, next->expected_tokens);
+            reason_add_count(out, next->expected_tokens);
             text_add_str(out, " of them");
         }
         link = " and ";
     }
-    if (next->queued_tokens != chosen->queued_tokens || !isfinite(next->predicted_ms)) {
-        bool is_last = !isfinite(next->predicted_ms);
-        text_add_str(out, says_held && !is_last ? ", " : link);
-        add_queue(out, next);
+    if (next->queued_tokens != chosen->queued_tokens || !isfinite(next_ms)) {
+        text_add_str(out, says_held && isfinite(next_ms) ? ", " : link);
+        reason_add_queue(out, next);
         link = " and ";
     }
-    if (isfinite(next->predicted_ms)) {
+    if (isfinite(next_ms)) {
         text_add_str(out, link);
         text_add_str(out, "would take ");
-        add_time(out, next->predicted_ms);
+        reason_add_time(out, next_ms);
     }
 }
 
-static void add_opening(const struct reason *reason, bool is_inside, struct text *out)
+static void reason_add_opening(const struct reason *reason, bool is_inside, struct text *out)
 {
     if (reason->attempts > 1) {
         text_add_str(out, is_inside ? "after " : "After ");
-        add_counted(out, reason->attempts - 1, "attempt");
+        reason_add_counted(out, reason->attempts - 1, "attempt");
         text_add_str(out, " elsewhere, ");
     }
-    text_add_format(out, "%s chose ", reason->policy);
-    add_url(out, &reason->chosen);
+    text_add_format(out, "%s chose ", reason->decision->policy->name);
+    reason_add_url(out, reason->url);
 }
 
-static void write_undecided(const struct reason *reason, struct text *out)
+static void reason_write_undecided(const struct reason *reason, struct text *out)
 {
     if (reason->is_local) {
-        text_add_str(out, "No backend was chosen: the router had the answer itself.");
+        text_add_str(out, "No backend was chosen: the router responded itself.");
     } else if (reason->problem != NULL) {
-        text_add_format(out, "No backend was chosen: the router answered %s in its own name.",
-                        reason->problem);
+        text_add_format(out, "No backend was chosen: the router responded %s.", reason->problem);
     } else {
-        text_add_str(out, "No backend was chosen: it ended before that.");
+        text_add_str(out, "No backend was chosen: the request ended before.");
     }
 }
 
-static void write_blind(const struct reason *reason, struct text *out)
+static void reason_write_blind(const struct reason *reason, struct text *out)
 {
-    add_opening(reason, false, out);
-    if (reason->candidate_count == 1) {
+    reason_add_opening(reason, false, out);
+    if (reason->decision->candidate_count == 1) {
         text_add_str(out, ", the only candidate");
     } else {
         text_add_str(out, ", one of ");
-        add_count(out, reason->candidate_count);
+        reason_add_count(out, reason->decision->candidate_count);
         text_add_str(out, " candidates");
     }
     text_add_str(out, ", without a look at the prompt; it was running ");
-    if (reason->chosen.running_requests == 0) {
+    if (reason->decision->chosen.running_requests == 0) {
         text_add_str(out, "nothing else.");
     } else {
-        add_counted(out, reason->chosen.running_requests, "other request");
+        reason_add_counted(out, reason->decision->chosen.running_requests, "other request");
         text_add_str(out, ".");
     }
 }
 
-// No cache speaks for anybody.
-static void write_cold(const struct reason *reason, struct text *out)
+// No candidate holds any of the prompt.
+static void reason_write_cold(const struct reason *reason, struct text *out)
 {
     if (reason->prompt_tokens == 0) {
         text_add_str(out, "No prompt was found in the request, so ");
     } else {
-        text_add_str(out, reason->candidate_count == 1 ? "The only candidate holds none of the "
-                                                       : "No candidate holds any of the ");
-        add_counted(out, reason->prompt_tokens, "prompt token");
-        text_add_str(out, reason->candidate_count == 1 ? ": " : ", so ");
+        text_add_str(out, reason->decision->candidate_count == 1
+                              ? "The only candidate holds none of the "
+                              : "No candidate holds any of the ");
+        reason_add_counted(out, reason->prompt_tokens, "prompt token");
+        text_add_str(out, reason->decision->candidate_count == 1 ? ": " : ", so ");
     }
-    add_opening(reason, true, out);
+    reason_add_opening(reason, true, out);
     text_add_str(out, ", which ");
-    add_queue(out, &reason->chosen);
-    add_first_token(reason, out);
-    if (reason->rival_count > 0) {
-        add_next(reason, false, out);
+    reason_add_queue(out, &reason->decision->chosen);
+    reason_add_first_token(reason, out);
+    if (reason->next.party != NULL) {
+        reason_add_next(reason, false, out);
     }
     text_add_str(out, ".");
 }
 
-static void write_warm(const struct reason *reason, struct text *out)
+static void reason_write_warm(const struct reason *reason, struct text *out)
 {
-    const struct reason_party *chosen = &reason->chosen;
-    // The prompt's tokens are what the engine counted, when it has; ours may have been more.
+    const struct decision_party *chosen = &reason->decision->chosen;
+    // prompt_tokens is the engine's count once it has one; our estimate may have been higher.
     uint32_t held = chosen->expected_tokens < reason->prompt_tokens ? chosen->expected_tokens
                                                                     : reason->prompt_tokens;
 
-    add_opening(reason, false, out);
-    text_add_str(out, reason->candidate_count == 1 ? ", the only candidate, which " : ", which ");
+    reason_add_opening(reason, false, out);
+    text_add_str(out, reason->decision->candidate_count == 1 ? ", the only candidate, which "
+                                                             : ", which ");
     if (chosen->expected_tokens == 0) {
         text_add_str(out, "holds none of the ");
-        add_counted(out, reason->prompt_tokens, "prompt token");
+        reason_add_counted(out, reason->prompt_tokens, "prompt token");
     } else {
-        text_add_str(out, reason->by_events ? "holds " : "is believed to hold ");
-        add_count(out, held);
+        text_add_str(out, chosen->by_events ? "holds " : "is believed to hold ");
+        reason_add_count(out, held);
         text_add_str(out, " of ");
-        add_counted(out, reason->prompt_tokens, "prompt token");
+        reason_add_counted(out, reason->prompt_tokens, "prompt token");
     }
     text_add_str(out, " and ");
-    add_queue(out, chosen);
-    add_first_token(reason, out);
-    if (reason->rival_count > 0 && reason->fullest.expected_tokens > chosen->expected_tokens) {
-        add_passed_over(reason, out);
-    } else if (reason->rival_count > 0) {
-        add_next(reason, true, out);
+    reason_add_queue(out, chosen);
+    reason_add_first_token(reason, out);
+    if (reason->fullest.party != NULL &&
+        reason->fullest.party->expected_tokens > chosen->expected_tokens) {
+        reason_add_fullest(reason, out);
+    } else if (reason->next.party != NULL) {
+        reason_add_next(reason, true, out);
     }
     text_add_str(out, ".");
 }
 
 void reason_write(const struct reason *reason, struct text *out)
 {
-    if (reason->policy == NULL) {
-        write_undecided(reason, out);
-    } else if (!reason->reads_prompt) {
-        write_blind(reason, out);
+    const struct decision *decision = reason->decision;
+    uint32_t fullest = reason->fullest.party != NULL ? reason->fullest.party->expected_tokens : 0;
+
+    if (decision->policy == NULL) {
+        reason_write_undecided(reason, out);
+    } else if (!decision->policy->reads_prompt) {
+        reason_write_blind(reason, out);
     } else if (reason->prompt_tokens == 0 ||
-               (reason->chosen.expected_tokens == 0 &&
-                (reason->rival_count == 0 || reason->fullest.expected_tokens == 0))) {
-        write_cold(reason, out);
+               (decision->chosen.expected_tokens == 0 && fullest == 0)) {
+        reason_write_cold(reason, out);
     } else {
-        write_warm(reason, out);
+        reason_write_warm(reason, out);
     }
 }

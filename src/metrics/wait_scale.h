@@ -7,6 +7,7 @@
 // requests are many.  The bucket comes from the bits of a float: no logarithm.
 #pragma once
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static inline double wait_bound(uint32_t bucket, uint32_t bits)
     return 0.0625 * (double)(1U << octave) * (1 + (double)part / parts);
 }
 
-// Of counts on the scale of `bits`.  Negative: nothing was counted.
+// A quantile of counts on the scale of `bits`; NAN: nothing was counted.
 static inline double wait_quantile(const uint32_t *counts, uint32_t bits, double quantile)
 {
     uint32_t count = 1 + ((uint32_t)wait_octaves << bits);
@@ -61,5 +62,5 @@ static inline double wait_quantile(const uint32_t *counts, uint32_t bits, double
         }
         seen += counts[i];
     }
-    return -1;
+    return (double)NAN;
 }

@@ -134,7 +134,7 @@ told_add(struct chronicle *chronicle, struct receipt receipt, struct receipt_par
     receipt_write(&receipt, &parts, to->bytes);
     to->decision = (struct chronicle_decision){.serial = chronicle->decision_count,
                                                .receipt = (const struct receipt *)to->bytes,
-                                               .shadow_ttft_ms = -1};
+                                               .shadow_ttft_ms = NAN};
     return &to->decision;
 }
 

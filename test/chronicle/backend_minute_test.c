@@ -49,11 +49,11 @@ static bool agrees(const struct backend_minute *minutes, uint32_t number, uint64
         }
     }
     if (count == 0) {
-        return figures.requests == 0 && figures.ttft_ms[0] < 0 && figures.ttft_ms[1] < 0;
+        return figures.requests == 0 && isnan(figures.ttft_ms[0]) && isnan(figures.ttft_ms[1]);
     }
     qsort(waits, count, sizeof(waits[0]), by_size);
     return figures.requests == count && figures.prompt_tokens == tokens &&
-           figures.cached_tokens == tokens / 2 && figures.shadow_ttft_ms[0] < 0 &&
+           figures.cached_tokens == tokens / 2 && isnan(figures.shadow_ttft_ms[0]) &&
            (count < 200 || (is_near(figures.ttft_ms[0], waits[count / 2], 0.08) &&
                             is_near(figures.ttft_ms[1], waits[count * 95 / 100], 0.12)));
 }
@@ -92,11 +92,12 @@ TEST(a_wait_that_is_not_known_is_in_no_percentile)
     struct backend_minute *minutes = backend_minute_create(1);
     struct chronicle_figures figures;
 
-    backend_minute_note(minutes, 0, 7,
-                        &(struct account){.sums = {.requests = 1, .failures = 1}, .ttft_ms = -1});
+    backend_minute_note(
+        minutes, 0, 7,
+        &(struct account){.sums = {.requests = 1, .failures = 1}, .ttft_ms = (double)NAN});
     backend_minute_sum(minutes, 0, 7, &figures);
     CHECK_EQ(figures.requests, 1);
     CHECK_EQ(figures.failures, 1);
-    CHECK(figures.ttft_ms[0] < 0);
+    CHECK(isnan(figures.ttft_ms[0]));
     backend_minute_destroy(&minutes);
 }

@@ -391,7 +391,7 @@ TEST(what_nobody_knows_is_as_measured)
         CHECK_EQ(estimate.backend, 0);
         CHECK_EQ(estimate.cached_tokens, 40);
         CHECK_EQ(estimate.ttft_ms, 5);
-        CHECK(estimate.model_ms < 0 && estimate.shadow_model_ms < 0);
+        CHECK(isnan(estimate.model_ms) && isnan(estimate.shadow_model_ms));
         CHECK(is_near(estimate.saved_s, 0.003, 1e-9));
         receipt.decision.pool = UINT32_MAX;
     }

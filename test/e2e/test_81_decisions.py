@@ -172,7 +172,7 @@ def test_what_the_router_refuses_is_a_decision_of_nobody(standin, warmpath):
     kept = decision_of(router, "lost")
     assert (kept["outcome"], kept["status"], kept["problem"]) == ("refused", 404, "model_not_found")
     assert kept["backend"] is None and kept["rivals"] == []
-    assert kept["why"] == "No backend was chosen: the router answered model_not_found in its own name."
+    assert kept["why"] == "No backend was chosen: the router responded model_not_found."
 
 
 def test_a_retry_is_part_of_the_sentence(standin, warmpath):

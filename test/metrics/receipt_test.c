@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "test.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 TEST(a_receipt_comes_back_with_all_that_lies_behind_it)

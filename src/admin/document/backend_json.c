@@ -31,11 +31,7 @@ static void put_backend_load(const struct load *load, uint64_t now_ms, struct js
     json_put_number(json, "prefill_ms_per_token",
                     view.speed_is_learned ? (double)view.prefill_ms : (double)NAN, 5);
     json_put_number(json, "step_ms", view.speed_is_learned ? (double)view.step_ms : (double)NAN, 4);
-    if (view.cache_tokens > 0) {
-        json_put_u64(json, "cache_tokens", view.cache_tokens);
-    } else {
-        json_put_null(json, "cache_tokens");
-    }
+    json_put_known(json, "cache_tokens", view.cache_tokens > 0, view.cache_tokens);
     json_end(json);
 }
 

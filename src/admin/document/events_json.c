@@ -7,22 +7,13 @@
 #include "fleet/backend.h"
 #include "json/json_writer.h"
 
-static void put_age(struct json_writer *json, const char *key, uint64_t ms)
-{
-    if (ms == UINT64_MAX) {
-        json_put_null(json, key);
-    } else {
-        json_put_u64(json, key, ms);
-    }
-}
-
 static void put_feed(const struct kv_feed_status *status, struct json_writer *json)
 {
     json_put_bool(json, "connected", status->is_connected);
     json_put_u64(json, "block_tokens", status->block_tokens);
     json_put_u64(json, "orphans_waiting", status->orphan_count);
-    put_age(json, "silent_ms", status->last_ms);
-    put_age(json, "lag_ms", status->lag_ms);
+    json_put_known(json, "silent_ms", status->last_ms != UINT64_MAX, status->last_ms);
+    json_put_known(json, "lag_ms", status->lag_ms != UINT64_MAX, status->lag_ms);
 
     json_begin_object(json, "stream");
     json_put_u64(json, "number", status->next_number);

@@ -108,22 +108,6 @@ static void overview_put_figure(struct json_writer *json, const char *key, doubl
     json_put_number(json, key, number, figure_digits);
 }
 
-// Negative means unknown in the chronicle's figures.
-static double known_or_nan(double number)
-{
-    return number >= 0 ? number : (double)NAN;
-}
-
-static void overview_put_count(struct json_writer *json, const char *key, bool is_known,
-                               uint64_t count)
-{
-    if (is_known) {
-        json_put_u64(json, key, count);
-    } else {
-        json_put_null(json, key);
-    }
-}
-
 // Pools may have policies of their own.
 static void put_policies(const struct config *config, struct json_writer *json)
 {
@@ -187,22 +171,22 @@ static void put_overview_totals(const struct admin_options *options,
     }
     json_begin_object(json, "totals");
     json_put_u64(json, "requests", proxy.request_count);
-    overview_put_count(json, "failures", is_kept, total->failures);
+    json_put_known(json, "failures", is_kept, total->failures);
     json_put_u64(json, "retries", proxy.retry_count);
     json_put_u64(json, "in_flight", proxy.in_flight);
     json_put_u64(json, "connections", proxy.connection_count);
     json_put_u64(json, "queued_tokens", overview_queued_tokens(options->fleet, request->now_ms));
-    overview_put_count(json, "prompt_tokens", is_kept, total->prompt_tokens);
-    overview_put_count(json, "cached_tokens", is_kept, total->cached_tokens);
-    overview_put_count(json, "told_prompt_tokens", is_kept, total->told_prompt_tokens);
-    overview_put_count(json, "output_tokens", is_kept, total->output_tokens);
+    json_put_known(json, "prompt_tokens", is_kept, total->prompt_tokens);
+    json_put_known(json, "cached_tokens", is_kept, total->cached_tokens);
+    json_put_known(json, "told_prompt_tokens", is_kept, total->told_prompt_tokens);
+    json_put_known(json, "output_tokens", is_kept, total->output_tokens);
     overview_put_figure(json, "saved_s", is_kept ? total->saved_s : unknown);
     overview_put_figure(json, "round_robin_saved_s", is_kept ? total->shadow_saved_s : unknown);
     overview_put_figure(json, "saved_money",
                         is_kept ? money_of(*options->config, total->saved_s) : unknown);
     overview_put_figure(json, "over_round_robin_money",
                         is_kept ? money_of(*options->config, over) : unknown);
-    overview_put_count(json, "lost_receipts", is_kept, snapshot->scribe.lost);
+    json_put_known(json, "lost_receipts", is_kept, snapshot->scribe.lost);
     json_end(json);
 }
 
@@ -213,7 +197,7 @@ static void put_percentiles(struct json_writer *json, const char *key, bool is_k
 
     json_begin_object(json, key);
     for (int i = 0; i < chronicle_percentile_count; i++) {
-        overview_put_figure(json, names[i], is_kept ? known_or_nan(values[i]) : (double)NAN);
+        overview_put_figure(json, names[i], is_kept ? values[i] : (double)NAN);
     }
     json_end(json);
 }
@@ -242,7 +226,7 @@ static void put_overview_load(const struct backend *backend, uint64_t now_ms,
 
     load_read(&backend->load, now_ms, &load);
     json_put_u64(json, "queued_tokens", load.queued_tokens);
-    overview_put_figure(json, "kv_usage", known_or_nan((double)load.kv_usage));
+    overview_put_figure(json, "kv_usage", load.kv_usage >= 0 ? (double)load.kv_usage : (double)NAN);
     overview_put_figure(json, "prefill_tokens_per_s",
                         load.speed_is_learned ? 1000 / (double)load.prefill_ms : (double)NAN);
 }
@@ -259,10 +243,8 @@ static void put_backend_recent(const struct snapshot *snapshot, uint32_t i,
     overview_put_figure(json, "requests_per_s",
                         recent->is_known ? overview_rate(figures->requests, figures) : idle);
     overview_put_figure(json, "hit_rate", recent->is_known ? overview_hit_rate(figures) : unknown);
-    overview_put_figure(json, "ttft_p50_ms",
-                        recent->is_known ? known_or_nan(figures->ttft_ms[0]) : unknown);
-    overview_put_figure(json, "ttft_p95_ms",
-                        recent->is_known ? known_or_nan(figures->ttft_ms[1]) : unknown);
+    overview_put_figure(json, "ttft_p50_ms", recent->is_known ? figures->ttft_ms[0] : unknown);
+    overview_put_figure(json, "ttft_p95_ms", recent->is_known ? figures->ttft_ms[1] : unknown);
 }
 
 static void put_overview_backend(const struct admin_options *options, const struct backend *backend,
@@ -326,10 +308,10 @@ static double series_value(const struct chronicle_figures *figures, size_t key)
         overview_rate(figures->failures, figures),
         overview_hit_rate(figures),
         overview_shadow_hit_rate(figures),
-        known_or_nan(figures->ttft_ms[0]),
-        known_or_nan(figures->ttft_ms[1]),
-        known_or_nan(figures->shadow_ttft_ms[0]),
-        known_or_nan(figures->shadow_ttft_ms[1]),
+        figures->ttft_ms[0],
+        figures->ttft_ms[1],
+        figures->shadow_ttft_ms[0],
+        figures->shadow_ttft_ms[1],
         figures->saved_s,
         figures->shadow_saved_s,
     };

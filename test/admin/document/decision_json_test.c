@@ -226,8 +226,7 @@ TEST(what_is_not_known_is_null)
     CHECK(is_text(json, "problem", "no_backend"));
     CHECK(is_text(json, "id", ""));
     CHECK_EQ(cJSON_GetArraySize(at(json, "rivals")), 0);
-    CHECK(is_text(json, "why",
-                  "No backend was chosen: the router answered no_backend in its own name."));
+    CHECK(is_text(json, "why", "No backend was chosen: the router responded no_backend."));
     tear_down();
 }
 

@@ -21,7 +21,7 @@ static void set_up(void)
     scene_open(&scene, "'http://10.0.0.1', {url: 'http://10.0.0.2', pool: other, weight: 3, "
                        "models: [m, n]}");
     scribe = (struct scribe){
-        .chronicle = {.recent.ttft_ms = {-1, -1, -1}, .recent.shadow_ttft_ms = {-1, -1, -1}}};
+        .chronicle = {.recent.ttft_ms = {NAN, NAN, NAN}, .recent.shadow_ttft_ms = {NAN, NAN, NAN}}};
     there = &scribe;
     scene.options.scribe = &there;
 }
@@ -172,7 +172,7 @@ TEST(the_last_minute_is_told_by_the_second)
         .told_prompt_tokens = 50000,
         .cached_tokens = 40000,
         .shadow_cached_tokens = 12500,
-        .ttft_ms = {10, 20.5, -1},
+        .ttft_ms = {10, 20.5, NAN},
         .shadow_ttft_ms = {30, 40, 50},
     };
     write_out();
@@ -269,7 +269,7 @@ TEST(the_line_of_time_has_a_number_or_null_for_each_point)
     set_up();
     scribe.chronicle.points[0] = (struct chronicle_point){
         .wall_ms = 1700000000000,
-        .figures = {.span_s = 5, .ttft_ms = {-1, -1, -1}, .shadow_ttft_ms = {-1, -1, -1}}};
+        .figures = {.span_s = 5, .ttft_ms = {NAN, NAN, NAN}, .shadow_ttft_ms = {NAN, NAN, NAN}}};
     scribe.chronicle.points[1] = (struct chronicle_point){.wall_ms = 1700000005000,
                                                           .figures = {.span_s = 5,
                                                                       .requests = 10,
