@@ -20,7 +20,7 @@ static void client_recycle(struct loop_deferred *deferred)
     pool_put(&worker->clients, &client);
 }
 
-void client_close(struct client *client, enum transport_end end)
+static void client_close(struct client *client, enum transport_end end)
 {
     struct worker *worker = client->worker;
 
@@ -196,19 +196,64 @@ void client_wake(struct client *client)
     }
 }
 
-void client_rest(struct client *client)
+enum status client_write(struct client *client, const struct slice *parts, uint32_t count,
+                         size_t *moved)
 {
-    ASSERT(client->exchange == NULL);
-    client_set_deadline(client, client->worker->config->timeouts.keepalive);
+    struct transport *transport = &client->transport;
+    return transport->can_write ? transport_write(transport, parts, count, moved) : STATUS_AGAIN;
 }
 
-void client_linger(struct client *client)
+size_t client_unsent(const struct client *client)
 {
-    ASSERT(client->exchange == NULL && !client->is_lingering);
+    return transport_unsent(&client->transport);
+}
+
+bool client_is_gone(const struct client *client)
+{
+    const struct transport *transport = &client->transport;
+    return transport->is_dead || (transport->hung_up && !client->worker->config->half_close);
+}
+
+static void client_linger(struct client *client)
+{
+    ASSERT(!client->is_lingering);
     buffer_put(client->worker, &client->in);
     transport_finish(&client->transport);
     client->is_lingering = true;
     client_set_deadline(client, linger_ms);
+}
+
+static bool client_has_unread(const struct client *client)
+{
+    const struct transport *transport = &client->transport;
+    return client->in.bytes != NULL || (transport->tls == NULL && transport->can_read);
+}
+
+void client_end(struct client *client, enum client_end end)
+{
+    ASSERT(client->exchange == NULL);
+    switch (end) {
+    case CLIENT_KEEP:
+        client_set_deadline(client, client->worker->config->timeouts.keepalive);
+        return;
+    case CLIENT_CLOSE:
+        if (client_has_unread(client)) {
+            client_linger(client);
+        } else {
+            client_close(client, TRANSPORT_ORDERLY);
+        }
+        return;
+    case CLIENT_LINGER:
+        client_linger(client);
+        return;
+    case CLIENT_TRUNCATE:
+        client_close(client, TRANSPORT_TRUNCATE);
+        return;
+    case CLIENT_RESET:
+        client_close(client, TRANSPORT_ABORT);
+        return;
+    }
+    ASSERT(false);
 }
 
 void client_close_idle(struct worker *worker)

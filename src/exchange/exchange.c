@@ -71,12 +71,9 @@ void exchange_start(struct client *client)
     exchange_wait(x, WAIT_CLIENT, worker->config->timeouts.header);
 }
 
-// A client that closed its side while we work for it is gone, unless the operator knows better.
 static bool exchange_lost_client(const struct exchange *x)
 {
-    const struct transport *transport = &x->client->transport;
-    return x->is_complete &&
-           (transport->is_dead || (transport->hung_up && !x->worker->config->half_close));
+    return x->is_complete && client_is_gone(x->client);
 }
 
 // Runs steps until one of them parks or the exchange is over.
@@ -140,7 +137,7 @@ void exchange_stall(struct exchange *x, enum wait_for wait, uint32_t limit_ms)
 void exchange_stall_client(struct exchange *x)
 {
     if (x->wait != WAIT_CLIENT) {
-        x->response.unsent = transport_unsent(&x->client->transport);
+        x->response.unsent = client_unsent(x->client);
     }
     exchange_stall(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
 }
@@ -150,7 +147,7 @@ void exchange_stall_client(struct exchange *x)
 void exchange_expire_client(struct exchange *x)
 {
     size_t before = x->response.unsent;
-    x->response.unsent = transport_unsent(&x->client->transport);
+    x->response.unsent = client_unsent(x->client);
     if (x->response.unsent < before) {
         exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
     } else {
@@ -190,27 +187,18 @@ void exchange_expire(struct exchange *x)
 void exchange_drop_request(struct exchange *x)
 {
     struct worker *worker = x->worker;
-    struct buffer *in = &x->client->in;
     struct request *request = x->request;
 
     if (request == NULL) {
         return;
     }
     account_body(x);
-    ASSERT(request->in_used <= in->end);
     body_store_put(&worker->bodies, &request->block);
     body_store_put(&worker->bodies, &request->ids);
     if (request->reading.reader != NULL) {
         pool_put(&worker->readers, &request->reading.reader);
     }
-    // The bytes behind it begin the next request.
-    uint32_t left = in->end - request->in_used;
-    if (left == 0) {
-        buffer_put(worker, in);
-    } else {
-        memmove(in->bytes, in->bytes + request->in_used, left);
-        in->end = left;
-    }
+    client_skip_request(x->client, request);
     pool_put(&worker->requests, &x->request);
 }
 
@@ -237,33 +225,32 @@ void exchange_abort(struct exchange *x)
     struct client *client = x->client;
     x->step->client_gone(x);
     exchange_release(x);
-    client_close(client, TRANSPORT_ABORT);
+    client_end(client, CLIENT_RESET);
+}
+
+// A truncated response must not look complete: if its end is the connection's end, that is a reset.
+static enum client_end finish_how(const struct exchange *x)
+{
+    bool ends_by_close = x->hop.body.framing == HTTP_UNTIL_CLOSE ||
+                         (x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
+
+    if (x->response.is_truncated) {
+        return ends_by_close ? CLIENT_RESET : CLIENT_TRUNCATE;
+    }
+    if (x->keep_alive && !x->worker->draining) {
+        return CLIENT_KEEP;
+    }
+    return x->response.is_lingering ? CLIENT_LINGER : CLIENT_CLOSE;
 }
 
 const struct step *finish_run(struct exchange *x)
 {
     struct client *client = x->client;
+    enum client_end end = finish_how(x);
+
     ASSERT(x->response.is_done);
-    bool keep = x->keep_alive && !x->response.is_truncated && !x->worker->draining;
-    // Closing a socket with unread bytes would make the kernel discard the response.
-    uint32_t used = x->request != NULL ? x->request->in_used : 0;
-    bool linger = !x->response.is_truncated &&
-                  (x->response.is_lingering || client->in.end > used ||
-                   (client->transport.tls == NULL && client->transport.can_read));
-    // If the connection's end marks the end of the body, an orderly end would make a cut body look complete.
-    bool ends_by_close = x->hop.body.framing == HTTP_UNTIL_CLOSE ||
-                         (x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
-    enum transport_end end = !x->response.is_truncated ? TRANSPORT_ORDERLY
-                             : ends_by_close           ? TRANSPORT_ABORT
-                                                       : TRANSPORT_TRUNCATE;
     exchange_release(x);
-    if (keep) {
-        client_rest(client);
-    } else if (linger) {
-        client_linger(client);
-    } else {
-        client_close(client, end);
-    }
+    client_end(client, end);
     return NULL;
 }
 
@@ -278,17 +265,13 @@ static size_t sent_of(size_t *moved, size_t size)
 enum status exchange_flush(struct exchange *x)
 {
     struct worker *worker = x->worker;
-    struct transport *transport = &x->client->transport;
 
     while (!buffer_is_empty(&x->response.head) || !buffer_is_empty(&x->response.out) ||
            x->response.document.size > 0) {
-        if (!transport->can_write) {
-            return STATUS_AGAIN;
-        }
         struct slice parts[3] = {buffer_slice(&x->response.head), buffer_slice(&x->response.out),
                                  x->response.document};
         size_t moved = 0;
-        enum status status = transport_write(transport, parts, 3, &moved);
+        enum status status = client_write(x->client, parts, 3, &moved);
         if (status != STATUS_OK) {
             return status;
         }

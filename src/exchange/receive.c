@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that take a request in: its head, then its body, whole.
-//
-// The body is held until the answer begins, for two reasons: routing looks at all of it, and another
-// backend may have to get it.  It stays behind its head in the client's buffer if it fits there, and
-// moves to a block otherwise.  Everything that can be refused is refused before the body is read.
+// The steps that take a request in: its head, then its body.  Everything that can be refused is refused
+// before the body is read.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -116,7 +113,6 @@ static const struct step *receive_head_complete(struct exchange *x)
     const struct config *config = x->worker->config;
     struct http_head *head = &x->request->head;
 
-    x->request->in_used = head->size;
     x->is_http10 = head->is_http10;
     x->is_head_request = slice_is(http_head_method(head), "HEAD");
     x->keep_alive = head->keep_alive;
@@ -150,38 +146,30 @@ static const struct step *receive_head_complete(struct exchange *x)
 
 const struct step *read_head_run(struct exchange *x)
 {
-    struct client *client = x->client;
+    struct http_head *head = &x->request->head;
+    enum status status = client_read_head(x->client, x->request);
 
-    for (;;) {
-        enum status status = http_head_feed(&x->request->head, buffer_slice(&client->in));
-        switch (status) {
-        case STATUS_OK:
-            return receive_head_complete(x);
-        case STATUS_MALFORMED:
-            return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(x->request->head.why));
-        case STATUS_TOO_LARGE:
-            return respond_problem(x,
-                                   x->request->head.target_is_long ? HTTP_PROBLEM_LONG_URI
-                                                                   : HTTP_PROBLEM_LARGE_HEAD,
-                                   no_detail);
-        default:
-            break;
-        }
-        status = client_fill(client);
-        if (status == STATUS_AGAIN) {
-            return NULL;
-        }
-        if (status != STATUS_OK) {
-            return receive_failed(x, status);
-        }
+    switch (status) {
+    case STATUS_OK:
+        return receive_head_complete(x);
+    case STATUS_AGAIN:
+        return NULL;
+    case STATUS_MALFORMED:
+        return respond_problem(x, HTTP_PROBLEM_MALFORMED, slice_str(head->why));
+    case STATUS_TOO_LARGE:
+        return respond_problem(
+            x, head->target_is_long ? HTTP_PROBLEM_LONG_URI : HTTP_PROBLEM_LARGE_HEAD, no_detail);
+    default:
+        return receive_failed(x, status);
     }
 }
 
-// The client waits for a word before it sends the body, unless it has begun to.
+// A client that expects a 100 waits for it before it sends the body.  One that has begun to send needs none.
 static void receive_continue(struct exchange *x)
 {
     struct buffer *out = &x->response.head;
-    if (!x->request->head.expects || x->is_complete || x->client->in.end > x->request->in_used) {
+    if (!x->request->head.expects || x->is_complete ||
+        client_has_body_bytes(x->client, x->request)) {
         return;
     }
     x->request->head.expects = false;
@@ -189,56 +177,6 @@ static void receive_continue(struct exchange *x)
         memcpy(out->bytes, continue_line, sizeof(continue_line) - 1);
         out->end = sizeof(continue_line) - 1;
     }
-}
-
-// Moves what came of the body with the head into a block of its own.  The block grows with what
-// arrives, not with what is announced: a promise of many megabytes must not keep others out.
-static bool body_block_begin(struct exchange *x)
-{
-    struct client *client = x->client;
-    size_t here = client->in.end - x->request->head.size;
-
-    if (!body_store_take(&x->worker->bodies, x->worker->buffer_size, &x->request->block)) {
-        return false;
-    }
-    memcpy(x->request->block.bytes, client->in.bytes + x->request->head.size, here);
-    client->in.end = x->request->head.size;
-    return true;
-}
-
-// Makes sure that the block has room for at least one byte more.
-static enum status body_block_grow(struct exchange *x)
-{
-    struct body_store *bodies = &x->worker->bodies;
-    size_t used = x->request->body_size + x->request->trailer_size;
-
-    ASSERT(used <= x->request->block.capacity);
-
-    if (used < x->request->block.capacity) {
-        return STATUS_OK;
-    }
-    if (used >= bodies->sizes[body_class_count - 1]) {
-        return STATUS_TOO_LARGE;
-    }
-    return body_store_grow(bodies, &x->request->block, used, used + 1) ? STATUS_OK
-                                                                       : STATUS_EXHAUSTED;
-}
-
-// Reads at most `most` bytes behind what the block holds.
-static enum status body_block_read(struct exchange *x, size_t most, size_t *size)
-{
-    size_t used = x->request->body_size + x->request->trailer_size;
-    size_t room = x->request->block.capacity - used;
-
-    if (!x->client->transport.can_read) {
-        return STATUS_AGAIN;
-    }
-    enum status status = transport_read(&x->client->transport, x->request->block.bytes + used,
-                                        room < most ? room : most, size);
-    if (status == STATUS_OK) {
-        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
-    }
-    return status;
 }
 
 static const struct step *receive_body_failed(struct exchange *x, enum status status)
@@ -293,123 +231,6 @@ static const struct step *receive_body_complete(struct exchange *x)
     return choose_first(x);
 }
 
-// Others have their turn before more is read.
-static enum status receive_give_way(struct exchange *x)
-{
-    client_again(x->client);
-    return STATUS_AGAIN;
-}
-
-// A body that fits behind its head.  OK: it is all here.
-static enum status receive_in_place(struct exchange *x)
-{
-    struct client *client = x->client;
-    size_t wanted = x->request->head.content_length;
-
-    while (client->in.end - x->request->head.size < wanted) {
-        enum status status = client_fill(client);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
-    }
-    x->request->body = client->in.bytes + x->request->head.size;
-    x->request->body_size = wanted;
-    x->request->in_used = (uint32_t)(x->request->head.size + wanted);
-    return STATUS_OK;
-}
-
-// A body of known length.  OK: it is all here.
-static enum status receive_length(struct exchange *x)
-{
-    size_t wanted = x->request->head.content_length;
-
-    if (x->request->block.bytes == NULL &&
-        x->request->head.size + wanted <= x->worker->buffer_size) {
-        return receive_in_place(x);
-    }
-    if (x->request->block.bytes == NULL) {
-        // All that came with the head is body, since the body is longer than the buffer.
-        size_t here = x->client->in.end - x->request->head.size;
-        if (!body_block_begin(x)) {
-            return STATUS_EXHAUSTED;
-        }
-        x->request->body_size = here;
-    }
-    for (unsigned turn = 0; x->request->body_size < wanted; turn++) {
-        size_t size = 0;
-        enum status status =
-            turn < client_reads_per_turn ? body_block_grow(x) : receive_give_way(x);
-        if (status == STATUS_OK) {
-            status = body_block_read(x, wanted - x->request->body_size, &size);
-        }
-        if (status != STATUS_OK) {
-            return status;
-        }
-        x->request->body_size += size;
-    }
-    x->request->body = x->request->block.bytes;
-    return STATUS_OK;
-}
-
-// Scans `size` new bytes that lie behind what was kept.  What follows the body goes back into the
-// client's buffer.  OK: the body is all here.
-static enum status receive_scan_chunks(struct exchange *x, uint8_t *bytes, size_t size)
-{
-    struct client *client = x->client;
-    size_t used = 0;
-    size_t kept = 0;
-    enum status status = chunked_scan(&x->request->chunks, bytes, size, &used, &kept);
-    size_t total = x->request->body_size + x->request->trailer_size + kept;
-
-    x->request->body_size = x->request->chunks.data_size;
-    // An announced chunk counts as well: it is refused before it is sent.
-    uint64_t most = x->worker->body_size_max;
-    if (x->request->body_size > most ||
-        chunked_left(&x->request->chunks) > most - x->request->body_size) {
-        return STATUS_TOO_LARGE;
-    }
-    if (status != STATUS_OK && status != STATUS_AGAIN) {
-        return status;
-    }
-    x->request->trailer_size = (uint32_t)(total - x->request->body_size);
-    if (status == STATUS_OK && used < size) {
-        memcpy(client->in.bytes + x->request->head.size, bytes + used, size - used);
-        client->in.end = x->request->head.size + (uint32_t)(size - used);
-    }
-    return status;
-}
-
-// A chunked body always goes to a block: its length is not known before its end.
-static enum status receive_chunks(struct exchange *x)
-{
-    // Bytes behind the end of the body go back behind the head, and must fit there.
-    size_t portion = x->worker->buffer_size - x->request->head.size;
-    enum status status = STATUS_AGAIN;
-
-    if (x->request->block.bytes == NULL) {
-        size_t here = x->client->in.end - x->request->head.size;
-        if (!body_block_begin(x)) {
-            return STATUS_EXHAUSTED;
-        }
-        status = here > 0 ? receive_scan_chunks(x, x->request->block.bytes, here) : STATUS_AGAIN;
-    }
-    for (unsigned turn = 0; status == STATUS_AGAIN; turn++) {
-        size_t size = 0;
-        status = turn < client_reads_per_turn ? body_block_grow(x) : receive_give_way(x);
-        if (status == STATUS_OK) {
-            status = body_block_read(x, portion, &size);
-        }
-        if (status != STATUS_OK) {
-            return status;
-        }
-        status = receive_scan_chunks(
-            x, x->request->block.bytes + x->request->body_size + x->request->trailer_size, size);
-    }
-    x->request->body = x->request->block.bytes;
-    return status;
-}
-
 const struct step *read_body_run(struct exchange *x)
 {
     receive_continue(x);
@@ -420,9 +241,13 @@ const struct step *read_body_run(struct exchange *x)
     if (x->is_complete) {
         return receive_body_complete(x);
     }
-    status = x->request->head.framing == HTTP_LENGTH ? receive_length(x) : receive_chunks(x);
+    bool moved = false;
+    status = client_read_body(x->client, x->request, &moved);
     if (status == STATUS_OK) {
         return receive_body_complete(x);
+    }
+    if (moved) {
+        exchange_wait(x, WAIT_CLIENT, x->worker->config->timeouts.body);
     }
     return status == STATUS_AGAIN ? NULL : receive_body_failed(x, status);
 }

@@ -19,21 +19,6 @@ static const struct step *respond_begin(struct exchange *x)
     return &step_respond;
 }
 
-// A request that is refused before its body was read may be complete in the buffer all the same.  Then
-// the connection can be kept.
-static void respond_absorb_body(struct exchange *x)
-{
-    if (x->is_complete || x->request == NULL || x->request->head.size == 0 ||
-        x->request->head.framing != HTTP_LENGTH || x->request->block.bytes != NULL) {
-        return;
-    }
-    uint64_t here = x->client->in.end - x->request->head.size;
-    if (x->request->head.content_length <= here) {
-        x->request->in_used = x->request->head.size + (uint32_t)x->request->head.content_length;
-        x->is_complete = true;
-    }
-}
-
 const struct step *respond_problem(struct exchange *x, enum http_problem problem,
                                    struct slice detail)
 {
@@ -46,7 +31,8 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
         exchange_abort(x);
         return NULL;
     }
-    respond_absorb_body(x);
+    // The body of a refused request may be here all the same.  Then the connection can be kept.
+    x->is_complete = x->is_complete || client_skip_body(x->client, x->request);
     x->keep_alive &= x->is_complete;
     x->response.is_lingering = !x->is_complete;
     struct text out = text_over(x->response.head.bytes + x->response.head.end,

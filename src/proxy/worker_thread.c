@@ -331,7 +331,7 @@ static void worker_close_all(struct worker *worker)
         if (client->exchange != NULL) {
             exchange_abort(client->exchange);
         } else {
-            client_close(client, TRANSPORT_ABORT);
+            client_end(client, CLIENT_RESET);
         }
     }
     upstream_purge(worker, true);
