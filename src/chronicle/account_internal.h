@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-struct account {
+struct receipt_share {
     struct chronicle_figures sums; // without percentiles and span
     double ttft_ms;                // NAN: unknown
     // Until the first token by the model of queues (shadow.h): as it was done, and under round-robin.

@@ -57,7 +57,7 @@ void backend_minute_destroy(struct backend_minute **minutes)
 }
 
 void backend_minute_note(struct backend_minute *minutes, uint32_t number, uint64_t step,
-                         const struct account *account)
+                         const struct receipt_share *account)
 {
     ASSERT(number < minutes->member_max);
     struct part *part = &minutes->minutes[number].parts[step % timeline_minute_steps];

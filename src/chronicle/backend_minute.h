@@ -10,7 +10,7 @@
 
 #include "chronicle/chronicle.h"
 
-struct account;
+struct receipt_share;
 struct backend_minute;
 
 // NULL when memory is short.
@@ -19,7 +19,7 @@ void backend_minute_destroy(struct backend_minute **minutes);
 
 // A request of the backend of that number (member_table.h), in the step that is open.
 void backend_minute_note(struct backend_minute *minutes, uint32_t number, uint64_t step,
-                         const struct account *account);
+                         const struct receipt_share *account);
 
 // The minute before the end of that step, without its span.
 void backend_minute_sum(const struct backend_minute *minutes, uint32_t number, uint64_t step,

@@ -121,15 +121,15 @@ static bool is_computed(const struct receipt *receipt)
            (receipt->outcome == RECEIPT_OK || receipt->has_cached_tokens || receipt->first_us > 0);
 }
 
-static struct account account_of(const struct receipt *receipt,
-                                 const struct shadow_estimate *estimate)
+static struct receipt_share account_of(const struct receipt *receipt,
+                                       const struct shadow_estimate *estimate)
 {
-    struct account account = {.sums = {.requests = 1,
-                                       .failures = receipt_has_failed(receipt),
-                                       .output_tokens = receipt->output_tokens},
-                              .ttft_ms = (double)NAN,
-                              .model_ms = (double)NAN,
-                              .shadow_model_ms = (double)NAN};
+    struct receipt_share account = {.sums = {.requests = 1,
+                                             .failures = receipt_has_failed(receipt),
+                                             .output_tokens = receipt->output_tokens},
+                                    .ttft_ms = (double)NAN,
+                                    .model_ms = (double)NAN,
+                                    .shadow_model_ms = (double)NAN};
     if (!is_computed(receipt)) {
         return account;
     }
@@ -203,7 +203,7 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
             decision.shadow_ttft_ms = (float)estimate.ttft_ms;
         }
     }
-    struct account account = account_of(receipt, &estimate);
+    struct receipt_share account = account_of(receipt, &estimate);
     figures_add(&chronicle->total, &account.sums);
     timeline_note(chronicle->timeline, &account);
     if (number != member_none) {

@@ -116,7 +116,7 @@ uint64_t timeline_tick(struct timeline *timeline, uint64_t wall_ms)
     return timeline->open.step;
 }
 
-void timeline_note(struct timeline *timeline, const struct account *account)
+void timeline_note(struct timeline *timeline, const struct receipt_share *account)
 {
     struct stretch *open = &timeline->open;
     figures_add(&open->sums, &account->sums);

@@ -19,7 +19,7 @@
 
 #include "chronicle/chronicle.h"
 
-struct account;
+struct receipt_share;
 struct timeline;
 
 // Stretches of the last minute, the open one among them.
@@ -32,7 +32,7 @@ void timeline_destroy(struct timeline **timeline);
 // Returns the number of the step that is open: those of the last minute are above it less timeline_minute_steps.
 uint64_t timeline_tick(struct timeline *timeline, uint64_t wall_ms);
 
-void timeline_note(struct timeline *timeline, const struct account *account);
+void timeline_note(struct timeline *timeline, const struct receipt_share *account);
 
 // See chronicle.h.
 uint32_t timeline_points(const struct timeline *timeline, uint64_t since_ms,

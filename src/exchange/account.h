@@ -53,13 +53,14 @@ bool account_is_detailed(const struct exchange *x);
 
 void account_model(struct exchange *x, struct slice model);
 
-// Where route writes its decision, and everyone else reads it.
+// The decision in the receipt: route writes it, and all others read it.
 struct decision *account_decision(const struct exchange *x);
 void account_route(struct exchange *x, const struct route_request *request,
                    const struct route_choice *choice);
 void account_learn(struct exchange *x);
 
-// The traceparent that the backend gets, and whether the trace begins here; empty: the client's own.
+// The traceparent that the backend gets, and whether the trace begins here; empty: the client's
+// own.
 struct slice account_traceparent(const struct exchange *x, struct text *space, bool *begins_trace);
 
 // All of the request went to the connection of its backend.

@@ -2,8 +2,8 @@
 //
 // The step of one attempt: connect, send the request, await the head of the response.
 //
-// An attempt begins in choose, which counts the request in at a backend, and ends in attempt_end, on
-// every path.
+// An attempt begins in choose, which counts the request in at a backend, and ends in attempt_end,
+// on every path.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -161,8 +161,8 @@ const struct step *attempt_expire(struct exchange *x)
     return retry_after(x, is_connecting ? HOP_CONNECT_TIMEOUT : HOP_FIRST_BYTE_TIMEOUT);
 }
 
-// A kept connection that breaks before it brings a byte was closed by the backend while idle.  That shows
-// nothing of the backend, which gets a fresh connection.
+// A kept connection that breaks before it brings a byte was closed by the backend while idle.  That
+// shows nothing of the backend, which gets a fresh connection.
 const struct step *attempt_gone(struct exchange *x)
 {
     struct hop *hop = &x->hop;

@@ -2,13 +2,13 @@
 //
 // client.h -- an accepted connection: requests come out of it one after the other.
 //
-// Between requests a client is only this struct.  The first bytes of a request bring a buffer and an
-// exchange; requests that are sent ahead (pipelined) wait in the buffer until their turn.
+// Between requests a client is only this struct.  The first bytes of a request bring a buffer and
+// an exchange; requests that are sent ahead (pipelined) wait in the buffer until their turn.
 //
 //     open -> [ exchange ] -> idle -> [ exchange ] -> ... -> closed
-//                                           \-> lingering: the response is out, the rest of a
-//                                               request that was refused is read and dropped, so that
-//                                               the peer's kernel does not discard the response
+//                                           \-> lingering: the response is out; the rest of a
+//                                               refused request is read and dropped, so that
+//                                               the peer's kernel keeps the response
 //
 // One timer serves all phases: the deadline moves with every byte, the timer only when it fires.
 //
@@ -64,11 +64,11 @@ void client_again(struct client *client);
 void client_set_deadline(struct client *client, uint64_t delay_ms);
 
 // Reads once into client->in.  AGAIN, CLOSED, IO as transport_read; TOO_LARGE when it is full;
-// EXHAUSTED when there is no buffer.
+// EXHAUSTED when no buffer is free.
 enum status client_fill(struct client *client);
 
-// Reads the next request's head.  OK: it is complete.  AGAIN: more must come.  MALFORMED, TOO_LARGE:
-// request->head shows why.  Otherwise as client_fill.
+// Reads the next request's head.  OK: it is complete.  AGAIN: more must come.  MALFORMED,
+// TOO_LARGE: request->head shows why.  Otherwise as client_fill.
 enum status client_read_head(struct client *client, struct request *request);
 
 // Reads its body, to request->body.  OK: it is complete.  `moved`: bytes of it came.

@@ -3,8 +3,8 @@
 // Reading a request from an HTTP/1.1 connection.
 //
 // The body is held until the response begins, for two reasons: routing reads all of it, and another
-// backend may have to get it.  It stays behind its head in the client's buffer if it fits there, and
-// moves to a block otherwise.
+// backend may have to get it.  It stays behind its head in the client's buffer if it fits there,
+// and moves to a block otherwise.
 
 #include "base/base.h"
 #include "exchange/client.h"
@@ -63,8 +63,8 @@ static size_t block_used(const struct request *request)
     return request->body_size + request->trailer_size;
 }
 
-// Moves the bytes behind the head into a block.  The block grows with the bytes that arrive, not with
-// the announced length: a promise of many megabytes must not keep others out.
+// Moves the bytes behind the head into a block.  The block grows with the bytes that arrive, not
+// with the announced length: a promise of many megabytes must not keep others out.
 static bool block_begin(struct client *client, struct request *request)
 {
     const struct worker *worker = client->worker;

@@ -142,8 +142,8 @@ void exchange_stall_client(struct exchange *x)
     exchange_stall(x, WAIT_CLIENT, x->worker->config->timeouts.unread);
 }
 
-// The kernel reports room only when much of its buffer is free, so a client that reads slowly is found
-// by asking how much waits for it.
+// The kernel reports room only when much of its buffer is free, so a client that reads slowly is
+// found by asking how much waits for it.
 void exchange_expire_client(struct exchange *x)
 {
     size_t before = x->response.unsent;

@@ -2,10 +2,10 @@
 //
 // exchange.h -- one request and its response, from the first byte in to the last byte out.
 //
-// An exchange is a list of steps (exchange_internal.h names them in order).  A step does what it can
-// without blocking and returns the step to run next; when it must wait it arranges for its wake-up
-// and returns NULL, and the same step runs again later.  A step never waits in the middle: what
-// holds at its first line still holds at its last.
+// An exchange is a list of steps (exchange_internal.h names them in order).  A step does what it
+// can without blocking and returns the step to run next; when it must wait it arranges for its
+// wake-up and returns NULL, and the same step runs again later.  A step never waits in the middle:
+// what holds at its first line still holds at its last.
 //
 // Threads: owned by one worker; no field is shared.
 #pragma once

@@ -24,8 +24,8 @@
 
 struct account;
 
-// The event that an exchange is parked for; its deadline belongs to it.  Bits, so that a step can list
-// several.
+// The event that an exchange is parked for; its deadline belongs to it.  Bits, so that a step can
+// list several.
 enum wait_for {
     WAIT_NOTHING = 0, // bytes of the response moved since, or the step never parks
     WAIT_CLIENT = 1,  // to send the request, or to read the response
@@ -110,8 +110,8 @@ void exchange_stall(struct exchange *x, enum wait_for wait, uint32_t limit_ms);
 // Waits until the client reads: some of what waits for it must go within timeouts.unread.
 void exchange_stall_client(struct exchange *x);
 
-// That time is over.  A client that read something in the meantime gets as much again; otherwise the
-// exchange is aborted.
+// That time is over.  A client that read something in the meantime gets as much again; otherwise
+// the exchange is aborted.
 void exchange_expire_client(struct exchange *x);
 
 // Writes what waits for the client.  OK: nothing waits any more.  AGAIN: the client does not read.

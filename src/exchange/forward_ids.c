@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts our ids into a request, so that the engine does not tokenize again.
+// Edits our token ids into a request, so that the engine does not tokenize it again.
 //
-//     vLLM, TensorRT-LLM  /v1/completions        "prompt": "text"  ->  "prompt": [1, 2, 3]
-//     SGLang              /v1/chat/completions   {...}             ->  {"input_ids": [1, 2, 3], ...}
-//     SGLang              /generate              "text": "text"    ->  "text": null, and input_ids
-//     TensorRT-LLM        /v1/chat/completions   {...}             ->  {"prompt_token_ids": [1, 2, 3], ...}
+//     vLLM, TensorRT-LLM  /v1/completions       "prompt": "text"  ->  "prompt": [1, 2]
+//     SGLang              /v1/chat/completions  {...}             ->  {"input_ids": [1, 2], ...}
+//     SGLang              /generate             "text": "text"    ->  "text": null, and input_ids
+//     TensorRT-LLM        /v1/chat/completions  {...}             ->  {"prompt_token_ids": [1, 2],
+//                                                                      ...}
 //
 // The ids are edits of the body (api/body_edit.h): another attempt makes them anew.
 

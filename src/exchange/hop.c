@@ -30,8 +30,8 @@ static enum hop_news hop_starve(struct hop *hop, const char *what)
     return HOP_STARVED;
 }
 
-// Only a port where no process listens shows that the engine is gone, and its cache with it; a network or
-// a certificate that fails shows neither.
+// Only a port where no process listens shows that the engine is gone, and its cache with it; a
+// network or a certificate that fails shows neither.
 static enum hop_news hop_connect_failed(struct hop *hop, int error)
 {
     hop->is_refused = error == ECONNREFUSED;
@@ -121,8 +121,8 @@ static enum status hop_send(struct hop *hop)
     return STATUS_OK;
 }
 
-// Feeds what has been received to a parser: the worker's own if the head came at once, else one that the
-// hop keeps.
+// Feeds what has been received to a parser: the worker's own if the head came at once, else one
+// that the hop keeps.
 static enum status hop_feed(struct hop *hop)
 {
     struct worker *worker = hop->worker;

@@ -4,11 +4,12 @@
 //
 //     idle -> connecting -> sending -> awaiting -> reading
 //
-// hop_run does what it can without blocking and says what happened; the step that owns the hop decides
-// what follows.  A hop never chooses a backend, never tries again and never writes to the client.
+// hop_run does what it can without blocking and says what happened; the step that owns the hop
+// decides what follows.  A hop never chooses a backend, never tries again and never writes to the
+// client.
 //
-// A backend may send its response before it has read the whole request (413, 401), also on a connection
-// that it closes at once.  So a hop that cannot send still reads.
+// A backend may send its response before it has read the whole request (413, 401), also on a
+// connection that it closes at once.  So a hop that cannot send still reads.
 //
 // Threads: belongs to its worker.
 #pragma once
@@ -78,8 +79,8 @@ enum hop_news hop_run(struct hop *hop);
 // Drops an interim head.
 void hop_skip_head(struct hop *hop);
 
-// The response begins.  Returns the buffer, whose bytes behind the head are the first of the body; the
-// head is gone, and the hop holds no request any more.
+// The response begins.  Returns the buffer, whose bytes behind the head are the first of the body;
+// the head is gone, and the hop holds no request any more.
 struct buffer hop_take_response(struct hop *hop);
 
 // A fresh connection to the same backend, in place of a kept one that was closed while idle.

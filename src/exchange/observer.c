@@ -18,13 +18,13 @@
 #include <string.h>
 
 enum {
-    // Keys that a response adds to those of its prompt, about; the rest of it gets no keys.
-    answer_keys = 16,
+    // Room for the keys of a response behind those of its prompt; a longer one gets no more keys.
+    response_keys = 16,
     // The same for blocks of ids, which are smaller.
-    answer_id_keys = 64,
-    // A document that is not streamed and larger than this tells nothing.
+    response_id_keys = 64,
+    // A larger document is not read.
     document_size_max = 4 << 20,
-    // A timer cannot be exact about the end of a prefill: it is at least one turn of the loop.
+    // One turn of the loop: a timer cannot be more precise.
     prefill_end_min_ms = 1,
 };
 
@@ -47,8 +47,8 @@ static uint64_t now_us(const struct observer *observer)
     return loop_now_us(observer->worker->loop);
 }
 
-// The smallest that is free and has room for so many keys.
-static struct observer *take_for(struct worker *worker, uint32_t key_count)
+// The smallest free one with room for `key_count` keys.
+static struct observer *observer_take_class(struct worker *worker, uint32_t key_count)
 {
     for (uint32_t i = 1; i < observer_class_count; i++) {
         struct observer *observer =
@@ -61,10 +61,10 @@ static struct observer *take_for(struct worker *worker, uint32_t key_count)
     return NULL;
 }
 
-// With room for some of the answer, if there is one.
-static struct observer *take(struct worker *worker, const struct route_request *request)
+// With room for keys of the response, if one is free.
+static struct observer *observer_take(struct worker *worker, const struct route_request *request)
 {
-    uint32_t more = request->dialect != NULL ? answer_id_keys : answer_keys;
+    uint32_t more = request->dialect != NULL ? response_id_keys : response_keys;
 
     if (request->chain == NULL) {
         struct observer *bare = pool_take(&worker->observers[0]);
@@ -73,22 +73,23 @@ static struct observer *take(struct worker *worker, const struct route_request *
         }
         return bare;
     }
-    struct observer *observer = take_for(worker, request->key_count + more);
-    return observer != NULL ? observer : take_for(worker, request->key_count);
+    struct observer *observer = observer_take_class(worker, request->key_count + more);
+    return observer != NULL ? observer : observer_take_class(worker, request->key_count);
 }
 
-static struct load *load_of(const struct observer *observer)
+static struct load *observer_load(const struct observer *observer)
 {
     return &observer->feedback.backend->load;
 }
 
 static void assume_first_token(struct observer *observer)
 {
-    load_assume_first_token(load_of(observer), &observer->feedback.load, now_us(observer));
+    load_assume_first_token(observer_load(observer), &observer->feedback.load, now_us(observer));
 }
 
-// An answer that comes in one piece does not show when its prompt was done; the prediction must do.
-static void prefill_is_over(struct timer *timer)
+// A response that comes in one piece does not show the end of its prefill: the predicted time
+// counts.
+static void observer_prefill_over(struct timer *timer)
 {
     struct observer *observer = CONTAINER_OF(timer, struct observer, prefill_end);
     assume_first_token(observer);
@@ -99,12 +100,12 @@ static void await_prefill(struct observer *observer)
     const struct decision_party *chosen = &observer->feedback.decision->chosen;
     float predicted_ms = chosen->wait_ms + chosen->prefill_ms;
 
-    observer->prefill_end = (struct timer){.fire = prefill_is_over};
+    observer->prefill_end = (struct timer){.fire = observer_prefill_over};
     loop_arm(observer->worker->loop, &observer->prefill_end,
              prefill_end_min_ms + (predicted_ms < 60000 ? (uint64_t)predicted_ms : 60000));
 }
 
-// The others go on where the prompt ends, without a role in between.
+// In the other APIs the response continues the prompt without a role in between.
 static bool is_chat(enum prompt_api api)
 {
     return api == PROMPT_CHAT || api == PROMPT_RESPONSES || api == PROMPT_MESSAGES;
@@ -116,13 +117,13 @@ struct observer *observer_begin(struct worker *worker, const struct route_reques
 {
     // Without keys an observer still feeds the meters.
     bool is_wanted = request->chain != NULL || worker->meters != NULL;
-    struct observer *observer = is_wanted ? take(worker, request) : NULL;
+    struct observer *observer = is_wanted ? observer_take(worker, request) : NULL;
     if (observer == NULL) {
         return NULL;
     }
     uint32_t class_index = observer->class_index;
     bool is_text = request->prompt->form == PROMPT_TEXT;
-    // The chain is large, and whole from its copying.
+    // The chain is large, and prefix_chain_copy writes all of it.
     memset(observer, 0, offsetof(struct observer, chain));
     observer->worker = worker;
     observer->class_index = class_index;
@@ -180,9 +181,9 @@ void observer_end(struct observer **observer_ptr)
 
 void observer_head(struct observer *observer, const struct http_head *head, bool may_hold_back)
 {
-    observer->is_answered = head->status >= 200 && head->status < 300;
+    observer->is_success = head->status >= 200 && head->status < 300;
     bool is_understood = observer->api != PROMPT_OTHER && observer->api != PROMPT_EMBEDDING;
-    if (!observer->is_answered || !is_understood ||
+    if (!observer->is_success || !is_understood ||
         http_head_find_text(head, "content-encoding") != NULL) {
         observer->watch = OBSERVER_BLIND;
     } else if (http_head_type_is(head, "text/event-stream") && may_hold_back) {
@@ -190,15 +191,15 @@ void observer_head(struct observer *observer, const struct http_head *head, bool
     } else if (http_head_type_is(head, "application/json")) {
         observer->watch = OBSERVER_DOCUMENT;
     }
-    // Of a stream that we cannot read the head is the last that shows when the prompt was done.
+    // A stream that is not read shows the end of its prefill by its head only.
     if (observer->is_streamed && observer->watch != OBSERVER_EVENTS) {
         assume_first_token(observer);
     }
 }
 
-// Events bring a token each, nearly always, so what each is alone is what they are together.  Thoughts and
-// tool calls are rendered in the template's own way: behind them nothing is known.
-static void extend(struct observer *observer, const struct answer_event *event)
+// An event nearly always brings one token, so the ids of each event alone are those of the whole
+// text.  The template renders thoughts and tool calls in its own way: the chain ends before them.
+static void observer_extend(struct observer *observer, const struct answer_event *event)
 {
     if (!observer->is_extended) {
         return;
@@ -211,11 +212,12 @@ static void extend(struct observer *observer, const struct answer_event *event)
     }
 }
 
-static void note(struct observer *observer, const struct answer_event *event)
+static void observer_note(struct observer *observer, const struct answer_event *event)
 {
-    extend(observer, event);
+    observer_extend(observer, event);
     if (event->has_output) {
-        // A document is read when it is complete, and then the prompt is stored together with the answer.
+        // A document is read when it is complete: its prompt is then stored together with the
+        // response.
         if (observer->watch == OBSERVER_DOCUMENT) {
             observer->feedback.has_begun = true;
         } else {
@@ -224,7 +226,7 @@ static void note(struct observer *observer, const struct answer_event *event)
         if (observer->is_streamed && observer->watch == OBSERVER_EVENTS) {
             observer->last_us = now_us(observer);
             observer->first_us = observer->first_us != 0 ? observer->first_us : observer->last_us;
-            load_output(load_of(observer), &observer->feedback.load, 1, now_us(observer));
+            load_output(observer_load(observer), &observer->feedback.load, 1, now_us(observer));
         }
     }
     struct answer_usage *usage = &observer->usage;
@@ -241,14 +243,14 @@ static void note(struct observer *observer, const struct answer_event *event)
     }
 }
 
-// The text of the answer continues the prompt only where the prompt is text too.
-static struct prefix_chain *chain_of(struct observer *observer)
+// The text of the response continues the prompt only if the prompt is text too.
+static struct prefix_chain *observer_text_chain(struct observer *observer)
 {
     return observer->is_named && observer->text_size > 0 ? &observer->chain : NULL;
 }
 
-// Without learning from the response, an event after the first that tells no counts is one more
-// token, and need not be read for that.
+// If the index learns nothing from it, an event after the first, without usage, counts as one token
+// and is not parsed.
 static bool is_one_more(const struct observer *observer, struct slice data)
 {
     static const char usage[] = "\"usage\"";
@@ -269,10 +271,10 @@ static size_t see_events(struct observer *observer, uint8_t *bytes, size_t size,
     while (sse_next(&sse, &rest, &event)) {
         struct answer_event answer = {0};
         if (is_one_more(observer, event.data)) {
-            note(observer, &(struct answer_event){.has_output = true});
+            observer_note(observer, &(struct answer_event){.has_output = true});
         } else if (event.data.size > 0) {
-            answer_read_event(observer->api, event.data, chain_of(observer), &answer);
-            note(observer, &answer);
+            answer_read_event(observer->api, event.data, observer_text_chain(observer), &answer);
+            observer_note(observer, &answer);
         }
         ASSERT(event.whole.bytes == from);
         from += event.whole.size;
@@ -299,7 +301,7 @@ static void keep_document(struct observer *observer, const uint8_t *bytes, size_
     if (observer->is_too_large || size == 0) {
         return;
     }
-    // The blocks are made for requests, and limits.body_size may be small.
+    // Blocks are sized for requests, and limits.body_size may be small.
     bool has_room = needed <= document_size_max && needed <= bodies->sizes[body_class_count - 1];
     if (has_room && observer->document.bytes == NULL) {
         has_room = body_store_take(bodies, needed, &observer->document);
@@ -318,8 +320,8 @@ static void keep_document(struct observer *observer, const uint8_t *bytes, size_
 static void read_document(struct observer *observer, struct slice document)
 {
     struct answer_event answer = {0};
-    answer_read_body(observer->api, document, chain_of(observer), &answer);
-    note(observer, &answer);
+    answer_read_body(observer->api, document, observer_text_chain(observer), &answer);
+    observer_note(observer, &answer);
     // The response's own blocks are stored once it has been relayed; they are new to the index.
     if (observer->is_named && observer->chain.key_count > observer->feedback.prompt_keys) {
         prefix_index_expect(knowledge_index(observer->worker->knowledge),
@@ -359,8 +361,8 @@ void observer_take_tail(struct observer *observer, uint8_t *bytes)
     }
 }
 
-// What was not understood is no prompt of an engine that generates, as far as one can tell.
-static void record(const struct observer *observer, const struct traffic *traffic)
+// A body that was not understood is left out: it may not be a prompt.
+static void observer_record(const struct observer *observer, const struct traffic *traffic)
 {
     struct recorder *recorder = observer->worker->recorder;
     const struct feedback *feedback = &observer->feedback;
@@ -381,7 +383,7 @@ static void record(const struct observer *observer, const struct traffic *traffi
         .turn = observer->turn,
         .pool = feedback->decision->pool,
         .span_size = span_size,
-        // Of many, since the tokens of one are rounded up.
+        // The mean over 1,024 spans, since the tokens of one are rounded up.
         .span_tokens = (traffic_tokens_of(traffic, (uint64_t)span_size * 1024) + 512) / 1024,
         .is_text = observer->form == PROMPT_TEXT,
     };
@@ -393,7 +395,7 @@ static void record(const struct observer *observer, const struct traffic *traffi
                  stride);
 }
 
-// The engine says how many tokens the prompt had, and we had said it before.
+// Compares the engine's count of the prompt's tokens with ours.
 static void check_dialect(const struct observer *observer)
 {
     uint32_t ours = observer->feedback.decision->prompt_tokens;
@@ -421,14 +423,14 @@ void observer_complete(struct observer *observer)
     const struct answer_usage *usage = &observer->usage;
     struct traffic *traffic = knowledge_traffic(feedback->knowledge, feedback->decision->pool);
 
-    if (!observer->is_answered) {
+    if (!observer->is_success) {
         return;
     }
     if (usage->has_prompt_tokens && observer->text_size > 0) {
         traffic_learn_text(traffic, observer->text_size, usage->prompt_tokens);
     }
     check_dialect(observer);
-    record(observer, traffic);
+    observer_record(observer, traffic);
     feedback_complete(feedback,
                       &(struct feedback_usage){.has_cached_tokens = usage->has_cached_tokens,
                                                .cached_tokens = usage->cached_tokens,

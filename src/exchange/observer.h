@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// observer.h -- what is kept of a request while a backend works on it, to learn from the answer.
+// observer.h -- watches one attempt at a backend, and learns from its response.
 //
-//     sent           the backend is believed to get the prompt's blocks; its load grows
-//     first output   the blocks are there; the time it took shows how fast the backend reads
-//     each output    extends the chain of keys: the next turn will begin with this answer
-//     end            usage says what was cached and how long the prompt was; all of it is learned, and
-//                    goes to the recorder if there is one
+//     sent           the index expects the prompt's blocks at the backend; its load grows
+//     first output   the blocks are there; the time it took shows the speed of prefill
+//     each output    extends the chain of keys, since the next turn repeats this response
+//     end            usage reports the cached tokens and the prompt's length, which are learned; the
+//                    recorder gets an entry, if there is one
 //
-// A observer belongs to one attempt.  In pools whose policy looks at no prompt, unless all requests are recorded, it
-// has no keys and only watches, for the meters.  When none is free the request goes its way without one, and nothing is learned from it.
+// If the pool's policy does not read prompts and nothing is recorded, an observer has no keys and
+// watches for the meters only.  If none is free, the request goes on without one.
 //
-// Answers are watched as they pass.  Of an event stream only whole events go on, since one that we
-// asked for may have to be left out; what is not whole waits here, in a buffer, for its rest.
-// A document is copied aside and read at its end.
+// A response is watched while it passes.  Of an event stream only whole events go on, since one
+// that we asked for may have to be left out; the part of an event waits here, in a buffer, for its
+// rest.  A document is copied and read at its end.
 //
 // Threads: belongs to its worker.
 #pragma once
@@ -33,7 +33,7 @@ struct exchange;
 struct http_head;
 
 enum observer_watch {
-    OBSERVER_BLIND,  // nothing to be learned from
+    OBSERVER_BLIND,  // the body is not read
     OBSERVER_EVENTS, // a stream of events
     OBSERVER_DOCUMENT,
 };
@@ -41,57 +41,60 @@ enum observer_watch {
 struct observer {
     struct worker *worker;
     struct feedback feedback;
-    struct timer
-        prefill_end;    // of an answer that comes in one piece: when its prompt is done, about
-    struct buffer tail; // the beginning of an event
+    struct timer prefill_end; // predicted, of a response that comes in one piece
+    struct buffer tail;       // the first part of an event
     struct body_block document;
     size_t document_size;
     struct answer_usage usage;
     uint64_t text_size; // of the prompt; 0: it came as ids
     uint64_t arrived_us;
-    uint64_t first_us; // when the first token of a stream came, and the last so far; 0: none
+    uint64_t first_us; // first token of a stream, and the last so far; 0: none
     uint64_t last_us;
-    struct dialect *dialect; // whose ids the prompt has; NULL: the engine's number of them is news
+    struct dialect
+        *dialect; // that computed the prompt's ids; NULL: only the engine counts its tokens
     uint32_t shape;
-    uint32_t turn; // answers that were in the prompt
+    uint32_t turn; // messages of the assistant in the prompt
     uint32_t class_index;
     enum prompt_api api;
     enum prompt_form form;
     enum observer_watch watch;
-    bool is_named;     // the prompt has keys, and what they tell is learned
-    bool is_extended;  // ids of the answer go behind those of the prompt
+    bool is_named;     // the prompt has keys, and the index learns from them
+    bool is_extended;  // ids of the response continue those of the prompt
     bool is_streamed;  // as the client asked
     bool hides_usage;  // we asked for it
-    bool is_answered;  // 2xx
-    bool is_too_large; // a document that we do not keep
-    // Only if it is named, all that follows; it is not cleared.
+    bool is_success;   // 2xx
+    bool is_too_large; // a document that is not kept
+    // Only if it is named; not cleared.
     struct prefix_chain chain;
     uint64_t keys[];
 };
 
-// Bytes of a observer with room for the keys of that class.
+// Bytes of an observer with room for the keys of that class.
 size_t observer_slot_size(uint32_t class_index);
 
-// Begins it for the attempt that routing has just chosen; NULL when none is free.  `arrived_us` is when
-// the whole request was there, whichever attempt this is.
+// For the attempt that routing has just chosen; NULL when none is free.  `arrived_us`: when the
+// whole request had come, on a retry too.
 struct observer *observer_begin(struct worker *worker, const struct route_request *request,
                                 struct backend *backend, const struct decision *decision,
                                 uint64_t arrived_us);
 
-// Ends it, learned or not; clears the caller's pointer, which may be NULL.
+// Frees it, and clears the caller's pointer, which may be NULL.
 void observer_end(struct observer **observer);
 
-// The head of the answer has come.  What follows is shown to observer_see, unless the watch is blind.
+// The head of the response has come.  The body is then shown to observer_see, unless `watch` is
+// OBSERVER_BLIND.
 void observer_head(struct observer *observer, const struct http_head *head, bool may_hold_back);
 
-// A portion of the answer, without its framing; `is_end` with the last one.  Returns how many bytes
-// of it, moved to the front, go on now.  What was held back before (observer_take_tail) is its beginning.
+// A portion of the body, without its framing; `is_end` with the last one.  It begins with the bytes
+// that were held back before (observer_take_tail).  Returns how many bytes, moved to the front, go
+// on now.
 size_t observer_see(struct observer *observer, uint8_t *bytes, size_t size, bool is_end);
 
-// What is held back: at most observer_tail_max bytes, and their moving to `bytes`.
+// The bytes that are held back, at most observer_tail_max; observer_take_tail moves them to
+// `bytes`.
 enum { observer_tail_max = 8192 };
 size_t observer_tail_size(const struct observer *observer);
 void observer_take_tail(struct observer *observer, uint8_t *bytes);
 
-// The answer came to its end.
+// The response has come to its end.
 void observer_complete(struct observer *observer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps that take a request in: its head, then its body.  Everything that can be refused is refused
-// before the body is read.
+// The steps that take a request in: its head, then its body.  Everything that can be refused is
+// refused before the body is read.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -164,7 +164,8 @@ const struct step *read_head_run(struct exchange *x)
     }
 }
 
-// A client that expects a 100 waits for it before it sends the body.  One that has begun to send needs none.
+// A client that expects a 100 waits for it before it sends the body.  One that has begun to send
+// needs none.
 static void receive_continue(struct exchange *x)
 {
     struct buffer *out = &x->response.head;

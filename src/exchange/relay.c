@@ -6,8 +6,8 @@
 // kept only if the client did not take all of it, and as long as something is in it nothing more is
 // read.  So a slow client slows its backend, and a stream costs no memory while it flows.
 //
-// A response that an observer watches is taken out of its framing, shown to the observer, and framed anew, so that
-// the observer can hold events back or leave them out.
+// A response that an observer watches is taken out of its framing, shown to the observer, and
+// framed anew, so that the observer can hold events back or leave them out.
 //
 // A stream that breaks ends without its last chunk.  An event stream gets one more event with the
 // problem, since many clients look at events only.
@@ -90,8 +90,8 @@ static bool relay_makes_chunks(const struct exchange *x)
     return x->response.is_watched && x->hop.body.framing == HTTP_CHUNKED && !x->is_http10;
 }
 
-// Shows the data that lies at `begin`, with frame_room before it, to the observer, and frames what may go
-// on.
+// Shows the data that lies at `begin`, with frame_room before it, to the observer, and frames what
+// may go on.
 static void relay_pass_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
                                size_t data_size)
 {
@@ -121,7 +121,8 @@ static void relay_pass_watched(struct exchange *x, struct buffer *buffer, uint32
     buffer->end += (uint32_t)end.size;
 }
 
-// The same for a portion as it was read, to `begin` and behind `held` bytes that had been held back.
+// The same for a portion as it was read, to `begin` and behind `held` bytes that had been held
+// back.
 static enum status relay_scan_watched(struct exchange *x, struct buffer *buffer, uint32_t begin,
                                       size_t held, size_t size)
 {

@@ -2,8 +2,9 @@
 //
 // request.h -- a request, from its first byte until its response begins.
 //
-// The slot is given back then: no other backend will get the request, and a stream holds none of it.
-// The body stays as the client sent it.  It is read once, when it is complete; each attempt edits it.
+// The slot is given back then: no other backend will get the request, and a stream holds none of
+// it.  The body stays as the client sent it.  It is read once, when it is complete; each attempt
+// edits it.
 #pragma once
 
 #include "api/body_edit.h"

@@ -95,8 +95,8 @@ void response_pass_interim(struct exchange *x, const struct http_head *head)
     struct text out = text_over(x->response.head.bytes + x->response.head.end,
                                 x->worker->buffer_size - x->response.head.end);
     http_forward_answer(head, &(struct http_forward_answer){0}, &out);
-    // Hints that do not fit any more are only hints; the answer itself must have its room: that of the
-    // largest head, and half of what is for the fields that we add.
+    // Hints that do not fit any more are only hints; the answer itself must have its room: that of
+    // the largest head, and half of what is for the fields that we add.
     uint32_t most = (x->worker->buffer_size - x->worker->read_size) / 2;
     if (!out.overflow && x->response.head.end + out.size <= most) {
         x->response.head.end += (uint32_t)out.size;

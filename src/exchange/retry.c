@@ -2,10 +2,10 @@
 //
 // Whether a failed attempt is followed by another one, and the pause before it.
 //
-// Another backend is tried only while no byte of a response has reached the client, never one that was
-// tried before, and within limits: retry.attempts for attempts that an engine may have worked on, and
-// the worker's budget.  A refused connection put no load on any engine and costs neither, so a dead
-// backend never makes a request fail while another one is up.
+// Another backend is tried only while no byte of a response has reached the client, never one that
+// was tried before, and within limits: retry.attempts for attempts that an engine may have worked
+// on, and the worker's budget.  A refused connection put no load on any engine and costs neither,
+// so a dead backend never makes a request fail while another one is up.
 
 #include "base/base.h"
 #include "config/config.h"

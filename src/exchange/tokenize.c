@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The step that encodes a long prompt, one portion each turn, so that other requests do not wait for it.
+// The step that encodes a long prompt, one portion each turn, so that other requests do not wait
+// for it.
 //
-// A worker has one lane, with memory for the longest prompt.  An exchange that finds it taken looks again
-// next turn; short prompts never come here.
+// A worker has one lane, with memory for the longest prompt.  An exchange that finds it taken looks
+// again next turn; short prompts never come here.
 
 #include "base/base.h"
 #include "dialect/token_reader.h"

@@ -14,13 +14,13 @@ enum { numbers_of_worker = meters_model_max + 1 };
 // not be others' now and its own later, since a counter does not go back.
 #define NO_PLACE UINT32_MAX
 
-struct worker {
+struct meters_source {
     const struct meters *meters;
     uint32_t places[numbers_of_worker]; // by the number that the worker gave
 };
 
 struct meters_sum {
-    struct worker *workers; // those that count
+    struct meters_source *workers; // those that count
     uint32_t count;
     struct slice *names;
     uint32_t name_count;
@@ -46,7 +46,7 @@ static uint32_t place_of_name(struct meters_sum *sum, struct slice name)
 static void add_worker(struct meters_sum *sum, const struct meters *meters)
 {
     uint32_t model_count = atomic_load_explicit(&meters->model_count, memory_order_acquire);
-    struct worker *worker = &sum->workers[sum->count++];
+    struct meters_source *worker = &sum->workers[sum->count++];
 
     for (uint32_t number = 0; number < numbers_of_worker; number++) {
         bool is_known = number > 0 && number <= model_count;
@@ -211,7 +211,7 @@ static struct meters_kind_sum *kind_at(struct meters_sum *sum, uint32_t *count, 
     return kind;
 }
 
-static void add_kinds(struct meters_sum *sum, const struct worker *worker,
+static void add_kinds(struct meters_sum *sum, const struct meters_source *worker,
                       const struct meter_slot *slot, uint32_t *count)
 {
     for (uint32_t i = 0; i <= meters_kind_max; i++) {

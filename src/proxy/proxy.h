@@ -59,7 +59,8 @@ enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size]);
 
 // Replaces the configuration for all that comes after; what runs goes on.  On failure the old plan
-// stays in force.  AGAIN: some worker has yet to see the plan before.  The old configuration may be freed when proxy_reclaim says so.
+// stays in force.  AGAIN: some worker has yet to see the plan before.  The old configuration may be
+// freed when proxy_reclaim says so.
 enum status proxy_replan(struct proxy *proxy, const struct config *config,
                          char error[proxy_error_size]);
 
@@ -75,7 +76,8 @@ void proxy_stop(struct proxy **proxy);
 
 void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
 
-// The knowledge that all workers share.  The keeper's number as a sender of mail is the number of workers.
+// The knowledge that all workers share.  The keeper's number as a sender of mail is the number of
+// workers.
 struct knowledge *proxy_knowledge(const struct proxy *proxy);
 uint32_t proxy_worker_count(const struct proxy *proxy);
 

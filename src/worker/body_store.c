@@ -42,8 +42,8 @@ void body_store_fini(struct body_store *store)
     }
 }
 
-// The charge for a block of a class.  The largest may be a little larger than the bound, for the sake
-// of trailers; alone, one always fits.
+// The charge for a block of a class.  The largest may be a little larger than the bound, for the
+// sake of trailers; alone, one always fits.
 static uint64_t body_block_price(const struct body_store *store, uint32_t class_index)
 {
     uint64_t size = store->sizes[class_index];

@@ -2,9 +2,10 @@
 //
 // body_store.h -- room for request bodies that do not fit beside their head.
 //
-// A body is held in one piece, so that it can be read as one text and sent again to another backend.
-// Blocks come in four sizes; a body that outgrows its block moves to the next.  Address space is
-// plentiful and pages are touched only as bytes arrive, so a large block costs what is in it.
+// A body is held in one piece, so that it can be read as one text and sent again to another
+// backend.  Blocks come in four sizes; a body that outgrows its block moves to the next.  Address
+// space is plentiful and pages are touched only as bytes arrive, so a large block costs what is in
+// it.
 //
 // One shared counter bounds the blocks of all workers together; at the bound a take fails, and the
 // client gets a 503.

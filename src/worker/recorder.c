@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring is an array of words.  Positions only grow; an entry lies in one piece from its position modulo
-// ring_words on, and so may reach into the room behind the ring, of which the array has as much as
-// the longest entry needs.  The words at the beginning that it would have covered stay unused.
+// A ring is an array of words.  Positions only grow; an entry lies in one piece from its position
+// modulo ring_words on, and so may reach into the room behind the ring, of which the array has as
+// much as the longest entry needs.  The words at the beginning that it would have covered stay
+// unused.
 
 #include "worker/recorder.h"
 

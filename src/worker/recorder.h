@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// recorder.h -- what workers tell of requests that were answered, on its way to whoever writes it down.
+// recorder.h -- what workers tell of requests that were answered, on its way to whoever writes it
+// down.
 //
 //     worker 0  [ entry entry ] --.
 //     worker 1  [ entry ]       ---+--> the keeper, now and then
 //     worker 2  [ ]             --'
 //
-// Each worker has a ring of its own.  One that is full loses the entry, which is counted: no request waits
-// for a disk.  An entry holds sizes, times and keys (prefix_chain.h), and no text.
+// Each worker has a ring of its own.  One that is full loses the entry, which is counted: no
+// request waits for a disk.  An entry holds sizes, times and keys (prefix_chain.h), and no text.
 //
 // Threads: each worker puts into its own ring, one other thread takes from all; counts are for any.
 // Memory: taken by _create; a ring costs nothing until it is used.
@@ -33,13 +34,14 @@ struct recorder_entry {
     bool is_text;
 };
 
-// What became of them.
+// Entries by their fate.
 struct recorder_totals {
     uint64_t recorded;
     uint64_t dropped; // for want of room, here or on the disk
 };
 
-// What a ring holds: a thousand prompts of 16,000 tokens at 128 tokens a span, between two looks of the keeper.
+// Bytes of a ring.  They hold a thousand prompts of 16,000 tokens at 128 tokens a span, which must
+// be enough from one read of the keeper to the next.
 enum { recorder_ring_size = 1 << 20 };
 
 struct recorder_options {
@@ -59,8 +61,8 @@ uint32_t recorder_stride(const struct recorder *recorder, uint32_t block_size);
 void recorder_put(struct recorder *recorder, uint32_t worker, const struct recorder_entry *entry,
                   const uint64_t *keys, uint32_t key_count, uint32_t stride);
 
-// Keeper: the oldest entry of that worker, and its keys; false when there is none.  They lie in the ring
-// until recorder_drop, which lets go of the entry.
+// Keeper: the oldest entry of that worker, and its keys; false when there is none.  They lie in the
+// ring until recorder_drop, which lets go of the entry.
 bool recorder_peek(struct recorder *recorder, uint32_t worker, struct recorder_entry *out,
                    const uint64_t **keys);
 void recorder_drop(struct recorder *recorder, uint32_t worker);

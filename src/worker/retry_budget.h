@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// retry_budget.h -- how many retries a worker may spend, so that a sick fleet is not beaten further.
+// retry_budget.h -- how many retries a worker may spend, so that a sick fleet is not beaten
+// further.
 //
 // A bucket of retries.  Each request puts in a fraction (budget_percent of one); time puts in
 // `budget_min` per ten seconds; each retry takes one out.  The bucket starts full and holds twice

@@ -48,8 +48,8 @@ void upstream_close(struct upstream **upstream_ptr)
     loop_defer(worker->loop, &upstream->recycle);
 }
 
-// No request is out, so readable data is the end, or noise that would end up in the next response.  Under
-// TLS, session tickets can be read too, and are harmless.
+// No request is out, so readable data is the end, or noise that would end up in the next response.
+// Under TLS, session tickets can be read too, and are harmless.
 static bool upstream_is_silent(struct upstream *upstream)
 {
     uint8_t byte;

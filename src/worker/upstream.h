@@ -2,13 +2,13 @@
 //
 // upstream.h -- a connection to a backend: opened for an exchange, kept for the next.
 //
-// Each worker keeps the idle ones by backend, the most recently used on top, and drops them when the
-// backend closes them, when they have waited for timeouts.backend_keepalive, or when the backend
-// leaves the fleet.  It keeps no more than one for each request and each backend that are allowed, so
-// that those that wait never take the place of one that is needed.
+// Each worker keeps the idle ones by backend, the most recently used on top, and drops them when
+// the backend closes them, when they have waited for timeouts.backend_keepalive, or when the
+// backend leaves the fleet.  It keeps no more than one for each request and each backend that are
+// allowed, so that those that wait never take the place of one that is needed.
 //
-// A kept connection may turn out to have been closed at the very moment it was taken: `reused` tells
-// the hop's owner that the backend is not at fault.
+// A kept connection may turn out to have been closed at the very moment it was taken: `reused`
+// tells the hop's owner that the backend is not at fault.
 //
 // Threads: belongs to its worker.
 #pragma once

@@ -3,9 +3,9 @@
 // worker.h -- one worker thread and everything that belongs to it.
 //
 // All memory of the request path is reserved when the worker starts, in pools: clients (accepted
-// connections), exchanges, requests, readers (what was read of their bodies), upstreams (connections to
-// backends), heads (of responses) and buffers.  An idle client holds none of the others; a stream that flows holds no
-// buffer, since a buffer is held only while bytes wait in it.
+// connections), exchanges, requests, readers (what was read of their bodies), upstreams
+// (connections to backends), heads (of responses) and buffers.  An idle client holds none of the
+// others; a stream that flows holds no buffer, since a buffer is held only while bytes wait in it.
 //
 // Objects whose descriptors were in the loop are recycled at the end of the turn, so an event that
 // is still on its way never meets another object in the same memory.

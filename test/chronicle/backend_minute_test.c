@@ -72,11 +72,11 @@ TEST(the_last_minute_of_each_is_that_of_a_list_of_all)
         all[i] = (struct noted){
             .step = step, .number = rng_below(&rng, 2), .ttft_ms = ttft_ms, .tokens = tokens};
         backend_minute_note(minutes, all[i].number, step,
-                            &(struct account){.sums = {.requests = 1,
-                                                       .prompt_tokens = tokens,
-                                                       .told_prompt_tokens = tokens,
-                                                       .cached_tokens = tokens / 2},
-                                              .ttft_ms = ttft_ms});
+                            &(struct receipt_share){.sums = {.requests = 1,
+                                                             .prompt_tokens = tokens,
+                                                             .told_prompt_tokens = tokens,
+                                                             .cached_tokens = tokens / 2},
+                                                    .ttft_ms = ttft_ms});
         bool is_time = i % 500 == 499;
         CHECK(!is_time || agrees(minutes, i / 500 % member_max, step, i + 1));
     }
@@ -94,7 +94,7 @@ TEST(a_wait_that_is_not_known_is_in_no_percentile)
 
     backend_minute_note(
         minutes, 0, 7,
-        &(struct account){.sums = {.requests = 1, .failures = 1}, .ttft_ms = (double)NAN});
+        &(struct receipt_share){.sums = {.requests = 1, .failures = 1}, .ttft_ms = (double)NAN});
     backend_minute_sum(minutes, 0, 7, &figures);
     CHECK_EQ(figures.requests, 1);
     CHECK_EQ(figures.failures, 1);

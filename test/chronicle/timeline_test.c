@@ -36,10 +36,10 @@ static bool is_near(double a, double b, double share)
 
 static void note(struct timeline *timeline, double ttft_ms, double model_ms, double shadow_ms)
 {
-    timeline_note(timeline, &(struct account){.sums = {.requests = 1, .saved_s = 0.5},
-                                              .ttft_ms = ttft_ms,
-                                              .model_ms = model_ms,
-                                              .shadow_model_ms = shadow_ms});
+    timeline_note(timeline, &(struct receipt_share){.sums = {.requests = 1, .saved_s = 0.5},
+                                                    .ttft_ms = ttft_ms,
+                                                    .model_ms = model_ms,
+                                                    .shadow_model_ms = shadow_ms});
 }
 
 // Count and percentiles of those that were noted from one time to another.

@@ -268,7 +268,7 @@ TEST(a_second_attempt_is_counted_and_its_backend_is_the_one_that_is_named)
 #define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
 #define CALLER "00f067aa0ba902b7"
 
-// What the backend gets of a request with these fields.
+// The head that the backend gets for a request with these fields.
 static bool head_of(const char *fields, char *head, size_t capacity)
 {
     char answer[4096];

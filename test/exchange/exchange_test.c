@@ -170,7 +170,7 @@ TEST(a_backend_that_does_not_begin_to_answer_is_a_first_byte_timeout_and_is_not_
     CHECK(peer_expect_end(pair.backend));
     CHECK(rig_has_no_call(&rig));
     CHECK(rig_becomes_idle(&rig));
-    // A part of a head is no answer.
+    // A part of a head does not begin the response.
     struct peer *client = rig_connect(&rig);
     uint32_t index;
     CHECK(peer_send(client, RIG_GET));
@@ -267,7 +267,7 @@ TEST(silence_between_two_chunks_ends_the_stream)
     CHECK(rig_ask(&rig, RIG_GET, &pair));
     CHECK(peer_send(pair.backend, STREAM_HEAD "8\r\ndata: 1\n\r\n"));
     CHECK(peer_expect(pair.client, STREAM_HEAD "8\r\ndata: 1\n\r\n"));
-    // What the client says meanwhile is no sign of life from the backend.
+    // Bytes from the client do not extend the backend's time.
     uint32_t said = 0;
     char byte;
     while (said < 100 && recv(pair.backend->fd, &byte, 1, MSG_PEEK) == -1) {

@@ -32,7 +32,7 @@ static const char *request(const char *path, const char *body)
     return text;
 }
 
-// What the backend gets for what the client sends.
+// Whether the backend gets `expected` for that body.
 static bool becomes(const char *path, const char *body, const char *expected)
 {
     struct peer *client = rig_connect(&rig);

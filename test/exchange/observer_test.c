@@ -80,7 +80,7 @@ static void close_both(struct rig_pair *pair)
     peer_close(pair->backend);
 }
 
-// What a request of that body is believed to have in common with what was asked before.
+// The blocks of that body that the index expects at the backend.
 static int matched_blocks(const char *body)
 {
     struct rig_pair pair = {0};
@@ -236,8 +236,8 @@ TEST(an_event_without_an_end_passes_in_spite_of_it)
     CHECK(rig_stop(&rig));
 }
 
-// The body of an answer in chunks that a client has got, without its frames; SIZE_MAX when these are
-// wrong or do not come to their end.
+// The body of an answer in chunks that a client has got, without its frames; SIZE_MAX when these
+// are wrong or do not come to their end.
 static size_t unframed(const char *framed, char *out)
 {
     size_t total = 0;
@@ -734,7 +734,8 @@ TEST(only_what_came_to_a_good_end_is_recorded_and_once)
                           "timeouts: {first_byte: 200ms, between_chunks: 200ms}\n",
                           2));
     for (size_t i = 0; i < ARRAY_COUNT(outcomes); i++) {
-        // Whole answers of 2xx: those that end by themselves, and those whose end is the connection's.
+        // Whole answers of 2xx: those that end by themselves, and those whose end is the
+        // connection's.
         const struct ending *ending = &outcomes[i];
         bool is_whole = ending->end == END_NOT && strstr(ending->answer, "HTTP/1.1 20") != NULL;
         bool until_close = ending->end == END_BACKEND &&

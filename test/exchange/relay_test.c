@@ -288,7 +288,7 @@ enum where {
     BEHIND_LF    // so is one of which only the last byte was missing
 };
 
-// What a client sees behind `relayed` bytes of an event stream whose backend then went away.
+// The client's bytes after `relayed` bytes of an event stream whose backend then went away.
 static bool breaks_as(const char *head, const char *relayed, uint64_t left, enum where where)
 {
     struct rig_pair pair;

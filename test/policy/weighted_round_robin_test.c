@@ -5,12 +5,12 @@
 #include "test.h"
 
 // A state and a generator: one worker.
-struct worker {
+struct turn_worker {
     uint64_t state[8];
     struct rng rng;
 };
 
-static uint32_t pick(struct worker *worker, const struct policy_target *targets, uint32_t count)
+static uint32_t pick(struct turn_worker *worker, const struct policy_target *targets, uint32_t count)
 {
     ASSERT(policy_weighted_round_robin.state_size <= sizeof(worker->state));
     struct policy_input in = {.targets = targets, .target_count = count};
@@ -20,7 +20,7 @@ static uint32_t pick(struct worker *worker, const struct policy_target *targets,
 TEST(with_equal_weights_takes_each_target_once_a_round_in_a_fixed_order)
 {
     enum { target_count = 7 };
-    struct worker worker = {.rng = {.state = 1}};
+    struct turn_worker worker = {.rng = {.state = 1}};
     struct policy_target targets[target_count];
     fleet_fill(targets, target_count);
     uint32_t order[target_count];
@@ -48,7 +48,7 @@ static bool hits_are_weights(const uint32_t *hits, const struct policy_target *t
 }
 
 // Slides a window of one round over many picks.
-static bool every_round_is_exact(struct worker *worker, const struct policy_target *targets,
+static bool every_round_is_exact(struct turn_worker *worker, const struct policy_target *targets,
                                  uint32_t count)
 {
     enum { round_max = 4096 };
@@ -79,7 +79,7 @@ TEST(any_round_of_picks_holds_each_target_exactly_as_often_as_its_weight)
     struct rng rng = {.state = 2};
 
     for (int fleet = 0; fleet < 400; fleet++) {
-        struct worker worker = {.rng = {.state = rng_next(&rng)}};
+        struct turn_worker worker = {.rng = {.state = rng_next(&rng)}};
         struct policy_target targets[12];
         uint32_t count = 1 + rng_below(&rng, 12);
         for (uint32_t i = 0; i < count; i++) {
@@ -94,7 +94,7 @@ TEST(any_round_of_picks_holds_each_target_exactly_as_often_as_its_weight)
 TEST(departures_at_the_same_tick_are_all_served)
 {
     for (uint32_t scale = 1; scale < 40; scale++) {
-        struct worker worker = {.rng = {.state = scale}};
+        struct turn_worker worker = {.rng = {.state = scale}};
         struct policy_target targets[4];
         for (uint32_t i = 0; i < 4; i++) {
             targets[i] = fleet_target(i * scale, 1 + i * scale % 50);
@@ -110,7 +110,7 @@ TEST(departures_at_the_same_tick_are_all_served)
 TEST(picks_of_a_heavy_target_are_spread_evenly)
 {
     enum { light_count = 50 };
-    struct worker worker = {.rng = {.state = 3}};
+    struct turn_worker worker = {.rng = {.state = 3}};
     struct policy_target targets[1 + light_count];
     targets[0] = fleet_target(0, light_count);
     for (uint32_t i = 1; i <= light_count; i++) {
@@ -141,8 +141,8 @@ static void check_order_without_one(struct rng *rng)
     uint32_t fewer_count = 8;
     fleet_remove(fewer, &fewer_count, gone);
 
-    struct worker whole = {.rng = {.state = rng_next(rng)}};
-    struct worker less = whole;
+    struct turn_worker whole = {.rng = {.state = rng_next(rng)}};
+    struct turn_worker less = whole;
     for (int turn = 0; turn < 200; turn++) {
         uint32_t expected = pick(&whole, targets, 8);
         if (expected == gone) {
@@ -170,8 +170,8 @@ TEST(the_order_of_the_list_does_not_matter)
     }
     memcpy(shuffled, targets, sizeof(shuffled));
 
-    struct worker a = {.rng = {.state = 6}};
-    struct worker b = a;
+    struct turn_worker a = {.rng = {.state = 6}};
+    struct turn_worker b = a;
     for (int turn = 0; turn < 500; turn++) {
         fleet_shuffle(shuffled, 10, &rng);
         uint32_t expected = targets[pick(&a, targets, 10)].backend;
@@ -185,7 +185,7 @@ TEST(two_survivors_of_a_large_fleet_alternate_at_once)
     fleet_fill(targets, 100);
 
     for (uint32_t warm_up = 0; warm_up < 300; warm_up++) {
-        struct worker worker = {.rng = {.state = 7}};
+        struct turn_worker worker = {.rng = {.state = 7}};
         for (uint32_t i = 0; i < warm_up; i++) {
             pick(&worker, targets, 100);
         }
@@ -202,7 +202,7 @@ TEST(two_survivors_of_a_large_fleet_alternate_at_once)
 
 TEST(the_largest_weights_keep_their_share)
 {
-    struct worker worker = {.rng = {.state = 8}};
+    struct turn_worker worker = {.rng = {.state = 8}};
     struct policy_target targets[3] = {fleet_target(UINT32_MAX, UINT32_MAX),
                                        fleet_target(70, UINT32_MAX),
                                        fleet_target(2, UINT32_MAX / 2)};

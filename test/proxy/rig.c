@@ -225,8 +225,8 @@ bool rig_turn(struct rig *rig)
 {
     uint64_t until_ns = patience();
 
-    // A worker announces itself when a turn begins.  The first one's events may have been taken before
-    // we came; those of the second were not; when the third begins the second is over.
+    // A worker announces itself when a turn begins.  The first one's events may have been taken
+    // before we came; those of the second were not; when the third begins the second is over.
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t ticket = reclaim_ticket(&rig->reclaim);
         while (!reclaim_is_past(&rig->reclaim, ticket)) {

@@ -5,7 +5,7 @@
 //     client (the test)  --->  proxy (a thread of its own)  --->  backend (the test)
 //
 // The test says what the client sends, takes the connection that the proxy opens, reads what came
-// and says what the backend answers.  There is no other thread, so a test is a script that is read
+// and says what the backend answers.  It has one thread, so a test is a script that is read
 // from top to bottom, and what happens between two lines is the proxy's doing alone.
 //
 // Every wait ends after rig_patience_ms.  Whatever fails prints what it wanted and what it saw, and
@@ -69,7 +69,7 @@ struct rig_options {
 #define RIG_GET "GET /a HTTP/1.1\r\nhost: h\r\nx-request-id: r\r\n\r\n"
 #define RIG_OK "HTTP/1.1 200 OK\r\nx-request-id: r\r\ncontent-length: 2\r\n\r\nok"
 
-// What a backend needs to join the fleet; the url is written to `url`.
+// The backend's entry for the fleet; the url is written to `url`.
 struct fleet_spec rig_spec(const struct rig *rig, uint32_t index, char url[rig_url_size]);
 
 bool rig_start(struct rig *rig, const struct rig_options *options);

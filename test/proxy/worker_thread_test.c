@@ -168,7 +168,7 @@ TEST(a_new_plan_brings_its_timeouts_and_lets_old_requests_finish)
     CHECK(rig_start(&rig, &(struct rig_options){.backend_count = 2}));
     CHECK(rig_ask(&rig, RIG_GET, &pair));
     CHECK(rig_replan(&rig, "timeouts: {first_byte: 50ms}\nblocked_paths: [/b]"));
-    // What comes after is under the new plan,
+    // Later requests use the new plan,
     struct peer *client = rig_connect(&rig);
     CHECK(peer_send(client, "GET /b HTTP/1.1\r\nhost: h\r\n\r\n"));
     CHECK(peer_expect_problem(client, 403, "path_blocked"));

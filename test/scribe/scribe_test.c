@@ -78,7 +78,7 @@ static bool put(struct receipt_ring *ring, uint32_t worker, uint64_t number)
                             &(struct receipt_parts){.id = slice_of(id, (size_t)size)});
 }
 
-struct worker {
+struct scribe_worker {
     pthread_t thread;
     uint32_t index;
     uint64_t count;
@@ -86,7 +86,7 @@ struct worker {
 
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
+    struct scribe_worker *worker = argument;
     struct receipt_ring *ring = scribe_ring(scribe, worker->index);
     for (uint64_t i = 0; i < worker->count; i++) {
         while (!put(ring, worker->index, i)) {
@@ -99,15 +99,15 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void start_workers(struct worker *workers, uint32_t count, uint64_t receipts)
+static void start_workers(struct scribe_worker *workers, uint32_t count, uint64_t receipts)
 {
     for (uint32_t i = 0; i < count; i++) {
-        workers[i] = (struct worker){.index = i, .count = receipts};
+        workers[i] = (struct scribe_worker){.index = i, .count = receipts};
         ASSERT(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
     }
 }
 
-static void join_workers(struct worker *workers, uint32_t count)
+static void join_workers(struct scribe_worker *workers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         pthread_join(workers[i].thread, NULL);
@@ -158,7 +158,7 @@ static bool has_all(uint32_t workers, uint64_t receipts)
 
 TEST(nothing_is_lost_when_it_stops)
 {
-    struct worker workers[worker_max];
+    struct scribe_worker workers[worker_max];
     make_place();
     memset(seen, 0, sizeof(seen));
     start(worker_max);
@@ -173,7 +173,7 @@ TEST(nothing_is_lost_when_it_stops)
 
 TEST(files_that_are_moved_and_opened_again_while_it_writes_have_all_lines_together)
 {
-    struct worker workers[2];
+    struct scribe_worker workers[2];
     char moved[path_max + 16];
     int move_count = 0;
     struct timespec pause = {.tv_nsec = 2000000};

@@ -223,7 +223,7 @@ TEST(a_keeper_beside_its_worker_sees_whole_entries_in_order)
     uint64_t last = 0;
     uint64_t count = 0;
     CHECK(pthread_create(&thread, NULL, race_worker, recorder) == 0);
-    // What is lost is lost for good, so the last may never come: as many as were put were seen or lost.
+    // The last entry may be lost too.  In the end each entry that was put was read or lost.
     while (count + recorder_lost(recorder) < race_count) {
         struct recorder_entry entry;
         const uint64_t *taken = NULL;

@@ -114,8 +114,8 @@ TEST(connections_to_a_backend_that_leaves_the_fleet_are_closed)
     CHECK(rig_stop(&rig));
 }
 
-// Removes the backend and puts another into its slot, which is free as soon as the worker has let go
-// of the old one, and not before: the sanitizers look.
+// Removes the backend and puts another into its slot, which is free as soon as the worker has let
+// go of the old one, and not before: the sanitizers look.
 static bool replace_backend(uint32_t slot)
 {
     char url[rig_url_size];
