@@ -5,8 +5,8 @@
 //     sent           the index expects the prompt's blocks at the backend; its load grows
 //     first output   the blocks are there; the time it took shows the speed of prefill
 //     each output    extends the chain of keys, since the next turn repeats this response
-//     end            usage reports the cached tokens and the prompt's length, which are learned; the
-//                    recorder gets an entry, if there is one
+//     end            usage reports the cached tokens and the prompt's length, from which we learn;
+//                    the recorder gets an entry, if there is one
 //
 // If the pool's policy does not read prompts and nothing is recorded, an observer has no keys and
 // watches for the meters only.  If none is free, the request goes on without one.

@@ -10,7 +10,8 @@ struct turn_worker {
     struct rng rng;
 };
 
-static uint32_t pick(struct turn_worker *worker, const struct policy_target *targets, uint32_t count)
+static uint32_t pick(struct turn_worker *worker, const struct policy_target *targets,
+                     uint32_t count)
 {
     ASSERT(policy_weighted_round_robin.state_size <= sizeof(worker->state));
     struct policy_input in = {.targets = targets, .target_count = count};
