@@ -4,9 +4,9 @@
     deploy/grafana/dashboard.py            writes the file
     deploy/grafana/dashboard.py --check    says whether it is what would be written
 
-Below are the panels, row by row, each with its title, what it says, and its queries; how Grafana wants them is at the
-end.  In a query @router stands for the routers that are chosen at the top of the page, @backend and @model for
-those and the chosen backends or models, @request for all three.
+Below are the panels, row by row, each with its title, its description and its queries; Grafana's
+form of them is at the end.  In a query @router stands for the routers that are chosen at the top of
+the page, @backend and @model for those and the chosen backends or models, @request for all three.
 """
 import json
 import pathlib
@@ -19,7 +19,7 @@ QUANTILES = ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"))
 
 
 def rate(metric, by=None):
-    """Of a counter, a second; summed."""
+    """The rate of a counter, summed."""
     word = f"sum by ({by}) " if by else "sum"
     return f"{word}(rate({metric}[$__rate_interval]))"
 
@@ -100,95 +100,95 @@ def states(title, text, targets, mapping, **more):
 
 ROWS = [
     ("At a glance", False, [
-        stat("Requests", "Requests that ended, a second. The line is the chosen time.", [(rate(REQUESTS), "requests")], "reqps"),
-        stat("Hit rate", "Share of prompt tokens that engines found in their caches, of requests whose engine tells. Models are "
-             "not told apart.",
+        stat("Requests", "Requests that ended, per second. The line covers the chosen time range.", [(rate(REQUESTS), "requests")], "reqps"),
+        stat("Hit rate", "Share of prompt tokens that engines had cached, over requests whose engine reports it. Covers all "
+             "models.",
              [(ratio(rate(CACHED), rate(TOLD)), "hit rate")], "percentunit"),
-        stat("Time to first token", "From the first byte of a request to the first token of its answer, in streams. Includes "
-             "what the router and the engine's queue took.",
+        stat("Time to first token", "From the first byte of a request to the first token of its response, for streams. Includes "
+             "the time in the router and in the engine's queue.",
              quantiles(TTFT), "s", size=(6, 4), spark=False),
-        stat("GPU seconds saved", "Seconds of prefill that caches spare each second: 3.2 means that 3.2 accelerators more would "
+        stat("GPU seconds saved", "Seconds of prefill that caches save each second: 3.2 means that 3.2 more accelerators would "
              "be busy without them.",
              [(rate(SAVED), "saved")], "none", decimals=2),
-        stat("Failures", "Share of requests that ended as busy, failed, broken or refused. Refused has what clients got wrong "
-             "before an engine saw it; requests that they gave up do not count.",
+        stat("Failures", "Share of requests that ended as busy, failed, broken or refused. Refused includes invalid requests "
+             "of clients; requests that clients cancelled do not count.",
              [(f"({rate(FAILED)} or vector(0)) / {rate(REQUESTS)}", "failures")], "percentunit", size=(3, 4),
              thresholds=((None, "green"), (0.01, "orange"), (0.05, "red"))),
-        stat("Usable backends", "Backends that may get new requests: up and not draining. With several routers, the fewest that "
-             "one of them sees.",
+        stat("Usable backends", "Backends that may get new requests: up and not draining. With several routers, the lowest "
+             "count of them.",
              [(f"min(count by (instance) ({USABLE})) or vector(0)", "usable")],
              size=(3, 4), thresholds=((None, "red"), (1, "green"))),
-        lines("Requests by outcome", "How requests ended, a second. Refused: the router answered in its own name, see Problems "
+        lines("Requests by outcome", "Ended requests per second, by outcome. Refused: an error of the router itself, see Problems "
               "below. Gone: the client left.",
               [(rate(REQUESTS, "outcome"), "{{outcome}}")], "reqps", size=(12, 8), stack=True,
               colors={"ok": "green", "rejected": "yellow", "busy": "orange", "failed": "red", "broken": "dark-red",
                       "refused": "purple", "local": "blue", "gone": "text"}),
-        lines("Time to first token", "Half, 95% and 99% of all streams had their first token within this time.",
+        lines("Time to first token", "50%, 95% and 99% of streams start within this time.",
               quantiles(TTFT), "s", size=(12, 8)),
     ]),
     ("Latency", False, [
-        heat("First tokens", "How many streams had their first token when. Two bands are two kinds of requests: those that hit "
-             "and those that do not.", TTFT),
-        heat("Whole answers", "How many requests ended after how long, where the outcome is ok.", DURATION),
+        heat("First tokens", "Streams by time to first token. Two bands are two kinds of requests: cache hits "
+             "and misses.", TTFT),
+        heat("Whole responses", "Requests with outcome ok, by their duration.", DURATION),
         lines("Time to first token by model", "The 50th and 95th percentile of each model.",
               quantiles(TTFT, "model", ("p50", "p95")), "s"),
-        lines("Time per output token by model", "Between the tokens of a stream after its first one, as the mean of each "
+        lines("Time per output token by model", "Time between tokens of a stream after the first, as the mean of each "
               "request: how fast text appears.",
               quantiles(TPOT, "model", ("p50", "p95")), "s"),
-        lines("Whole answer by model", "From the first byte of a request to the last one of its answer. It grows with the length "
-              "of answers.",
+        lines("Whole response by model", "From the first byte of a request to the last of its response. It grows with the length "
+              "of responses.",
               quantiles(DURATION, "model", ("p50", "p95")), "s"),
-        lines("Mean time to first token by backend", "One backend far above the others is slow or has too much to do. A mean: "
-              "there are no buckets by backend.",
+        lines("Mean time to first token by backend", "A backend far above the others is slow or overloaded. A mean, since histograms "
+              "by backend do not exist.",
               [(MEAN_TTFT, "{{backend}}")], "s", size=(12, 8)),
-        lines("Output tokens by backend", "Tokens of answers, a second.",
+        lines("Output tokens by backend", "Output tokens per second.",
               [(rate("warmpath_output_tokens_total{@backend}", "backend"), "{{backend}}")], "si:tok/s", size=(12, 8), stack=True),
     ]),
     ("Caches", False, [
-        lines("Hit rate", "Share of prompt tokens that engines found in their caches: all of them together, and each.",
+        lines("Hit rate", "Share of prompt tokens that engines had cached: the whole fleet, and each backend.",
               [(ratio(rate(CACHED), rate(TOLD)), "all"), (ratio(rate(CACHED, "backend"), rate(TOLD, "backend")), "{{backend}}")],
               "percentunit", size=(12, 8), bounds=(0, 1)),
-        lines("Prompt tokens: all, predicted, cached", "Tokens of prompts a second, what of them the router expected to be "
-              "cached, and what engines say was cached. "
-              "The last two lie on each other while the router knows the caches.",
+        lines("Prompt tokens: all, predicted, cached", "Prompt tokens per second; those that the router predicted as cached; those that "
+              "engines reported as cached. "
+              "The last two curves coincide while the router knows the caches.",
               [(rate(TOLD), "in prompts"), (rate(PREDICTED), "predicted as cached"), (rate(CACHED), "cached")], "si:tok/s",
               size=(12, 8)),
-        lines("Prediction error", "Mean difference of predicted and reported cached tokens, whatever its sign, as a share of the "
-              "prompts' tokens. "
-              "High: caches are evicted, emptied or fed by others, or blocks are of another size.",
+        lines("Prediction error", "Mean absolute difference of predicted and reported cached tokens, as a share of "
+              "prompt tokens. "
+              "High: caches are evicted, emptied or used by other clients, or block sizes differ.",
               [(ratio(rate(WRONG), rate(TOLD)), "all"), (ratio(rate(WRONG, "backend"), rate(TOLD, "backend")), "{{backend}}")],
               "percentunit"),
-        lines("Too much or too little", "Predicted minus reported cached tokens, as a share of the prompts' tokens. Above zero "
-              "the router promised too much: something evicts or was restarted. "
-              "Below it, engines hold more than it knows.",
+        lines("Too much or too little", "Predicted minus reported cached tokens, as a share of prompt tokens. Above zero "
+              "the router predicts too much: an engine evicts more or was restarted. "
+              "Below zero engines hold more than the router knows.",
               [(f"({rate(PREDICTED, 'backend')} - {rate(CACHED, 'backend')}) / {rate(TOLD, 'backend')}", "{{backend}}")],
               "percentunit"),
-        lines("Saved prefill by backend", "Seconds a second that computing the cached tokens would have taken each backend, at "
-              "its learned speed.",
+        lines("Saved prefill by backend", "Prefill seconds saved per second: the time that computing the cached tokens would take, at "
+              "the learned speed of each backend.",
               [(rate(SAVED, "backend"), "{{backend}}")], "none", stack=True),
-        lines("Requests whose engine tells", "Share of the requests that ended well whose engine told how much was cached. Zero: "
-              "the engine has to be told to tell, see docs/routing.md.",
+        lines("Requests with reported cache hits", "Share of successful requests whose engine reported its cached tokens. Zero: "
+              "reporting is off in the engine, see docs/routing.md.",
               [(ratio(rate("warmpath_cache_reports_total{@backend}"), rate('warmpath_requests_total{@backend, outcome="ok"}')),
-                "told")],
+                "reported")],
               "percentunit", bounds=(0, 1)),
-        lines("Prompts by token ids", "Where models have tokenizers: share of requests matched by token ids, and share of "
-              "those that the engine counted otherwise, which should be none.",
+        lines("Prompts by token ids", "For models with tokenizers: share of requests matched by token ids, and share of "
+              "those whose token count differs from the engine's, which should be zero.",
               [(share_of("warmpath_tokenizer_token_id_requests_total", "warmpath_tokenizer_text_requests_total"), "by token ids"),
                (share_of("warmpath_tokenizer_drifted_requests_total", "warmpath_tokenizer_confirmed_requests_total"),
                 "counted otherwise")],
               "percentunit", bounds=(0, 1)),
-        lines("Remembered text", "Share of the text of prompts that did not have to be tokenized anew.",
+        lines("Remembered text", "Share of prompt text whose token ids were remembered.",
               [(ratio(rate("warmpath_tokenizer_remembered_bytes_total{@router}"),
                       rate("warmpath_tokenizer_text_bytes_total{@router}")), "remembered")],
               "percentunit", bounds=(0, 1)),
     ]),
     ("Fleet", False, [
-        states("State of each backend", "The worst that any router says of it. Down: probes fail. Ejected: requests failed "
-               "there. On trial: one request is let in. "
-               "Busy: it answered 429 or 503. Draining: by order of the operator.",
+        states("State of each backend", "The worst state that any router reports. Down: probes fail. Ejected: requests failed "
+               "there. On trial: one request is let through. "
+               "Busy: it responded 429 or 503. Draining: set by the operator.",
                [(STATE, "{{backend}}")], dict(enumerate(STATES)), size=(24, 7)),
         {"type": "table", "title": "Backends now",
-         "text": "Each backend over all chosen routers, at the end of the chosen time.", "unit": "short", "size": (24, 8),
+         "text": "Each backend over all chosen routers, at the end of the time range.", "unit": "short", "size": (24, 8),
          "targets": [("State", STATE, "state"),
                      ("Requests/s", rate("warmpath_requests_total{@backend}", "backend"), "reqps"),
                      ("In flight", "sum by (backend) (warmpath_backend_requests_in_flight{@backend})", "short"),
@@ -198,99 +198,99 @@ ROWS = [
                      ("Prefill tokens/s", "avg by (backend) (warmpath_backend_prefill_tokens_per_second{@backend})", "short"),
                      ("KV memory", "max by (backend) (warmpath_backend_kv_usage_ratio{@backend})", "percentunit"),
                      ("Faults/s", rate("warmpath_backend_faults_total{@backend}", "backend"), "reqps")]},
-        lines("In flight", "Requests that each backend has of us.",
+        lines("In flight", "Requests in flight to each backend.",
               [("sum by (backend) (warmpath_backend_requests_in_flight{@backend})", "{{backend}}")], stack=True),
         lines("Queued tokens",
-              "Uncached prompt tokens that each backend has yet to compute for us, as far as the router can tell.",
+              "Uncached prompt tokens that each backend still has to compute for these routers, by their estimate.",
               [("sum by (backend) (warmpath_backend_queued_tokens{@backend})", "{{backend}}")]),
-        lines("Wait for prefill", "Queued tokens over learned speed: how long a new request waits before its own prompt is "
+        lines("Wait for prefill", "Queued tokens over learned speed: the wait of a new request before its own prompt is "
               "computed.",
               [(WAIT, "{{backend}}")], "s"),
-        lines("Prefill rate", "Uncached tokens a second that each backend computes, as learned from first tokens.",
+        lines("Prefill rate", "Uncached tokens per second that each backend computes, learned from times to first token.",
               [("avg by (backend) (warmpath_backend_prefill_tokens_per_second{@backend})", "{{backend}}")]),
-        lines("Decode step", "Time between two tokens of one answer, as learned. It grows with the batch and its contexts.",
+        lines("Decode step", "Learned time between two tokens of one response. It grows with the batch and its contexts.",
               [("avg by (backend) (warmpath_backend_decode_step_seconds{@backend})", "{{backend}}")], "s"),
-        lines("KV memory in use", "By the engine's own metrics. At 100% it evicts what is cached, or preempts requests.",
+        lines("KV memory in use", "By the engine's own metrics. At 100% the engine evicts cached blocks or preempts requests.",
               [("max by (backend) (warmpath_backend_kv_usage_ratio{@backend})", "{{backend}}")], "percentunit", bounds=(0, 1)),
-        lines("Requests by backend", "Requests that ended, a second, by the last backend that had them.",
+        lines("Requests by backend", "Ended requests per second, by the backend of the last attempt.",
               [(rate('warmpath_requests_total{@request, backend!="none"}', "backend"), "{{backend}}")], "reqps", stack=True),
-        lines("Faults and retries", "Attempts a second that a backend's health was blamed for, and attempts after the first one.",
+        lines("Faults and retries", "Failed attempts per second that count against a backend's health, and retries.",
               [(rate("warmpath_backend_faults_total{@backend}", "backend") + " > 0", "{{backend}}"),
                (rate("warmpath_retries_total{@router}"), "retries")], "reqps"),
-        lines("Requests of others", "What each engine runs that did not come through the routers, by its metrics. The router "
-              "cannot plan for it.",
+        lines("Requests of others", "Requests on each engine that did not come through the routers, by its metrics. The router "
+              "cannot plan for them.",
               [("max by (backend) (warmpath_backend_foreign_requests{@backend})", "{{backend}}")]),
     ]),
     ("Routing cost", True, [
-        lines("p50 by stage", "What the router itself takes of a request, half of them less: finding the prompt (parse), ids and "
-              "hashes (tokenize), who holds what (match), the choice (decide), waiting (queue).",
+        lines("p50 by stage", "Median time in the router, by stage: finding the prompt (parse), ids and "
+              "hashes (tokenize), holders of its prefix (match), the choice (decide), waiting (queue).",
               [(quantile(0.5, STAGE, "stage"), "{{stage}}")], "s"),
-        lines("p99 by stage", "99% of requests took less. Long prompts take longer to parse and to tokenize.",
+        lines("p99 by stage", "99% of requests take less. Long prompts take longer to parse and to tokenize.",
               [(quantile(0.99, STAGE, "stage"), "{{stage}}")], "s"),
-        lines("Mean of a request", "All stages of a request, on average, one upon the other.",
+        lines("Mean of a request", "Mean time of all stages of a request, stacked.",
               [(rate("warmpath_routing_stage_seconds_sum{@router}", "stage") + " / on () group_left () "
                 + rate("warmpath_requests_total{@router}"), "{{stage}}")], "s", stack=True),
     ]),
     ("KV events", True, [
-        states("Events of each backend", "Live: the router knows all that the engine holds. Learning: there may be more. The "
-               "worst that any router says.",
+        states("Events of each backend", "Live: the router knows all cached blocks of the engine. Learning: the engine may hold more. The "
+               "worst state that any router reports.",
                [(EVENTS, "{{backend}}")], EVENT_STATES),
-        lines("Silence", "Time since the last message of each backend. An idle engine says nothing; a busy one that is silent "
-              "has stopped to tell.",
+        lines("Silence", "Time since the last message of each backend. An idle engine sends nothing; a busy one that is silent "
+              "has stopped publishing.",
               [("max by (backend) (warmpath_events_silence_seconds{@backend})", "{{backend}}")], "s", size=(12, 8)),
-        lines("Lag", "How old the last message of each backend was when it came, by the engine's clock and ours.",
+        lines("Lag", "Age of the last message of each backend on arrival, by the clocks of engine and router.",
               [("max by (backend) (warmpath_events_lag_seconds{@backend})", "{{backend}}")], "s"),
-        lines("Messages", "Messages a second. Strays came on a shared socket and belong to no backend.",
+        lines("Messages", "Messages per second. Strays came on a shared socket and belong to no backend.",
               [(rate("warmpath_events_messages_total{@backend}", "backend"), "{{backend}}"),
                (rate("warmpath_events_stray_messages_total{@router}") + " > 0", "strays")], "cps"),
-        lines("Gaps", "Times that messages were missing, messages that were, and replays that did not bring them, in each "
+        lines("Gaps", "Gaps, missed messages, replays, and replays that did not bring the missed messages, in each "
               "interval.",
               [("sum(increase(warmpath_events_gaps_total{@backend}[$__rate_interval]))", "gaps"),
                ("sum(increase(warmpath_events_missed_messages_total{@backend}[$__rate_interval]))", "messages missed at first"),
                ("sum(increase(warmpath_events_replays_total{@backend}[$__rate_interval]))", "replays"),
-               ("sum(increase(warmpath_events_failed_replays_total{@backend}[$__rate_interval]))", "replays in vain")]),
-        lines("Starts over", "Times that a record was begun again: numbers or connections that began again, records that were "
-              "thrown away, messages that could not be read.",
+               ("sum(increase(warmpath_events_failed_replays_total{@backend}[$__rate_interval]))", "failed replays")]),
+        lines("Starts over", "Restarts of a record: sequence numbers or connections started again, records were "
+              "discarded, messages were malformed.",
               [("sum by (backend) (increase(warmpath_events_restarts_total{@backend}[$__rate_interval])) > 0",
                 "restart {{backend}}"),
                ("sum by (backend) (increase(warmpath_events_purges_total{@backend}[$__rate_interval])) > 0", "purge {{backend}}"),
                ("sum by (backend) (increase(warmpath_events_malformed_messages_total{@backend}[$__rate_interval])) > 0",
                 "malformed {{backend}}")]),
-        lines("Blocks held", "Blocks of KV cache that each backend holds, as told.",
+        lines("Blocks held", "Blocks that each backend holds, by its KV events.",
               [("max by (backend) (warmpath_events_blocks{@backend})", "{{backend}}")]),
-        lines("Blocks stored and removed", "Blocks a second that engines told to be stored, and to be gone. As many gone as "
-              "stored: the caches are full.",
+        lines("Blocks stored and removed", "Blocks stored and removed per second, by KV events. Equal rates: "
+              "the caches are full.",
               [(rate("warmpath_events_stored_blocks_total{@backend}"), "stored"),
                (rate("warmpath_events_removed_blocks_total{@backend}"), "removed")], "cps"),
-        lines("Memory of what is told", "What the record takes of events.memory, and blocks a second that found no room in it.",
+        lines("Memory of the ledger", "Memory of the record of KV events, at most events.memory, and blocks refused per second for lack of it.",
               [("max(warmpath_ledger_memory_bytes{@router})", "in use"),
                ("max(warmpath_ledger_memory_limit_bytes{@router})", "limit"),
                (rate("warmpath_ledger_refused_blocks_total{@router}"), "blocks refused")], "bytes",
               units={"blocks refused": "cps"}),
     ]),
     ("Router", True, [
-        lines("Processor", "Cores that each router uses. The line of workers is as many as it can use: near that it is the "
-              "bottleneck.",
+        lines("Processor", "Cores that each router uses. The line of workers is the most that it can use: close to that line the "
+              "router is the bottleneck.",
               [("sum by (instance) (rate(process_cpu_seconds_total{@router}[$__rate_interval]))", "{{instance}}"),
                ("max(warmpath_workers{@router})", "workers")], "none"),
-        lines("Memory", "Resident memory of each router, and of all together what bodies of requests hold.",
+        lines("Memory", "Resident memory of each router, and memory of request bodies over all routers.",
               [("sum by (instance) (process_resident_memory_bytes{@router})", "{{instance}}"),
                ("sum(warmpath_body_memory_bytes{@router})", "bodies of requests")], "bytes"),
         lines("Descriptors", "Open descriptors of each router as a share of its limit. At the limit new connections wait.",
               [("max by (instance) (process_open_fds{@router} / process_max_fds{@router})", "{{instance}}")], "percentunit",
               bounds=(0, None)),
-        lines("Connections", "Connections of clients, and requests that have not ended.",
+        lines("Connections", "Client connections, requests in flight and buffers in use.",
               [("sum(warmpath_client_connections{@router})", "connections"),
                ("sum(warmpath_requests_in_flight{@router})", "requests in flight"),
                ("sum(warmpath_buffers_in_use{@router})", "buffers in use")]),
-        lines("Requests begun and retried", "Requests a second as they begin, ended or not, and attempts after the first one.",
+        lines("Requests begun and retried", "Requests received per second, and retries.",
               [(rate("warmpath_requests_received_total{@router}"), "begun"),
                (rate("warmpath_retries_total{@router}"), "retries")], "reqps"),
         lines("Problems",
-              "Answers a second that the router gave in its own name, by their code; docs/errors.md explains each.",
+              "Error responses of the router itself per second, by code; docs/errors.md explains each.",
               [(rate("warmpath_problems_total{@router}", "code") + " > 0", "{{code}}")], "reqps", stack=True),
-        lines("Connections to backends", "Connections that are kept for the next request, those opened a second, and the share "
-              "of attempts that found one that was kept.",
+        lines("Connections to backends", "Idle connections kept for the next request, connections opened per second, and the share "
+              "of attempts that reused a connection.",
               [("sum(warmpath_upstream_idle_connections{@router})", "kept"),
                (rate("warmpath_upstream_connections_opened_total{@router}"), "opened/s"),
                (share_of("warmpath_upstream_connections_reused_total", "warmpath_upstream_connections_opened_total"), "reused")],
@@ -299,26 +299,26 @@ ROWS = [
               [("sum by (instance) (warmpath_index_memory_bytes{@router})", "{{instance}}"),
                ("sum(warmpath_index_runs{@router})", "runs")], "bytes",
               units={"runs": "short"}),
-        lines("Index evictions", "Runs a second that were dropped because the index was full, or because of their age. Lost: "
-              "things learned that found no room on their way to it.",
+        lines("Index evictions", "Runs per second dropped because the index was full, or because of their age. Lost: "
+              "updates dropped because a queue was full.",
               [(rate("warmpath_index_evictions_total{@router}"), "evicted"),
                (rate("warmpath_index_expiries_total{@router}"), "expired"),
                (rate("warmpath_index_letters_lost_total{@router}"), "lost")], "cps"),
-        lines("Not written down", "What was dropped rather than made requests wait, a second: log lines that the disk did not "
-              "take, spans that no collector took, "
-              "receipts that the scribe was too slow for, requests missing in a recording.",
+        lines("Dropped records", "Records per second dropped instead of delaying requests: log lines (disk), "
+              "spans (collector), "
+              "receipts (the scribe was too slow), requests missing from a recording.",
               [(rate("warmpath_access_log_dropped_lines_total{@router}"), "log lines"),
                (rate("warmpath_spans_dropped_total{@router}"), "spans"),
                (rate("warmpath_receipts_lost_total{@router}"), "receipts"),
                (rate("warmpath_recording_dropped_requests_total{@router}"), "recorded requests")], "cps",
               size=(12, 8)),
-        lines("Written down", "Log lines, exported spans and recorded requests, a second.",
+        lines("Written records", "Log lines, exported spans and recorded requests per second.",
               [(rate("warmpath_access_log_lines_total{@router}"), "log lines"),
                (rate("warmpath_spans_exported_total{@router}"), "spans"),
                (rate("warmpath_recorded_requests_total{@router}"), "recorded requests")], "cps", size=(12, 8)),
         stat("Versions", "Routers by version.",
              [("count by (version) (warmpath_build_info{@router})", "{{version}}")], size=(12, 4), spark=False),
-        stat("Running since", "When each router was started.", [("process_start_time_seconds{@router} * 1000", "{{instance}}")],
+        stat("Running since", "Start time of each router.", [("process_start_time_seconds{@router} * 1000", "{{instance}}")],
              "dateTimeFromNow", size=(12, 4), spark=False),
     ]),
 ]
@@ -510,8 +510,8 @@ def grafana_variable(name, label, query, all_value):
 
 
 def dashboard():
-    # What is chosen on import becomes the first choice of the variable; where the file is provisioned nobody is asked,
-    # and Grafana takes its default source.
+    # The source chosen on import becomes the first choice of the variable.  A provisioned file has
+    # no import: Grafana then takes its default source.
     source = {"name": "datasource", "label": "Source", "type": "datasource", "query": "prometheus", "refresh": 1, "hide": 0,
               "regex": "",
               "multi": False, "includeAll": False,
