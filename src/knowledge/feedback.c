@@ -26,7 +26,7 @@ static void feedback_store(const struct feedback *feedback, enum prefix_residenc
 }
 
 // The session lives where its last request went.
-static void settle_session(const struct feedback *feedback, uint64_t now_us)
+static void feedback_move_session(const struct feedback *feedback, uint64_t now_us)
 {
     uint64_t block = knowledge_session_block(feedback->session_key);
     uint32_t before = feedback->decision->session_slot;
@@ -59,8 +59,9 @@ void feedback_begin(struct feedback *feedback, const struct feedback_input *inpu
     if (!feedback->is_named) {
         return;
     }
-    // A few new blocks are this request's own end: no other request asks for them before its response
-    // is complete, and then they are stored anyway.  With live events every block is predicted.
+    // The last few blocks of a prompt are this request's own: no other request needs them before
+    // its response is complete, and then they are stored anyway.  With live events all are
+    // predicted.
     feedback->is_predicted =
         chosen->by_events || input->key_count > chosen->matched_blocks + turn_keys;
     if (feedback->is_predicted) {
@@ -68,13 +69,13 @@ void feedback_begin(struct feedback *feedback, const struct feedback_input *inpu
                        input->keys, input->key_count, now_us);
     }
     if (input->session_key != 0) {
-        settle_session(feedback, now_us);
+        feedback_move_session(feedback, now_us);
     }
 }
 
 void feedback_confirm(struct feedback *feedback, const uint64_t *keys, uint64_t now_us)
 {
-    // Output may be here before the event: the prompt stays predicted until the response is complete.
+    // With live events the prompt stays predicted: output may arrive before the event.
     if (!feedback->has_begun && !feedback->decision->chosen.by_events) {
         feedback_store(feedback, PREFIX_CONFIRMED, keys, feedback->prompt_keys, now_us);
         feedback->is_settled = true;
@@ -82,13 +83,13 @@ void feedback_confirm(struct feedback *feedback, const uint64_t *keys, uint64_t 
     feedback->has_begun = true;
 }
 
-// Compares the tokens that the engine had cached with those that we believed in.
-static void learn_cached(const struct feedback *feedback, const struct feedback_usage *usage,
-                         uint64_t now_us)
+// Compares the cached tokens that the engine reports with our prediction.
+static void feedback_learn_cached(const struct feedback *feedback,
+                                  const struct feedback_usage *usage, uint64_t now_us)
 {
     const struct decision_party *chosen = &feedback->decision->chosen;
     uint32_t cached = saturate_u32(usage->cached_tokens);
-    // Our blocks are not the engine's, and the number of tokens is an estimate.
+    // Our blocks differ from the engine's, and our number of tokens may be an estimate.
     uint32_t slack = 2 * feedback->block_tokens + chosen->confirmed_tokens / 8;
 
     if (!usage->has_cached_tokens || !feedback->is_named) {
@@ -116,8 +117,8 @@ void feedback_complete(struct feedback *feedback, const struct feedback_usage *u
 {
     const struct load_request *load = &feedback->load;
 
-    // Evictions first, then the blocks that are there.
-    learn_cached(feedback, usage, now_us);
+    // Learn of evictions before the new blocks are stored.
+    feedback_learn_cached(feedback, usage, now_us);
     feedback->has_begun = true;
     feedback->is_settled = true;
     feedback_store(feedback, PREFIX_CONFIRMED, keys, key_count, now_us);

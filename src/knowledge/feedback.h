@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// feedback.h -- what one attempt at a backend teaches: the load that it adds, the blocks that the
-// backend is believed to hold, and what its response tells of them.
+// feedback.h -- what the router learns from one attempt at a backend: the backend's load, the
+// blocks in its cache, and its speed.
 //
 //     feedback_begin      the request is sent: load counts it, the index predicts its prompt
-//     feedback_confirm    the first output came: the prompt is in the backend's cache, unless the
-//                         backend's KV events report that
-//     feedback_complete   the response is complete: the cache holds it too, and its usage says how
-//                         much of the prompt was cached
-//     feedback_end        in any case: load no longer counts it, and a prediction that did not come
-//                         true is withdrawn
+//     feedback_confirm    output arrives: the index confirms the prompt, unless KV events do that
+//     feedback_complete   the response is complete: the index confirms it too, and its usage shows
+//                         how much of the prompt was cached
+//     feedback_end        always called: load no longer counts the request, and an unconfirmed
+//                         prediction is withdrawn
 //
-// The caller keeps the keys of prompt and response and hands them in each time.  Between begin and
-// end it tells the load (load_output and its kin) of tokens as they come.
+// The caller keeps the keys of prompt and response and passes them to each call.  Between begin and
+// end it reports output tokens to the load (load_output and its kin).
 //
 // Threads: belongs to the thread of its sender.  Memory: the caller's; nothing is allocated.
 #pragma once
@@ -46,9 +45,9 @@ struct feedback {
     uint32_t prompt_keys;
     uint32_t block_tokens;
     bool is_named;
-    bool is_predicted; // the index was told that the prompt will be there
+    bool is_predicted; // the index has the prompt as predicted
     bool has_begun;    // some output was seen
-    bool is_settled;   // the predicted blocks are there, or events report them
+    bool is_settled;   // the prediction is confirmed, or left to KV events
 };
 
 // Keeps input->decision until feedback_end.
@@ -57,11 +56,11 @@ void feedback_begin(struct feedback *feedback, const struct feedback_input *inpu
 // Idempotent.
 void feedback_confirm(struct feedback *feedback, const uint64_t *keys, uint64_t now_us);
 
-// As the engine reports it at the end.
+// The usage that the engine reports at the end of a response.
 struct feedback_usage {
     bool has_cached_tokens;
     uint64_t cached_tokens;
-    uint64_t output_tokens; // 0: as many as were seen
+    uint64_t output_tokens; // 0: not reported, count those that were seen
 };
 
 // `key_count` keys: those of the prompt, then those of the response.

@@ -9,23 +9,27 @@
 
 #include <stdlib.h>
 
-// Sessions and prompts share the index, and never a key.
+// Keeps the keys of sessions apart from those of prompts, which are in the same index.
 static const uint64_t session_domain = 0x73657373696f6e73;
 
-enum { misses_in_a_row = 3, young_misses_in_a_row = 2, audit_tokens_min = 64 };
+enum {
+    misses_in_a_row = 3,
+    young_misses_in_a_row = 2,
+    audit_tokens_min = 64, // fewer reported tokens prove nothing
+};
 
-struct slot {
-    atomic_uint_fast64_t owner; // the backend's id and life; 0: nobody yet
-    atomic_uint misses;         // in a row, of what was believed to be there
-    atomic_uint capacity;       // believed, in tokens; 0: no bound is known
-    atomic_uint told;           // the same as the engine told it
+struct knowledge_slot {
+    atomic_uint_fast64_t owner; // hash of the backend's id and life; 0: free
+    atomic_uint misses;         // consecutive responses without the blocks that we believed in
+    atomic_uint capacity;       // of the cache, in tokens, reported or learned; 0: unknown
+    atomic_uint reported;       // the capacity that the engine reports; 0: none
 };
 
 struct knowledge {
     struct prefix_index *index;
     struct prefix_mail *mail;
     struct prefix_ledger *ledger; // may be NULL
-    struct slot *slots;
+    struct knowledge_slot *slots;
     uint32_t slot_count;
     struct traffic traffic[fleet_pool_count_max];
 };
@@ -42,7 +46,7 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
         return NULL;
     }
     knowledge->slot_count = options->backend_count_max;
-    knowledge->slots = calloc(options->backend_count_max, sizeof(struct slot));
+    knowledge->slots = calloc(options->backend_count_max, sizeof(struct knowledge_slot));
     knowledge->index = prefix_index_create(&(struct prefix_limits){
         .block = options->block,
         .memory = options->memory,
@@ -106,7 +110,8 @@ struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool)
     return &knowledge->traffic[pool];
 }
 
-static struct slot *slot_of(struct knowledge *knowledge, const struct backend *backend)
+static struct knowledge_slot *knowledge_slot_of(const struct knowledge *knowledge,
+                                                const struct backend *backend)
 {
     ASSERT(backend->slot < knowledge->slot_count);
     return &knowledge->slots[backend->slot];
@@ -114,70 +119,71 @@ static struct slot *slot_of(struct knowledge *knowledge, const struct backend *b
 
 uint32_t knowledge_capacity(const struct knowledge *knowledge, const struct backend *backend)
 {
-    ASSERT(backend->slot < knowledge->slot_count);
-    return atomic_load_explicit(&knowledge->slots[backend->slot].capacity, memory_order_relaxed);
+    return atomic_load_explicit(&knowledge_slot_of(knowledge, backend)->capacity,
+                                memory_order_relaxed);
 }
 
-static void set_capacity(struct knowledge *knowledge, const struct backend *backend,
-                         uint32_t tokens)
+static void knowledge_set_capacity(struct knowledge *knowledge, const struct backend *backend,
+                                   uint32_t tokens)
 {
-    struct slot *slot = slot_of(knowledge, backend);
+    struct knowledge_slot *slot = knowledge_slot_of(knowledge, backend);
     atomic_store_explicit(&slot->capacity, tokens, memory_order_relaxed);
     prefix_index_set_capacity(knowledge->index, backend->slot, tokens);
 }
 
-// False: the letter was lost, and all is believed as before.
-static bool forget(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
-{
-    return prefix_mail_send(
-        knowledge->mail, sender,
-        &(struct prefix_letter){.verb = PREFIX_FORGET, .backend = backend->slot});
-}
-
-// What the engine tells of its size beats what answers show.
-static void follow_report(struct knowledge *knowledge, const struct backend *backend)
-{
-    struct slot *slot = slot_of(knowledge, backend);
-    uint32_t told =
-        capacity_told(atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
-
-    if (told != atomic_load_explicit(&slot->told, memory_order_relaxed)) {
-        atomic_store_explicit(&slot->told, told, memory_order_relaxed);
-        set_capacity(knowledge, backend, told);
-    }
-}
-
-bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
-{
-    struct slot *slot = slot_of(knowledge, backend);
-    unsigned lives = atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
-    uint_fast64_t mine = hash_pair(backend->id, lives) | 1;
-    uint_fast64_t owner = atomic_load_explicit(&slot->owner, memory_order_relaxed);
-
-    if (owner == mine) {
-        follow_report(knowledge, backend);
-        return true;
-    }
-    if (atomic_compare_exchange_strong_explicit(&slot->owner, &owner, mine, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-        atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);
-        atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
-        set_capacity(knowledge, backend, 0);
-        if (!forget(knowledge, sender, backend)) {
-            atomic_store_explicit(&slot->owner, 0, memory_order_relaxed); // whoever asks next tries
-        }
-    }
-    return false;
-}
-
-static void send(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
-                 struct prefix_letter letter)
+// False: the queue was full, and the index stays as it was.
+static bool knowledge_send(struct knowledge *knowledge, uint32_t sender,
+                           const struct backend *backend, struct prefix_letter letter)
 {
     letter.backend = backend->slot;
     if (letter.key_count > prefix_letter_keys_max) {
         letter.key_count = prefix_letter_keys_max;
     }
-    prefix_mail_send(knowledge->mail, sender, &letter);
+    return prefix_mail_send(knowledge->mail, sender, &letter);
+}
+
+static bool knowledge_forget(struct knowledge *knowledge, uint32_t sender,
+                             const struct backend *backend)
+{
+    return knowledge_send(knowledge, sender, backend,
+                          (struct prefix_letter){.verb = PREFIX_FORGET});
+}
+
+// A capacity that the engine reports replaces the learned one.
+static void follow_reported_capacity(struct knowledge *knowledge, const struct backend *backend)
+{
+    struct knowledge_slot *slot = knowledge_slot_of(knowledge, backend);
+    uint32_t reported =
+        capacity_told(atomic_load_explicit(&backend->load.cache_tokens, memory_order_relaxed));
+
+    if (reported != atomic_load_explicit(&slot->reported, memory_order_relaxed)) {
+        atomic_store_explicit(&slot->reported, reported, memory_order_relaxed);
+        knowledge_set_capacity(knowledge, backend, reported);
+    }
+}
+
+bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend)
+{
+    struct knowledge_slot *slot = knowledge_slot_of(knowledge, backend);
+    unsigned lives = atomic_load_explicit(&backend->shared.lives, memory_order_relaxed);
+    uint_fast64_t mine = hash_pair(backend->id, lives) | 1;
+    uint_fast64_t owner = atomic_load_explicit(&slot->owner, memory_order_relaxed);
+
+    if (owner == mine) {
+        follow_reported_capacity(knowledge, backend);
+        return true;
+    }
+    if (atomic_compare_exchange_strong_explicit(&slot->owner, &owner, mine, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);
+        atomic_store_explicit(&slot->reported, 0, memory_order_relaxed);
+        knowledge_set_capacity(knowledge, backend, 0);
+        if (!knowledge_forget(knowledge, sender, backend)) {
+            // The next caller tries again.
+            atomic_store_explicit(&slot->owner, 0, memory_order_relaxed);
+        }
+    }
+    return false;
 }
 
 void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
@@ -185,7 +191,7 @@ void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct 
 {
     struct prefix_letter copy = *letter;
     copy.verb = PREFIX_STORE;
-    send(knowledge, sender, backend, copy);
+    knowledge_send(knowledge, sender, backend, copy);
 }
 
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
@@ -194,7 +200,7 @@ void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const stru
     struct prefix_letter copy = *letter;
     copy.verb = PREFIX_DROP;
     copy.residency = PREFIX_PREDICTED;
-    send(knowledge, sender, backend, copy);
+    knowledge_send(knowledge, sender, backend, copy);
 }
 
 void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
@@ -209,10 +215,10 @@ void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64
                                              .key_count = 1});
 }
 
-// An engine that evicts still has what is young: one that has nothing of several prompts in a row has
-// nothing at all.  One alone proves nothing, however young: a request may ask not to be read from
+// Eviction takes old blocks first, so an engine that misses several prompts in a row has lost its
+// whole cache.  A single miss proves nothing, even of young blocks: a request may ask not to use
 // the cache.
-static bool is_emptied(struct slot *slot, enum capacity_verdict verdict)
+static bool is_emptied(struct knowledge_slot *slot, enum capacity_verdict verdict)
 {
     if (verdict == CAPACITY_HELD) {
         atomic_store_explicit(&slot->misses, 0, memory_order_relaxed);
@@ -229,7 +235,7 @@ static bool is_emptied(struct slot *slot, enum capacity_verdict verdict)
 void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
                      const struct knowledge_truth *truth)
 {
-    struct slot *slot = slot_of(knowledge, backend);
+    struct knowledge_slot *slot = knowledge_slot_of(knowledge, backend);
     uint32_t belief = atomic_load_explicit(&slot->capacity, memory_order_relaxed);
     bool was_there = (uint64_t)truth->cached_tokens + truth->slack_tokens >= truth->believed_tokens;
     enum capacity_verdict verdict;
@@ -239,39 +245,36 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
     atomic_fetch_add_explicit(&backend->load.cached_tokens, truth->cached_tokens,
                               memory_order_relaxed);
     if (truth->believed_tokens <= truth->slack_tokens) {
-        return; // nothing was claimed that could be wrong
+        return; // too small a prediction to be wrong
     }
     uint32_t learned = capacity_learn(
         belief, &(struct capacity_sample){.age = truth->age, .was_there = was_there}, &verdict);
-    if (learned != belief && atomic_load_explicit(&slot->told, memory_order_relaxed) == 0) {
-        set_capacity(knowledge, backend, learned);
+    if (learned != belief && atomic_load_explicit(&slot->reported, memory_order_relaxed) == 0) {
+        knowledge_set_capacity(knowledge, backend, learned);
     }
     if (is_emptied(slot, verdict)) {
-        forget(knowledge, sender, backend);
+        knowledge_forget(knowledge, sender, backend);
     } else if (verdict == CAPACITY_EVICTED) {
-        prefix_mail_send(knowledge->mail, sender,
-                         &(struct prefix_letter){.verb = PREFIX_FORGET_OLDER,
-                                                 .backend = backend->slot,
-                                                 .age = truth->age});
+        knowledge_send(knowledge, sender, backend,
+                       (struct prefix_letter){.verb = PREFIX_FORGET_OLDER, .age = truth->age});
     }
 }
 
 void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
-                     uint32_t told_tokens, uint32_t cached_tokens)
+                     uint32_t reported_tokens, uint32_t cached_tokens)
 {
-    struct slot *slot = slot_of(knowledge, backend);
-
-    atomic_fetch_add_explicit(&backend->load.predicted_tokens, told_tokens, memory_order_relaxed);
+    atomic_fetch_add_explicit(&backend->load.predicted_tokens, reported_tokens,
+                              memory_order_relaxed);
     atomic_fetch_add_explicit(&backend->load.cached_tokens, cached_tokens, memory_order_relaxed);
-    if (told_tokens < audit_tokens_min) {
-        return; // too little to prove anything
+    if (reported_tokens < audit_tokens_min) {
+        return;
     }
-    // What was evicted while the request waited is no lie: half of it may go.
+    // Blocks may be evicted while the request waits, after the events that we know: allow for half.
     enum capacity_verdict verdict =
-        cached_tokens >= told_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
-    if (is_emptied(slot, verdict)) {
+        cached_tokens >= reported_tokens / 2 ? CAPACITY_HELD : CAPACITY_EVICTED;
+    if (is_emptied(knowledge_slot_of(knowledge, backend), verdict)) {
         atomic_fetch_add_explicit(&backend->shared.events_wrong, 1, memory_order_relaxed);
-        forget(knowledge, sender, backend);
+        knowledge_forget(knowledge, sender, backend);
     }
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// knowledge.h -- what all workers know together: who holds which prefix, and what requests are like.
+// knowledge.h -- knowledge that all workers share: which backend holds which prefix, how large the
+// caches are, and what the traffic of each pool is like.
 //
-// Slots of the fleet are used again, and a process that comes back has lost what it held.  Each slot
-// therefore has an owner here, the backend and the life of it that its entries in the index are about:
-// whoever finds another one in the slot takes it over, and what the index says is forgotten.
+// Slots of the fleet are reused, and a restarted engine has lost its cache.  Each slot therefore
+// has an owner here: the backend, and the life of it, that the slot's entries in the index belong
+// to.  A worker that finds another owner takes the slot over, and the index forgets the slot's
+// entries.
 //
-// Threads: any, each with a sender number of its own for the mail.
-// Memory: taken by knowledge_create, but for the index that of the caller if there is some.
+// Threads: any; each has its own sender number for index updates.
+// Memory: taken by knowledge_create, except for the blocks that the caller provides.
 #pragma once
 
 #include "fleet/backend.h"
@@ -19,69 +21,71 @@
 struct knowledge;
 
 struct knowledge_options {
-    void *block;   // for the index, of `memory` bytes in cache lines, and the caller's; may be NULL
-    size_t memory; // of the index
+    void *block;          // the caller's, for the index, aligned to cache lines; NULL: allocate
+    size_t memory;        // bytes of the index
     void *ledger_block;   // likewise for the ledger
-    size_t ledger_memory; // 0: no engine tells what it holds, and there is none
+    size_t ledger_memory; // 0: no engine sends KV events; do without a ledger
     uint32_t ttl_s;
     uint32_t backend_count_max;
     uint32_t sender_count;
 };
 
-// NULL when memory is short.
+// NULL when out of memory.
 struct knowledge *knowledge_create(const struct knowledge_options *options);
 void knowledge_destroy(struct knowledge **knowledge);
 
-// As it was created: slots are below it, whatever a configuration says since.
+// Set by knowledge_create; a reload does not change it.  Slots are below it.
 uint32_t knowledge_backend_count_max(const struct knowledge *knowledge);
 
 const struct prefix_index *knowledge_index(const struct knowledge *knowledge);
-// What engines tell of themselves; NULL: there is none.  Its one writer is who listens to them.
+// The blocks that engines report by KV events; NULL without such engines.  The feeder thread is its
+// only writer.
 struct prefix_ledger *knowledge_ledger(const struct knowledge *knowledge);
 
 struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool);
 
-// Whether the index speaks of this backend when it names its slot.  If not, it will from now on.
+// Whether the slot's entries in the index belong to this backend.  If not, the backend takes the
+// slot over, and the index forgets those entries.
 bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend);
 
-// The backend has, or will have, these blocks.
+// The backend holds, or will hold, the blocks of the letter.
 void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
                      const struct prefix_letter *letter);
 
-// It will not have those behind the first `from` after all, unless it had them before.
+// Undoes a prediction: the backend will not hold the blocks from `from` on, unless it held them
+// before.
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
                         const struct prefix_letter *letter);
 
-// The key under which the index keeps the backend that served a session last.
+// The index stores the backend that served a session last under this key.
 uint64_t knowledge_session_block(uint64_t session_key);
 
-// The session of that block has gone from the slot to another backend.  Ages of
-// different backends cannot be compared, so a session that was left in two slots would be found in the
-// idler one.
+// The session of that block has left the slot for another backend.  Ages of different backends
+// cannot be compared: a session with two holders would be found at the idler one.
 void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64_t block,
                             uint32_t slot);
 
-// How many tokens its cache is believed to hold, as told or learned; 0: no bound is known.
+// The backend's cache size in tokens, as reported or learned; 0: unknown.
 uint32_t knowledge_capacity(const struct knowledge *knowledge, const struct backend *backend);
 
-// The engine said how much of a prompt it had cached, and we had believed something.
+// The engine has reported the cached tokens of a prompt, which we compare with our prediction.
 struct knowledge_truth {
     uint32_t believed_tokens;
     uint32_t cached_tokens;
-    uint32_t slack_tokens; // differences up to this mean nothing
-    uint32_t age;          // of what was believed, in new tokens (prefix_index.h)
+    uint32_t slack_tokens; // smaller differences are noise
+    uint32_t age;          // of the believed blocks, in new tokens (prefix_index.h)
 };
 void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
                      const struct knowledge_truth *truth);
 
-// The engine's events had told of so many tokens of a prompt, and it said how many were cached: when that
-// is far less again and again, its cache was emptied and it did not say so.  What is believed is forgotten,
-// and whoever listens to the events is told to begin anew.
+// Compares the tokens of a prompt that KV events had reported with the cached tokens of the
+// response.  If several responses in a row have far fewer, the engine emptied its cache without an
+// event: the index forgets the backend, and the feeder starts over with its events.
 void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backend *backend,
-                     uint32_t told_tokens, uint32_t cached_tokens);
+                     uint32_t reported_tokens, uint32_t cached_tokens);
 
 struct knowledge_status {
     struct prefix_usage index;
-    uint64_t letters_lost;
+    uint64_t letters_lost; // index updates dropped because a queue was full
 };
 void knowledge_status(const struct knowledge *knowledge, struct knowledge_status *out);

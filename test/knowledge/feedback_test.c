@@ -50,7 +50,7 @@ static struct prefix_hit held(void)
     return hit;
 }
 
-TEST(a_prompt_on_its_way_is_believed_and_counted)
+TEST(a_prompt_in_flight_is_predicted_and_counted_as_load)
 {
     set_up();
     feedback_begin(&feedback, &input, 1000000);
@@ -65,7 +65,7 @@ TEST(a_prompt_on_its_way_is_believed_and_counted)
     tear_down();
 }
 
-TEST(what_never_began_is_withdrawn_but_for_what_was_there_before)
+TEST(a_prediction_without_output_is_withdrawn_except_for_blocks_held_before)
 {
     set_up();
     decision.chosen.matched_blocks = 4;
@@ -78,7 +78,7 @@ TEST(what_never_began_is_withdrawn_but_for_what_was_there_before)
     tear_down();
 }
 
-TEST(a_complete_answer_is_held_too_and_teaches_how_long_answers_are)
+TEST(a_complete_response_is_confirmed_and_updates_the_mean_output)
 {
     set_up();
     struct traffic *traffic = knowledge_traffic(knowledge, 0);
@@ -97,7 +97,7 @@ TEST(a_complete_answer_is_held_too_and_teaches_how_long_answers_are)
     tear_down();
 }
 
-TEST(an_engine_that_lacks_what_was_confirmed_is_believed)
+TEST(confirmed_blocks_that_the_engine_lacks_are_forgotten)
 {
     set_up();
     feedback_begin(&feedback, &input, 1000000);
@@ -128,17 +128,17 @@ TEST(a_session_lives_where_its_last_request_went)
     tear_down();
 }
 
-// Backends whose events are live.
+// With live KV events.
 
-static void set_up_exact(void)
+static void set_up_with_events(void)
 {
     set_up();
     decision.chosen.by_events = true;
 }
 
-TEST(where_events_tell_a_prompt_stays_predicted_until_its_answer_has_ended)
+TEST(with_events_a_prompt_stays_predicted_until_its_response_is_complete)
 {
-    set_up_exact();
+    set_up_with_events();
     feedback_begin(&feedback, &input, 1000000);
     feedback_confirm(&feedback, keys, 1000000);
     CHECK_EQ(held().blocks, 24);
@@ -150,9 +150,9 @@ TEST(where_events_tell_a_prompt_stays_predicted_until_its_answer_has_ended)
     tear_down();
 }
 
-TEST(where_events_tell_every_new_block_is_predicted)
+TEST(with_events_every_new_block_is_predicted)
 {
-    set_up_exact();
+    set_up_with_events();
     decision.chosen.matched_blocks = 23;
     feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(held().blocks, 24);
@@ -160,9 +160,9 @@ TEST(where_events_tell_every_new_block_is_predicted)
     tear_down();
 }
 
-TEST(where_events_tell_what_was_there_once_is_expected_again)
+TEST(with_events_evicted_blocks_are_expected_again)
 {
-    set_up_exact();
+    set_up_with_events();
     feedback_begin(&feedback, &input, 1000000);
     feedback_complete(&feedback, &(struct feedback_usage){0}, keys, 24, 1000000);
     feedback_end(&feedback, keys);
@@ -173,9 +173,9 @@ TEST(where_events_tell_what_was_there_once_is_expected_again)
     tear_down();
 }
 
-TEST(where_events_tell_an_answer_that_broke_off_leaves_no_prediction)
+TEST(with_events_a_broken_response_leaves_no_prediction)
 {
-    set_up_exact();
+    set_up_with_events();
     decision.chosen.matched_blocks = 4;
     feedback_begin(&feedback, &input, 1000000);
     feedback_confirm(&feedback, keys, 1000000);
@@ -189,23 +189,23 @@ static uint32_t pending(uint32_t from)
     return prefix_index_pending(knowledge_index(knowledge), keys, 24, from, backend.slot, 1);
 }
 
-TEST(where_events_tell_what_broke_off_leaves_nothing_of_what_was_told_on_its_way)
+TEST(with_events_a_broken_request_leaves_no_reported_block_pending)
 {
-    set_up_exact();
+    set_up_with_events();
     decision.chosen.reported_tokens = 4 * block_tokens;
     decision.chosen.matched_blocks = 4;
     feedback_begin(&feedback, &input, 1000000);
     CHECK_EQ(pending(2), 22);
     feedback_end(&feedback, keys);
-    // Were the engine to drop the third and fourth now, nobody would be computing them.
+    // If the engine evicted the third and fourth now, no request would be computing them.
     CHECK_EQ(pending(2), 0);
     CHECK_EQ(held().confirmed, 4);
     tear_down();
 }
 
-TEST(where_events_tell_what_broke_off_leaves_what_another_request_has_on_its_way)
+TEST(with_events_a_broken_request_keeps_the_pending_blocks_of_another)
 {
-    set_up_exact();
+    set_up_with_events();
     struct feedback first;
     struct decision first_decision = decision;
     input.decision = &first_decision;
@@ -221,9 +221,9 @@ TEST(where_events_tell_what_broke_off_leaves_what_another_request_has_on_its_way
     tear_down();
 }
 
-static void answer_cached(uint32_t told, uint64_t cached)
+static void respond_with_cached(uint32_t reported, uint64_t cached)
 {
-    decision.chosen.reported_tokens = decision.chosen.expected_tokens = told;
+    decision.chosen.reported_tokens = decision.chosen.expected_tokens = reported;
     feedback_begin(&feedback, &input, 1000000);
     feedback_complete(&feedback,
                       &(struct feedback_usage){.has_cached_tokens = true, .cached_tokens = cached},
@@ -231,40 +231,40 @@ static void answer_cached(uint32_t told, uint64_t cached)
     feedback_end(&feedback, keys);
 }
 
-TEST(each_answer_is_put_on_record_by_the_kind_of_its_prediction)
+TEST(each_response_is_recorded_by_the_source_of_its_prediction)
 {
-    set_up_exact();
+    set_up_with_events();
     struct truth_view view;
-    answer_cached(640, 640);
-    answer_cached(640, 512);
+    respond_with_cached(640, 640);
+    respond_with_cached(640, 512);
     truth_read(&backend.truth, TRUTH_BY_EVENTS, 1000, &view);
     CHECK_EQ(view.all.count, 2);
     CHECK_EQ(view.all.equal, 1);
     CHECK_EQ(view.last_actual, 512);
     decision.chosen.by_events = false;
-    answer_cached(640, 640);
+    respond_with_cached(640, 640);
     truth_read(&backend.truth, TRUTH_BELIEVED, 1000, &view);
     CHECK_EQ(view.all.count, 1);
     tear_down();
 }
 
-TEST(events_that_are_wrong_again_and_again_are_not_trusted)
+TEST(three_responses_that_contradict_the_events_make_them_wrong)
 {
-    set_up_exact();
-    answer_cached(640, 0);
-    answer_cached(640, 0);
-    answer_cached(640, 400);
-    answer_cached(640, 0);
-    answer_cached(640, 0);
+    set_up_with_events();
+    respond_with_cached(640, 0);
+    respond_with_cached(640, 0);
+    respond_with_cached(640, 400);
+    respond_with_cached(640, 0);
+    respond_with_cached(640, 0);
     CHECK_EQ(backend.shared.events_wrong, 0);
-    answer_cached(640, 0);
+    respond_with_cached(640, 0);
     CHECK_EQ(backend.shared.events_wrong, 1);
     tear_down();
 }
 
-TEST(a_last_block_that_is_computed_again_is_no_lie)
+TEST(a_last_block_that_is_computed_again_does_not_contradict_the_events)
 {
-    set_up_exact();
+    set_up_with_events();
     for (int i = 0; i < 6; i++) {
         decision.chosen.reported_tokens = block_tokens; // all of the prompt
         decision.chosen.expected_tokens = 0;

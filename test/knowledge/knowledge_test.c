@@ -46,7 +46,7 @@ static uint32_t matched(void)
     return count == 0 ? 0 : hit.blocks;
 }
 
-// Other prompts, new to the backend: `tokens` of them.
+// `tokens` of other prompts, new to the backend.
 static void fill(uint32_t tokens)
 {
     static uint64_t next = 1;
@@ -61,7 +61,7 @@ static void fill(uint32_t tokens)
     }
 }
 
-TEST(whoever_takes_a_slot_over_starts_with_nothing)
+TEST(a_backend_that_takes_a_slot_over_starts_with_nothing)
 {
     set_up();
     CHECK(knowledge_owns(knowledge, 0, &backend));
@@ -89,7 +89,7 @@ TEST(misses_of_one_life_do_not_count_against_the_next)
     tear_down();
 }
 
-TEST(what_was_predicted_can_be_withdrawn_and_what_was_shown_stays)
+TEST(predicted_blocks_can_be_withdrawn_and_confirmed_ones_stay)
 {
     set_up();
     store(8, PREFIX_CONFIRMED);
@@ -101,7 +101,7 @@ TEST(what_was_predicted_can_be_withdrawn_and_what_was_shown_stays)
     tear_down();
 }
 
-TEST(a_process_that_is_gone_holds_nothing)
+TEST(a_restarted_engine_holds_nothing)
 {
     set_up();
     store(8, PREFIX_CONFIRMED);
@@ -112,7 +112,7 @@ TEST(a_process_that_is_gone_holds_nothing)
     tear_down();
 }
 
-TEST(an_engine_that_has_nothing_of_two_young_prompts_was_emptied)
+TEST(an_engine_that_misses_two_young_prompts_was_emptied)
 {
     set_up();
     store(32, PREFIX_CONFIRMED);
@@ -127,7 +127,7 @@ TEST(an_engine_that_has_nothing_of_two_young_prompts_was_emptied)
     tear_down();
 }
 
-TEST(several_misses_in_a_row_are_no_evictions)
+TEST(several_misses_in_a_row_mean_an_empty_cache_not_evictions)
 {
     set_up();
     fill(20000);
@@ -145,7 +145,7 @@ TEST(several_misses_in_a_row_are_no_evictions)
     tear_down();
 }
 
-TEST(small_differences_mean_nothing)
+TEST(differences_within_the_slack_are_ignored)
 {
     set_up();
     store(32, PREFIX_CONFIRMED);
@@ -158,7 +158,7 @@ TEST(small_differences_mean_nothing)
     tear_down();
 }
 
-TEST(what_is_older_than_something_evicted_is_gone_too)
+TEST(blocks_older_than_an_evicted_one_are_forgotten_too)
 {
     set_up();
     store(32, PREFIX_CONFIRMED);
@@ -172,7 +172,7 @@ TEST(what_is_older_than_something_evicted_is_gone_too)
     tear_down();
 }
 
-TEST(the_size_that_an_engine_reports_bounds_what_it_is_believed_to_hold)
+TEST(the_reported_capacity_bounds_the_believed_blocks)
 {
     set_up();
     store(32, PREFIX_CONFIRMED);
@@ -190,29 +190,29 @@ TEST(the_size_that_an_engine_reports_bounds_what_it_is_believed_to_hold)
     tear_down();
 }
 
-// Answers whose engine had told of `told` tokens.
-static unsigned wrong_after(uint32_t told, uint32_t cached, int answers)
+// The number of wrong events after so many responses, whose engine had reported `reported` tokens.
+static unsigned wrong_after(uint32_t reported, uint32_t cached, int responses)
 {
-    for (int i = 0; i < answers; i++) {
-        knowledge_audit(knowledge, 0, &backend, told, cached);
+    for (int i = 0; i < responses; i++) {
+        knowledge_audit(knowledge, 0, &backend, reported, cached);
     }
     return backend.shared.events_wrong;
 }
 
-TEST(events_are_wrong_when_three_answers_in_a_row_had_less_than_half)
+TEST(events_are_wrong_when_three_responses_in_a_row_had_less_than_half)
 {
     set_up();
     CHECK_EQ(wrong_after(1000, 499, 2), 0);
-    CHECK_EQ(wrong_after(1000, 500, 1), 0); // half of it may be evicted on the way
+    CHECK_EQ(wrong_after(1000, 500, 1), 0); // half may be evicted while the request waits
     CHECK_EQ(wrong_after(1000, 499, 2), 0);
     CHECK_EQ(wrong_after(1000, 499, 1), 1);
-    CHECK_EQ(wrong_after(1000, 0, 2), 1); // counted anew
+    CHECK_EQ(wrong_after(1000, 0, 2), 1); // the count starts over
     CHECK_EQ(wrong_after(1000, 0, 1), 2);
     CHECK_EQ(matched(), 0);
     tear_down();
 }
 
-TEST(events_that_tell_of_little_or_too_little_are_not_wrong)
+TEST(events_that_report_few_or_too_few_tokens_are_not_wrong)
 {
     set_up();
     CHECK_EQ(wrong_after(63, 0, 10), 0);
@@ -223,7 +223,7 @@ TEST(events_that_tell_of_little_or_too_little_are_not_wrong)
     tear_down();
 }
 
-TEST(where_events_are_wrong_what_is_believed_is_forgotten_too)
+TEST(wrong_events_make_the_index_forget_the_backend)
 {
     set_up();
     store(8, PREFIX_CONFIRMED);
