@@ -3,9 +3,8 @@
 #include "feed/kv/kv_board.h"
 
 #include "base/base.h"
-#include "feed/kv/kv_feeder.h"
+#include "sys/mutex.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 struct board_row {
@@ -14,22 +13,23 @@ struct board_row {
 };
 
 struct kv_board {
+    struct mutex *mutex; // held by the thread that reads or writes the rows
     struct board_row *rows;
     uint32_t row_count;
     uint32_t capacity;
     uint32_t next; // the row after the one that was found last
-    // Held by the thread that reads or writes the rows.
-    struct {
-        _Alignas(64) atomic_flag is_held;
-    } shared;
 };
 
 struct kv_board *kv_board_create(void)
 {
-    struct kv_board *board = aligned_alloc(64, sizeof(*board));
-    if (board != NULL) {
-        *board = (struct kv_board){.shared.is_held = ATOMIC_FLAG_INIT};
+    struct kv_board *board = calloc(1, sizeof(*board));
+    struct mutex *mutex = mutex_create();
+    if (board == NULL || mutex == NULL) {
+        mutex_destroy(&mutex);
+        free(board);
+        return NULL;
     }
+    board->mutex = mutex;
     return board;
 }
 
@@ -39,30 +39,19 @@ void kv_board_destroy(struct kv_board **board_ptr)
     *board_ptr = NULL;
 
     if (board != NULL) {
+        mutex_destroy(&board->mutex);
         free(board->rows);
         free(board);
     }
 }
 
-static bool board_try_hold(struct kv_board *board)
-{
-    return !atomic_flag_test_and_set_explicit(&board->shared.is_held, memory_order_acquire);
-}
-
-static void board_release(struct kv_board *board)
-{
-    atomic_flag_clear_explicit(&board->shared.is_held, memory_order_release);
-}
-
 bool kv_board_begin(struct kv_board *board, uint32_t count)
 {
-    if (!board_try_hold(board)) {
-        return false;
-    }
+    mutex_lock(board->mutex);
     if (count > board->capacity) {
         struct board_row *rows = reallocarray(board->rows, count, sizeof(struct board_row));
         if (rows == NULL) {
-            board_release(board);
+            mutex_unlock(board->mutex);
             return false;
         }
         board->rows = rows;
@@ -80,15 +69,14 @@ void kv_board_put(struct kv_board *board, uint64_t id, const struct kv_feed_stat
 
 void kv_board_end(struct kv_board *board)
 {
-    board_release(board);
+    mutex_unlock(board->mutex);
 }
 
 bool kv_board_find(struct kv_board *board, uint64_t id, struct kv_feed_status *out)
 {
     bool is_found = false;
 
-    while (!board_try_hold(board)) {
-    }
+    mutex_lock(board->mutex);
     // A caller that lists all sources asks nearly in the order of the rows: then each is found at
     // once.
     for (uint32_t i = 0; i < board->row_count && !is_found; i++) {
@@ -99,6 +87,6 @@ bool kv_board_find(struct kv_board *board, uint64_t id, struct kv_feed_status *o
             board->next = (uint32_t)(row - board->rows) + 1;
         }
     }
-    board_release(board);
+    mutex_unlock(board->mutex);
     return is_found;
 }

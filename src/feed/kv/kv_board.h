@@ -2,17 +2,27 @@
 //
 // kv_board.h -- the status of each source, written by the feeder's thread and read by others.
 //
-// The writer never waits: while a reader holds the board, the writer leaves it as it is.  A reader
-// waits for the writer, for microseconds.
+// Writer and readers wait for each other, for microseconds.
 //
 // Threads: one writer, any readers.  Memory: grows with the number of sources.
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "kvevent/kv_follower.h"
 
 struct kv_board;
-struct kv_feed_status;
+
+struct kv_feed_status {
+    enum kv_follower_state state;
+    bool is_connected;
+    uint64_t next_number;
+    uint64_t block_count;
+    uint32_t block_tokens;
+    uint32_t orphan_count;
+    uint64_t last_ms; // since the last message; UINT64_MAX: none has come
+    uint64_t lag_ms;  // of the last one, from the engine's timestamp; UINT64_MAX: unknown
+    struct kv_follower_counts follower;
+    struct kv_holdings_counts holdings;
+};
 
 // NULL when memory is short.
 struct kv_board *kv_board_create(void);
@@ -20,8 +30,8 @@ struct kv_board *kv_board_create(void);
 // Clears the caller's pointer, which may be NULL.
 void kv_board_destroy(struct kv_board **board);
 
-// Writer.  Empties the board and makes room for `count` sources.  False: a reader holds it, or
-// memory is short; the board is unchanged.
+// Writer.  Empties the board, makes room for `count` sources and keeps readers out until
+// kv_board_end.  False: memory is short, and the board is unchanged.
 bool kv_board_begin(struct kv_board *board, uint32_t count);
 void kv_board_put(struct kv_board *board, uint64_t id, const struct kv_feed_status *status);
 void kv_board_end(struct kv_board *board);

@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "base/reclaim.h"
-#include "feed/kv/kv_board.h"
 #include "feed/kv/kv_inbox.h"
 #include "feed/kv/kv_source.h"
 #include "fleet/fleet.h"
@@ -376,25 +375,12 @@ static void feeder_turn(void *owner)
 static void feeder_show(struct kv_feeder *feeder, uint64_t now_ms)
 {
     if (!kv_board_begin(feeder->board, feeder->entry_count)) {
-        return; // a reader holds it; the next look is soon
+        return; // out of memory; the next look is soon
     }
     for (uint32_t i = 0; i < feeder->entry_count; i++) {
-        const struct kv_source *source = feeder->entries[i]->source;
-        const struct kv_follower *follower = kv_source_follower(source);
-        const struct kv_holdings *holdings = kv_follower_holdings(follower);
-        kv_board_put(feeder->board, feeder->entries[i]->id,
-                     &(struct kv_feed_status){
-                         .state = kv_follower_state(follower),
-                         .is_connected = kv_source_is_connected(source),
-                         .next_number = kv_follower_next(follower),
-                         .block_count = kv_holdings_block_count(holdings),
-                         .block_tokens = kv_holdings_block_tokens(holdings),
-                         .orphan_count = kv_holdings_orphan_count(holdings),
-                         .last_ms = kv_source_silence_ms(source, now_ms),
-                         .lag_ms = kv_source_lag_ms(source),
-                         .follower = *kv_follower_counts(follower),
-                         .holdings = *kv_holdings_counts(holdings),
-                     });
+        struct kv_feed_status status;
+        kv_source_status(feeder->entries[i]->source, now_ms, &status);
+        kv_board_put(feeder->board, feeder->entries[i]->id, &status);
     }
     kv_board_end(feeder->board);
 }

@@ -24,7 +24,7 @@
 
 #include "base/slice.h"
 #include "base/status.h"
-#include "kvevent/kv_follower.h"
+#include "feed/kv/kv_board.h"
 
 struct fleet;
 struct kv_feeder;
@@ -63,20 +63,6 @@ const char *kv_feeder_address(const struct kv_feeder *feeder, uint32_t position)
 // Events of a backend in JSON, pushed or polled (kv_json.h); copied.  EXHAUSTED: the queue is full.
 // CLOSED: no such backend.
 enum status kv_feeder_push(struct kv_feeder *feeder, uint64_t backend_id, struct slice json);
-
-struct kv_feed_status {
-    enum kv_follower_state state;
-    bool is_connected;
-    uint64_t next_number;
-    uint64_t block_count;
-    uint32_t block_tokens;
-    uint32_t orphan_count;
-    uint64_t last_ms; // since the last message; UINT64_MAX: none has come
-    uint64_t
-        lag_ms; // from the engine's timestamp of the last one to its arrival; UINT64_MAX: unknown
-    struct kv_follower_counts follower;
-    struct kv_holdings_counts holdings;
-};
 
 // As of a moment ago.  False: the feeder does not follow that backend.
 bool kv_feeder_status(struct kv_feeder *feeder, uint64_t backend_id, struct kv_feed_status *out);

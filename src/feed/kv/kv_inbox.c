@@ -3,32 +3,28 @@
 #include "feed/kv/kv_inbox.h"
 
 #include "base/base.h"
+#include "sys/mutex.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 struct kv_inbox {
+    struct mutex *mutex; // held by the thread that reads or writes the fields below
     struct kv_document *ring[kv_inbox_max];
-    // Written by the thread that puts.
-    struct {
-        _Alignas(64) atomic_uint_fast64_t count;
-    } put;
-    // Written by the thread that takes.
-    struct {
-        _Alignas(64) atomic_uint_fast64_t count;
-    } taken;
-    // Written by both.
-    struct {
-        _Alignas(64) atomic_size_t bytes;
-    } held;
+    uint32_t first;
+    uint32_t count;
+    size_t held_size; // bytes of documents that were not given back
 };
 
 struct kv_inbox *kv_inbox_create(void)
 {
-    struct kv_inbox *inbox = aligned_alloc(64, sizeof(*inbox));
-    if (inbox != NULL) {
-        *inbox = (struct kv_inbox){0};
+    struct kv_inbox *inbox = calloc(1, sizeof(*inbox));
+    struct mutex *mutex = mutex_create();
+    if (inbox == NULL || mutex == NULL) {
+        mutex_destroy(&mutex);
+        free(inbox);
+        return NULL;
     }
+    inbox->mutex = mutex;
     return inbox;
 }
 
@@ -40,23 +36,15 @@ void kv_inbox_destroy(struct kv_inbox **inbox_ptr)
     if (inbox == NULL) {
         return;
     }
-    for (struct kv_document *document = kv_inbox_take(inbox); document != NULL;
-         document = kv_inbox_take(inbox)) {
-        kv_inbox_give_back(inbox, &document);
+    for (uint32_t i = 0; i < inbox->count; i++) {
+        free(inbox->ring[(inbox->first + i) % kv_inbox_max]);
     }
+    mutex_destroy(&inbox->mutex);
     free(inbox);
 }
 
 enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct slice bytes)
 {
-    uint64_t count = atomic_load_explicit(&inbox->put.count, memory_order_relaxed);
-    uint64_t taken = atomic_load_explicit(&inbox->taken.count, memory_order_acquire);
-    size_t held = atomic_load_explicit(&inbox->held.bytes, memory_order_relaxed);
-
-    if (count - taken == kv_inbox_max || held > kv_inbox_bytes_max ||
-        bytes.size > kv_inbox_bytes_max - held) {
-        return STATUS_EXHAUSTED;
-    }
     struct kv_document *document = malloc(sizeof(*document) + bytes.size);
     if (document == NULL) {
         return STATUS_EXHAUSTED;
@@ -66,27 +54,38 @@ enum status kv_inbox_put(struct kv_inbox *inbox, uint64_t backend_id, struct sli
     if (bytes.size > 0) {
         memcpy(document->copy, bytes.bytes, bytes.size);
     }
-    atomic_fetch_add_explicit(&inbox->held.bytes, bytes.size, memory_order_relaxed);
-    inbox->ring[count % kv_inbox_max] = document;
-    atomic_store_explicit(&inbox->put.count, count + 1, memory_order_release);
-    return STATUS_OK;
+    mutex_lock(inbox->mutex);
+    bool fits = inbox->count < kv_inbox_max && bytes.size <= kv_inbox_bytes_max - inbox->held_size;
+    if (fits) {
+        inbox->ring[(inbox->first + inbox->count++) % kv_inbox_max] = document;
+        inbox->held_size += bytes.size;
+    }
+    mutex_unlock(inbox->mutex);
+    if (!fits) {
+        free(document);
+    }
+    return fits ? STATUS_OK : STATUS_EXHAUSTED;
 }
 
 struct kv_document *kv_inbox_take(struct kv_inbox *inbox)
 {
-    uint64_t taken = atomic_load_explicit(&inbox->taken.count, memory_order_relaxed);
+    struct kv_document *document = NULL;
 
-    if (taken == atomic_load_explicit(&inbox->put.count, memory_order_acquire)) {
-        return NULL;
+    mutex_lock(inbox->mutex);
+    if (inbox->count > 0) {
+        document = inbox->ring[inbox->first];
+        inbox->first = (inbox->first + 1) % kv_inbox_max;
+        inbox->count--;
     }
-    struct kv_document *document = inbox->ring[taken % kv_inbox_max];
-    atomic_store_explicit(&inbox->taken.count, taken + 1, memory_order_release);
+    mutex_unlock(inbox->mutex);
     return document;
 }
 
 void kv_inbox_give_back(struct kv_inbox *inbox, struct kv_document **document)
 {
-    atomic_fetch_sub_explicit(&inbox->held.bytes, (*document)->bytes.size, memory_order_relaxed);
+    mutex_lock(inbox->mutex);
+    inbox->held_size -= (*document)->bytes.size;
+    mutex_unlock(inbox->mutex);
     free(*document);
     *document = NULL;
 }

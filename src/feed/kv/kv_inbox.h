@@ -2,7 +2,7 @@
 //
 // kv_inbox.h -- a bounded queue of documents from one thread to another.
 //
-// Threads: one that puts and one that takes.  Memory: a copy of each document until it is given
+// Threads: any; a document belongs to the one that took it.  Memory: a copy of each document until it is given
 // back.
 #pragma once
 

@@ -3,6 +3,7 @@
 #include "feed/kv/kv_source.h"
 
 #include "base/base.h"
+#include "feed/kv/kv_board.h"
 #include "fleet/backend.h"
 #include "kvevent/kv_json.h"
 #include "sys/clock.h"
@@ -153,11 +154,6 @@ static void source_note_lag(struct kv_source *source)
     double lag_ms = (double)clock_wall_ms() - kv_follower_seconds(source->follower) * 1000;
     bool is_known = lag_ms < (double)UINT32_MAX; // and not NaN
     source->lag_ms = !is_known ? UINT64_MAX : lag_ms > 0 ? (uint64_t)lag_ms : 0;
-}
-
-uint64_t kv_source_lag_ms(const struct kv_source *source)
-{
-    return source->lag_ms;
 }
 
 void kv_source_take(struct kv_source *source, const struct kv_frames *message, uint64_t now_ms)
@@ -440,17 +436,21 @@ void kv_source_push(struct kv_source *source, struct kv_json *reader, struct sli
     }
 }
 
-const struct kv_follower *kv_source_follower(const struct kv_source *source)
+void kv_source_status(const struct kv_source *source, uint64_t now_ms, struct kv_feed_status *out)
 {
-    return source->follower;
-}
+    const struct kv_follower *follower = source->follower;
+    const struct kv_holdings *holdings = kv_follower_holdings(follower);
 
-bool kv_source_is_connected(const struct kv_source *source)
-{
-    return source->is_connected;
-}
-
-uint64_t kv_source_silence_ms(const struct kv_source *source, uint64_t now_ms)
-{
-    return source->has_message ? now_ms - source->message_ms : UINT64_MAX;
+    *out = (struct kv_feed_status){
+        .state = kv_follower_state(follower),
+        .is_connected = source->is_connected,
+        .next_number = kv_follower_next(follower),
+        .block_count = kv_holdings_block_count(holdings),
+        .block_tokens = kv_holdings_block_tokens(holdings),
+        .orphan_count = kv_holdings_orphan_count(holdings),
+        .last_ms = source->has_message ? now_ms - source->message_ms : UINT64_MAX,
+        .lag_ms = source->lag_ms,
+        .follower = *kv_follower_counts(follower),
+        .holdings = *kv_holdings_counts(holdings),
+    };
 }

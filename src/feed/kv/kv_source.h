@@ -19,6 +19,7 @@
 #include "kvevent/kv_follower.h"
 
 struct backend;
+struct kv_feed_status;
 struct kv_json;
 struct kv_source;
 
@@ -60,12 +61,4 @@ void kv_source_look(struct kv_source *source, uint64_t now_ms);
 void kv_source_push(struct kv_source *source, struct kv_json *reader, struct slice document,
                     uint64_t now_ms);
 
-const struct kv_follower *kv_source_follower(const struct kv_source *source);
-
-bool kv_source_is_connected(const struct kv_source *source);
-
-// From the engine's timestamp of the last message to its arrival; UINT64_MAX: unknown.
-uint64_t kv_source_lag_ms(const struct kv_source *source);
-
-// Since the last message; UINT64_MAX: none has come.
-uint64_t kv_source_silence_ms(const struct kv_source *source, uint64_t now_ms);
+void kv_source_status(const struct kv_source *source, uint64_t now_ms, struct kv_feed_status *out);

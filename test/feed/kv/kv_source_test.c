@@ -3,6 +3,7 @@
 #include "feed/kv/kv_source.h"
 
 #include "feed/engine_peer.h"
+#include "feed/kv/kv_board.h"
 #include "fleet/backend.h"
 #include "kvevent/kv_json.h"
 #include "sys/log.h"
@@ -103,14 +104,21 @@ static void pass(struct scene *scene, uint64_t ms)
     turn(scene);
 }
 
-static uint64_t next_number(const struct scene *scene)
+static struct kv_feed_status status_of(const struct scene *scene)
 {
-    return kv_follower_next(kv_source_follower(scene->source));
+    struct kv_feed_status status;
+    kv_source_status(scene->source, now(scene), &status);
+    return status;
 }
 
-static const struct kv_follower_counts *counts(const struct scene *scene)
+static uint64_t next_number(const struct scene *scene)
 {
-    return kv_follower_counts(kv_source_follower(scene->source));
+    return status_of(scene).next_number;
+}
+
+static struct kv_follower_counts counts(const struct scene *scene)
+{
+    return status_of(scene).follower;
 }
 
 static unsigned events_of(const struct scene *scene)
@@ -139,7 +147,7 @@ static bool is_subscribed(struct scene *scene)
     for (uint32_t i = 0; i < patience; i++) {
         turn(scene);
         is_there = is_there || engine_has_subscriber(&scene->engine);
-        if (is_there && kv_source_is_connected(scene->source)) {
+        if (is_there && status_of(scene).is_connected) {
             return true;
         }
     }
@@ -164,7 +172,7 @@ TEST(what_an_engine_publishes_is_in_the_ledger)
 {
     struct scene *scene = scene_open("kv");
     listen(scene, true, true);
-    CHECK_EQ(kv_source_silence_ms(scene->source, now(scene)), UINT64_MAX);
+    CHECK_EQ(status_of(scene).last_ms, UINT64_MAX);
     CHECK(is_subscribed(scene));
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_NONE);
     engine_publish(&scene->engine, 5);
@@ -173,7 +181,7 @@ TEST(what_an_engine_publishes_is_in_the_ledger)
     // Whatever its metrics say later.
     load_report(&scene->backend.load, &(struct load_report){.block_tokens = 999}, 1);
     CHECK_EQ(load_block_tokens(&scene->backend.load), batch_block_tokens);
-    CHECK(kv_source_silence_ms(scene->source, now(scene)) < 60000);
+    CHECK(status_of(scene).last_ms < 60000);
     kv_source_close(&scene->source);
     CHECK(holds_only(scene, 1, 0)); // nothing
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_NONE);
@@ -192,8 +200,8 @@ static void join_late(enum engine_layout layout)
     engine_publish(&scene->engine, 2);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     CHECK(holds_only(scene, 0, 21));
-    CHECK_EQ(counts(scene)->malformed, 0);
-    CHECK_EQ(counts(scene)->purges, 0);
+    CHECK_EQ(counts(scene).malformed, 0);
+    CHECK_EQ(counts(scene).purges, 0);
     scene_close(scene);
 }
 
@@ -230,14 +238,14 @@ TEST(what_was_lost_is_asked_for)
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     engine_lose(&scene->engine, 4);
     engine_publish(&scene->engine, 3);
-    for (uint32_t i = 0; i < patience && counts(scene)->gaps == 0; i++) {
+    for (uint32_t i = 0; i < patience && counts(scene).gaps == 0; i++) {
         turn(scene);
     }
     pass(scene, kv_replay_pause_ms);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     CHECK(holds_only(scene, 0, 9));
-    CHECK_EQ(counts(scene)->lost, 4);
-    CHECK_EQ(counts(scene)->purges, 0);
+    CHECK_EQ(counts(scene).lost, 4);
+    CHECK_EQ(counts(scene).purges, 0);
     scene_close(scene);
 }
 
@@ -283,7 +291,7 @@ TEST(another_process_is_followed_from_its_beginning)
     pass(scene, kv_replay_pause_ms);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     CHECK(holds_only(scene, 0, 1));
-    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(counts(scene).restarts, 1);
     engine_publish(&scene->engine, 1);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     CHECK(holds_only(scene, 0, 2));
@@ -298,11 +306,11 @@ TEST(a_lost_connection_is_not_live)
     engine_publish(&scene->engine, 3);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     engine_close(&scene->engine);
-    for (uint32_t i = 0; i < patience && kv_source_is_connected(scene->source); i++) {
+    for (uint32_t i = 0; i < patience && status_of(scene).is_connected; i++) {
         loop_turn(scene->loop, 5);
         kv_source_work(scene->source, now(scene));
     }
-    CHECK(!kv_source_is_connected(scene->source));
+    CHECK(!status_of(scene).is_connected);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LEARNING);
     CHECK(holds_only(scene, 0, 2));
     engine_open(&scene->engine, "kv"); // for scene_close
@@ -324,7 +332,7 @@ TEST(messages_of_another_form_are_counted_and_nothing_more)
     peer_send(&scene->engine.live, short_number, 3);
     engine_publish(&scene->engine, 2);
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
-    CHECK_EQ(counts(scene)->malformed, 4);
+    CHECK_EQ(counts(scene).malformed, 4);
     CHECK(holds_only(scene, 0, 1));
     scene_close(scene);
 }
@@ -357,7 +365,7 @@ TEST(a_server_that_was_slow_to_answer_keeps_its_record_while_its_connection_hold
         atomic_fetch_add(&scene->backend.shared.lives, 1);
         turn(scene);
     }
-    CHECK_EQ(counts(scene)->restarts, 0);
+    CHECK_EQ(counts(scene).restarts, 0);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LIVE);
     CHECK(holds_only(scene, 0, 2));
     scene_close(scene);
@@ -381,16 +389,16 @@ TEST(a_restart_seen_by_others_counts_where_there_is_no_connection_to_go_by)
     listen(scene, false, false);
     atomic_fetch_add(&scene->backend.shared.lives, 1);
     turn(scene);
-    CHECK_EQ(counts(scene)->restarts, 0); // there is nothing to forget
+    CHECK_EQ(counts(scene).restarts, 0); // there is nothing to forget
     feed(scene, 0);
     turn(scene);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LIVE);
     atomic_fetch_add(&scene->backend.shared.lives, 1);
     turn(scene);
-    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(counts(scene).restarts, 1);
     atomic_fetch_add(&scene->backend.shared.lives, 1); // each refused connection is one
     turn(scene);
-    CHECK_EQ(counts(scene)->restarts, 1);
+    CHECK_EQ(counts(scene).restarts, 1);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LEARNING);
     CHECK(holds_only(scene, 1, 0)); // nothing
     scene_close(scene);
@@ -405,16 +413,16 @@ TEST(who_is_wrong_is_learnt_anew_but_not_again_and_again)
     CHECK(comes_to(scene, BACKEND_EVENTS_LIVE));
     atomic_fetch_add(&scene->backend.shared.events_wrong, 1);
     turn(scene);
-    CHECK_EQ(counts(scene)->purges, 1);
+    CHECK_EQ(counts(scene).purges, 1);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LEARNING);
     atomic_fetch_add(&scene->backend.shared.events_wrong, 1);
     pass(scene, kv_source_distrust_ms / 2);
-    CHECK_EQ(counts(scene)->purges, 1);
+    CHECK_EQ(counts(scene).purges, 1);
     pass(scene, kv_source_distrust_ms);
-    CHECK_EQ(counts(scene)->purges, 1); // what was decided before is no second proof
+    CHECK_EQ(counts(scene).purges, 1); // what was decided before is no second proof
     atomic_fetch_add(&scene->backend.shared.events_wrong, 1);
     turn(scene);
-    CHECK_EQ(counts(scene)->purges, 2);
+    CHECK_EQ(counts(scene).purges, 2);
     CHECK_EQ(events_of(scene), BACKEND_EVENTS_LEARNING);
     scene_close(scene);
 }
@@ -448,7 +456,7 @@ TEST(documents_are_applied_and_their_numbers_followed)
     CHECK(holds_only(scene, 1, 0));
     CHECK_EQ(next_number(scene), 10);
     kv_source_push(scene->source, reader, slice_str("nonsense"), now(scene));
-    CHECK_EQ(counts(scene)->malformed, 1);
+    CHECK_EQ(counts(scene).malformed, 1);
     kv_json_destroy(&reader);
     scene_close(scene);
 }
