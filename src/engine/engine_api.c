@@ -13,12 +13,12 @@
 
 static const char json_type[] = "application/json";
 
-static void api_refuse(struct engine_api_answer *out, uint32_t status, const char *message)
+static void api_refuse(struct engine_api_call *call, uint32_t status, const char *message)
 {
-    out->status = status;
-    out->type = json_type;
-    out->body->size = 0;
-    engine_answer_error(status, message, out->body);
+    call->status = status;
+    call->type = json_type;
+    call->body->size = 0;
+    engine_response_error(status, message, call->body);
 }
 
 static uint64_t wall_s(void)
@@ -69,71 +69,66 @@ static bool choose_rank(struct engine_site *site, struct slice named, uint32_t *
     return rank < site->rank_count;
 }
 
-static void answer_generation(struct engine_site *site, const struct engine_api_request *request,
-                              struct engine_api_answer *out)
+static void api_generate(struct engine_api_call *call)
 {
+    struct engine_site *site = call->site;
     const struct engine_faults *faults = &site->faults;
     struct engine_refusal refusal;
     uint32_t rank = 0;
 
     if (faults->error_rate > 0 && api_draw(site) < faults->error_rate) {
-        api_refuse(out, faults->error_status, "a simulated failure, as ordered");
+        api_refuse(call, faults->error_status, "a simulated failure, as ordered");
         return;
     }
-    if (!choose_rank(site, request->rank, &rank)) {
+    if (!choose_rank(site, call->rank, &rank)) {
         char message[128];
         snprintf(message, sizeof(message), "data_parallel_rank %u is out of range [0, %u)", rank,
                  site->rank_count);
-        api_refuse(out, 400, message);
+        api_refuse(call, 400, message);
         return;
     }
     struct engine_job *job =
         engine_job_read(&site->rules, engine_node_engine(site->ranks[rank].node),
-                        site->group->reader, prompt_api_of(request->path), request->body, &refusal);
+                        site->group->reader, prompt_api_of(call->path), call->request, &refusal);
     if (job == NULL) {
-        api_refuse(out, refusal.status, refusal.message);
+        api_refuse(call, refusal.status, refusal.message);
         return;
     }
     job->rank = rank;
     // The number of this response to the prompt, so that ids differ.
-    job->answer.number = hash_pair(job->answer.text_id, ++site->request_count);
-    job->answer.created_s = wall_s();
+    job->response.number = hash_pair(job->response.text_id, ++site->request_count);
+    job->response.created_s = wall_s();
     if (faults->stall_ms > 0 && api_draw(site) < faults->stall_rate) {
         job->stall_token = job->is_streamed ? rng_below(&site->rng, job->request.output_tokens) : 0;
     }
-    out->job = job;
+    call->job = job;
 }
 
-static void answer_models(struct engine_site *site,
-                          [[maybe_unused]] const struct engine_api_request *request,
-                          struct engine_api_answer *out)
+static void api_models(struct engine_api_call *call)
 {
-    out->type = json_type;
-    engine_answer_models(site->rules.models, site->rules.model_count,
-                         site->rules.profile->context_max, wall_s(), out->body);
+    const struct engine_job_rules *rules = &call->site->rules;
+    call->type = json_type;
+    engine_response_models(rules->models, rules->model_count, rules->profile->context_max, wall_s(),
+                           call->body);
 }
 
-static void answer_nothing([[maybe_unused]] struct engine_site *site,
-                           [[maybe_unused]] const struct engine_api_request *request,
-                           [[maybe_unused]] struct engine_api_answer *out)
+static void api_health(struct engine_api_call *call)
 {
+    ASSERT(call->status == 200);
 }
 
-static void answer_version([[maybe_unused]] struct engine_site *site,
-                           [[maybe_unused]] const struct engine_api_request *request,
-                           struct engine_api_answer *out)
+static void api_version(struct engine_api_call *call)
 {
-    out->type = json_type;
-    text_add_str(out->body, "{\"version\":\"" WARMPATH_VERSION "+simulated\"}");
+    call->type = json_type;
+    text_add_str(call->body, "{\"version\":\"" WARMPATH_VERSION "+simulated\"}");
 }
 
-static void answer_metrics(struct engine_site *site,
-                           [[maybe_unused]] const struct engine_api_request *request,
-                           struct engine_api_answer *out)
+static void api_metrics(struct engine_api_call *call)
 {
+    const struct engine_site *site = call->site;
     struct engine_metrics_rank ranks[engine_rank_max];
 
-    out->type = "text/plain; version=0.0.4; charset=utf-8";
+    call->type = "text/plain; version=0.0.4; charset=utf-8";
     for (uint32_t i = 0; i < site->rank_count; i++) {
         engine_node_measure(site->ranks[i].node, &ranks[i]);
     }
@@ -141,106 +136,100 @@ static void answer_metrics(struct engine_site *site,
                                                             .profile = site->rules.profile,
                                                             .ranks = ranks,
                                                             .rank_count = site->rank_count},
-                              out->body);
+                              call->body);
 }
 
-static void flush_cache(struct engine_site *site,
-                        [[maybe_unused]] const struct engine_api_request *request,
-                        [[maybe_unused]] struct engine_api_answer *out)
+static void api_flush_cache(struct engine_api_call *call)
 {
-    for (uint32_t i = 0; i < site->rank_count; i++) {
-        engine_node_flush(site->ranks[i].node);
+    for (uint32_t i = 0; i < call->site->rank_count; i++) {
+        engine_node_flush(call->site->ranks[i].node);
     }
 }
 
-static void answer_faults(struct engine_site *site,
-                          [[maybe_unused]] const struct engine_api_request *request,
-                          struct engine_api_answer *out)
+static void api_write_faults(struct engine_api_call *call, const struct engine_faults *faults)
 {
-    out->type = json_type;
-    engine_faults_write(&site->faults, out->body);
+    call->type = json_type;
+    engine_faults_write(faults, call->body);
 }
 
-static void set_faults(struct engine_site *site, const struct engine_api_request *request,
-                       struct engine_api_answer *out)
+static void api_faults(struct engine_api_call *call)
+{
+    api_write_faults(call, &call->site->faults);
+}
+
+static void api_set_faults(struct engine_api_call *call)
 {
     char error[engine_faults_error_size];
-    if (engine_site_order(site, request->body, error) != STATUS_OK) {
-        api_refuse(out, 400, error);
+    if (engine_site_order(call->site, call->request, error) != STATUS_OK) {
+        api_refuse(call, 400, error);
         return;
     }
-    answer_faults(site, request, out);
+    api_faults(call);
 }
 
-static void clear_faults(struct engine_site *site, const struct engine_api_request *request,
-                         struct engine_api_answer *out)
+static void api_clear_faults(struct engine_api_call *call)
 {
-    engine_site_heal(site);
-    answer_faults(site, request, out);
+    engine_site_heal(call->site);
+    api_faults(call);
 }
 
 // Every thread applies it at the end of its turn, ours as well; the response shows the new state.
-static void set_faults_of_all(struct engine_site *site, const struct engine_api_request *request,
-                              struct engine_api_answer *out)
+static void api_set_all_faults(struct engine_api_call *call)
 {
-    struct engine_faults faults = site->faults;
+    struct engine_group *group = call->site->group;
+    struct engine_faults faults = call->site->faults;
     struct engine_mishap mishap;
     char error[engine_faults_error_size];
 
-    if (engine_faults_read(request->body, &faults, &mishap, error) != STATUS_OK) {
-        api_refuse(out, 400, error);
+    if (engine_faults_read(call->request, &faults, &mishap, error) != STATUS_OK) {
+        api_refuse(call, 400, error);
         return;
     }
-    site->group->tell_all(site->group->owner, request->body, false);
-    out->type = json_type;
-    engine_faults_write(&faults, out->body);
+    group->tell_all(group->owner, call->request, false);
+    api_write_faults(call, &faults);
 }
 
-static void clear_faults_of_all(struct engine_site *site,
-                                [[maybe_unused]] const struct engine_api_request *request,
-                                struct engine_api_answer *out)
+static void api_clear_all_faults(struct engine_api_call *call)
 {
-    site->group->tell_all(site->group->owner, slice_of(NULL, 0), true);
-    out->type = json_type;
-    engine_faults_write(&engine_faults_none, out->body);
+    struct engine_group *group = call->site->group;
+    group->tell_all(group->owner, slice_of(NULL, 0), true);
+    api_write_faults(call, &engine_faults_none);
 }
 
-static const struct route_row {
+static const struct api_row {
     const char *method;
     const char *path;
-    void (*answer)(struct engine_site *site, const struct engine_api_request *request,
-                   struct engine_api_answer *out);
+    void (*respond)(struct engine_api_call *call);
 } rows[] = {
-    {"POST", "/v1/chat/completions", answer_generation},
-    {"POST", "/v1/completions", answer_generation},
-    {"GET", "/v1/models", answer_models},
-    {"GET", "/health", answer_nothing},
-    {"GET", "/metrics", answer_metrics},
-    {"GET", "/version", answer_version},
-    {"POST", "/reset_prefix_cache", flush_cache},
-    {"GET", "/sim/faults", answer_faults},
-    {"POST", "/sim/faults", set_faults},
-    {"DELETE", "/sim/faults", clear_faults},
-    {"POST", "/sim/faults/all", set_faults_of_all},
-    {"DELETE", "/sim/faults/all", clear_faults_of_all},
+    {"POST", "/v1/chat/completions", api_generate},
+    {"POST", "/v1/completions", api_generate},
+    {"GET", "/v1/models", api_models},
+    {"GET", "/health", api_health},
+    {"GET", "/metrics", api_metrics},
+    {"GET", "/version", api_version},
+    {"POST", "/reset_prefix_cache", api_flush_cache},
+    {"GET", "/sim/faults", api_faults},
+    {"POST", "/sim/faults", api_set_faults},
+    {"DELETE", "/sim/faults", api_clear_faults},
+    {"POST", "/sim/faults/all", api_set_all_faults},
+    {"DELETE", "/sim/faults/all", api_clear_all_faults},
 };
 
-void engine_api_answer(struct engine_site *site, const struct engine_api_request *request,
-                       struct engine_api_answer *out)
+void engine_api_respond(struct engine_api_call *call)
 {
     bool is_known = false;
 
-    out->status = 200;
+    call->status = 200;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        if (!slice_is(request->path, rows[i].path)) {
+        if (!slice_is(call->path, rows[i].path)) {
             continue;
         }
         is_known = true;
-        if (slice_is(request->method, rows[i].method)) {
-            rows[i].answer(site, request, out);
+        if (slice_is(call->method, rows[i].method)) {
+            rows[i].respond(call);
             return;
         }
     }
-    api_refuse(out, is_known ? 405 : 404,
+    api_refuse(call, is_known ? 405 : 404,
                is_known ? "this path does not know the method" : "there is nothing at this path");
 }

@@ -44,44 +44,8 @@ void engine_connection_drop(struct engine_connection *c, enum transport_end end)
     loop_defer(loop, &c->recycle);
 }
 
-// Writes, or keeps what the kernel does not take.
-static enum status connection_write(struct engine_connection *c, const struct slice *slices,
-                                    uint32_t count)
-{
-    size_t written = 0;
-    size_t total = 0;
-    size_t at = 0;
-    enum status status = STATUS_OK;
-
-    ASSERT(c->out == NULL);
-    for (uint32_t i = 0; i < count; i++) {
-        total += slices[i].size;
-    }
-    status = transport_write(&c->transport, slices, count, &written);
-    if (status != STATUS_OK && status != STATUS_AGAIN) {
-        return status;
-    }
-    if (written == total) {
-        return STATUS_OK;
-    }
-    c->out = malloc(total - written);
-    if (c->out == NULL) {
-        return STATUS_EXHAUSTED;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        size_t skipped = written < slices[i].size ? written : slices[i].size;
-        written -= skipped;
-        if (slices[i].size > skipped) {
-            memcpy(c->out + at, slices[i].bytes + skipped, slices[i].size - skipped);
-            at += slices[i].size - skipped;
-        }
-    }
-    c->out_size = at;
-    c->out_sent = 0;
-    return STATUS_OK;
-}
-
-static enum status say_kept(struct engine_connection *c)
+// OK: the kernel took all of it.
+static enum status connection_flush(struct engine_connection *c)
 {
     while (c->out != NULL) {
         struct slice rest = slice_of(c->out + c->out_sent, c->out_size - c->out_sent);
@@ -99,6 +63,24 @@ static enum status say_kept(struct engine_connection *c)
     return STATUS_OK;
 }
 
+// Writes, and keeps the bytes that the kernel does not take.
+static enum status connection_write(struct engine_connection *c, struct slice first,
+                                    struct slice second)
+{
+    ASSERT(c->out == NULL);
+    c->out = malloc(first.size + second.size);
+    if (c->out == NULL) {
+        return STATUS_EXHAUSTED;
+    }
+    struct text out = text_over(c->out, first.size + second.size);
+    text_add(&out, first);
+    text_add(&out, second);
+    c->out_size = out.size;
+    c->out_sent = 0;
+    enum status status = connection_flush(c);
+    return status == STATUS_AGAIN ? STATUS_OK : status;
+}
+
 static enum status say_document(struct engine_connection *c, uint32_t status, const char *type,
                                 struct slice body)
 {
@@ -112,15 +94,14 @@ static enum status say_document(struct engine_connection *c, uint32_t status, co
     }
     text_add_format(&head, "content-length: %zu\r\n%s\r\n", body.size,
                     c->is_closing ? "connection: close\r\n" : "");
-    struct slice parts[] = {text_slice(&head), to_head ? slice_of(NULL, 0) : body};
-    return connection_write(c, parts, ARRAY_COUNT(parts));
+    return connection_write(c, text_slice(&head), to_head ? slice_str("") : body);
 }
 
 static enum status say_error(struct engine_connection *c, uint32_t status, const char *message)
 {
     char space[1024];
     struct text body = text_over(space, sizeof(space));
-    engine_answer_error(status, message, &body);
+    engine_response_error(status, message, &body);
     c->is_closing = true;
     return say_document(c, status, "application/json", text_slice(&body));
 }
@@ -145,8 +126,7 @@ static enum status say_stream_head(struct engine_connection *c)
     text_add_str(&head, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n");
     text_add_str(&head, c->is_old ? "" : "transfer-encoding: chunked\r\n");
     text_add_str(&head, c->is_closing ? "connection: close\r\n\r\n" : "\r\n");
-    struct slice bytes = text_slice(&head);
-    return connection_write(c, &bytes, 1);
+    return connection_write(c, text_slice(&head), slice_str(""));
 }
 
 // Whether the response pauses now, before its next token.
@@ -178,9 +158,9 @@ static enum status pump_document(struct engine_connection *c)
     if (!job->is_done || is_paused(c)) {
         return STATUS_AGAIN;
     }
-    job->answer.output_tokens = job->request.made_tokens;
-    job->answer.cached_tokens = job->request.cached_tokens;
-    engine_answer_document(&job->answer, &out);
+    job->response.output_tokens = job->request.made_tokens;
+    job->response.cached_tokens = job->request.cached_tokens;
+    engine_response_document(&job->response, &out);
     ASSERT(!out.overflow);
     end_job(c);
     return say_document(c, 200, "application/json", text_slice(&out));
@@ -192,12 +172,12 @@ static void add_ending(struct engine_connection *c, struct text *out)
     char space[event_size_max];
     struct text event = text_over(space, sizeof(space));
 
-    job->answer.output_tokens = job->request.made_tokens;
-    job->answer.cached_tokens = job->request.cached_tokens;
+    job->response.output_tokens = job->request.made_tokens;
+    job->response.cached_tokens = job->request.cached_tokens;
     if (job->wants_usage) {
-        engine_answer_usage_event(&job->answer, &event);
+        engine_response_usage_event(&job->response, &event);
     }
-    engine_answer_done_event(&event);
+    engine_response_done_event(&event);
     connection_add_chunk(c, text_slice(&event), out);
     text_add_str(out, c->is_old ? "" : "0\r\n\r\n");
 }
@@ -213,7 +193,7 @@ static enum status pump_events(struct engine_connection *c)
         char space[event_size_max];
         struct text event = text_over(space, sizeof(space));
         bool is_last = job->is_done && job->sent_tokens + 1 == made;
-        engine_answer_event(&job->answer, job->sent_tokens++, is_last, &event);
+        engine_response_event(&job->response, job->sent_tokens++, is_last, &event);
         connection_add_chunk(c, text_slice(&event), &out);
     }
     if (job->is_done && job->sent_tokens == made && out.capacity - out.size > event_size_max) {
@@ -224,8 +204,7 @@ static enum status pump_events(struct engine_connection *c)
         return STATUS_AGAIN;
     }
     ASSERT(!out.overflow);
-    struct slice bytes = text_slice(&out);
-    return connection_write(c, &bytes, 1);
+    return connection_write(c, text_slice(&out), slice_str(""));
 }
 
 // Room for `wanted` bytes of requests.
@@ -254,7 +233,6 @@ static void expect_request(struct engine_connection *c)
 {
     http_head_start(&c->head, HTTP_KIND_REQUEST,
                     (struct http_limits){.head_size = head_size_max, .target_size = 8192});
-    chunked_start(&c->chunked, CHUNKED_KEEP_DATA);
     c->body_size = 0;
     c->rest_at = 0;
 }
@@ -276,49 +254,41 @@ static void forget_request(struct engine_connection *c)
     expect_request(c);
 }
 
-static enum status connection_scan_chunks(struct engine_connection *c)
+static enum status connection_scan_head(struct engine_connection *c)
 {
-    size_t body_end = c->head.size + c->body_size;
-    size_t used = 0;
-    size_t kept = 0;
-    enum status status =
-        chunked_scan(&c->chunked, c->in + body_end, c->in_size - body_end, &used, &kept);
-
-    c->body_size += kept;
-    if (status == STATUS_AGAIN) {
-        c->in_size = c->head.size + c->body_size;
+    enum status status = http_head_feed(&c->head, slice_of(c->in, c->in_size));
+    if (status != STATUS_OK) {
+        return status;
     }
-    c->rest_at = body_end + used;
-    return c->body_size > engine_body_size_max ? STATUS_TOO_LARGE : status;
+    if (c->head.content_length > engine_body_size_max) {
+        return STATUS_TOO_LARGE;
+    }
+    http_body_start(&c->body, &c->head, CHUNKED_KEEP_DATA);
+    if (c->head.framing != HTTP_NO_BODY && c->head.expects && c->in_size == c->head.size &&
+        connection_write(c, slice_str("HTTP/1.1 100 Continue\r\n\r\n"), slice_str("")) !=
+            STATUS_OK) {
+        return STATUS_IO;
+    }
+    return connection_grow(c, c->head.size + c->head.content_length);
 }
 
 // OK: the request is whole.
 static enum status connection_scan(struct engine_connection *c)
 {
-    if (c->head.size == 0) {
-        enum status status = http_head_feed(&c->head, slice_of(c->in, c->in_size));
-        if (status != STATUS_OK) {
-            return status;
-        }
-        if (c->head.framing == HTTP_LENGTH && c->head.content_length > engine_body_size_max) {
-            return STATUS_TOO_LARGE;
-        }
-        if (c->head.framing != HTTP_NO_BODY && c->head.expects && c->in_size == c->head.size) {
-            struct slice go_on = slice_str("HTTP/1.1 100 Continue\r\n\r\n");
-            status = connection_write(c, &go_on, 1);
-            if (status != STATUS_OK) {
-                return STATUS_IO;
-            }
-        }
+    enum status status = c->head.size == 0 ? connection_scan_head(c) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
-    if (c->head.framing == HTTP_CHUNKED) {
-        return connection_scan_chunks(c);
+    size_t body_end = c->head.size + c->body_size;
+    size_t used = 0;
+    size_t kept = 0;
+    status = http_body_scan(&c->body, c->in + body_end, c->in_size - body_end, &used, &kept);
+    c->body_size += kept;
+    if (status == STATUS_AGAIN) {
+        c->in_size = c->head.size + c->body_size; // the framing of chunks is dropped
     }
-    size_t length = c->head.framing == HTTP_LENGTH ? c->head.content_length : 0;
-    c->body_size = length;
-    c->rest_at = c->head.size + length;
-    enum status status = connection_grow(c, c->rest_at);
-    return status == STATUS_OK && c->in_size < c->rest_at ? STATUS_AGAIN : status;
+    c->rest_at = body_end + used;
+    return c->body_size > engine_body_size_max ? STATUS_TOO_LARGE : status;
 }
 
 // OK: a request is whole.
@@ -362,25 +332,26 @@ static enum status begin_job(struct engine_connection *c, struct engine_job *job
     return STATUS_OK;
 }
 
-static enum status answer_request(struct engine_connection *c)
+static enum status connection_respond(struct engine_connection *c)
 {
     struct engine_group *group = c->site->group;
     struct text body = text_over(group->scratch, group->scratch_size);
-    struct engine_api_answer answer = {.body = &body};
     const struct http_field *rank = http_head_find_text(&c->head, "x-data-parallel-rank");
-    struct engine_api_request request = {
+    struct engine_api_call call = {
+        .site = c->site,
         .method = http_head_method(&c->head),
         .path = http_head_path(&c->head),
         .rank = rank != NULL ? http_field_value(&c->head, rank) : (struct slice){0},
-        .body = slice_of(c->in + c->head.size, c->body_size),
+        .request = slice_of(c->in + c->head.size, c->body_size),
+        .body = &body,
     };
 
     c->is_old = c->head.is_http10;
     c->is_closing = !c->head.keep_alive || c->is_old;
-    engine_api_answer(c->site, &request, &answer);
-    enum status status = answer.job != NULL
-                             ? begin_job(c, answer.job)
-                             : say_document(c, answer.status, answer.type, text_slice(&body));
+    engine_api_respond(&call);
+    enum status status = call.job != NULL
+                             ? begin_job(c, call.job)
+                             : say_document(c, call.status, call.type, text_slice(&body));
     forget_request(c);
     return status;
 }
@@ -420,7 +391,7 @@ static enum status connection_drain(struct engine_connection *c)
 
 static enum status connection_advance(struct engine_connection *c)
 {
-    enum status status = say_kept(c);
+    enum status status = connection_flush(c);
     if (status != STATUS_OK) {
         return status;
     }
@@ -438,7 +409,7 @@ static enum status connection_advance(struct engine_connection *c)
     if (status == STATUS_MALFORMED || status == STATUS_TOO_LARGE || status == STATUS_EXHAUSTED) {
         return refuse_request(c, status);
     }
-    return status == STATUS_OK ? answer_request(c) : status;
+    return status == STATUS_OK ? connection_respond(c) : status;
 }
 
 static void connection_run(struct engine_connection *c)

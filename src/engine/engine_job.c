@@ -125,7 +125,7 @@ static void job_name_blocks(struct engine_job *job, const struct engine_job_rule
     prompt_hash(reader, prompt, &chain);
     uint64_t text_id =
         hash_pair(hash_bytes(slice_of(chain.block, chain.pending), chain.last), rules->seed);
-    job->answer.text_id = text_id;
+    job->response.text_id = text_id;
     add_answer(&chain, prompt, text_id, job->request.output_tokens);
     job->request.keys = job->keys;
     job->request.key_count = chain.key_count;
@@ -184,7 +184,7 @@ struct engine_job *engine_job_read(const struct engine_job_rules *rules,
     }
     job->is_streamed = prompt.stream;
     job->wants_usage = prompt.wants_usage;
-    job->answer = (struct engine_answer){
+    job->response = (struct engine_response){
         .api = api,
         .model = model->name,
         .prompt_tokens = job->request.prompt_tokens,

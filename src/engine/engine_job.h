@@ -16,7 +16,7 @@
 // that the request can fill, and 4 for each token when ids are kept, and its salt.
 #pragma once
 
-#include "engine/engine_answer.h"
+#include "engine/engine_response.h"
 #include "sim/engine/engine.h"
 
 enum { engine_job_error_size = 320, engine_model_name_size = 256, engine_adapter_max = 64 };
@@ -34,7 +34,7 @@ struct engine_job_rules {
 // The fields above the line are set by _read; those below are for whoever runs the job.
 struct engine_job {
     struct engine_request request;
-    struct engine_answer answer; // its counts are not kept up to date
+    struct engine_response response; // its counts are not kept up to date
     bool is_streamed;
     bool wants_usage;
     const char *adapter; // NULL: the model itself

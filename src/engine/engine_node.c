@@ -72,7 +72,7 @@ static void count_token(struct engine_node *node, struct engine_job *job, bool i
     job->last_us = node->end_us;
     if (is_last) {
         engine_counts_note(counts, ENGINE_TIME_WHOLE, (node->end_us - job->arrived_us) / 1e6);
-        counts->ends[job->answer.is_limited ? ENGINE_END_LENGTH : ENGINE_END_STOP]++;
+        counts->ends[job->response.is_limited ? ENGINE_END_LENGTH : ENGINE_END_STOP]++;
     }
 }
 

@@ -133,7 +133,7 @@ static enum status crew_init(struct engine_crew *crew, struct engine_server *ser
     crew->index = index;
     group->tell_all = tell_all;
     group->owner = crew;
-    group->scratch_size = 65536 + engine_answer_document_room(server->profile.context_max) +
+    group->scratch_size = 65536 + engine_response_document_room(server->profile.context_max) +
                           (size_t)server->options.rank_count * engine_metrics_rank_room;
     group->scratch = malloc(group->scratch_size);
     group->reader = prompt_reader_create();

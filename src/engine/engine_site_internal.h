@@ -20,8 +20,7 @@
 #include "base/rng.h"
 #include "engine/engine_faults.h"
 #include "engine/engine_node.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "http/body.h"
 #include "net/transport.h"
 
 #include <stdatomic.h>
@@ -83,7 +82,7 @@ struct engine_connection {
     struct loop_deferred recycle;
     struct timer stall;
     struct http_head head;
-    struct chunked chunked;
+    struct http_body body;
     uint8_t *in;
     size_t in_size;
     size_t in_capacity;
@@ -108,23 +107,21 @@ void engine_connection_progress(void *owner, struct engine_job *job);
 
 // engine_api.c
 
-struct engine_api_request {
+struct engine_api_call {
+    struct engine_site *site;
     struct slice method;
     struct slice path;
-    struct slice rank; // X-data-parallel-rank; empty: none
-    struct slice body;
-};
-
-struct engine_api_answer {
-    struct engine_job *job; // NULL: the response is complete
+    struct slice rank;    // X-data-parallel-rank; empty: none
+    struct slice request; // its body
+    // The response.
+    struct engine_job *job; // not submitted yet; NULL: the response is complete
     uint32_t status;
     const char *type; // NULL: no body
     struct text *body;
 };
 
-// `out->body` is given.  A job has not been submitted yet.
-void engine_api_answer(struct engine_site *site, const struct engine_api_request *request,
-                       struct engine_api_answer *out);
+// Fills in the response; `body` is given.
+void engine_api_respond(struct engine_api_call *call);
 
 // engine_site.c
 

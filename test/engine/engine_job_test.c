@@ -83,12 +83,12 @@ TEST(four_bytes_of_text_are_a_token)
         read_job(&bench, PROMPT_COMPLETION, "{\"prompt\":\"abcdefghi\",\"max_tokens\":7}");
     CHECK_EQ(job->request.prompt_tokens, 3);
     CHECK_EQ(job->request.output_tokens, 7);
-    CHECK(job->answer.is_limited && !job->is_streamed);
+    CHECK(job->response.is_limited && !job->is_streamed);
     engine_job_destroy(&job);
     job = read_job(&bench, PROMPT_COMPLETION, "{\"prompt\":[1,2,3,4,5],\"stream\":true}");
     CHECK_EQ(job->request.prompt_tokens, 5);
     CHECK_EQ(job->request.output_tokens, 50);
-    CHECK(!job->answer.is_limited && job->is_streamed && !job->wants_usage);
+    CHECK(!job->response.is_limited && job->is_streamed && !job->wants_usage);
     engine_job_destroy(&job);
     close_bench(&bench);
 }
@@ -116,7 +116,7 @@ TEST(a_next_turn_begins_with_the_blocks_of_the_last_answer)
     struct engine_job *first =
         read_chat(&bench, "Tell me of the sea.", NULL, NULL, ",\"max_tokens\":100");
     char words[401] = "";
-    content_text(first->answer.text_id, 0, 100, words);
+    content_text(first->response.text_id, 0, 100, words);
     struct engine_job *second =
         read_chat(&bench, "Tell me of the sea.", words, "And of the hills?", "");
     CHECK(first->request.key_count >= 6);
@@ -143,7 +143,7 @@ TEST(salts_adapters_and_seeds_set_apart)
     struct engine_job *job = read_chat(&bench, long_text, NULL, NULL, "");
     struct engine_job *same = read_chat(&bench, long_text, NULL, NULL, ",\"model\":\"m\"");
     CHECK_EQ(common_keys(job, same), job->request.key_count);
-    CHECK(job->answer.text_id == same->answer.text_id);
+    CHECK(job->response.text_id == same->response.text_id);
     for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
         struct engine_job *other = read_chat(&bench, long_text, NULL, NULL, others[i]);
         CHECK_EQ(common_keys(job, other), 0);
@@ -153,7 +153,7 @@ TEST(salts_adapters_and_seeds_set_apart)
     bench.rules.seed = 1;
     same = read_chat(&bench, long_text, NULL, NULL, "");
     CHECK(common_keys(job, same) > 0);
-    CHECK(job->answer.text_id != same->answer.text_id);
+    CHECK(job->response.text_id != same->response.text_id);
     engine_job_destroy(&same);
     engine_job_destroy(&job);
     close_bench(&bench);
@@ -275,7 +275,7 @@ TEST(ids_of_blocks_are_those_that_were_sent_and_behind_them_the_bytes_of_the_ans
     CHECK(memcmp(ids, sent, sizeof(ids)) == 0);
     engine_job_block_ids(job, 1, 16, ids);
     CHECK_EQ(ids[0], UINT32_MAX);
-    content_text(job->answer.text_id, 0, 31, words);
+    content_text(job->response.text_id, 0, 31, words);
     CHECK(memcmp(ids + 1, words, sizeof(ids) - sizeof(ids[0])) == 0);
     engine_job_destroy(&job);
     close_bench(&bench);
@@ -314,7 +314,7 @@ TEST(what_is_published_of_a_turn_is_found_by_the_ids_of_the_next)
             content_text(m, i, 1, (char *)&ids[i]);
         }
         struct engine_job *first = read_ids(&bench, ids, first_count, models[m], output);
-        content_text(first->answer.text_id, 0, output, (char *)(ids + first_count));
+        content_text(first->response.text_id, 0, output, (char *)(ids + first_count));
         uint32_t count = published_keys(first, published);
         CHECK_EQ(count, (first_count + output) / 16);
         CHECK_EQ(prompt_keys(ids, second_count, m == 0 ? "" : "l", wanted), second_count / 16);
@@ -356,7 +356,7 @@ TEST(what_is_published_of_a_turn_of_text_begins_the_next_one)
     bench.rules.keeps_ids = true;
     struct engine_job *first =
         read_chat(&bench, "Tell me of the sea.", NULL, NULL, ",\"max_tokens\":100");
-    content_text(first->answer.text_id, 0, 100, words);
+    content_text(first->response.text_id, 0, 100, words);
     struct engine_job *second =
         read_chat(&bench, "Tell me of the sea.", words, "And of the hills?", "");
     uint32_t count = published_keys(first, before);

@@ -44,7 +44,7 @@ static inline void rig_open_with(struct engine_rig *rig, double speed, const cha
     rig->group.tell_all = rig_note_order;
     rig->group.owner = rig;
     rig->group.reader = prompt_reader_create();
-    rig->group.scratch_size = 65536 + engine_answer_document_room(rig->profile.context_max);
+    rig->group.scratch_size = 65536 + engine_response_document_room(rig->profile.context_max);
     rig->group.scratch = malloc(rig->group.scratch_size);
     ASSERT(rig->group.reader != NULL && rig->group.scratch != NULL);
     options.rules = (struct engine_job_rules){

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "engine/engine_answer.h"
+#include "engine/engine_response.h"
 
 #include "api/answer.h"
 #include "base/text.h"
@@ -10,9 +10,9 @@
 
 static char space[1 << 16];
 
-static struct engine_answer example(enum prompt_api api)
+static struct engine_response example(enum prompt_api api)
 {
-    return (struct engine_answer){.api = api,
+    return (struct engine_response){.api = api,
                                   .model = "a \"model\"",
                                   .number = 0xabc,
                                   .created_s = 1700000000,
@@ -36,19 +36,19 @@ static struct slice next_data(const char **at)
     return data;
 }
 
-static const char *event(const struct engine_answer *answer, uint32_t token, bool is_last)
+static const char *event(const struct engine_response *answer, uint32_t token, bool is_last)
 {
     struct text text = text_over(space, sizeof(space) - 1);
-    engine_answer_event(answer, token, is_last, &text);
+    engine_response_event(answer, token, is_last, &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;
 }
 
-static const char *document(const struct engine_answer *answer)
+static const char *document(const struct engine_response *answer)
 {
-    struct text text = text_over(space, engine_answer_document_room(answer->output_tokens));
-    engine_answer_document(answer, &text);
+    struct text text = text_over(space, engine_response_document_room(answer->output_tokens));
+    engine_response_document(answer, &text);
     ASSERT(!text.overflow);
     space[text.size] = '\0';
     return space;
@@ -62,7 +62,7 @@ static bool is_json(struct slice text)
 
 TEST(the_first_token_of_a_chat_comes_behind_its_role)
 {
-    struct engine_answer answer = example(PROMPT_CHAT);
+    struct engine_response answer = example(PROMPT_CHAT);
     const char *at = event(&answer, 0, false);
     const char *first = at;
     struct slice role = next_data(&at);
@@ -81,7 +81,7 @@ TEST(the_first_token_of_a_chat_comes_behind_its_role)
 
 TEST(the_last_token_says_why_it_is_the_last)
 {
-    struct engine_answer answer = example(PROMPT_CHAT);
+    struct engine_response answer = example(PROMPT_CHAT);
     CHECK(strstr(event(&answer, 2, true), "\"finish_reason\":\"length\"}") != NULL);
     answer.is_limited = false;
     CHECK(strstr(event(&answer, 2, true), "\"finish_reason\":\"stop\"}") != NULL);
@@ -91,7 +91,7 @@ TEST(the_last_token_says_why_it_is_the_last)
 }
 
 // What the router makes of all events, or of the document: the text, and what it counted.
-static uint64_t read_by_router(const struct engine_answer *answer, bool is_streamed,
+static uint64_t read_by_router(const struct engine_response *answer, bool is_streamed,
                                struct answer_usage *usage)
 {
     static uint64_t keys[64];
@@ -111,8 +111,8 @@ static uint64_t read_by_router(const struct engine_answer *answer, bool is_strea
         }
     }
     struct text text = text_over(space, sizeof(space) - 1);
-    engine_answer_usage_event(answer, &text);
-    engine_answer_done_event(&text);
+    engine_response_usage_event(answer, &text);
+    engine_response_done_event(&text);
     space[text.size] = '\0';
     const char *at = space;
     answer_read_event(answer->api, next_data(&at), &chain, &said);
@@ -127,7 +127,7 @@ TEST(the_router_understands_streams_and_documents_alike)
 {
     static const enum prompt_api apis[] = {PROMPT_CHAT, PROMPT_COMPLETION};
     for (size_t i = 0; i < ARRAY_COUNT(apis); i++) {
-        struct engine_answer answer = example(apis[i]);
+        struct engine_response answer = example(apis[i]);
         answer.output_tokens = 40;
         struct answer_usage streamed = {0};
         struct answer_usage whole = {0};
@@ -146,7 +146,7 @@ TEST(a_document_of_any_length_fits_into_its_room)
 {
     static const uint32_t lengths[] = {1, 63, 64, 65, 4000};
     for (size_t i = 0; i < ARRAY_COUNT(lengths); i++) {
-        struct engine_answer answer = example(PROMPT_CHAT);
+        struct engine_response answer = example(PROMPT_CHAT);
         char words[4000 * content_token_size + 1];
         answer.output_tokens = lengths[i];
         content_text(77, 0, lengths[i], words);
@@ -159,12 +159,12 @@ TEST(a_document_of_any_length_fits_into_its_room)
 TEST(errors_have_the_shape_of_vllms)
 {
     struct text text = text_over(space, sizeof(space) - 1);
-    engine_answer_error(404, "no \"x\"", &text);
+    engine_response_error(404, "no \"x\"", &text);
     space[text.size] = '\0';
     CHECK_STR(space, "{\"error\":{\"message\":\"no \\\"x\\\"\",\"type\":\"NotFoundError\","
                      "\"param\":null,\"code\":404}}");
     text.size = 0;
-    engine_answer_error(503, "m", &text);
+    engine_response_error(503, "m", &text);
     space[text.size] = '\0';
     CHECK(strstr(space, "\"type\":\"Service Unavailable\"") != NULL);
 }
@@ -173,7 +173,7 @@ TEST(adapters_are_listed_with_their_model)
 {
     static const struct engine_model models[] = {{.name = "m"}, {.name = "l", .parent = "m"}};
     struct text text = text_over(space, sizeof(space) - 1);
-    engine_answer_models(models, 2, 4096, 5, &text);
+    engine_response_models(models, 2, 4096, 5, &text);
     space[text.size] = '\0';
     CHECK_STR(space, "{\"object\":\"list\",\"data\":["
                      "{\"id\":\"m\",\"object\":\"model\",\"created\":5,\"owned_by\":\"warmpath\","
