@@ -36,56 +36,36 @@ static void outlet_send(struct kv_outlet_socket *socket, struct slice frame, boo
 
 static void outlet_send_message(struct kv_outlet_socket *socket, const struct kv_message *message)
 {
-    uint8_t sequence[sequence_size];
-    for (uint32_t i = 0; i < sequence_size; i++) {
-        sequence[i] = (uint8_t)(message->sequence >> (56 - 8 * i));
-    }
-    outlet_send(socket, slice_of(sequence, sequence_size), true);
+    uint64_t sequence = __builtin_bswap64(message->sequence);
+    outlet_send(socket, slice_of(&sequence, sequence_size), true);
     outlet_send(socket, slice_of(message->bytes, message->size), false);
 }
 
-static void outlet_close_frame(zmq_msg_t *frame)
-{
-    ASSERT(zmq_msg_close(frame) == 0);
-}
+// A subscription or a request.
+struct outlet_message {
+    uint8_t bytes[request_frame_max][request_size_max];
+    struct slice frames[request_frame_max];
+    uint32_t count; // may be more than request_frame_max: later frames replace the last
+};
 
-// False: no frame has come.
-static bool outlet_receive_frame(struct kv_outlet_socket *socket, zmq_msg_t *frame)
+// False: no message has come.
+static bool outlet_receive(struct kv_outlet_socket *socket, struct outlet_message *out)
 {
-    ASSERT(zmq_msg_init(frame) == 0);
-    bool has_come = zmq_msg_recv(frame, socket->handle, ZMQ_DONTWAIT) != -1;
-    ASSERT(has_come || errno == EAGAIN || errno == EINTR);
-    return has_come;
-}
+    int has_more = 1;
+    size_t option_size = sizeof(has_more);
 
-// The message that has come, or its first frames.  0: none has.
-static uint32_t outlet_receive(struct kv_outlet_socket *socket, zmq_msg_t frames[request_frame_max],
-                               bool *is_whole)
-{
-    uint32_t count = 0;
-    zmq_msg_t frame;
-
-    for (bool has_more = true; has_more;) {
-        bool has_come = outlet_receive_frame(socket, &frame);
-        ASSERT(has_come || count == 0); // frames of one message arrive together
-        if (!has_come) {
-            return 0;
+    for (out->count = 0; has_more != 0; out->count++) {
+        uint32_t at = out->count < request_frame_max ? out->count : request_frame_max - 1;
+        int size = zmq_recv(socket->handle, out->bytes[at], request_size_max, ZMQ_DONTWAIT);
+        if (size == -1) {
+            ASSERT(out->count == 0); // frames of one message arrive together
+            ASSERT(errno == EAGAIN || errno == EINTR);
+            return false;
         }
-        has_more = zmq_msg_more(&frame) != 0;
-        *is_whole = count < request_frame_max;
-        if (count < request_frame_max) {
-            frames[count] = frame;
-            count++;
-        } else {
-            outlet_close_frame(&frame);
-        }
+        out->frames[at] = slice_of(out->bytes[at], (size_t)size);
+        ASSERT(zmq_getsockopt(socket->handle, ZMQ_RCVMORE, &has_more, &option_size) == 0);
     }
-    return count;
-}
-
-static struct slice outlet_frame(zmq_msg_t *frame)
-{
-    return slice_of(zmq_msg_data(frame), zmq_msg_size(frame));
+    return true;
 }
 
 // [1: subscribe, 0: cancel][prefix of topics].
@@ -132,40 +112,29 @@ static void outlet_replay(struct kv_outlet *outlet, struct slice peer, uint64_t 
     outlet_send(socket, empty, false);
 }
 
-static void outlet_take_request(struct kv_outlet *outlet, zmq_msg_t *frames, uint32_t count)
+static void outlet_take_request(struct kv_outlet *outlet, const struct outlet_message *message)
 {
     uint64_t sequence = 0;
 
-    if (count != request_frame_max || zmq_msg_size(&frames[1]) != 0 ||
-        zmq_msg_size(&frames[2]) != sequence_size) {
+    if (message->count != request_frame_max || message->frames[1].size != 0 ||
+        message->frames[2].size != sequence_size) {
         return;
     }
-    struct slice number = outlet_frame(&frames[2]);
-    for (size_t i = 0; i < number.size; i++) {
-        sequence = sequence << 8 | number.bytes[i];
-    }
-    outlet_replay(outlet, outlet_frame(&frames[0]), sequence);
+    memcpy(&sequence, message->frames[2].bytes, sequence_size);
+    outlet_replay(outlet, message->frames[0], __builtin_bswap64(sequence));
 }
 
 // Reads until nothing is left: libzmq's descriptor tells of a message only once, and perhaps during
 // a send.
 static void outlet_drain(struct kv_outlet *outlet, struct kv_outlet_socket *socket)
 {
-    zmq_msg_t frames[request_frame_max];
-    bool is_whole = true;
+    struct outlet_message message;
 
-    for (;;) {
-        uint32_t count = outlet_receive(socket, frames, &is_whole);
-        if (count == 0) {
-            return;
-        }
+    while (outlet_receive(socket, &message)) {
         if (socket == &outlet->live) {
-            outlet_note_subscription(outlet, outlet_frame(&frames[0]));
-        } else if (is_whole) {
-            outlet_take_request(outlet, frames, count);
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            outlet_close_frame(&frames[i]);
+            outlet_note_subscription(outlet, message.frames[0]);
+        } else {
+            outlet_take_request(outlet, &message);
         }
     }
 }
@@ -218,8 +187,8 @@ static bool outlet_listen(struct kv_outlet *outlet, struct kv_outlet_socket *soc
     outlet_set(socket->handle, ZMQ_SNDHWM, queue_max);
     outlet_set(socket->handle, ZMQ_IPV6, strchr(options->host, ':') != NULL);
     if (type == ZMQ_XPUB) {
-        outlet_set(socket->handle, ZMQ_XPUB_VERBOSER,
-                   1); // each peer's subscription, not each topic
+        // Each peer's subscription, not each topic.
+        outlet_set(socket->handle, ZMQ_XPUB_VERBOSER, 1);
     }
     socket->source.ready = type == ZMQ_XPUB ? outlet_live_ready : outlet_replay_ready;
     ASSERT(zmq_getsockopt(socket->handle, ZMQ_FD, &socket->source.fd, &size) == 0);

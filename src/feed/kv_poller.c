@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "feed/watcher.h"
 #include "fleet/backend.h"
+#include "json/json.h"
 #include "sys/log.h"
 #include "sys/log_state.h"
 #include "sys/loop.h"
@@ -50,28 +51,20 @@ static enum status kv_poller_push(struct kv_poller *poller, const struct backend
     return worst;
 }
 
-static struct slice skip_json_space(struct slice text)
-{
-    size_t at = 0;
-    while (at < text.size && (text.bytes[at] == ' ' || text.bytes[at] == '\t' ||
-                              text.bytes[at] == '\r' || text.bytes[at] == '\n')) {
-        at++;
-    }
-    return slice_of(text.bytes + at, text.size - at);
-}
-
 // Returns NULL if it went well, or else what failed.  The follower finds out whether a list is
 // valid JSON.
 static const char *kv_poller_take(struct kv_poller *poller, const struct backend *backend,
                                   struct slice body)
 {
-    struct slice text = skip_json_space(body);
-    if (text.size == 0 || text.bytes[0] != '[') {
+    struct json json = json_open(body);
+    struct json_item item;
+
+    if (!json_next(&json, &item) || item.value.kind != JSON_ARRAY) {
         return "the response is not a list";
     }
-    text = skip_json_space(slice_of(text.bytes + 1, text.size - 1));
-    if (text.size > 0 && text.bytes[0] == ']') {
-        return NULL;
+    json_enter(&json);
+    if (!json_next(&json, &item) && json_close(&json) == STATUS_OK) {
+        return NULL; // an empty list
     }
     switch (kv_poller_push(poller, backend, body)) {
     case STATUS_OK:

@@ -323,24 +323,16 @@ enum status kv_socket_receive(struct kv_socket *socket, struct kv_frames *out)
 
 enum kv_socket_news kv_socket_news(struct kv_socket *socket)
 {
-    enum kv_socket_news news = KV_SOCKET_NO_NEWS;
-
     if (socket->monitor.handle == NULL) {
-        return news;
+        return KV_SOCKET_NO_NEWS;
     }
     // Two frames: the number of the event and a value, and the address.
-    zmq_msg_t event;
-    if (receive_frame(socket->monitor.handle, &event) != STATUS_OK) {
-        return news;
-    }
+    uint8_t event[kv_socket_address_size];
     uint16_t number = 0;
-    if (zmq_msg_size(&event) >= sizeof(number)) {
-        memcpy(&number, zmq_msg_data(&event), sizeof(number));
+    if (zmq_recv(socket->monitor.handle, event, sizeof(event), ZMQ_DONTWAIT) == -1) {
+        return KV_SOCKET_NO_NEWS;
     }
-    bool has_more = zmq_msg_more(&event) != 0;
-    (void)zmq_msg_close(&event);
-    if (has_more && receive_frame(socket->monitor.handle, &event) == STATUS_OK) {
-        (void)zmq_msg_close(&event);
-    }
+    memcpy(&number, event, sizeof(number));
+    (void)zmq_recv(socket->monitor.handle, event, sizeof(event), ZMQ_DONTWAIT);
     return number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED ? KV_SOCKET_CONNECTED : KV_SOCKET_DISCONNECTED;
 }
