@@ -13,14 +13,14 @@ static char space[1 << 16];
 static struct engine_response example(enum prompt_api api)
 {
     return (struct engine_response){.api = api,
-                                  .model = "a \"model\"",
-                                  .number = 0xabc,
-                                  .created_s = 1700000000,
-                                  .text_id = 77,
-                                  .prompt_tokens = 100,
-                                  .cached_tokens = 96,
-                                  .output_tokens = 3,
-                                  .is_limited = true};
+                                    .model = "a \"model\"",
+                                    .number = 0xabc,
+                                    .created_s = 1700000000,
+                                    .text_id = 77,
+                                    .prompt_tokens = 100,
+                                    .cached_tokens = 96,
+                                    .output_tokens = 3,
+                                    .is_limited = true};
 }
 
 // The data of the next event; empty when there is none.  Moves behind it.
