@@ -2,8 +2,8 @@
 //
 // kv_inbox.h -- a bounded queue of documents from one thread to another.
 //
-// Threads: any; a document belongs to the one that took it.  Memory: a copy of each document until it is given
-// back.
+// Threads: any; a document belongs to the thread that took it.  Memory: a copy of each document
+// until it is given back.
 #pragma once
 
 #include "base/slice.h"
