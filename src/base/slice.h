@@ -23,6 +23,12 @@ static inline struct slice slice_str(const char *text)
     return (struct slice){.bytes = (const uint8_t *)text, .size = strlen(text)};
 }
 
+// An empty slice may have no bytes to point at, and even adding nothing to NULL is undefined.
+static inline const uint8_t *slice_end(struct slice a)
+{
+    return a.size > 0 ? a.bytes + a.size : a.bytes;
+}
+
 static inline bool slice_equal(struct slice a, struct slice b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.bytes, b.bytes, a.size) == 0);

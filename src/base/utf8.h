@@ -15,6 +15,35 @@ bool utf8_is_valid(struct slice text);
 // each invalid byte.
 struct slice utf8_tamed(struct slice text, uint8_t *space);
 
+static inline bool utf8_is_tail(uint8_t byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+// Bytes of the character at `at`; 0 when it is ASCII or invalid.  The bounds on the second byte
+// keep out overlong forms, surrogates and code points above U+10FFFF; RFC 3629, section 4.
+static inline unsigned utf8_valid_size(const uint8_t *at, size_t left)
+{
+    uint8_t lead = at[0];
+
+    if (lead >= 0xe0 && lead <= 0xef) {
+        uint8_t low = lead == 0xe0 ? 0xa0 : 0x80;
+        uint8_t high = lead == 0xed ? 0x9f : 0xbf;
+        return left >= 3 && at[1] >= low && at[1] <= high && utf8_is_tail(at[2]) ? 3 : 0;
+    }
+    if (lead >= 0xc2 && lead <= 0xdf) {
+        return left >= 2 && utf8_is_tail(at[1]) ? 2 : 0;
+    }
+    if (lead >= 0xf0 && lead <= 0xf4) {
+        uint8_t low = lead == 0xf0 ? 0x90 : 0x80;
+        uint8_t high = lead == 0xf4 ? 0x8f : 0xbf;
+        bool is_valid = left >= 4 && at[1] >= low && at[1] <= high && utf8_is_tail(at[2]) &&
+                        utf8_is_tail(at[3]);
+        return is_valid ? 4 : 0;
+    }
+    return 0;
+}
+
 // Bytes of the character whose first byte this is.
 static inline unsigned utf8_size_of_lead(uint8_t lead)
 {
@@ -72,6 +101,6 @@ static inline const uint8_t *utf8_back(const uint8_t *begin, const uint8_t *at)
 {
     do {
         at--;
-    } while (at > begin && (*at & 0xc0) == 0x80);
+    } while (at > begin && utf8_is_tail(*at));
     return at;
 }

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "json/json_vector_internal.h"
 
 #include <math.h>
@@ -27,12 +28,6 @@
 
 // Kept out of line, so that what calls it at its very end needs no registers saved.
 #define APART __attribute__((noinline))
-
-// An empty slice may have no bytes to point at, and even adding nothing to NULL is undefined.
-static const uint8_t *end_of(struct slice text)
-{
-    return text.size > 0 ? text.bytes + text.size : text.bytes;
-}
 
 static bool is_space(uint8_t byte)
 {
@@ -91,63 +86,16 @@ static inline struct json_marks marks_of(const uint8_t *at)
 // The first byte that is not plain, or `end`.
 static const uint8_t *plain_end(const uint8_t *at, const uint8_t *end)
 {
-#ifdef __SSE2__
     for (; end - at >= 16; at += 16) {
         struct json_marks marks = marks_of(at);
         if ((marks.quotes | marks.others) != 0) {
             return at + __builtin_ctz(marks.quotes | marks.others);
         }
     }
-#endif
-    // Eight at a time, for the tail and for other processors: (word - ones * n) & ~word has the top
-    // bit of a byte set when a byte below n is there; false alarms only follow a true one.
-    const uint64_t ones = 0x0101010101010101;
-    for (; end - at >= 8; at += 8) {
-        uint64_t word;
-        memcpy(&word, at, sizeof(word));
-        uint64_t quotes = word ^ (ones * '"');
-        uint64_t backslashes = word ^ (ones * '\\');
-        uint64_t special = ((word - ones * 0x20) & ~word) | ((quotes - ones) & ~quotes) |
-                           ((backslashes - ones) & ~backslashes) | word;
-        if ((special & (ones * 0x80)) != 0) {
-            break;
-        }
-    }
     while (at < end && is_plain_byte(*at)) {
         at++;
     }
     return at;
-}
-
-static bool is_json_continuation(uint8_t byte)
-{
-    return (byte & 0xc0) == 0x80;
-}
-
-// One character of two to four bytes.  The bounds on the second byte keep out overlong forms,
-// surrogates and what lies above U+10FFFF; RFC 3629, section 4.
-static const uint8_t *read_utf8(const uint8_t *at, const uint8_t *end)
-{
-    size_t left = (size_t)(end - at);
-
-    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
-        return left >= 2 && is_json_continuation(at[1]) ? at + 2 : NULL;
-    }
-    if ((at[0] & 0xf0) == 0xe0) {
-        uint8_t low = at[0] == 0xe0 ? 0xa0 : 0x80;
-        uint8_t high = at[0] == 0xed ? 0x9f : 0xbf;
-        return left >= 3 && at[1] >= low && at[1] <= high && is_json_continuation(at[2]) ? at + 3
-                                                                                         : NULL;
-    }
-    if (at[0] >= 0xf0 && at[0] <= 0xf4) {
-        uint8_t low = at[0] == 0xf0 ? 0x90 : 0x80;
-        uint8_t high = at[0] == 0xf4 ? 0x8f : 0xbf;
-        return left >= 4 && at[1] >= low && at[1] <= high && is_json_continuation(at[2]) &&
-                       is_json_continuation(at[3])
-                   ? at + 4
-                   : NULL;
-    }
-    return NULL;
 }
 
 // The value of a hexadecimal digit plus hex_digit; 0 for other bytes.  A table because clients that
@@ -206,10 +154,11 @@ const uint8_t *json_scalar_string_end(const uint8_t *at, const uint8_t *end)
         }
         // Characters beyond ASCII come in runs.  A control character ends the run and the string.
         while (at < end && (*at >= 0x80 || *at < 0x20)) {
-            at = read_utf8(at, end);
-            if (at == NULL) {
+            unsigned size = utf8_valid_size(at, (size_t)(end - at));
+            if (size == 0) {
                 return NULL;
             }
+            at += size;
         }
     }
 }
@@ -292,23 +241,13 @@ static inline const uint8_t *read_short_number(const uint8_t *at)
     return *after == ',' && (*at != '0' || after == at + 1) ? after : NULL;
 }
 
-// The same for true, false and null.  Eight bytes can be read.
-static inline const uint8_t *read_short_literal(const uint8_t *at, enum json_kind *kind)
-{
-    bool is_true = memcmp(at, "true", 4) == 0;
-
-    if (memcmp(at, "null", 4) == 0) {
-        *kind = JSON_NULL;
-        return at + 4;
-    }
-    *kind = JSON_BOOL;
-    return is_true ? at + 4 : memcmp(at, "false", 5) == 0 ? at + 5 : NULL;
-}
-
-static const uint8_t *read_literal(const uint8_t *at, const uint8_t *end)
+// true, false or null.
+static inline const uint8_t *read_literal(const uint8_t *at, const uint8_t *end,
+                                          enum json_kind *kind)
 {
     struct slice text = slice_of(at, (size_t)(end - at));
 
+    *kind = *at == 'n' ? JSON_NULL : JSON_BOOL;
     if (slice_starts_with(text, "true") || slice_starts_with(text, "null")) {
         return at + 4;
     }
@@ -365,12 +304,8 @@ APART static bool value_read(struct json *json, const uint8_t *at, struct json_v
         break;
     case 't':
     case 'f':
-        kind = JSON_BOOL;
-        after = read_literal(at, end);
-        break;
     case 'n':
-        kind = JSON_NULL;
-        after = read_literal(at, end);
+        after = read_literal(at, end, &kind);
         break;
     case '-':
     case '0' ... '9':
@@ -441,8 +376,9 @@ APART static bool any_item_read(struct json *json, struct json_item *out)
     return value_read(json, at, &out->value);
 }
 
-// From the beginning of a value to after it, or NULL for one that is not short.  17 bytes can be read.
-static inline const uint8_t *read_short_value(const uint8_t *at, struct json_value *out)
+// From the first byte of a value to after it, or NULL for one that is not short.  17 bytes can be read.
+static inline const uint8_t *read_short_value(const uint8_t *at, const uint8_t *end,
+                                              struct json_value *out)
 {
     const uint8_t *after = NULL;
     enum json_kind kind = JSON_STRING;
@@ -459,7 +395,7 @@ static inline const uint8_t *read_short_value(const uint8_t *at, struct json_val
         kind = JSON_NUMBER;
         after = read_short_number(at);
     } else if (*at >= 'a' && *at <= 'z') {
-        after = read_short_literal(at, &kind);
+        after = read_literal(at, end, &kind);
     }
     if (after != NULL) {
         out->kind = kind;
@@ -506,7 +442,7 @@ static inline bool item_read(struct json *json, struct json_item *out)
             at++;
         }
     }
-    const uint8_t *after = read_short_value(at, &out->value);
+    const uint8_t *after = read_short_value(at, json->end, &out->value);
     if (after == NULL && is_space(*at)) {
         return any_item_read(json, out);
     }
@@ -538,7 +474,7 @@ APART static bool json_drain(struct json *json, uint32_t depth)
 
 struct json json_open(struct slice text)
 {
-    return (struct json){.at = text.bytes, .end = end_of(text), .first = true};
+    return (struct json){.at = text.bytes, .end = slice_end(text), .first = true};
 }
 
 APART static bool pending_next(struct json *json, struct json_item *out)
@@ -587,6 +523,22 @@ uint64_t json_skip_ids(struct json *json)
         json->at = json_vector_ids_end(json->at, json->end, &count);
     }
     return count;
+}
+
+struct json json_inside(struct slice container)
+{
+    struct json json = json_open(container);
+    struct json_item item;
+
+    if (json_next(&json, &item) && json.pending) {
+        json_enter(&json);
+    }
+    return json;
+}
+
+bool json_next_whole(struct json *json, struct json_item *out)
+{
+    return json_next(json, out) && json_skip(json, &out->value);
 }
 
 enum status json_close(struct json *json)
@@ -662,31 +614,6 @@ static const uint8_t *read_escape(const uint8_t *at, const uint8_t *end, uint32_
     return at;
 }
 
-// Returns how many of the four bytes it wrote.
-static size_t utf8_encode(uint32_t character, uint8_t *out)
-{
-    if (character < 0x80) {
-        out[0] = (uint8_t)character;
-        return 1;
-    }
-    if (character < 0x800) {
-        out[0] = (uint8_t)(0xc0 | character >> 6);
-        out[1] = (uint8_t)(0x80 | (character & 0x3f));
-        return 2;
-    }
-    if (character < 0x10000) {
-        out[0] = (uint8_t)(0xe0 | character >> 12);
-        out[1] = (uint8_t)(0x80 | (character >> 6 & 0x3f));
-        out[2] = (uint8_t)(0x80 | (character & 0x3f));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xf0 | character >> 18);
-    out[1] = (uint8_t)(0x80 | (character >> 12 & 0x3f));
-    out[2] = (uint8_t)(0x80 | (character >> 6 & 0x3f));
-    out[3] = (uint8_t)(0x80 | (character & 0x3f));
-    return 4;
-}
-
 static const uint8_t *json_find_backslash(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *found = at < end ? memchr(at, '\\', (size_t)(end - at)) : NULL;
@@ -706,7 +633,7 @@ static const uint8_t *json_read_piece(const uint8_t *at, const uint8_t *end, uin
     uint32_t character = 0;
     at = read_escape(at, end, &character);
     if (at != NULL) {
-        *out = slice_of(scratch, utf8_encode(character, scratch));
+        *out = slice_of(scratch, utf8_write(character, scratch));
     }
     return at;
 }
@@ -715,7 +642,7 @@ bool json_string_is(struct slice raw, const char *text)
 {
     struct slice wanted = slice_str(text);
     const uint8_t *at = raw.bytes;
-    const uint8_t *end = end_of(raw);
+    const uint8_t *end = slice_end(raw);
 
     if (raw.size < wanted.size) {
         return false; // unescaping only shortens
@@ -736,7 +663,7 @@ bool json_string_is(struct slice raw, const char *text)
 enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, struct slice *out)
 {
     const uint8_t *at = raw.bytes;
-    const uint8_t *end = end_of(raw);
+    const uint8_t *end = slice_end(raw);
 
     if (json_find_backslash(at, end) == end) {
         *out = raw;
@@ -762,6 +689,16 @@ enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, 
 bool json_uint(const struct json_value *value, uint64_t *out)
 {
     return value->kind == JSON_NUMBER && slice_parse_u64(value->raw, out);
+}
+
+bool json_is_unset(const struct json_value *value)
+{
+    return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
+}
+
+bool json_is_string(const struct json_value *value, const char *text)
+{
+    return value->kind == JSON_STRING && json_string_is(value->raw, text);
 }
 
 bool json_is_true(const struct json_value *value)

@@ -103,6 +103,13 @@ bool json_skip(struct json *json, struct json_value *value);
 // next in any case.  Does nothing where there is no such array.
 uint64_t json_skip_ids(struct json *json);
 
+// A cursor among the items of an array or object that comes with all of its text; other values have
+// no items.
+struct json json_inside(struct slice container);
+
+// As json_next; an item that is an array or object comes with all of its text.
+bool json_next_whole(struct json *json, struct json_item *out);
+
 // Reads what is left, and says how it went: STATUS_MALFORMED, or STATUS_TOO_LARGE when nested too
 // deep.  The cursor has then no more items.
 enum status json_close(struct json *json);
@@ -126,6 +133,12 @@ enum status json_string_decode(struct slice raw, void *buffer, size_t capacity, 
 // False, with `*out` untouched, when the value is not a number written as plain digits below 2^64.
 // 1.0 and 1e3 are not: who cares to accept them decides how.
 bool json_uint(const struct json_value *value, uint64_t *out);
+
+// Absent, or null.
+bool json_is_unset(const struct json_value *value);
+
+// Whether the value is a string that, unescaped, is `text`.
+bool json_is_string(const struct json_value *value, const char *text);
 
 // True only for the literal true.
 bool json_is_true(const struct json_value *value);

@@ -120,23 +120,27 @@ void json_put_i64(struct json_writer *json, const char *key, int64_t number)
     text_add_format(json->out, "%" PRId64, number);
 }
 
-void json_put_number(struct json_writer *json, const char *key, double number, unsigned digits)
+// False: the number is not finite, and null is written in its place.
+static bool json_put_finite_key(struct json_writer *json, const char *key, double number)
 {
     json_put_key(json, key);
-    if (isfinite(number)) {
-        text_add_format(json->out, "%.*g", (int)digits, number);
-    } else {
+    if (!isfinite(number)) {
         text_add_str(json->out, "null");
+    }
+    return isfinite(number);
+}
+
+void json_put_number(struct json_writer *json, const char *key, double number, unsigned digits)
+{
+    if (json_put_finite_key(json, key, number)) {
+        text_add_format(json->out, "%.*g", (int)digits, number);
     }
 }
 
 void json_put_fixed(struct json_writer *json, const char *key, double number, unsigned places)
 {
-    json_put_key(json, key);
-    if (isfinite(number)) {
+    if (json_put_finite_key(json, key, number)) {
         text_add_format(json->out, "%.*f", (int)places, number);
-    } else {
-        text_add_str(json->out, "null");
     }
 }
 
@@ -161,9 +165,10 @@ void json_put_foreign(struct json_writer *json, const char *key, struct slice st
     size_t begin = 0; // of the characters that are valid and not yet written
     size_t at = 0;
     while (at < string.size) {
-        unsigned size = utf8_size_of_lead(string.bytes[at]);
-        if (size <= string.size - at && utf8_is_valid(slice_of(string.bytes + at, size))) {
-            at += size;
+        unsigned size =
+            string.bytes[at] < 0x80 ? 1 : utf8_valid_size(string.bytes + at, string.size - at);
+        at += size;
+        if (size > 0) {
             continue;
         }
         text_add_escaped(json->out, slice_of(string.bytes + begin, at - begin));

@@ -57,7 +57,7 @@ static inline struct msgpack msgpack_open(struct slice bytes)
     return (struct msgpack){
         .begin = bytes.bytes,
         .at = bytes.bytes,
-        .end = bytes.size > 0 ? bytes.bytes + bytes.size : bytes.bytes,
+        .end = slice_end(bytes),
     };
 }
 

@@ -32,69 +32,35 @@ struct added_node {
     uint8_t byte;
 };
 
-struct added_flags {
-    uint32_t id;
-    bool single_word;
-    bool lstrip;
-    bool rstrip;
-};
-
 struct added {
     size_t memory;
     uint32_t first_count;
     uint32_t by_first[256];                  // nodes; 0: no token begins so
     uint8_t firsts[few_firsts][vector_size]; // each of them, if they are few
-    struct added_flags *tokens;
+    struct added_token *tokens;
     struct added_node *nodes;
 };
 
-struct added_order {
-    const struct added_token *token;
-};
-
-static int compare_token_texts(const void *a, const void *b)
+int added_compare_texts(const void *a, const void *b)
 {
-    const struct added_token *x = ((const struct added_order *)a)->token;
-    const struct added_token *y = ((const struct added_order *)b)->token;
-    size_t common = x->text.size < y->text.size ? x->text.size : y->text.size;
-    int order = memcmp(x->text.bytes, y->text.bytes, common);
-    if (order == 0) {
-        order = (x->text.size > y->text.size) - (x->text.size < y->text.size);
-    }
-    return order != 0 ? order : (x > y) - (x < y); // later ones behind earlier ones
-}
-
-// In the order of their texts, each text once.  Returns how many.
-static uint32_t sort_added_tokens(const struct added_token *tokens, uint32_t count,
-                                  struct added_order *sorted)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        ASSERT(tokens[i].text.size > 0);
-        sorted[i].token = &tokens[i];
-    }
-    if (count > 1) {
-        qsort(sorted, count, sizeof(*sorted), compare_token_texts);
-    }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i + 1 == count || !slice_equal(sorted[i].token->text, sorted[i + 1].token->text)) {
-            sorted[kept++] = sorted[i];
-        }
-    }
-    return kept;
+    struct slice left = ((const struct added_token *)a)->text;
+    struct slice right = ((const struct added_token *)b)->text;
+    size_t common = left.size < right.size ? left.size : right.size;
+    int order = memcmp(left.bytes, right.bytes, common);
+    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
 }
 
 // The root, and a node for each byte that a text does not share with the text before it.
-static size_t count_added_nodes(const struct added_order *sorted, uint32_t count)
+static size_t count_added_nodes(const struct added_token *sorted, uint32_t count)
 {
     size_t nodes = 1;
     for (uint32_t i = 0; i < count; i++) {
         size_t same = 0;
-        while (i > 0 && same < sorted[i - 1].token->text.size &&
-               sorted[i - 1].token->text.bytes[same] == sorted[i].token->text.bytes[same]) {
+        while (i > 0 && same < sorted[i - 1].text.size &&
+               sorted[i - 1].text.bytes[same] == sorted[i].text.bytes[same]) {
             same++;
         }
-        nodes += sorted[i].token->text.size - same;
+        nodes += sorted[i].text.size - same;
     }
     return nodes;
 }
@@ -106,7 +72,7 @@ struct added_range {
     uint32_t depth;
 };
 
-static void build_added_tree(struct added *added, const struct added_order *sorted,
+static void build_added_tree(struct added *added, const struct added_token *sorted,
                              struct added_range *ranges, size_t node_count)
 {
     uint32_t next = 1;
@@ -116,13 +82,13 @@ static void build_added_tree(struct added *added, const struct added_order *sort
         struct added_node *node = &added->nodes[i];
         node->first_child = next;
         node->token = no_token;
-        if (range.begin < range.end && sorted[range.begin].token->text.size == range.depth) {
+        if (range.begin < range.end && sorted[range.begin].text.size == range.depth) {
             node->token = range.begin++;
         }
         while (range.begin < range.end) {
-            uint8_t byte = sorted[range.begin].token->text.bytes[range.depth];
+            uint8_t byte = sorted[range.begin].text.bytes[range.depth];
             uint32_t end = range.begin;
-            while (end < range.end && sorted[end].token->text.bytes[range.depth] == byte) {
+            while (end < range.end && sorted[end].text.bytes[range.depth] == byte) {
                 end++;
             }
             ranges[next] = (struct added_range){range.begin, end, range.depth + 1};
@@ -131,7 +97,7 @@ static void build_added_tree(struct added *added, const struct added_order *sort
             range.begin = end;
         }
     }
-    ASSERT(next == node_count);
+    ASSERT(next == node_count); // no two texts are equal
 }
 
 static void note_firsts(struct added *added)
@@ -151,31 +117,32 @@ struct added *added_create(const struct added_token *tokens, uint32_t count)
 {
     struct added *added = NULL;
     struct added_range *ranges = NULL;
-    struct added_order *sorted = calloc((size_t)count + 1, sizeof(*sorted));
+    struct added_token *sorted = calloc((size_t)count + 1, sizeof(*sorted));
     if (sorted == NULL) {
         goto out;
     }
-    uint32_t kept = sort_added_tokens(tokens, count, sorted);
-    ASSERT(kept <= count);
-    size_t node_count = count_added_nodes(sorted, kept);
+    for (uint32_t i = 0; i < count; i++) {
+        ASSERT(tokens[i].text.size > 0);
+        sorted[i] = tokens[i];
+    }
+    qsort(sorted, count, sizeof(*sorted), added_compare_texts);
+    size_t node_count = count_added_nodes(sorted, count);
     size_t memory =
-        sizeof(*added) + node_count * sizeof(struct added_node) + kept * sizeof(struct added_flags);
+        sizeof(*added) + node_count * sizeof(struct added_node) + count * sizeof(*sorted);
     ranges = calloc(node_count, sizeof(*ranges));
     if (ranges == NULL || node_count > UINT32_MAX || (added = calloc(1, memory)) == NULL) {
         goto out;
     }
     added->memory = memory;
-    added->nodes = (struct added_node *)(added + 1);
-    added->tokens = (struct added_flags *)(added->nodes + node_count);
-    for (uint32_t i = 0; i < kept; i++) {
-        added->tokens[i] = (struct added_flags){.id = sorted[i].token->id,
-                                                .single_word = sorted[i].token->single_word,
-                                                .lstrip = sorted[i].token->lstrip,
-                                                .rstrip = sorted[i].token->rstrip};
-    }
-    ranges[0].end = kept;
+    added->tokens = (struct added_token *)(added + 1);
+    added->nodes = (struct added_node *)(added->tokens + count);
+    ranges[0].end = count;
     build_added_tree(added, sorted, ranges, node_count);
     note_firsts(added);
+    for (uint32_t i = 0; i < count; i++) {
+        added->tokens[i] = sorted[i];
+        added->tokens[i].text = (struct slice){0}; // the caller's
+    }
 
 out:
     free(sorted);
@@ -302,7 +269,7 @@ struct added_walk added_begin(const struct added *added, struct slice text)
 
 // Widens a match over white space as its flags say.  False when the match vanishes: it was white
 // space that the last match had taken.
-static bool widen_match(struct added_walk *walk, const struct added_flags *token, size_t start,
+static bool widen_match(struct added_walk *walk, const struct added_token *token, size_t start,
                         size_t stop, struct added_match *out)
 {
     size_t last_end = walk->end;
@@ -334,7 +301,7 @@ bool added_next(struct added_walk *walk, struct added_match *out)
         if (index == no_token) {
             continue;
         }
-        const struct added_flags *token = &added->tokens[index];
+        const struct added_token *token = &added->tokens[index];
         if (!token->single_word || stands_alone(text, start, stop)) {
             walk->search = stop;
             if (widen_match(walk, token, start, stop, out)) {

@@ -102,14 +102,9 @@ static enum status encode_pieces(struct encoding *encoding, const struct bpe_pie
     return STATUS_OK;
 }
 
-static bool is_space_mark(struct slice text, size_t at)
-{
-    return text.size - at >= 3 && memcmp(text.bytes + at, SPACE_MARK, 3) == 0;
-}
-
 static bool begins_with_space(const struct pipeline *pipeline, struct slice run)
 {
-    return run.bytes[0] == ' ' || (pipeline->by_character && is_space_mark(run, 0));
+    return run.bytes[0] == ' ' || (pipeline->by_character && space_mark_at(run, 0));
 }
 
 // Metaspace: a piece ends before each space.
@@ -118,8 +113,8 @@ static uint32_t split_at_spaces(struct slice run, size_t *at, uint32_t *ends, ui
     uint32_t count = 0;
 
     while (count < capacity && *at < run.size) {
-        size_t end = *at + (is_space_mark(run, *at) ? 3 : 1);
-        while (end < run.size && run.bytes[end] != ' ' && !is_space_mark(run, end)) {
+        size_t end = *at + (space_mark_at(run, *at) ? space_mark_size : 1);
+        while (end < run.size && run.bytes[end] != ' ' && !space_mark_at(run, end)) {
             end++;
         }
         ends[count++] = (uint32_t)end;
@@ -219,36 +214,18 @@ static enum status encode_run(struct encoding *encoding, struct slice run, enum 
     return encode_split(encoding, slice_of(spaced, run.size + 1), false);
 }
 
-static uint8_t *write_mark(uint8_t *out)
-{
-    *out++ = 0xe2;
-    *out++ = 0x96;
-    *out++ = 0x81;
-    return out;
-}
-
 // Spells spaces as "▁", to find added tokens that have it in their text.
 static enum status spell_space_marks(const struct encoding *encoding, struct slice *part,
                                      enum run_start start)
 {
-    const struct pipeline *pipeline = &encoding->tokenizer->pipeline;
-    uint8_t *begin = encoding->scratch->spaced;
-    uint8_t *end = begin;
+    bool is_first =
+        start != START_AT_CUT && encoding->tokenizer->pipeline.space_rule == SPACE_EACH_GAP;
+    uint8_t *spaced = encoding->scratch->spaced;
 
-    if (3 * (part->size + 1) > scratch_text_size) {
+    if (space_mark_size * (part->size + 1) > scratch_text_size) {
         return STATUS_TOO_LARGE;
     }
-    if (start != START_AT_CUT && pipeline->space_rule == SPACE_EACH_GAP) {
-        end = write_mark(end);
-    }
-    for (size_t i = 0; i < part->size; i++) {
-        if (part->bytes[i] == ' ') {
-            end = write_mark(end);
-        } else {
-            *end++ = part->bytes[i];
-        }
-    }
-    *part = slice_of(begin, (size_t)(end - begin));
+    *part = slice_of(spaced, space_marks_write(*part, is_first, spaced));
     return STATUS_OK;
 }
 

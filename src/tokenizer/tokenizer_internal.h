@@ -17,13 +17,10 @@
 #include "json/json.h"
 #include "tokenizer/added.h"
 #include "tokenizer/bpe/bpe.h"
+#include "tokenizer/space_mark.h"
 #include "tokenizer/split/split.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary_internal.h"
-
-// "▁", which stands for a space.
-enum { space_mark = 0x2581 };
-#define SPACE_MARK "\xe2\x96\x81"
 
 // Where a space is put before a gap that a cut has not made.
 enum space_rule {
@@ -93,16 +90,15 @@ size_t tokenizer_find_cut(const struct tokenizer *tokenizer, const struct split_
                           struct slice text, size_t from);
 
 struct load_added {
-    uint32_t word; // of the vocabulary
-    bool single_word;
-    bool lstrip;
-    bool rstrip;
+    struct added_token token; // without text and id, which are the word's
+    uint32_t word;            // of the vocabulary
     bool is_normalized;
 };
 
 // A tokenizer while it is loaded: the contents of its file.
 struct tokenizer_draft {
     struct tokenizer_error *error;
+    enum status status; // if not OK: why loading has stopped
 
     struct vocabulary vocabulary; // the model's words first, then the added ones it does not have
     uint32_t model_word_count;
@@ -126,13 +122,14 @@ struct tokenizer_draft {
     uint64_t fingerprint;
 };
 
-// Builds the tokenizer if `status`, that of reading, is OK; frees the draft.  Returns the final
-// status.
-enum status load_finish(struct tokenizer_draft *load, enum status status, struct tokenizer **out);
+// Builds the tokenizer if the file was read; frees the draft.  Returns the final status.
+enum status load_finish(struct tokenizer_draft *load, bool is_read, struct tokenizer **out);
 
-// Writes the reason and returns STATUS_MALFORMED.
-enum status load_refuse(struct tokenizer_error *error, const char *format, ...)
+// Loading stops at the first error: functions that return false have called one of these two, which
+// set the draft's status, write the reason and return false.
+bool load_refuse(struct tokenizer_draft *load, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+bool load_exhausted(struct tokenizer_draft *load);
 
 // Ends the refusal of a component that exists but is not implemented.
 #define LOAD_ADVICE "route this model by text"
@@ -143,22 +140,19 @@ struct load_excerpt {
 };
 struct load_excerpt load_excerpt(struct slice text);
 
-// Opens an array or an object that was read before, and enters it.
-struct json load_open(struct slice container);
-// The next item in it, with all its text.
-bool load_next(struct json *json, struct json_item *out);
-
-enum status load_add_merge(struct tokenizer_draft *load, const struct bpe_merge *merge);
+// The word is new to the vocabulary.
+bool load_add_word(struct tokenizer_draft *load, struct slice word, uint32_t id);
+bool load_add_merge(struct tokenizer_draft *load, const struct bpe_merge *merge);
 
 // The readers of the parts of a tokenizer.json; each value comes with all its text, or is
 // JSON_ABSENT or JSON_NULL.
-enum status load_pipeline(struct tokenizer_draft *load, const struct json_value *normalizer,
-                          const struct json_value *pre_tokenizer);
-enum status load_post_processor(struct tokenizer_draft *load, const struct json_value *value);
-enum status load_added_tokens(struct tokenizer_draft *load, const struct json_value *value);
+bool load_pipeline(struct tokenizer_draft *load, const struct json_value *normalizer,
+                   const struct json_value *pre_tokenizer);
+bool load_post_processor(struct tokenizer_draft *load, const struct json_value *value);
+bool load_added_tokens(struct tokenizer_draft *load, const struct json_value *value);
 
 // The cursor stands at the model's object, which was just handed out.
-enum status load_model(struct tokenizer_draft *load, struct json *json);
+bool load_model(struct tokenizer_draft *load, struct json *json);
 
 // A string of the file, unescaped; refused when it is not a string or does not fit.
 enum { load_string_size = 4096 };
@@ -166,18 +160,12 @@ struct load_string {
     uint8_t space[load_string_size];
     struct slice text;
 };
-enum status load_string(struct tokenizer_draft *load, const struct json_value *value,
-                        const char *name, struct load_string *out);
-
-// The members of an object with these names; refused when it is not an object.  Messages call it
-// `what`.
-enum status load_fields(struct tokenizer_draft *load, const struct json_value *object,
-                        const char *what, const char *const *names, uint32_t name_count,
-                        struct json_value *out);
+bool load_string(struct tokenizer_draft *load, const struct json_value *value, const char *name,
+                 struct load_string *out);
 
 // A member that is true or false, or missing.
-enum status load_bool(struct tokenizer_draft *load, const struct json_value *value,
-                      const char *name, bool otherwise, bool *out);
+bool load_flag(struct tokenizer_draft *load, const struct json_value *value, const char *name,
+               bool otherwise, bool *out);
 
 // Checks that the parts fit each other, and makes the tokenizer.
-enum status tokenizer_build(struct tokenizer_draft *load, struct tokenizer **out);
+bool tokenizer_build(struct tokenizer_draft *load, struct tokenizer **out);

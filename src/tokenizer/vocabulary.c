@@ -49,7 +49,7 @@ static void vocabulary_put_slot(struct vocabulary_slot *slots, uint32_t mask,
     slots[at] = slot;
 }
 
-static enum status vocabulary_grow(struct vocabulary *vocabulary)
+static bool vocabulary_grow(struct vocabulary *vocabulary)
 {
     uint32_t word_capacity = vocabulary->word_capacity * 2;
     if (word_capacity == 0) {
@@ -59,12 +59,12 @@ static enum status vocabulary_grow(struct vocabulary *vocabulary)
     struct vocabulary_word *words =
         realloc(vocabulary->words, word_capacity * sizeof(*vocabulary->words));
     if (words == NULL) {
-        return STATUS_EXHAUSTED;
+        return false;
     }
     vocabulary->words = words;
     struct vocabulary_slot *slots = malloc(slot_count * sizeof(*slots));
     if (slots == NULL) {
-        return STATUS_EXHAUSTED;
+        return false;
     }
     memset(slots, 0xff, slot_count * sizeof(*slots)); // no_word everywhere
     for (uint32_t i = 0; i < vocabulary->slot_count; i++) {
@@ -77,29 +77,26 @@ static enum status vocabulary_grow(struct vocabulary *vocabulary)
     vocabulary->slots = slots;
     vocabulary->slot_count = slot_count;
     vocabulary->word_capacity = word_capacity;
-    return STATUS_OK;
+    return true;
 }
 
-enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uint32_t id)
+bool vocabulary_add(struct vocabulary *vocabulary, struct slice word, uint32_t id)
 {
     ASSERT(word.size <= word_size_max && id < id_limit);
-    if (vocabulary->count == vocabulary->word_capacity) {
-        enum status status = vocabulary_grow(vocabulary);
-        if (status != STATUS_OK) {
-            return status;
-        }
+    if (vocabulary->count == vocabulary->word_capacity && !vocabulary_grow(vocabulary)) {
+        return false;
     }
     bool is_there = vocabulary->bytes != NULL && word.bytes == vocabulary->bytes + vocabulary->size;
     uint8_t *room = vocabulary_room(vocabulary, is_there ? 0 : word.size);
     if (room == NULL) {
-        return STATUS_EXHAUSTED;
+        return false;
     }
     if (!is_there && word.size > 0) {
         memcpy(room, word.bytes, word.size);
     }
     // Offsets have 32 bits.
     if (vocabulary->size + word.size > UINT32_MAX) {
-        return STATUS_EXHAUSTED;
+        return false;
     }
     vocabulary->words[vocabulary->count] = (struct vocabulary_word){
         .begin = (uint32_t)vocabulary->size,
@@ -114,7 +111,7 @@ enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uin
     vocabulary->size += word.size;
     vocabulary->count++;
     ASSERT(vocabulary->size <= vocabulary->capacity);
-    return STATUS_OK;
+    return true;
 }
 
 static uint32_t vocabulary_find_hashed(const struct vocabulary *vocabulary, struct slice word,

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "base/slice.h"
-#include "base/status.h"
 
 #include <stdint.h>
 
@@ -51,7 +50,8 @@ void vocabulary_fini(struct vocabulary *vocabulary);
 uint8_t *vocabulary_room(struct vocabulary *vocabulary, size_t size);
 
 // The word is new, at most word_size_max bytes, and its id is below id_limit.
-enum status vocabulary_add(struct vocabulary *vocabulary, struct slice word, uint32_t id);
+// False when out of memory.
+bool vocabulary_add(struct vocabulary *vocabulary, struct slice word, uint32_t id);
 
 // Its number, or no_word.
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct slice word);

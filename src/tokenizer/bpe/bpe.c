@@ -45,6 +45,7 @@ static bool find_own_tokens(struct bpe *bpe, bool ignore_merges)
 struct bpe *bpe_create(const struct bpe_options *options)
 {
     ASSERT(options->token_count <= bpe_token_max && options->merge_count <= bpe_merge_max);
+    ASSERT(!options->by_character || !options->ignore_merges);
     struct bpe *bpe = calloc(1, sizeof(*bpe));
     if (bpe == NULL) {
         return NULL;
@@ -108,9 +109,7 @@ struct bpe_scratch *bpe_scratch_create_sized(const struct bpe *bpe,
     }
     scratch->bpe = bpe;
     scratch->room = bpe_room_create(bpe->table.order_count, symbol_max);
-    scratch->spaced = malloc(bpe_vocab_room(&bpe->vocab));
-    if (!word_cache_init(&scratch->cache, sizes) || scratch->room == NULL ||
-        scratch->spaced == NULL) {
+    if (!word_cache_init(&scratch->cache, sizes) || scratch->room == NULL) {
         bpe_scratch_destroy(&scratch);
         return NULL;
     }
@@ -128,7 +127,6 @@ void bpe_scratch_destroy(struct bpe_scratch **scratch)
     if (*scratch != NULL) {
         word_cache_fini(&(*scratch)->cache);
         bpe_room_destroy(&(*scratch)->room);
-        free((*scratch)->spaced);
         free(*scratch);
     }
     *scratch = NULL;

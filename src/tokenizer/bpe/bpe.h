@@ -47,7 +47,8 @@ struct bpe_options {
     uint32_t token_count;
     const struct bpe_merge *merges;
     uint32_t merge_count;
-    bool ignore_merges; // a piece that is a token is that token, whatever the merges say
+    // A piece that is a token is that token, whatever the merges say.  Not with `by_character`.
+    bool ignore_merges;
 
     // Symbols are characters, not bytes, and a space is the character "▁" (SentencePiece).
     bool by_character;

@@ -58,15 +58,10 @@ static bool broken_has(const struct broken *broken, const uint8_t *bytes, unsign
                      : (broken->two[both >> 6] >> (both & 63) & 1) != 0;
 }
 
-static bool is_continuation(uint8_t byte)
-{
-    return (byte & 0xc0) == 0x80;
-}
-
 // "▁" and the space are one.
 static uint32_t fold_space(const struct bpe_cuts *cuts, uint32_t character)
 {
-    return character == bpe_symbol_space && cuts->folds_space ? ' ' : character;
+    return character == space_mark && cuts->folds_space ? ' ' : character;
 }
 
 static void cuts_read_whole(const struct bpe_cuts *cuts, const uint8_t *at, struct side *out)
@@ -79,11 +74,11 @@ static void cuts_read_whole(const struct bpe_cuts *cuts, const uint8_t *at, stru
 static bool cuts_read_end(const struct bpe_cuts *cuts, struct slice token, struct side *out)
 {
     size_t size = 1;
-    while (size < token.size && is_continuation(token.bytes[token.size - size])) {
+    while (size < token.size && utf8_is_tail(token.bytes[token.size - size])) {
         size++;
     }
     const uint8_t *at = token.bytes + token.size - size;
-    if (!is_continuation(at[0])) {
+    if (!utf8_is_tail(at[0])) {
         cuts_read_whole(cuts, at, out);
         return utf8_size_of_lead(at[0]) == size && out->character < 0x110000;
     }
@@ -96,7 +91,7 @@ static bool cuts_read_end(const struct bpe_cuts *cuts, struct slice token, struc
 static bool cuts_read_begin(const struct bpe_cuts *cuts, struct slice token, struct side *out)
 {
     size_t size = utf8_size_of_lead(token.bytes[0]);
-    if (is_continuation(token.bytes[0])) {
+    if (utf8_is_tail(token.bytes[0])) {
         return false;
     }
     if (size <= token.size) {

@@ -37,12 +37,10 @@ static struct slice walk_text(const struct piece_walk *walk, uint32_t begin, uin
 }
 
 // The token that the whole text is although merging does not give it.
-static uint32_t find_odd_token(const struct piece_walk *walk, struct slice text, bool extra_space)
+static uint32_t find_odd_token(const struct piece_walk *walk, struct slice text)
 {
     const struct bpe_vocab *vocab = &walk->bpe->vocab;
-    return vocab->odd.count == 0
-               ? (uint32_t)bpe_no_id
-               : bpe_vocab_find_odd(vocab, text, extra_space, walk->scratch->spaced);
+    return vocab->odd.count == 0 ? (uint32_t)bpe_no_id : bpe_vocab_find_odd(vocab, text);
 }
 
 // Cuts the rest of a long piece into parts.  Returns how many.
@@ -70,7 +68,7 @@ static uint32_t read_items(struct piece_walk *walk)
         uint32_t size = walk->end - walk->begin;
         ASSERT(size <= tokenizer_piece_max);
         if (size <= word_size_max ||
-            find_odd_token(walk, walk_text(walk, walk->begin, walk->end), false) != bpe_no_id) {
+            find_odd_token(walk, walk_text(walk, walk->begin, walk->end)) != bpe_no_id) {
             set_item_key(&items[count], walk, walk->begin, walk->end);
             items[count].is_whole = true;
             count += size != 0;
@@ -89,7 +87,7 @@ static void remember_item(const struct piece_walk *walk, const struct bpe_item *
 {
     struct slice text = walk_text(walk, item->begin, item->begin + item->size);
     if (text.size > phrase_size_max || count > phrase_ids_max ||
-        find_odd_token(walk, text, false) != bpe_no_id) {
+        find_odd_token(walk, text) != bpe_no_id) {
         return;
     }
     if (text.size <= word_size_max && count <= word_ids_max) {
@@ -105,7 +103,7 @@ static uint32_t encode_item(const struct piece_walk *walk, const struct bpe_item
 {
     const struct bpe *bpe = walk->bpe;
     struct slice text = walk_text(walk, item->begin, item->begin + item->size);
-    uint32_t id = item->is_whole ? find_odd_token(walk, text, false) : (uint32_t)bpe_no_id;
+    uint32_t id = item->is_whole ? find_odd_token(walk, text) : (uint32_t)bpe_no_id;
     if (id != bpe_no_id) {
         ids[0] = id;
         return 1;
@@ -156,13 +154,6 @@ static uint32_t encode_spaced(struct piece_walk *walk, uint32_t *ids)
     const struct bpe_pieces *pieces = walk->pieces;
     walk->end = pieces->count != 0 ? pieces->ends[0] : pieces->begin;
     walk->next = pieces->count != 0;
-    struct slice piece = walk_text(walk, walk->begin, walk->end);
-    uint32_t id = find_odd_token(walk, piece, true);
-    if (id != bpe_no_id) {
-        walk->begin = walk->end;
-        ids[0] = id;
-        return 1;
-    }
     uint32_t end = walk->begin < walk->end
                        ? bpe_cuts_next(&walk->bpe->cuts, pieces->text.bytes, walk->begin, walk->end)
                        : walk->end;

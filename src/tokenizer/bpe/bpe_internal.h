@@ -33,7 +33,6 @@ enum { bpe_batch = 256 };
 struct bpe_scratch {
     const struct bpe *bpe;
     struct bpe_room *room;
-    uint8_t *spaced; // for bpe_vocab_find_odd
     struct word_cache cache;
     struct bpe_item items[bpe_batch];
 };

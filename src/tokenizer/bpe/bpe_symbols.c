@@ -58,7 +58,7 @@ static bool symbols_add_characters(struct bpe_symbols *symbols, const struct bpe
         }
         symbols->ids[symbols->pages[code_point >> 7]][code_point & 127] = id;
     }
-    uint32_t space = bpe_symbols_of(symbols, bpe_symbol_space);
+    uint32_t space = bpe_symbols_of(symbols, space_mark);
     ASSERT(space != bpe_no_id || !symbols->has_bytes); // one byte would become three symbols
     symbols->ids[symbols->pages[0]][' '] = space;
     return true;

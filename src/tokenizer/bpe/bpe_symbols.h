@@ -5,8 +5,7 @@
 
 #include "base/slice.h"
 #include "tokenizer/bpe/bpe.h"
-
-enum { bpe_symbol_space = 0x2581 }; // "▁"
+#include "tokenizer/space_mark.h"
 
 struct bpe_symbols {
     bool by_character;

@@ -4,32 +4,21 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "tokenizer/space_mark.h"
 
 #include <stdlib.h>
-
-static const uint8_t space_mark[3] = {0xe2, 0x96, 0x81};
 
 // Writes a token as it is in a text.  Returns how many bytes; 0 when no text has it.
 static size_t write_token_text(struct slice token, bool by_character, uint8_t *out)
 {
-    if (!by_character) {
-        memcpy(out, token.bytes, token.size);
-        return token.size;
+    if (token.size == 0 || (by_character && memchr(token.bytes, ' ', token.size) != NULL)) {
+        return 0; // every space of a text is a "▁"
     }
-    size_t size = 0;
-    for (size_t i = 0; i < token.size; i++) {
-        if (token.bytes[i] == ' ') {
-            return 0; // every space of a text is a "▁"
-        }
-        if (token.size - i >= sizeof(space_mark) &&
-            memcmp(token.bytes + i, space_mark, sizeof(space_mark)) == 0) {
-            out[size++] = ' ';
-            i += sizeof(space_mark) - 1;
-        } else {
-            out[size++] = token.bytes[i];
-        }
+    if (by_character) {
+        return space_marks_undo(token, out);
     }
-    return size;
+    memcpy(out, token.bytes, token.size);
+    return token.size;
 }
 
 bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
@@ -39,7 +28,6 @@ bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
         size += options->tokens[i].size;
     }
     *vocab = (struct bpe_vocab){
-        .by_character = options->by_character,
         .count = options->token_count,
         .bytes = malloc(size + 1),
         .ends = malloc(sizeof(uint32_t) * (options->token_count + 1)),
@@ -52,11 +40,8 @@ bool bpe_vocab_init(struct bpe_vocab *vocab, const struct bpe_options *options)
     uint32_t end = 0;
     vocab->ends[0] = 0;
     for (uint32_t i = 0; i < options->token_count; i++) {
-        struct slice token = options->tokens[i];
-        uint32_t text_size =
-            token.size == 0
-                ? 0
-                : (uint32_t)write_token_text(token, options->by_character, vocab->bytes + end);
+        uint32_t text_size = (uint32_t)write_token_text(options->tokens[i], options->by_character,
+                                                        vocab->bytes + end);
         vocab->size_max = text_size > vocab->size_max ? text_size : vocab->size_max;
         end += text_size;
         vocab->ends[i + 1] = end;
@@ -147,36 +132,8 @@ uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text)
     return id_set_find(&vocab->own, vocab, text);
 }
 
-// With spaces for "▁".  Returns how many bytes.
-static size_t write_with_spaces(struct slice text, bool extra_space, uint8_t *out)
+uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text)
 {
-    size_t size = 0;
-    if (extra_space) {
-        out[size++] = ' ';
-    }
-    for (size_t i = 0; i < text.size; i++) {
-        bool is_mark = text.size - i >= sizeof(space_mark) &&
-                       memcmp(text.bytes + i, space_mark, sizeof(space_mark)) == 0;
-        out[size++] = is_mark ? ' ' : text.bytes[i];
-        i += is_mark ? sizeof(space_mark) - 1 : 0;
-    }
-    return size;
-}
-
-size_t bpe_vocab_room(const struct bpe_vocab *vocab)
-{
-    return (size_t)vocab->odd_size_max * sizeof(space_mark) + 1; // and a space before it
-}
-
-uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,
-                            uint8_t *room)
-{
-    size_t factor = vocab->by_character ? sizeof(space_mark) : 1;
-    if (text.size > vocab->odd_size_max * factor) {
-        return bpe_no_id;
-    }
-    if (vocab->by_character) {
-        text = slice_of(room, write_with_spaces(text, extra_space, room));
-    }
-    return id_set_find(&vocab->odd, vocab, text);
+    return text.size <= vocab->odd_size_max ? id_set_find(&vocab->odd, vocab, text)
+                                            : (uint32_t)bpe_no_id;
 }

@@ -19,7 +19,6 @@ struct bpe_id_set {
 };
 
 struct bpe_vocab {
-    bool by_character;
     uint32_t count;
     uint32_t size_max; // of a text
     uint32_t odd_size_max;
@@ -59,9 +58,5 @@ bool bpe_vocab_index(struct bpe_vocab *vocab, bool has_odd);
 // The token, its own, with this text; bpe_no_id when no token has it.
 uint32_t bpe_vocab_find(const struct bpe_vocab *vocab, struct slice text);
 
-// The odd token with this text, with a space before it if `extra_space`; a "▁" counts as a space.
-// bpe_no_id when no token has it.  Overwrites `room`, of bpe_vocab_room bytes.
-uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text, bool extra_space,
-                            uint8_t *room);
-
-size_t bpe_vocab_room(const struct bpe_vocab *vocab);
+// The odd token with this text; bpe_no_id when no token has it.
+uint32_t bpe_vocab_find_odd(const struct bpe_vocab *vocab, struct slice text);

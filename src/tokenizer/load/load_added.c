@@ -46,75 +46,66 @@ static uint32_t next_added_id(const struct tokenizer_draft *load,
 }
 
 // The word of the token; a new word gets the next id.
-static enum status find_added_word(struct tokenizer_draft *load,
-                                   const struct assigned_ids *assigned, struct slice content,
-                                   uint32_t *out)
+static bool find_added_word(struct tokenizer_draft *load, const struct assigned_ids *assigned,
+                            struct slice content, uint32_t *out)
 {
-    uint32_t word = vocabulary_find(&load->vocabulary, content);
-    if (word != no_word) {
-        *out = word;
-        return STATUS_OK;
-    }
     uint32_t id = next_added_id(load, assigned);
+
+    *out = vocabulary_find(&load->vocabulary, content);
+    if (*out != no_word) {
+        return true;
+    }
     if (id >= id_limit) {
-        return load_refuse(load->error, "an added token has an id above %d", id_limit - 1);
+        return load_refuse(load, "an added token has an id above %d", id_limit - 1);
     }
     *out = load->vocabulary.count;
-    return vocabulary_add(&load->vocabulary, content, id);
+    return load_add_word(load, content, id);
 }
 
-static enum status refuse_added_token(struct tokenizer_draft *load, struct slice content,
-                                      const char *why)
+static bool refuse_added_token(struct tokenizer_draft *load, struct slice content, const char *why)
 {
-    return load_refuse(load->error, "added token \"%s\" %s", load_excerpt(content).text, why);
+    return load_refuse(load, "added token \"%s\" %s", load_excerpt(content).text, why);
 }
 
-static enum status read_added_flags(struct tokenizer_draft *load, const struct json_value *fields,
-                                    struct load_added *token)
+static bool read_added_flags(struct tokenizer_draft *load, const struct json_value *fields,
+                             struct load_added *token)
 {
-    const struct {
-        enum added_field field;
-        bool *out;
-    } flags[] = {
-        {ADDED_SINGLE_WORD, &token->single_word},
-        {ADDED_LSTRIP, &token->lstrip},
-        {ADDED_RSTRIP, &token->rstrip},
-        {ADDED_NORMALIZED, &token->is_normalized},
+    bool *const flags[ADDED_FIELD_COUNT] = {
+        [ADDED_SINGLE_WORD] = &token->token.single_word,
+        [ADDED_LSTRIP] = &token->token.lstrip,
+        [ADDED_RSTRIP] = &token->token.rstrip,
+        [ADDED_NORMALIZED] = &token->is_normalized,
     };
-    for (size_t i = 0; i < ARRAY_COUNT(flags); i++) {
-        const struct json_value *value = &fields[flags[i].field];
-        if (value->kind != JSON_BOOL) {
-            return load_refuse(load->error, "an added token has no %s",
-                               added_names[flags[i].field]);
+    for (unsigned i = ADDED_SINGLE_WORD; i < ADDED_FIELD_COUNT; i++) {
+        if (fields[i].kind != JSON_BOOL) {
+            return load_refuse(load, "an added token has no %s", added_names[i]);
         }
-        *flags[i].out = json_is_true(value);
+        *flags[i] = json_is_true(&fields[i]);
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status read_added_token(struct tokenizer_draft *load, struct assigned_ids *assigned,
-                                    const struct json_value *object)
+static bool read_added_token(struct tokenizer_draft *load, struct assigned_ids *assigned,
+                             const struct json_value *object)
 {
     struct json_value fields[ADDED_FIELD_COUNT] = {0};
     struct load_string content;
     struct load_added token = {0};
     uint64_t id;
 
-    enum status status =
-        load_fields(load, object, "an added token", added_names, ADDED_FIELD_COUNT, fields);
-    if (status == STATUS_OK) {
-        status =
-            load_string(load, &fields[ADDED_CONTENT], "the content of an added token", &content);
+    if (object->kind != JSON_OBJECT ||
+        json_find(object->raw, added_names, ADDED_FIELD_COUNT, fields) != STATUS_OK) {
+        return load_refuse(load, "an added token is not an object");
     }
-    if (status == STATUS_OK) {
-        status = read_added_flags(load, fields, &token);
+    if (!load_string(load, &fields[ADDED_CONTENT], "the content of an added token", &content) ||
+        !read_added_flags(load, fields, &token)) {
+        return false;
     }
-    if (status != STATUS_OK || content.text.size == 0) {
-        return status;
+    if (content.text.size == 0) {
+        return true;
     }
-    status = find_added_word(load, assigned, content.text, &token.word);
-    if (status != STATUS_OK) {
-        return status;
+    if (!find_added_word(load, assigned, content.text, &token.word)) {
+        return false;
     }
     if ((assigned->is_added[token.word / 64] >> token.word % 64 & 1) != 0) {
         return refuse_added_token(load, content.text, "is listed twice");
@@ -129,62 +120,41 @@ static enum status read_added_token(struct tokenizer_draft *load, struct assigne
         assigned->highest = word_id;
     }
     load->added[load->added_count++] = token;
-    return STATUS_OK;
+    return true;
 }
 
-static enum status count_added_tokens(struct tokenizer_draft *load, const struct json_value *array,
-                                      uint32_t *count)
+static uint32_t count_added_tokens(struct slice array)
 {
+    struct json json = json_inside(array);
     struct json_item item;
-
-    if (array->kind == JSON_ARRAY) {
-        struct json json = load_open(array->raw);
-        while (json_next(&json, &item) && *count <= added_count_max) {
-            ++*count;
-        }
-    }
-    if (array->kind != JSON_ARRAY || *count > added_count_max) {
-        return load_refuse(load->error, "added_tokens is not a list of at most %d",
-                           added_count_max);
-    }
-    return STATUS_OK;
-}
-
-static enum status read_added_tokens(struct tokenizer_draft *load, struct assigned_ids *assigned,
-                                     struct slice array)
-{
-    struct json json = load_open(array);
-    struct json_item item;
-    enum status status = STATUS_OK;
-
-    while (status == STATUS_OK && load_next(&json, &item)) {
-        status = read_added_token(load, assigned, &item.value);
-    }
-    return status;
-}
-
-enum status load_added_tokens(struct tokenizer_draft *load, const struct json_value *value)
-{
-    struct assigned_ids assigned = {.highest = bpe_no_id};
     uint32_t count = 0;
 
-    if (value->kind == JSON_ABSENT || value->kind == JSON_NULL) {
-        return STATUS_OK;
+    while (count <= added_count_max && json_next(&json, &item)) {
+        count++;
     }
-    enum status status = count_added_tokens(load, value, &count);
-    if (status != STATUS_OK || count == 0) {
-        return status;
-    }
-    load->added = calloc(count, sizeof(*load->added));
-    assigned.is_added = calloc((load->vocabulary.count + count) / 64 + 1, sizeof(uint64_t));
-    if (load->added == NULL || assigned.is_added == NULL) {
-        status = STATUS_EXHAUSTED;
-        goto out;
-    }
-    status = read_added_tokens(load, &assigned, value->raw);
-    ASSERT(load->added_count <= count);
+    return count;
+}
 
-out:
+bool load_added_tokens(struct tokenizer_draft *load, const struct json_value *value)
+{
+    struct assigned_ids assigned = {.highest = bpe_no_id};
+    struct json_item item;
+
+    if (json_is_unset(value)) {
+        return true;
+    }
+    uint32_t count = value->kind == JSON_ARRAY ? count_added_tokens(value->raw) : UINT32_MAX;
+    if (count > added_count_max) {
+        return load_refuse(load, "added_tokens is not a list of at most %d", added_count_max);
+    }
+    load->added = calloc(count + 1, sizeof(*load->added));
+    assigned.is_added = calloc((load->vocabulary.count + count) / 64 + 1, sizeof(uint64_t));
+    bool is_read = (load->added != NULL && assigned.is_added != NULL) || load_exhausted(load);
+    struct json json = json_inside(value->raw);
+    while (is_read && json_next_whole(&json, &item)) {
+        is_read = read_added_token(load, &assigned, &item.value);
+    }
+    ASSERT(load->added_count <= count);
     free(assigned.is_added);
-    return status;
+    return is_read;
 }

@@ -13,75 +13,63 @@
 
 #include <stdlib.h>
 
-enum status load_add_merge(struct tokenizer_draft *load, const struct bpe_merge *merge)
+bool load_add_merge(struct tokenizer_draft *load, const struct bpe_merge *merge)
 {
     if (load->merge_count == load->merge_capacity) {
         uint32_t capacity = load->merge_capacity > 0 ? load->merge_capacity * 2 : 4096;
         struct bpe_merge *merges = realloc(load->merges, capacity * sizeof(*merges));
         if (merges == NULL) {
-            return STATUS_EXHAUSTED;
+            return load_exhausted(load);
         }
         load->merges = merges;
         load->merge_capacity = capacity;
     }
     load->merges[load->merge_count++] = *merge;
-    return STATUS_OK;
+    return true;
 }
 
-// Unescapes a word; one with escapes goes where the next word of the vocabulary will be.
-static enum status decode_word(struct tokenizer_draft *load, struct slice raw, struct slice *out)
-{
-    uint8_t *room = vocabulary_room(&load->vocabulary, raw.size);
-    if (room == NULL) {
-        return STATUS_EXHAUSTED;
-    }
-    if (json_string_decode(raw, room, raw.size, out) != STATUS_OK) {
-        return load_refuse(load->error, "a word of the vocabulary has half a surrogate pair");
-    }
-    if (out->size > word_size_max) {
-        return load_refuse(load->error, "a word of the vocabulary is longer than %d bytes",
-                           word_size_max);
-    }
-    return STATUS_OK;
-}
-
-static enum status read_word(struct tokenizer_draft *load, const struct json_item *item)
+// A word with escapes is unescaped where the next word of the vocabulary will be.
+static bool read_word(struct tokenizer_draft *load, const struct json_item *item)
 {
     uint64_t id;
     struct slice word;
+    uint8_t *room = vocabulary_room(&load->vocabulary, item->key.size);
 
-    enum status status = decode_word(load, item->key, &word);
-    if (status != STATUS_OK) {
-        return status;
+    if (room == NULL) {
+        return load_exhausted(load);
+    }
+    if (json_string_decode(item->key, room, item->key.size, &word) != STATUS_OK) {
+        return load_refuse(load, "a word of the vocabulary has half a surrogate pair");
+    }
+    if (word.size > word_size_max) {
+        return load_refuse(load, "a word of the vocabulary is longer than %d bytes", word_size_max);
     }
     if (!json_uint(&item->value, &id) || id >= id_limit) {
-        return load_refuse(load->error, "the id of \"%s\" is not a whole number below %d",
+        return load_refuse(load, "the id of \"%s\" is not a whole number below %d",
                            load_excerpt(item->key).text, id_limit);
     }
     if (vocabulary_find(&load->vocabulary, word) != no_word) {
-        return load_refuse(load->error, "the vocabulary has \"%s\" twice",
-                           load_excerpt(item->key).text);
+        return load_refuse(load, "the vocabulary has \"%s\" twice", load_excerpt(item->key).text);
     }
-    return vocabulary_add(&load->vocabulary, word, (uint32_t)id);
+    return load_add_word(load, word, (uint32_t)id);
 }
 
-static enum status read_model_words(struct tokenizer_draft *load, struct json *json)
+static bool read_model_words(struct tokenizer_draft *load, struct json *json)
 {
     struct json_item item;
 
     if (load->vocabulary.count > 0) {
-        return load_refuse(load->error, "the model has two vocabularies");
+        return load_refuse(load, "the model has two vocabularies");
     }
     json_enter(json);
     while (json_next(json, &item)) {
-        enum status status = read_word(load, &item);
-        if (status != STATUS_OK) {
-            return status;
+        if (!read_word(load, &item)) {
+            return false;
         }
     }
     load->model_word_count = load->vocabulary.count;
     ASSERT(load->merge_count == 0);
-    return STATUS_OK;
+    return true;
 }
 
 // The two halves of a merge, one behind the other.
@@ -91,7 +79,7 @@ struct halves {
     size_t size;
 };
 
-static enum status add_halves(struct tokenizer_draft *load, const struct halves *halves)
+static bool add_halves(struct tokenizer_draft *load, const struct halves *halves)
 {
     enum { left, right, merged, count };
     const struct slice texts[count] = {
@@ -104,7 +92,7 @@ static enum status add_halves(struct tokenizer_draft *load, const struct halves 
     ASSERT(halves->left_size <= halves->size && halves->size <= sizeof(halves->text));
     vocabulary_find_all(&load->vocabulary, texts, count, words);
     if (words[left] == no_word || words[right] == no_word || words[merged] == no_word) {
-        return load_refuse(load->error, "merge %u has a word that is not in the vocabulary",
+        return load_refuse(load, "merge %u has a word that is not in the vocabulary",
                            (unsigned)load->merge_count);
     }
     const struct bpe_merge merge = {
@@ -116,13 +104,13 @@ static enum status add_halves(struct tokenizer_draft *load, const struct halves 
     return load_add_merge(load, &merge);
 }
 
-static enum status refuse_merge(struct tokenizer_draft *load)
+static bool refuse_merge(struct tokenizer_draft *load)
 {
-    return load_refuse(load->error, "merge %u is not two words", (unsigned)load->merge_count);
+    return load_refuse(load, "merge %u is not two words", (unsigned)load->merge_count);
 }
 
 // "a b"
-static enum status read_spelled_merge(struct tokenizer_draft *load, struct slice raw)
+static bool read_spelled_merge(struct tokenizer_draft *load, struct slice raw)
 {
     struct halves halves;
     struct slice text;
@@ -132,7 +120,7 @@ static enum status read_spelled_merge(struct tokenizer_draft *load, struct slice
         return refuse_merge(load);
     }
     if (slice_starts_with(text, "#version")) {
-        return STATUS_OK;
+        return true;
     }
     const uint8_t *space = text.size > 0 ? memchr(text.bytes, ' ', text.size) : NULL;
     if (space == NULL) {
@@ -152,7 +140,7 @@ static enum status read_spelled_merge(struct tokenizer_draft *load, struct slice
 }
 
 // ["a", "b"]
-static enum status read_merge_pair(struct tokenizer_draft *load, struct json *json)
+static bool read_merge_pair(struct tokenizer_draft *load, struct json *json)
 {
     struct halves halves;
     struct json_item item;
@@ -179,36 +167,23 @@ static enum status read_merge_pair(struct tokenizer_draft *load, struct json *js
     return count == 2 ? add_halves(load, &halves) : refuse_merge(load);
 }
 
-static enum status read_merges(struct tokenizer_draft *load, struct json *json)
+static bool read_merges(struct tokenizer_draft *load, struct json *json)
 {
     struct json_item item;
-    enum status status = STATUS_OK;
+    bool is_read = true;
 
     if (load->merge_count > 0) {
-        return load_refuse(load->error, "the model has two lists of merges");
+        return load_refuse(load, "the model has two lists of merges");
     }
-    json_enter(json);
-    while (status == STATUS_OK && json_next(json, &item)) {
+    while (is_read && json_next(json, &item)) {
         if (item.value.kind == JSON_STRING) {
-            status = read_spelled_merge(load, item.value.raw);
-        } else if (item.value.kind == JSON_ARRAY) {
-            status = read_merge_pair(load, json);
+            is_read = read_spelled_merge(load, item.value.raw);
         } else {
-            status = refuse_merge(load);
+            is_read =
+                item.value.kind == JSON_ARRAY ? read_merge_pair(load, json) : refuse_merge(load);
         }
     }
-    return status;
-}
-
-// Merges that come before the vocabulary in the file.
-static enum status read_late_merges(struct tokenizer_draft *load, struct slice text)
-{
-    struct json json = json_open(text);
-    struct json_item item;
-
-    bool is_there = json_next(&json, &item);
-    ASSERT(is_there && item.value.kind == JSON_ARRAY);
-    return read_merges(load, &json);
+    return is_read;
 }
 
 enum model_field {
@@ -234,76 +209,62 @@ static const char *const model_names[MODEL_FIELD_COUNT] = {
     [MODEL_IGNORE] = "ignore_merges",
 };
 
-static bool is_unset(const struct json_value *value)
-{
-    return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
-}
-
-static enum status check_type(struct tokenizer_draft *load, const struct json_value *type)
+static bool check_type(struct tokenizer_draft *load, const struct json_value *type)
 {
     // Old files do not have the field.
-    if (type->kind == JSON_ABSENT || (type->kind == JSON_STRING && slice_is(type->raw, "BPE"))) {
-        return STATUS_OK;
-    }
-    return load_refuse(load->error, "model %s is not supported: " LOAD_ADVICE,
+    return type->kind == JSON_ABSENT || json_is_string(type, "BPE") ||
+           load_refuse(load, "model %s is not supported: " LOAD_ADVICE,
                        load_excerpt(type->raw).text);
 }
 
-static enum status check_absent(struct tokenizer_draft *load, const struct json_value *fields)
+static bool check_absent(struct tokenizer_draft *load, const struct json_value *fields)
 {
     const struct json_value *dropout = &fields[MODEL_DROPOUT];
-    if (!is_unset(dropout) && !slice_is(dropout->raw, "0") && !slice_is(dropout->raw, "0.0")) {
-        return load_refuse(load->error,
-                           "model BPE with dropout is not supported: its ids are random");
+    if (!json_is_unset(dropout) && !slice_is(dropout->raw, "0") && !slice_is(dropout->raw, "0.0")) {
+        return load_refuse(load, "model BPE with dropout is not supported: its ids are random");
     }
     for (unsigned i = MODEL_PREFIX; i <= MODEL_SUFFIX; i++) {
-        if (!is_unset(&fields[i]) && (fields[i].kind != JSON_STRING || fields[i].raw.size > 0)) {
-            return load_refuse(load->error, "model BPE with %s is not supported: " LOAD_ADVICE,
+        if (!json_is_unset(&fields[i]) && !json_is_string(&fields[i], "")) {
+            return load_refuse(load, "model BPE with %s is not supported: " LOAD_ADVICE,
                                model_names[i]);
         }
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status read_unknown_word(struct tokenizer_draft *load, const struct json_value *value)
+static bool read_unknown_word(struct tokenizer_draft *load, const struct json_value *value)
 {
     struct load_string text;
 
     load->unknown_word = no_word;
-    if (is_unset(value)) {
-        return STATUS_OK;
+    if (json_is_unset(value)) {
+        return true;
     }
-    enum status status = load_string(load, value, "unk_token", &text);
-    if (status != STATUS_OK) {
-        return status;
+    if (!load_string(load, value, "unk_token", &text)) {
+        return false;
     }
     load->unknown_word = vocabulary_find(&load->vocabulary, text.text);
-    if (load->unknown_word == no_word) {
-        return load_refuse(load->error, "the model's unk_token is not in its vocabulary");
-    }
-    return STATUS_OK;
+    return load->unknown_word != no_word ||
+           load_refuse(load, "the model's unk_token is not in its vocabulary");
 }
 
-static enum status read_model_fields(struct tokenizer_draft *load, const struct json_value *fields)
+static bool read_model_fields(struct tokenizer_draft *load, const struct json_value *fields)
 {
-    const struct {
-        enum model_field field;
-        bool *out;
-    } flags[] = {
-        {MODEL_FUSE, &load->fuse_unknown},
-        {MODEL_FALLBACK, &load->byte_fallback},
-        {MODEL_IGNORE, &load->ignore_merges},
+    bool *const flags[MODEL_FIELD_COUNT] = {
+        [MODEL_FUSE] = &load->fuse_unknown,
+        [MODEL_FALLBACK] = &load->byte_fallback,
+        [MODEL_IGNORE] = &load->ignore_merges,
     };
 
-    enum status status = check_type(load, &fields[MODEL_TYPE]);
-    if (status == STATUS_OK) {
-        status = check_absent(load, fields);
+    if (!check_absent(load, fields)) {
+        return false;
     }
-    for (size_t i = 0; status == STATUS_OK && i < ARRAY_COUNT(flags); i++) {
-        status = load_bool(load, &fields[flags[i].field], model_names[flags[i].field], false,
-                           flags[i].out);
+    for (unsigned i = MODEL_FUSE; i < MODEL_FIELD_COUNT; i++) {
+        if (!load_flag(load, &fields[i], model_names[i], false, flags[i])) {
+            return false;
+        }
     }
-    return status == STATUS_OK ? read_unknown_word(load, &fields[MODEL_UNKNOWN]) : status;
+    return read_unknown_word(load, &fields[MODEL_UNKNOWN]);
 }
 
 struct model_state {
@@ -313,65 +274,55 @@ struct model_state {
     bool has_merges;
 };
 
-static enum status read_model_member(struct tokenizer_draft *load, struct json *json,
-                                     struct json_item *item, struct model_state *state)
+static bool read_model_member(struct tokenizer_draft *load, struct json *json,
+                              struct json_item *item, struct model_state *state)
 {
     if (json_string_is(item->key, "vocab")) {
         // Unigram has a list here, and a name of its own.
-        if (item->value.kind != JSON_OBJECT) {
-            return STATUS_OK;
-        }
-        state->has_vocabulary = true;
-        return read_model_words(load, json);
+        state->has_vocabulary |= item->value.kind == JSON_OBJECT;
+        return item->value.kind != JSON_OBJECT || read_model_words(load, json);
     }
     if (json_string_is(item->key, "merges") && item->value.kind == JSON_ARRAY) {
         state->has_merges = true;
         if (state->has_vocabulary) {
+            json_enter(json);
             return read_merges(load, json);
         }
         if (json_skip(json, &item->value)) {
             state->merges = item->value;
         }
-        return STATUS_OK;
+        return true;
     }
     for (unsigned i = 0; i < MODEL_FIELD_COUNT; i++) {
         if (json_string_is(item->key, model_names[i])) {
             state->fields[i] = item->value;
             // A model of another type is refused by name before its words are read.
-            return i == MODEL_TYPE ? check_type(load, &item->value) : STATUS_OK;
+            return i != MODEL_TYPE || check_type(load, &item->value);
         }
     }
-    return STATUS_OK;
+    return true;
 }
 
-enum status load_model(struct tokenizer_draft *load, struct json *json)
+bool load_model(struct tokenizer_draft *load, struct json *json)
 {
     struct model_state state = {0};
     struct json_item item;
 
     json_enter(json);
     while (json_next(json, &item)) {
-        enum status status = read_model_member(load, json, &item, &state);
-        if (status != STATUS_OK) {
-            return status;
+        if (!read_model_member(load, json, &item, &state)) {
+            return false;
         }
     }
     if (json->status != STATUS_OK) {
-        return STATUS_OK; // json_close reports the error
-    }
-    enum status status = check_type(load, &state.fields[MODEL_TYPE]);
-    if (status != STATUS_OK) {
-        return status;
+        return true; // json_close reports the error
     }
     if (!state.has_vocabulary || !state.has_merges) {
-        return load_refuse(load->error, "the model has no %s: only BPE is supported",
+        return load_refuse(load, "the model has no %s: only BPE is supported",
                            state.has_vocabulary ? "merges" : "vocab");
     }
-    if (state.merges.kind != JSON_ABSENT) {
-        status = read_late_merges(load, state.merges.raw);
-        if (status != STATUS_OK) {
-            return status;
-        }
-    }
-    return read_model_fields(load, state.fields);
+    // Merges that come before the vocabulary in the file.
+    struct json merges = json_inside(state.merges.raw);
+    return (state.merges.kind == JSON_ABSENT || read_merges(load, &merges)) &&
+           read_model_fields(load, state.fields);
 }

@@ -40,103 +40,95 @@ struct pipeline_draft {
 
 struct pipeline_component {
     const char *type;
-    enum status (*read)(struct pipeline_draft *draft,
-                        const struct json_value *object); // NULL: refused
+    bool (*read)(struct pipeline_draft *draft, const struct json_value *object); // NULL: refused
 };
 
 // Refuses components without a row, too.
-static enum status read_component(struct pipeline_draft *draft, const struct json_value *object,
-                                  const char *what, const struct pipeline_component *components)
+static bool read_component(struct pipeline_draft *draft, const struct json_value *object,
+                           const char *what, const struct pipeline_component *components)
 {
-    static const char *const names[] = {"type"};
-    struct json_value type = {0};
-
-    enum status status = load_fields(draft->load, object, what, names, 1, &type);
-    if (status != STATUS_OK) {
-        return status;
-    }
+    struct json_value type = json_member(object, "type");
     const struct pipeline_component *component = components;
-    while (component->type != NULL &&
-           !(type.kind == JSON_STRING && slice_is(type.raw, component->type))) {
+
+    if (object->kind != JSON_OBJECT) {
+        return load_refuse(draft->load, "%s is not an object", what);
+    }
+    while (component->type != NULL && !json_is_string(&type, component->type)) {
         component++;
     }
     if (component->type != NULL && component->read != NULL) {
         return component->read(draft, object);
     }
-    return load_refuse(draft->load->error, "%s %s is not %s: " LOAD_ADVICE, what,
+    return load_refuse(draft->load, "%s %s is not %s: " LOAD_ADVICE, what,
                        load_excerpt(type.raw).text,
                        component->type != NULL ? "supported" : "known");
 }
 
-static enum status read_components(struct pipeline_draft *draft, const struct json_value *array,
-                                   const char *what, const struct pipeline_component *components)
+static bool read_components(struct pipeline_draft *draft, struct json_value array, const char *what,
+                            const struct pipeline_component *components)
 {
     struct json_item item;
-    enum status status = STATUS_OK;
+    bool is_read = true;
 
-    if (array->kind != JSON_ARRAY) {
-        return load_refuse(draft->load->error, "%s Sequence has no list", what);
+    if (array.kind != JSON_ARRAY) {
+        return load_refuse(draft->load, "%s Sequence has no list", what);
     }
-    struct json json = load_open(array->raw);
-    while (status == STATUS_OK && load_next(&json, &item)) {
-        status = read_component(draft, &item.value, what, components);
+    struct json json = json_inside(array.raw);
+    while (is_read && json_next_whole(&json, &item)) {
+        is_read = read_component(draft, &item.value, what, components);
     }
-    return status;
+    return is_read;
 }
 
-static enum status read_nfc(struct pipeline_draft *draft,
-                            [[maybe_unused]] const struct json_value *object)
+// A member that is true or false, or missing.
+static bool read_flag(struct pipeline_draft *draft, const struct json_value *object,
+                      const char *name, bool otherwise, bool *out)
+{
+    struct json_value value = json_member(object, name);
+    return load_flag(draft->load, &value, name, otherwise, out);
+}
+
+static bool read_nfc(struct pipeline_draft *draft, [[maybe_unused]] const struct json_value *object)
 {
     draft->nfc_count++;
-    return STATUS_OK;
+    return true;
 }
 
-// Whether it is {"String": text}.
-static bool is_string_pattern(const struct json_value *pattern, const char *text)
+// Whether the member is this string.
+static bool has_text(const struct json_value *object, const char *name, const char *text)
 {
-    static const char *const names[] = {"String"};
-    struct json_value string = {0};
-    return pattern->kind == JSON_OBJECT &&
-           json_find(pattern->raw, names, 1, &string) == STATUS_OK && string.kind == JSON_STRING &&
-           json_string_is(string.raw, text);
+    struct json_value value = json_member(object, name);
+    return json_is_string(&value, text);
 }
 
-static enum status read_replace(struct pipeline_draft *draft, const struct json_value *object)
+// Whether the pattern is {"String": " "}.
+static bool has_space_pattern(const struct json_value *object)
 {
-    static const char *const names[] = {"pattern", "content"};
-    struct json_value fields[2] = {0};
+    struct json_value pattern = json_member(object, "pattern");
+    return has_text(&pattern, "String", " ");
+}
 
-    enum status status = load_fields(draft->load, object, "normalizer Replace", names, 2, fields);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (!is_string_pattern(&fields[0], " ") || fields[1].kind != JSON_STRING ||
-        !json_string_is(fields[1].raw, SPACE_MARK)) {
-        return load_refuse(draft->load->error, "normalizer Replace of anything but a space by "
-                                               "U+2581 is not supported: " LOAD_ADVICE);
+static bool read_replace(struct pipeline_draft *draft, const struct json_value *object)
+{
+    if (!has_space_pattern(object) || !has_text(object, "content", SPACE_MARK)) {
+        return load_refuse(draft->load, "normalizer Replace of anything but a space by "
+                                        "U+2581 is not supported: " LOAD_ADVICE);
     }
     draft->replace_count++;
-    return STATUS_OK;
+    return true;
 }
 
-static enum status read_prepend(struct pipeline_draft *draft, const struct json_value *object)
+static bool read_prepend(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"prepend"};
-    struct json_value prepend = {0};
-
-    enum status status = load_fields(draft->load, object, "normalizer Prepend", names, 1, &prepend);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (prepend.kind != JSON_STRING || !json_string_is(prepend.raw, SPACE_MARK)) {
-        return load_refuse(draft->load->error, "normalizer Prepend of anything but U+2581 is not "
-                                               "supported: " LOAD_ADVICE);
+    if (!has_text(object, "prepend", SPACE_MARK)) {
+        return load_refuse(draft->load, "normalizer Prepend of anything but U+2581 is not "
+                                        "supported: " LOAD_ADVICE);
     }
     draft->prepend_count++;
-    return STATUS_OK;
+    return true;
 }
 
-static enum status read_normalizers(struct pipeline_draft *draft, const struct json_value *object);
+static bool read_normalizers(struct pipeline_draft *draft, const struct json_value *object);
 
 static const struct pipeline_component normalizers[] = {
     {"NFC", read_nfc},
@@ -156,134 +148,85 @@ static const struct pipeline_component normalizers[] = {
     {NULL, NULL},
 };
 
-static enum status read_normalizers(struct pipeline_draft *draft, const struct json_value *object)
+static bool read_normalizers(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"normalizers"};
-    struct json_value list = {0};
-
-    enum status status = load_fields(draft->load, object, "normalizer Sequence", names, 1, &list);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return read_components(draft, &list, "normalizer", normalizers);
+    return read_components(draft, json_member(object, "normalizers"), "normalizer", normalizers);
 }
 
-static enum status add_pipeline_step(struct pipeline_draft *draft, enum pipeline_step kind)
+static bool add_pipeline_step(struct pipeline_draft *draft, enum pipeline_step kind)
 {
     if (draft->step_count == step_count_max) {
-        return load_refuse(draft->load->error,
-                           "a pre_tokenizer of more than %d steps is not "
-                           "supported: " LOAD_ADVICE,
+        return load_refuse(draft->load,
+                           "a pre_tokenizer of more than %d steps is not supported: " LOAD_ADVICE,
                            step_count_max);
     }
     draft->steps[draft->step_count++] = kind;
-    return STATUS_OK;
+    return true;
 }
 
-static enum status refuse_behavior(struct pipeline_draft *draft, const struct json_value *behavior,
-                                   bool inverts)
+static bool add_split_pattern(struct pipeline_draft *draft, const struct json_value *pattern)
 {
-    return load_refuse(draft->load->error,
-                       "pre_tokenizer Split with behavior %s%s is not supported: " LOAD_ADVICE,
-                       load_excerpt(behavior->raw).text, inverts ? ", inverted," : "");
-}
+    struct json_value regex = json_member(pattern, "Regex");
 
-static enum status add_split_pattern(struct pipeline_draft *draft, const struct json_value *pattern)
-{
-    static const char *const names[] = {"Regex"};
-    struct json_value regex = {0};
-
-    enum status status =
-        load_fields(draft->load, pattern, "the pattern of a Split", names, 1, &regex);
-    if (status != STATUS_OK) {
-        return status;
-    }
     if (regex.kind != JSON_STRING) {
-        return load_refuse(draft->load->error, "pre_tokenizer Split by a string is not supported "
-                                               "without a Replace of spaces: " LOAD_ADVICE);
+        return load_refuse(draft->load, "pre_tokenizer Split by a string is not supported "
+                                        "without a Replace of spaces: " LOAD_ADVICE);
     }
     if (draft->pattern_count == pattern_count_max) {
-        return load_refuse(draft->load->error,
-                           "a pre_tokenizer of more than %d Splits is not "
-                           "supported: " LOAD_ADVICE,
+        return load_refuse(draft->load,
+                           "a pre_tokenizer of more than %d Splits is not supported: " LOAD_ADVICE,
                            pattern_count_max);
     }
-    status = load_string(draft->load, &regex, "the Regex of a Split",
-                         &draft->patterns[draft->pattern_count]);
-    if (status == STATUS_OK) {
-        draft->pattern_count++;
-        status = add_pipeline_step(draft, STEP_SPLIT);
-    }
-    return status;
+    return load_string(draft->load, &regex, "the Regex of a Split",
+                       &draft->patterns[draft->pattern_count++]) &&
+           add_pipeline_step(draft, STEP_SPLIT);
 }
 
-static enum status read_split_step(struct pipeline_draft *draft, const struct json_value *object)
+static bool read_split_step(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"pattern", "behavior", "invert"};
-    struct json_value fields[3] = {0};
-    bool inverts = false;
+    struct json_value pattern = json_member(object, "pattern");
+    struct json_value behavior = json_member(object, "behavior");
+    bool inverts;
 
-    enum status status = load_fields(draft->load, object, "pre_tokenizer Split", names, 3, fields);
-    if (status == STATUS_OK) {
-        status = load_bool(draft->load, &fields[2], "invert", false, &inverts);
+    if (!read_flag(draft, object, "invert", false, &inverts)) {
+        return false;
     }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    const struct json_value *behavior = &fields[1];
-    if (behavior->kind != JSON_STRING) {
-        return refuse_behavior(draft, behavior, inverts);
-    }
-    if (draft->replace_count > 0 && !inverts && is_string_pattern(&fields[0], " ")) {
+    if (behavior.kind == JSON_STRING && draft->replace_count > 0 && !inverts &&
+        has_space_pattern(object)) {
         return add_pipeline_step(draft, STEP_NO_SPLIT);
     }
     // Removed and inverted keeps the matches, as Isolated does if everything is matched.
-    bool removes = inverts && slice_is(behavior->raw, "Removed");
-    if (!removes && !slice_is(behavior->raw, "Isolated")) {
-        return refuse_behavior(draft, behavior, inverts);
+    bool removes = inverts && json_is_string(&behavior, "Removed");
+    if (!removes && !json_is_string(&behavior, "Isolated")) {
+        return load_refuse(draft->load,
+                           "pre_tokenizer Split with behavior %s%s is not supported: " LOAD_ADVICE,
+                           load_excerpt(behavior.raw).text, inverts ? ", inverted," : "");
     }
     draft->removes_unmatched |= removes;
-    return add_split_pattern(draft, &fields[0]);
+    return add_split_pattern(draft, &pattern);
 }
 
-static enum status read_digits_step(struct pipeline_draft *draft, const struct json_value *object)
+static bool read_digits_step(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"individual_digits"};
-    struct json_value individual = {0};
+    struct json_value individual = json_member(object, "individual_digits");
 
-    enum status status =
-        load_fields(draft->load, object, "pre_tokenizer Digits", names, 1, &individual);
-    if (status != STATUS_OK) {
-        return status;
-    }
     if (!json_is_true(&individual)) {
-        return load_refuse(draft->load->error, "pre_tokenizer Digits without individual_digits is "
-                                               "not supported: " LOAD_ADVICE);
+        return load_refuse(draft->load, "pre_tokenizer Digits without individual_digits is "
+                                        "not supported: " LOAD_ADVICE);
     }
     return add_pipeline_step(draft, STEP_DIGITS);
 }
 
-static enum status read_byte_level_step(struct pipeline_draft *draft,
-                                        const struct json_value *object)
+static bool read_byte_level_step(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"add_prefix_space", "use_regex"};
-    struct json_value fields[2] = {0};
-
-    enum status status =
-        load_fields(draft->load, object, "pre_tokenizer ByteLevel", names, 2, fields);
-    if (status == STATUS_OK) {
-        status =
-            load_bool(draft->load, &fields[0], "add_prefix_space", false, &draft->has_prefix_space);
-    }
-    if (status == STATUS_OK) {
-        // Files from before the choice always split.
-        status = load_bool(draft->load, &fields[1], "use_regex", true, &draft->has_regex);
-    }
-    return status == STATUS_OK ? add_pipeline_step(draft, STEP_BYTE_LEVEL) : status;
+    // Files without use_regex are older than the option, and always split.
+    return read_flag(draft, object, "add_prefix_space", false, &draft->has_prefix_space) &&
+           read_flag(draft, object, "use_regex", true, &draft->has_regex) &&
+           add_pipeline_step(draft, STEP_BYTE_LEVEL);
 }
 
-static enum status read_space_scheme(struct pipeline_draft *draft, const struct json_value *scheme,
-                                     const struct json_value *prefix)
+static bool read_space_scheme(struct pipeline_draft *draft, const struct json_value *scheme,
+                              const struct json_value *prefix)
 {
     static const struct {
         const char *name;
@@ -294,51 +237,38 @@ static enum status read_space_scheme(struct pipeline_draft *draft, const struct 
         {"never", SPACE_NOWHERE},
     };
 
-    if (scheme->kind == JSON_STRING) {
-        for (size_t i = 0; i < ARRAY_COUNT(schemes); i++) {
-            if (slice_is(scheme->raw, schemes[i].name)) {
-                draft->space_rule = schemes[i].rule;
-                // The two spellings together must agree.
-                bool agrees = prefix->kind != JSON_BOOL ||
-                              json_is_true(prefix) == (schemes[i].rule != SPACE_NOWHERE);
-                return agrees ? STATUS_OK
-                              : load_refuse(draft->load->error,
-                                            "Metaspace has an add_prefix_space that is not its "
-                                            "prepend_scheme");
-            }
+    for (size_t i = 0; i < ARRAY_COUNT(schemes); i++) {
+        if (json_is_string(scheme, schemes[i].name)) {
+            draft->space_rule = schemes[i].rule;
+            // The two spellings together must agree.
+            bool agrees = prefix->kind != JSON_BOOL ||
+                          json_is_true(prefix) == (schemes[i].rule != SPACE_NOWHERE);
+            return agrees || load_refuse(draft->load, "Metaspace has an add_prefix_space that is "
+                                                      "not its prepend_scheme");
         }
     }
     if (scheme->kind == JSON_STRING || prefix->kind != JSON_BOOL) {
-        return load_refuse(draft->load->error, "Metaspace has no prepend_scheme that is known");
+        return load_refuse(draft->load, "Metaspace has no prepend_scheme that is known");
     }
     draft->space_rule = json_is_true(prefix) ? SPACE_UNLESS_THERE : SPACE_NOWHERE;
-    return STATUS_OK;
+    return true;
 }
 
-static enum status read_metaspace(struct pipeline_draft *draft, const struct json_value *object)
+static bool read_metaspace(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"replacement", "prepend_scheme", "add_prefix_space",
-                                        "split"};
-    struct json_value fields[4] = {0};
+    struct json_value scheme = json_member(object, "prepend_scheme");
+    struct json_value prefix = json_member(object, "add_prefix_space");
 
-    enum status status =
-        load_fields(draft->load, object, "pre_tokenizer Metaspace", names, 4, fields);
-    if (status != STATUS_OK) {
-        return status;
+    if (!has_text(object, "replacement", SPACE_MARK)) {
+        return load_refuse(draft->load, "Metaspace with a replacement other than U+2581 is "
+                                        "not supported: " LOAD_ADVICE);
     }
-    if (fields[0].kind != JSON_STRING || !json_string_is(fields[0].raw, SPACE_MARK)) {
-        return load_refuse(draft->load->error, "Metaspace with a replacement other than U+2581 is "
-                                               "not supported: " LOAD_ADVICE);
-    }
-    status = read_space_scheme(draft, &fields[1], &fields[2]);
-    if (status == STATUS_OK) {
-        status = load_bool(draft->load, &fields[3], "split", true, &draft->splits);
-    }
-    return status == STATUS_OK ? add_pipeline_step(draft, STEP_METASPACE) : status;
+    return read_space_scheme(draft, &scheme, &prefix) &&
+           read_flag(draft, object, "split", true, &draft->splits) &&
+           add_pipeline_step(draft, STEP_METASPACE);
 }
 
-static enum status read_pre_tokenizers(struct pipeline_draft *draft,
-                                       const struct json_value *object);
+static bool read_pre_tokenizers(struct pipeline_draft *draft, const struct json_value *object);
 
 static const struct pipeline_component pre_tokenizers[] = {
     {"ByteLevel", read_byte_level_step},
@@ -356,18 +286,10 @@ static const struct pipeline_component pre_tokenizers[] = {
     {NULL, NULL},
 };
 
-static enum status read_pre_tokenizers(struct pipeline_draft *draft,
-                                       const struct json_value *object)
+static bool read_pre_tokenizers(struct pipeline_draft *draft, const struct json_value *object)
 {
-    static const char *const names[] = {"pretokenizers"};
-    struct json_value list = {0};
-
-    enum status status =
-        load_fields(draft->load, object, "pre_tokenizer Sequence", names, 1, &list);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return read_components(draft, &list, "pre_tokenizer", pre_tokenizers);
+    return read_components(draft, json_member(object, "pretokenizers"), "pre_tokenizer",
+                           pre_tokenizers);
 }
 
 static bool are_steps(const struct pipeline_draft *draft, uint32_t count, enum pipeline_step first,
@@ -377,42 +299,37 @@ static bool are_steps(const struct pipeline_draft *draft, uint32_t count, enum p
            (count < 2 || draft->steps[1] == second);
 }
 
-static enum status refuse_split_pattern(const struct pipeline_draft *draft)
-{
-    return load_refuse(draft->load->error,
-                       "pre_tokenizer Split by a Regex that is not known: " LOAD_ADVICE
-                       "; it begins with %s",
-                       load_excerpt(draft->patterns[0].text).text);
-}
-
 // Splits, and then ByteLevel.
-static enum status find_split_pattern(struct pipeline_draft *draft, struct pipeline *pipeline)
+static bool find_split_pattern(struct pipeline_draft *draft, struct pipeline *pipeline)
 {
     struct slice patterns[pattern_count_max];
 
     if (draft->has_regex || draft->has_prefix_space) {
-        return load_refuse(draft->load->error, "ByteLevel with use_regex or add_prefix_space "
-                                               "after a Split is not supported: " LOAD_ADVICE);
+        return load_refuse(draft->load, "ByteLevel with use_regex or add_prefix_space "
+                                        "after a Split is not supported: " LOAD_ADVICE);
     }
     for (uint32_t i = 0; i < draft->pattern_count; i++) {
         patterns[i] = draft->patterns[i].text;
     }
     if (!split_find(patterns, draft->pattern_count, &pipeline->split)) {
-        return refuse_split_pattern(draft);
+        return load_refuse(draft->load,
+                           "pre_tokenizer Split by a Regex that is not known: " LOAD_ADVICE
+                           "; it begins with %s",
+                           load_excerpt(patterns[0]).text);
     }
     // Every pattern but DeepSeek's matches every character.
     if (draft->removes_unmatched && pipeline->split == SPLIT_DSV3) {
-        return load_refuse(draft->load->error, "pre_tokenizer Split with behavior Removed and "
-                                               "this Regex is not supported: " LOAD_ADVICE);
+        return load_refuse(draft->load, "pre_tokenizer Split with behavior Removed and "
+                                        "this Regex is not supported: " LOAD_ADVICE);
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status find_byte_level(struct pipeline_draft *draft, struct pipeline *pipeline)
+static bool find_byte_level(struct pipeline_draft *draft, struct pipeline *pipeline)
 {
     if (draft->replace_count > 0 || draft->prepend_count > 0) {
-        return load_refuse(draft->load->error, "normalizer Replace or Prepend with ByteLevel is "
-                                               "not supported: " LOAD_ADVICE);
+        return load_refuse(draft->load, "normalizer Replace or Prepend with ByteLevel is "
+                                        "not supported: " LOAD_ADVICE);
     }
     draft->load->spells_bytes = true;
     if (draft->step_count == draft->pattern_count + 1 && draft->pattern_count > 0) {
@@ -421,19 +338,18 @@ static enum status find_byte_level(struct pipeline_draft *draft, struct pipeline
     if (are_steps(draft, 1, STEP_BYTE_LEVEL, 0)) {
         pipeline->split = draft->has_regex ? SPLIT_GPT2 : SPLIT_NONE;
         pipeline->space_rule = draft->has_prefix_space ? SPACE_UNLESS_THERE : SPACE_NOWHERE;
-        return STATUS_OK;
+        return true;
     }
     if (are_steps(draft, 2, STEP_DIGITS, STEP_BYTE_LEVEL) && draft->has_regex &&
         !draft->has_prefix_space) {
         pipeline->split = SPLIT_DIGITS_GPT2;
-        return STATUS_OK;
+        return true;
     }
-    return load_refuse(draft->load->error,
+    return load_refuse(draft->load,
                        "this combination of pre_tokenizers is not supported: " LOAD_ADVICE);
 }
 
-static enum status find_sentence_piece(const struct pipeline_draft *draft,
-                                       struct pipeline *pipeline)
+static bool find_sentence_piece(const struct pipeline_draft *draft, struct pipeline *pipeline)
 {
     bool has_metaspace = are_steps(draft, 1, STEP_METASPACE, 0);
     bool has_nothing = are_steps(draft, 0, 0, 0) || are_steps(draft, 1, STEP_NO_SPLIT, 0);
@@ -442,41 +358,31 @@ static enum status find_sentence_piece(const struct pipeline_draft *draft,
     if (has_metaspace && draft->replace_count == 0 && draft->prepend_count == 0) {
         pipeline->space_rule = draft->space_rule;
         pipeline->splits_at_spaces = draft->splits;
-        return STATUS_OK;
+        return true;
     }
     if (has_nothing && draft->replace_count == 1 && draft->prepend_count <= 1) {
         pipeline->replaces_spaces = true;
         pipeline->space_rule = draft->prepend_count == 1 ? SPACE_EACH_GAP : SPACE_NOWHERE;
-        return STATUS_OK;
+        return true;
     }
-    return load_refuse(draft->load->error, "a pre_tokenizer without ByteLevel, Metaspace or a "
-                                           "Replace of spaces is not supported: " LOAD_ADVICE);
+    return load_refuse(draft->load, "a pre_tokenizer without ByteLevel, Metaspace or a "
+                                    "Replace of spaces is not supported: " LOAD_ADVICE);
 }
 
-enum status load_pipeline(struct tokenizer_draft *load, const struct json_value *normalizer,
-                          const struct json_value *pre_tokenizer)
+bool load_pipeline(struct tokenizer_draft *load, const struct json_value *normalizer,
+                   const struct json_value *pre_tokenizer)
 {
     struct pipeline_draft draft = {.load = load};
-    struct pipeline pipeline = {0};
-    enum status status = STATUS_OK;
 
-    if (normalizer->kind != JSON_ABSENT && normalizer->kind != JSON_NULL) {
-        status = read_component(&draft, normalizer, "normalizer", normalizers);
-    }
-    if (status == STATUS_OK && pre_tokenizer->kind != JSON_ABSENT &&
-        pre_tokenizer->kind != JSON_NULL) {
-        status = read_component(&draft, pre_tokenizer, "pre_tokenizer", pre_tokenizers);
-    }
-    if (status != STATUS_OK) {
-        return status;
+    if ((!json_is_unset(normalizer) &&
+         !read_component(&draft, normalizer, "normalizer", normalizers)) ||
+        (!json_is_unset(pre_tokenizer) &&
+         !read_component(&draft, pre_tokenizer, "pre_tokenizer", pre_tokenizers))) {
+        return false;
     }
     ASSERT(draft.step_count <= step_count_max && draft.pattern_count <= pattern_count_max);
-    pipeline.is_nfc = draft.nfc_count > 0;
+    load->pipeline = (struct pipeline){.is_nfc = draft.nfc_count > 0};
     bool has_bytes = draft.step_count > 0 && draft.steps[draft.step_count - 1] == STEP_BYTE_LEVEL;
-    status =
-        has_bytes ? find_byte_level(&draft, &pipeline) : find_sentence_piece(&draft, &pipeline);
-    if (status == STATUS_OK) {
-        load->pipeline = pipeline;
-    }
-    return status;
+    return has_bytes ? find_byte_level(&draft, &load->pipeline)
+                     : find_sentence_piece(&draft, &load->pipeline);
 }

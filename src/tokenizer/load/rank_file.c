@@ -64,7 +64,7 @@ static bool decode_base64(struct slice text, uint8_t *out, size_t *size)
     return true;
 }
 
-static enum status read_rank_line(struct tokenizer_draft *load, struct slice line, uint64_t number)
+static bool read_rank_line(struct tokenizer_draft *load, struct slice line, uint64_t number)
 {
     uint8_t token[token_size_max];
     size_t size;
@@ -72,27 +72,27 @@ static enum status read_rank_line(struct tokenizer_draft *load, struct slice lin
 
     const uint8_t *space = memchr(line.bytes, ' ', line.size);
     if (space == NULL) {
-        return load_refuse(load->error, "line %u is not a token and its rank", (unsigned)number);
+        return load_refuse(load, "line %u is not a token and its rank", (unsigned)number);
     }
     size_t token_size = (size_t)(space - line.bytes);
     struct slice digits = slice_of(space + 1, line.size - token_size - 1);
     if (!decode_base64(slice_of(line.bytes, token_size), token, &size) ||
         !slice_parse_u64(digits, &rank) || rank >= id_limit) {
-        return load_refuse(load->error, "line %u is not a token of at most %d bytes and its rank",
+        return load_refuse(load, "line %u is not a token of at most %d bytes and its rank",
                            (unsigned)number, token_size_max);
     }
     if (vocabulary_find(&load->vocabulary, slice_of(token, size)) != no_word) {
-        return load_refuse(load->error, "line %u repeats a token", (unsigned)number);
+        return load_refuse(load, "line %u repeats a token", (unsigned)number);
     }
-    return vocabulary_add(&load->vocabulary, slice_of(token, size), (uint32_t)rank);
+    return load_add_word(load, slice_of(token, size), (uint32_t)rank);
 }
 
-static enum status read_rank_lines(struct tokenizer_draft *load, struct slice file)
+static bool read_rank_lines(struct tokenizer_draft *load, struct slice file)
 {
     uint64_t number = 1;
-    enum status status = STATUS_OK;
+    bool is_read = true;
 
-    for (size_t at = 0; status == STATUS_OK && at < file.size; number++) {
+    for (size_t at = 0; is_read && at < file.size; number++) {
         const uint8_t *end = memchr(file.bytes + at, '\n', file.size - at);
         size_t size = end != NULL ? (size_t)(end - file.bytes) - at : file.size - at;
         struct slice line = slice_of(file.bytes + at, size);
@@ -101,23 +101,21 @@ static enum status read_rank_lines(struct tokenizer_draft *load, struct slice fi
             line.size--;
         }
         if (line.size > 0) {
-            status = read_rank_line(load, line, number);
+            is_read = read_rank_line(load, line, number);
         }
     }
-    if (status == STATUS_OK && load->vocabulary.count == 0) {
-        status = load_refuse(load->error, "the file of ranks is empty");
-    }
     load->model_word_count = load->vocabulary.count;
-    return status;
+    return is_read &&
+           (load->vocabulary.count > 0 || load_refuse(load, "the file of ranks is empty"));
 }
 
-static enum status cut_word(struct tokenizer_draft *load, uint32_t word)
+static bool cut_word(struct tokenizer_draft *load, uint32_t word)
 {
     struct slice text = vocabulary_text(&load->vocabulary, word);
     uint32_t id = load->vocabulary.words[word].id;
-    enum status status = STATUS_OK;
+    bool is_cut = true;
 
-    for (size_t i = 1; status == STATUS_OK && i < text.size; i++) {
+    for (size_t i = 1; is_cut && i < text.size; i++) {
         uint32_t left = vocabulary_find(&load->vocabulary, slice_of(text.bytes, i));
         if (left == no_word) {
             continue;
@@ -133,58 +131,49 @@ static enum status cut_word(struct tokenizer_draft *load, uint32_t word)
             .merged = id,
             .rank = id,
         };
-        status = load_add_merge(load, &merge);
+        is_cut = load_add_merge(load, &merge);
     }
-    return status;
+    return is_cut;
 }
 
-static enum status find_rank_pattern(struct tokenizer_draft *load, const char *name)
+static bool find_rank_pattern(struct tokenizer_draft *load, const char *name)
 {
     ASSERT(!load->pipeline.by_character);
     if (!split_find_name(slice_str(name), &load->pipeline.split)) {
-        return load_refuse(load->error, "pattern %.60s is not known", name);
+        return load_refuse(load, "pattern %.60s is not known", name);
     }
     if (load->pipeline.split == SPLIT_KIMI) {
         load->text_characters_max = kimi_characters_max;
         load->run_characters_max = kimi_run_max;
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status add_rank_special(struct tokenizer_draft *load,
-                                    const struct tokenizer_special *special)
+static bool add_rank_special(struct tokenizer_draft *load, const struct tokenizer_special *special)
 {
     if (special->text.size == 0 || special->text.size > word_size_max || special->id >= id_limit) {
-        return load_refuse(load->error, "a special token is empty, too long or has no such id");
+        return load_refuse(load, "a special token is empty, too long or has no such id");
     }
     if (vocabulary_find(&load->vocabulary, special->text) != no_word) {
-        return load_refuse(load->error, "special token \"%s\" is listed twice",
+        return load_refuse(load, "special token \"%s\" is listed twice",
                            load_excerpt(special->text).text);
     }
     load->added[load->added_count++].word = load->vocabulary.count;
-    return vocabulary_add(&load->vocabulary, special->text, special->id);
+    return load_add_word(load, special->text, special->id);
 }
 
-static enum status read_ranks(struct tokenizer_draft *load, const struct tokenizer_ranks *ranks)
+static bool read_ranks(struct tokenizer_draft *load, const struct tokenizer_ranks *ranks)
 {
-    enum status status = find_rank_pattern(load, ranks->pattern);
-    if (status == STATUS_OK) {
-        status = read_rank_lines(load, ranks->file);
+    bool is_read = find_rank_pattern(load, ranks->pattern) && read_rank_lines(load, ranks->file);
+    for (uint32_t i = 0; is_read && i < load->model_word_count; i++) {
+        is_read = cut_word(load, i);
     }
-    for (uint32_t i = 0; status == STATUS_OK && i < load->model_word_count; i++) {
-        status = cut_word(load, i);
+    load->added = calloc(ranks->special_count + 1, sizeof(*load->added));
+    is_read = is_read && (load->added != NULL || load_exhausted(load));
+    for (uint32_t i = 0; is_read && i < ranks->special_count; i++) {
+        is_read = add_rank_special(load, &ranks->specials[i]);
     }
-    if (status != STATUS_OK || ranks->special_count == 0) {
-        return status;
-    }
-    load->added = calloc(ranks->special_count, sizeof(*load->added));
-    if (load->added == NULL) {
-        return STATUS_EXHAUSTED;
-    }
-    for (uint32_t i = 0; status == STATUS_OK && i < ranks->special_count; i++) {
-        status = add_rank_special(load, &ranks->specials[i]);
-    }
-    return status;
+    return is_read;
 }
 
 static uint64_t ranks_fingerprint(const struct tokenizer_ranks *ranks)

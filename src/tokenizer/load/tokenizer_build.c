@@ -4,7 +4,6 @@
 // and the merging get their tables, and the places where texts may be cut are decided.
 
 #include "base/base.h"
-#include "base/text.h"
 #include "base/utf8.h"
 #include "tokenizer/nfc/nfc.h"
 #include "tokenizer/tokenizer_internal.h"
@@ -15,6 +14,11 @@
 // from U+0100 on.
 enum { alphabet_size = 0x100 + 68, no_byte = -1 };
 
+struct added_list {
+    struct added_token *tokens;
+    uint32_t count;
+};
+
 struct tokenizer_builder {
     struct tokenizer_draft *load;
     struct tokenizer *tokenizer;
@@ -22,10 +26,8 @@ struct tokenizer_builder {
     uint32_t *words;      // by id: of the vocabulary, or no_word
     bool *is_added;       // by word
     struct slice *tokens; // by id, as struct bpe_options has them
-    struct added_token *added;
-    struct added_token *normalized;
-    uint32_t added_count;
-    uint32_t normalized_count;
+    struct added_list added;
+    struct added_list normalized;
     uint8_t *spellings; // of normalized tokens
 };
 
@@ -60,7 +62,7 @@ static bool spell_bytes(const int16_t *alphabet, struct slice word, uint8_t *out
     return true;
 }
 
-static enum status number_words(struct tokenizer_builder *build)
+static bool number_words(struct tokenizer_builder *build)
 {
     const struct vocabulary *vocabulary = &build->load->vocabulary;
     uint32_t id_count = 1;
@@ -80,20 +82,20 @@ static enum status number_words(struct tokenizer_builder *build)
     build->tokenizer->token_bytes = malloc(vocabulary->size + 1);
     if (build->words == NULL || build->tokens == NULL || build->is_added == NULL ||
         build->tokenizer->token_ends == NULL || build->tokenizer->token_bytes == NULL) {
-        return STATUS_EXHAUSTED;
+        return load_exhausted(build->load);
     }
     memset(build->words, 0xff, id_count * sizeof(*build->words)); // no_word
     for (uint32_t i = 0; i < vocabulary->count; i++) {
         uint32_t id = vocabulary->words[i].id;
         if (build->words[id] != no_word) {
-            return load_refuse(build->load->error, "two words have the id %u", (unsigned)id);
+            return load_refuse(build->load, "two words have the id %u", (unsigned)id);
         }
         build->words[id] = i;
     }
     for (uint32_t i = 0; i < build->load->added_count; i++) {
         build->is_added[build->load->added[i].word] = true;
     }
-    return STATUS_OK;
+    return true;
 }
 
 // "<0x0A>" for the byte 10.
@@ -130,16 +132,7 @@ static size_t spell_sentence_piece(const struct tokenizer_draft *load, struct sl
         out[0] = (uint8_t)byte;
         return 1;
     }
-    size_t size = 0;
-    for (size_t at = 0; at < word.size;) {
-        if (word.size - at >= 3 && memcmp(word.bytes + at, SPACE_MARK, 3) == 0) {
-            out[size++] = ' ';
-            at += 3;
-        } else {
-            out[size++] = word.bytes[at++];
-        }
-    }
-    return size;
+    return space_marks_undo(word, out);
 }
 
 // Writes what the word stands for to `out`, and returns the size of that; *token is what merging is
@@ -195,7 +188,7 @@ static bool occurs_in_utf8(unsigned byte)
 }
 
 // A token for each byte guarantees that no byte is unknown.
-static enum status check_byte_tokens(const struct tokenizer_builder *build)
+static bool check_byte_tokens(const struct tokenizer_builder *build)
 {
     bool has_token[256] = {0};
     for (uint32_t id = 0; id < build->tokenizer->id_count; id++) {
@@ -205,13 +198,13 @@ static enum status check_byte_tokens(const struct tokenizer_builder *build)
     }
     for (unsigned byte = 0; byte < 256; byte++) {
         if (occurs_in_utf8(byte) && !has_token[byte]) {
-            return load_refuse(build->load->error,
+            return load_refuse(build->load,
                                "a byte-level vocabulary without the byte 0x%02X is not "
                                "supported: " LOAD_ADVICE,
                                byte);
         }
     }
-    return STATUS_OK;
+    return true;
 }
 
 // A character of one byte that is a word never falls back to its byte: Gemma 2 has no <0x09>.
@@ -223,9 +216,9 @@ static bool needs_byte(const struct tokenizer_draft *load, unsigned byte)
     return byte == 0 || (occurs_in_utf8(byte) && !is_word);
 }
 
-static enum status find_byte_ids(const struct tokenizer_builder *build, uint32_t *byte_ids)
+static bool find_byte_ids(const struct tokenizer_builder *build, uint32_t *byte_ids)
 {
-    const struct tokenizer_draft *load = build->load;
+    struct tokenizer_draft *load = build->load;
 
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[byte_name_size];
@@ -235,18 +228,17 @@ static enum status find_byte_ids(const struct tokenizer_builder *build, uint32_t
         if (load->byte_fallback && word < load->model_word_count) { // no_word is not
             byte_ids[byte] = load->vocabulary.words[word].id;
         } else if (load->byte_fallback && needs_byte(load, byte)) {
-            return load_refuse(load->error,
-                               "byte_fallback without the token %s is not supported: " LOAD_ADVICE,
-                               name);
+            return load_refuse(
+                load, "byte_fallback without the token %s is not supported: " LOAD_ADVICE, name);
         } else if (load->byte_fallback) {
             byte_ids[byte] = byte_ids[0]; // never asked for
         }
     }
-    return STATUS_OK;
+    return true;
 }
 
 // Words that no text can become are not tokens, and merges of them never happen.
-static enum status drop_unusable_merges(struct tokenizer_builder *build)
+static bool drop_unusable_merges(struct tokenizer_builder *build)
 {
     struct tokenizer_draft *load = build->load;
     uint32_t kept = 0;
@@ -261,31 +253,30 @@ static enum status drop_unusable_merges(struct tokenizer_builder *build)
     ASSERT(kept <= load->merge_count);
     load->merge_count = kept;
     if (kept > bpe_merge_max) {
-        return load_refuse(load->error, "more than %d merges are not supported", bpe_merge_max);
+        return load_refuse(load, "more than %d merges are not supported", bpe_merge_max);
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status check_bpe_model(const struct tokenizer_builder *build)
+static bool check_bpe_model(const struct tokenizer_builder *build)
 {
-    const struct tokenizer_draft *load = build->load;
+    struct tokenizer_draft *load = build->load;
 
     if (!load->pipeline.by_character) {
         return check_byte_tokens(build);
     }
     if (load->ignore_merges) {
-        return load_refuse(load->error,
-                           "ignore_merges without ByteLevel is not supported: " LOAD_ADVICE);
+        return load_refuse(load, "ignore_merges without ByteLevel is not supported: " LOAD_ADVICE);
     }
     uint32_t mark = vocabulary_find(&load->vocabulary, slice_str(SPACE_MARK));
     if (load->byte_fallback && mark >= load->model_word_count) { // no_word is
-        return load_refuse(load->error,
+        return load_refuse(load,
                            "byte_fallback without the token U+2581 is not supported: " LOAD_ADVICE);
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status build_bpe(struct tokenizer_builder *build)
+static bool build_bpe(struct tokenizer_builder *build)
 {
     const struct tokenizer_draft *load = build->load;
     struct bpe_options options = {
@@ -297,140 +288,101 @@ static enum status build_bpe(struct tokenizer_builder *build)
         .unknown_id = bpe_no_id,
         .fuse_unknown = load->fuse_unknown,
     };
-    enum status status = check_bpe_model(build);
-    if (status == STATUS_OK) {
-        status = drop_unusable_merges(build);
-    }
-    if (status == STATUS_OK) {
-        status = find_byte_ids(build, options.byte_ids);
-    }
-    if (status != STATUS_OK) {
-        return status;
+    if (!check_bpe_model(build) || !drop_unusable_merges(build) ||
+        !find_byte_ids(build, options.byte_ids)) {
+        return false;
     }
     options.merge_count = load->merge_count;
     if (load->unknown_word != no_word) {
         options.unknown_id = load->vocabulary.words[load->unknown_word].id;
     }
     build->tokenizer->bpe = bpe_create(&options);
-    return build->tokenizer->bpe != NULL ? STATUS_OK : STATUS_EXHAUSTED;
+    return build->tokenizer->bpe != NULL || load_exhausted(build->load);
 }
 
-// Adds the text of an added token, as the normalizer would change it.
-static enum status spell_normalized(const struct pipeline *pipeline, struct slice text,
-                                    struct text *out)
+// Writes the text of an added token, as the normalizer would change it.  Returns how many bytes.
+static size_t spell_normalized(const struct pipeline *pipeline, struct slice text, uint8_t *out)
 {
-    uint8_t space[3 * word_size_max + 64];
+    uint8_t space[3 * word_size_max];
     struct slice normal = text;
 
     if (pipeline->is_nfc) {
         enum status status = nfc_normalize(text, space, sizeof(space), &normal);
-        if (status != STATUS_OK) {
-            return status;
-        }
+        ASSERT(status == STATUS_OK); // nfc_bound
     }
-    if (!pipeline->replaces_spaces) {
-        text_add(out, normal);
-        return STATUS_OK;
+    if (pipeline->replaces_spaces) {
+        return space_marks_write(normal, pipeline->space_rule == SPACE_EACH_GAP, out);
     }
-    if (pipeline->space_rule == SPACE_EACH_GAP) {
-        text_add_str(out, SPACE_MARK);
-    }
-    for (size_t i = 0; i < normal.size; i++) {
-        if (normal.bytes[i] == ' ') {
-            text_add_str(out, SPACE_MARK);
-        } else {
-            text_add(out, slice_of(normal.bytes + i, 1));
-        }
-    }
-    return STATUS_OK;
-}
-
-static int compare_added_texts(const void *a, const void *b)
-{
-    struct slice left = ((const struct added_token *)a)->text;
-    struct slice right = ((const struct added_token *)b)->text;
-    size_t size = left.size < right.size ? left.size : right.size;
-    int order = memcmp(left.bytes, right.bytes, size);
-    return order != 0 ? order : (left.size > right.size) - (left.size < right.size);
+    memcpy(out, normal.bytes, normal.size);
+    return normal.size;
 }
 
 // Refuses two tokens that the normalizer makes equal.
-static enum status check_normalized(struct tokenizer_builder *build)
+static bool check_normalized(struct tokenizer_builder *build)
 {
-    struct added_token *tokens = build->normalized;
-    if (build->normalized_count > 0) {
-        qsort(tokens, build->normalized_count, sizeof(*tokens), compare_added_texts);
-    }
-    for (uint32_t i = 1; i < build->normalized_count; i++) {
-        if (compare_added_texts(&tokens[i - 1], &tokens[i]) == 0) {
-            return load_refuse(build->load->error,
+    struct added_token *tokens = build->normalized.tokens;
+    qsort(tokens, build->normalized.count, sizeof(*tokens), added_compare_texts);
+    for (uint32_t i = 1; i < build->normalized.count; i++) {
+        if (slice_equal(tokens[i - 1].text, tokens[i].text)) {
+            return load_refuse(build->load,
                                "two added tokens are \"%s\" when normalized: not supported",
                                load_excerpt(tokens[i].text).text);
         }
     }
-    return STATUS_OK;
+    return true;
 }
 
-static enum status sort_added(struct tokenizer_builder *build, struct text *spellings)
+static bool sort_added(struct tokenizer_builder *build)
 {
     const struct tokenizer_draft *load = build->load;
+    uint8_t *spelling = build->spellings;
     for (uint32_t i = 0; i < load->added_count; i++) {
         const struct load_added *from = &load->added[i];
         ASSERT(from->word < load->vocabulary.count);
-        struct added_token token = {
-            .text = vocabulary_text(&load->vocabulary, from->word),
-            .id = load->vocabulary.words[from->word].id,
-            .single_word = from->single_word,
-            .lstrip = from->lstrip,
-            .rstrip = from->rstrip,
-        };
+        struct added_token token = from->token;
+        token.text = vocabulary_text(&load->vocabulary, from->word);
+        token.id = load->vocabulary.words[from->word].id;
         if (!from->is_normalized) {
-            build->added[build->added_count++] = token;
+            build->added.tokens[build->added.count++] = token;
             continue;
         }
-        size_t begin = spellings->size;
-        enum status status = spell_normalized(&load->pipeline, token.text, spellings);
-        if (status != STATUS_OK || spellings->overflow) {
-            return status != STATUS_OK ? status : STATUS_EXHAUSTED;
-        }
-        token.text = slice_of(spellings->bytes + begin, spellings->size - begin);
-        build->normalized[build->normalized_count++] = token;
+        size_t size = spell_normalized(&load->pipeline, token.text, spelling);
+        token.text = slice_of(spelling, size);
+        spelling += size;
+        build->normalized.tokens[build->normalized.count++] = token;
     }
     return check_normalized(build);
 }
 
-static enum status build_added(struct tokenizer_builder *build)
+// *out stays NULL if the list is empty.
+static bool build_added_list(struct tokenizer_builder *build, const struct added_list *list,
+                             struct added **out)
+{
+    if (list->count == 0) {
+        return true;
+    }
+    *out = added_create(list->tokens, list->count);
+    return *out != NULL || load_exhausted(build->load);
+}
+
+static bool build_added(struct tokenizer_builder *build)
 {
     const struct tokenizer_draft *load = build->load;
     size_t room = 1;
 
     for (uint32_t i = 0; i < load->added_count; i++) {
-        if (load->added[i].is_normalized) {
-            size_t size = load->vocabulary.words[load->added[i].word].size;
-            room += 3 * (nfc_bound(size) + 1); // each byte may be a space
-        }
+        size_t size = load->vocabulary.words[load->added[i].word].size;
+        room += space_mark_size * (nfc_bound(size) + 1); // each byte may be a space
     }
-    build->added = calloc(load->added_count + 1, sizeof(*build->added));
-    build->normalized = calloc(load->added_count + 1, sizeof(*build->normalized));
+    build->added.tokens = calloc(load->added_count + 1, sizeof(struct added_token));
+    build->normalized.tokens = calloc(load->added_count + 1, sizeof(struct added_token));
     build->spellings = malloc(room);
-    if (build->added == NULL || build->normalized == NULL || build->spellings == NULL) {
-        return STATUS_EXHAUSTED;
+    if (build->added.tokens == NULL || build->normalized.tokens == NULL ||
+        build->spellings == NULL) {
+        return load_exhausted(build->load);
     }
-    struct text spellings = text_over(build->spellings, room);
-    enum status status = sort_added(build, &spellings);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    struct tokenizer *tokenizer = build->tokenizer;
-    if (build->added_count > 0) {
-        tokenizer->added = added_create(build->added, build->added_count);
-    }
-    if (build->normalized_count > 0) {
-        tokenizer->normalized = added_create(build->normalized, build->normalized_count);
-    }
-    bool is_short = (build->added_count > 0 && tokenizer->added == NULL) ||
-                    (build->normalized_count > 0 && tokenizer->normalized == NULL);
-    return is_short ? STATUS_EXHAUSTED : STATUS_OK;
+    return sort_added(build) && build_added_list(build, &build->added, &build->tokenizer->added) &&
+           build_added_list(build, &build->normalized, &build->tokenizer->normalized);
 }
 
 // Only ASCII: other white space is taken for text, which forbids more cuts.
@@ -459,16 +411,19 @@ static void limit_cuts(const struct added_token *token, bool marks_are_spaces,
             cuts->before_space = false;
         }
         // The text may have a space where the token has a mark.
-        if (marks_are_spaces && text.size - i >= 3 && memcmp(text.bytes + i, SPACE_MARK, 3) == 0) {
+        if (marks_are_spaces && space_mark_at(text, i)) {
             cuts->before_space = false;
         }
     }
 }
 
-static void note_last_byte(struct tokenizer *tokenizer, struct slice text)
+static void note_last_bytes(struct tokenizer *tokenizer, const struct added_list *list)
 {
-    ASSERT(text.size > 0);
-    tokenizer->is_last_of_added[text.bytes[text.size - 1]] = true;
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct slice text = list->tokens[i].text;
+        ASSERT(text.size > 0);
+        tokenizer->is_last_of_added[text.bytes[text.size - 1]] = true;
+    }
 }
 
 static void build_cuts(struct tokenizer_builder *build)
@@ -484,89 +439,77 @@ static void build_cuts(struct tokenizer_builder *build)
     if (!pipeline->by_character) {
         cuts = split_cuts(pipeline->split);
     }
-    for (uint32_t i = 0; i < build->normalized_count; i++) {
-        limit_cuts(&build->normalized[i], pipeline->replaces_spaces, &cuts);
+    for (uint32_t i = 0; i < build->normalized.count; i++) {
+        limit_cuts(&build->normalized.tokens[i], pipeline->replaces_spaces, &cuts);
     }
     tokenizer->gap_cuts = cuts;
-    for (uint32_t i = 0; i < build->added_count; i++) {
-        limit_cuts(&build->added[i], false, &cuts);
+    for (uint32_t i = 0; i < build->added.count; i++) {
+        limit_cuts(&build->added.tokens[i], false, &cuts);
     }
-    for (uint32_t i = 0; is_per_gap && i < build->normalized_count; i++) {
-        note_last_byte(tokenizer, build->normalized[i].text);
-    }
-    for (uint32_t i = 0; is_per_gap && i < build->added_count; i++) {
-        note_last_byte(tokenizer, build->added[i].text);
+    if (is_per_gap) {
+        note_last_bytes(tokenizer, &build->normalized);
+        note_last_bytes(tokenizer, &build->added);
     }
     // is_cut_by_its_program must see the whole text.
     tokenizer->text_cuts = tokenizer->text_characters_max > 0 ? (struct split_cuts){0} : cuts;
 }
 
-static enum status build_specials(struct tokenizer_builder *build)
+static bool build_specials(struct tokenizer_builder *build)
 {
-    const struct tokenizer_draft *load = build->load;
+    struct tokenizer_draft *load = build->load;
     const struct special_ids *lists[] = {&load->before, &load->behind};
 
     for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
         for (uint32_t j = 0; j < lists[i]->count; j++) {
             if (lists[i]->ids[j] >= build->tokenizer->id_count) {
-                return load_refuse(load->error, "the post_processor has an id that does not exist");
+                return load_refuse(load, "the post_processor has an id that does not exist");
             }
         }
     }
     ASSERT(load->before.count <= special_ids_max && load->behind.count <= special_ids_max);
     build->tokenizer->before = load->before;
     build->tokenizer->behind = load->behind;
-    return STATUS_OK;
+    return true;
 }
 
-static enum status build_parts(struct tokenizer_builder *build)
+static bool build_parts(struct tokenizer_builder *build)
 {
-    enum status status = number_words(build);
-    if (status != STATUS_OK) {
-        return status;
+    if (!number_words(build)) {
+        return false;
     }
     fill_byte_alphabet(build->alphabet);
     spell_words(build);
-    status = build_specials(build);
-    if (status == STATUS_OK) {
-        status = build_added(build);
+    if (!build_specials(build) || !build_added(build)) {
+        return false;
     }
-    if (status == STATUS_OK) {
-        build_cuts(build);
-        status = build_bpe(build);
-    }
-    return status;
+    build_cuts(build);
+    return build_bpe(build);
 }
 
-static void build_fini(struct tokenizer_builder *build)
-{
-    free(build->words);
-    free(build->is_added);
-    free(build->tokens);
-    free(build->added);
-    free(build->normalized);
-    free(build->spellings);
-    tokenizer_destroy(&build->tokenizer);
-}
-
-enum status tokenizer_build(struct tokenizer_draft *load, struct tokenizer **out)
+bool tokenizer_build(struct tokenizer_draft *load, struct tokenizer **out)
 {
     struct tokenizer_builder build = {.load = load};
 
     build.tokenizer = calloc(1, sizeof(*build.tokenizer));
     if (build.tokenizer == NULL) {
-        return STATUS_EXHAUSTED;
+        return load_exhausted(load);
     }
     build.tokenizer->pipeline = load->pipeline;
     build.tokenizer->text_characters_max = load->text_characters_max;
     build.tokenizer->run_characters_max = load->run_characters_max;
     build.tokenizer->fingerprint = load->fingerprint;
-    enum status status = build_parts(&build);
-    if (status == STATUS_OK) {
+    bool is_built = build_parts(&build);
+    if (is_built) {
         ASSERT(build.tokenizer->bpe != NULL && build.tokenizer->id_count > 0);
         *out = build.tokenizer;
         build.tokenizer = NULL; // now the caller's
     }
-    build_fini(&build);
-    return status;
+    free(build.words);
+    free(build.is_added);
+    free(build.tokens);
+    free(build.added.tokens);
+    free(build.normalized.tokens);
+    free(build.spellings);
+    tokenizer_destroy(&build.tokenizer);
+    return is_built;
 }

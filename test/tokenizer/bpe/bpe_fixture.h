@@ -257,7 +257,7 @@ static inline struct vocab *any_vocab(struct rng *rng, uint32_t kinds)
 {
     struct vocab *vocab = vocab_create();
     vocab->options.by_character = rng_below(rng, 2) == 0;
-    vocab->options.ignore_merges = rng_below(rng, 2) == 0;
+    vocab->options.ignore_merges = !vocab->options.by_character && rng_below(rng, 2) == 0;
     vocab->options.fuse_unknown = rng_below(rng, 2) == 0;
     bool lacks = rng_below(rng, 4) == 0; // some bytes or characters
     if (rng_below(rng, 2) == 0) {

@@ -207,18 +207,6 @@ TEST(a_character_without_a_token_vanishes_without_an_unknown_id)
     free(vocab);
 }
 
-TEST(a_whole_piece_is_a_token_with_spaces_or_marks)
-{
-    struct vocab *vocab = character_vocab();
-    vocab->options.ignore_merges = true;
-    vocab_add(vocab, slice_str("▁b▁b"));
-    CHECK_STR(encode(vocab, " b b"), "▁b▁b");
-    CHECK_STR(encode(vocab, "▁b b"), "▁b▁b");
-    CHECK_STR(encode_with(vocab, "b▁b", true), "▁b▁b");
-    CHECK_STR(encode(vocab, " b bb"), "▁|b|▁|b|b");
-    free(vocab);
-}
-
 TEST(nothing_has_no_ids)
 {
     struct vocab *vocab = vocab_create();
