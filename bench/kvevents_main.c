@@ -231,7 +231,7 @@ static void apply_batch(const struct batch *batch)
     struct kv_holdings *holdings = world.holdings[batch->backend];
     enum status status = kv_reader_begin(world.reader, slice_of(batch->bytes, batch->size));
     ASSERT(status == STATUS_OK);
-    kv_reader_foresee(world.reader, kv_holdings_foresee, holdings);
+    kv_reader_prefetch(world.reader, kv_holdings_prefetch, holdings);
     struct kv_notice notice;
     while ((status = kv_reader_next(world.reader, &notice)) == STATUS_OK) {
         kv_holdings_apply(holdings, &notice, 0);
@@ -327,11 +327,10 @@ static void measure_memory(void)
     prefix_ledger_usage(world.ledger, &usage);
     ASSERT(usage.refused == 0);
     uint64_t blocks = 0;
-    size_t names = 0;
+    size_t names = world.budget.used;
     for (uint32_t i = 0; i < world.backend_count; i++) {
         ASSERT(kv_holdings_counts(world.holdings[i])->orphans == 0);
         blocks += kv_holdings_block_count(world.holdings[i]);
-        names += kv_holdings_memory(world.holdings[i]);
     }
     // Twelve granules of 192 bytes come with a bucket of 64.
     double ledger = (double)usage.memory * (2304 + 64) / 2304;

@@ -184,7 +184,7 @@ static void apply_message(struct kv_follower *follower, const struct kv_numbered
     ASSERT(message->number == follower->next);
     struct kv_notice notice;
     enum status status = kv_reader_begin(follower->reader, message->payload);
-    kv_reader_foresee(follower->reader, kv_holdings_foresee, follower->holdings);
+    kv_reader_prefetch(follower->reader, kv_holdings_prefetch, follower->holdings);
     follower->seconds = status == STATUS_OK ? kv_reader_seconds(follower->reader) : NAN;
 
     follower->next++;

@@ -484,7 +484,7 @@ static bool is_of_group(const struct kv_holdings *holdings, const struct kv_noti
 }
 
 // Which tier it is is told behind the tokens; mostly it is this one.
-void kv_holdings_foresee(void *holdings, const uint64_t *hashes, uint32_t count)
+void kv_holdings_prefetch(void *holdings, const uint64_t *hashes, uint32_t count)
 {
     kv_names_expect(((struct kv_holdings *)holdings)->names, hashes, count, PREFIX_GPU);
 }
@@ -580,11 +580,6 @@ uint64_t kv_holdings_tokens_stored(const struct kv_holdings *holdings)
 uint64_t kv_holdings_block_count(const struct kv_holdings *holdings)
 {
     return kv_names_count(holdings->names);
-}
-
-size_t kv_holdings_memory(const struct kv_holdings *holdings)
-{
-    return kv_names_memory(holdings->names) + kv_names_memory(holdings->shares);
 }
 
 uint32_t kv_holdings_orphan_count(const struct kv_holdings *holdings)

@@ -70,8 +70,8 @@ void kv_holdings_apply(struct kv_holdings *holdings, const struct kv_notice *not
                        uint64_t now_ms);
 void kv_holdings_settle(struct kv_holdings *holdings);
 
-// A kv_foresee_fn, whose owner is a struct kv_holdings: fetches what storing these blocks will need.
-void kv_holdings_foresee(void *holdings, const uint64_t *hashes, uint32_t count);
+// A kv_prefetch_fn, whose owner is a struct kv_holdings: fetches what storing these blocks will need.
+void kv_holdings_prefetch(void *holdings, const uint64_t *hashes, uint32_t count);
 
 // Nothing is held: the ledger no longer speaks of this backend, and orphans, group and size are forgotten.
 void kv_holdings_purge(struct kv_holdings *holdings);
@@ -84,6 +84,5 @@ uint32_t kv_holdings_block_tokens(const struct kv_holdings *holdings);
 uint64_t kv_holdings_tokens_stored(const struct kv_holdings *holdings);
 
 uint64_t kv_holdings_block_count(const struct kv_holdings *holdings);  // now, tiers counted apart
-size_t kv_holdings_memory(const struct kv_holdings *holdings);         // of names
 uint32_t kv_holdings_orphan_count(const struct kv_holdings *holdings); // events, now
 const struct kv_holdings_counts *kv_holdings_counts(const struct kv_holdings *holdings);

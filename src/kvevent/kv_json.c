@@ -26,21 +26,16 @@ void kv_json_destroy(struct kv_json **reader)
     *reader = NULL;
 }
 
-static void kv_json_fail(struct kv_json *reader, const char *what)
-{
-    reader->fault = what;
-}
-
 bool kv_json_malformed(struct kv_json *reader, const char *what, struct kv_notice *out)
 {
-    kv_json_fail(reader, what);
+    reader->fault = what;
     *out = (struct kv_notice){.kind = KV_NOTICE_MALFORMED};
     return true;
 }
 
 bool kv_json_unknown(struct kv_json *reader, struct kv_notice *out)
 {
-    kv_json_fail(reader, "its type is not known");
+    reader->fault = "its type is not known";
     *out = (struct kv_notice){.kind = KV_NOTICE_UNKNOWN};
     return true;
 }
@@ -63,7 +58,7 @@ enum kv_json_kind kv_json_kind(const struct json_value *type)
         {"updated", KV_JSON_UPDATED}, {"created", KV_JSON_CREATED},
     };
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
-        if (kv_json_is_word(type, kinds[i].name)) {
+        if (json_is_string(type, kinds[i].name)) {
             return kinds[i].kind;
         }
     }
@@ -80,11 +75,11 @@ static bool read_prefix(struct kv_json *reader, const struct kv_json_members *ev
     if (hash->kind != JSON_STRING || !kv_json_hex(hash->raw, &number)) {
         return kv_json_malformed(reader, "prefix_hash is not hexadecimal", out);
     }
-    if (kv_json_is_word(&event->of[KV_JSON_event], "evicted")) {
+    if (json_is_string(&event->of[KV_JSON_event], "evicted")) {
         return kv_json_cleared(out);
     }
     (void)kv_json_unknown(reader, out);
-    if (kv_json_is_word(&event->of[KV_JSON_event], "loaded")) {
+    if (json_is_string(&event->of[KV_JSON_event], "loaded")) {
         reader->fault = NULL; // known, but it does not say which blocks were loaded
     }
     return true;
@@ -133,7 +128,7 @@ static bool is_ours(struct kv_json *reader, const struct kv_json_members *event)
 enum status kv_json_next(struct kv_json *reader, struct kv_notice *out)
 {
     ASSERT(reader->ready_count <= prefix_tier_count);
-    struct json_value value;
+    struct json_item item;
     struct kv_json_members event;
 
     for (;;) {
@@ -146,15 +141,15 @@ enum status kv_json_next(struct kv_json *reader, struct kv_notice *out)
         }
         reader->fault = NULL;
         reader->has_event_backend = false;
-        if (!kv_json_element(&reader->events, &value)) {
+        if (!json_next_whole(&reader->events, &item)) {
             return STATUS_CLOSED;
         }
         reader->event++;
-        if (value.kind != JSON_OBJECT) {
+        if (item.value.kind != JSON_OBJECT) {
             (void)kv_json_malformed(reader, "it is not an object", out);
             return STATUS_OK;
         }
-        kv_json_members(value.raw, &event);
+        kv_json_members(item.value.raw, &event);
         if (is_ours(reader, &event) && read_json_event(reader, &event, out)) {
             return STATUS_OK;
         }
@@ -164,15 +159,15 @@ enum status kv_json_next(struct kv_json *reader, struct kv_notice *out)
 // Numbers and windows of all events, which must be known before the first is read.
 static void survey_events(struct kv_json *reader, struct json events)
 {
-    struct json_value value;
+    struct json_item item;
     struct kv_json_members event;
     uint64_t number;
 
-    while (kv_json_element(&events, &value)) {
-        if (value.kind != JSON_OBJECT) {
+    while (json_next_whole(&events, &item)) {
+        if (item.value.kind != JSON_OBJECT) {
             continue;
         }
-        kv_json_members(value.raw, &event);
+        kv_json_members(item.value.raw, &event);
         if (!is_ours(reader, &event)) {
             continue;
         }
@@ -200,13 +195,13 @@ static const char *read_target(struct kv_json *reader, const struct kv_json_memb
         if (!kv_json_name(backend, reader->url, &target->url) || target->url.size == 0) {
             return "backend is not a URL";
         }
-    } else if (!kv_json_is_none(backend)) {
+    } else if (!json_is_unset(backend)) {
         target->has_id = json_uint(backend, &target->id);
         if (!target->has_id) {
             return "backend is neither a URL nor an id";
         }
     }
-    target->has_rank = !kv_json_is_none(rank);
+    target->has_rank = !json_is_unset(rank);
     return target->has_rank && !kv_json_u32(rank, &target->rank) ? "rank is not a number" : NULL;
 }
 
@@ -220,10 +215,10 @@ static const char *read_kv_envelope(struct kv_json *reader, struct slice object,
     kv_json_members(object, &document);
     const struct json_value *type = &document.of[KV_JSON_type];
     const struct json_value *number = &document.of[KV_JSON_version];
-    if (!kv_json_is_none(type) && !kv_json_is_word(type, "cache_event")) {
+    if (!json_is_unset(type) && !json_is_string(type, "cache_event")) {
         return "type is not cache_event";
     }
-    if (!kv_json_is_none(number) && !(json_uint(number, &version) && version == 1)) {
+    if (!json_is_unset(number) && !(json_uint(number, &version) && version == 1)) {
         return "version is not 1";
     }
     if (document.of[KV_JSON_events].kind != JSON_ARRAY) {
@@ -238,20 +233,20 @@ static const char *read_kv_document(struct kv_json *reader, struct slice documen
                                     struct slice *events)
 {
     struct json json = json_open(document);
-    struct json_value value = {0};
+    struct json_item item = {0};
 
     if (document.size > kv_payload_max) {
         return "it is larger than 64 MiB";
     }
-    (void)kv_json_element(&json, &value);
+    (void)json_next_whole(&json, &item);
     if (json_close(&json) != STATUS_OK) {
         return "it is not JSON";
     }
-    if (value.kind == JSON_OBJECT) {
-        return read_kv_envelope(reader, value.raw, events);
+    if (item.value.kind == JSON_OBJECT) {
+        return read_kv_envelope(reader, item.value.raw, events);
     }
-    *events = value.raw;
-    return value.kind == JSON_ARRAY ? NULL : "it is neither an object nor a list";
+    *events = item.value.raw;
+    return item.value.kind == JSON_ARRAY ? NULL : "it is neither an object nor a list";
 }
 
 enum status kv_json_begin(struct kv_json *reader, struct slice document,
@@ -265,12 +260,12 @@ enum status kv_json_begin(struct kv_json *reader, struct slice document,
     reader->owner = owner == NULL ? (struct kv_json_owner){0} : *owner;
     const char *why = read_kv_document(reader, document, &events);
     if (why != NULL) {
-        kv_json_fail(reader, why);
+        reader->fault = why;
         return STATUS_MALFORMED;
     }
     // An envelope of another rank has nothing for this one.
     if (owner == NULL || !reader->target.has_rank || reader->target.rank == owner->rank) {
-        reader->events = kv_json_elements(events);
+        reader->events = json_inside(events);
         survey_events(reader, reader->events);
     }
     return STATUS_OK;

@@ -62,7 +62,7 @@ static bool read_moved(struct kv_json *reader, const struct kv_json_members *dat
     enum prefix_tier from;
     enum prefix_tier to;
 
-    if (kv_json_is_none(level)) {
+    if (json_is_unset(level)) {
         return false;
     }
     if (level->kind != JSON_OBJECT) {
@@ -92,21 +92,21 @@ static const char *read_block_tokens(struct kv_json *reader, struct slice list, 
                                      struct kv_json_block *out)
 {
     static const char *const names[] = {"token_id", "token_extra_id"};
-    struct json json = kv_json_elements(list);
-    struct json_value token;
+    struct json json = json_inside(list);
+    struct json_item token;
     struct json_value values[2];
     uint64_t extra;
 
-    while (kv_json_element(&json, &token)) {
-        if (token.kind != JSON_OBJECT) {
+    while (json_next_whole(&json, &token)) {
+        if (token.value.kind != JSON_OBJECT) {
             return "a token is not an object";
         }
         if (used + out->token_count == kv_token_max) {
             return "its blocks have more than 1048576 tokens";
         }
-        kv_json_find(token.raw, names, 2, values);
+        kv_json_find(token.value.raw, names, 2, values);
         bool has_extra =
-            !kv_json_is_none(&values[1]) && !(json_uint(&values[1], &extra) && extra == 0);
+            !json_is_unset(&values[1]) && !(json_uint(&values[1], &extra) && extra == 0);
         uint32_t *id = &reader->tokens[used + out->token_count++];
         *id = 0;
         out->is_plain = out->is_plain && values[0].kind == JSON_NUMBER && !has_extra;
@@ -133,7 +133,7 @@ static const char *read_json_block(struct kv_json *reader, const struct json_val
     if (!kv_json_hash(&block.of[KV_JSON_block_hash], &out->hash)) {
         return "block_hash is neither an integer of 64 bits nor hexadecimal";
     }
-    if (!kv_json_is_none(level) && !read_level(level, &out->tier)) {
+    if (!json_is_unset(level) && !read_level(level, &out->tier)) {
         return "cache_level is not a number";
     }
     struct kv_json_names *names = &reader->names_ahead;
@@ -145,11 +145,11 @@ static const char *read_json_block(struct kv_json *reader, const struct json_val
         return "tokens is not a list";
     }
     bool is_anonymous = kv_json_is_anonymous(&block, out->adapter);
-    bool has_images = !kv_json_is_none(images);
+    bool has_images = !json_is_unset(images);
     if (images->kind == JSON_ARRAY) {
-        struct json_value image;
-        struct json list = kv_json_elements(images->raw);
-        has_images = kv_json_element(&list, &image);
+        struct json_item image;
+        struct json list = json_inside(images->raw);
+        has_images = json_next_whole(&list, &image);
     }
     out->is_plain = !is_anonymous && !has_images;
     return read_block_tokens(reader, tokens->raw, used, out);
@@ -196,15 +196,15 @@ bool kv_json_run(struct kv_json *reader, struct kv_notice *out)
 {
     ASSERT(reader->in_blocks && reader->run.token_count <= kv_token_max);
     struct kv_notice run = reader->run;
-    struct json_value value;
+    struct json_item item;
     // Where the tokens of a block that was read ahead are.
     uint32_t tokens_at = reader->run.token_count;
 
     run.hash_count = 0;
-    while (reader->has_block || kv_json_element(&reader->blocks, &value)) {
+    while (reader->has_block || json_next_whole(&reader->blocks, &item)) {
         if (!reader->has_block) {
             tokens_at = run.hash_count > 0 ? run.token_count : 0;
-            const char *why = read_json_block(reader, &value, tokens_at, &reader->block);
+            const char *why = read_json_block(reader, &item.value, tokens_at, &reader->block);
             if (why != NULL) {
                 reader->in_blocks = false;
                 return kv_json_malformed(reader, why, out);
@@ -247,7 +247,7 @@ static bool begin_blocks(struct kv_json *reader, const struct kv_json_members *d
     if (why != NULL) {
         return kv_json_malformed(reader, why, out);
     }
-    reader->blocks = kv_json_elements(blocks->raw);
+    reader->blocks = json_inside(blocks->raw);
     reader->in_blocks = true;
     reader->has_block = false;
     return kv_json_run(reader, out);

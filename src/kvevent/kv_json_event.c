@@ -10,26 +10,26 @@
 static const char *read_json_tokens(struct kv_json *reader, const struct json_value *list,
                                     struct kv_notice *out)
 {
-    struct json_value value;
+    struct json_item item;
     uint32_t count = 0;
 
     out->is_plain = true;
-    if (kv_json_is_none(list)) {
+    if (json_is_unset(list)) {
         return NULL;
     }
     if (list->kind != JSON_ARRAY) {
         return "token_ids is not a list";
     }
-    struct json json = kv_json_elements(list->raw);
-    while (kv_json_element(&json, &value)) {
+    struct json json = json_inside(list->raw);
+    while (json_next_whole(&json, &item)) {
         if (count == kv_token_max) {
             return "token_ids has more than 1048576 ids";
         }
-        if (value.kind != JSON_NUMBER) {
+        if (item.value.kind != JSON_NUMBER) {
             out->is_plain = false;
             return NULL;
         }
-        if (!kv_json_u32(&value, &reader->tokens[count++])) {
+        if (!kv_json_u32(&item.value, &reader->tokens[count++])) {
             return "token_ids has a number that is no id";
         }
     }
@@ -41,27 +41,27 @@ static const char *read_json_tokens(struct kv_json *reader, const struct json_va
 // Whether there is more to tell blocks apart by than the adapter and the salt that were told beside.
 static bool has_json_extra_keys(const struct json_value *list, const struct kv_notice *notice)
 {
-    struct json_value value;
-    struct json_value key;
+    struct json_item block;
+    struct json_item key;
 
-    if (kv_json_is_none(list)) {
+    if (json_is_unset(list)) {
         return false;
     }
     if (list->kind != JSON_ARRAY) {
         return true;
     }
-    struct json blocks = kv_json_elements(list->raw);
-    while (kv_json_element(&blocks, &value)) {
-        if (value.kind != JSON_ARRAY) {
-            if (value.kind != JSON_NULL) {
+    struct json blocks = json_inside(list->raw);
+    while (json_next_whole(&blocks, &block)) {
+        if (block.value.kind != JSON_ARRAY) {
+            if (block.value.kind != JSON_NULL) {
                 return true;
             }
             continue;
         }
-        struct json keys = kv_json_elements(value.raw);
-        while (kv_json_element(&keys, &key)) {
-            if (key.kind != JSON_STRING ||
-                (!slice_equal(key.raw, notice->adapter) && !slice_equal(key.raw, notice->salt))) {
+        struct json keys = json_inside(block.value.raw);
+        while (json_next_whole(&keys, &key)) {
+            if (key.value.kind != JSON_STRING || (!slice_equal(key.value.raw, notice->adapter) &&
+                                                  !slice_equal(key.value.raw, notice->salt))) {
                 return true;
             }
         }
@@ -71,7 +71,7 @@ static bool has_json_extra_keys(const struct json_value *list, const struct kv_n
 
 static bool attention_decides(const struct json_value *kind)
 {
-    return kind->kind == JSON_STRING ? kv_attention_decides(kind->raw) : kv_json_is_none(kind);
+    return kind->kind == JSON_STRING ? kv_attention_decides(kind->raw) : json_is_unset(kind);
 }
 
 // What stores and removals have in common.
@@ -88,7 +88,7 @@ static const char *read_place(struct kv_json *reader, const struct kv_json_membe
     out->tier = kv_tier_of(medium);
     out->is_remote = locality->kind == JSON_STRING && slice_is_nocase(locality->raw, "REMOTE");
     out->decides = attention_decides(&event->of[KV_JSON_kv_cache_spec_kind]);
-    out->has_group = !kv_json_is_none(group);
+    out->has_group = !json_is_unset(group);
     if (out->has_group && !kv_json_u32(group, &out->group)) {
         return "group_idx is not a number";
     }
@@ -116,8 +116,7 @@ static const char *read_content(struct kv_json *reader, const struct kv_json_mem
     if (why != NULL) {
         return why;
     }
-    if (!(kv_json_is_none(size) && out->token_count == 0) &&
-        !kv_json_u32(size, &out->block_tokens)) {
+    if (!(json_is_unset(size) && out->token_count == 0) && !kv_json_u32(size, &out->block_tokens)) {
         return "block_size is not a number";
     }
     bool is_anonymous = kv_json_is_anonymous(event, out->adapter);

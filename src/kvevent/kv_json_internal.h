@@ -109,12 +109,6 @@ void kv_json_find(struct slice object, const char *const *names, uint32_t count,
                   struct json_value *out);
 void kv_json_members(struct slice object, struct kv_json_members *out);
 
-// A cursor among the elements of an array, and the next one with all its text.
-struct json kv_json_elements(struct slice array);
-bool kv_json_element(struct json *json, struct json_value *out);
-
-bool kv_json_is_none(const struct json_value *value); // absent or null
-bool kv_json_is_word(const struct json_value *value, const char *word);
 bool kv_json_u32(const struct json_value *value, uint32_t *out);
 bool kv_json_hex(struct slice digits, uint64_t *out);
 bool kv_json_hash(const struct json_value *value, uint64_t *out);

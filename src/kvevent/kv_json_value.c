@@ -21,16 +21,6 @@ void kv_json_members(struct slice object, struct kv_json_members *out)
     kv_json_find(object, field_names, kv_json_field_count, out->of);
 }
 
-bool kv_json_is_none(const struct json_value *value)
-{
-    return value->kind == JSON_ABSENT || value->kind == JSON_NULL;
-}
-
-bool kv_json_is_word(const struct json_value *value, const char *word)
-{
-    return value->kind == JSON_STRING && json_string_is(value->raw, word);
-}
-
 bool kv_json_u32(const struct json_value *value, uint32_t *out)
 {
     uint64_t number;
@@ -90,46 +80,26 @@ bool kv_json_hash(const struct json_value *value, uint64_t *out)
 bool kv_json_name(const struct json_value *value, uint8_t *space, struct slice *out)
 {
     *out = (struct slice){0};
-    return kv_json_is_none(value) ||
+    return json_is_unset(value) ||
            (value->kind == JSON_STRING && value->raw.size <= kv_json_name_max &&
             json_string_decode(value->raw, space, kv_json_name_max, out) == STATUS_OK);
-}
-
-struct json kv_json_elements(struct slice array)
-{
-    struct json json = json_open(array);
-    struct json_item item;
-    bool is_array = json_next(&json, &item) && item.value.kind == JSON_ARRAY;
-    ASSERT(is_array);
-    json_enter(&json);
-    return json;
-}
-
-bool kv_json_element(struct json *json, struct json_value *out)
-{
-    struct json_item item;
-    if (!json_next(json, &item)) {
-        return false;
-    }
-    *out = item.value;
-    return json_skip(json, out);
 }
 
 const char *kv_json_hashes(struct kv_json *reader, const struct json_value *list,
                            struct kv_notice *out)
 {
-    struct json_value value;
+    struct json_item item;
     uint32_t count = 0;
 
     if (list->kind != JSON_ARRAY) {
         return "block_hashes is not a list";
     }
-    struct json json = kv_json_elements(list->raw);
-    while (kv_json_element(&json, &value)) {
+    struct json json = json_inside(list->raw);
+    while (json_next_whole(&json, &item)) {
         if (count == kv_hash_max) {
             return "block_hashes has more than 65536 hashes";
         }
-        if (!kv_json_hash(&value, &reader->hashes[count++])) {
+        if (!kv_json_hash(&item.value, &reader->hashes[count++])) {
             return "block_hashes has something that is neither an integer of 64 bits nor "
                    "hexadecimal";
         }
@@ -141,7 +111,7 @@ const char *kv_json_hashes(struct kv_json *reader, const struct json_value *list
 
 const char *kv_json_parent(const struct json_value *parent, struct kv_notice *out)
 {
-    out->has_parent = !kv_json_is_none(parent);
+    out->has_parent = !json_is_unset(parent);
     return out->has_parent && !kv_json_hash(parent, &out->parent)
                ? "the parent's hash is neither an integer of 64 bits nor hexadecimal"
                : NULL;
@@ -158,5 +128,5 @@ bool kv_json_is_anonymous(const struct kv_json_members *block, struct slice adap
 {
     const struct json_value *number = &block->of[KV_JSON_lora_id];
     uint64_t id;
-    return adapter.size == 0 && !kv_json_is_none(number) && !(json_uint(number, &id) && id == 0);
+    return adapter.size == 0 && !json_is_unset(number) && !(json_uint(number, &id) && id == 0);
 }

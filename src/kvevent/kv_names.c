@@ -194,15 +194,6 @@ uint64_t kv_names_count(const struct kv_names *names)
     return count;
 }
 
-size_t kv_names_memory(const struct kv_names *names)
-{
-    size_t size = 0;
-    for (enum prefix_tier tier = 0; tier < prefix_tier_count; tier++) {
-        size += lines_size(names->tables[tier].line_count);
-    }
-    return size;
-}
-
 // Where a name is.
 struct spot {
     struct names_line *line;
@@ -279,27 +270,17 @@ static struct names_line *other_line(const struct names_table *table, const stru
     return pair.near == line ? pair.far : pair.near;
 }
 
-// A slot of a full line whose name has moved to its other line.
-static struct spot make_line_room(const struct names_table *table, struct names_line *full)
+// A slot of a full line whose name has moved to its other line.  With `goes_on`, a name of that line,
+// if it is full too, makes room there first.
+static struct spot make_line_room(const struct names_table *table, struct names_line *full,
+                                  bool goes_on)
 {
     for (uint32_t i = 0; i < line_names; i++) {
         struct names_line *other = other_line(table, full, i);
         struct spot spot = {.line = other, .slot = first_slot(free_slots(other))};
-        if (spot.slot < line_names) {
-            move_name(full, i, spot);
-            return (struct spot){.line = full, .slot = i};
+        if (spot.slot == line_names && goes_on && other != full) {
+            spot = make_line_room(table, other, false);
         }
-    }
-    return (struct spot){.slot = line_names};
-}
-
-// The same if those lines are full as well, and a name has to make room there.
-static struct spot make_more_room(const struct names_table *table, struct names_line *full)
-{
-    for (uint32_t i = 0; i < line_names; i++) {
-        struct names_line *other = other_line(table, full, i);
-        struct spot spot =
-            other != full ? make_line_room(table, other) : (struct spot){.slot = line_names};
         if (spot.slot < line_names) {
             move_name(full, i, spot);
             return (struct spot){.line = full, .slot = i};
@@ -310,10 +291,10 @@ static struct spot make_more_room(const struct names_table *table, struct names_
 
 static struct spot make_room_in_pair(const struct names_table *table, struct pair pair)
 {
-    struct spot spot = make_line_room(table, pair.near);
-    spot = spot.slot < line_names ? spot : make_line_room(table, pair.far);
-    spot = spot.slot < line_names ? spot : make_more_room(table, pair.near);
-    return spot.slot < line_names ? spot : make_more_room(table, pair.far);
+    struct spot spot = make_line_room(table, pair.near, false);
+    spot = spot.slot < line_names ? spot : make_line_room(table, pair.far, false);
+    spot = spot.slot < line_names ? spot : make_line_room(table, pair.near, true);
+    return spot.slot < line_names ? spot : make_line_room(table, pair.far, true);
 }
 
 // A slot for a new name, in the emptier of its lines.  line_names: both are full.
@@ -376,15 +357,18 @@ static bool grow_table(struct names_table *table, struct kv_names_budget *budget
     return true;
 }
 
+// Where the name of a hash is.
+static inline struct spot find_hash(const struct names_table *table, uint64_t hash)
+{
+    struct short_name name = name_of_hash(hash);
+    return table->name_count > 0 ? find_name(pair_of(table, name), name)
+                                 : (struct spot){.slot = line_names};
+}
+
 uint32_t kv_names_find(const struct kv_names *names, uint64_t hash, enum prefix_tier tier)
 {
     ASSERT_SLOW(tier < prefix_tier_count);
-    const struct names_table *table = &names->tables[tier];
-    struct short_name name = name_of_hash(hash);
-    if (table->name_count == 0) {
-        return 0;
-    }
-    struct spot spot = find_name(pair_of(table, name), name);
+    struct spot spot = find_hash(&names->tables[tier], hash);
     return spot.slot < line_names ? spot.line->places[spot.slot] : 0;
 }
 
@@ -442,11 +426,7 @@ struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum
                                      int64_t copies_left)
 {
     struct names_table *table = &names->tables[tier];
-    struct short_name name = name_of_hash(hash);
-    if (table->name_count == 0) {
-        return (struct kv_names_gone){0};
-    }
-    struct spot spot = find_name(pair_of(table, name), name);
+    struct spot spot = find_hash(table, hash);
     if (spot.slot == line_names) {
         return (struct kv_names_gone){0};
     }

@@ -49,7 +49,6 @@ void kv_names_destroy(struct kv_names **names);
 
 // Of all tiers, each of which has names of its own.
 uint64_t kv_names_count(const struct kv_names *names);
-size_t kv_names_memory(const struct kv_names *names);
 
 // The place of a block, or 0.
 uint32_t kv_names_find(const struct kv_names *names, uint64_t hash, enum prefix_tier tier);

@@ -17,9 +17,9 @@
 #include <string.h>
 
 enum {
-    no_field = UINT32_MAX,
-    hash_size = 9,  // of a hash as an integer of 64 bits
-    echo_max = 120, // bytes
+    no_field = UINT32_MAX, // of copy_count
+    hash_size = 9,         // of a hash as an integer of 64 bits
+    echo_max = 120,        // bytes
     stretch_ids = 96,
     stretch_hashes = stretch_ids / 16, // which is what most blocks have
 };
@@ -33,11 +33,27 @@ struct echo {
     struct kv_notice notice;
 };
 
+// The event that is being read.
+struct event_draft {
+    struct kv_notice notice; // MALFORMED until its type is read
+    bool is_faulty;          // a field has the wrong type, or exceeds a limit
+    bool has_hashes;
+    uint32_t field_next; // in a map: where to look for its next name
+    uint32_t copy_count; // of `copies`
+    struct slice adapter_id;
+    struct slice medium;
+    struct slice attention;
+    struct slice locality;
+    struct kv_key_list extra_keys;
+    struct kv_key_list media_keys;
+    const uint8_t *wide_hash; // where the only hash is, if it is an integer of 64 bits; or NULL
+};
+
 struct kv_reader {
     // The batch.
     double seconds;
-    kv_foresee_fn foresee; // or NULL
-    void *foresee_owner;
+    kv_prefetch_fn prefetch; // or NULL
+    void *prefetch_owner;
     struct msgpack cursor;
     enum status status; // OK: its events are being read
     uint64_t events_left;
@@ -45,19 +61,9 @@ struct kv_reader {
     int64_t rank;
     bool is_map;
 
-    // The event.
-    enum kv_notice_kind kind;
-    bool is_faulty;
-    bool has_hashes;
-    uint32_t field_next; // in a map: where to look for its next name
-    uint32_t copy_count; // of `copies`
-    struct slice adapter_id;
-    struct kv_key_list extra_keys;
-    struct kv_key_list media_keys;
-    char adapter_digits[24];
-    const uint8_t *wide_hash; // where the only one is, if it is an integer of 64 bits; or NULL
-
+    struct event_draft event;
     struct echo echo;
+    char adapter_digits[24]; // `adapter_id` of the event
 
     // What a notice points at.  Not cleared: pages that no event needs are never there.
     uint64_t hashes[kv_hash_max];
@@ -83,21 +89,6 @@ void kv_reader_destroy(struct kv_reader **reader)
     *reader = NULL;
 }
 
-// Values.  Each returns false when it makes no sense; where it stopped then does not matter.
-
-// Nil is empty.
-static bool read_notice_text(const struct msgpack_value *value, struct slice *out)
-{
-    *out = value->bytes;
-    return value->kind == MSGPACK_STRING || value->kind == MSGPACK_NIL;
-}
-
-static bool read_u32(const struct msgpack_value *value, uint32_t *out)
-{
-    *out = (uint32_t)value->number;
-    return value->kind == MSGPACK_UNSIGNED && value->number <= UINT32_MAX;
-}
-
 static bool read_hash(const struct msgpack_value *value, uint64_t *out)
 {
     switch (value->kind) {
@@ -119,39 +110,59 @@ static bool read_hash(const struct msgpack_value *value, uint64_t *out)
     return true;
 }
 
-// Fields.  Each is given its value, of a container the head; returns false when it makes no sense.
-typedef bool (*field_fn)(struct kv_reader *reader, const struct msgpack_value *value,
-                         struct kv_notice *notice);
+// Readers of fields.  Each is given the value, of a container the head, and where it goes; returns
+// false when the value makes no sense, wherever the cursor is then.
+typedef bool (*field_fn)(struct kv_reader *reader, const struct msgpack_value *value, void *out);
 
-static const struct {
-    const char *name;
-    enum kv_notice_kind kind;
-} kinds[] = {
-    {"BlockStored", KV_NOTICE_STORED},
-    {"BlockRemoved", KV_NOTICE_REMOVED},
-    {"AllBlocksCleared", KV_NOTICE_CLEARED},
-};
-
-static bool read_type(struct kv_reader *reader, const struct msgpack_value *value,
-                      struct kv_notice *notice)
+static bool read_u32([[maybe_unused]] struct kv_reader *reader, const struct msgpack_value *value,
+                     void *out)
 {
-    (void)notice;
+    *(uint32_t *)out = (uint32_t)value->number;
+    return value->kind == MSGPACK_UNSIGNED && value->number <= UINT32_MAX;
+}
+
+// Nil is empty.
+static bool read_notice_text([[maybe_unused]] struct kv_reader *reader,
+                             const struct msgpack_value *value, void *out)
+{
+    *(struct slice *)out = value->bytes;
+    return value->kind == MSGPACK_STRING || value->kind == MSGPACK_NIL;
+}
+
+static bool read_key_list(struct kv_reader *reader, const struct msgpack_value *value, void *out)
+{
+    return kv_key_list_read(&reader->cursor, value, out);
+}
+
+static bool read_type([[maybe_unused]] struct kv_reader *reader, const struct msgpack_value *value,
+                      void *out)
+{
+    static const struct {
+        const char *name;
+        enum kv_notice_kind kind;
+    } kinds[] = {
+        {"BlockStored", KV_NOTICE_STORED},
+        {"BlockRemoved", KV_NOTICE_REMOVED},
+        {"AllBlocksCleared", KV_NOTICE_CLEARED},
+    };
+    enum kv_notice_kind *kind = out;
+
     if (value->kind != MSGPACK_STRING) {
         return false;
     }
-    reader->kind = KV_NOTICE_UNKNOWN;
+    *kind = KV_NOTICE_UNKNOWN;
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
         if (slice_is(value->bytes, kinds[i].name)) {
-            reader->kind = kinds[i].kind;
+            *kind = kinds[i].kind;
         }
     }
     return true;
 }
 
-static bool read_hashes(struct kv_reader *reader, const struct msgpack_value *value,
-                        struct kv_notice *notice)
+static bool read_hashes(struct kv_reader *reader, const struct msgpack_value *value, void *out)
 {
     struct msgpack *cursor = &reader->cursor;
+    struct kv_notice *notice = out;
     struct msgpack_value item;
 
     if (value->kind != MSGPACK_ARRAY || value->number > kv_hash_max) {
@@ -160,7 +171,7 @@ static bool read_hashes(struct kv_reader *reader, const struct msgpack_value *va
     uint32_t count = (uint32_t)value->number;
     const uint8_t *first = cursor->at;
     uint32_t done = msgpack_integers(cursor, reader->hashes, count);
-    reader->wide_hash = count == 1 && cursor->at == first + hash_size ? first : NULL;
+    reader->event.wide_hash = count == 1 && cursor->at == first + hash_size ? first : NULL;
     for (; done < count; done++) {
         if (!msgpack_next(cursor, &item) || !read_hash(&item, &reader->hashes[done])) {
             return false;
@@ -168,44 +179,43 @@ static bool read_hashes(struct kv_reader *reader, const struct msgpack_value *va
     }
     notice->hashes = reader->hashes;
     notice->hash_count = count;
-    reader->has_hashes = true;
+    reader->event.has_hashes = true;
     return true;
 }
 
-static bool read_parent(struct kv_reader *reader, const struct msgpack_value *value,
-                        struct kv_notice *notice)
+static bool read_parent([[maybe_unused]] struct kv_reader *reader,
+                        const struct msgpack_value *value, void *out)
 {
-    (void)reader;
+    struct kv_notice *notice = out;
     notice->has_parent = value->kind != MSGPACK_NIL;
     return !notice->has_parent || read_hash(value, &notice->parent);
 }
 
-// Tells the next hashes, of which so many are told.  Returns how many are then.
-static uint32_t foretell(const struct kv_reader *reader, const struct kv_notice *notice,
-                         uint32_t told)
+// Prefetches for the next hashes, behind the first `done`.  Returns how many are done then.
+static uint32_t prefetch_hashes(const struct kv_reader *reader, uint32_t done)
 {
-    ASSERT(told <= notice->hash_count);
-    uint32_t left = notice->hash_count - told;
+    const struct kv_notice *notice = &reader->event.notice;
+    ASSERT(done <= notice->hash_count);
+    uint32_t left = notice->hash_count - done;
     uint32_t count = left < stretch_hashes ? left : stretch_hashes;
-    if (reader->foresee == NULL || count == 0) {
-        return told;
+    if (reader->prefetch == NULL || count == 0) {
+        return done;
     }
-    reader->foresee(reader->foresee_owner, notice->hashes + told, count);
-    return told + count;
+    reader->prefetch(reader->prefetch_owner, notice->hashes + done, count);
+    return done + count;
 }
 
-// Ids up to the first element that is not one.  The hashes are foretold in stretches: prefetching all at once
-// would stall.
-static uint32_t read_token_ids(struct kv_reader *reader, const struct kv_notice *notice,
-                               uint32_t count)
+// Ids up to the first element that is not one.  Prefetches go by stretches: all at once would
+// stall.
+static uint32_t read_token_ids(struct kv_reader *reader, uint32_t count)
 {
     ASSERT(count <= kv_token_max);
-    uint32_t told = 0;
+    uint32_t prefetched = 0;
     uint32_t done = 0;
     uint32_t read;
     do {
         uint32_t left = count - done;
-        told = foretell(reader, notice, told);
+        prefetched = prefetch_hashes(reader, prefetched);
         read = msgpack_ids(&reader->cursor, reader->tokens + done,
                            left < stretch_ids ? left : stretch_ids);
         done += read;
@@ -213,117 +223,49 @@ static uint32_t read_token_ids(struct kv_reader *reader, const struct kv_notice 
     return done;
 }
 
-// Pairs of ids and digests of images stand there for tokens too.
+// The list may have pairs of ids, and digests of images, in place of ids.
 static bool read_notice_tokens(struct kv_reader *reader, const struct msgpack_value *value,
-                               struct kv_notice *notice)
+                               void *out)
 {
+    struct kv_notice *notice = out;
     bool is_list = value->kind == MSGPACK_ARRAY;
     if ((!is_list && value->kind != MSGPACK_NIL) || value->number > kv_token_max) {
         return false;
     }
     uint32_t count = is_list ? (uint32_t)value->number : 0;
-    uint32_t done = read_token_ids(reader, notice, count);
+    uint32_t done = read_token_ids(reader, count);
     notice->is_plain = done == count;
     notice->tokens = reader->tokens;
     notice->token_count = notice->is_plain ? count : 0;
     return msgpack_skip(&reader->cursor, count - done);
 }
 
-static bool read_block_size(struct kv_reader *reader, const struct msgpack_value *value,
-                            struct kv_notice *notice)
+// Releases that do not send the name of an adapter send its number, from 1 on.
+static bool read_lora_id(struct kv_reader *reader, const struct msgpack_value *value, void *out)
 {
-    (void)reader;
-    return read_u32(value, &notice->block_tokens);
-}
-
-// Releases that do not say the name of an adapter say its number, from 1 on.
-static bool read_lora_id(struct kv_reader *reader, const struct msgpack_value *value,
-                         struct kv_notice *notice)
-{
-    (void)notice;
     struct text digits = text_over(reader->adapter_digits, sizeof(reader->adapter_digits));
     if (value->kind == MSGPACK_UNSIGNED && value->number > 0) {
         text_add_u64(&digits, value->number);
     }
-    reader->adapter_id = text_slice(&digits);
+    *(struct slice *)out = text_slice(&digits);
     return value->kind == MSGPACK_UNSIGNED || value->kind == MSGPACK_NIL;
 }
 
-static bool read_medium(struct kv_reader *reader, const struct msgpack_value *value,
-                        struct kv_notice *notice)
+static bool read_group(struct kv_reader *reader, const struct msgpack_value *value, void *out)
 {
-    (void)reader;
-    struct slice name;
-    bool is_text = read_notice_text(value, &name);
-    notice->tier = kv_tier_of(name);
-    return is_text;
-}
-
-static bool read_lora_name(struct kv_reader *reader, const struct msgpack_value *value,
-                           struct kv_notice *notice)
-{
-    (void)reader;
-    return read_notice_text(value, &notice->adapter);
-}
-
-static bool read_extra_keys(struct kv_reader *reader, const struct msgpack_value *value,
-                            struct kv_notice *notice)
-{
-    (void)notice;
-    return kv_key_list_read(&reader->cursor, value, &reader->extra_keys);
-}
-
-static bool read_media_keys(struct kv_reader *reader, const struct msgpack_value *value,
-                            struct kv_notice *notice)
-{
-    (void)notice;
-    return kv_key_list_read(&reader->cursor, value, &reader->media_keys);
-}
-
-static bool read_group(struct kv_reader *reader, const struct msgpack_value *value,
-                       struct kv_notice *notice)
-{
-    (void)reader;
+    struct kv_notice *notice = out;
     notice->has_group = value->kind != MSGPACK_NIL;
-    return !notice->has_group || read_u32(value, &notice->group);
+    return !notice->has_group || read_u32(reader, value, &notice->group);
 }
 
-static bool read_spec_kind(struct kv_reader *reader, const struct msgpack_value *value,
-                           struct kv_notice *notice)
+// Announced for a later release of vLLM.  Counts of another form are ignored; the removal stands.
+static bool read_copies(struct kv_reader *reader, const struct msgpack_value *value, void *out)
 {
-    (void)reader;
-    struct slice name;
-    bool is_text = read_notice_text(value, &name);
-    notice->decides = kv_attention_decides(name);
-    return is_text;
-}
-
-static bool read_locality(struct kv_reader *reader, const struct msgpack_value *value,
-                          struct kv_notice *notice)
-{
-    (void)reader;
-    struct slice name;
-    bool is_text = read_notice_text(value, &name);
-    notice->is_remote = slice_is_nocase(name, "REMOTE");
-    return is_text;
-}
-
-static bool read_salt(struct kv_reader *reader, const struct msgpack_value *value,
-                      struct kv_notice *notice)
-{
-    (void)reader;
-    return read_notice_text(value, &notice->salt);
-}
-
-// Announced, not released: what is not as expected says nothing, and the removal stands.
-static bool read_copies(struct kv_reader *reader, const struct msgpack_value *value,
-                        struct kv_notice *notice)
-{
-    (void)notice;
     struct msgpack *cursor = &reader->cursor;
+    uint32_t *copy_count = out;
     struct msgpack_value item;
 
-    reader->copy_count = no_field;
+    *copy_count = no_field;
     if (value->kind != MSGPACK_ARRAY || value->number > kv_hash_max) {
         return msgpack_leave(cursor, value);
     }
@@ -332,93 +274,115 @@ static bool read_copies(struct kv_reader *reader, const struct msgpack_value *va
         if (!msgpack_next(cursor, &item) || !msgpack_leave(cursor, &item)) {
             return false;
         }
-        if (!read_u32(&item, &reader->copies[i])) {
+        if (!read_u32(reader, &item, &reader->copies[i])) {
             reader->copies[i] = UINT32_MAX;
         }
     }
-    reader->copy_count = count;
+    *copy_count = count;
     return true;
 }
+
+enum notice_field_name {
+    FIELD_TYPE,
+    FIELD_HASHES,
+    FIELD_PARENT,
+    FIELD_TOKENS,
+    FIELD_BLOCK_SIZE,
+    FIELD_LORA_ID,
+    FIELD_MEDIUM,
+    FIELD_LORA_NAME,
+    FIELD_EXTRA_KEYS,
+    FIELD_MEDIA_KEYS,
+    FIELD_GROUP,
+    FIELD_ATTENTION,
+    FIELD_LOCALITY,
+    FIELD_SALT,
+    FIELD_COPIES,
+    FIELD_COUNT,
+    FIELD_SKIPPED,
+};
 
 // In the order of maps, which is that of arrays, so that the next name is mostly the next row.
 static const struct notice_field {
     const char *name;
     field_fn read;
-} fields[] = {
-    {"type", read_type},
-    {"block_hashes", read_hashes},
-    {"parent_block_hash", read_parent},
-    {"token_ids", read_notice_tokens},
-    {"block_size", read_block_size},
-    {"lora_id", read_lora_id},
-    {"medium", read_medium},
-    {"lora_name", read_lora_name},
-    {"extra_keys", read_extra_keys},
-    {"mm_keys", read_media_keys},
-    {"group_idx", read_group},
-    {"kv_cache_spec_kind", read_spec_kind},
-    {"locality", read_locality},
-    {"cache_salt", read_salt},
-    {"remaining_copy_counts", read_copies},
+    size_t offset; // in struct event_draft
+} fields[FIELD_COUNT] = {
+#define AT(member) offsetof(struct event_draft, member)
+    [FIELD_TYPE] = {"type", read_type, AT(notice.kind)},
+    [FIELD_HASHES] = {"block_hashes", read_hashes, AT(notice)},
+    [FIELD_PARENT] = {"parent_block_hash", read_parent, AT(notice)},
+    [FIELD_TOKENS] = {"token_ids", read_notice_tokens, AT(notice)},
+    [FIELD_BLOCK_SIZE] = {"block_size", read_u32, AT(notice.block_tokens)},
+    [FIELD_LORA_ID] = {"lora_id", read_lora_id, AT(adapter_id)},
+    [FIELD_MEDIUM] = {"medium", read_notice_text, AT(medium)},
+    [FIELD_LORA_NAME] = {"lora_name", read_notice_text, AT(notice.adapter)},
+    [FIELD_EXTRA_KEYS] = {"extra_keys", read_key_list, AT(extra_keys)},
+    [FIELD_MEDIA_KEYS] = {"mm_keys", read_key_list, AT(media_keys)},
+    [FIELD_GROUP] = {"group_idx", read_group, AT(notice)},
+    [FIELD_ATTENTION] = {"kv_cache_spec_kind", read_notice_text, AT(attention)},
+    [FIELD_LOCALITY] = {"locality", read_notice_text, AT(locality)},
+    [FIELD_SALT] = {"cache_salt", read_notice_text, AT(notice.salt)},
+    [FIELD_COPIES] = {"remaining_copy_counts", read_copies, AT(copy_count)},
+#undef AT
 };
 
-enum { field_count = ARRAY_COUNT(fields) };
-
-// What arrays have behind their type; NULL: skipped.  Releases only ever added at the end.
-static const field_fn stored_places[] = {
-    read_hashes, read_parent,    read_notice_tokens, read_block_size, read_lora_id,
-    read_medium, read_lora_name, read_extra_keys,    read_group,      read_spec_kind,
-    NULL,        read_locality,
+// What arrays have behind their type.  Releases only ever added at the end.
+static const enum notice_field_name stored_places[] = {
+    FIELD_HASHES,  FIELD_PARENT,    FIELD_TOKENS,    FIELD_BLOCK_SIZE,
+    FIELD_LORA_ID, FIELD_MEDIUM,    FIELD_LORA_NAME, FIELD_EXTRA_KEYS,
+    FIELD_GROUP,   FIELD_ATTENTION, FIELD_SKIPPED,   FIELD_LOCALITY,
 };
-static const field_fn removed_places[] = {read_hashes, read_medium, read_group, read_locality};
+static const enum notice_field_name removed_places[] = {FIELD_HASHES, FIELD_MEDIUM, FIELD_GROUP,
+                                                        FIELD_LOCALITY};
 
-static field_fn field_by_name(struct kv_reader *reader, const struct msgpack_value *name)
+static enum notice_field_name field_by_name(struct kv_reader *reader,
+                                            const struct msgpack_value *name)
 {
-    ASSERT_SLOW(reader->field_next <= field_count);
-    if (name->kind != MSGPACK_STRING) {
-        return NULL;
-    }
-    for (uint32_t i = 0; i < field_count; i++) {
-        uint32_t row = reader->field_next + i;
-        row -= row >= field_count ? field_count : 0;
+    ASSERT_SLOW(reader->event.field_next <= FIELD_COUNT);
+    for (uint32_t i = 0; i < FIELD_COUNT && name->kind == MSGPACK_STRING; i++) {
+        uint32_t row = reader->event.field_next + i;
+        row -= row >= FIELD_COUNT ? FIELD_COUNT : 0;
         if (slice_is(name->bytes, fields[row].name)) {
-            reader->field_next = row + 1;
-            return fields[row].read;
+            reader->event.field_next = row + 1;
+            return (enum notice_field_name)row;
         }
     }
-    return NULL;
+    return FIELD_SKIPPED;
 }
 
-static field_fn field_by_place(const struct kv_reader *reader, uint64_t place)
+static enum notice_field_name field_by_place(enum kv_notice_kind kind, uint64_t place)
 {
-    if (reader->kind == KV_NOTICE_STORED && place < ARRAY_COUNT(stored_places)) {
+    if (kind == KV_NOTICE_STORED && place < ARRAY_COUNT(stored_places)) {
         return stored_places[place];
     }
-    if (reader->kind == KV_NOTICE_REMOVED && place < ARRAY_COUNT(removed_places)) {
+    if (kind == KV_NOTICE_REMOVED && place < ARRAY_COUNT(removed_places)) {
         return removed_places[place];
     }
-    return NULL;
+    return FIELD_SKIPPED;
 }
 
-// A field that makes no sense spoils its event, but not the next one: it is passed over again as a
-// whole.
-static void read_event_field(struct kv_reader *reader, field_fn read, struct kv_notice *notice)
+// A field that makes no sense spoils its event, but not the next one: the cursor goes back and
+// passes over it as a whole.
+static void read_event_field(struct kv_reader *reader, enum notice_field_name name)
 {
     struct msgpack before = reader->cursor;
     struct msgpack_value value;
 
-    if (read == NULL) {
+    if (name == FIELD_SKIPPED) {
         (void)msgpack_skip(&reader->cursor, 1);
         return;
     }
-    if (!msgpack_next(&reader->cursor, &value) || !read(reader, &value, notice)) {
-        reader->is_faulty = true;
+    const struct notice_field *field = &fields[name];
+    if (!msgpack_next(&reader->cursor, &value) ||
+        !field->read(reader, &value, (char *)&reader->event + field->offset)) {
+        reader->event.is_faulty = true;
         reader->cursor = before;
         (void)msgpack_skip(&reader->cursor, 1);
     }
 }
 
-static void read_map(struct kv_reader *reader, uint64_t count, struct kv_notice *notice)
+static void read_map(struct kv_reader *reader, uint64_t count)
 {
     struct msgpack_value name;
 
@@ -426,89 +390,89 @@ static void read_map(struct kv_reader *reader, uint64_t count, struct kv_notice 
         if (!msgpack_next(&reader->cursor, &name) || !msgpack_leave(&reader->cursor, &name)) {
             return;
         }
-        read_event_field(reader, field_by_name(reader, &name), notice);
+        read_event_field(reader, field_by_name(reader, &name));
     }
 }
 
 // A map in an array has fields by name that some events lack: SGLang's salt.
-static void read_array(struct kv_reader *reader, uint64_t count, struct kv_notice *notice)
+static void read_array(struct kv_reader *reader, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         struct msgpack before = reader->cursor;
         struct msgpack_value value;
         if (i > 0 && msgpack_next(&reader->cursor, &value) && value.kind == MSGPACK_MAP) {
-            read_map(reader, value.number, notice);
+            read_map(reader, value.number);
             continue;
         }
         reader->cursor = before;
-        read_event_field(reader, i == 0 ? read_type : field_by_place(reader, i - 1), notice);
+        read_event_field(reader,
+                         i == 0 ? FIELD_TYPE : field_by_place(reader->event.notice.kind, i - 1));
     }
 }
 
 // What takes more than one field.  False when it makes no sense.
-static bool complete_notice(struct kv_reader *reader, struct kv_notice *notice)
+static bool complete_notice(struct kv_reader *reader, struct event_draft *event)
 {
-    ASSERT(reader->copy_count == no_field || reader->copy_count <= kv_hash_max);
-    if (reader->is_faulty || notice->kind == KV_NOTICE_MALFORMED) {
+    ASSERT(event->copy_count == no_field || event->copy_count <= kv_hash_max);
+    struct kv_notice *notice = &event->notice;
+    notice->tier = kv_tier_of(event->medium);
+    notice->decides = kv_attention_decides(event->attention);
+    notice->is_remote = slice_is_nocase(event->locality, "REMOTE");
+    if (event->is_faulty || notice->kind == KV_NOTICE_MALFORMED) {
         return false;
     }
     if (notice->kind == KV_NOTICE_CLEARED) {
         return true;
     }
-    if (notice->kind == KV_NOTICE_REMOVED && reader->copy_count == notice->hash_count) {
+    if (notice->kind == KV_NOTICE_REMOVED && event->copy_count == notice->hash_count) {
         notice->copies_left = reader->copies;
     }
     if (notice->adapter.size == 0) {
-        notice->adapter = reader->adapter_id;
+        notice->adapter = event->adapter_id;
     }
-    return reader->has_hashes &&
-           kv_extras_read(&reader->extras, &reader->extra_keys, &reader->media_keys, notice);
+    return event->has_hashes &&
+           kv_extras_read(&reader->extras, &event->extra_keys, &event->media_keys, notice);
 }
 
-static void read_batch_event(struct kv_reader *reader, struct kv_notice *notice)
+static void read_batch_event(struct kv_reader *reader)
 {
+    struct event_draft *event = &reader->event;
     struct msgpack_value value;
 
-    *notice = (struct kv_notice){.decides = true, .is_plain = true};
-    reader->kind = KV_NOTICE_MALFORMED; // until its type is read
-    reader->is_faulty = false;
-    reader->has_hashes = false;
-    reader->wide_hash = NULL;
-    reader->field_next = 0;
-    reader->copy_count = no_field;
-    reader->adapter_id = (struct slice){0};
-    reader->extra_keys = (struct kv_key_list){0};
-    reader->media_keys = (struct kv_key_list){0};
+    *event = (struct event_draft){
+        .notice = {.kind = KV_NOTICE_MALFORMED, .is_plain = true},
+        .copy_count = no_field,
+    };
     if (!msgpack_next(&reader->cursor, &value)) {
         return;
     }
     if (value.kind == MSGPACK_MAP) {
-        read_map(reader, value.number, notice);
+        read_map(reader, value.number);
     } else if (value.kind == MSGPACK_ARRAY) {
-        read_array(reader, value.number, notice);
+        read_array(reader, value.number);
     }
-    notice->kind = reader->kind;
-    if (notice->kind == KV_NOTICE_UNKNOWN) {
-        *notice = (struct kv_notice){.kind = KV_NOTICE_UNKNOWN};
-    } else if (!complete_notice(reader, notice)) {
-        *notice = (struct kv_notice){.kind = KV_NOTICE_MALFORMED};
+    if (event->notice.kind == KV_NOTICE_UNKNOWN) {
+        event->notice = (struct kv_notice){.kind = KV_NOTICE_UNKNOWN};
+    } else if (!complete_notice(reader, event)) {
+        event->notice = (struct kv_notice){.kind = KV_NOTICE_MALFORMED};
     }
 }
 
-// Remembers an event that has just been read, from `begin` on, if the next may be like it.
-static void remember_echo(struct kv_reader *reader, const uint8_t *begin,
-                          const struct kv_notice *notice)
+// Remembers the event that has just been read, from `begin` on, if the next may be like it.
+static void remember_echo(struct kv_reader *reader, const uint8_t *begin)
 {
+    const struct kv_notice *notice = &reader->event.notice;
+    const uint8_t *hash = reader->event.wide_hash;
     struct echo *echo = &reader->echo;
     size_t size = (size_t)(reader->cursor.at - begin);
-    if (notice->kind != KV_NOTICE_REMOVED || reader->wide_hash == NULL || size > echo_max ||
+    if (notice->kind != KV_NOTICE_REMOVED || hash == NULL || size > echo_max ||
         notice->copies_left != NULL || notice->extra_count > 0 || notice->token_count > 0 ||
         notice->adapter.size > 0 || notice->salt.size > 0) {
         return;
     }
     memcpy(echo->bytes, begin, size);
     echo->size = (uint32_t)size;
-    echo->hash_at = (uint32_t)(reader->wide_hash - begin);
+    echo->hash_at = (uint32_t)(hash - begin);
     echo->notice = *notice;
 }
 
@@ -634,7 +598,7 @@ enum status kv_reader_begin(struct kv_reader *reader, struct slice payload)
 {
     reader->rank = -1;
     reader->seconds = NAN;
-    reader->foresee = NULL;
+    reader->prefetch = NULL;
     if (payload.size > kv_payload_max) {
         return reader->status = STATUS_TOO_LARGE;
     }
@@ -644,8 +608,6 @@ enum status kv_reader_begin(struct kv_reader *reader, struct slice payload)
 
 enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out)
 {
-    struct kv_notice notice;
-
     if (reader->status != STATUS_OK) {
         return reader->status;
     }
@@ -658,19 +620,19 @@ enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out)
         return STATUS_OK;
     }
     const uint8_t *begin = reader->cursor.at;
-    read_batch_event(reader, &notice);
+    read_batch_event(reader);
     if (reader->cursor.is_broken) {
         return reader->status = STATUS_MALFORMED;
     }
-    remember_echo(reader, begin, &notice);
-    *out = notice;
+    remember_echo(reader, begin);
+    *out = reader->event.notice;
     return STATUS_OK;
 }
 
-void kv_reader_foresee(struct kv_reader *reader, kv_foresee_fn foresee, void *owner)
+void kv_reader_prefetch(struct kv_reader *reader, kv_prefetch_fn prefetch, void *owner)
 {
-    reader->foresee = foresee;
-    reader->foresee_owner = owner;
+    reader->prefetch = prefetch;
+    reader->prefetch_owner = owner;
 }
 
 double kv_reader_seconds(const struct kv_reader *reader)

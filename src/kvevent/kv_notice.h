@@ -79,11 +79,11 @@ enum status kv_reader_begin(struct kv_reader *reader, struct slice payload);
 // good.
 enum status kv_reader_next(struct kv_reader *reader, struct kv_notice *out);
 
-// For the batch that was begun: calls `foresee` with hashes of blocks that are stored while their tokens, which
-// come behind them and take long, are still being read.  So who will look for them can fetch memory
-// meanwhile.  No more than a hint: not all are told, and their event may yet make no sense.
-typedef void (*kv_foresee_fn)(void *owner, const uint64_t *hashes, uint32_t count);
-void kv_reader_foresee(struct kv_reader *reader, kv_foresee_fn foresee, void *owner);
+// For the batch that was begun: calls `prefetch` with hashes of stored blocks while the tokens of
+// their event, which come later and take long to read, are still unread.  A hint: some hashes are
+// left out, and their event may still turn out malformed.
+typedef void (*kv_prefetch_fn)(void *owner, const uint64_t *hashes, uint32_t count);
+void kv_reader_prefetch(struct kv_reader *reader, kv_prefetch_fn prefetch, void *owner);
 
 // When the engine made the batch that was begun, in seconds since 1970; NAN: not told.
 double kv_reader_seconds(const struct kv_reader *reader);

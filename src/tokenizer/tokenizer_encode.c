@@ -229,21 +229,24 @@ static enum status spell_space_marks(const struct encoding *encoding, struct sli
     return STATUS_OK;
 }
 
-static enum status encode_normalized(struct encoding *encoding, struct slice part,
-                                     enum run_start start)
+typedef enum status encode_fn(struct encoding *encoding, struct slice text, enum run_start start);
+
+// Adds the ids of added tokens, and encodes the text between them.
+static enum status encode_around(struct encoding *encoding, const struct added *added,
+                                 struct slice text, enum run_start start, encode_fn *encode)
 {
-    struct added_walk walk = added_begin(encoding->tokenizer->normalized, part);
-    struct added_match match;
+    struct added_walk walk = added_begin(added, text);
+    struct added_match match = {.before = text};
     enum status status = STATUS_OK;
 
-    while (status == STATUS_OK && added_next(&walk, &match)) {
-        status = encode_run(encoding, match.before, start);
+    while (status == STATUS_OK && added != NULL && added_next(&walk, &match)) {
+        status = encode(encoding, match.before, start);
         if (status == STATUS_OK) {
             status = encoding_add(encoding, match.id);
         }
         start = START_OF_GAP;
     }
-    return status == STATUS_OK ? encode_run(encoding, match.before, start) : status;
+    return status == STATUS_OK ? encode(encoding, match.before, start) : status;
 }
 
 static enum status encode_part(struct encoding *encoding, struct slice part, enum run_start start)
@@ -254,13 +257,13 @@ static enum status encode_part(struct encoding *encoding, struct slice part, enu
     if (tokenizer->pipeline.is_nfc && nfc_clean_prefix(part) < part.size) {
         status = nfc_normalize(part, encoding->scratch->normal, scratch_text_size, &part);
     }
-    if (status == STATUS_OK && tokenizer->normalized == NULL) {
-        return encode_run(encoding, part, start);
-    }
-    if (status == STATUS_OK && tokenizer->pipeline.replaces_spaces) {
+    if (status == STATUS_OK && tokenizer->normalized != NULL &&
+        tokenizer->pipeline.replaces_spaces) {
         status = spell_space_marks(encoding, &part, start);
     }
-    return status == STATUS_OK ? encode_normalized(encoding, part, start) : status;
+    return status == STATUS_OK
+               ? encode_around(encoding, tokenizer->normalized, part, start, encode_run)
+               : status;
 }
 
 static enum status encode_gap(struct encoding *encoding, struct slice gap, enum run_start start)
@@ -282,27 +285,6 @@ static enum status encode_gap(struct encoding *encoding, struct slice gap, enum 
         gap = slice_of(gap.bytes + part.size, gap.size - part.size);
     }
     return status;
-}
-
-static enum status encode_text(struct encoding *encoding, const struct tokenizer_input *input)
-{
-    const struct tokenizer *tokenizer = encoding->tokenizer;
-    enum run_start start = input->continues ? START_AT_CUT : START_OF_TEXT;
-    enum status status = STATUS_OK;
-
-    if (tokenizer->added == NULL) {
-        return encode_gap(encoding, input->text, start);
-    }
-    struct added_walk walk = added_begin(tokenizer->added, input->text);
-    struct added_match match;
-    while (status == STATUS_OK && added_next(&walk, &match)) {
-        status = encode_gap(encoding, match.before, start);
-        if (status == STATUS_OK) {
-            status = encoding_add(encoding, match.id);
-        }
-        start = START_OF_GAP;
-    }
-    return status == STATUS_OK ? encode_gap(encoding, match.before, start) : status;
 }
 
 // The program that comes with a file of ranks cuts longer texts, and longer runs of white or of
@@ -355,7 +337,8 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
         status = encoding_add_specials(&encoding, &tokenizer->before);
     }
     if (status == STATUS_OK) {
-        status = encode_text(&encoding, input);
+        status = encode_around(&encoding, tokenizer->added, input->text,
+                               input->continues ? START_AT_CUT : START_OF_TEXT, encode_gap);
     }
     if (status == STATUS_OK && input->adds_special && !input->is_continued) {
         status = encoding_add_specials(&encoding, &tokenizer->behind);

@@ -554,20 +554,20 @@ static const char *notices_of_size(uint32_t hashes, uint32_t tokens)
     return summary;
 }
 
-enum { foreseen_blocks = 40, foreseen_tokens = foreseen_blocks * 16 };
+enum { prefetched_blocks = 40, prefetched_tokens = prefetched_blocks * 16 };
 
 // Hashes that were told before their notice.
-struct foreseen {
+struct prefetched {
     uint32_t count;
-    uint64_t hashes[foreseen_blocks];
+    uint64_t hashes[prefetched_blocks];
 };
 
-static void keep_foreseen(void *owner, const uint64_t *hashes, uint32_t count)
+static void keep_prefetched(void *owner, const uint64_t *hashes, uint32_t count)
 {
-    struct foreseen *foreseen = owner;
-    ASSERT(foreseen->count + count <= foreseen_blocks);
-    memcpy(foreseen->hashes + foreseen->count, hashes, count * sizeof(*hashes));
-    foreseen->count += count;
+    struct prefetched *prefetched = owner;
+    ASSERT(prefetched->count + count <= prefetched_blocks);
+    memcpy(prefetched->hashes + prefetched->count, hashes, count * sizeof(*hashes));
+    prefetched->count += count;
 }
 
 // A batch of one event, in space that the next call uses again.
@@ -585,35 +585,35 @@ static struct slice batch_of(const struct kv_event *event)
     return text_slice(&outer);
 }
 
-TEST(hashes_of_a_store_are_foreseen_in_their_order_in_the_batch_that_asks_for_it)
+TEST(hashes_of_a_store_are_prefetched_in_their_order_in_the_batch_that_asks_for_it)
 {
     struct kv_reader *reader = shared_reader();
     struct kv_notice notice;
-    uint64_t hashes[foreseen_blocks];
-    uint32_t tokens[foreseen_tokens];
-    for (uint32_t i = 0; i < foreseen_blocks; i++) {
+    uint64_t hashes[prefetched_blocks];
+    uint32_t tokens[prefetched_tokens];
+    for (uint32_t i = 0; i < prefetched_blocks; i++) {
         hashes[i] = rng_mix(i);
     }
-    for (uint32_t i = 0; i < foreseen_tokens; i++) {
+    for (uint32_t i = 0; i < prefetched_tokens; i++) {
         tokens[i] = i * 37;
     }
     struct kv_event event = {.kind = KV_EVENT_STORED,
                              .hashes = hashes,
-                             .hash_count = foreseen_blocks,
+                             .hash_count = prefetched_blocks,
                              .tokens = tokens,
-                             .token_count = foreseen_tokens,
+                             .token_count = prefetched_tokens,
                              .block_tokens = 16};
     for (uint32_t batch = 0; batch < 2; batch++) {
-        struct foreseen foreseen = {0};
+        struct prefetched prefetched = {0};
         CHECK_EQ(kv_reader_begin(reader, batch_of(&event)), STATUS_OK);
         if (batch == 0) {
-            kv_reader_foresee(reader, keep_foreseen, &foreseen);
+            kv_reader_prefetch(reader, keep_prefetched, &prefetched);
         }
         CHECK_EQ(kv_reader_next(reader, &notice), STATUS_OK);
-        CHECK_EQ(notice.token_count, foreseen_tokens);
+        CHECK_EQ(notice.token_count, prefetched_tokens);
         CHECK(memcmp(notice.tokens, tokens, sizeof(tokens)) == 0);
-        CHECK_EQ(foreseen.count, batch == 0 ? foreseen_blocks : 0);
-        CHECK(memcmp(foreseen.hashes, hashes, foreseen.count * sizeof(hashes[0])) == 0);
+        CHECK_EQ(prefetched.count, batch == 0 ? prefetched_blocks : 0);
+        CHECK(memcmp(prefetched.hashes, hashes, prefetched.count * sizeof(hashes[0])) == 0);
     }
 }
 
