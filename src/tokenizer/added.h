@@ -31,7 +31,7 @@ int added_compare_texts(const void *a, const void *b);
 
 struct added;
 
-// Copies the tokens, whose texts differ from each other; `count` may be 0.  NULL when out of memory.
+// Copies the tokens, no two of which have one text; `count` may be 0.  NULL when out of memory.
 struct added *added_create(const struct added_token *tokens, uint32_t count);
 void added_destroy(struct added **added);
 size_t added_memory(const struct added *added);
