@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "net/tcp.h"
 #include "net/transport.h"
+#include "sys/clock.h"
 #include "sys/loop.h"
 #include "sys/pages.h"
 
@@ -49,7 +50,7 @@ struct link {
     uint8_t *out;
     size_t out_size;
     size_t out_sent;
-    struct drive_answer answer; // last: it ends in a buffer that is seldom used
+    struct drive_response response; // last: it ends in a buffer that is seldom used
 };
 
 struct drive_client {
@@ -106,7 +107,7 @@ void drive_client_destroy(struct drive_client **client_ptr)
         loop_disarm(client->options.loop, &link->timer);
         loop_disarm(client->options.loop, &link->resume);
         transport_close(&link->transport, client->options.loop, TRANSPORT_ABORT);
-        drive_answer_end(&link->answer);
+        drive_response_end(&link->response);
         release_request(link);
     }
     if (client->links != NULL) {
@@ -160,7 +161,7 @@ static void link_finish(struct link *link)
     struct drive_client *client = link->client;
     struct drive_request *request = link->request;
     bool is_kept =
-        link->state == LINK_READING && link->answer.keep_alive && !link->transport.hung_up;
+        link->state == LINK_READING && link->response.keep_alive && !link->transport.hung_up;
 
     loop_disarm(client->options.loop, &link->timer);
     loop_disarm(client->options.loop, &link->resume);
@@ -169,10 +170,11 @@ static void link_finish(struct link *link)
     if (is_kept) {
         link->state = LINK_IDLE;
     } else {
-        close_link(link, link->answer.error == DRIVE_TIMEOUT ? TRANSPORT_ABORT : TRANSPORT_ORDERLY);
+        close_link(link,
+                   link->response.error == DRIVE_TIMEOUT ? TRANSPORT_ABORT : TRANSPORT_ORDERLY);
     }
-    client->options.done(client->options.owner, request, &link->answer);
-    drive_answer_end(&link->answer);
+    client->options.done(client->options.owner, request, &link->response);
+    drive_response_end(&link->response);
     if (is_kept) {
         list_push(&client->idle, &link->node);
     }
@@ -180,8 +182,8 @@ static void link_finish(struct link *link)
 
 static void link_fail(struct link *link, enum drive_error error)
 {
-    link->answer.error = error;
-    link->answer.keep_alive = false;
+    link->response.error = error;
+    link->response.keep_alive = false;
     link_finish(link);
 }
 
@@ -220,7 +222,7 @@ static void break_off(struct link *link, bool is_orderly)
         close_link(link, TRANSPORT_ORDERLY);
         return;
     }
-    drive_answer_cut(&link->answer, is_orderly, loop_now_us(link->client->options.loop));
+    drive_response_cut(&link->response, is_orderly, loop_now_us(link->client->options.loop));
     link_finish(link);
 }
 
@@ -301,6 +303,7 @@ static bool send_rest(struct link *link)
     free(link->out);
     link->out = NULL;
     link->state = LINK_READING;
+    link->request->written_us = clock_monotonic_ns() / 1000;
     return true;
 }
 
@@ -308,11 +311,13 @@ static void link_start(struct link *link)
 {
     const struct drive_client_options *options = &link->client->options;
 
-    drive_answer_begin(&link->answer, &(struct drive_answer_options){
-                                          .api = drive_apis[options->shape->api].api,
-                                          .keeps_text = link->request->keeps_text,
-                                          .gaps = link->request->gaps,
-                                      });
+    drive_response_begin(&link->response, &(struct drive_response_options){
+                                              .api = drive_apis[options->shape->api].api,
+                                              .keeps_text = link->request->keeps_text,
+                                              .gaps = link->request->gaps,
+                                              .token_us = link->request->token_us,
+                                              .token_max = link->request->token_max,
+                                          });
     link->known = DRIVE_FINE;
     link->has_bytes = false;
     link->sends_again = false;
@@ -398,7 +403,7 @@ static bool link_read_once(struct link *link)
     }
     link->has_bytes = true;
     uint64_t now_us = loop_now_us(client->options.loop);
-    if (drive_answer_feed(&link->answer, client->bytes, size, now_us)) {
+    if (drive_response_feed(&link->response, client->bytes, size, now_us)) {
         link_finish(link);
         return false;
     }

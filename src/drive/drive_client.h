@@ -12,11 +12,11 @@
 // `timeout_ms` from the sending to the last byte.
 //
 // Threads: belongs to the thread of its loop.  Memory: reserved at first; a request's text while it
-// is being sent, and what drive_answer.h says.
+// is being sent, and what drive_response.h says.
 #pragma once
 
 #include "base/address.h"
-#include "drive/drive_answer.h"
+#include "drive/drive_response.h"
 #include "drive/drive_text.h"
 
 struct drive_client;
@@ -31,6 +31,9 @@ struct drive_request {
     uint64_t sent_us;       // when it had a connection to go to
     bool keeps_text;        // of the response
     struct histogram *gaps; // NULL: not wanted
+    uint64_t *token_us;     // times of the first token_max tokens
+    uint32_t token_max;
+    uint64_t written_us; // its last byte
 };
 
 struct drive_client_options {
@@ -45,7 +48,7 @@ struct drive_client_options {
     uint32_t connections_max;
     uint32_t timeout_ms;
     // The response is valid during the call.  Never called from inside drive_client_send.
-    void (*done)(void *owner, struct drive_request *request, const struct drive_answer *answer);
+    void (*done)(void *owner, struct drive_request *request, const struct drive_response *response);
     void *owner;
 };
 

@@ -114,20 +114,72 @@ bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
     return lookup.why == NULL;
 }
 
+void drive_endpoint_add_head(const struct drive_endpoint *endpoint, enum drive_api api,
+                             const char *authorization, struct text *out)
+{
+    text_add_format(out, "POST %s%s HTTP/1.1\r\nhost: %s\r\nuser-agent: warmpath/%s\r\n",
+                    endpoint->base, drive_apis[api].path, endpoint->authority, WARMPATH_VERSION);
+    text_add_str(out, "content-type: application/json\r\naccept: */*\r\n");
+    if (authorization != NULL && authorization[0] != '\0') {
+        text_add_format(out, "authorization: %s\r\n", authorization);
+    }
+}
+
+struct endpoint_get {
+    fetch_done_fn *done;
+    void *owner;
+    bool is_done;
+};
+
+static void endpoint_got(void *owner, const struct fetch_result *result)
+{
+    struct endpoint_get *get = owner;
+    get->is_done = true;
+    get->done(get->owner, result);
+}
+
+bool drive_endpoint_get(const struct drive_endpoint *endpoint, struct loop *loop,
+                        struct tls_context *tls, const char *authorization, const char *path,
+                        fetch_done_fn *done, void *owner)
+{
+    char target[drive_text_max + 64];
+    snprintf(target, sizeof(target), "%s%s", endpoint->base, path);
+    bool has_key = authorization != NULL && authorization[0] != '\0';
+    const struct fetch_peer peer = {
+        .address = endpoint->addresses[0],
+        .host = endpoint->host,
+        .authority = endpoint->authority,
+        .authorization = has_key ? authorization : NULL,
+        .tls = endpoint->tls,
+    };
+    struct endpoint_get get = {.done = done, .owner = owner};
+    struct fetch *fetch = fetch_start(&(struct fetch_options){
+        .loop = loop,
+        .peer = &peer,
+        .tls = tls,
+        .path = target,
+        .timeout_ms = ask_ms,
+        .done = endpoint_got,
+        .owner = &get,
+    });
+    while (fetch != NULL && !get.is_done) {
+        loop_turn(loop, turn_ms);
+    }
+    return fetch != NULL;
+}
+
 struct endpoint_question {
     char *model;
     char *error;
-    bool is_done;
-    bool is_answered;
+    bool has_responded;
 };
 
-static void endpoint_answered(void *owner, const struct fetch_result *result)
+static void endpoint_responded(void *owner, const struct fetch_result *result)
 {
     struct endpoint_question *question = owner;
     struct models_list list;
 
-    question->is_done = true;
-    question->is_answered = result->status != 0;
+    question->has_responded = result->status != 0;
     if (result->status == 0) {
         snprintf(question->error, drive_error_size, "%s", result->why);
     }
@@ -144,33 +196,12 @@ bool drive_endpoint_ask(const struct drive_endpoint *endpoint, struct loop *loop
                         struct tls_context *tls, const char *authorization,
                         char model[drive_text_max], char error[drive_error_size])
 {
-    char path[drive_text_max + 16];
-    snprintf(path, sizeof(path), "%s/v1/models", endpoint->base);
-    const struct fetch_peer peer = {
-        .address = endpoint->addresses[0],
-        .host = endpoint->host,
-        .authority = endpoint->authority,
-        .authorization = authorization,
-        .tls = endpoint->tls,
-    };
     struct endpoint_question question = {.model = model, .error = error};
 
     model[0] = '\0';
-    struct fetch *fetch = fetch_start(&(struct fetch_options){
-        .loop = loop,
-        .peer = &peer,
-        .tls = tls,
-        .path = path,
-        .timeout_ms = ask_ms,
-        .done = endpoint_answered,
-        .owner = &question,
-    });
-    if (fetch == NULL) {
+    if (!drive_endpoint_get(endpoint, loop, tls, authorization, "/v1/models", endpoint_responded,
+                            &question)) {
         snprintf(error, drive_error_size, "memory or descriptors are short");
-        return false;
     }
-    while (!question.is_done) {
-        loop_turn(loop, turn_ms);
-    }
-    return question.is_answered;
+    return question.has_responded;
 }

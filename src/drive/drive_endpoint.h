@@ -9,7 +9,9 @@
 #pragma once
 
 #include "base/address.h"
+#include "drive/drive_text.h"
 #include "net/dns.h"
+#include "net/fetch.h"
 
 struct loop;
 struct tls_context;
@@ -32,6 +34,17 @@ const char *drive_endpoint_parse(const char *url, struct drive_endpoint *out);
 // False, and the reason in `error`, when the host has no address.
 bool drive_endpoint_resolve(struct drive_endpoint *endpoint, struct loop *loop,
                             char error[drive_error_size]);
+
+// Appends the head of all requests to it, from the first line to before Content-Length.
+// `authorization` may be NULL or empty.
+void drive_endpoint_add_head(const struct drive_endpoint *endpoint, enum drive_api api,
+                             const char *authorization, struct text *out);
+
+// GETs a path and turns the loop until `done` was called.  False: nothing was sent, memory or
+// descriptors are short.
+bool drive_endpoint_get(const struct drive_endpoint *endpoint, struct loop *loop,
+                        struct tls_context *tls, const char *authorization, const char *path,
+                        fetch_done_fn *done, void *owner);
 
 // Asks for the endpoint's models and takes the first; `model` stays empty if the endpoint has no
 // list.  False, and the reason in `error`, when the endpoint does not respond.  `tls` and

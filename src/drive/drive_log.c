@@ -71,12 +71,12 @@ static bool find_matched(const char *decision, uint64_t *out)
 
 void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
 {
-    const struct drive_answer *answer = ending->answer;
-    const struct answer_usage *usage = &answer->usage;
+    const struct drive_response *response = ending->response;
+    const struct answer_usage *usage = &response->usage;
     const struct work_item *item = ending->item;
     uint64_t due_us = ending->begin_us + item->due_us;
     uint64_t matched = 0;
-    bool has_matched = find_matched(answer->decision, &matched);
+    bool has_matched = find_matched(response->decision, &matched);
     struct text out = text_over(log->line, sizeof(log->line));
 
     struct json_writer json = json_writer_over(&out);
@@ -86,18 +86,18 @@ void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
     json_put_u64(&json, "session", item->session);
     log_put_time(&json, "due_ms", ending->begin_us, due_us);
     log_put_time(&json, "sent_ms", ending->begin_us, ending->sent_us);
-    log_put_time(&json, "first_ms", due_us, answer->first_us);
-    log_put_time(&json, "last_ms", due_us, answer->last_us);
+    log_put_time(&json, "first_ms", due_us, response->first_us);
+    log_put_time(&json, "last_ms", due_us, response->last_us);
     json_put_str(&json, "error",
-                 answer->error != DRIVE_FINE ? drive_error_name(answer->error) : NULL);
-    json_put_u64(&json, "status", answer->status);
+                 response->error != DRIVE_FINE ? drive_error_name(response->error) : NULL);
+    json_put_u64(&json, "status", response->status);
     log_put_count(&json, "prompt_tokens", usage->has_prompt_tokens, usage->prompt_tokens);
     log_put_count(&json, "cached_tokens", usage->has_cached_tokens, usage->cached_tokens);
     log_put_count(&json, "output_tokens", usage->has_prompt_tokens, usage->completion_tokens);
     json_put_bool(&json, "counts", ending->counts);
-    log_put_words(&json, "backend", answer->backend);
+    log_put_words(&json, "backend", response->backend);
     log_put_count(&json, "predicted_tokens", has_matched, matched);
-    log_put_words(&json, "decision", answer->decision);
+    log_put_words(&json, "decision", response->decision);
     json_end(&json);
     text_add_str(&out, "\n");
     ASSERT(!out.overflow);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 // A key may lie in any slot of its bucket; the oldest of them makes room.
-enum { bucket_slots = 4, bucket_count = drive_memory_answers / bucket_slots };
+enum { bucket_slots = 4, bucket_count = drive_memory_responses / bucket_slots };
 
 struct kept {
     uint64_t session; // 0: the slot is free
@@ -29,7 +29,7 @@ struct drive_memory *drive_memory_create(void)
         return NULL;
     }
     memory->ring = pages_reserve(drive_memory_size);
-    memory->slots = pages_reserve(sizeof(*memory->slots) * drive_memory_answers);
+    memory->slots = pages_reserve(sizeof(*memory->slots) * drive_memory_responses);
     if (memory->ring == NULL || memory->slots == NULL) {
         drive_memory_destroy(&memory);
     }
@@ -43,7 +43,7 @@ void drive_memory_destroy(struct drive_memory **memory_ptr)
 
     if (memory != NULL) {
         pages_release(&memory->ring, drive_memory_size);
-        pages_release(&memory->slots, sizeof(*memory->slots) * drive_memory_answers);
+        pages_release(&memory->slots, sizeof(*memory->slots) * drive_memory_responses);
         free(memory);
     }
 }

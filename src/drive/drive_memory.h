@@ -5,12 +5,12 @@
 // A user sends back the response that it got, not the one that the workload planned: only the
 // former is in the engine's cache.  Responses lie in a ring; when it is full the oldest go.
 //
-//     ring   [ answer 7 ][ answer 8 ]......[ answer 5 ][ answer 6 ]
+//     ring   [ response 7 ][ response 8 ]......[ response 5 ][ response 6 ]
 //                                    ^ next
 //
 // Text is kept JSON-escaped, as it came, and can be put into another JSON document as it is.
 //
-// Limits: drive_memory_size bytes of text and drive_memory_answers answers.  The caller generates a
+// Limits: drive_memory_size bytes of text and drive_memory_responses responses.  The caller generates a
 // response that was forgotten.  Threads: one owner.  Memory: reserved at first, used as it fills.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 enum {
     drive_memory_size = 256 << 20,
-    drive_memory_answers = 1 << 20,
+    drive_memory_responses = 1 << 20,
 };
 
 struct drive_memory;

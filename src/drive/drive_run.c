@@ -41,7 +41,8 @@ struct drive_run {
     bool is_stopped;
 };
 
-static void finished(void *owner, struct drive_request *request, const struct drive_answer *answer);
+static void finished(void *owner, struct drive_request *request,
+                     const struct drive_response *response);
 static void run_on_timer(struct timer *timer);
 
 // The turn of the loop that it makes is what is wanted.
@@ -130,27 +131,28 @@ static bool counts(const struct drive_run *run, const struct work_item *item)
 
 // The next turn repeats the engine's response; of one that failed, only its existence is kept.
 static void run_remember(const struct drive_run *run, const struct work_item *item,
-                         const struct drive_answer *answer)
+                         const struct drive_response *response)
 {
     if (run->options.memory != NULL && item->session != 0) {
         struct slice text =
-            answer->error == DRIVE_FINE ? text_slice(&answer->text) : (struct slice){0};
+            response->error == DRIVE_FINE ? text_slice(&response->text) : (struct slice){0};
         drive_memory_keep(run->options.memory, item->session, item->pieces[item->piece_count].id,
                           text);
     }
 }
 
-static void finished(void *owner, struct drive_request *request, const struct drive_answer *answer)
+static void finished(void *owner, struct drive_request *request,
+                     const struct drive_response *response)
 {
     struct drive_run *run = owner;
     struct drive_flight *flight = (struct drive_flight *)request;
     struct work_item *item = &request->item;
-    bool is_punished = answer->error != DRIVE_FINE && run->options.is_closed;
+    bool is_punished = response->error != DRIVE_FINE && run->options.is_closed;
     uint64_t since_us = drive_run_now_us(run) - run->begin_us;
 
     struct drive_ending ending = {
         .item = item,
-        .answer = answer,
+        .response = response,
         .counts = flight->counts,
         .begin_us = run->begin_us,
         .sent_us = request->sent_us,
@@ -161,7 +163,7 @@ static void finished(void *owner, struct drive_request *request, const struct dr
     if (run->options.log != NULL) {
         drive_log_add(run->options.log, &ending);
     }
-    run_remember(run, item, answer);
+    run_remember(run, item, response);
     workload_done(run->options.workload, item, since_us + (is_punished ? failure_pause_us : 0));
     list_remove(&flight->node);
     free(flight);

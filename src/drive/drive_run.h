@@ -2,7 +2,7 @@
 //
 // drive_run.h -- runs a workload against an endpoint, in real time.
 //
-//     workload --due--> client --answer--> tally ... workload_done, and its user may go on
+//     workload --due--> client --response--> tally ... workload_done, and its user may go on
 //
 // A request is sent when it is due, whatever the server does; it waits here only when all
 // connections are in use.  Users of a closed loop wait for their own response; their next request

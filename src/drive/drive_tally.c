@@ -53,7 +53,7 @@ static uint32_t clamp(uint64_t value)
 static void note_recent(struct drive_tally *tally, const struct drive_ending *ending)
 {
     uint64_t due_us = ending->begin_us + ending->item->due_us;
-    uint64_t first_us = ending->answer->first_us;
+    uint64_t first_us = ending->response->first_us;
     tally->recent[tally->recent_count++ % drive_recent_max] = (struct drive_recent){
         .at_us = ending->now_us,
         .first_us = clamp(first_us > due_us ? first_us - due_us : 0),
@@ -62,13 +62,13 @@ static void note_recent(struct drive_tally *tally, const struct drive_ending *en
 
 static void add_sample(struct drive_tally *tally, const struct drive_ending *ending)
 {
-    const struct drive_answer *answer = ending->answer;
+    const struct drive_response *response = ending->response;
     const struct work_item *item = ending->item;
-    const struct answer_usage *usage = &answer->usage;
+    const struct answer_usage *usage = &response->usage;
     uint64_t due_us = ending->begin_us + item->due_us;
     // For a response without a token, which some engines send, the end counts as first and last.
-    uint64_t first_us = answer->first_us > 0 ? answer->first_us : ending->now_us;
-    uint64_t last_us = answer->last_us > 0 ? answer->last_us : ending->now_us;
+    uint64_t first_us = response->first_us > 0 ? response->first_us : ending->now_us;
+    uint64_t last_us = response->last_us > 0 ? response->last_us : ending->now_us;
     struct figure_sample sample = {
         .due_ms = (double)item->due_us / 1000,
         .first_ms = ms_between(due_us, first_us),
@@ -78,8 +78,8 @@ static void add_sample(struct drive_tally *tally, const struct drive_ending *end
         .cached_tokens = clamp(usage->cached_tokens),
         .output_tokens = usage->has_prompt_tokens && usage->completion_tokens > 0
                              ? clamp(usage->completion_tokens)
-                             : answer->token_events,
-        .backend = tally_backend_of(tally, answer->backend),
+                             : response->token_events,
+        .backend = tally_backend_of(tally, response->backend),
     };
     tally->knows_cached |= usage->has_cached_tokens;
     if (sample.backend != UINT32_MAX) {
@@ -104,20 +104,21 @@ static void tally_add_error(struct drive_tally *tally, enum drive_error error, b
 
 void drive_tally_end(struct drive_tally *tally, const struct drive_ending *ending)
 {
-    const struct drive_answer *answer = ending->answer;
+    const struct drive_response *response = ending->response;
     uint64_t due_us = ending->begin_us + ending->item->due_us;
 
     tally->done++;
-    tally->answered += answer->status != 0;
+    tally->responded += response->status != 0;
     tally->counted += ending->counts;
     if (ending->counts) {
         histogram_add(&tally->late,
                       ending->sent_us > due_us ? (ending->sent_us - due_us) * 1000 : 0);
     }
-    if (answer->error != DRIVE_FINE) {
-        tally_add_error(tally, answer->error, ending->counts);
-        if (answer->error == DRIVE_STATUS && ending->counts && answer->status < drive_status_max) {
-            tally->statuses[answer->status]++;
+    if (response->error != DRIVE_FINE) {
+        tally_add_error(tally, response->error, ending->counts);
+        if (response->error == DRIVE_STATUS && ending->counts &&
+            response->status < drive_status_max) {
+            tally->statuses[response->status]++;
         }
         return;
     }

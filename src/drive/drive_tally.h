@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/histogram.h"
-#include "drive/drive_answer.h"
+#include "drive/drive_response.h"
 #include "sim/figures.h"
 #include "sim/workload/workload.h"
 
@@ -38,11 +38,11 @@ struct drive_recent {
 struct drive_tally {
     struct figure_sample *samples; // of those that count and went well
     uint32_t sample_count;
-    uint64_t sent;     // all, warm-up included
-    uint64_t done;     // of them
-    uint64_t counted;  // ended, without warm-up
-    uint64_t answered; // of all, with any status: the server is there
-    uint64_t cut;      // ended by us, before their end
+    uint64_t sent;      // all, warm-up included
+    uint64_t done;      // of them
+    uint64_t counted;   // ended, without warm-up
+    uint64_t responded; // of all, with any status: the server is there
+    uint64_t cut;       // ended by us, before their end
     uint64_t errors[drive_error_count];
     uint64_t error_count; // sum of them
     uint64_t all_errors;  // warm-up included
@@ -58,7 +58,7 @@ struct drive_tally {
 
 struct drive_ending {
     const struct work_item *item;
-    const struct drive_answer *answer;
+    const struct drive_response *response;
     bool counts;       // false: warm-up
     uint64_t begin_us; // of the run
     uint64_t sent_us;

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "drive/drive_memory.h"
+#include "json/json_writer.h"
 
 #include <inttypes.h>
 
@@ -25,7 +26,7 @@ const struct drive_api_kind drive_apis[drive_api_count] = {
 
 // The role of a piece in the prompt, and its text if it was kept.
 struct piece_role {
-    bool is_answer;
+    bool is_response;
     struct slice said; // empty: made up
 };
 
@@ -33,8 +34,8 @@ static struct piece_role part_of(const struct work_item *item, uint32_t index,
                                  const struct drive_memory *memory)
 {
     struct piece_role part = {0};
-    part.is_answer = item->session != 0 && memory != NULL &&
-                     drive_memory_find(memory, item->session, item->pieces[index].id, &part.said);
+    part.is_response = item->session != 0 && memory != NULL &&
+                       drive_memory_find(memory, item->session, item->pieces[index].id, &part.said);
     return part;
 }
 
@@ -70,52 +71,62 @@ static void text_add_piece(const struct piece *piece, const struct piece_role *p
 static bool has_system(const struct drive_shape *shape, const struct work_item *item,
                        const struct drive_memory *memory)
 {
-    return item->piece_count > 1 && !shape->one_message && !part_of(item, 1, memory).is_answer;
+    return item->piece_count > 1 && !shape->one_message && !part_of(item, 1, memory).is_response;
 }
 
 static void write_messages(const struct drive_shape *shape, const struct work_item *item,
-                           const struct drive_memory *memory, struct text *out)
+                           const struct drive_memory *memory, struct json_writer *json)
 {
     bool system = has_system(shape, item, memory);
-    bool was_answer = false;
+    bool was_response = false;
 
-    text_add_str(out, "\"messages\":[");
+    json_begin_array(json, "messages");
     for (uint32_t i = 0; i < item->piece_count; i++) {
         struct piece_role part = part_of(item, i, memory);
-        if (i == 0 || (i == 1 && system) || part.is_answer || was_answer) {
-            const char *role = part.is_answer ? "assistant" : i == 0 && system ? "system" : "user";
-            text_add_str(out, i == 0 ? "{\"role\":\"" : "\"},{\"role\":\"");
-            text_add_str(out, role);
-            text_add_str(out, "\",\"content\":\"");
+        if (i == 0 || (i == 1 && system) || part.is_response || was_response) {
+            if (i > 0) {
+                json_end_string(json);
+                json_end(json);
+            }
+            json_begin_object(json, NULL);
+            json_put_str(json, "role",
+                         part.is_response   ? "assistant"
+                         : i == 0 && system ? "system"
+                                            : "user");
+            json_begin_string(json, "content");
         }
-        text_add_piece(&item->pieces[i], &part, out);
-        was_answer = part.is_answer;
+        text_add_piece(&item->pieces[i], &part, json->out);
+        was_response = part.is_response;
     }
-    text_add_str(out, item->piece_count > 0 ? "\"}]" : "]");
+    if (item->piece_count > 0) {
+        json_end_string(json);
+        json_end(json);
+    }
+    json_end(json);
 }
 
 static void write_prompt(const struct work_item *item, const struct drive_memory *memory,
-                         struct text *out)
+                         struct json_writer *json)
 {
-    text_add_str(out, "\"prompt\":\"");
+    json_begin_string(json, "prompt");
     for (uint32_t i = 0; i < item->piece_count; i++) {
         struct piece_role part = part_of(item, i, memory);
-        text_add_piece(&item->pieces[i], &part, out);
+        text_add_piece(&item->pieces[i], &part, json->out);
     }
-    text_add_str(out, "\"");
+    json_end_string(json);
 }
 
-static void add_ids(struct text *out, struct slice text)
+static void add_ids(struct json_writer *json, struct slice text)
 {
     for (size_t at = 0; at + content_token_size <= text.size; at += content_token_size) {
         const uint8_t *token = text.bytes + at;
-        text_add_u64(out, token[0] | (uint32_t)token[1] << 8 | (uint32_t)token[2] << 16 |
-                              (uint32_t)token[3] << 24);
-        text_add_str(out, ",");
+        json_put_u64(json, NULL,
+                     token[0] | (uint32_t)token[1] << 8 | (uint32_t)token[2] << 16 |
+                         (uint32_t)token[3] << 24);
     }
 }
 
-static void add_made_ids(struct text *out, const struct piece *piece)
+static void add_made_ids(struct json_writer *json, const struct piece *piece)
 {
     enum { run_tokens = 64 };
     char words[run_tokens * content_token_size];
@@ -124,53 +135,59 @@ static void add_made_ids(struct text *out, const struct piece *piece)
         uint32_t left = piece->tokens - from;
         uint32_t part = left < run_tokens ? left : run_tokens;
         content_text(piece->id, from, part, words);
-        add_ids(out, slice_of(words, (size_t)part * content_token_size));
+        add_ids(json, slice_of(words, (size_t)part * content_token_size));
     }
 }
 
 static void write_ids(const struct work_item *item, const struct drive_memory *memory,
-                      struct text *out)
+                      struct json_writer *json)
 {
-    text_add_str(out, "\"prompt\":[");
-    size_t begin = out->size;
+    json_begin_array(json, "prompt");
     for (uint32_t i = 0; i < item->piece_count; i++) {
         struct piece_role part = part_of(item, i, memory);
         if (part.said.size > 0) {
-            add_ids(out, part.said);
+            add_ids(json, part.said);
         } else {
-            add_made_ids(out, &item->pieces[i]);
+            add_made_ids(json, &item->pieces[i]);
         }
     }
-    out->size -= out->size > begin; // the last comma
-    text_add_str(out, "]");
+    json_end(json);
 }
 
 void drive_text_write(const struct drive_shape *shape, const struct work_item *item,
                       const struct drive_memory *memory, struct text *out)
 {
-    text_add_str(out, "{\"model\":");
-    text_add_json(out, slice_str(shape->model));
-    text_add_str(out, ",");
+    struct json_writer writer = json_writer_over(out);
+    struct json_writer *json = &writer;
+
+    json_begin_object(json, NULL);
+    json_put_str(json, "model", shape->model);
     switch (shape->api) {
     case DRIVE_CHAT:
-        write_messages(shape, item, memory, out);
+        write_messages(shape, item, memory, json);
         break;
     case DRIVE_IDS:
-        write_ids(item, memory, out);
+        write_ids(item, memory, json);
         break;
     default:
-        write_prompt(item, memory, out);
+        write_prompt(item, memory, json);
         break;
     }
-    text_add_format(out, ",\"max_tokens\":%" PRIu32, item->output_tokens);
+    json_put_u64(json, "max_tokens", item->output_tokens);
+    if (shape->is_greedy) {
+        json_put_u64(json, "temperature", 0);
+    }
     if (shape->ignore_eos) {
-        text_add_str(out, ",\"ignore_eos\":true");
+        json_put_bool(json, "ignore_eos", true);
     }
     if (shape->stream) {
-        text_add_str(out, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
+        json_put_bool(json, "stream", true);
+        json_begin_object(json, "stream_options");
+        json_put_bool(json, "include_usage", true);
+        json_end(json);
     }
     if (shape->names_sessions && item->session != 0) {
-        text_add_format(out, ",\"user\":\"session-%" PRIu64 "\"", item->session);
+        json_put_format(json, "user", "session-%" PRIu64, item->session);
     }
-    text_add_str(out, "}");
+    json_end(json);
 }

@@ -2,8 +2,8 @@
 //
 // drive_text.h -- the body of a request, made of the pieces of a work item.
 //
-//     pieces        [ 7: 600 tokens ][ 12: 80 ][ 31: 200, an answer ][ 13: 90 ]
-//     chat          system            user      assistant             user
+//     pieces        [ 7: 600 tokens ][ 12: 80 ][ 31: 200, a response ][ 13: 90 ]
+//     chat          system            user      assistant               user
 //     completions   one prompt, the same text without a seam
 //     ids           that prompt as token ids: four bytes of text are one, a little-endian number
 //
@@ -35,6 +35,7 @@ struct drive_shape {
     bool stream;
     bool ignore_eos;     // the engine is to go on to the last of output_tokens
     bool names_sessions; // as `user`
+    bool is_greedy;      // the engine does not sample: temperature 0
 };
 
 struct drive_api_kind {

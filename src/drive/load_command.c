@@ -181,13 +181,7 @@ static bool load_write_head(struct load_command *load)
     if (flags->api_key != NULL) {
         snprintf(load->authorization, sizeof(load->authorization), "Bearer %s", flags->api_key);
     }
-    text_add_format(&out, "POST %s%s HTTP/1.1\r\nhost: %s\r\nuser-agent: warmpath/%s\r\n",
-                    load->endpoint.base, drive_apis[load->flags.api].path, load->endpoint.authority,
-                    WARMPATH_VERSION);
-    text_add_str(&out, "content-type: application/json\r\naccept: */*\r\n");
-    if (load->authorization[0] != '\0') {
-        text_add_format(&out, "authorization: %s\r\n", load->authorization);
-    }
+    drive_endpoint_add_head(&load->endpoint, flags->api, load->authorization, &out);
     if (flags->log != NULL) {
         text_add_str(&out, "x-warmpath-decision: 1\r\n");
     }
@@ -274,7 +268,6 @@ static bool reach(struct load_command *load)
 {
     struct load_flags *flags = &load->flags;
     char error[drive_error_size];
-    const char *key = load->authorization[0] != '\0' ? load->authorization : NULL;
 
     if (loop_create(&load->loop) != STATUS_OK ||
         signals_open(load->loop, load_on_signal, load, &load->signals) != STATUS_OK) {
@@ -288,8 +281,8 @@ static bool reach(struct load_command *load)
         }
     }
     if (!drive_endpoint_resolve(&load->endpoint, load->loop, error) ||
-        !drive_endpoint_ask(&load->endpoint, load->loop, load->tls, key, load->asked_model,
-                            error)) {
+        !drive_endpoint_ask(&load->endpoint, load->loop, load->tls, load->authorization,
+                            load->asked_model, error)) {
         return load_complain(flags->url, error);
     }
     if (flags->model == NULL) {
@@ -344,7 +337,7 @@ static int load_write_report(struct load_command *load, struct drive_result *res
     if (!drive_log_close(&load->log)) {
         is_written = load_complain(flags->log, "cannot be written");
     }
-    if (result->tally->done > 0 && result->tally->answered == 0) {
+    if (result->tally->done > 0 && result->tally->responded == 0) {
         load_complain("no request succeeded", NULL);
         return COMMAND_FAILED;
     }

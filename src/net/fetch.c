@@ -39,6 +39,7 @@ struct fetch {
     uint8_t *body; // of the request, or NULL
     size_t body_size;
     size_t sent; // of both together
+    uint64_t sent_us;
     struct http_response response;
     uint8_t *answer; // its body as far as it has come; behind it, room for the head
     size_t answer_size;
@@ -87,6 +88,7 @@ static void fetch_succeed(struct fetch *fetch, bool is_part)
                             .status = fetch->response.head.status,
                             .is_part = is_part,
                             .body = slice_of(fetch->answer, fetch->answer_size),
+                            .took_us = loop_now_us(fetch->loop) - fetch->sent_us,
                         });
 }
 
@@ -186,6 +188,7 @@ static enum status fetch_send(struct fetch *fetch)
         size_t size = 0;
         status = transport_write(&fetch->transport, &rest, 1, &size);
         fetch->sent += status == STATUS_OK ? size : 0;
+        fetch->sent_us = loop_now_us(fetch->loop);
     }
     return status;
 }

@@ -19,6 +19,7 @@ struct fetch_result {
     bool is_part;      // the body was cut at the bound; only if takes_part
     struct slice body; // valid during the callback
     const char *why;   // if there is no response
+    uint64_t took_us;  // from the last byte of the request to the last one of the response
 };
 
 typedef void fetch_done_fn(void *owner, const struct fetch_result *result);

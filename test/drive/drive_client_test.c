@@ -28,13 +28,13 @@ struct scene {
     uint16_t status;
 };
 
-static void done(void *owner, struct drive_request *request, const struct drive_answer *answer)
+static void done(void *owner, struct drive_request *request, const struct drive_response *response)
 {
     struct scene *scene = owner;
     ASSERT(request == &scene->request);
     scene->done_count++;
-    scene->error = answer->error;
-    scene->status = answer->status;
+    scene->error = response->error;
+    scene->status = response->status;
 }
 
 static void open_client(struct scene *scene, struct tls_context *tls)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static const uint64_t begin_us = 100000000;
-static struct drive_answer answer;
+static struct drive_response answer;
 
 // What is written of one request.
 static const char *line_of(const struct drive_ending *ending)
@@ -43,7 +43,7 @@ static struct drive_ending ending_of(void)
 {
     return (struct drive_ending){
         .item = &item,
-        .answer = &answer,
+        .response = &answer,
         .counts = true,
         .begin_us = begin_us,
         .sent_us = begin_us + 1000500,

@@ -132,6 +132,6 @@ TEST(a_user_who_is_refused_does_not_ask_as_fast_as_that)
     const struct drive_tally *tally = drive_run_peek(scene.run);
     CHECK(tally->errors[DRIVE_REFUSED] > 0);
     CHECK(tally->sent <= 10); // within 2 s each asks twice at most
-    CHECK_EQ(tally->answered, 0);
+    CHECK_EQ(tally->responded, 0);
     scene_close(&scene);
 }

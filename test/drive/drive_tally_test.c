@@ -7,7 +7,7 @@
 #include <math.h>
 
 static struct drive_tally tally;
-static struct drive_answer answer;
+static struct drive_response answer;
 
 // A request that was due 1 s into a run which began at 100 s.
 static const struct work_item item = {.due_us = 1000000, .prompt_tokens = 50, .output_tokens = 9};
@@ -28,7 +28,7 @@ static void end(bool counts)
 {
     drive_tally_end(&tally, &(struct drive_ending){
                                 .item = &item,
-                                .answer = &answer,
+                                .response = &answer,
                                 .counts = counts,
                                 .begin_us = begin_us,
                                 .sent_us = due_us + 20000,
@@ -88,7 +88,7 @@ TEST(errors_are_counted_by_kind_and_statuses_by_code)
     CHECK_EQ(tally.statuses[503], 2);
     CHECK_EQ(tally.errors[DRIVE_REFUSED], 1);
     CHECK_EQ(tally.errors[DRIVE_UNSENT], 1);
-    CHECK_EQ(tally.answered, 2);
+    CHECK_EQ(tally.responded, 2);
     drive_tally_sum(&tally, &figures);
     CHECK_EQ(figures.failed_count, 4);
     CHECK_EQ(figures.request_count, 0);

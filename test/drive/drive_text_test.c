@@ -233,6 +233,9 @@ TEST(options_show_in_the_body)
     struct work_item item = item_of(pieces, 1);
     struct drive_shape shape = {
         .api = DRIVE_CHAT, .model = "a\"b\x01", .ignore_eos = true, .names_sessions = true};
+    CHECK(strstr(body_of(&shape, &item, NULL), "temperature") == NULL);
+    shape.is_greedy = true;
+    CHECK(strstr(body_of(&shape, &item, NULL), "\"temperature\":0,") != NULL);
     CHECK(strstr(body_of(&shape, &item, NULL), "user\":\"session") == NULL);
     item.session = 77;
     const char *body = body_of(&shape, &item, NULL);

@@ -15,7 +15,7 @@ static struct drive_tally fixture_tally;
 static inline struct drive_result result_fixture(void)
 {
     memset(&fixture_tally, 0, sizeof(fixture_tally));
-    fixture_tally.sent = fixture_tally.done = fixture_tally.answered = 12;
+    fixture_tally.sent = fixture_tally.done = fixture_tally.responded = 12;
     fixture_tally.counted = fixture_tally.sample_count = 10;
     fixture_tally.knows_cached = true;
     histogram_add(&fixture_tally.late, 500000);

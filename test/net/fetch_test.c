@@ -24,6 +24,7 @@ struct outcome {
     char text[256]; // the body, or why there is none
     size_t body_size;
     bool is_part;
+    uint64_t took_us;
 };
 
 static void scene_open(struct scene *scene)
@@ -52,6 +53,7 @@ static void note(void *owner, const struct fetch_result *result)
     outcome->done_count++;
     outcome->status = result->status;
     outcome->body_size = body.size;
+    outcome->took_us = result->took_us;
     outcome->is_part = result->is_part;
     if (result->status == 0) {
         ASSERT(result->why != NULL && body.size == 0);
@@ -137,6 +139,21 @@ TEST(asks_in_one_request_for_the_path_and_the_host)
              v6);
     CHECK_STR(scene.server.request, expected);
     CHECK_EQ(scene.server.accepted_count, 2);
+    scene_close(&scene);
+}
+
+TEST(the_time_of_a_response_runs_from_the_sent_request)
+{
+    struct scene scene;
+    scene_open(&scene);
+    // One byte each millisecond.
+    scene.server.routes[0] = (struct stub_route){
+        .path = "/x",
+        .answer = slice_str("HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n12345678901234567890"),
+        .portion = 1};
+    struct outcome outcome = fetch(&scene);
+    CHECK_EQ(outcome.status, 200);
+    CHECK(outcome.took_us >= 40000 && outcome.took_us < timeout_ms * (uint64_t)1000);
     scene_close(&scene);
 }
 

@@ -2,7 +2,7 @@
 //
 // What can be said without an engine; test/e2e/test_72_calibrate.py has one.
 
-#include "lab/probe_engine.h"
+#include "drive/probe_engine.h"
 
 #include "test.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_answer.h -- reads one HTTP response of an engine as its bytes arrive, and times its tokens.
+// drive_response.h -- reads one HTTP response of an engine as its bytes arrive, and times its tokens.
 //
 //     head | event | event event | ev
 //     ent | [DONE]
@@ -34,7 +34,7 @@ enum {
     drive_body_size_max = 4 << 20,
 };
 
-struct drive_answer {
+struct drive_response {
     // The result; valid once the response is complete.
     enum drive_error error;
     uint16_t status;   // 0: there was not even a head
@@ -54,27 +54,33 @@ struct drive_answer {
     bool is_stream;
     bool has_last; // [DONE] came
     struct histogram *gaps;
+    uint64_t *token_us;
+    uint32_t token_max;
     struct text body;
-    struct http_response response;
+    struct http_response http;
     struct sse sse;
     uint8_t buffer[drive_buffer_size];
 };
 
-struct drive_answer_options {
+struct drive_response_options {
     enum prompt_api api;
     bool keeps_text;
     struct histogram *gaps; // of the times between tokens, in ns; NULL: not wanted
+    uint64_t *token_us;     // of the first token_max tokens
+    uint32_t token_max;
 };
 
 // Of one that was begun before, _end was called.
-void drive_answer_begin(struct drive_answer *answer, const struct drive_answer_options *options);
+void drive_response_begin(struct drive_response *response,
+                          const struct drive_response_options *options);
 
 // Gives memory back; results stay, but for the text.
-void drive_answer_end(struct drive_answer *answer);
+void drive_response_end(struct drive_response *response);
 
 // Reads bytes that have arrived, and changes them.  True: the response has ended, and `error` says
 // how.
-bool drive_answer_feed(struct drive_answer *answer, uint8_t *bytes, size_t size, uint64_t now_us);
+bool drive_response_feed(struct drive_response *response, uint8_t *bytes, size_t size,
+                         uint64_t now_us);
 
 // No more will come: the server has closed the connection, or (not orderly) it broke.
-void drive_answer_cut(struct drive_answer *answer, bool is_orderly, uint64_t now_us);
+void drive_response_cut(struct drive_response *response, bool is_orderly, uint64_t now_us);

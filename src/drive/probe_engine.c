@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "lab/probe_engine.h"
+#include "drive/probe_engine.h"
 
 #include "base/base.h"
 #include "base/text.h"
-#include "config/endpoint.h"
+#include "drive/drive_client.h"
+#include "drive/drive_endpoint.h"
+#include "drive/drive_result.h"
 #include "feed/engine_metrics.h"
-#include "lab/probe_stream.h"
-#include "net/dns.h"
-#include "net/tcp.h"
 #include "net/tls.h"
-#include "sim/workload/content.h"
 #include "sys/clock.h"
 #include "sys/loop.h"
 #include "sys/signals.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,10 +22,9 @@ enum {
     answer_tokens = 20, // of a stream that is timed while it runs
     tail_tokens = 16,   // of such a stream, that are its own
     gap_count_min = 4,
-    page_size_max = 1 << 20,
-    host_size_max = 256,
-    head_size_max = 8192, // of a request, and what its body has beside the prompt
+    token_max = 128, // of a stream, that are timed
     key_size_max = 4096,
+    head_size_max = key_size_max + 2048,
     wait_ms_max = 50,
 };
 
@@ -57,15 +53,27 @@ enum {
                 ARRAY_COUNT(contexts) * ARRAY_COUNT(batches),
 };
 
+// A request with a prompt in two pieces, and its result.
+struct probe_request {
+    struct drive_request request;
+    struct piece pieces[2];
+    enum drive_error error;
+    uint16_t status; // 0: no response
+    struct answer_usage usage;
+    uint32_t token_count;
+    uint64_t token_us[token_max];
+};
+
 struct probe {
     const struct probe_engine_options *options;
     struct loop *loop;
     struct signals *signals;
-    struct dns *dns;
     struct tls_context *tls;
-    struct address address;
-    char host[host_size_max];
-    char authority[host_size_max + 8];
+    struct drive_endpoint endpoint;
+    struct drive_shape shape;
+    struct drive_client *client;
+    char authorization[key_size_max + 16]; // empty: none
+    char head[head_size_max];
     uint64_t end_us;
     bool is_stopped;
     uint64_t next_id; // of text that was never sent before
@@ -75,8 +83,7 @@ struct probe {
     uint32_t block_tokens;
     struct point points[point_max];
     uint32_t point_count;
-    struct probe_stream *streams; // batch_max of them
-    uint8_t *requests[batch_max];
+    struct probe_request requests[batch_max];
     char *error;
 };
 
@@ -111,128 +118,51 @@ static uint32_t words_of(const struct probe *probe, uint32_t tokens)
     return words >= 1 || tokens == 0 ? (uint32_t)words : 1;
 }
 
-static void probe_add_head(const struct probe *probe, const char *line, struct text *out)
+static void probe_request_done(void *owner, struct drive_request *request,
+                               const struct drive_response *response)
 {
-    text_add_format(out, "%s HTTP/1.1\r\nhost: %s\r\n", line, probe->authority);
-    if (probe->options->key != NULL) {
-        text_add_format(out, "authorization: Bearer %s\r\n", probe->options->key);
-    }
-    text_add_str(out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n");
+    struct probe_request *done = CONTAINER_OF(request, struct probe_request, request);
+    (void)owner;
+    done->error = response->error;
+    done->status = response->status;
+    done->usage = response->usage;
+    done->token_count = response->token_events;
 }
 
-static void probe_add_words(struct text *out, uint64_t id, uint32_t words)
+static void probe_send(struct probe *probe, const struct probe_prompt *prompt,
+                       struct probe_request *request)
 {
-    content_text(id, 0, words, (char *)out->bytes + out->size);
-    out->size += (size_t)words * content_token_size;
+    request->pieces[0] = (struct piece){prompt->shared_id, words_of(probe, prompt->shared)};
+    request->pieces[1] = (struct piece){probe->next_id++, words_of(probe, prompt->own)};
+    request->request = (struct drive_request){
+        .item = {.output_tokens = prompt->answer_tokens,
+                 .piece_count = ARRAY_COUNT(request->pieces),
+                 .pieces = request->pieces},
+        .token_us = request->token_us,
+        .token_max = token_max,
+    };
+    drive_client_send(probe->client, &request->request);
 }
 
-// The whole request in memory of its own; NULL when that is short.
-static uint8_t *probe_write_request(struct probe *probe, const struct probe_prompt *prompt,
-                                    struct slice *out)
-{
-    uint32_t shared = words_of(probe, prompt->shared);
-    uint32_t own = words_of(probe, prompt->own);
-    size_t text_size = ((size_t)shared + own) * content_token_size;
-    uint8_t *space = malloc(head_size_max + text_size);
-    char front[head_size_max / 4];
-    char back[256];
-    if (space == NULL) {
-        return NULL;
-    }
-    struct text begin = text_over(front, sizeof(front));
-    struct text end = text_over(back, sizeof(back));
-    text_add_str(&begin, "{\"model\": ");
-    text_add_json(&begin, slice_str(probe->options->model));
-    text_add_str(&begin, ", \"prompt\": \"");
-    text_add_format(&end,
-                    "\", \"max_tokens\": %u, \"temperature\": 0, \"ignore_eos\": true, "
-                    "\"stream\": true, \"stream_options\": {\"include_usage\": true}}",
-                    prompt->answer_tokens);
-    struct text text = text_over(space, head_size_max + text_size);
-    probe_add_head(probe, "POST /v1/completions", &text);
-    text_add_format(&text, "content-type: application/json\r\ncontent-length: %zu\r\n\r\n",
-                    begin.size + text_size + end.size);
-    text_add(&text, text_slice(&begin));
-    probe_add_words(&text, prompt->shared_id, shared);
-    probe_add_words(&text, probe->next_id++, own);
-    text_add(&text, text_slice(&end));
-    ASSERT(!begin.overflow && !end.overflow && !text.overflow);
-    *out = text_slice(&text);
-    return space;
-}
-
-static bool are_over(const struct probe *probe, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (!probe->streams[i].is_over) {
-            return false;
-        }
-    }
-    return true;
-}
-
-// Turns the loop until streams[0 .. count) are over, or stops them when time is.
-static void probe_finish(struct probe *probe, uint32_t count)
-{
-    while (!are_over(probe, count)) {
-        if (is_time_over(probe)) {
-            for (uint32_t i = 0; i < count; i++) {
-                probe_stream_stop(&probe->streams[i], "the time is over");
-            }
-        }
-        loop_turn(probe->loop, are_over(probe, count) ? 0 : wait_ms_max);
-    }
-    loop_turn(probe->loop, 0); // what they left to the end of a turn
-}
-
-static void probe_start(struct probe *probe, uint32_t index, struct slice request,
-                        struct text *body)
-{
-    probe_stream_start(&probe->streams[index], &(struct probe_stream_options){
-                                                   .loop = probe->loop,
-                                                   .address = &probe->address,
-                                                   .tls = probe->tls,
-                                                   .host = probe->host,
-                                                   .request = request,
-                                                   .body = body,
-                                               });
-}
-
-// `count` such requests at once, to streams[0 .. count).  Whether all came to a good end.
+// Sends `count` such requests at once, requests[0 .. count).  Whether all succeeded.
 static bool probe_ask(struct probe *probe, const struct probe_prompt *prompt, uint32_t count)
 {
     bool is_good = true;
-    uint32_t begun = 0;
-    for (; begun < count && is_good; begun++) {
-        struct slice request = {0};
-        probe->requests[begun] = probe_write_request(probe, prompt, &request);
-        is_good = probe->requests[begun] != NULL;
-        if (is_good) {
-            probe_start(probe, begun, request, NULL);
-        }
-    }
-    probe_finish(probe, is_good ? begun : begun - 1);
-    for (uint32_t i = 0; i < begun; i++) {
-        const struct probe_stream *stream = &probe->streams[i];
-        is_good = is_good && stream->why == NULL && stream->status == 200 &&
-                  stream->token_count > 0 && stream->prompt_tokens > 0;
-        free(probe->requests[i]);
-        probe->requests[i] = NULL;
-    }
-    return is_good;
-}
 
-// GET; `body` may be NULL.
-static bool ask_page(struct probe *probe, const char *line, struct text *body)
-{
-    char request[head_size_max];
-    struct text text = text_over(request, sizeof(request));
-    probe_add_head(probe, line, &text);
-    text_add_str(&text, "\r\n");
-    ASSERT(!text.overflow);
-    probe_start(probe, 0, text_slice(&text), body);
-    probe_finish(probe, 1);
-    return probe->streams[0].why == NULL && probe->streams[0].status == 200;
+    probe->requests[0].status = 0;
+    for (uint32_t i = 0; i < count && !is_time_over(probe); i++) {
+        probe_send(probe, prompt, &probe->requests[i]);
+    }
+    while (!is_time_over(probe) && drive_client_counts(probe->client).in_flight > 0) {
+        loop_turn(probe->loop, wait_ms_max);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct probe_request *request = &probe->requests[i];
+        is_good = is_good && request->error == DRIVE_FINE && request->token_count > 0 &&
+                  request->usage.prompt_tokens > 0;
+    }
+    // Requests that are still in flight end with the client.
+    return is_good && !is_time_over(probe);
 }
 
 // ---- measuring
@@ -264,7 +194,7 @@ static uint64_t warm(struct probe *probe, uint64_t id, uint32_t tokens)
     if (!probe_ask(probe, &prompt, 1)) {
         return 0;
     }
-    uint64_t told = probe->streams[0].prompt_tokens;
+    uint64_t told = probe->requests[0].usage.prompt_tokens;
     return told / probe->block_tokens * probe->block_tokens;
 }
 
@@ -272,14 +202,16 @@ static void measure_prefill(struct probe *probe, struct point *point, uint64_t i
 {
     struct probe_prompt prompt = {
         .shared_id = id, .shared = point->cached, .own = point->fresh, .answer_tokens = 1};
-    const struct probe_stream *stream = &probe->streams[0];
+    const struct probe_request *request = &probe->requests[0];
     if (!probe_ask(probe, &prompt, 1)) {
-        point->is_refused = stream->status >= 400 && stream->status < 500;
+        point->is_refused = request->status >= 400 && request->status < 500;
         return;
     }
-    cached = stream->tells_cached ? stream->cached_tokens : cached;
-    probe_keep(point, (double)cached, (double)stream->prompt_tokens - (double)cached,
-               ((double)(stream->token_us[0] - stream->sent_us) - probe->overhead_us) / 1e3);
+    const struct answer_usage *usage = &request->usage;
+    cached = usage->has_cached_tokens ? usage->cached_tokens : cached;
+    double took_us = (double)(request->token_us[0] - request->request.written_us);
+    probe_keep(point, (double)cached, (double)usage->prompt_tokens - (double)cached,
+               (took_us - probe->overhead_us) / 1e3);
 }
 
 struct probe_window {
@@ -287,19 +219,18 @@ struct probe_window {
     uint64_t to_us;   // none has had its last
 };
 
-static uint32_t timed(const struct probe_stream *stream)
+static uint32_t timed(const struct probe_request *request)
 {
-    return stream->token_count < probe_stream_token_max ? stream->token_count
-                                                        : probe_stream_token_max;
+    return request->token_count < token_max ? request->token_count : token_max;
 }
 
 static struct probe_window window_of(const struct probe *probe, uint32_t batch)
 {
     struct probe_window window = {.to_us = UINT64_MAX};
     for (uint32_t i = 0; i < batch; i++) {
-        const struct probe_stream *stream = &probe->streams[i];
-        uint64_t first = stream->token_us[0];
-        uint64_t last = stream->token_us[timed(stream) - 1];
+        const struct probe_request *request = &probe->requests[i];
+        uint64_t first = request->token_us[0];
+        uint64_t last = request->token_us[timed(request) - 1];
         window.from_us = first > window.from_us ? first : window.from_us;
         window.to_us = last < window.to_us ? last : window.to_us;
     }
@@ -314,13 +245,14 @@ static uint32_t gaps_of(const struct probe *probe, uint32_t batch, double *gaps,
     uint32_t count = 0;
     double tokens = 0;
     for (uint32_t i = 0; i < batch; i++) {
-        const struct probe_stream *stream = &probe->streams[i];
+        const struct probe_request *request = &probe->requests[i];
         // Some engines put several tokens into an event.
-        double each = (double)stream->output_tokens / stream->token_count;
+        double each = (double)request->usage.completion_tokens / request->token_count;
         each = each > 1.5 ? each : 1;
-        for (uint32_t k = 1; k < timed(stream); k++) {
-            if (stream->token_us[k - 1] >= window.from_us && stream->token_us[k] <= window.to_us) {
-                gaps[count++] = (double)(stream->token_us[k] - stream->token_us[k - 1]) / each;
+        for (uint32_t k = 1; k < timed(request); k++) {
+            if (request->token_us[k - 1] >= window.from_us &&
+                request->token_us[k] <= window.to_us) {
+                gaps[count++] = (double)(request->token_us[k] - request->token_us[k - 1]) / each;
                 tokens += k * each;
             }
         }
@@ -331,20 +263,20 @@ static uint32_t gaps_of(const struct probe *probe, uint32_t batch, double *gaps,
 
 static void measure_decode(struct probe *probe, struct point *point, uint64_t id)
 {
-    static double gaps[batch_max * probe_stream_token_max];
+    static double gaps[batch_max * token_max];
     struct probe_prompt prompt = {.shared_id = id,
                                   .shared = point->cached - tail_tokens,
                                   .own = tail_tokens,
                                   .answer_tokens = answer_tokens};
     double made = 0;
     if (!probe_ask(probe, &prompt, point->batch)) {
-        uint16_t status = probe->streams[0].status;
+        uint16_t status = probe->requests[0].status;
         point->is_refused = status >= 400 && status < 500;
         return;
     }
     uint32_t count = gaps_of(probe, point->batch, gaps, &made);
     if (count >= gap_count_min) {
-        double context = floor((double)probe->streams[0].prompt_tokens + made);
+        double context = floor((double)probe->requests[0].usage.prompt_tokens + made);
         probe_keep(point, point->batch, context, probe_median(gaps, count) / 1e3);
     }
 }
@@ -442,58 +374,75 @@ static void probe_on_signal(void *owner, enum signal_kind kind)
     probe->is_stopped = true;
 }
 
-struct resolution {
-    struct dns_answer answer;
-    bool is_done;
-};
-
-static void probe_resolved(void *owner, const struct dns_answer *answer)
-{
-    struct resolution *resolution = owner;
-    resolution->answer = *answer;
-    resolution->is_done = true;
-}
-
-static bool probe_resolve(struct probe *probe, uint16_t port)
-{
-    struct resolution resolution = {0};
-    if (address_from_literal(probe->host, port, &probe->address) == STATUS_OK) {
-        return true;
-    }
-    if (dns_create(probe->loop, NULL, &probe->dns) != STATUS_OK) {
-        return probe_fail(probe, "names cannot be resolved");
-    }
-    dns_resolve(probe->dns, probe->host, port, probe_resolved, &resolution);
-    while (!resolution.is_done && !is_time_over(probe)) {
-        loop_turn(probe->loop, wait_ms_max);
-    }
-    dns_destroy(&probe->dns);
-    if (!resolution.is_done || resolution.answer.status != STATUS_OK) {
-        return probe_fail(probe,
-                          resolution.is_done ? resolution.answer.why : "the name takes too long");
-    }
-    probe->address = resolution.answer.addresses[0];
-    return true;
-}
-
 static bool find_engine(struct probe *probe)
 {
-    struct config_endpoint endpoint = {0};
-    const char *why = config_url_split(slice_str(probe->options->url), &endpoint);
+    const struct probe_engine_options *options = probe->options;
+    struct drive_endpoint *endpoint = &probe->endpoint;
+    struct text head = text_over(probe->head, sizeof(probe->head) - 1);
+    const char *why = drive_endpoint_parse(options->url, endpoint);
     char tls_error[tls_error_size];
-    if (why != NULL || endpoint.host.size >= host_size_max) {
-        return probe_fail(probe, why != NULL ? why : "the host's name is too long");
+
+    if (why != NULL) {
+        return probe_fail(probe, why);
     }
-    bool is_v6 = memchr(endpoint.host.bytes, ':', endpoint.host.size) != NULL;
-    snprintf(probe->host, sizeof(probe->host), "%.*s", (int)endpoint.host.size,
-             (const char *)endpoint.host.bytes);
-    snprintf(probe->authority, sizeof(probe->authority), is_v6 ? "[%s]:%u" : "%s:%u", probe->host,
-             endpoint.port);
-    if (endpoint.tls && tls_client_create(&(struct tls_client_options){.verify = true}, &probe->tls,
-                                          tls_error) != STATUS_OK) {
+    if (endpoint->tls && tls_client_create(&(struct tls_client_options){.verify = true},
+                                           &probe->tls, tls_error) != STATUS_OK) {
         return probe_fail(probe, tls_error);
     }
-    return probe_resolve(probe, endpoint.port);
+    if (options->key != NULL) {
+        snprintf(probe->authorization, sizeof(probe->authorization), "Bearer %s", options->key);
+    }
+    probe->shape = (struct drive_shape){.api = DRIVE_COMPLETIONS,
+                                        .model = options->model,
+                                        .stream = true,
+                                        .ignore_eos = true,
+                                        .is_greedy = true};
+    drive_endpoint_add_head(endpoint, DRIVE_COMPLETIONS, probe->authorization, &head);
+    ASSERT(!head.overflow);
+    if (!drive_endpoint_resolve(endpoint, probe->loop, probe->error)) {
+        return false;
+    }
+    probe->client = drive_client_create(&(struct drive_client_options){
+        .loop = probe->loop,
+        .addresses = endpoint->addresses,
+        .address_count = 1,
+        .host = endpoint->host,
+        .tls = probe->tls,
+        .head = probe->head,
+        .shape = &probe->shape,
+        .connections_max = batch_max,
+        .timeout_ms = (uint32_t)(options->seconds * 1000),
+        .done = probe_request_done,
+    });
+    return probe->client != NULL || probe_fail(probe, "memory is short");
+}
+
+struct probe_page {
+    struct load_report *report; // NULL: the page is not read
+    uint16_t status;
+    uint64_t took_us;
+    char why[64]; // there is no response
+};
+
+static void probe_page_came(void *owner, const struct fetch_result *result)
+{
+    struct probe_page *page = owner;
+    page->status = result->status;
+    page->took_us = result->took_us;
+    if (result->status == 0) {
+        snprintf(page->why, sizeof(page->why), "%s", result->why);
+    }
+    if (page->report != NULL) {
+        engine_metrics_read(result->status == 200 ? result->body : (struct slice){0},
+                            engine_metrics_all_ranks, page->report);
+    }
+}
+
+static bool probe_get(struct probe *probe, const char *path, struct probe_page *page)
+{
+    return drive_endpoint_get(&probe->endpoint, probe->loop, probe->tls, probe->authorization, path,
+                              probe_page_came, page) ||
+           probe_fail(probe, "memory or descriptors are short");
 }
 
 // The size of its cache, and the time of a response without computation.
@@ -501,17 +450,13 @@ static bool read_limits(struct probe *probe)
 {
     double times[rounds_max];
     struct load_report report;
-    uint8_t *page = malloc(page_size_max);
-    if (page == NULL) {
-        return probe_fail(probe, "memory is short");
+    struct probe_page page = {.report = &report};
+
+    if (!probe_get(probe, "/metrics", &page)) {
+        return false;
     }
-    struct text text = text_over(page, page_size_max);
-    bool has_page = ask_page(probe, "GET /metrics", &text);
-    engine_metrics_read(has_page ? text_slice(&text) : (struct slice){0}, engine_metrics_all_ranks,
-                        &report);
-    free(page);
-    if (probe->streams[0].status == 0) {
-        return probe_fail(probe, probe->streams[0].why);
+    if (page.status == 0) {
+        return probe_fail(probe, page.why);
     }
     probe->block_tokens =
         report.block_tokens >= 1 ? (uint32_t)report.block_tokens : profile_block_tokens;
@@ -523,29 +468,35 @@ static bool read_limits(struct probe *probe)
         return probe_fail(probe, "its metrics do not say how many tokens its cache holds; "
                                  "say it with --kv-tokens");
     }
+    page.report = NULL;
     for (uint32_t i = 0; i < rounds_max; i++) {
-        if (!ask_page(probe, "GET /v1/models", NULL)) {
+        if (!probe_get(probe, "/v1/models", &page)) {
+            return false;
+        }
+        if (page.status != 200) {
             return probe_fail(probe, "it does not list its models");
         }
-        times[i] = (double)(probe->streams[0].end_us - probe->streams[0].sent_us);
+        times[i] = (double)page.took_us;
     }
     probe->overhead_us = probe_median(times, rounds_max);
     return true;
 }
 
-// One request that tells whether the others will do, and how many tokens our words are.
+// One request that shows whether the others will succeed, and how many tokens our words are.
 static bool read_words(struct probe *probe)
 {
     struct probe_prompt prompt = {.own = 256, .answer_tokens = 2};
-    const struct probe_stream *stream = &probe->streams[0];
+    const struct probe_request *request = &probe->requests[0];
     probe->words_per_token = 1;
     if (!probe_ask(probe, &prompt, 1)) {
         char what[128];
         snprintf(what, sizeof(what), "a streamed completion failed: %s, status %u",
-                 stream->why != NULL ? stream->why : "no tokens or no usage", stream->status);
+                 request->error != DRIVE_FINE ? drive_error_meaning(request->error)
+                                              : "no tokens or no usage",
+                 request->status);
         return probe_fail(probe, what);
     }
-    probe->words_per_token = fmin(256.0 / (double)stream->prompt_tokens, 1);
+    probe->words_per_token = fmin(256.0 / (double)request->usage.prompt_tokens, 1);
     return true;
 }
 
@@ -616,22 +567,19 @@ bool probe_engine(const struct probe_engine_options *options, struct calibration
                   char error[probe_engine_error_size])
 {
     struct probe *probe = calloc(1, sizeof(*probe));
-    struct probe_stream *streams = calloc(batch_max, sizeof(*streams));
-    bool is_good = false;
-    if (probe == NULL || streams == NULL) {
+    if (probe == NULL) {
         snprintf(error, probe_engine_error_size, "memory is short");
-    } else {
-        probe->options = options;
-        probe->streams = streams;
-        probe->error = error;
-        probe->end_us = probe_now_us() + (uint64_t)(options->seconds * 1e6);
-        probe->next_id = clock_entropy();
-        is_good = probe_run(probe, out);
-        signals_close(&probe->signals, probe->loop);
-        loop_destroy(&probe->loop);
-        tls_context_destroy(&probe->tls);
+        return false;
     }
-    free(streams);
+    probe->options = options;
+    probe->error = error;
+    probe->end_us = probe_now_us() + (uint64_t)(options->seconds * 1e6);
+    probe->next_id = clock_entropy();
+    bool is_good = probe_run(probe, out);
+    drive_client_destroy(&probe->client);
+    signals_close(&probe->signals, probe->loop);
+    loop_destroy(&probe->loop);
+    tls_context_destroy(&probe->tls);
     free(probe);
     return is_good;
 }

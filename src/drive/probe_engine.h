@@ -5,10 +5,10 @@
 // The engine should be idle otherwise.  Each point is measured in several rounds, as time allows,
 // and the median is kept:
 //
-//     prefill   time to the first token of a prompt nobody has sent before, or whose beginning was
-//               sent just now; less what an answer over HTTP takes that computes nothing
-//     decode    time between tokens while so many streams run at once, each with so much context; their
-//               beginning is the same, and cached, so that it costs little to get them there
+//     prefill   time to the first token of a prompt that is new, or whose prefix was sent just
+//               before; minus the time of an HTTP response that needs no computation
+//     decode    time between tokens of several streams at once; they share a cached prefix, so
+//               that little time passes until all of them run
 //
 // The engine's usage says how many tokens a prompt had and how many were cached.  An engine that
 // does not report cached tokens is assumed to have cached whole blocks of the prefix sent just
@@ -21,7 +21,7 @@
 
 #include <stdio.h>
 
-enum { probe_engine_error_size = 256 };
+enum { probe_engine_error_size = 256 }; // as drive_error_size
 
 struct probe_engine_options {
     const char *url;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "drive/drive_answer.h"
+#include "drive/drive_response.h"
 
 #include "base/histogram.h"
 #include "test.h"
@@ -14,14 +14,18 @@
     "\"prompt_tokens_details\":{\"cached_tokens\":64}}}\n\n"
 #define DONE "data: [DONE]\n\n"
 
-static struct drive_answer answer;
+static struct drive_response response;
 static struct histogram gaps;
+static uint64_t token_us[2];
 
 static void begin(void)
 {
     memset(&gaps, 0, sizeof(gaps));
-    drive_answer_begin(&answer, &(struct drive_answer_options){
-                                    .api = PROMPT_COMPLETION, .keeps_text = true, .gaps = &gaps});
+    drive_response_begin(&response, &(struct drive_response_options){.api = PROMPT_COMPLETION,
+                                                                     .keeps_text = true,
+                                                                     .gaps = &gaps,
+                                                                     .token_us = token_us,
+                                                                     .token_max = 2});
 }
 
 // Each feed is a copy of its exact size, which may be changed.
@@ -29,7 +33,7 @@ static bool feed(const char *bytes, size_t size, uint64_t now_us)
 {
     uint8_t *copy = malloc(size > 0 ? size : 1);
     memcpy(copy, bytes, size);
-    bool is_over = drive_answer_feed(&answer, copy, size, now_us);
+    bool is_over = drive_response_feed(&response, copy, size, now_us);
     free(copy);
     return is_over;
 }
@@ -45,8 +49,8 @@ static enum drive_error outcome(const char *text)
     begin();
     bool is_over = feed_str(text, 1000);
     ASSERT(is_over);
-    enum drive_error error = answer.error;
-    drive_answer_end(&answer);
+    enum drive_error error = response.error;
+    drive_response_end(&response);
     return error;
 }
 
@@ -61,19 +65,20 @@ TEST(times_are_those_of_the_tokens)
     CHECK(!feed_str(TOKEN("a "), 5000));
     CHECK(!feed_str(TOKEN("b ") TOKEN("c "), 9000));
     CHECK(!feed_str(USAGE DONE, 20000));
-    drive_answer_cut(&answer, true, 21000);
-    CHECK_EQ(answer.error, DRIVE_FINE);
-    CHECK_EQ(answer.status, 200);
-    CHECK_EQ(answer.first_us, 5000);
-    CHECK_EQ(answer.last_us, 9000);
-    CHECK_EQ(answer.token_events, 3);
+    drive_response_cut(&response, true, 21000);
+    CHECK_EQ(response.error, DRIVE_FINE);
+    CHECK_EQ(response.status, 200);
+    CHECK_EQ(response.first_us, 5000);
+    CHECK_EQ(response.last_us, 9000);
+    CHECK_EQ(response.token_events, 3);
+    CHECK(token_us[0] == 5000 && token_us[1] == 9000); // the third has no room
     CHECK_EQ(gaps.count, 2);
     CHECK_EQ(gaps.max_ns, 4000000);
-    CHECK_EQ(answer.usage.prompt_tokens, 100);
-    CHECK_EQ(answer.usage.cached_tokens, 64);
-    CHECK_EQ(answer.usage.completion_tokens, 3);
-    CHECK(slice_is(text_slice(&answer.text), "a b c "));
-    drive_answer_end(&answer);
+    CHECK_EQ(response.usage.prompt_tokens, 100);
+    CHECK_EQ(response.usage.cached_tokens, 64);
+    CHECK_EQ(response.usage.completion_tokens, 3);
+    CHECK(slice_is(text_slice(&response.text), "a b c "));
+    drive_response_end(&response);
 }
 
 // Whether it is over with the last of them and not before.
@@ -101,12 +106,12 @@ TEST(portions_make_no_difference)
     for (size_t portion = 1; portion <= strlen(whole); portion++) {
         begin();
         CHECK(feed_portions(whole, portion));
-        CHECK_EQ(answer.error, DRIVE_FINE);
-        CHECK_EQ(answer.token_events, 2);
-        CHECK(answer.keep_alive);
-        CHECK_STR(answer.backend, "http://10.0.0.1:8000");
-        CHECK(slice_is(text_slice(&answer.text), "a\\nbc"));
-        drive_answer_end(&answer);
+        CHECK_EQ(response.error, DRIVE_FINE);
+        CHECK_EQ(response.token_events, 2);
+        CHECK(response.keep_alive);
+        CHECK_STR(response.backend, "http://10.0.0.1:8000");
+        CHECK(slice_is(text_slice(&response.text), "a\\nbc"));
+        drive_response_end(&response);
     }
 }
 
@@ -120,7 +125,7 @@ TEST(a_decision_is_kept_whole_or_not_at_all)
         snprintf(text, sizeof(text),
                  SSE_HEAD "x-warmpath-decision: %s\r\ncontent-length: 14\r\n\r\n" DONE, decision);
         CHECK_EQ(outcome(text), DRIVE_FINE);
-        CHECK_STR(answer.decision, size < drive_decision_size ? decision : "");
+        CHECK_STR(response.decision, size < drive_decision_size ? decision : "");
     }
 }
 
@@ -135,14 +140,14 @@ TEST(a_document_has_its_end_for_all_times)
     begin();
     CHECK(!feed(text, strlen(text) - 5, 100));
     CHECK(feed_str(text + strlen(text) - 5, 300));
-    CHECK_EQ(answer.error, DRIVE_FINE);
-    CHECK_EQ(answer.first_us, 300);
-    CHECK_EQ(answer.last_us, 300);
-    CHECK_EQ(answer.usage.prompt_tokens, 5);
-    CHECK(!answer.usage.has_cached_tokens);
-    CHECK(slice_is(text_slice(&answer.text), "hey"));
-    CHECK(answer.keep_alive);
-    drive_answer_end(&answer);
+    CHECK_EQ(response.error, DRIVE_FINE);
+    CHECK_EQ(response.first_us, 300);
+    CHECK_EQ(response.last_us, 300);
+    CHECK_EQ(response.usage.prompt_tokens, 5);
+    CHECK(!response.usage.has_cached_tokens);
+    CHECK(slice_is(text_slice(&response.text), "hey"));
+    CHECK(response.keep_alive);
+    drive_response_end(&response);
 }
 
 TEST(failures_have_their_kind)
@@ -173,43 +178,43 @@ TEST(failures_have_their_kind)
 TEST(an_end_too_early_is_told_from_a_broken_connection)
 {
     begin();
-    drive_answer_cut(&answer, true, 1);
-    CHECK_EQ(answer.error, DRIVE_RESET); // not a byte of an answer
+    drive_response_cut(&response, true, 1);
+    CHECK_EQ(response.error, DRIVE_RESET); // not a byte of an answer
 
     begin();
     CHECK(!feed_str("HTTP/1.1 20", 1));
-    drive_answer_cut(&answer, true, 1);
-    CHECK_EQ(answer.error, DRIVE_INCOMPLETE);
+    drive_response_cut(&response, true, 1);
+    CHECK_EQ(response.error, DRIVE_INCOMPLETE);
 
     begin();
     CHECK(!feed_str(SSE_HEAD "transfer-encoding: chunked\r\n\r\n", 1));
-    drive_answer_cut(&answer, true, 1);
-    CHECK_EQ(answer.error, DRIVE_INCOMPLETE);
+    drive_response_cut(&response, true, 1);
+    CHECK_EQ(response.error, DRIVE_INCOMPLETE);
 
     begin();
     CHECK(!feed_str(SSE_HEAD "\r\n" TOKEN("a") DONE, 1));
-    drive_answer_cut(&answer, false, 1);
-    CHECK_EQ(answer.error, DRIVE_RESET);
-    drive_answer_end(&answer);
+    drive_response_cut(&response, false, 1);
+    CHECK_EQ(response.error, DRIVE_RESET);
+    drive_response_end(&response);
 
     begin();
     CHECK(!feed_str(SSE_HEAD "\r\n" TOKEN("a"), 1));
-    drive_answer_cut(&answer, true, 1);
-    CHECK_EQ(answer.error, DRIVE_INCOMPLETE);
-    drive_answer_end(&answer);
+    drive_response_cut(&response, true, 1);
+    CHECK_EQ(response.error, DRIVE_INCOMPLETE);
+    drive_response_end(&response);
 }
 
 TEST(a_connection_is_kept_only_behind_a_clean_end)
 {
     begin();
     CHECK(feed_str("HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n", 1));
-    CHECK(answer.keep_alive);
+    CHECK(response.keep_alive);
     begin();
     CHECK(feed_str("HTTP/1.1 429 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", 1));
-    CHECK(!answer.keep_alive);
+    CHECK(!response.keep_alive);
     begin();
     CHECK(feed_str("HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200", 1));
-    CHECK(!answer.keep_alive);
+    CHECK(!response.keep_alive);
 }
 
 TEST(a_head_or_a_document_without_end_is_refused)
@@ -223,7 +228,7 @@ TEST(a_head_or_a_document_without_end_is_refused)
         is_over = feed(line, sizeof(line), 1);
     }
     CHECK(is_over);
-    CHECK_EQ(answer.error, DRIVE_MALFORMED);
+    CHECK_EQ(response.error, DRIVE_MALFORMED);
 
     static char large[1 << 20];
     memset(large, ' ', sizeof(large));
@@ -232,9 +237,9 @@ TEST(a_head_or_a_document_without_end_is_refused)
     for (int i = 0; i < 5; i++) {
         CHECK(!feed(large, sizeof(large), 1));
     }
-    drive_answer_cut(&answer, true, 1);
-    CHECK_EQ(answer.error, DRIVE_TOO_LARGE);
-    drive_answer_end(&answer);
+    drive_response_cut(&response, true, 1);
+    CHECK_EQ(response.error, DRIVE_TOO_LARGE);
+    drive_response_end(&response);
 }
 
 TEST(interim_answers_have_a_limit)
@@ -245,5 +250,5 @@ TEST(interim_answers_have_a_limit)
         is_over = feed_str("HTTP/1.1 100 Continue\r\n\r\n", 1);
     }
     CHECK(is_over);
-    CHECK_EQ(answer.error, DRIVE_MALFORMED);
+    CHECK_EQ(response.error, DRIVE_MALFORMED);
 }

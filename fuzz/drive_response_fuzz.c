@@ -5,38 +5,38 @@
 
 #include "base/base.h"
 #include "base/histogram.h"
-#include "drive/drive_answer.h"
+#include "drive/drive_response.h"
 #include "fuzz.h"
 
 #include <stdlib.h>
 
 static struct histogram gaps;
 
-static void read_in_portions(struct drive_answer *answer, const uint8_t *bytes, size_t size,
+static void read_in_portions(struct drive_response *response, const uint8_t *bytes, size_t size,
                              size_t portion, bool is_orderly)
 {
     bool is_over = false;
     uint64_t now_us = 1;
 
-    drive_answer_begin(answer, &(struct drive_answer_options){
-                                   .api = PROMPT_CHAT, .keeps_text = true, .gaps = &gaps});
+    drive_response_begin(response, &(struct drive_response_options){
+                                       .api = PROMPT_CHAT, .keeps_text = true, .gaps = &gaps});
     for (size_t at = 0; at < size && !is_over; at += portion) {
         size_t part = size - at < portion ? size - at : portion;
         uint8_t *copy = malloc(part);
         ASSERT(copy != NULL);
         memcpy(copy, bytes + at, part);
-        is_over = drive_answer_feed(answer, copy, part, now_us++);
+        is_over = drive_response_feed(response, copy, part, now_us++);
         free(copy);
     }
     if (!is_over) {
-        drive_answer_cut(answer, is_orderly, now_us);
+        drive_response_cut(response, is_orderly, now_us);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static struct drive_answer whole;
-    static struct drive_answer parts;
+    static struct drive_response whole;
+    static struct drive_response parts;
     if (size < 3) {
         return 0;
     }
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     ASSERT(parts.first_us <= parts.last_us);
     ASSERT(whole.error != DRIVE_FINE || whole.status == 200);
-    drive_answer_end(&whole);
-    drive_answer_end(&parts);
+    drive_response_end(&whole);
+    drive_response_end(&parts);
     return 0;
 }

@@ -6,8 +6,8 @@
 #include "base/base.h"
 #include "config/option/command.h"
 #include "config/option/flags.h"
+#include "drive/probe_engine.h"
 #include "lab/calibration_file.h"
-#include "lab/probe_engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
