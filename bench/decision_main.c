@@ -3,7 +3,7 @@
 // bench_decision -- what it takes to route one chat request, without a server around it.
 //
 // A fleet and an index as they are after hours of service, then requests one after another: read
-// the body, hash the prompt, match, choose, and send the letter that tells the index.  Every
+// the body, hash the prompt, match, choose, and send the update of the index.  Every
 // request is the next turn of another conversation, whose bytes lie cold in memory, as do its runs
 // in the index.  What a request did to the index is undone behind it, so that every pass finds the
 // same.
@@ -186,16 +186,16 @@ static void store(struct scene *scene, const struct backend *backend,
                   const struct route_request *request, enum prefix_residency residency,
                   uint32_t key_count)
 {
-    struct prefix_letter letter = {.residency = residency,
+    struct prefix_update update = {.residency = residency,
                                    .keys = request->keys,
                                    .key_count = key_count,
                                    .block_tokens = request->block_tokens,
                                    .now_s = (uint32_t)(scene->now_us / 1000000)};
-    knowledge_store(scene->knowledge, 0, backend, &letter);
+    knowledge_store(scene->knowledge, 0, backend, &update);
     uint64_t session = knowledge_session_block(request->session_key);
-    letter.keys = &session;
-    letter.key_count = 1;
-    knowledge_store(scene->knowledge, 0, backend, &letter);
+    update.keys = &session;
+    update.key_count = 1;
+    knowledge_store(scene->knowledge, 0, backend, &update);
 }
 
 static void read_body(struct scene *scene, struct slice bytes, struct route_request *out)
@@ -314,7 +314,7 @@ static void decide(struct scene *scene, struct slice bytes, struct measured *out
     scene->prompt_blocks += request.key_count;
     scene->targets += decision.candidate_count;
     knowledge_withdraw(scene->knowledge, 0, choice.backend,
-                       &(struct prefix_letter){.keys = request.keys,
+                       &(struct prefix_update){.keys = request.keys,
                                                .key_count = request.key_count,
                                                .from = decision.chosen.matched_blocks});
     scene->turn++;

@@ -17,7 +17,7 @@
 #include "base/histogram.h"
 #include "flags.h"
 #include "prefix/prefix_index.h"
-#include "prefix/prefix_mail.h"
+#include "prefix/prefix_updates.h"
 #include "sys/pages.h"
 
 #include <pthread.h>
@@ -242,9 +242,9 @@ static void match_kind(const struct world *world, enum kind kind)
     say(world, kind_cases[kind], "p99_ns", median(p99, world->rounds), "ns");
 }
 
-// New conversations, each as a letter, by one thread, which is hence also the one that delivers.
+// New conversations, each as an update, by one thread, which hence also applies them.
 // Returns blocks a second of CPU time.
-static double store_batch(const struct world *world, struct prefix_mail *mail, uint32_t *next)
+static double store_batch(const struct world *world, struct prefix_updates *updates, uint32_t *next)
 {
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < batch; i++) {
@@ -253,11 +253,11 @@ static double store_batch(const struct world *world, struct prefix_mail *mail, u
     }
     uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     for (uint32_t i = 0; i < batch; i++) {
-        bool is_sent = prefix_mail_send(mail, 0,
-                                        &(struct prefix_letter){.verb = PREFIX_STORE,
-                                                                .backend = prompts[i].backend,
-                                                                .key_count = prompts[i].count,
-                                                                .keys = prompts[i].keys});
+        bool is_sent = prefix_updates_send(updates, 0,
+                                           &(struct prefix_update){.verb = PREFIX_STORE,
+                                                                   .backend = prompts[i].backend,
+                                                                   .key_count = prompts[i].count,
+                                                                   .keys = prompts[i].keys});
         ASSERT(is_sent);
     }
     return (double)blocks / ((double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) / 1e9);
@@ -266,14 +266,14 @@ static double store_batch(const struct world *world, struct prefix_mail *mail, u
 static void store_rounds(const struct world *world, struct prefix_index *index, const char *name,
                          uint32_t *next)
 {
-    struct prefix_mail *mail = prefix_mail_create(index, 4);
-    ASSERT(mail != NULL);
+    struct prefix_updates *updates = prefix_updates_create(index, 4);
+    ASSERT(updates != NULL);
     double rates[4 * round_max];
     for (uint32_t i = 0; i < 4 * world->rounds; i++) {
-        rates[i] = store_batch(world, mail, next);
+        rates[i] = store_batch(world, updates, next);
     }
     say(world, name, "blocks_per_s", median(rates, 4 * world->rounds), "1/s");
-    prefix_mail_destroy(&mail);
+    prefix_updates_destroy(&updates);
 }
 
 // An index as large as the population needs, and full: each new run takes the memory of an old one.

@@ -30,7 +30,7 @@ enum {
 
 // The first class is for those that have no keys.
 static const uint32_t class_keys[observer_class_count] = {0,   32,   128,
-                                                          512, 2048, prefix_letter_keys_max};
+                                                          512, 2048, prefix_update_keys_max};
 
 size_t observer_slot_size(uint32_t class_index)
 {
@@ -324,8 +324,8 @@ static void read_document(struct observer *observer, struct slice document)
     observer_note(observer, &answer);
     // The response's own blocks are stored once it has been relayed; they are new to the index.
     if (observer->is_named && observer->chain.key_count > observer->feedback.prompt_keys) {
-        prefix_index_expect(knowledge_index(observer->worker->knowledge),
-                            observer->keys[observer->feedback.prompt_keys]);
+        prefix_index_prefetch(knowledge_index(observer->worker->knowledge),
+                              observer->keys[observer->feedback.prompt_keys]);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "base/siphash.h"
 #include "base/text.h"
 #include "fleet/fleet.h"
-#include "prefix/prefix_mail.h"
+#include "prefix/prefix_updates.h"
 #include "sim/workload/mooncake.h"
 #include "sys/append_file.h"
 #include "sys/clock.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    ids_max = prefix_letter_keys_max + 1,
+    ids_max = prefix_update_keys_max + 1,
     // 16 digits, a comma and a space for each id; the rest for the names.
     line_size_max = ids_max * 18 + 512,
     batch_size_max = 2 * line_size_max,

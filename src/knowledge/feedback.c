@@ -17,7 +17,7 @@ static void feedback_store(const struct feedback *feedback, enum prefix_residenc
 {
     if (key_count > 0) {
         knowledge_store(feedback->knowledge, feedback->sender, feedback->backend,
-                        &(struct prefix_letter){.residency = residency,
+                        &(struct prefix_update){.residency = residency,
                                                 .keys = keys,
                                                 .key_count = key_count,
                                                 .block_tokens = feedback->block_tokens,
@@ -144,7 +144,7 @@ void feedback_end(struct feedback *feedback, const uint64_t *keys)
                            feedback->load.sent_us);
         }
         knowledge_withdraw(feedback->knowledge, feedback->sender, feedback->backend,
-                           &(struct prefix_letter){.keys = keys,
+                           &(struct prefix_update){.keys = keys,
                                                    .key_count = feedback->prompt_keys,
                                                    .from = chosen->matched_blocks});
     }

@@ -27,7 +27,7 @@ struct knowledge_slot {
 
 struct knowledge {
     struct prefix_index *index;
-    struct prefix_mail *mail;
+    struct prefix_updates *updates;
     struct prefix_ledger *ledger; // may be NULL
     struct knowledge_slot *slots;
     uint32_t slot_count;
@@ -53,9 +53,9 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
         .backend_count_max = options->backend_count_max,
         .ttl_s = options->ttl_s,
     });
-    knowledge->mail = knowledge->index == NULL
-                          ? NULL
-                          : prefix_mail_create(knowledge->index, options->sender_count);
+    knowledge->updates = knowledge->index == NULL
+                             ? NULL
+                             : prefix_updates_create(knowledge->index, options->sender_count);
     knowledge->ledger = NULL;
     if (options->ledger_memory > 0) {
         knowledge->ledger = prefix_ledger_create(&(struct prefix_ledger_limits){
@@ -68,7 +68,7 @@ struct knowledge *knowledge_create(const struct knowledge_options *options)
         traffic_init(&knowledge->traffic[i]);
     }
     bool has_ledger = options->ledger_memory == 0 || knowledge->ledger != NULL;
-    if (knowledge->slots == NULL || knowledge->mail == NULL || !has_ledger) {
+    if (knowledge->slots == NULL || knowledge->updates == NULL || !has_ledger) {
         knowledge_destroy(&knowledge);
     }
     return knowledge;
@@ -82,7 +82,7 @@ void knowledge_destroy(struct knowledge **knowledge_ptr)
     if (knowledge == NULL) {
         return;
     }
-    prefix_mail_destroy(&knowledge->mail);
+    prefix_updates_destroy(&knowledge->updates);
     prefix_index_destroy(&knowledge->index);
     prefix_ledger_destroy(&knowledge->ledger);
     free(knowledge->slots);
@@ -133,20 +133,20 @@ static void knowledge_set_capacity(struct knowledge *knowledge, const struct bac
 
 // False: the queue was full, and the index stays as it was.
 static bool knowledge_send(struct knowledge *knowledge, uint32_t sender,
-                           const struct backend *backend, struct prefix_letter letter)
+                           const struct backend *backend, struct prefix_update update)
 {
-    letter.backend = backend->slot;
-    if (letter.key_count > prefix_letter_keys_max) {
-        letter.key_count = prefix_letter_keys_max;
+    update.backend = backend->slot;
+    if (update.key_count > prefix_update_keys_max) {
+        update.key_count = prefix_update_keys_max;
     }
-    return prefix_mail_send(knowledge->mail, sender, &letter);
+    return prefix_updates_send(knowledge->updates, sender, &update);
 }
 
 static bool knowledge_forget(struct knowledge *knowledge, uint32_t sender,
                              const struct backend *backend)
 {
     return knowledge_send(knowledge, sender, backend,
-                          (struct prefix_letter){.verb = PREFIX_FORGET});
+                          (struct prefix_update){.verb = PREFIX_FORGET});
 }
 
 // A capacity that the engine reports replaces the learned one.
@@ -187,17 +187,17 @@ bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct b
 }
 
 void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
-                     const struct prefix_letter *letter)
+                     const struct prefix_update *update)
 {
-    struct prefix_letter copy = *letter;
+    struct prefix_update copy = *update;
     copy.verb = PREFIX_STORE;
     knowledge_send(knowledge, sender, backend, copy);
 }
 
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
-                        const struct prefix_letter *letter)
+                        const struct prefix_update *update)
 {
-    struct prefix_letter copy = *letter;
+    struct prefix_update copy = *update;
     copy.verb = PREFIX_DROP;
     copy.residency = PREFIX_PREDICTED;
     knowledge_send(knowledge, sender, backend, copy);
@@ -207,12 +207,12 @@ void knowledge_move_session(struct knowledge *knowledge, uint32_t sender, uint64
                             uint32_t slot)
 {
     ASSERT(slot < knowledge->slot_count);
-    prefix_mail_send(knowledge->mail, sender,
-                     &(struct prefix_letter){.verb = PREFIX_DROP,
-                                             .residency = PREFIX_PREDICTED,
-                                             .backend = slot,
-                                             .keys = &block,
-                                             .key_count = 1});
+    prefix_updates_send(knowledge->updates, sender,
+                        &(struct prefix_update){.verb = PREFIX_DROP,
+                                                .residency = PREFIX_PREDICTED,
+                                                .backend = slot,
+                                                .keys = &block,
+                                                .key_count = 1});
 }
 
 // Eviction takes old blocks first, so an engine that misses several prompts in a row has lost its
@@ -256,7 +256,7 @@ void knowledge_learn(struct knowledge *knowledge, uint32_t sender, struct backen
         knowledge_forget(knowledge, sender, backend);
     } else if (verdict == CAPACITY_EVICTED) {
         knowledge_send(knowledge, sender, backend,
-                       (struct prefix_letter){.verb = PREFIX_FORGET_OLDER, .age = truth->age});
+                       (struct prefix_update){.verb = PREFIX_FORGET_OLDER, .age = truth->age});
     }
 }
 
@@ -281,5 +281,5 @@ void knowledge_audit(struct knowledge *knowledge, uint32_t sender, struct backen
 void knowledge_status(const struct knowledge *knowledge, struct knowledge_status *out)
 {
     prefix_index_usage(knowledge->index, &out->index);
-    out->letters_lost = prefix_mail_lost(knowledge->mail);
+    out->letters_lost = prefix_updates_dropped(knowledge->updates);
 }

@@ -16,7 +16,7 @@
 #include "fleet/fleet.h"
 #include "fleet/traffic.h"
 #include "prefix/prefix_ledger.h"
-#include "prefix/prefix_mail.h"
+#include "prefix/prefix_updates.h"
 
 struct knowledge;
 
@@ -48,14 +48,14 @@ struct traffic *knowledge_traffic(struct knowledge *knowledge, uint32_t pool);
 // slot over, and the index forgets those entries.
 bool knowledge_owns(struct knowledge *knowledge, uint32_t sender, const struct backend *backend);
 
-// The backend holds, or will hold, the blocks of the letter.
+// The backend holds, or will hold, the blocks of the update.
 void knowledge_store(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
-                     const struct prefix_letter *letter);
+                     const struct prefix_update *update);
 
 // Undoes a prediction: the backend will not hold the blocks from `from` on, unless it held them
 // before.
 void knowledge_withdraw(struct knowledge *knowledge, uint32_t sender, const struct backend *backend,
-                        const struct prefix_letter *letter);
+                        const struct prefix_update *update);
 
 // The index stores the backend that served a session last under this key.
 uint64_t knowledge_session_block(uint64_t session_key);

@@ -137,7 +137,7 @@ static void leave_later(void *owner, uint32_t place)
 {
     struct leaving *leaving = owner;
     leave_oldest(leaving);
-    prefix_ledger_expect_place(leaving->holdings->ledger, place);
+    prefix_ledger_prefetch_place(leaving->holdings->ledger, place);
     leaving->places[leaving->count++ % portion] = place;
 }
 
@@ -193,24 +193,24 @@ void kv_holdings_settle(struct kv_holdings *holdings)
         uint32_t place = remove_block_name(holdings, removals->hashes[i], removals->tier,
                                            removals->copies_left[i]);
         if (place != 0) {
-            prefix_ledger_expect_place(holdings->ledger, place);
+            prefix_ledger_prefetch_place(holdings->ledger, place);
             places[place_count++] = place;
         }
     }
     if (place_count > 0) {
-        prefix_ledger_expect_ends(holdings->ledger, places, place_count);
+        prefix_ledger_prefetch_ends(holdings->ledger, places, place_count);
         release_places(holdings, places, place_count, removals->tier);
     }
     removals->count = 0;
 }
 
-static void expect_names(const struct kv_holdings *holdings, const struct kv_notice *notice,
-                         uint32_t first)
+static void prefetch_names(const struct kv_holdings *holdings, const struct kv_notice *notice,
+                           uint32_t first)
 {
     ASSERT_SLOW(first < notice->hash_count);
     uint32_t left = notice->hash_count - first;
-    kv_names_expect(holdings->names, notice->hashes + first, left < portion ? left : portion,
-                    notice->tier);
+    kv_names_prefetch(holdings->names, notice->hashes + first, left < portion ? left : portion,
+                      notice->tier);
 }
 
 static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *notice)
@@ -224,7 +224,7 @@ static void apply_removed(struct kv_holdings *holdings, const struct kv_notice *
     holdings->counts.removed += notice->hash_count;
     for (uint32_t i = 0; i < notice->hash_count; i++) {
         if (i % portion == 0) {
-            expect_names(holdings, notice, i);
+            prefetch_names(holdings, notice, i);
         }
         uint32_t told = notice->copies_left != NULL ? notice->copies_left[i] : UINT32_MAX;
         removals->hashes[removals->count] = notice->hashes[i];
@@ -291,7 +291,7 @@ static uint32_t make_block_keys(struct kv_holdings *holdings, struct batch *batc
             return i;
         }
         batch->keys[i] = key;
-        prefix_ledger_expect(holdings->ledger, key);
+        prefix_ledger_prefetch(holdings->ledger, key);
     }
     return batch->count;
 }
@@ -357,11 +357,11 @@ static uint32_t store_blocks(struct kv_holdings *holdings, const struct kv_notic
         uint32_t left = notice->hash_count - batch.first;
         uint32_t wanted = left < portion ? left : portion;
         batch.count = wanted;
-        expect_names(holdings, notice, batch.first);
+        prefetch_names(holdings, notice, batch.first);
         batch.count = make_block_keys(holdings, &batch, tail.key);
         batch.before = 0;
-        kv_names_expect_room(holdings->names, notice->hashes + batch.first, batch.count,
-                             notice->tier);
+        kv_names_prefetch_room(holdings->names, notice->hashes + batch.first, batch.count,
+                               notice->tier);
         batch.count = prefix_ledger_enter(holdings->ledger,
                                           &(struct prefix_entry){.keys = batch.keys,
                                                                  .key_count = batch.count,
@@ -486,14 +486,14 @@ static bool is_of_group(const struct kv_holdings *holdings, const struct kv_noti
 // Which tier it is is told behind the tokens; mostly it is this one.
 void kv_holdings_prefetch(void *holdings, const uint64_t *hashes, uint32_t count)
 {
-    kv_names_expect(((struct kv_holdings *)holdings)->names, hashes, count, PREFIX_GPU);
+    kv_names_prefetch(((struct kv_holdings *)holdings)->names, hashes, count, PREFIX_GPU);
 }
 
 static void apply_stored(struct kv_holdings *holdings, const struct kv_notice *notice,
                          uint64_t now_ms)
 {
     if (notice->has_parent) {
-        kv_names_expect(holdings->names, &notice->parent, 1, notice->tier);
+        kv_names_prefetch(holdings->names, &notice->parent, 1, notice->tier);
     }
     kv_holdings_settle(holdings);
     if (notice->block_tokens == 0 || notice->token_count == 0) {

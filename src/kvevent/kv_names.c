@@ -441,8 +441,8 @@ struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum
     return (struct kv_names_gone){.place = place, .is_last = true};
 }
 
-void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
-                     enum prefix_tier tier)
+void kv_names_prefetch(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                       enum prefix_tier tier)
 {
     // A copy, which nothing else can change: its fields stay in registers.
     struct names_table table = names->tables[tier];
@@ -453,8 +453,8 @@ void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint3
     }
 }
 
-void kv_names_expect_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
-                          enum prefix_tier tier)
+void kv_names_prefetch_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                            enum prefix_tier tier)
 {
     struct names_table table = names->tables[tier];
     for (uint32_t i = 0; i < count && table.line_count != 0; i++) {

@@ -75,12 +75,12 @@ struct kv_names_gone kv_names_remove(struct kv_names *names, uint64_t hash, enum
                                      int64_t copies_left);
 
 // Fetches the memory of names that are asked for soon.
-void kv_names_expect(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
-                     enum prefix_tier tier);
+void kv_names_prefetch(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                       enum prefix_tier tier);
 
 // The same for names that will be added, when that memory has come: if its lines are full, others are needed.
-void kv_names_expect_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
-                          enum prefix_tier tier);
+void kv_names_prefetch_room(const struct kv_names *names, const uint64_t *hashes, uint32_t count,
+                            enum prefix_tier tier);
 
 // Calls `visit` with the place of every name of a tier, in no order.
 void kv_names_each(const struct kv_names *names, enum prefix_tier tier,

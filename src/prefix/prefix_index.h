@@ -24,7 +24,7 @@
 //
 // so forgetting a backend, correcting its capacity and expiring what is old are O(1).
 //
-// Threads: one writer at a time (prefix_mail.h passes the role on), any number of readers.  Readers
+// Threads: one writer at a time (prefix_updates.h passes the role on), any number of readers.  Readers
 // take no lock and never wait: a run that changes under a reader is read again.  A match may be as
 // old as the call; a stale match costs a cache miss, never a wrong response.
 //
@@ -116,7 +116,7 @@ uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *
                               uint32_t key_count, uint32_t from, uint32_t backend, uint32_t now_s);
 
 // Any thread.  Prefetches the bucket of a key that will be stored or matched soon.
-void prefix_index_expect(const struct prefix_index *index, uint64_t key);
+void prefix_index_prefetch(const struct prefix_index *index, uint64_t key);
 
 struct prefix_usage {
     size_t memory;      // of the limit, what runs and holders take now

@@ -359,7 +359,7 @@ uint64_t prefix_ledger_key(const struct prefix_ledger *ledger, uint32_t place)
     return key_at(granule_at(&ledger->runs, place_run(place)), place_key(place));
 }
 
-void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place)
+void prefix_ledger_prefetch_place(const struct prefix_ledger *ledger, uint32_t place)
 {
     uint32_t id = place_run(place);
     if (id < ledger->runs.granule_count) {
@@ -370,8 +370,8 @@ void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t pla
     }
 }
 
-void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_t *places,
-                               uint32_t count)
+void prefix_ledger_prefetch_ends(const struct prefix_ledger *ledger, const uint32_t *places,
+                                 uint32_t count)
 {
     const struct prefix_runs *runs = &ledger->runs;
     for (uint32_t i = 0; i < count; i++) {

@@ -80,14 +80,14 @@ uint32_t prefix_ledger_match(const struct prefix_ledger *ledger, const uint64_t 
                              uint32_t key_count, struct prefix_hit *hits, uint32_t hit_max);
 
 // Any thread.  Prefetches the bucket of a key that will be entered or matched soon.
-void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key);
+void prefix_ledger_prefetch(const struct prefix_ledger *ledger, uint64_t key);
 
 // Writer only.  Prefetches the run of a block that will be left, or entered behind, soon.
-void prefix_ledger_expect_place(const struct prefix_ledger *ledger, uint32_t place);
+void prefix_ledger_prefetch_place(const struct prefix_ledger *ledger, uint32_t place);
 
 // Writer only.  The next step of prefetching, for blocks that may be the last of their runs.
-void prefix_ledger_expect_ends(const struct prefix_ledger *ledger, const uint32_t *places,
-                               uint32_t count);
+void prefix_ledger_prefetch_ends(const struct prefix_ledger *ledger, const uint32_t *places,
+                                 uint32_t count);
 
 struct prefix_ledger_usage {
     size_t memory; // what runs and holders take now

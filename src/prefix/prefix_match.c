@@ -161,31 +161,34 @@ static inline bool see_holder(const _Atomic uint64_t *holder, uint64_t *who, uin
     return true;
 }
 
-// How many blocks of the run a holder adds to its hit.
-static inline uint32_t leading_of(struct run_match *match, uint64_t who)
-{
-    match->hit_count += match->depth == 0;
-    uint32_t leading = (uint32_t)__builtin_ctz(~held_of(who));
-    leading = min_u32(leading, match->same);
-    match->whole += leading == match->same;
-    return leading;
-}
-
-static void read_believed(struct run_match *match, const _Atomic uint64_t *holder)
+// Adds the blocks of a holder to the hit of its backend.  `index` is NULL for a ledger, whose holders
+// are always believed.
+static inline void read_holder(struct run_match *match, const _Atomic uint64_t *holder,
+                               const struct prefix_index *index)
 {
     uint64_t who;
-    uint64_t when;
-    uint32_t age;
-    if (!see_holder(holder, &who, &when) || backend_of(who) >= match->runs->backend_count ||
-        !is_believed(match->index, who, when, match->now_s, &age)) {
+    uint64_t more;
+    uint32_t age = 0;
+    if (!see_holder(holder, &who, &more) || backend_of(who) >= match->runs->backend_count ||
+        (index != NULL && !is_believed(index, who, more, match->now_s, &age))) {
         return;
     }
     struct prefix_hit *hit = hit_to_lengthen(match, backend_of(who));
     if (hit == NULL) {
         return;
     }
-    uint32_t leading = leading_of(match, who);
-    if (hit->confirmed == match->depth) {
+    match->hit_count += match->depth == 0;
+    uint32_t leading = min_u32((uint32_t)__builtin_ctz(~held_of(who)), match->same);
+    match->whole += leading == match->same;
+    if (index == NULL) {
+        uint32_t elsewhere = ((1U << leading) - 1) & ~on_gpu_of(who);
+        if (elsewhere != 0) {
+            uint32_t in_host = (uint32_t)__builtin_popcount(elsewhere & in_host_of(more));
+            hit->host += in_host;
+            hit->disk += (uint32_t)__builtin_popcount(elsewhere) - in_host;
+        }
+        hit->confirmed += leading;
+    } else if (hit->confirmed == match->depth) {
         uint32_t shown = (uint32_t)__builtin_ctz(~(held_of(who) & confirmed_of(who)));
         hit->confirmed += min_u32(shown, leading);
     }
@@ -193,38 +196,17 @@ static void read_believed(struct run_match *match, const _Atomic uint64_t *holde
     hit->age = age > hit->age ? age : hit->age;
 }
 
-static void read_told(struct run_match *match, const _Atomic uint64_t *holder)
-{
-    uint64_t who;
-    uint64_t where;
-    if (!see_holder(holder, &who, &where) || backend_of(who) >= match->runs->backend_count) {
-        return;
-    }
-    struct prefix_hit *hit = hit_to_lengthen(match, backend_of(who));
-    if (hit == NULL) {
-        return;
-    }
-    uint32_t leading = leading_of(match, who);
-    uint32_t elsewhere = ((1U << leading) - 1) & ~on_gpu_of(who);
-    if (elsewhere != 0) {
-        uint32_t in_host = (uint32_t)__builtin_popcount(elsewhere & in_host_of(where));
-        hit->host += in_host;
-        hit->disk += (uint32_t)__builtin_popcount(elsewhere) - in_host;
-    }
-    hit->confirmed += leading;
-    hit->blocks += leading;
-}
-
+// Two loops, so that each has only the code of its kind.
 static inline void read_holders(struct run_match *match, const _Atomic uint64_t *words,
                                 uint32_t word_count)
 {
     if (match->index != NULL) {
         for (uint32_t i = 0; i < word_count; i += holder_words) {
-            read_believed(match, &words[i]);
+            read_holder(match, &words[i], match->index);
         }
     } else {
         for (uint32_t i = 0; i < word_count; i += holder_words) {
-            read_told(match, &words[i]);
+            read_holder(match, &words[i], NULL);
         }
     }
 }
@@ -448,7 +430,7 @@ uint32_t prefix_index_pending(const struct prefix_index *index, const uint64_t *
     return count;
 }
 
-void prefix_index_expect(const struct prefix_index *index, uint64_t key)
+void prefix_index_prefetch(const struct prefix_index *index, uint64_t key)
 {
     prefetch_bucket(&index->runs, key);
 }
@@ -480,7 +462,7 @@ uint32_t prefix_index_match(const struct prefix_index *index, const uint64_t *ke
     });
 }
 
-void prefix_ledger_expect(const struct prefix_ledger *ledger, uint64_t key)
+void prefix_ledger_prefetch(const struct prefix_ledger *ledger, uint64_t key)
 {
     prefetch_bucket(&ledger->runs, key);
 }

@@ -13,7 +13,7 @@
 enum {
     // A million tokens of text are 16,384 blocks of 256 bytes.  The first half of them decides
     // where the prompt goes.
-    key_count_max = prefix_letter_keys_max,
+    key_count_max = prefix_update_keys_max,
     token_size = sizeof(uint32_t),
 };
 

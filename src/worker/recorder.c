@@ -8,7 +8,7 @@
 #include "worker/recorder.h"
 
 #include "base/base.h"
-#include "prefix/prefix_mail.h"
+#include "prefix/prefix_updates.h"
 #include "sys/pages.h"
 
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 enum {
     ring_words = recorder_ring_size / sizeof(uint64_t),
     head_words = sizeof(struct recorder_entry) / sizeof(uint64_t),
-    entry_words_max = head_words + prefix_letter_keys_max,
+    entry_words_max = head_words + prefix_update_keys_max,
     array_size = (ring_words + entry_words_max) * sizeof(uint64_t),
 };
 
@@ -78,7 +78,7 @@ void recorder_put(struct recorder *recorder, uint32_t worker, const struct recor
                   const uint64_t *keys, uint32_t key_count, uint32_t stride)
 {
     ASSERT(worker < recorder->worker_count);
-    ASSERT(key_count <= prefix_letter_keys_max && stride > 0);
+    ASSERT(key_count <= prefix_update_keys_max && stride > 0);
 
     struct ring *ring = &recorder->rings[worker];
     struct recorder_entry head = *entry;

@@ -32,7 +32,7 @@ static void tear_down(void)
 static void store(uint32_t count, enum prefix_residency residency)
 {
     knowledge_store(knowledge, 0, &backend,
-                    &(struct prefix_letter){.residency = residency,
+                    &(struct prefix_update){.residency = residency,
                                             .keys = keys,
                                             .key_count = count,
                                             .block_tokens = block_tokens,
@@ -53,7 +53,7 @@ static void fill(uint32_t tokens)
     for (uint32_t i = 0; i < tokens / block_tokens; i++) {
         uint64_t key = next++ * 0xd1342543de82ef95;
         knowledge_store(knowledge, 0, &backend,
-                        &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                        &(struct prefix_update){.residency = PREFIX_CONFIRMED,
                                                 .keys = &key,
                                                 .key_count = 1,
                                                 .block_tokens = block_tokens,
@@ -96,7 +96,7 @@ TEST(predicted_blocks_can_be_withdrawn_and_confirmed_ones_stay)
     store(20, PREFIX_PREDICTED);
     CHECK_EQ(matched(), 20);
     knowledge_withdraw(knowledge, 0, &backend,
-                       &(struct prefix_letter){.keys = keys, .key_count = 20});
+                       &(struct prefix_update){.keys = keys, .key_count = 20});
     CHECK_EQ(matched(), 8);
     tear_down();
 }

@@ -129,7 +129,7 @@ static void leave_together(const uint32_t *blocks, uint32_t count, uint32_t back
             places[place_count++] = scene.places[block];
         }
     }
-    prefix_ledger_expect_ends(scene.ledger, places, place_count);
+    prefix_ledger_prefetch_ends(scene.ledger, places, place_count);
     prefix_ledger_leave_all(scene.ledger, places, place_count, backend, tier);
 }
 

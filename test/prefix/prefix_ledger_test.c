@@ -484,12 +484,12 @@ TEST(to_expect_a_key_or_a_place_changes_nothing)
     struct prefix_ledger *ledger = make(plenty);
     struct chain a = chain_make(NULL, 0, 1, 40);
     struct spots spots;
-    prefix_ledger_expect(ledger, a.keys[0]);
+    prefix_ledger_prefetch(ledger, a.keys[0]);
     enter(ledger, 0, &a, (struct span){0, 40}, &spots);
-    prefix_ledger_expect(ledger, UINT64_MAX);
-    prefix_ledger_expect_place(ledger, spots.of[39]);
-    prefix_ledger_expect_place(ledger, 0);
-    prefix_ledger_expect_place(ledger, UINT32_MAX);
+    prefix_ledger_prefetch(ledger, UINT64_MAX);
+    prefix_ledger_prefetch_place(ledger, spots.of[39]);
+    prefix_ledger_prefetch_place(ledger, 0);
+    prefix_ledger_prefetch_place(ledger, UINT32_MAX);
     CHECK_EQ(blocks_of(ledger, 0, &a), 40);
     prefix_ledger_destroy(&ledger);
 }

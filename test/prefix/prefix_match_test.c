@@ -94,12 +94,12 @@ TEST(to_expect_a_key_changes_nothing)
     struct prefix_index *index =
         prefix_index_create(&(struct prefix_limits){.memory = 1 << 20, .backend_count_max = 4});
     struct chain a = chain_make(NULL, 0, 1, 40);
-    prefix_index_expect(index, a.keys[0]);
+    prefix_index_prefetch(index, a.keys[0]);
     CHECK_EQ(prefix_index_match(index, a.keys, 40, 0, hits, 4), 0);
     chain_store(index, 2, &a);
-    prefix_index_expect(index, a.keys[0]);
-    prefix_index_expect(index, 0);
-    prefix_index_expect(index, UINT64_MAX);
+    prefix_index_prefetch(index, a.keys[0]);
+    prefix_index_prefetch(index, 0);
+    prefix_index_prefetch(index, UINT64_MAX);
     CHECK_EQ(prefix_index_match(index, a.keys, 40, 0, hits, 4), 1);
     CHECK_EQ(hits[0].blocks, 40);
     prefix_index_destroy(&index);

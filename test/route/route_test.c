@@ -64,7 +64,7 @@ static void send_to(const struct backend *backend, const struct route_request *r
 {
     knowledge_owns(knowledge, 0, backend);
     knowledge_store(knowledge, 0, backend,
-                    &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                    &(struct prefix_update){.residency = PREFIX_CONFIRMED,
                                             .keys = request->keys,
                                             .key_count = request->key_count,
                                             .block_tokens = request->block_tokens});
@@ -371,7 +371,7 @@ TEST(a_copy_that_would_be_used_less_than_twice_does_not_last)
         others[i] = (i + 1) * 0x9e3779b97f4a7c15;
     }
     knowledge_store(knowledge, 0, backends[1],
-                    &(struct prefix_letter){.residency = PREFIX_CONFIRMED,
+                    &(struct prefix_update){.residency = PREFIX_CONFIRMED,
                                             .keys = others,
                                             .key_count = 100,
                                             .block_tokens = 16,

@@ -76,7 +76,7 @@ static void hold(const struct backend *backend, const uint64_t *held, uint32_t c
 {
     knowledge_store(
         knowledge, 0, backend,
-        &(struct prefix_letter){
+        &(struct prefix_update){
             .keys = held, .key_count = count, .block_tokens = block_tokens, .now_s = 1});
 }
 
@@ -395,7 +395,7 @@ static struct route_holding holding_of(const struct route_request *of,
 static void confirm(const struct backend *backend, const uint64_t *held, uint32_t count)
 {
     knowledge_store(knowledge, 0, backend,
-                    &(struct prefix_letter){.keys = held,
+                    &(struct prefix_update){.keys = held,
                                             .key_count = count,
                                             .block_tokens = block_tokens,
                                             .residency = PREFIX_CONFIRMED,
@@ -442,7 +442,7 @@ TEST(a_request_in_flight_does_not_bring_back_evicted_blocks)
     confirm(backends[0], keys, 4);
     // Somebody else's prompt begins alike, and is on its way.
     knowledge_store(knowledge, 0, backends[0],
-                    &(struct prefix_letter){.keys = keys,
+                    &(struct prefix_update){.keys = keys,
                                             .key_count = 2,
                                             .block_tokens = block_tokens,
                                             .residency = PREFIX_EXPECTED,
