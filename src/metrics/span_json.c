@@ -3,7 +3,6 @@
 #include "metrics/span_json.h"
 
 #include "base/base.h"
-#include "base/utf8.h"
 #include "metrics/receipt.h"
 
 #include <math.h>
@@ -13,119 +12,78 @@ enum {
     kind_server = 2,
     status_error = 2,
     flag_sampled = 0x01,
-    flag_knows_parent = 0x100, // whether it is remote is known
+    flag_knows_parent = 0x100, // whether the parent is remote is known
     flag_parent_is_remote = 0x200,
 };
 
-static const char tail[] = "]}]}]}";
+// Closes the arrays and objects that span_json_begin opens.
+static const char span_tail[] = "]}]}]}";
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t span_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static void add_id(struct text *out, uint64_t id)
+static void span_begin_attribute(struct json_writer *json, const char *key)
 {
-    uint8_t digits[16];
-    for (unsigned i = 0; i < sizeof(digits); i++) {
-        digits[i] = (uint8_t) "0123456789abcdef"[id >> 4 * (15 - i) & 15];
+    json_begin_object(json, NULL);
+    json_put_str(json, "key", key);
+    json_begin_object(json, "value");
+}
+
+static void span_end_attribute(struct json_writer *json)
+{
+    json_end(json);
+    json_end(json);
+}
+
+static void span_put_text(struct json_writer *json, const char *key, struct slice value)
+{
+    if (value.size > 0) {
+        span_begin_attribute(json, key);
+        json_put_foreign(json, "stringValue", value);
+        span_end_attribute(json);
     }
-    text_add(out, slice_of(digits, sizeof(digits)));
 }
 
-// Texts of clients may be no UTF-8, and long ones were cut somewhere.  One wrong byte would cost the
-// whole batch.
-static void add_string(struct text *out, struct slice string)
+static void span_put_name(struct json_writer *json, const char *key, const char *value)
 {
-    uint8_t plain[receipt_text_max];
-
-    if (!utf8_is_valid(string)) {
-        size_t last = (size_t)(utf8_back(string.bytes, string.bytes + string.size) - string.bytes);
-        if (utf8_is_valid(slice_of(string.bytes, last))) {
-            string.size = last;
-        } else {
-            string.size = least(string.size, sizeof(plain));
-            for (size_t i = 0; i < string.size; i++) {
-                plain[i] = string.bytes[i] < 0x80 ? string.bytes[i] : '?';
-            }
-            string.bytes = plain;
-        }
-    }
-    text_add_json(out, string);
+    span_put_text(json, key, slice_str(value != NULL ? value : ""));
 }
 
-// Attributes.  Each begins with a comma; the first of a list is written by hand.
-
-static void begin_attribute(struct text *out, const char *key)
+static void span_put_count(struct json_writer *json, const char *key, uint64_t value)
 {
-    text_add_str(out, ",{\"key\":\"");
-    text_add_str(out, key);
-    text_add_str(out, "\",\"value\":{\"");
+    span_begin_attribute(json, key);
+    json_put_format(json, "intValue", "%lu", (unsigned long)value);
+    span_end_attribute(json);
 }
 
-static void add_text(struct text *out, const char *key, struct slice value)
-{
-    if (value.size == 0) {
-        return;
-    }
-    begin_attribute(out, key);
-    text_add_str(out, "stringValue\":");
-    add_string(out, value);
-    text_add_str(out, "}}");
-}
-
-static void add_name(struct text *out, const char *key, const char *value)
-{
-    add_text(out, key, value != NULL ? slice_str(value) : (struct slice){0});
-}
-
-static void add_count(struct text *out, const char *key, uint64_t value)
-{
-    begin_attribute(out, key);
-    text_add_str(out, "intValue\":\"");
-    text_add_u64(out, value);
-    text_add_str(out, "\"}}");
-}
-
-static void add_count_if_any(struct text *out, const char *key, uint64_t value)
+static void span_put_count_if_any(struct json_writer *json, const char *key, uint64_t value)
 {
     if (value > 0) {
-        add_count(out, key, value);
+        span_put_count(json, key, value);
     }
 }
 
-static void add_toggle(struct text *out, const char *key, bool value)
+static void span_put_bool(struct json_writer *json, const char *key, bool value)
 {
-    begin_attribute(out, key);
-    text_add_str(out, value ? "boolValue\":true}}" : "boolValue\":false}}");
+    span_begin_attribute(json, key);
+    json_put_bool(json, "boolValue", value);
+    span_end_attribute(json);
 }
 
-// Thousandths are enough, and no float is printed.
-static void add_number(struct text *out, const char *key, double value)
+// Left out if it is not finite.
+static void span_put_number(struct json_writer *json, const char *key, double value)
 {
-    if (!(fabs(value) < 1e15)) {
-        return; // not known, or nothing to be said about it
-    }
-    uint64_t thousandths = (uint64_t)llround(fabs(value) * 1000);
-    uint8_t digits[3] = {(uint8_t)('0' + thousandths / 100 % 10),
-                         (uint8_t)('0' + thousandths / 10 % 10), (uint8_t)('0' + thousandths % 10)};
-    begin_attribute(out, key);
-    text_add_str(out, value < 0 ? "doubleValue\":-" : "doubleValue\":");
-    text_add_u64(out, thousandths / 1000);
-    text_add_str(out, ".");
-    text_add(out, slice_of(digits, sizeof(digits)));
-    text_add_str(out, "}}");
-}
-
-static void add_number_if_known(struct text *out, const char *key, double value)
-{
-    if (value >= 0) {
-        add_number(out, key, value);
+    if (isfinite(value)) {
+        span_begin_attribute(json, key);
+        json_put_fixed(json, "doubleValue", value, 3);
+        span_end_attribute(json);
     }
 }
 
-// What the conventions call the work behind a path.
-static const char *operation_of(struct slice path)
+// The name that the conventions give to the operation of a path.
+static const char *span_operation(struct slice path)
 {
     static const struct {
         const char *path;
@@ -143,7 +101,7 @@ static const char *operation_of(struct slice path)
     return NULL;
 }
 
-static struct slice until(struct slice text, const char *ends)
+static struct slice span_until(struct slice text, const char *ends)
 {
     for (size_t i = 0; i < text.size; i++) {
         if (strchr(ends, text.bytes[i]) != NULL && text.bytes[i] != '\0') {
@@ -153,144 +111,132 @@ static struct slice until(struct slice text, const char *ends)
     return text;
 }
 
-static struct slice behind(struct slice text, size_t size)
+static struct slice span_after(struct slice text, size_t size)
 {
     return slice_of(text.bytes + size, text.size - size);
 }
 
 // `http://host:port`, perhaps with more behind it.
-static void add_backend(struct text *out, struct slice url)
+static void span_put_backend(struct json_writer *json, struct slice url)
 {
-    if (url.size == 0) {
-        return;
-    }
-    add_text(out, "warmpath.backend", url);
+    span_put_text(json, "warmpath.backend", url);
     bool is_tls = slice_starts_with(url, "https://");
     if (!is_tls && !slice_starts_with(url, "http://")) {
         return;
     }
-    struct slice rest = until(behind(url, is_tls ? 8 : 7), "/#?");
+    struct slice rest = span_until(span_after(url, is_tls ? 8 : 7), "/#?");
     bool is_v6 = rest.size > 0 && rest.bytes[0] == '[';
-    struct slice host = is_v6 ? until(behind(rest, 1), "]") : until(rest, ":");
-    size_t used = least(rest.size, host.size + (is_v6 ? 2 : 0));
-    struct slice port = behind(rest, used);
+    struct slice host = is_v6 ? span_until(span_after(rest, 1), "]") : span_until(rest, ":");
+    struct slice port = span_after(rest, span_least(rest.size, host.size + (is_v6 ? 2 : 0)));
     uint64_t number = is_tls ? 443 : 80;
-    add_text(out, "server.address", host);
-    if (port.size == 0 || slice_parse_u64(behind(port, 1), &number)) {
-        add_count(out, "server.port", number);
+    span_put_text(json, "server.address", host);
+    if (port.size == 0 || slice_parse_u64(span_after(port, 1), &number)) {
+        span_put_count(json, "server.port", number);
     }
 }
 
-static bool is_error(const struct receipt *receipt)
+static bool span_is_error(const struct receipt *receipt)
 {
     return receipt->status >= 500 || receipt->outcome == RECEIPT_BROKEN;
 }
 
-static void add_error(struct text *out, const struct receipt *receipt)
+static void span_put_error(struct json_writer *json, const struct receipt *receipt)
 {
     char code[8];
-    if (!is_error(receipt)) {
+    struct text status = text_over(code, sizeof(code));
+
+    if (!span_is_error(receipt)) {
         return;
     }
     if (receipt->problem != NULL) {
-        add_name(out, "error.type", receipt->problem);
+        span_put_name(json, "error.type", receipt->problem);
     } else if (receipt->outcome == RECEIPT_BROKEN) {
-        add_name(out, "error.type", receipt_outcome_name(receipt->outcome));
+        span_put_name(json, "error.type", receipt_outcome_name(receipt->outcome));
     } else {
-        struct text number = text_over(code, sizeof(code));
-        text_add_u64(&number, receipt->status);
-        add_text(out, "error.type", text_slice(&number));
+        text_add_u64(&status, receipt->status);
+        span_put_text(json, "error.type", text_slice(&status));
     }
 }
 
-static void add_tokens(struct text *out, const struct receipt *receipt)
+static void span_put_tokens(struct json_writer *json, const struct receipt *receipt)
 {
-    add_count_if_any(out, "gen_ai.usage.input_tokens", receipt->prompt_tokens);
-    add_count_if_any(out, "gen_ai.usage.output_tokens", receipt->output_tokens);
+    span_put_count_if_any(json, "gen_ai.usage.input_tokens", receipt->prompt_tokens);
+    span_put_count_if_any(json, "gen_ai.usage.output_tokens", receipt->output_tokens);
     if (receipt->has_cached_tokens) {
-        add_count(out, "gen_ai.usage.cache_read.input_tokens", receipt->cached_tokens);
-        add_count(out, "warmpath.cached_tokens", receipt->cached_tokens);
+        span_put_count(json, "gen_ai.usage.cache_read.input_tokens", receipt->cached_tokens);
+        span_put_count(json, "warmpath.cached_tokens", receipt->cached_tokens);
     }
-    add_number_if_known(out, "warmpath.ttft_ms", receipt_ttft_ms(receipt));
-    add_number_if_known(out, "warmpath.tpot_ms", receipt_tpot_ms(receipt));
+    span_put_number(json, "warmpath.ttft_ms", receipt_ttft_ms(receipt));
+    span_put_number(json, "warmpath.tpot_ms", receipt_tpot_ms(receipt));
     if (receipt->saved_us > 0) {
-        add_number(out, "warmpath.saved_ms", (double)receipt->saved_us / 1000);
+        span_put_number(json, "warmpath.saved_ms", (double)receipt->saved_us / 1000);
     }
 }
 
-static void add_decision(struct text *out, const struct receipt *receipt)
+static void span_put_decision(struct json_writer *json, const struct receipt *receipt)
 {
     const struct decision_party *chosen = &receipt->decision.chosen;
 
     if (receipt->decision.policy == NULL) {
         return;
     }
-    add_name(out, "warmpath.policy", receipt->decision.policy->name);
-    add_count(out, "warmpath.candidates", receipt->decision.candidate_count);
-    add_count(out, "warmpath.expected_tokens", chosen->expected_tokens);
-    add_toggle(out, "warmpath.by_events", chosen->by_events);
-    add_count(out, "warmpath.running_requests", chosen->running_requests);
-    add_count(out, "warmpath.queued_tokens", chosen->queued_tokens);
-    add_number_if_known(out, "warmpath.predicted_ms",
-                        (double)chosen->wait_ms + (double)chosen->prefill_ms);
-    add_number(out, "warmpath.cost", (double)chosen->cost);
+    span_put_name(json, "warmpath.policy", receipt->decision.policy->name);
+    span_put_count(json, "warmpath.candidates", receipt->decision.candidate_count);
+    span_put_count(json, "warmpath.expected_tokens", chosen->expected_tokens);
+    span_put_bool(json, "warmpath.by_events", chosen->by_events);
+    span_put_count(json, "warmpath.running_requests", chosen->running_requests);
+    span_put_count(json, "warmpath.queued_tokens", chosen->queued_tokens);
+    span_put_number(json, "warmpath.predicted_ms", receipt_predicted_ms(receipt));
+    span_put_number(json, "warmpath.cost", (double)chosen->cost);
 }
 
-static void add_attributes(struct text *out, const struct receipt *receipt,
-                           const struct receipt_parts *parts, struct slice path)
+static void span_put_attributes(struct json_writer *json, const struct receipt *receipt,
+                                const struct receipt_parts *parts, struct slice path)
 {
-    text_add_str(out,
-                 ",\"attributes\":[{\"key\":\"warmpath.outcome\",\"value\":{\"stringValue\":\"");
-    text_add_str(out, receipt_outcome_name(receipt->outcome));
-    text_add_str(out, "\"}}");
-    add_text(out, "warmpath.request_id", parts->id);
-    add_text(out, "url.path", path);
-    add_count_if_any(out, "http.response.status_code", receipt->status);
-    add_count_if_any(out, "http.request.body.size", receipt->request_bytes);
-    add_count_if_any(out, "http.response.size", receipt->answer_bytes);
-    add_error(out, receipt);
-    add_name(out, "warmpath.problem", receipt->problem);
-    add_name(out, "gen_ai.operation.name", operation_of(path));
-    add_text(out, "gen_ai.request.model", parts->model);
-    add_toggle(out, "warmpath.streamed", receipt->is_streamed);
-    add_count(out, "warmpath.attempts", receipt->attempts);
-    add_backend(out, parts->url);
-    add_decision(out, receipt);
-    add_tokens(out, receipt);
-    text_add_str(out, "]");
+    json_begin_array(json, "attributes");
+    span_put_name(json, "warmpath.outcome", receipt_outcome_name(receipt->outcome));
+    span_put_text(json, "warmpath.request_id", parts->id);
+    span_put_text(json, "url.path", path);
+    span_put_count_if_any(json, "http.response.status_code", receipt->status);
+    span_put_count_if_any(json, "http.request.body.size", receipt->request_bytes);
+    span_put_count_if_any(json, "http.response.size", receipt->answer_bytes);
+    span_put_error(json, receipt);
+    span_put_name(json, "warmpath.problem", receipt->problem);
+    span_put_name(json, "gen_ai.operation.name", span_operation(path));
+    span_put_text(json, "gen_ai.request.model", parts->model);
+    span_put_bool(json, "warmpath.streamed", receipt->is_streamed);
+    span_put_count(json, "warmpath.attempts", receipt->attempts);
+    span_put_backend(json, parts->url);
+    span_put_decision(json, receipt);
+    span_put_tokens(json, receipt);
+    json_end(json);
 }
 
-// Events.
-
-static void add_time(struct text *out, const struct receipt *receipt, uint64_t since_ns)
+static void span_put_time(struct json_writer *json, const char *key, const struct receipt *receipt,
+                          uint64_t since_ns)
 {
-    text_add_str(out, "\"");
-    text_add_u64(out, receipt->wall_us * 1000 + since_ns);
-    text_add_str(out, "\"");
+    json_put_format(json, key, "%lu", (unsigned long)(receipt->wall_us * 1000 + since_ns));
 }
 
-static void begin_event(struct text *out, const struct receipt *receipt, const char *name,
-                        uint64_t since_ns)
+// The event stays open.
+static void span_begin_event(struct json_writer *json, const struct receipt *receipt,
+                             const char *name, uint64_t since_ns)
 {
-    // The first one stands behind the bracket.
-    text_add_str(out,
-                 out->bytes[out->size - 1] == '[' ? "{\"timeUnixNano\":" : ",{\"timeUnixNano\":");
-    add_time(out, receipt, least(since_ns, receipt->end_us * 1000));
-    text_add_str(out, ",\"name\":\"");
-    text_add_str(out, name);
-    text_add_str(out, "\"");
+    json_begin_object(json, NULL);
+    span_put_time(json, "timeUnixNano", receipt, span_least(since_ns, receipt->end_us * 1000));
+    json_put_str(json, "name", name);
 }
 
-static void add_moment(struct text *out, const struct receipt *receipt, const char *name,
-                       uint64_t since_us)
+static void span_put_moment(struct json_writer *json, const struct receipt *receipt,
+                            const char *name, uint64_t since_us)
 {
     if (since_us > 0) {
-        begin_event(out, receipt, name, since_us * 1000);
-        text_add_str(out, "}");
+        span_begin_event(json, receipt, name, since_us * 1000);
+        json_end(json);
     }
 }
 
-static void add_stages(struct text *out, const struct receipt *receipt)
+static void span_put_stages(struct json_writer *json, const struct receipt *receipt)
 {
     uint64_t at_ns = receipt->complete_us * 1000;
     uint64_t last_ns = (receipt->sent_us > 0 ? receipt->sent_us : receipt->end_us) * 1000;
@@ -299,117 +245,111 @@ static void add_stages(struct text *out, const struct receipt *receipt)
         if (receipt->stage_ns[stage] == 0) {
             continue;
         }
-        at_ns = least(at_ns + receipt->stage_ns[stage], last_ns);
-        begin_event(out, receipt, receipt_stage_name((enum receipt_stage)stage), at_ns);
-        text_add_str(
-            out, ",\"attributes\":[{\"key\":\"warmpath.duration_ns\",\"value\":{\"intValue\":\"");
-        text_add_u64(out, receipt->stage_ns[stage]);
-        text_add_str(out, "\"}}]}");
+        at_ns = span_least(at_ns + receipt->stage_ns[stage], last_ns);
+        span_begin_event(json, receipt, receipt_stage_name((enum receipt_stage)stage), at_ns);
+        json_begin_array(json, "attributes");
+        span_put_count(json, "warmpath.duration_ns", receipt->stage_ns[stage]);
+        json_end(json);
+        json_end(json);
     }
 }
 
-static void add_events(struct text *out, const struct receipt *receipt)
+static void span_put_events(struct json_writer *json, const struct receipt *receipt)
 {
-    text_add_str(out, ",\"events\":[");
-    if (out->overflow) {
-        return;
-    }
-    add_moment(out, receipt, "request_complete", receipt->complete_us);
-    add_stages(out, receipt);
-    add_moment(out, receipt, "sent", receipt->sent_us);
-    add_moment(out, receipt, "answer_head", receipt->head_us);
-    add_moment(out, receipt, "first_token", receipt->first_us);
-    add_moment(out, receipt, "end", receipt->end_us);
-    text_add_str(out, "]");
+    json_begin_array(json, "events");
+    span_put_moment(json, receipt, "request_complete", receipt->complete_us);
+    span_put_stages(json, receipt);
+    span_put_moment(json, receipt, "sent", receipt->sent_us);
+    span_put_moment(json, receipt, "answer_head", receipt->head_us);
+    span_put_moment(json, receipt, "first_token", receipt->first_us);
+    span_put_moment(json, receipt, "end", receipt->end_us);
+    json_end(json);
 }
 
-// Names of models come from clients, and a name of a span should be one of few: the operation alone.
-static void add_span_name(struct text *out, struct slice path)
-{
-    const char *operation = operation_of(path);
-    text_add_str(out, "\",\"name\":\"");
-    text_add_str(out, operation != NULL ? operation : "request");
-}
-
-static void add_span(struct text *out, const struct receipt *receipt)
+static void span_put(struct json_writer *json, const struct receipt *receipt)
 {
     struct receipt_parts parts;
     receipt_parts(receipt, &parts);
-    struct slice path = until(parts.path, "?");
+    struct slice path = span_until(parts.path, "?");
+    const char *operation = span_operation(path);
 
-    text_add_str(out, "{\"traceId\":\"");
-    add_id(out, receipt->trace[0]);
-    add_id(out, receipt->trace[1]);
-    text_add_str(out, "\",\"spanId\":\"");
-    add_id(out, receipt->span);
+    json_begin_object(json, NULL);
+    json_put_format(json, "traceId", "%016lx%016lx", (unsigned long)receipt->trace[0],
+                    (unsigned long)receipt->trace[1]);
+    json_put_format(json, "spanId", "%016lx", (unsigned long)receipt->span);
     if (receipt->parent != 0) {
-        text_add_str(out, "\",\"parentSpanId\":\"");
-        add_id(out, receipt->parent);
+        json_put_format(json, "parentSpanId", "%016lx", (unsigned long)receipt->parent);
     }
-    add_span_name(out, path);
-    text_add_str(out, "\",\"flags\":");
-    text_add_u64(out, flag_sampled | flag_knows_parent |
-                          (receipt->parent != 0 ? flag_parent_is_remote : 0));
-    text_add_str(out, ",\"kind\":");
-    text_add_u64(out, kind_server);
-    text_add_str(out, ",\"startTimeUnixNano\":");
-    add_time(out, receipt, 0);
-    text_add_str(out, ",\"endTimeUnixNano\":");
-    add_time(out, receipt, receipt->end_us * 1000);
-    add_attributes(out, receipt, &parts, path);
-    add_events(out, receipt);
-    text_add_str(out, ",\"status\":{");
-    if (is_error(receipt)) {
-        text_add_str(out, "\"code\":");
-        text_add_u64(out, status_error);
-        text_add_str(out, ",\"message\":\"");
-        text_add_str(out, receipt->problem != NULL ? receipt->problem
-                                                   : receipt_outcome_name(receipt->outcome));
-        text_add_str(out, "\"");
+    // Span names should be few, so the model, which the client chooses, is not part of it.
+    json_put_str(json, "name", operation != NULL ? operation : "request");
+    json_put_u64(json, "flags",
+                 flag_sampled | flag_knows_parent |
+                     (receipt->parent != 0 ? flag_parent_is_remote : 0));
+    json_put_u64(json, "kind", kind_server);
+    span_put_time(json, "startTimeUnixNano", receipt, 0);
+    span_put_time(json, "endTimeUnixNano", receipt, receipt->end_us * 1000);
+    span_put_attributes(json, receipt, &parts, path);
+    span_put_events(json, receipt);
+    json_begin_object(json, "status");
+    if (span_is_error(receipt)) {
+        json_put_u64(json, "code", status_error);
+        json_put_str(json, "message",
+                     receipt->problem != NULL ? receipt->problem
+                                              : receipt_outcome_name(receipt->outcome));
     }
-    text_add_str(out, "}}");
+    json_end(json);
+    json_end(json);
 }
 
-void span_json_begin(struct span_json *json, void *space, size_t capacity, const char *service,
+void span_json_begin(struct span_json *batch, void *space, size_t capacity, const char *service,
                      const char *version)
 {
-    ASSERT(capacity >= sizeof(tail));
-    json->span_count = 0;
-    json->out =
-        text_over(space, capacity - sizeof(tail)); // the end has its place from the beginning
-    struct text *out = &json->out;
-    text_add_str(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":["
-                      "{\"key\":\"service.name\",\"value\":{\"stringValue\":");
-    add_string(out, slice_str(service));
-    text_add_str(out, "}}");
-    add_name(out, "service.version", version);
-    text_add_str(out, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"warmpath\",\"version\":");
-    add_string(out, slice_str(version));
-    text_add_str(out, "},\"spans\":[");
-    ASSERT(!out->overflow);
+    struct json_writer *json = &batch->json;
+
+    ASSERT(capacity >= sizeof(span_tail));
+    batch->span_count = 0;
+    batch->out = text_over(space, capacity - sizeof(span_tail)); // keeps space for the tail
+    *json = json_writer_over(&batch->out);
+    json_begin_object(json, NULL);
+    json_begin_array(json, "resourceSpans");
+    json_begin_object(json, NULL);
+    json_begin_object(json, "resource");
+    json_begin_array(json, "attributes");
+    span_put_name(json, "service.name", service);
+    span_put_name(json, "service.version", version);
+    json_end(json);
+    json_end(json);
+    json_begin_array(json, "scopeSpans");
+    json_begin_object(json, NULL);
+    json_begin_object(json, "scope");
+    json_put_str(json, "name", "warmpath");
+    json_put_str(json, "version", version);
+    json_end(json);
+    json_begin_array(json, "spans");
+    ASSERT(!batch->out.overflow);
 }
 
-bool span_json_add(struct span_json *json, const struct receipt *receipt)
+bool span_json_add(struct span_json *batch, const struct receipt *receipt)
 {
     ASSERT((receipt->trace[0] | receipt->trace[1]) != 0 && receipt->span != 0);
-    size_t size = json->out.size;
-    if (json->span_count > 0) {
-        text_add_str(&json->out, ",");
-    }
-    add_span(&json->out, receipt);
-    if (json->out.overflow) {
-        json->out.overflow = false;
-        json->out.size = size;
+    struct json_writer before = batch->json;
+    size_t size = batch->out.size;
+
+    span_put(&batch->json, receipt);
+    if (batch->out.overflow) {
+        batch->json = before;
+        batch->out.overflow = false;
+        batch->out.size = size;
         return false;
     }
-    json->span_count++;
+    batch->span_count++;
     return true;
 }
 
-struct slice span_json_end(struct span_json *json)
+struct slice span_json_end(struct span_json *batch)
 {
-    json->out.capacity += sizeof(tail);
-    text_add_str(&json->out, tail);
-    ASSERT(!json->out.overflow);
-    return text_slice(&json->out);
+    batch->out.capacity += sizeof(span_tail);
+    text_add_str(&batch->out, span_tail);
+    ASSERT(!batch->out.overflow);
+    return text_slice(&batch->out);
 }
