@@ -23,12 +23,12 @@ const struct meter_scale meter_scale_stage = {
     .steps = {250, 354},
 };
 
-static uint32_t floor_log2(uint64_t number)
+static uint32_t meter_log2(uint64_t number)
 {
     return 63 - (uint32_t)__builtin_clzll(number);
 }
 
-// The octave is in the highest bits; what is left is a few comparisons without a branch.
+// The highest bits give the octave; a few comparisons without a branch give the step.
 uint32_t meter_scale_bucket(const struct meter_scale *scale, uint64_t duration_ns)
 {
     uint64_t first = scale->steps[0];
@@ -39,7 +39,7 @@ uint32_t meter_scale_bucket(const struct meter_scale *scale, uint64_t duration_n
     if (duration_ns > meter_scale_bound_ns(scale, scale->count - 1)) {
         return scale->count;
     }
-    uint32_t octave = floor_log2(duration_ns - 1) - floor_log2(first);
+    uint32_t octave = meter_log2(duration_ns - 1) - meter_log2(first);
     octave -= duration_ns - 1 < first << octave;
     uint32_t bucket = octave * scale->per_octave + 1;
     for (uint32_t i = 1; i < scale->per_octave; i++) {
@@ -62,17 +62,17 @@ struct meters *meters_over(void *block, uint32_t slot_count)
 }
 
 // One writer, so no atomic addition is needed.
-static void add(atomic_uint_fast64_t *counter, uint64_t amount)
+static void meter_add(atomic_uint_fast64_t *counter, uint64_t amount)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount,
                           memory_order_relaxed);
 }
 
-static void add_duration(struct meter_histogram *histogram, const struct meter_scale *scale,
-                         uint64_t duration_ns)
+static void meter_add_duration(struct meter_histogram *histogram, const struct meter_scale *scale,
+                               uint64_t duration_ns)
 {
-    add(&histogram->sum_ns, duration_ns);
-    add(&histogram->buckets[meter_scale_bucket(scale, duration_ns)], 1);
+    meter_add(&histogram->sum_ns, duration_ns);
+    meter_add(&histogram->buckets[meter_scale_bucket(scale, duration_ns)], 1);
 }
 
 struct slice meters_model_name(const struct meters *meters, uint32_t number)
@@ -85,7 +85,8 @@ struct slice meters_model_name(const struct meters *meters, uint32_t number)
     return slice_of(model->name, model->name_size);
 }
 
-static uint32_t add_model(struct meters *meters, struct slice name, uint64_t hash, uint32_t count)
+static uint32_t meters_add_model(struct meters *meters, struct slice name, uint64_t hash,
+                                 uint32_t count)
 {
     struct meter_model *model = &meters->models[count];
     memcpy(model->name, name.bytes, name.size);
@@ -95,7 +96,7 @@ static uint32_t add_model(struct meters *meters, struct slice name, uint64_t has
     return count + 1;
 }
 
-static uint32_t number_of(struct meters *meters, struct slice name)
+static uint32_t meters_number_of(struct meters *meters, struct slice name)
 {
     uint32_t count = atomic_load_explicit(&meters->model_count, memory_order_relaxed);
 
@@ -107,34 +108,29 @@ static uint32_t number_of(struct meters *meters, struct slice name)
             return i + 1;
         }
     }
-    return count < meters_model_max ? add_model(meters, name, hash, count) : meters_other;
+    return count < meters_model_max ? meters_add_model(meters, name, hash, count) : meters_other;
 }
 
-static void note_model(struct meter_model *model, const struct receipt *receipt)
+static void meter_note_model(struct meter_model *model, const struct receipt *receipt)
 {
     if (receipt->first_us > 0) {
-        add_duration(&model->ttft, &meter_scale_request, receipt->first_us * 1000);
+        meter_add_duration(&model->ttft, &meter_scale_request, receipt->first_us * 1000);
         if (receipt->output_tokens > 1 && receipt->last_us > receipt->first_us) {
-            add_duration(&model->tpot, &meter_scale_token,
-                         (receipt->last_us - receipt->first_us) * 1000 /
-                             (receipt->output_tokens - 1));
+            meter_add_duration(&model->tpot, &meter_scale_token,
+                               (receipt->last_us - receipt->first_us) * 1000 /
+                                   (receipt->output_tokens - 1));
         }
     }
     if (receipt->outcome == RECEIPT_OK) {
-        add_duration(&model->total, &meter_scale_request, receipt->end_us * 1000);
+        meter_add_duration(&model->total, &meter_scale_request, receipt->end_us * 1000);
     }
 }
 
-static void take_over(struct meter_slot *slot, uint64_t backend)
+static void meter_slot_take_over(struct meter_slot *slot, uint64_t backend)
 {
-    atomic_uint_fast64_t *const counters[] = {
-        &slot->prompt_tokens, &slot->output_tokens, &slot->expected_tokens,    &slot->cached_tokens,
-        &slot->wrong_tokens,  &slot->told_count,    &slot->told_prompt_tokens, &slot->saved_us,
-        &slot->ttft_us,       &slot->ttft_count,
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(counters); i++) {
-        atomic_store_explicit(counters[i], 0, memory_order_relaxed);
-    }
+#define X(name) atomic_store_explicit(&slot->name, 0, memory_order_relaxed);
+    METER_SLOT_MAP(X)
+#undef X
     for (uint32_t i = 0; i <= meters_kind_max; i++) {
         struct meter_kind *kind = &slot->kinds[i];
         atomic_store_explicit(&kind->model, 0, memory_order_relaxed);
@@ -142,12 +138,12 @@ static void take_over(struct meter_slot *slot, uint64_t backend)
             atomic_store_explicit(&kind->outcomes[j], 0, memory_order_relaxed);
         }
     }
-    // Who sees the new backend sees the zeros.
+    // A reader that sees the new backend sees the zeros.
     atomic_store_explicit(&slot->backend, backend, memory_order_release);
 }
 
 // Policies are constants: the same one is the same pointer.
-static struct meter_kind *kind_of(struct meter_slot *slot, uint32_t model, const char *policy)
+static struct meter_kind *meter_kind_of(struct meter_slot *slot, uint32_t model, const char *policy)
 {
     for (uint32_t i = 0; i < meters_kind_max; i++) {
         struct meter_kind *kind = &slot->kinds[i];
@@ -167,29 +163,29 @@ static struct meter_kind *kind_of(struct meter_slot *slot, uint32_t model, const
     return rest;
 }
 
-static void note_told(struct meter_slot *slot, const struct receipt *receipt)
+static void meter_note_told(struct meter_slot *slot, const struct receipt *receipt)
 {
     uint32_t expected = receipt->decision.chosen.expected_tokens;
     uint32_t cached = receipt->cached_tokens;
 
-    add(&slot->told_count, 1);
-    add(&slot->told_prompt_tokens, receipt->prompt_tokens);
-    add(&slot->expected_tokens, expected);
-    add(&slot->cached_tokens, cached);
-    add(&slot->wrong_tokens, expected > cached ? expected - cached : cached - expected);
+    meter_add(&slot->told_count, 1);
+    meter_add(&slot->told_prompt_tokens, receipt->prompt_tokens);
+    meter_add(&slot->expected_tokens, expected);
+    meter_add(&slot->cached_tokens, cached);
+    meter_add(&slot->wrong_tokens, expected > cached ? expected - cached : cached - expected);
 }
 
-static void note_slot(struct meter_slot *slot, const struct receipt *receipt)
+static void meter_note_slot(struct meter_slot *slot, const struct receipt *receipt)
 {
-    add(&slot->prompt_tokens, receipt->prompt_tokens);
-    add(&slot->output_tokens, receipt->output_tokens);
-    add(&slot->saved_us, receipt->saved_us);
+    meter_add(&slot->prompt_tokens, receipt->prompt_tokens);
+    meter_add(&slot->output_tokens, receipt->output_tokens);
+    meter_add(&slot->saved_us, receipt->saved_us);
     if (receipt->has_cached_tokens) {
-        note_told(slot, receipt);
+        meter_note_told(slot, receipt);
     }
     if (receipt->first_us > 0) {
-        add(&slot->ttft_us, receipt->first_us);
-        add(&slot->ttft_count, 1);
+        meter_add(&slot->ttft_us, receipt->first_us);
+        meter_add(&slot->ttft_count, 1);
     }
 }
 
@@ -199,25 +195,27 @@ void meters_note(struct meters *meters, const struct receipt *receipt,
     ASSERT(receipt->outcome != RECEIPT_RUNNING);
     for (uint32_t i = 0; i < RECEIPT_STAGE_COUNT; i++) {
         if (receipt->stage_ns[i] > 0) {
-            add_duration(&meters->stages[i], &meter_scale_stage, receipt->stage_ns[i]);
+            meter_add_duration(&meters->stages[i], &meter_scale_stage, receipt->stage_ns[i]);
         }
     }
     if (receipt->decision.chosen.backend == 0) {
-        add(&meters->homeless[receipt->outcome], 1);
+        meter_add(&meters->unrouted[receipt->outcome], 1);
         return;
     }
     ASSERT(slot < meters->slot_count);
     struct meter_slot *mine = &meters->slots[slot];
-    uint32_t model = is_served ? number_of(meters, parts->model) : meters_other;
+    uint32_t model = is_served ? meters_number_of(meters, parts->model) : meters_other;
 
-    note_model(&meters->models[model == meters_other ? meters_model_max : model - 1], receipt);
+    meter_note_model(&meters->models[model == meters_other ? meters_model_max : model - 1],
+                     receipt);
     uint64_t owner = atomic_load_explicit(&mine->backend, memory_order_relaxed);
     if (owner > receipt->decision.chosen.backend) {
-        return; // its backend has left, and the slot is another's by now
+        return; // its backend has left, and another one has the slot
     }
     if (owner != receipt->decision.chosen.backend) {
-        take_over(mine, receipt->decision.chosen.backend);
+        meter_slot_take_over(mine, receipt->decision.chosen.backend);
     }
-    note_slot(mine, receipt);
-    add(&kind_of(mine, model, receipt_policy_name(receipt))->outcomes[receipt->outcome], 1);
+    meter_note_slot(mine, receipt);
+    meter_add(&meter_kind_of(mine, model, receipt_policy_name(receipt))->outcomes[receipt->outcome],
+              1);
 }

@@ -7,32 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One more than the models of a worker: all others, which are at place 0.
+// Numbers of one worker: its models, and 0, which is unused.
 enum { numbers_of_worker = meters_model_max + 1 };
 
-// Of numbers that mean nothing yet.  A model that comes while we read is left to the next one who does: it must
-// not be others' now and its own later, since a counter does not go back.
+// The place of an unused number.  A model that a worker adds while we read is left to the next sum:
+// counted as "other" now and by name later, the counter of "other" would go back.
 #define NO_PLACE UINT32_MAX
 
-struct meters_source {
+struct meters_sum_worker {
     const struct meters *meters;
-    uint32_t places[numbers_of_worker]; // by the number that the worker gave
+    uint32_t places[numbers_of_worker]; // by the worker's number
 };
 
 struct meters_sum {
-    struct meters_source *workers; // those that count
+    struct meters_sum_worker *workers; // those with meters
     uint32_t count;
     struct slice *names;
     uint32_t name_count;
     struct meters_kind_sum *kinds;
 };
 
-static uint64_t read(const atomic_uint_fast64_t *counter)
+static uint64_t meters_sum_read(const atomic_uint_fast64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static uint32_t place_of_name(struct meters_sum *sum, struct slice name)
+static uint32_t meters_sum_place_of_name(struct meters_sum *sum, struct slice name)
 {
     for (uint32_t i = 0; i < sum->name_count; i++) {
         if (slice_equal(sum->names[i], name)) {
@@ -43,15 +43,15 @@ static uint32_t place_of_name(struct meters_sum *sum, struct slice name)
     return sum->name_count++;
 }
 
-static void add_worker(struct meters_sum *sum, const struct meters *meters)
+static void meters_sum_add_worker(struct meters_sum *sum, const struct meters *meters)
 {
     uint32_t model_count = atomic_load_explicit(&meters->model_count, memory_order_acquire);
-    struct meters_source *worker = &sum->workers[sum->count++];
+    struct meters_sum_worker *worker = &sum->workers[sum->count++];
 
     for (uint32_t number = 0; number < numbers_of_worker; number++) {
         bool is_known = number > 0 && number <= model_count;
         worker->places[number] =
-            is_known ? place_of_name(sum, meters_model_name(meters, number)) : NO_PLACE;
+            is_known ? meters_sum_place_of_name(sum, meters_model_name(meters, number)) : NO_PLACE;
     }
     worker->meters = meters;
 }
@@ -72,7 +72,7 @@ struct meters_sum *meters_sum_open(const struct meters *const *meters, uint32_t 
     sum->names[sum->name_count++] = slice_str("other");
     for (uint32_t i = 0; i < count; i++) {
         if (meters[i] != NULL) {
-            add_worker(sum, meters[i]);
+            meters_sum_add_worker(sum, meters[i]);
         }
     }
     return sum;
@@ -107,16 +107,16 @@ struct slice meters_sum_model(const struct meters_sum *sum, uint32_t place)
     return sum->names[place];
 }
 
-static void add_histogram(const struct meter_histogram *from, struct meter_counts *to)
+static void meters_sum_add_histogram(const struct meter_histogram *from, struct meter_counts *to)
 {
-    to->sum_ns += read(&from->sum_ns);
+    to->sum_ns += meters_sum_read(&from->sum_ns);
     for (uint32_t i = 0; i <= meter_bucket_max; i++) {
-        to->buckets[i] += read(&from->buckets[i]);
+        to->buckets[i] += meters_sum_read(&from->buckets[i]);
     }
 }
 
-static const struct meter_histogram *duration_of(const struct meter_model *model,
-                                                 enum meters_duration duration)
+static const struct meter_histogram *meters_sum_duration_of(const struct meter_model *model,
+                                                            enum meters_duration duration)
 {
     switch (duration) {
     case METERS_TTFT:
@@ -135,11 +135,13 @@ void meters_sum_duration(const struct meters_sum *sum, uint32_t place,
     for (uint32_t i = 0; i < sum->count; i++) {
         const struct meters *meters = sum->workers[i].meters;
         if (place == 0) {
-            add_histogram(duration_of(&meters->models[meters_model_max], duration), out);
+            meters_sum_add_histogram(
+                meters_sum_duration_of(&meters->models[meters_model_max], duration), out);
         }
         for (uint32_t number = 1; number < numbers_of_worker; number++) {
             if (sum->workers[i].places[number] == place) {
-                add_histogram(duration_of(&meters->models[number - 1], duration), out);
+                meters_sum_add_histogram(
+                    meters_sum_duration_of(&meters->models[number - 1], duration), out);
             }
         }
     }
@@ -150,22 +152,22 @@ void meters_sum_stage(const struct meters_sum *sum, enum receipt_stage stage,
 {
     *out = (struct meter_counts){0};
     for (uint32_t i = 0; i < sum->count; i++) {
-        add_histogram(&sum->workers[i].meters->stages[stage], out);
+        meters_sum_add_histogram(&sum->workers[i].meters->stages[stage], out);
     }
 }
 
-uint64_t meters_sum_homeless(const struct meters_sum *sum, enum receipt_outcome outcome)
+uint64_t meters_sum_unrouted(const struct meters_sum *sum, enum receipt_outcome outcome)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < sum->count; i++) {
-        count += read(&sum->workers[i].meters->homeless[outcome]);
+        count += meters_sum_read(&sum->workers[i].meters->unrouted[outcome]);
     }
     return count;
 }
 
-// NULL: that worker has not met the backend.
-static const struct meter_slot *slot_of(const struct meters *meters, uint32_t slot,
-                                        uint64_t backend)
+// NULL: that worker has no counts of the backend.
+static const struct meter_slot *meters_sum_slot_of(const struct meters *meters, uint32_t slot,
+                                                   uint64_t backend)
 {
     if (slot >= meters->slot_count) {
         return NULL;
@@ -180,25 +182,18 @@ void meters_sum_slot(const struct meters_sum *sum, uint32_t slot, uint64_t backe
 {
     *out = (struct meters_slot_sum){0};
     for (uint32_t i = 0; i < sum->count; i++) {
-        const struct meter_slot *found = slot_of(sum->workers[i].meters, slot, backend);
+        const struct meter_slot *found = meters_sum_slot_of(sum->workers[i].meters, slot, backend);
         if (found == NULL) {
             continue;
         }
-        out->prompt_tokens += read(&found->prompt_tokens);
-        out->output_tokens += read(&found->output_tokens);
-        out->expected_tokens += read(&found->expected_tokens);
-        out->cached_tokens += read(&found->cached_tokens);
-        out->wrong_tokens += read(&found->wrong_tokens);
-        out->told_count += read(&found->told_count);
-        out->told_prompt_tokens += read(&found->told_prompt_tokens);
-        out->saved_us += read(&found->saved_us);
-        out->ttft_us += read(&found->ttft_us);
-        out->ttft_count += read(&found->ttft_count);
+#define X(name) out->name += meters_sum_read(&found->name);
+        METER_SLOT_MAP(X)
+#undef X
     }
 }
 
-static struct meters_kind_sum *kind_at(struct meters_sum *sum, uint32_t *count, uint32_t place,
-                                       const char *policy)
+static struct meters_kind_sum *meters_sum_kind_at(struct meters_sum *sum, uint32_t *count,
+                                                  uint32_t place, const char *policy)
 {
     for (uint32_t i = 0; i < *count; i++) {
         struct meters_kind_sum *kind = &sum->kinds[i];
@@ -211,8 +206,8 @@ static struct meters_kind_sum *kind_at(struct meters_sum *sum, uint32_t *count, 
     return kind;
 }
 
-static void add_kinds(struct meters_sum *sum, const struct meters_source *worker,
-                      const struct meter_slot *slot, uint32_t *count)
+static void meters_sum_add_kinds(struct meters_sum *sum, const struct meters_sum_worker *worker,
+                                 const struct meter_slot *slot, uint32_t *count)
 {
     for (uint32_t i = 0; i <= meters_kind_max; i++) {
         const struct meter_kind *kind = &slot->kinds[i];
@@ -222,9 +217,10 @@ static void add_kinds(struct meters_sum *sum, const struct meters_source *worker
             continue;
         }
         const char *policy = atomic_load_explicit(&kind->policy, memory_order_relaxed);
-        struct meters_kind_sum *to = kind_at(sum, count, place, policy == NULL ? "none" : policy);
+        struct meters_kind_sum *to =
+            meters_sum_kind_at(sum, count, place, policy == NULL ? "none" : policy);
         for (uint32_t j = 0; j < RECEIPT_OUTCOME_COUNT; j++) {
-            to->outcomes[j] += read(&kind->outcomes[j]);
+            to->outcomes[j] += meters_sum_read(&kind->outcomes[j]);
         }
     }
 }
@@ -234,9 +230,9 @@ uint32_t meters_sum_kinds(struct meters_sum *sum, uint32_t slot, uint64_t backen
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sum->count; i++) {
-        const struct meter_slot *found = slot_of(sum->workers[i].meters, slot, backend);
+        const struct meter_slot *found = meters_sum_slot_of(sum->workers[i].meters, slot, backend);
         if (found != NULL) {
-            add_kinds(sum, &sum->workers[i], found, &count);
+            meters_sum_add_kinds(sum, &sum->workers[i], found, &count);
         }
     }
     *out = sum->kinds;

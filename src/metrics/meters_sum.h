@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// meters_sum.h -- the meters of all workers as one.
+// meters_sum.h -- the sum of the meters of all workers.
 //
-// Workers number models as they meet them, so the same name has another number with each.  Here every
-// name has one place, and all sums are by it.
+// Each worker numbers models in the order of its requests.  Here every name has one place, and all sums
+// are by place.
 //
-// Threads: one; the meters may be written meanwhile, and models that come after _open are not seen.
+// Threads: one.  Workers may write their meters meanwhile; models added after _open are not seen.
 // Memory: taken by _open; the meters stay the caller's.
 #pragma once
 
@@ -13,16 +13,16 @@
 
 struct meters_sum;
 
-// Some of `meters` may be NULL: that worker counts nothing.  NULL when memory is short.
+// An entry of `meters` may be NULL: that worker has none.  Returns NULL when memory is short.
 struct meters_sum *meters_sum_open(const struct meters *const *meters, uint32_t count);
 
 // Clears the caller's pointer, which may be NULL.
 void meters_sum_close(struct meters_sum **sum);
 
-// Workers that count.
+// Workers that have meters.
 uint32_t meters_sum_worker_count(const struct meters_sum *sum);
 
-// Names of models, without repetition; the first is "other".  `place` is below the count.
+// Names of models, each once; the first is "other".  `place` is below the count.
 uint32_t meters_sum_model_count(const struct meters_sum *sum);
 struct slice meters_sum_model(const struct meters_sum *sum, uint32_t place);
 
@@ -38,20 +38,13 @@ void meters_sum_duration(const struct meters_sum *sum, uint32_t place,
                          enum meters_duration duration, struct meter_counts *out);
 void meters_sum_stage(const struct meters_sum *sum, enum receipt_stage stage,
                       struct meter_counts *out);
-uint64_t meters_sum_homeless(const struct meters_sum *sum, enum receipt_outcome outcome);
+uint64_t meters_sum_unrouted(const struct meters_sum *sum, enum receipt_outcome outcome);
 
-// What a backend came to; of one that nobody has met all is 0.
+// Counts of one backend; all 0 if it had no requests.
 struct meters_slot_sum {
-    uint64_t prompt_tokens;
-    uint64_t output_tokens;
-    uint64_t expected_tokens;
-    uint64_t cached_tokens;
-    uint64_t wrong_tokens;
-    uint64_t told_count;
-    uint64_t told_prompt_tokens;
-    uint64_t saved_us;
-    uint64_t ttft_us;
-    uint64_t ttft_count;
+#define X(name) uint64_t name;
+    METER_SLOT_MAP(X)
+#undef X
 };
 
 void meters_sum_slot(const struct meters_sum *sum, uint32_t slot, uint64_t backend,
@@ -59,10 +52,10 @@ void meters_sum_slot(const struct meters_sum *sum, uint32_t slot, uint64_t backe
 
 struct meters_kind_sum {
     uint32_t place;     // of the model
-    const char *policy; // its name; "none": nothing was decided
+    const char *policy; // its name; "none" without a decision
     uint64_t outcomes[RECEIPT_OUTCOME_COUNT];
 };
 
-// Requests of a backend, no pair of model and policy twice.  `*out` is valid until the next call.
+// Requests of a backend, by model and policy.  `*out` is valid until the next call.
 uint32_t meters_sum_kinds(struct meters_sum *sum, uint32_t slot, uint64_t backend,
                           const struct meters_kind_sum **out);

@@ -143,7 +143,7 @@ TEST(without_meters_all_is_nothing)
     CHECK_EQ(meters_sum_model_count(sum), 1);
     meters_sum_stage(sum, RECEIPT_STAGE_QUEUE, &counts);
     CHECK_EQ(counts.sum_ns, 0);
-    CHECK_EQ(meters_sum_homeless(sum, RECEIPT_GONE), 0);
+    CHECK_EQ(meters_sum_unrouted(sum, RECEIPT_GONE), 0);
     meters_sum_close(&sum);
     CHECK(sum == NULL);
 }

@@ -167,8 +167,8 @@ TEST(requests_that_came_to_no_backend_belong_to_nobody)
     struct meters *meters = make();
     note(meters, &(struct receipt){.outcome = RECEIPT_REFUSED}, "m", UINT32_MAX);
     note(meters, &(struct receipt){.outcome = RECEIPT_LOCAL}, "", 0);
-    CHECK_EQ(meters->homeless[RECEIPT_REFUSED], 1);
-    CHECK_EQ(meters->homeless[RECEIPT_LOCAL], 1);
+    CHECK_EQ(meters->unrouted[RECEIPT_REFUSED], 1);
+    CHECK_EQ(meters->unrouted[RECEIPT_LOCAL], 1);
     CHECK_EQ(meters->model_count, 0);
     CHECK_EQ(meters->slots[0].backend, 0);
     free(meters);

@@ -75,12 +75,12 @@ static void add_requests_of(const struct page *page, struct slice backend,
     }
 }
 
-static void add_homeless(const struct page *page)
+static void add_unrouted(const struct page *page)
 {
     uint8_t space[labels_size_max];
 
     for (uint32_t i = RECEIPT_RUNNING + 1; i < RECEIPT_OUTCOME_COUNT; i++) {
-        uint64_t count = meters_sum_homeless(page->sum, i);
+        uint64_t count = meters_sum_unrouted(page->sum, i);
         struct text labels = text_over(space, sizeof(space));
         if (count > 0) {
             text_add_str(&labels, "backend=\"none\",model=\"none\",policy=\"none\"");
@@ -101,7 +101,7 @@ static void add_requests(const struct page *page, enum metric metric)
             add_requests_of(page, row->labels, &kinds[j]);
         }
     }
-    add_homeless(page);
+    add_unrouted(page);
 }
 
 static bool metrics_page_is_empty(const struct meter_counts *counts)
