@@ -6,7 +6,7 @@
 // window, and a figure is the median over the windows.  Time is that of the thread on its core, so
 // what other programs take of the core is left out; what they take of its caches is not.
 
-#include "api/answer.h"
+#include "api/response_body.h"
 #include "base/base.h"
 #include "bodies.h"
 #include "flags.h"
@@ -64,8 +64,8 @@ static bool walk(struct slice text)
 
 static bool answer(struct slice text)
 {
-    struct answer_event event;
-    answer_read_event(PROMPT_CHAT, text, NULL, &event);
+    struct response_event event;
+    response_read_event(PROMPT_CHAT, text, NULL, &event);
     return event.has_output;
 }
 

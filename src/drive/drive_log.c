@@ -72,7 +72,7 @@ static bool find_matched(const char *decision, uint64_t *out)
 void drive_log_add(struct drive_log *log, const struct drive_ending *ending)
 {
     const struct drive_response *response = ending->response;
-    const struct answer_usage *usage = &response->usage;
+    const struct response_usage *usage = &response->usage;
     const struct work_item *item = ending->item;
     uint64_t due_us = ending->begin_us + item->due_us;
     uint64_t matched = 0;

@@ -78,7 +78,7 @@ static void response_note_token(struct drive_response *response, uint64_t now_us
     response->token_events++;
 }
 
-static void response_note_usage(struct drive_response *response, const struct answer_usage *usage)
+static void response_note_usage(struct drive_response *response, const struct response_usage *usage)
 {
     // Some engines tell it with every event: the last one counts.
     if (usage->has_prompt_tokens) {
@@ -88,9 +88,9 @@ static void response_note_usage(struct drive_response *response, const struct an
 
 static void response_take_event(struct drive_response *response, struct slice data, uint64_t now_us)
 {
-    struct answer_event event;
+    struct response_event event;
 
-    answer_read_event(response->api, data, NULL, &event);
+    response_read_event(response->api, data, NULL, &event);
     if (event.has_token) {
         response_note_token(response, now_us);
         response_keep_text(response, event.text);
@@ -124,9 +124,9 @@ static void response_take_data(struct drive_response *response, struct slice byt
 
 static void response_read_document(struct drive_response *response, uint64_t now_us)
 {
-    struct answer_event event;
+    struct response_event event;
 
-    answer_read_body(response->api, text_slice(&response->body), NULL, &event);
+    response_read_body(response->api, text_slice(&response->body), NULL, &event);
     if (event.is_error) {
         response->error = DRIVE_BROKEN;
     } else if (!event.has_output) {

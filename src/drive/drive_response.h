@@ -12,7 +12,7 @@
 // inside; documents, and text that is to be kept, grow from the heap up to drive_body_size_max.
 #pragma once
 
-#include "api/answer.h"
+#include "api/response_body.h"
 #include "base/text.h"
 #include "http/response.h"
 #include "http/sse.h"
@@ -41,7 +41,7 @@ struct drive_response {
     uint64_t first_us; // of the first token; 0: none came
     uint64_t last_us;  // of the last one
     uint32_t token_events;
-    struct answer_usage usage;
+    struct response_usage usage;
     bool keep_alive;
     char backend[drive_backend_size]; // x-warmpath-backend; empty: it did not say
     // x-warmpath-decision; empty: it did not say, or more than fits

@@ -64,7 +64,7 @@ static void add_sample(struct drive_tally *tally, const struct drive_ending *end
 {
     const struct drive_response *response = ending->response;
     const struct work_item *item = ending->item;
-    const struct answer_usage *usage = &response->usage;
+    const struct response_usage *usage = &response->usage;
     uint64_t due_us = ending->begin_us + item->due_us;
     // For a response without a token, which some engines send, the end counts as first and last.
     uint64_t first_us = response->first_us > 0 ? response->first_us : ending->now_us;

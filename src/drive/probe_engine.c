@@ -59,7 +59,7 @@ struct probe_request {
     struct piece pieces[2];
     enum drive_error error;
     uint16_t status; // 0: no response
-    struct answer_usage usage;
+    struct response_usage usage;
     uint32_t token_count;
     uint64_t token_us[token_max];
 };
@@ -207,7 +207,7 @@ static void measure_prefill(struct probe *probe, struct point *point, uint64_t i
         point->is_refused = request->status >= 400 && request->status < 500;
         return;
     }
-    const struct answer_usage *usage = &request->usage;
+    const struct response_usage *usage = &request->usage;
     cached = usage->has_cached_tokens ? usage->cached_tokens : cached;
     double took_us = (double)(request->token_us[0] - request->request.written_us);
     probe_keep(point, (double)cached, (double)usage->prompt_tokens - (double)cached,

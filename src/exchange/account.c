@@ -253,7 +253,7 @@ void account_learn(struct exchange *x)
         return;
     }
     struct receipt *receipt = &x->account->receipt;
-    const struct answer_usage *usage = &observer->usage;
+    const struct response_usage *usage = &observer->usage;
 
     if (usage->has_prompt_tokens) {
         receipt->prompt_tokens = saturate_u32(usage->prompt_tokens);

@@ -199,7 +199,7 @@ void observer_head(struct observer *observer, const struct http_head *head, bool
 
 // An event nearly always brings one token, so the ids of each event alone are those of the whole
 // text.  The template renders thoughts and tool calls in its own way: the chain ends before them.
-static void observer_extend(struct observer *observer, const struct answer_event *event)
+static void observer_extend(struct observer *observer, const struct response_event *event)
 {
     if (!observer->is_extended) {
         return;
@@ -212,7 +212,7 @@ static void observer_extend(struct observer *observer, const struct answer_event
     }
 }
 
-static void observer_note(struct observer *observer, const struct answer_event *event)
+static void observer_note(struct observer *observer, const struct response_event *event)
 {
     observer_extend(observer, event);
     if (event->has_output) {
@@ -229,7 +229,7 @@ static void observer_note(struct observer *observer, const struct answer_event *
             load_output(observer_load(observer), &observer->feedback.load, 1, now_us(observer));
         }
     }
-    struct answer_usage *usage = &observer->usage;
+    struct response_usage *usage = &observer->usage;
     if (event->usage.has_prompt_tokens) {
         usage->has_prompt_tokens = true;
         usage->prompt_tokens = event->usage.prompt_tokens;
@@ -269,11 +269,11 @@ static size_t see_events(struct observer *observer, uint8_t *bytes, size_t size,
 
     sse_begin(&sse, worker->event_space, event_space_size);
     while (sse_next(&sse, &rest, &event)) {
-        struct answer_event answer = {0};
+        struct response_event answer = {0};
         if (is_one_more(observer, event.data)) {
-            observer_note(observer, &(struct answer_event){.has_output = true});
+            observer_note(observer, &(struct response_event){.has_output = true});
         } else if (event.data.size > 0) {
-            answer_read_event(observer->api, event.data, observer_text_chain(observer), &answer);
+            response_read_event(observer->api, event.data, observer_text_chain(observer), &answer);
             observer_note(observer, &answer);
         }
         ASSERT(event.whole.bytes == from);
@@ -319,8 +319,8 @@ static void keep_document(struct observer *observer, const uint8_t *bytes, size_
 
 static void read_document(struct observer *observer, struct slice document)
 {
-    struct answer_event answer = {0};
-    answer_read_body(observer->api, document, observer_text_chain(observer), &answer);
+    struct response_event answer = {0};
+    response_read_body(observer->api, document, observer_text_chain(observer), &answer);
     observer_note(observer, &answer);
     // The response's own blocks are stored once it has been relayed; they are new to the index.
     if (observer->is_named && observer->chain.key_count > observer->feedback.prompt_keys) {
@@ -366,7 +366,7 @@ static void observer_record(const struct observer *observer, const struct traffi
 {
     struct recorder *recorder = observer->worker->recorder;
     const struct feedback *feedback = &observer->feedback;
-    const struct answer_usage *usage = &observer->usage;
+    const struct response_usage *usage = &observer->usage;
 
     if (recorder == NULL || !observer->is_named || observer->form == PROMPT_NOTHING) {
         return;
@@ -420,7 +420,7 @@ static void check_dialect(const struct observer *observer)
 void observer_complete(struct observer *observer)
 {
     struct feedback *feedback = &observer->feedback;
-    const struct answer_usage *usage = &observer->usage;
+    const struct response_usage *usage = &observer->usage;
     struct traffic *traffic = knowledge_traffic(feedback->knowledge, feedback->decision->pool);
 
     if (!observer->is_success) {

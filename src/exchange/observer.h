@@ -18,7 +18,7 @@
 // Threads: belongs to its worker.
 #pragma once
 
-#include "api/answer.h"
+#include "api/response_body.h"
 #include "base/pool.h"
 #include "base/slice.h"
 #include "base/timer_wheel.h"
@@ -45,7 +45,7 @@ struct observer {
     struct buffer tail;       // the first part of an event
     struct body_block document;
     size_t document_size;
-    struct answer_usage usage;
+    struct response_usage usage;
     uint64_t text_size; // of the prompt; 0: it came as ids
     uint64_t arrived_us;
     uint64_t first_us; // first token of a stream, and the last so far; 0: none

@@ -57,11 +57,11 @@ TEST(a_line_has_what_was_predicted_and_what_was_found)
     answer.status = 200;
     answer.first_us = begin_us + 1040000;
     answer.last_us = begin_us + 1310250;
-    answer.usage = (struct answer_usage){.has_prompt_tokens = true,
-                                         .has_cached_tokens = true,
-                                         .prompt_tokens = 412,
-                                         .cached_tokens = 384,
-                                         .completion_tokens = 64};
+    answer.usage = (struct response_usage){.has_prompt_tokens = true,
+                                           .has_cached_tokens = true,
+                                           .prompt_tokens = 412,
+                                           .cached_tokens = 384,
+                                           .completion_tokens = 64};
     snprintf(answer.backend, sizeof(answer.backend), "http://127.0.0.1:9001");
     snprintf(answer.decision, sizeof(answer.decision),
              "policy=warm; matched_tokens=400; prompt_tokens=412");
@@ -92,11 +92,11 @@ TEST(the_longest_answers_have_room)
     memset(&answer, 0, sizeof(answer));
     memset(answer.backend, 1, sizeof(answer.backend) - 1);
     memset(answer.decision, 1, sizeof(answer.decision) - 1);
-    answer.usage = (struct answer_usage){.has_prompt_tokens = true,
-                                         .has_cached_tokens = true,
-                                         .prompt_tokens = UINT64_MAX,
-                                         .cached_tokens = UINT64_MAX,
-                                         .completion_tokens = UINT64_MAX};
+    answer.usage = (struct response_usage){.has_prompt_tokens = true,
+                                           .has_cached_tokens = true,
+                                           .prompt_tokens = UINT64_MAX,
+                                           .cached_tokens = UINT64_MAX,
+                                           .completion_tokens = UINT64_MAX};
     answer.first_us = answer.last_us = UINT64_MAX;
     answer.error = DRIVE_UNREACHABLE;
     struct drive_ending ending = ending_of();

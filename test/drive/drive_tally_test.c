@@ -102,11 +102,11 @@ TEST(the_engines_own_counts_go_before_ours)
     CHECK_EQ(tally.samples[0].prompt_tokens, 50);
     CHECK_EQ(tally.samples[0].output_tokens, 4);
     CHECK(!tally.knows_cached);
-    answer.usage = (struct answer_usage){.has_prompt_tokens = true,
-                                         .has_cached_tokens = true,
-                                         .prompt_tokens = 60,
-                                         .cached_tokens = 32,
-                                         .completion_tokens = 9};
+    answer.usage = (struct response_usage){.has_prompt_tokens = true,
+                                           .has_cached_tokens = true,
+                                           .prompt_tokens = 60,
+                                           .cached_tokens = 32,
+                                           .completion_tokens = 9};
     end(true);
     CHECK_EQ(tally.samples[1].prompt_tokens, 60);
     CHECK_EQ(tally.samples[1].cached_tokens, 32);

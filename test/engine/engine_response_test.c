@@ -2,7 +2,7 @@
 
 #include "engine/engine_response.h"
 
-#include "api/answer.h"
+#include "api/response_body.h"
 #include "base/text.h"
 #include "json/json.h"
 #include "sim/workload/content.h"
@@ -92,22 +92,22 @@ TEST(the_last_token_says_why_it_is_the_last)
 
 // What the router makes of all events, or of the document: the text, and what it counted.
 static uint64_t read_by_router(const struct engine_response *answer, bool is_streamed,
-                               struct answer_usage *usage)
+                               struct response_usage *usage)
 {
     static uint64_t keys[64];
     struct prefix_chain chain;
-    struct answer_event said = {0};
+    struct response_event said = {0};
 
     prefix_chain_begin(&chain, 1, 4, keys, ARRAY_COUNT(keys));
     if (!is_streamed) {
-        answer_read_body(answer->api, slice_str(document(answer)), &chain, &said);
+        response_read_body(answer->api, slice_str(document(answer)), &chain, &said);
         *usage = said.usage;
         return chain.last;
     }
     for (uint32_t i = 0; i < answer->output_tokens; i++) {
         const char *at = event(answer, i, i + 1 == answer->output_tokens);
         for (struct slice data; (data = next_data(&at)).size > 0;) {
-            answer_read_event(answer->api, data, &chain, &said);
+            response_read_event(answer->api, data, &chain, &said);
         }
     }
     struct text text = text_over(space, sizeof(space) - 1);
@@ -115,10 +115,10 @@ static uint64_t read_by_router(const struct engine_response *answer, bool is_str
     engine_response_done_event(&text);
     space[text.size] = '\0';
     const char *at = space;
-    answer_read_event(answer->api, next_data(&at), &chain, &said);
+    response_read_event(answer->api, next_data(&at), &chain, &said);
     ASSERT(said.is_usage_only);
     *usage = said.usage;
-    answer_read_event(answer->api, next_data(&at), &chain, &said);
+    response_read_event(answer->api, next_data(&at), &chain, &said);
     ASSERT(said.is_last);
     return chain.last;
 }
@@ -129,8 +129,8 @@ TEST(the_router_understands_streams_and_documents_alike)
     for (size_t i = 0; i < ARRAY_COUNT(apis); i++) {
         struct engine_response answer = example(apis[i]);
         answer.output_tokens = 40;
-        struct answer_usage streamed = {0};
-        struct answer_usage whole = {0};
+        struct response_usage streamed = {0};
+        struct response_usage whole = {0};
         uint64_t last = read_by_router(&answer, true, &streamed);
         CHECK(read_by_router(&answer, false, &whole) == last);
         CHECK_EQ(streamed.prompt_tokens, 100);

@@ -4,36 +4,36 @@
 // and leaves the chain alone; what the event says does not depend on whether there is a chain; and
 // the chunk that may be cut out of a stream has no output.  The input is copied to a block of its exact size so that a sanitizer sees one byte too far.
 
-#include "api/answer.h"
+#include "api/response_body.h"
 #include "base/base.h"
 #include "fuzz.h"
 #include "json/json.h"
 
 #include <stdlib.h>
 
-static struct answer_event read_answer(uint8_t choice, struct slice text,
-                                       struct prefix_chain *chain)
+static struct response_event read_answer(uint8_t choice, struct slice text,
+                                         struct prefix_chain *chain)
 {
     enum prompt_api api = (enum prompt_api)(choice / 2 % (PROMPT_GENERATE + 1));
-    struct answer_event event;
+    struct response_event event;
 
     memset(&event, 0, sizeof(event));
     if (choice % 2 == 0) {
-        answer_read_event(api, text, chain, &event);
+        response_read_event(api, text, chain, &event);
     } else {
-        answer_read_body(api, text, chain, &event);
+        response_read_body(api, text, chain, &event);
     }
     return event;
 }
 
-static bool same_usage(const struct answer_usage *a, const struct answer_usage *b)
+static bool same_usage(const struct response_usage *a, const struct response_usage *b)
 {
     return a->has_prompt_tokens == b->has_prompt_tokens &&
            a->has_cached_tokens == b->has_cached_tokens && a->prompt_tokens == b->prompt_tokens &&
            a->cached_tokens == b->cached_tokens && a->completion_tokens == b->completion_tokens;
 }
 
-static bool same_event(const struct answer_event *a, const struct answer_event *b)
+static bool same_event(const struct response_event *a, const struct response_event *b)
 {
     return a->has_output == b->has_output && a->is_usage_only == b->is_usage_only &&
            a->is_error == b->is_error && a->is_last == b->is_last &&
@@ -53,9 +53,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     uint64_t keys[16];
     struct prefix_chain chain;
     prefix_chain_begin(&chain, 7, 64, keys, ARRAY_COUNT(keys));
-    struct answer_event event = read_answer(bytes[0], text, &chain);
-    struct answer_event unheard = read_answer(bytes[0], text, NULL);
-    struct answer_event nothing = {0};
+    struct response_event event = read_answer(bytes[0], text, &chain);
+    struct response_event unheard = read_answer(bytes[0], text, NULL);
+    struct response_event nothing = {0};
 
     struct json json = json_open(text);
     bool is_done = bytes[0] % 2 == 0 && slice_is(text, "[DONE]");

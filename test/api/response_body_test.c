@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "api/answer.h"
+#include "api/response_body.h"
 
 #include "base/rng.h"
 #include "base/text.h"
@@ -34,7 +34,7 @@ static bool said_is(const struct said *said, const char *text)
     return said_same(said, &expected);
 }
 
-static bool is_nothing(const struct answer_event *event)
+static bool is_nothing(const struct response_event *event)
 {
     return !event->has_output && !event->is_usage_only && !event->is_error && !event->is_last &&
            !event->usage.has_prompt_tokens && !event->usage.has_cached_tokens &&
@@ -42,31 +42,31 @@ static bool is_nothing(const struct answer_event *event)
            event->usage.completion_tokens == 0;
 }
 
-static struct answer_event read_event(enum prompt_api api, const char *data,
-                                      struct prefix_chain *chain)
+static struct response_event read_event(enum prompt_api api, const char *data,
+                                        struct prefix_chain *chain)
 {
-    struct answer_event event;
+    struct response_event event;
     memset(&event, 0xff, sizeof(event));
-    answer_read_event(api, slice_str(data), chain, &event);
+    response_read_event(api, slice_str(data), chain, &event);
     return event;
 }
 
-static struct answer_event read_body(enum prompt_api api, const char *body,
-                                     struct prefix_chain *chain)
+static struct response_event read_body(enum prompt_api api, const char *body,
+                                       struct prefix_chain *chain)
 {
-    struct answer_event event;
+    struct response_event event;
     memset(&event, 0xff, sizeof(event));
-    answer_read_body(api, slice_str(body), chain, &event);
+    response_read_body(api, slice_str(body), chain, &event);
     return event;
 }
 
 // What the events of a stream say in all: each member as the last one that had it.
-static struct answer_event read_stream(enum prompt_api api, const char *const *events, size_t count,
-                                       struct prefix_chain *chain)
+static struct response_event read_stream(enum prompt_api api, const char *const *events,
+                                         size_t count, struct prefix_chain *chain)
 {
-    struct answer_event all = {0};
+    struct response_event all = {0};
     for (size_t i = 0; i < count; i++) {
-        struct answer_event event = read_event(api, events[i], chain);
+        struct response_event event = read_event(api, events[i], chain);
         all.has_output |= event.has_output;
         all.is_error |= event.is_error;
         all.is_last = event.is_last;
@@ -107,7 +107,7 @@ static const char vllm_chat_body[] =
 TEST(the_first_chunk_is_output_even_while_its_text_is_empty)
 {
     struct said said;
-    struct answer_event event = read_event(PROMPT_CHAT, vllm_chat[0], said_begin(&said));
+    struct response_event event = read_event(PROMPT_CHAT, vllm_chat[0], said_begin(&said));
     CHECK(event.has_output);
     CHECK(!event.is_usage_only && !event.is_error && !event.is_last);
     CHECK_EQ(said.chain.size, 0);
@@ -142,9 +142,9 @@ TEST(a_chat_stream_says_what_the_whole_answer_says)
 {
     struct said streamed;
     struct said whole;
-    struct answer_event stream =
+    struct response_event stream =
         read_stream(PROMPT_CHAT, vllm_chat, ARRAY_COUNT(vllm_chat), said_begin(&streamed));
-    struct answer_event body = read_body(PROMPT_CHAT, vllm_chat_body, said_begin(&whole));
+    struct response_event body = read_body(PROMPT_CHAT, vllm_chat_body, said_begin(&whole));
 
     CHECK(said_is(&whole, "Gr\xc3\xbc\xc3\x9f Gott\n"));
     CHECK(said_same(&streamed, &whole));
@@ -195,14 +195,14 @@ TEST(cached_tokens_that_are_not_given_are_not_zero)
         "\"completion_tokens_details\":{\"cached_tokens\":3}}}",
     };
     for (size_t i = 0; i < ARRAY_COUNT(absent); i++) {
-        struct answer_event event = read_event(PROMPT_CHAT, absent[i], NULL);
+        struct response_event event = read_event(PROMPT_CHAT, absent[i], NULL);
         CHECK(event.is_usage_only);
         CHECK(event.usage.has_prompt_tokens);
         CHECK_EQ(event.usage.prompt_tokens, 9);
         CHECK(!event.usage.has_cached_tokens);
         CHECK_EQ(event.usage.cached_tokens, 0);
     }
-    struct answer_event zero = read_event(
+    struct response_event zero = read_event(
         PROMPT_CHAT, "{\"choices\":[],\"usage\":{\"prompt_tokens_details\":{\"cached_tokens\":0}}}",
         NULL);
     CHECK(zero.usage.has_cached_tokens);
@@ -211,7 +211,7 @@ TEST(cached_tokens_that_are_not_given_are_not_zero)
 
 TEST(timings_stand_in_for_cached_tokens_that_usage_lacks)
 {
-    struct answer_event event = read_event(
+    struct response_event event = read_event(
         PROMPT_CHAT,
         "{\"timings\":{\"cache_n\":236,\"prompt_n\":1,\"prompt_ms\":30.958,\"predicted_n\":35},"
         "\"choices\":[],\"usage\":{\"prompt_tokens\":237,\"completion_tokens\":35}}",
@@ -270,12 +270,13 @@ TEST(completions_have_text)
     };
     struct said streamed;
     struct said whole;
-    struct answer_event stream =
+    struct response_event stream =
         read_stream(PROMPT_COMPLETION, events, ARRAY_COUNT(events), said_begin(&streamed));
-    struct answer_event body = read_body(PROMPT_COMPLETION,
-                                         "{\"choices\":[{\"index\":0,\"text\":\" once upon\"}],"
-                                         "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}",
-                                         said_begin(&whole));
+    struct response_event body =
+        read_body(PROMPT_COMPLETION,
+                  "{\"choices\":[{\"index\":0,\"text\":\" once upon\"}],"
+                  "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}",
+                  said_begin(&whole));
     CHECK(said_is(&whole, " once upon"));
     CHECK(said_same(&streamed, &whole));
     CHECK(stream.has_output && body.has_output && stream.is_last);
@@ -309,7 +310,7 @@ TEST(tool_calls_follow_the_text_each_with_its_name_first)
 
     read_stream(PROMPT_CHAT, events, ARRAY_COUNT(events), said_begin(&streamed));
     CHECK(said_same(&streamed, &expected));
-    struct answer_event event =
+    struct response_event event =
         read_body(PROMPT_CHAT,
                   "{\"choices\":[{\"index\":0,\"message\":{\"tool_calls\":[{\"id\":\"call_1\","
                   "\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"arguments\":"
@@ -354,7 +355,7 @@ TEST(a_stream_of_responses_says_what_the_whole_answer_says)
     prompt_begin_tool_call(chain, slice_str("get_time"));
     prefix_chain_add(chain, slice_str("{\"a\":1}"));
 
-    struct answer_event stream =
+    struct response_event stream =
         read_stream(PROMPT_RESPONSES, responses, ARRAY_COUNT(responses), said_begin(&streamed));
     CHECK(said_same(&streamed, &expected));
     CHECK(stream.has_output && stream.is_last && !stream.is_error);
@@ -363,7 +364,7 @@ TEST(a_stream_of_responses_says_what_the_whole_answer_says)
     CHECK_EQ(stream.usage.cached_tokens, 32);
     CHECK_EQ(stream.usage.completion_tokens, 11);
 
-    struct answer_event body = read_body(
+    struct response_event body = read_body(
         PROMPT_RESPONSES,
         "{\"error\":null,\"object\":\"response\",\"output\":[{\"type\":\"reasoning\",\"content\":"
         "[{\"type\":\"reasoning_text\",\"text\":\"Hm.\"}]},{\"content\":[{\"text\":\"Hel\","
@@ -385,11 +386,11 @@ TEST(output_of_a_response_begins_with_its_first_delta)
         [2] = true, [3] = true, [4] = true, [6] = true, [7] = true, [8] = true,
     };
     for (size_t i = 0; i < ARRAY_COUNT(responses); i++) {
-        struct answer_event event = read_event(PROMPT_RESPONSES, responses[i], NULL);
+        struct response_event event = read_event(PROMPT_RESPONSES, responses[i], NULL);
         CHECK_EQ(event.has_output, has_output[i]);
         CHECK_EQ(event.is_last, i + 1 == ARRAY_COUNT(responses));
     }
-    struct answer_event cut = read_event(
+    struct response_event cut = read_event(
         PROMPT_RESPONSES,
         "{\"type\":\"response.incomplete\",\"response\":{\"usage\":{\"input_tokens\":1}}}", NULL);
     CHECK(cut.is_last && !cut.is_error);
@@ -433,7 +434,7 @@ TEST(a_stream_of_a_message_says_what_the_whole_answer_says)
     prompt_begin_tool_call(chain, slice_str("get_time"));
     prefix_chain_add(chain, slice_str("{\"a\":1}"));
 
-    struct answer_event stream =
+    struct response_event stream =
         read_stream(PROMPT_MESSAGES, messages, ARRAY_COUNT(messages), said_begin(&streamed));
     CHECK(said_same(&streamed, &expected));
     CHECK(stream.has_output && stream.is_last && !stream.is_error);
@@ -443,7 +444,7 @@ TEST(a_stream_of_a_message_says_what_the_whole_answer_says)
     CHECK_EQ(stream.usage.cached_tokens, 30);
     CHECK_EQ(stream.usage.completion_tokens, 12);
 
-    struct answer_event body = read_body(
+    struct response_event body = read_body(
         PROMPT_MESSAGES,
         "{\"type\":\"message\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"Hm.\","
         "\"text\":\"no\"},{\"type\":\"text\",\"text\":\"Hello\"},{\"input\":{\"a\":1},"
@@ -459,7 +460,7 @@ TEST(a_stream_of_a_message_says_what_the_whole_answer_says)
 
 TEST(a_message_that_says_nothing_of_its_cache_has_no_cached_tokens)
 {
-    struct answer_event event =
+    struct response_event event =
         read_event(PROMPT_MESSAGES,
                    "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":7,"
                    "\"cache_read_input_tokens\":null,\"output_tokens\":0}}}",
@@ -476,7 +477,7 @@ TEST(generate_repeats_its_text_so_only_the_whole_answer_is_heard)
         "\"prompt_tokens\":7,\"cached_tokens\":4,\"completion_tokens\":1}}";
     struct said said;
     struct prefix_chain *chain = said_begin(&said);
-    struct answer_event event = read_event(PROMPT_GENERATE, event_text, chain);
+    struct response_event event = read_event(PROMPT_GENERATE, event_text, chain);
     CHECK(event.has_output && !event.is_usage_only);
     CHECK_EQ(event.usage.prompt_tokens, 7);
     CHECK(event.usage.has_cached_tokens);
@@ -521,7 +522,7 @@ TEST(errors_are_known_in_every_shape)
     }
     CHECK(read_event(PROMPT_MESSAGES, "{\"type\":\"error\"}", NULL).is_error);
     CHECK(read_event(PROMPT_RESPONSES, "{\"type\":\"error\",\"code\":\"x\"}", NULL).is_error);
-    struct answer_event failed =
+    struct response_event failed =
         read_event(PROMPT_RESPONSES, "{\"type\":\"response.failed\",\"response\":{}}", NULL);
     CHECK(failed.is_error && failed.is_last);
     CHECK(!read_event(PROMPT_CHAT, "{\"error\":null,\"choices\":[{}]}", NULL).is_error);
@@ -530,7 +531,7 @@ TEST(errors_are_known_in_every_shape)
 TEST(embeddings_are_counted_and_not_heard)
 {
     struct said said;
-    struct answer_event event =
+    struct response_event event =
         read_body(PROMPT_EMBEDDING,
                   "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"embedding\":[0.5]}],"
                   "\"usage\":{\"prompt_tokens\":6,\"total_tokens\":6},"
@@ -627,14 +628,14 @@ static void sample_text(const struct sample *sample, struct rng *rng, char *out,
     out[text.size] = '\0';
 }
 
-static struct answer_event read_sample(const struct sample *sample, const char *text,
-                                       struct prefix_chain *chain)
+static struct response_event read_sample(const struct sample *sample, const char *text,
+                                         struct prefix_chain *chain)
 {
     return sample->is_body ? read_body(sample->api, text, chain)
                            : read_event(sample->api, text, chain);
 }
 
-static bool same_event(const struct answer_event *a, const struct answer_event *b)
+static bool same_event(const struct response_event *a, const struct response_event *b)
 {
     return a->has_output == b->has_output && a->is_usage_only == b->is_usage_only &&
            a->is_error == b->is_error && a->is_last == b->is_last &&
@@ -654,12 +655,12 @@ TEST(the_order_of_members_does_not_matter)
         struct said expected;
         struct said said;
         sample_text(sample, NULL, text, sizeof(text));
-        struct answer_event first = read_sample(sample, text, said_begin(&expected));
+        struct response_event first = read_sample(sample, text, said_begin(&expected));
         CHECK(first.has_output);
         CHECK(expected.chain.size > 0);
 
         sample_text(sample, &rng, text, sizeof(text));
-        struct answer_event event = read_sample(sample, text, said_begin(&said));
+        struct response_event event = read_sample(sample, text, said_begin(&said));
         CHECK(same_event(&event, &first));
         CHECK(said_same(&said, &expected));
         // Nor does whether anybody listens.
@@ -676,7 +677,7 @@ static uint32_t beginnings_heard(const struct sample *sample, char *text)
         struct said said;
         struct prefix_chain *chain = said_begin(&said);
         text[size - 1] = '\0';
-        struct answer_event event = read_sample(sample, text, chain);
+        struct response_event event = read_sample(sample, text, chain);
         heard += !is_nothing(&event) || chain->size > 0;
     }
     return heard;
@@ -723,8 +724,8 @@ TEST(what_is_not_understood_says_nothing)
         enum prompt_api api = (enum prompt_api)(i % (PROMPT_GENERATE + 1));
         struct said said;
         struct prefix_chain *chain = said_begin(&said);
-        struct answer_event event = read_event(api, text, chain);
-        struct answer_event body = read_body(api, text, chain);
+        struct response_event event = read_event(api, text, chain);
+        struct response_event body = read_body(api, text, chain);
         if (!is_nothing(&event) || !is_nothing(&body) || chain->size > 0) {
             test_fail(__FILE__, __LINE__, "api %u understood: %s", (unsigned)api, text);
         }
@@ -755,7 +756,7 @@ TEST(types_that_do_not_fit_are_passed_over_one_by_one)
     };
     for (size_t i = 0; i < ARRAY_COUNT(odd); i++) {
         struct said said;
-        struct answer_event event = read_body(odd[i].api, odd[i].body, said_begin(&said));
+        struct response_event event = read_body(odd[i].api, odd[i].body, said_begin(&said));
         CHECK(event.has_output);
         CHECK_EQ(said.chain.size, 0);
     }
@@ -768,7 +769,7 @@ TEST(nesting_without_end_says_nothing)
     text_add_str(&text, "{\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":");
     memset(deep + text.size, '[', sizeof(deep) - 1 - text.size);
     struct said said;
-    struct answer_event event = read_event(PROMPT_CHAT, deep, said_begin(&said));
+    struct response_event event = read_event(PROMPT_CHAT, deep, said_begin(&said));
     CHECK(is_nothing(&event));
     CHECK_EQ(said.chain.size, 0);
 }
