@@ -16,7 +16,7 @@ import sys
 
 import agree
 import decision
-import exactness
+import predictions
 import index
 import json_bench
 import kvevents
@@ -29,7 +29,7 @@ from report import CannotMeasure, Report
 # Name -> module with `run(report, build, quick)` and `markdown(figures)`.
 BENCHES = {"proxy": proxy, "index": index, "json": json_bench, "decision": decision,
            "tokenizer": tokenizer, "kvevents": kvevents, "sim": sim, "agree": agree,
-           "exactness": exactness, "observe": observe}
+           "predictions": predictions, "observe": observe}
 
 
 def print_markdown(path):

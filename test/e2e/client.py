@@ -1,4 +1,6 @@
-"""A client that sends exactly the bytes it is given and reads answers strictly, noting when each part came."""
+"""A client that sends exactly the given bytes and parses responses strictly, with the arrival time
+of each part.
+"""
 import json
 import re
 import socket
@@ -22,8 +24,8 @@ class Response:
         self.headers = [field(line) for line in lines[1:]]
         self.raw_head = raw_head
         self.head_at = time.monotonic()
-        self.interim = []  # 1xx answers that came before
-        self.pieces = []  # (when, bytes): chunks as they came, or what a read gave
+        self.interim = []  # 1xx responses that came before
+        self.pieces = []  # (when, bytes): chunks as they came, or the bytes of one read
         self.trailers = []
         self.complete = False  # ended as its framing promised
 
@@ -43,7 +45,7 @@ class Response:
         return json.loads(self.body)
 
     def error(self):
-        """The error object of an answer by the router itself; checks its shape."""
+        """The error object of a response of the router itself; checks its shape."""
         assert self.header("content-type", "").startswith("application/json"), self.headers
         value = self.json()
         assert set(value) == {"error"}, value
@@ -139,7 +141,7 @@ class Client:
             return True
 
     def read_head(self):
-        """The head of the final answer, with the interim ones."""
+        """The head of the final response, with the interim ones."""
         interim = []
         while True:
             response = Response(self.take_through(b"\r\n\r\n"))

@@ -1,7 +1,7 @@
 """A stand-in for a trace collector: takes OTLP over HTTP in JSON, and checks every word of it.
 
-What comes is read twice: against the rules of OTLP's JSON, by hand, and against the schema itself, with
-OpenTelemetry's own message types.
+It checks each post twice: by hand against the rules of OTLP's JSON, and against the schema itself
+with OpenTelemetry's own message types.
 """
 import base64
 import contextlib
@@ -109,14 +109,16 @@ class Post:
 
 
 class Collector:
-    """Listens on a port of its own; `status` is what it answers, None: nothing at all; `at_first` are answers before that."""
+    """A collector on a port of its own.  `status` is its response, None: no response; `at_first`
+    are the statuses before that.
+    """
 
     def __init__(self, port, status=200, at_first=()):
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
         self.status = status
         self.at_first = list(at_first)
-        self.posts = []  # what it answered well
+        self.posts = []  # posts that it accepted
         self.faults = []
         self.asked = 0
         self.released = threading.Event()
@@ -160,7 +162,7 @@ class Collector:
         if status == 200:
             try:
                 self.posts.append(Post(request.path, request.headers, body))
-            except Exception as error:  # whatever is wrong with it, the test must hear of it
+            except Exception as error:  # the test must see every error
                 self.faults.append(f"{type(error).__name__}: {error}")
         with contextlib.suppress(OSError):
             request.send_response(status)

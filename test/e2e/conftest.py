@@ -6,8 +6,8 @@
         response = router.get("/x")                 # client
         assert response.status == 200               # expectations
 
-After every test the fixtures check that the router counts nothing in flight, that it exits 0 on SIGTERM,
-that no sanitizer spoke, and that stand-ins received nothing but proper HTTP/1.1.
+After every test the fixtures check that the router has no requests in flight, exits 0 on SIGTERM,
+that no sanitizer reported, and that stand-ins received only valid HTTP/1.1.
 """
 import contextlib
 import os
@@ -65,7 +65,7 @@ def priority(request):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session):
-    """Several processes finish in any order; the report still begins with the most basic failure."""
+    """Test processes finish in any order; the report still begins with the most basic failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     for kind in ("failed", "error"):
         if reporter and kind in reporter.stats:
@@ -108,7 +108,7 @@ def standin():
 
 @pytest.fixture
 def caching():
-    """Makes engines that cache: caching(8, 1, cache_blocks=500) for nine of them in two processes."""
+    """Makes caching engines: caching(8, 1, cache_blocks=500) for nine of them in two processes."""
     hosts = []
 
     def make(*counts, **options):

@@ -47,7 +47,7 @@ class CachingEngine:
 
 
 class EngineHost:
-    """A process with some engines in it.  It ends when its input does, so it never outlives the test."""
+    """A process with some engines in it.  It ends with its input, so it never outlives the test."""
 
     def __init__(self, names, **options):
         self.options = options
@@ -56,7 +56,7 @@ class EngineHost:
         self.start()
 
     def start(self):
-        """Again, after a kill: the same ports, and empty caches."""
+        """Starts again after a kill: the same ports, and empty caches."""
         rows = [json.dumps({"name": engine.name, "port": engine.port, **self.options}) for engine in self.engines]
         self.process = subprocess.Popen([sys.executable, str(PROGRAM), "--lifetime", str(harness.within(120)), *rows],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -72,27 +72,27 @@ class EngineHost:
             self.process = None
 
     def check(self):
-        """What must hold after every test."""
+        """Checks the invariants after every test."""
         for engine in self.engines if self.process else []:
             harness.eventually(engine.is_idle, lambda: f"{engine.name} is idle: {engine.counters()}")
             assert engine.counters()["misuse"] == [], f"{engine.name} received what is not HTTP/1.1"
 
 
 class Result:
-    """What became of one request."""
+    """The result of one request."""
 
     def __init__(self, ask, number):
         self.ask = ask
         self.id = f"drive-{number}"
         self.begun_at = time.monotonic()
         self.status = None
-        self.error = None  # why there is no whole response
+        self.error = None  # the reason if the response is incomplete
         self.backend = None
         self.decision = None
         self.first_s = None  # to the first data
         self.total_s = None
         self.text = ""
-        self.prompt_tokens = None  # as the answer says, or later the engine's log
+        self.prompt_tokens = None  # from the response, or later from the engine's log
         self.cached_tokens = None
 
     @property
@@ -101,7 +101,7 @@ class Result:
 
     @property
     def is_hit(self):
-        """All that others share with it was in the cache."""
+        """Whether its whole shared part was cached."""
         return self.cached_tokens is not None and self.cached_tokens >= self.ask.shared_cached
 
     def note_usage(self, usage):
@@ -216,16 +216,16 @@ async def run_lanes(url, workload, lanes, think_s, lines, on_result):
 
 
 def drive(url, workload, lanes, think_s=None, lines=(), on_result=None):
-    """Sends a workload over so many connections and returns the results in the order of the requests.
+    """Sends a workload over some connections and returns the results in the order of requests.
 
-    Each connection waits for its answer before it asks again, and thinks in between if told to.
-    on_result(results so far) is called after each answer.
+    Each connection waits for its response before the next request, and thinks in between if asked
+    to. on_result(results so far) is called after each response.
     """
     return asyncio.run(run_lanes(url, workload, lanes, think_s, lines, on_result))
 
 
 class Account:
-    """What a run came to, by the engines' own logs."""
+    """The figures of a run, by the engines' own logs."""
 
     def __init__(self, results, engines):
         self.results = results
@@ -251,16 +251,16 @@ class Account:
 
     @property
     def hit_rate(self):
-        """Cached tokens of all tokens."""
+        """Cached tokens over all tokens."""
         return 1 - self.computed_tokens.total() / self.prompt_tokens.total()
 
     def hits(self, results=None):
-        """Of the requests that share something, those whose whole shared part was cached."""
+        """Of the requests with a shared part, the share whose shared part was cached completely."""
         asked = [result for result in (results or self.results) if result.ask.shared]
         return sum(result.is_hit for result in asked) / len(asked)
 
     def repeats(self, results=None):
-        """The published measure of a hit: sent where the request before it of the same group was sent."""
+        """The published measure of a hit: sent to the backend of the group's previous request."""
         last, same, count = {}, 0, 0
         for result in results or self.results:
             if result.ask.shared:
@@ -271,7 +271,7 @@ class Account:
 
     @staticmethod
     def peak(counter):
-        """The busiest, as a multiple of the mean."""
+        """The load of the busiest backend, as a multiple of the mean."""
         return max(counter.values()) * len(counter) / counter.total()
 
     def quantile(self, share):

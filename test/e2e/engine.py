@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""A stand-in inference engine with a real prefix cache: what it says was cached, was.
+"""A stand-in inference engine with a real prefix cache, which reports its real hits.
 
-Where standin.py says the bytes it is told to, this one behaves.  It has a tokenizer and a chat template
-of its own, keeps KV blocks by the rules of vLLM, computes one prompt at a time, first come first
-served, and takes time for what it computes: what was cached costs nothing.  It shares no code with the
-router, so that a prefix that both call the same really is the same.
+Where standin.py sends scripted bytes, this one behaves as an engine.  It has a tokenizer and a chat
+template of its own, keeps KV blocks by the rules of vLLM, and computes one prompt at a time, first
+come first served.  Computing takes time; cached tokens cost nothing.  It shares no code with the
+router, so a prefix that both consider equal really is equal.
 
-    engine.py --lifetime 120 '{"name": "a", "port": 9001}' '{"name": "b", "port": 9002, "cache_blocks": 500}'
+    engine.py --lifetime 120 '{"name": "a", "port": 9001}' \\
+                             '{"name": "b", "port": 9002, "cache_blocks": 500}'
 
-runs several engines in one process, until its input ends or its lifetime is over.  Besides the OpenAI
-interface, /health and /metrics, for the test:
+runs several engines in one process, until its input ends or its lifetime is over.  Besides OpenAI's
+API, /health and /metrics it has, for tests:
 
-    GET /_counters    what it did since the start
+    GET /_counters    counts since the start
     GET /_log         a row for each request that it began to compute
     POST /_flush      forgets all blocks that no running request uses
 """
@@ -28,16 +29,19 @@ from standin import LAST_CHUNK, SSE_HEAD, chunk, event, json_answer, plain_answe
 
 BLOCK_TOKENS = 16
 
-# Tokens are byte strings of one size.  No UTF-8 text has this byte: markers are tokens that no text can spell.
+# Tokens are byte strings of one size.  This byte does not occur in UTF-8, so no text can spell a
+# marker.
 MARK = b"\xff"
 
 
 class BadRequest(Exception):
-    """The body is not what this path takes."""
+    """The body is invalid for this path."""
 
 
 class Tokenizer:
-    """Text is cut into tokens of `size` bytes, anew after each marker, as special tokens make real ones do."""
+    """Cuts text into tokens of `size` bytes, starting again after each marker, as special tokens do
+    in real tokenizers.
+    """
 
     def __init__(self, size=4):
         assert size >= 3
@@ -81,7 +85,7 @@ class Tokenizer:
                 + (self.marker("call") + self.text(json.dumps(calls)) if calls else b"") + self.marker("end"))
 
     def chat(self, messages, tools=None):
-        """Tools first, then the turns, then what asks for an answer."""
+        """Tools first, then the turns, then the generation prompt."""
         if not isinstance(messages, list) or not messages:
             raise BadRequest("messages is a list with something in it")
         head = self.marker("tools") + self.text(json.dumps(tools)) if tools else b""
@@ -101,7 +105,8 @@ class Tokenizer:
 
 
 def chain(last, data, block_size):
-    """The keys of the whole blocks of `data`, each standing for all that is before it, too."""
+    """The keys of the whole blocks of `data`; each key stands for everything before its block too.
+    """
     keys = []
     for at in range(0, len(data) - block_size + 1, block_size):
         last = hashlib.blake2b(last + data[at : at + block_size], digest_size=16).digest()
@@ -120,10 +125,10 @@ class Block:
 class Cache:
     """The KV blocks of an engine.
 
-    A block with no user keeps its content until it is needed for something else: first go blocks without
-    a key, which are of no use to anybody, then those that were released longest ago.  A request
-    releases its last block first, so that of equally old ones the end of a prompt goes before its
-    beginning.  Equal blocks are not merged: a lookup finds the oldest.
+    A block without a user keeps its content until its space is needed.  Blocks without a key, which
+    no request can use, are evicted first, then the least recently released.  A request releases its
+    last block first, so of equally old blocks the end of a prompt is evicted before its prefix.
+    Equal blocks are not merged: a lookup finds the oldest.
     """
 
     def __init__(self, block_count):
@@ -138,7 +143,9 @@ class Cache:
         return len(self.blank) + len(self.idle)
 
     def match(self, keys, token_count):
-        """The cached beginning.  The last token is always computed, since its output is what is asked for."""
+        """The cached prefix.  The last token is always computed, since the first output depends on
+        it.
+        """
         found = []
         for key in keys[: (token_count - 1) // BLOCK_TOKENS]:
             blocks = self.table.get(key)
@@ -153,7 +160,7 @@ class Cache:
         block.users += 1
 
     def take(self):
-        """A block for new content.  Callers made sure that one is free."""
+        """A block for new content.  Callers have checked that one is free."""
         if self.blank:
             block = self.blank.pop()
         else:
@@ -208,10 +215,11 @@ class Sequence:
         self.started = None
 
     def admit(self, cache):
-        """Finds what is cached and takes blocks for the rest of the prompt; these can be found at once.
+        """Finds the cached prefix and takes blocks for the rest of the prompt; later requests can
+        hit these at once.
 
-        False when too few are free.  What the answer will need must be free as well: this engine never
-        has to stop a request that it began, as a real one would.
+        False when too few blocks are free, those for the response included: unlike a real engine,
+        this one never preempts a request.
         """
         found = cache.match(self.keys, self.prompt_count)
         from_idle = sum(block.users == 0 for block in found)
@@ -231,7 +239,7 @@ class Sequence:
         return True
 
     def extend(self, cache, token):
-        """A token of the answer was fed back: its keys and values are computed."""
+        """A token of the response was fed back: its keys and values are computed."""
         if not self.tail:
             self.blocks.append(cache.take())
             self.promised -= 1
@@ -248,14 +256,14 @@ class Sequence:
         self.blocks, self.promised = [], 0
 
     def answer(self):
-        """The tokens of the answer to this prompt: the same at any time and in any engine."""
+        """The response tokens for this prompt: the same at any time and in any engine."""
         size = self.output_count * self.token_size
         text = hashlib.shake_256(self.last_key + self.tail).hexdigest(size // 2 + 1)
         return [text[at : at + self.token_size] for at in range(0, size, self.token_size)]
 
 
 def seed_of(model, salt=None):
-    """What separates caches."""
+    """The key by which caches are separate."""
     return hashlib.blake2b(json.dumps([model, salt]).encode(), digest_size=16).digest()
 
 
@@ -283,7 +291,7 @@ def sequences_of(path, body, tokenizer):
 
 
 def replay(cache, path, body, tokenizer):
-    """What a request does to a cache that has nothing else to do: (prompt tokens, cached tokens)."""
+    """(prompt tokens, cached tokens) of a request on an otherwise idle cache."""
     prompt_count = cached_count = 0
     for sequence in sequences_of(path, body, tokenizer):
         assert sequence.admit(cache), "the prompt is larger than the cache"
@@ -315,7 +323,7 @@ class Engine(standin.Engine):
         self.cache = Cache(cache_blocks)
         self.tokenizer = Tokenizer(token_size)
         self.prefill_speed = prefill_speed  # tokens a second
-        self.step = step  # between two tokens of an answer
+        self.step = step  # between two tokens of a response
         self.max_sequences = max_sequences
         self.stream_interval = stream_interval  # tokens in an event, but for the first
         self.report_cached = report_cached
@@ -342,8 +350,8 @@ class Engine(standin.Engine):
                 self.changed.clear()
                 await self.changed.wait()
                 continue
-            # Timers are late on a busy machine.  What follows without a pause begins when the one before should
-            # have ended, so that the lateness of one does not add to that of the next.
+            # Timers are late on a busy machine.  A prompt without a pause before it begins when the
+            # last one should have ended, so that delays do not add up.
             begin = max(busy_until, sequence.arrived_at, time.monotonic() - 0.02)
             busy_until = begin + (sequence.prompt_count - sequence.cached_count) / self.prefill_speed
             await asyncio.sleep(max(0.0, busy_until - time.monotonic()))
@@ -351,7 +359,7 @@ class Engine(standin.Engine):
                 sequence.started.set_result(busy_until)
 
     def admit_first(self):
-        """The next one to compute, if there is one and room for it; nobody overtakes."""
+        """The next prompt to compute, if it fits; prompts do not overtake each other."""
         if not self.waiting or self.running >= self.max_sequences or not self.waiting[0].admit(self.cache):
             return None
         self.running += 1

@@ -34,9 +34,9 @@ def is_sanitized():
 
 
 def eventually(condition, what, seconds=5.0):
-    """Waits for the condition and returns what it gave; fails after the limit.
+    """Waits for the condition and returns its value; fails after the limit.
 
-    `what` is said on failure; a function is asked then.
+    `what` is the message on failure; a function is called then.
     """
     begun = time.monotonic()
     while True:
@@ -49,7 +49,7 @@ def eventually(condition, what, seconds=5.0):
 
 
 def take_lane():
-    """A number that no other process of this machine has, and what holds it: a socket's name."""
+    """A number that no other process of this machine has, and the socket whose name reserves it."""
     for lane in range(LANE_COUNT):
         holder = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
@@ -60,7 +60,7 @@ def take_lane():
 
 
 def shuffled_ports():
-    """Without end, the ports of this process's lane."""
+    """Yields the ports of this process's lane without end."""
     ports = list(range(12000 + LANE, 32000, LANE_COUNT))
     random.shuffle(ports)
     return itertools.cycle(ports)
@@ -74,12 +74,14 @@ PORTS = shuffled_ports()
 def free_port(host="127.0.0.1"):
     """A port to be bound later.
 
-    The router is told its port, and a stand-in that was stopped for a while must find its own again: so
-    ports come from below the kernel's range, where no outgoing connection can settle in the meantime.
+    The router gets its port as an option, and a stand-in that restarts needs its old port.  So
+    ports come from below the kernel's ephemeral range, where no outgoing connection can take them
+    meanwhile.
     """
     for port in PORTS:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as sock, contextlib.suppress(OSError):
-            # A port whose last connections are in TIME_WAIT is free for a server: without this a lane runs dry.
+            # A port with connections in TIME_WAIT is free for a server: otherwise a lane runs out
+            # of ports.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             return port
@@ -102,7 +104,7 @@ class Router:
         self.stderr_path = directory / f"warmpath-{self.port}.stderr"
         self.clients = []
         self.process = None
-        self.finished = False  # the test has seen it exit; nothing is left to check but its words
+        self.finished = False  # the test has seen it exit; only its log is left to check
 
     @property
     def address(self):
@@ -112,7 +114,7 @@ class Router:
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    # Its life.
+    # Start and stop.
 
     def command(self, backends=(), **keys):
         """Every key is a flag; a list gives it several times."""
@@ -166,7 +168,7 @@ class Router:
             self.process.wait()
 
     def check_and_stop(self):
-        """What must hold after every test, whatever it was about."""
+        """Checks the invariants after every test."""
         for connection in self.clients:
             connection.close()
         if not self.finished:
@@ -180,7 +182,7 @@ class Router:
     def stderr(self):
         return self.stderr_path.read_text(errors="replace") if self.stderr_path.exists() else ""
 
-    # What the kernel knows of it.
+    # The kernel's view of it.
 
     def memory(self):
         """Resident bytes."""
@@ -190,7 +192,7 @@ class Router:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    # Talking to it.
+    # Requests.
 
     def connect(self, timeout=10, **options):
         connection = client.Client(self.address, within(timeout), **options)
@@ -234,7 +236,7 @@ class Router:
         return response.json()
 
     def is_idle(self):
-        """Nothing in flight on any backend, and nothing held for anyone."""
+        """Whether no backend has requests in flight and no body memory or buffer is in use."""
         status = self.status()
         return self.in_flight() == 0 and all(status.get(key, 0) == 0 for key in (
             "in_flight", "connections", "body_memory", "buffers"))

@@ -1,15 +1,16 @@
-"""A stand-in with a prefix cache that it tells of: an HTTP side, and a publisher for each data-parallel rank.
+"""A stand-in with a prefix cache that publishes KV events: an HTTP side, and a publisher for each
+data-parallel rank.
 
-Written from the description of the engines' wire formats alone, with the libraries that the engines use (ZeroMQ and
-msgpack), so that it cannot share a misreading with the router.
+Written from the description of the engines' wire formats alone, with the engines' own libraries
+(ZeroMQ and msgpack), so that it cannot share a misreading with the router.
 
     engine = KvEngine(standin("a"), form="vllm-0.26", blocks=64)
-    engine.rank(0).cache.hit(prompt)        # what it would say in cached_tokens
+    engine.rank(0).cache.hit(prompt)        # its cached_tokens
     engine.publisher.drop = 1               # the next message gets its number and is lost
     engine.restart(); engine.reset_silently()
 
-A prompt is a list of token ids.  Blocks are cached whole, behind their beginnings; what was used longest ago goes
-first, and of a prompt its end.
+A prompt is a list of token ids.  Only whole blocks are cached, each behind its prefix.  The least
+recently used block is evicted first, and of a prompt its end.
 """
 import collections
 import hashlib
@@ -38,7 +39,7 @@ def seeded_digest(parent, tokens, extra, seed):
 
 
 def sglang_digest(parent, tokens, extra, _seed):
-    """The same in every process; a salt is where the chain begins."""
+    """The same in every process; the chain begins with the salt."""
     salt = dict(extra).get("salt")
     if parent is None:
         parent = hashlib.sha256(b"sglang-cache-salt-v1\0" + salt.encode()).digest() if salt else b""
@@ -75,7 +76,7 @@ def map_event(kind, event, fields):
 
 
 class Arrays:
-    """Events as arrays of so many elements, the tag included."""
+    """Events as arrays of that many elements, the tag included."""
 
     def __init__(self, stored, removed):
         self.stored_count, self.removed_count = stored - 1, removed - 1
@@ -100,7 +101,7 @@ class SglangArrays(Arrays):
 
 
 class Maps:
-    """Events as maps; `more` are fields that nobody knows."""
+    """Events as maps; `more` are unknown fields."""
 
     def __init__(self, stored=STORED, removed=REMOVED, more=None, salt=False):
         self.stored_fields, self.removed_fields, self.more, self.salt = stored, removed, more or {}, salt
@@ -182,20 +183,20 @@ FORMS = {
 # The cache.
 
 class Block:
-    """What a name stands for.  Physical copies of it are counted by the cache."""
+    """The content that a name stands for.  The cache counts its physical copies."""
 
     def __init__(self, digest, parent, tokens, adapter, salt):
         self.digest, self.parent, self.tokens, self.adapter, self.salt = digest, parent, tokens, adapter, salt
 
 
 class Cache:
-    """Blocks on the GPU, in order of their last use, and what else is in host memory."""
+    """Blocks on the GPU, in order of their last use, and blocks in host memory."""
 
     def __init__(self, block_tokens, capacity, digest, copies, seed=None):
         self.block_tokens, self.capacity, self.digest, self.copies = block_tokens, capacity, digest, copies
         self.seed = seed or os.urandom(32)
         self.ids = itertools.count()
-        self.physical = collections.OrderedDict()  # id -> Block; the first goes first
+        self.physical = collections.OrderedDict()  # id -> Block; the first is evicted first
         self.by_digest = collections.defaultdict(list)  # digest -> ids
         self.host = {}  # digest -> Block
         self.news = []  # (what, Block or blocks), as they happened
@@ -223,7 +224,7 @@ class Cache:
         return self.hit_blocks(prompt, adapter, salt) * self.block_tokens
 
     def serve(self, prompt, adapter=None, salt=None):
-        """Returns the tokens that were cached; all whole blocks of the prompt are, afterwards."""
+        """Returns the tokens that were cached; afterwards all whole blocks of the prompt are."""
         chain = self.chain(prompt, adapter, salt)
         hits = self.hit_blocks(prompt, adapter, salt)
         used = [self.by_digest[block.digest][-1] if self.by_digest.get(block.digest) else None
@@ -312,7 +313,7 @@ CONTEXT = zmq.Context()
 class Publisher:
     """Numbered messages on a PUB socket, the last ones again on a ROUTER socket.
 
-    The socket is an XPUB, which is a PUB that also says who has subscribed: tests wait for that instead of
+    The socket is an XPUB, a PUB that also reports subscriptions: tests wait for these instead of
     sleeping.  Connects instead of binding when `connect` is an address.
     """
 
@@ -321,10 +322,10 @@ class Publisher:
         self.port, self.replay_port, self.topic, self.connect = port, replay_port, topic, connect
         self.topic_in_replay = topic_in_replay
         self.first = self.number = first  # of the first message, and of the next
-        self.drop = 0  # so many of the next messages are numbered, remembered and not sent
-        self.repeat = 0  # so many of the next ones are sent twice
-        self.replay_fault = None  # "silent": no answer; "holes": every second is left out; "endless": no end
-        self.replays = []  # what was asked for
+        self.drop = 0  # this many of the next messages are numbered, kept and not sent
+        self.repeat = 0  # this many of the next messages are sent twice
+        self.replay_fault = None  # "silent", "holes" (every second is left out) or "endless"
+        self.replays = []  # replay requests
         self.buffer = collections.deque(maxlen=buffer_steps)
         self.lock = threading.Lock()
         self.live = None
@@ -365,7 +366,7 @@ class Publisher:
         self.start()
 
     def subscriptions(self):
-        """How many there were since it has started, whoever has left."""
+        """Subscriptions since the start, including those that ended."""
         with self.lock:
             while self.live and self.live.poll(0, zmq.POLLIN):
                 self.subscribed += self.live.recv()[:1] == b"\1"
@@ -387,7 +388,7 @@ class Publisher:
                 self.live.send_multipart([self.topic, number.to_bytes(8, "big"), payload])
 
     def send_frames(self, *frames):
-        """Whatever it is."""
+        """Sends frames as they are."""
         with self.lock:
             self.live.send_multipart(frames)
 
@@ -437,7 +438,7 @@ class Rank:
 
     def __init__(self, engine, number, publisher):
         self.engine, self.number, self.publisher = engine, number, publisher
-        self.polled = []  # events for who asks
+        self.polled = []  # events for polling
         self.event_id = 0
         self.empty()
 
@@ -449,7 +450,7 @@ class Rank:
     def name(self, digest):
         return None if digest is None else NAMES[self.engine.form.names](digest)
 
-    # From news of the cache to events.
+    # Turns changes of the cache into events.
 
     def stored(self, blocks, group=0, kind="full_attention", **more):
         first = blocks[0]
@@ -468,7 +469,7 @@ class Rank:
         return self.engine.form.events.removed(event)
 
     def window_of(self, blocks):
-        """The event of the group beside, which keeps the last block of a range."""
+        """The event of the sliding-window group, which keeps the last block of a range."""
         return self.stored(blocks, self.engine.window_group, "sliding_window", kv_cache_spec_sliding_window=128,
                            block_hashes=[self.name(blocks[-1].digest)], extra_keys=[None])
 
@@ -491,7 +492,7 @@ class Rank:
         return [engine.form.events.cleared()]
 
     def json_of(self, what, blocks):
-        """The same as TensorRT-LLM keeps it for who asks."""
+        """The same as TensorRT-LLM keeps it for polling."""
         if what == "removed":
             return {"type": "removed", "block_hashes": [self.name(block.digest) for block in blocks]}
         rows = [{"type": "stored_block", "block_hash": self.name(block.digest), "cache_level": 0, "priority": 35,
@@ -500,7 +501,7 @@ class Rank:
         return {"type": "stored", "parent_hash": self.name(blocks[0].parent), "blocks": rows}
 
     def publish(self):
-        """Tells what has happened since the last time, in one message."""
+        """Publishes all changes since the last time, in one message."""
         news, self.cache.news = self.cache.news, []
         if not news:
             return
@@ -522,7 +523,7 @@ class Rank:
         return cached
 
     def tell_partial(self, prompt):
-        """A block that is not full yet; one that was, goes."""
+        """A block that is not full yet; a full one removes it."""
         size = len(prompt) % self.engine.block_tokens
         events = []
         if self.partial:
@@ -547,7 +548,7 @@ class KvEngine:
         self.full_group, self.window_group, self.partials = full_group, window_group, partials
         self.is_polled = polled
         self.adapters = set(adapters)
-        self.gate = None  # answers wait for it, and events too
+        self.gate = None  # responses wait for it, and events too
         self.port = port or free_ports(ranks)
         self.replay_port = free_ports(ranks) if replay and not polled else None
         self.ranks = [Rank(self, number, Publisher(
@@ -582,7 +583,7 @@ class KvEngine:
     def publisher(self):
         return self.ranks[0].publisher
 
-    # Its life.
+    # Start and stop.
 
     def start(self):
         for rank in self.ranks:
@@ -594,7 +595,7 @@ class KvEngine:
                 rank.publisher.stop()
 
     def restart(self, http=True):
-        """Another process: numbers from the beginning, nothing in the cache, other names."""
+        """Another process: numbers from 0, an empty cache, other names."""
         if http:
             self.http.stop()
         self.stop()
@@ -614,7 +615,7 @@ class KvEngine:
         return [rank.publisher.subscriptions() for rank in self.ranks]
 
     def await_subscribers(self, before=None):
-        """To each rank, one more than there were."""
+        """Waits for one more subscription to each rank."""
         for rank, count in zip(self.ranks, before or [0] * len(self.ranks)):
             rank.publisher.await_subscriber(count)
 
@@ -651,7 +652,8 @@ class KvEngine:
     def metrics(self):
         return "".join(
             f'vllm:cache_config_info{{block_size="{self.block_tokens}",engine="{rank.number}",'
-            f'num_gpu_blocks="{self.blocks + 1}"}} 1.0\n' for rank in self.ranks).encode()  # one is never used
+            # The engine keeps one block for itself.
+            f'num_gpu_blocks="{self.blocks + 1}"}} 1.0\n' for rank in self.ranks).encode()
 
     # For configurations.
 
@@ -672,7 +674,7 @@ def is_free(port):
 def free_ports(count):
     """The first of ports that follow each other.
 
-    The harness has every sixteenth port for each process of a run; in between there is room for three
+    The harness gives each process of a run every sixteenth port; the ports in between are for three
     processes with four ports each.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 3

@@ -1,7 +1,8 @@
-"""A router in front of engines that tell what they hold, and whether it knows that.
+"""A router in front of engines that publish KV events, and checks that it knows their caches.
 
-The engines are those of kv_engine.py, whose caches are asked directly.  The router is asked by /explain, by the
-header of a decision and by /backends.  `kv`, `fleet` and `relay` are fixtures, for tests to import.
+The engines are those of kv_engine.py, whose caches tests read directly.  The router's view comes
+from /explain, the decision header and /backends.  `kv`, `fleet` and `relay` are fixtures, for tests
+to import.
 """
 import asyncio
 import contextlib
@@ -17,14 +18,15 @@ from standin import on_loop
 PATH = "/v1/completions"
 MODEL = "test-model"
 QUIET = "health: {interval: 0}\nmodels: {learn: false}\nload: {scrape: false}\n"
-SIZED = "health: {interval: 0}\nmodels: {learn: false}\nload: {interval: 100ms}\n"  # the size of caches is asked for
+# The router learns cache sizes.
+SIZED = "health: {interval: 0}\nmodels: {learn: false}\nload: {interval: 100ms}\n"
 LIVE = ("live",)
 SALTY = ["vllm-0.17", "vllm-0.22", "vllm-0.26", "sglang", "sglang-maps"]  # forms that name salts
 
 
 @pytest.fixture
 def kv(standin):
-    """Makes engines that tell what they hold."""
+    """Makes engines that publish KV events."""
     made = []
 
     def make(name="a", http=True, **options):
@@ -37,7 +39,7 @@ def kv(standin):
 
 
 class Relay:
-    """A port behind which another one is, until it is cut."""
+    """A port that forwards to another one until it is cut."""
 
     def __init__(self, target):
         self.target, self.port = target, free_ports(1)
@@ -98,7 +100,7 @@ def config(*rows, more=QUIET, policy="warm"):
 
 @pytest.fixture
 def fleet(warmpath):
-    """A router for these engines, which has subscribed to all that publish."""
+    """A router for these engines that has subscribed to all publishers."""
 
     def make(*engines, more=QUIET, rows=None, **keys):
         before = [engine.subscriptions() for engine in engines]
@@ -112,7 +114,7 @@ def fleet(warmpath):
 
 
 def prompt_of(name, tokens=100):
-    """Token ids that have no beginning in common with those of another name."""
+    """Token ids that share no prefix with those of another name."""
     return random.Random(f"prompt {name}").choices(range(1, 150_000), k=tokens)
 
 
@@ -147,7 +149,7 @@ def events_of(router, engine, rank=0):
 
 
 def settle(router, *engines, states=LIVE, seconds=5.0):
-    """Waits until the router has read all that was published, and is in one of the states."""
+    """Waits until the router has read all published messages and is in one of the states."""
     for engine in engines:
         for rank in engine.ranks:
             def is_settled(engine=engine, rank=rank):
@@ -159,20 +161,20 @@ def settle(router, *engines, states=LIVE, seconds=5.0):
 
 
 def explained(router, prompt, **more):
-    """Of each backend what an answer will say was cached, and whether that is known."""
+    """For each backend the predicted cached tokens, and whether the prediction is by events."""
     response = router.admin("POST", f"/explain?path={PATH}", body_of(prompt, **more))
     assert response.status == 200, response
     return {row["url"]: (row["expected_tokens"], row["by_events"]) for row in response.json()["backends"]}
 
 
 def held(engines, prompt, adapter=None, salt=None):
-    """The same, as the engines know it."""
+    """The same, by the engines' own caches."""
     return {name_of(engine, rank.number): (rank.cache.hit(prompt, adapter, salt), True)
             for engine in engines for rank in engine.ranks}
 
 
 def agree(router, engines, prompts=PROMPTS, seconds=3.0, salt=None):
-    """What the router says of these prompts is what the caches say."""
+    """Checks that the router's predictions for these prompts equal the caches."""
     more = {"cache_salt": salt} if salt else {}
     for prompt in prompts:
         def said(prompt=prompt):

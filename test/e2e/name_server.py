@@ -1,4 +1,4 @@
-"""A name server for a test: A records over UDP, and every way to be of no help."""
+"""A name server for a test: A records over UDP, and every kind of failure."""
 import contextlib
 import socket
 import struct
@@ -12,7 +12,7 @@ class NameServer:
     def __init__(self):
         self.addresses = {}  # name -> list of IPv4 addresses; a missing name does not exist
         self.ttl = 1
-        self.mute = False  # True: no answer at all
+        self.mute = False  # True: no response
         self.failing = False  # True: SERVFAIL
         self.questions = []
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

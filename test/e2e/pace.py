@@ -1,7 +1,7 @@
 """How slow the machine is at this moment, as the test process itself sees it.
 
 A thread wakes up twice a second, computes for some milliseconds and compares the wall time from the
-moment it asked for with the CPU time it got.  On a quiet machine the two are alike.  With eleven
+requested moment with the CPU time it got.  On a quiet machine the two are alike.  With eleven
 busy processes for each core the wall time is about twelve times as long, and so is everything that
 a test waits for.  Hashing a large buffer leaves the interpreter to the test.
 """

@@ -1,4 +1,4 @@
-"""A Prometheus of its own for a test, and what deploy/grafana and docs/metrics.md say, as Python values."""
+"""A Prometheus of its own for a test, and deploy/grafana and docs/metrics.md as Python values."""
 import json
 import os
 import pathlib
@@ -56,7 +56,7 @@ class Prometheus:
             return False
 
     def ask(self, path, **arguments):
-        """The data of its HTTP API; an error is one of the test, with Prometheus's own words."""
+        """The data of its HTTP API; an error fails the test with Prometheus's message."""
         address = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
             with urllib.request.urlopen(address, timeout=harness.within(10)) as answer:
@@ -72,7 +72,7 @@ class Prometheus:
         return [(row["metric"], float(row["value"][1])) for row in self.ask("query", query=expression, **moment)["result"]]
 
     def number(self, expression):
-        """The one value of a query; None: there is none."""
+        """The one value of a query; None: no value."""
         values = [value for _, value in self.query(expression)]
         assert len(values) <= 1, f"{expression} has several values"
         return values[0] if values else None
@@ -85,7 +85,7 @@ class Prometheus:
 
 
 def documented_metrics():
-    """{name: labels} of docs/metrics.md; of histograms and summaries the names of their series."""
+    """{name: labels} of docs/metrics.md; for histograms and summaries the names of their series."""
     table = {}
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([\w, ]*) \|", (ROOT / "docs" / "metrics.md").read_text(), re.M)
     for name, kind, labels in rows:
@@ -116,7 +116,7 @@ def metrics_in(expression):
 
 
 def panels_of(dashboard):
-    """All that are no rows, those in rows that are folded included."""
+    """All panels except rows, those in folded rows included."""
     for panel in dashboard["panels"]:
         yield from (panel["panels"] if panel["type"] == "row" else [panel])
 

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""A stand-in for an inference engine: says exactly the bytes it is told to, records what it hears.
+"""A stand-in for an inference engine: sends scripted bytes and records the requests it gets.
 
 It shares no code with the router, so that it cannot share its misreadings.  In a test it runs on a
-thread of the test process; where a test needs `kill -9`, as a program of its own:
+thread of the test process; for `kill -9` it runs as a program of its own:
 
     standin.py --port 8001 --name a --models m1,m2
 
-What it answers is a script: a row of steps for a path.
+A response is a script: a list of steps for a path.
 
-    engine.answer("/x", head(200, "Content-Length: 4"), b"ab", 0.5, b"cd")     # half a second between
+    engine.answer("/x", head(200, "Content-Length: 4"), b"ab", 0.5, b"cd")  # half a second between
     engine.answer("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"abc"), RESET)
-    engine.answer_once("/x", json_answer(429, {}, "Retry-After: 1"))           # the next request only
+    engine.answer_once("/x", json_answer(429, {}, "Retry-After: 1"))        # the next request only
 
-bytes are sent; a number is seconds to wait; a Gate waits until the test opens it; RESET, CLOSE and STALL are
-ends; a function of the request gives more steps.  Paths without a script are answered as an engine with
-the OpenAI interface would.  A request may say `x-standin-delay` (seconds before the head),
+Bytes are sent; a number is seconds to wait; a Gate waits until the test opens it; RESET, CLOSE and
+STALL are ends; a function of the request gives more steps.  Paths without a script behave like an
+engine with OpenAI's API.  A request may have the headers `x-standin-delay` (seconds before the
+head),
 `x-standin-gap` (seconds between events) and `x-standin-events` (their number).
 """
 import argparse
@@ -29,7 +30,7 @@ import time
 
 RESET = "reset"  # the connection ends with RST
 CLOSE = "close"  # it ends with FIN, after all that was sent
-STALL = "stall"  # nothing more, until the other side leaves
+STALL = "stall"  # sends nothing more until the other side leaves
 
 TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/(1\.[01])")
@@ -74,7 +75,7 @@ SSE_HEAD = head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chun
 
 
 class Misuse(Exception):
-    """The router sent something that is not HTTP/1.1."""
+    """The router sent invalid HTTP/1.1."""
 
 
 class Request:
@@ -89,7 +90,7 @@ class Request:
         self.trailers = []
         self.sent_at = []  # when each step of bytes was handed over
         self.sent_size = 0  # what the kernel took
-        self.gone_at = None  # when the other side left before the answer was complete
+        self.gone_at = None  # when the other side left before the response was complete
         self.answered_at = None
         self.gone = threading.Event()
         lines = raw_head[:-4].split(b"\r\n")
@@ -143,7 +144,7 @@ class Connection(asyncio.Protocol):
         self.script = None
         self.request = None
 
-    # What asyncio calls.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport):
         self.transport = transport
@@ -181,7 +182,7 @@ class Connection(asyncio.Protocol):
         if self.script:
             self.script.cancel()
 
-    # The conversation.
+    # Requests and responses.
 
     async def serve(self):
         try:
@@ -344,14 +345,14 @@ class Engine:
         self.port = port
         self.tls = tls
         self.health_status = 200
-        self.slow_reader = False  # True: takes request bodies in small sips
+        self.slow_reader = False  # True: reads request bodies in small pieces
         self.early = set()  # paths whose script begins before the body was read
         self.scripts = {}
         self.scripts_once = {}
         self.requests = []
         self.probes = []  # /health and /v1/models
-        self.scrapes = []  # /metrics, which it does not have unless a test gives it one
-        self.misuse = []  # anything received that is not proper HTTP/1.1
+        self.scrapes = []  # /metrics, which exists only if a test scripts it
+        self.misuse = []  # received bytes that are invalid HTTP/1.1
         self.half_requests = 0  # connections that ended within a request
         self.accepted = 0
         self.connections = set()
@@ -410,7 +411,7 @@ class Engine:
     def close_idle_connections(self):
         on_loop(self.drop_idle())
 
-    # What it says.
+    # Scripts and responses.
 
     def record_of(self, request):
         if request.method == "GET" and request.path in ("/health", "/v1/models"):

@@ -1,4 +1,6 @@
-"""The engine that judges the others: its cache, its clock, its words.  No router is involved."""
+"""The stand-in engine that other tests rely on: its cache, its times, its responses.  Without a
+router.
+"""
 import json
 import random
 import time
@@ -52,7 +54,7 @@ def test_models_and_salts_share_nothing():
         assert serve(cache, range(64), seed=seed) == 48
 
 
-def test_what_is_being_computed_is_found_already():
+def test_blocks_being_computed_already_count_as_cached():
     cache = engine.Cache(100)
     first, second = sequence(range(40)), sequence(range(40))
     assert first.admit(cache) and second.admit(cache)
@@ -60,7 +62,7 @@ def test_what_is_being_computed_is_found_already():
     assert cache.free_count == 100 - 4, "two blocks in common, and a tail each"
 
 
-def test_the_answer_is_cached_but_for_its_last_token():
+def test_the_response_is_cached_except_for_its_last_token():
     cache = engine.Cache(100)
     one = sequence(range(30), outputs=19)
     answer = [token.encode() for token in one.answer()]
@@ -75,14 +77,14 @@ def test_the_answer_is_cached_but_for_its_last_token():
     assert more.cached_count == 48, "30 and 18 tokens"
 
 
-def test_the_end_of_a_prompt_is_evicted_before_its_beginning():
+def test_the_end_of_a_prompt_is_evicted_before_its_prefix():
     cache = engine.Cache(10)
     serve(cache, range(96))
     serve(cache, range(1000, 1095))  # the four blank ones, and two of the first
     assert serve(cache, range(96)) == 64
 
 
-def test_what_was_used_last_is_evicted_last():
+def test_the_block_used_last_is_evicted_last():
     cache = engine.Cache(8)
     for begin in (0, 100, 200):
         serve(cache, range(begin, begin + 33))
@@ -91,7 +93,7 @@ def test_what_was_used_last_is_evicted_last():
     assert [len(cache.match(sequence(range(begin, begin + 33)).keys, 33)) for begin in (0, 100, 200)] == [2, 1, 2]
 
 
-def test_blocks_in_use_are_not_evicted_and_what_does_not_fit_waits():
+def test_blocks_in_use_are_not_evicted_and_a_request_that_does_not_fit_waits():
     cache = engine.Cache(8)
     running = sequence(range(60), outputs=4)
     assert running.admit(cache) and cache.free_count == 4
@@ -103,7 +105,7 @@ def test_blocks_in_use_are_not_evicted_and_what_does_not_fit_waits():
     assert serve(cache, range(60)) == 48
 
 
-def test_blocks_are_neither_lost_nor_made():
+def test_the_number_of_blocks_never_changes():
     rng = random.Random(5)
     cache = engine.Cache(60)
     running = []
@@ -143,7 +145,7 @@ def ask(one, body, *lines, path=workloads.PATH):
     return one.post(path, body, *lines)
 
 
-def test_it_says_what_was_cached(caching):
+def test_usage_reports_cached_tokens(caching):
     one, = caching(1)
     body = Ask(0, [user("x" * 4000)], stream=False, max_tokens=5).body
     first, second = ask(one, body).json(), ask(one, body).json()
@@ -158,7 +160,7 @@ def test_it_says_what_was_cached(caching):
     assert counters["by_model"] == {"test-model": {"prompt_tokens": 3009, "cached_tokens": 992, "output_tokens": 15}}
 
 
-def test_it_says_nothing_of_its_cache_when_told_so(caching):
+def test_usage_omits_cached_tokens_when_reporting_is_off(caching):
     one, = caching(1, report_cached=False)
     assert ask(one, Ask(0, [user("x")], stream=False).body).json()["usage"]["prompt_tokens_details"] is None
 
@@ -167,7 +169,7 @@ def test_it_says_nothing_of_its_cache_when_told_so(caching):
     (workloads.PATH, {"messages": [user("hello")]}), ("/v1/completions", {"prompt": "hello"}),
     ("/v1/completions", {"prompt": [1, 2, 3]}), ("/v1/completions", {"prompt": [[1, 2, 3], [4]]}),
     ("/v1/completions", {"prompt": ["hello", "you"]})])
-def test_a_stream_says_what_a_whole_answer_says(caching, path, value):
+def test_a_stream_reports_the_same_as_a_whole_response(caching, path, value):
     one, = caching(1)
     whole = ask(one, {**value, "max_tokens": 9}, path=path).json()
     events = ask(one, {**value, "max_tokens": 9, "stream": True}, path=path).events()
@@ -184,7 +186,7 @@ def test_a_stream_says_what_a_whole_answer_says(caching, path, value):
 
 
 @pytest.mark.quiet
-def test_the_uncached_part_takes_its_time_and_one_waits_for_the_other(caching):
+def test_prefill_takes_time_for_uncached_tokens_and_prompts_wait_for_each_other(caching):
     one, = caching(1, prefill_speed=5000, step=0)
 
     def seconds(lanes, *bodies):
@@ -210,7 +212,7 @@ def test_tokens_come_one_step_apart(caching):
 
 def test_a_client_that_leaves_frees_its_blocks(caching):
     one, = caching(1, step=0.05, prefill_speed=1000, cache_blocks=200)
-    for prompt in ("short", "long " * 2000):  # leaves while it decodes, and while it is computed
+    for prompt in ("short", "long " * 2000):  # leaves during decoding, and during prefill
         with client.Client(("127.0.0.1", one.port), 5) as connection:
             connection.send(client.json_request(workloads.PATH, Ask(0, [user(prompt)], max_tokens=100).body))
             connection.read_head()
@@ -219,7 +221,7 @@ def test_a_client_that_leaves_frees_its_blocks(caching):
     assert one.counters()["aborted"] == 2
 
 
-def test_no_more_run_than_allowed(caching):
+def test_no_more_requests_run_than_the_limit_allows(caching):
     one, = caching(1, max_sequences=2, step=0.05)
     workload = [workloads.once(Ask(0, [user(f"{number}")], max_tokens=5)) for number in range(6)]
     seen = []
@@ -242,14 +244,14 @@ def test_metrics_have_the_names_of_vllm(caching):
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"{}", b'{"messages": "hello"}', b'{"messages": [1]}',
                                   b'{"messages": [{"role": "user", "content": 7}]}', b'{"prompt": 7}', b"\xff\xfe",
                                   b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": -1}'])
-def test_it_refuses_what_it_does_not_understand(caching, data):
+def test_invalid_requests_are_refused(caching, data):
     one, = caching(1)
     response = one.ask(client.request("POST", workloads.PATH, "Content-Type: application/json", body=data))
     assert response.status == 400 and response.json()["error"]["code"] == 400
     assert one.ask(client.json_request(workloads.PATH, {"model": "other", "messages": []})).status == 404
 
 
-# The workloads: what one large cache could have, and what eight caches in turn have of it.
+# The workloads: hits of one large cache, and of eight caches in turn.
 
 
 @pytest.mark.parametrize("make, blocks, possible, in_turn", [
@@ -265,7 +267,7 @@ def test_the_workloads_tell_good_routing_from_bad(make, blocks, possible, in_tur
     assert one.hit_rate >= possible and turns.hit_rate <= in_turn, (one.hit_rate, turns.hit_rate)
 
 
-def test_a_workload_is_the_same_from_the_same_seed():
+def test_equal_seeds_give_equal_workloads():
     for make in (workloads.groups, workloads.hot, workloads.chats, workloads.token_groups, workloads.tenants):
         first, again, other = ([next(one).encode() for one in make(seed)] for seed in (1, 1, 2))
         assert first == again != other

@@ -1,4 +1,4 @@
-"""The command line: what is wrong is said before anything listens."""
+"""The command line: errors are reported before anything listens."""
 import re
 import socket
 import subprocess
@@ -46,7 +46,7 @@ def run(binary, *words):
                           timeout=within(10))
 
 
-def test_check_likes_a_good_file(binary, tmp_path):
+def test_check_accepts_a_valid_file(binary, tmp_path):
     path = tmp_path / "good.yaml"
     path.write_text(GOOD)
     done = run(binary, "check", str(path))
@@ -54,7 +54,7 @@ def test_check_likes_a_good_file(binary, tmp_path):
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_file_is_refused_with_its_place(binary, tmp_path, case):
+def test_an_invalid_file_is_refused_with_line_and_column(binary, tmp_path, case):
     text, line = BAD[case]
     path = tmp_path / "bad.yaml"
     path.write_text(text)
@@ -65,7 +65,7 @@ def test_a_bad_file_is_refused_with_its_place(binary, tmp_path, case):
     assert line is None or int(place[1]) == line, done.stderr
 
 
-def test_serve_refuses_a_bad_file_the_same_way_and_listens_nowhere(binary, tmp_path):
+def test_serve_refuses_an_invalid_file_in_the_same_way_and_does_not_listen(binary, tmp_path):
     router = Router(binary, tmp_path)
     text, line = BAD["unknown key"]
     router.write_config(text)
@@ -79,19 +79,19 @@ def test_serve_refuses_a_bad_file_the_same_way_and_listens_nowhere(binary, tmp_p
 @pytest.mark.parametrize("words", [
     ["--colour", "red"], ["--policy", "best"], ["--workers", "-1"], ["--timeouts-header"], ["--backend", "ftp://x"],
     ["stray"]], ids=" ".join)
-def test_a_bad_flag_is_refused(binary, words):
+def test_an_invalid_flag_is_refused(binary, words):
     done = run(binary, "serve", "--backend", "http://127.0.0.1:1", *words)
     assert done.returncode == 2
     assert done.stderr.count("\n") >= 1 and words[0] in done.stderr
 
 
-def test_a_file_that_is_not_there_is_refused(binary, tmp_path):
+def test_a_missing_file_is_refused(binary, tmp_path):
     for command in (["check", str(tmp_path / "none.yaml")], ["serve", "--config", str(tmp_path / "none.yaml")]):
         done = run(binary, *command)
         assert done.returncode == 2 and "none.yaml" in done.stderr
 
 
-def test_an_unknown_command_is_refused_and_help_is_given(binary):
+def test_an_unknown_command_is_refused_with_help(binary):
     assert run(binary, "explode").returncode == 2
     assert run(binary).returncode == 2
     done = run(binary, "--help")
@@ -120,7 +120,7 @@ limits: {{uri_size: 300}}
 
 @pytest.mark.parametrize("level, says_info, says_debug", [
     ("error", False, False), ("warn", False, False), ("info", True, False), ("debug", True, True)])
-def test_the_log_says_as_much_as_wanted(standin, warmpath, level, says_info, says_debug):
+def test_the_log_level_decides_which_lines_are_written(standin, warmpath, level, says_info, says_debug):
     bad, good = standin("bad"), standin("good")
     bad.answer("/x", RESET)
     router = warmpath(bad, good, log_level=level, workers=1)

@@ -17,7 +17,7 @@ END = b"\xff" * 8
 
 
 class Publisher:
-    """One `kv_publish`, told line by line what has happened in a cache."""
+    """One `kv_publish`, which gets the changes of a cache line by line."""
 
     def __init__(self, program, format_name, topic, batches, *more):
         self.process = subprocess.Popen([program, format_name, topic, "4", str(batches), *more],
@@ -142,7 +142,7 @@ def test_hashes_may_be_whole_digests(publisher, subscribe):
     assert stored["block_hashes"][0][-8:] == KEY.to_bytes(8, "big")
 
 
-def test_subscriptions_choose_by_the_beginning_of_the_topic(publisher, subscribe, sockets):
+def test_subscriptions_match_by_the_prefix_of_the_topic(publisher, subscribe, sockets):
     engine = publisher()
     other = sockets(zmq.SUB, engine.port)
     other.subscribe("kv@another")
@@ -153,12 +153,12 @@ def test_subscriptions_choose_by_the_beginning_of_the_topic(publisher, subscribe
     other.subscribe("")
     harness.eventually(lambda: engine.status()["subscribers"] == 2, "the other subscribes to everything")
     engine.say_all()
-    assert sequence_of(other.recv_multipart()[1]) == 1  # it never got the first
+    assert sequence_of(other.recv_multipart()[1]) == 1  # it did not get the first message
     socket.unsubscribe("kv@")
     harness.eventually(lambda: engine.status()["subscribers"] == 1, "the first has cancelled")
 
 
-def test_several_subscribers_get_the_same(publisher, subscribe):
+def test_several_subscribers_get_the_same_messages(publisher, subscribe):
     engine = publisher()
     sockets = [subscribe(engine) for _ in range(8)]
     for _ in range(100):
@@ -168,7 +168,7 @@ def test_several_subscribers_get_the_same(publisher, subscribe):
 
 
 def replay(socket, start):
-    """All answers up to the end marker, without the empty frame in front."""
+    """All replies up to the end marker, without the empty frame in front."""
     socket.send_multipart([b"", start.to_bytes(8, "big")])
     answers = []
     while not answers or answers[-1][-2] != END:
@@ -180,7 +180,7 @@ def replay(socket, start):
 
 @pytest.mark.parametrize("name,topic", [("vllm", [b"kv@engine"]), ("trtllm", [b"kv@engine"]),
                                         ("vllm-0.24", []), ("vllm-0.9.1", []), ("sglang", [])])
-def test_replays_in_the_form_of_each_engine(publisher, sockets, name, topic):
+def test_replays_have_the_form_of_each_engine(publisher, sockets, name, topic):
     engine = publisher(name, batches=5)
     for _ in range(9):
         engine.say_all()
@@ -224,7 +224,7 @@ def test_heartbeats_are_answered(publisher, subscribe):
     engine = publisher()
     socket = subscribe(engine, heartbeat_ivl=20, heartbeat_timeout=int(harness.within(500)))
     monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-    # Were they not, the library would give the connection up after the timeout.
+    # Without replies the library would close the connection after the timeout.
     assert monitor.poll(int(harness.within(1000))) == 0
     engine.say_all()
     assert sequence_of(socket.recv_multipart()[1]) == 0
@@ -238,7 +238,7 @@ def test_after_a_restart_numbers_begin_at_0_again(publisher, subscribe):
         engine.say_all()
     assert [sequence_of(socket.recv_multipart()[1]) for _ in range(3)] == [0, 1, 2]
     engine.tell("restart")
-    # The library says its subscriptions again, but only in calls of the thread that owns the socket.
+    # The library repeats its subscriptions only in calls of the thread that owns the socket.
     harness.eventually(lambda: not socket.poll(1) and engine.status()["subscribers"] == 1,
                        "the library has connected again")
     engine.say_all()
@@ -250,7 +250,7 @@ def is_refused(port):
         return sock.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_an_engine_that_crashes_says_nothing_and_begins_anew(binary, tmp_path, sockets):
+def test_a_crashed_engine_is_silent_and_starts_again_at_number_0(binary, tmp_path, sockets):
     ports = [harness.free_port(), harness.free_port()]
     engines = Fleet(binary, tmp_path / "engine.stderr", 1, speed=20, kv_events_port=ports[0], kv_replay_port=ports[1])
 
@@ -263,7 +263,7 @@ def test_an_engine_that_crashes_says_nothing_and_begins_anew(binary, tmp_path, s
             engines.post("/v1/completions", {"prompt": list(range(first, first + 33)), "max_tokens": 1})
         assert tokens_replayed() == [list(range(32)), list(range(100, 132))]
         engines.post("/sim/faults", {"crash_s": 2})
-        harness.eventually(lambda: all(is_refused(port) for port in ports), "nobody listens")
+        harness.eventually(lambda: all(is_refused(port) for port in ports), "the ports are closed")
         harness.eventually(lambda: not any(is_refused(port) for port in ports), "it is back")
         assert tokens_replayed() == []
         engines.post("/v1/completions", {"prompt": list(range(33)), "max_tokens": 1})

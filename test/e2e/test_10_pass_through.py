@@ -1,4 +1,4 @@
-"""A request and its answer go through unchanged."""
+"""A request and its response pass unchanged."""
 import json
 import random
 import socket
@@ -183,14 +183,14 @@ def test_the_request_id_of_the_client_is_kept(standin, warmpath):
 
 @pytest.mark.parametrize("mode, expected", [
     ("forward", "Bearer of-the-client"), ("replace", "Bearer of-the-backend"), ("strip", None)])
-def test_authorization_is(standin, warmpath, mode, expected):
+def test_authorization_is_treated_as_configured(standin, warmpath, mode, expected):
     engine = standin()
     router = warmpath(engine, authorization=mode, api_key="of-the-backend" if mode == "replace" else None)
     assert router.get("/x", "Authorization: Bearer of-the-client").status == 200
     assert engine.requests[0].header("authorization") == expected
 
 
-def test_a_replaced_authorization_is_sent_for_clients_that_had_none(standin, warmpath):
+def test_a_replaced_authorization_is_sent_for_clients_without_one(standin, warmpath):
     engine = standin()
     router = warmpath(engine, authorization="replace", api_key="of-the-backend")
     assert router.get("/x").status == 200
@@ -216,17 +216,17 @@ backends:
 
 @pytest.mark.parametrize("before, after", [
     ([], "127.0.0.1"), (["10.1.2.3, 10.4.5.6"], "10.1.2.3, 10.4.5.6, 127.0.0.1")])
-def test_the_clients_address_is_told_where_wanted(standin, warmpath, before, after):
+def test_forwarded_for_adds_the_address_of_the_client(standin, warmpath, before, after):
     engine = standin()
     router = warmpath(engine, forwarded_for=True)
     assert router.get("/x", *(f"X-Forwarded-For: {value}" for value in before)).status == 200
     assert ", ".join(engine.requests[0].all("x-forwarded-for")) == after
 
 
-# The answer.
+# The response.
 
 
-def test_an_answer_comes_back_as_it_was_sent(standin, warmpath):
+def test_a_response_comes_back_as_it_was_sent(standin, warmpath):
     engine = standin()
     engine.answer("/x", head(
         299, "X-B: 2", "x-a: 1", "Set-Cookie: a=1; Path=/", "X-B: 3", "Set-Cookie: b=2", "X-Empty:",
@@ -264,7 +264,7 @@ def test_an_engines_own_status_and_body_are_untouched(standin, warmpath, status)
 
 @pytest.mark.parametrize("status, lines", [
     (204, ()), (304, ("Content-Length: 100", 'ETag: "x"')), (200, ("Content-Length: 0",))])
-def test_answers_without_a_body_do_not_confuse_the_connection(standin, warmpath, status, lines):
+def test_responses_without_a_body_leave_the_connection_usable(standin, warmpath, status, lines):
     engine = standin()
     engine.answer("/x", head(status, *lines))
     router = warmpath(engine)
@@ -290,7 +290,7 @@ def test_head_gets_the_head_alone(standin, warmpath):
     assert [seen.method for seen in engine.requests] == ["HEAD", "HEAD", "GET"]
 
 
-def test_head_answered_as_chunked_has_no_body(standin, warmpath):
+def test_a_chunked_response_to_head_has_no_body(standin, warmpath):
     engine = standin()
     engine.answer("/x", head(200, "Transfer-Encoding: chunked"))
     router = warmpath(engine)
@@ -301,7 +301,7 @@ def test_head_answered_as_chunked_has_no_body(standin, warmpath):
         assert client.read_response().json()["target"] == "/y"
 
 
-def test_hop_by_hop_headers_of_the_answer_stay_behind(standin, warmpath):
+def test_hop_by_hop_headers_of_the_response_stay_behind(standin, warmpath):
     engine = standin()
     engine.answer("/x", plain_answer(
         200, b"ok", "Connection: keep-alive, X-Private", "X-Private: secret", "Keep-Alive: timeout=5",
@@ -360,7 +360,7 @@ def test_a_large_body_comes_through_exactly(standin, warmpath):
     assert router.get("/chunked").body == data
 
 
-def test_an_answer_in_single_bytes_is_the_same_answer(standin, warmpath):
+def test_a_response_in_single_bytes_is_the_same_response(standin, warmpath):
     engine = standin()
     whole = (head(103, "Link: </a>") + head(200, "Transfer-Encoding: chunked", "X-A: b") + chunk(b"hello", b";x=y")
              + b"0\r\nX-Sum: 1\r\n\r\n")
@@ -395,10 +395,10 @@ def test_a_connection_serves_many_requests_and_reuses_the_backends(standin, warm
             response = client.read_response()
             assert response.json()["target"] == f"/{number}" and response.json()["size"] == number
     assert len({seen.connection for seen in engine.requests}) == 1
-    assert engine.accepted - accepted <= 3  # one for the requests, perhaps one for a probe and a scrape
+    assert engine.accepted - accepted <= 3  # requests, a probe, a scrape
 
 
-def test_pipelined_requests_are_answered_in_order(standin, warmpath):
+def test_pipelined_responses_come_in_order(standin, warmpath):
     slow, fast = standin("slow"), standin("fast")
     slow.answer("/1", 0.2, plain_answer(200, b"one"))
     fast.answer("/1", 0.2, plain_answer(200, b"one"))
@@ -424,7 +424,7 @@ def test_connection_close_is_obeyed(standin, warmpath):
         assert client.wait_closed()
 
 
-def test_a_backends_connection_close_is_its_own_affair(standin, warmpath):
+def test_connection_close_of_a_backend_does_not_close_the_client(standin, warmpath):
     engine = standin()
     engine.answer("/x", plain_answer(200, b"ok", "Connection: close"), CLOSE)
     router = warmpath(engine)
@@ -436,9 +436,9 @@ def test_a_backends_connection_close_is_its_own_affair(standin, warmpath):
             assert response.header("connection") != "close"
 
 
-def test_stale_backend_connections_are_never_the_clients_problem(standin, warmpath):
+def test_clients_never_see_stale_backend_connections(standin, warmpath):
     engine = standin()
-    engine.answer("/x", plain_answer(200, b"ok"), CLOSE)  # closes without having said so
+    engine.answer("/x", plain_answer(200, b"ok"), CLOSE)  # closes without announcing it
     engine.answer("/y", plain_answer(200, b"ok"), RESET)
     router = warmpath(engine, retry_attempts=1)
     with router.connect() as client:
@@ -457,7 +457,7 @@ def test_idle_backend_connections_that_close_later_are_dropped(standin, warmpath
         engine.close_idle_connections()
 
 
-def test_several_listeners_serve_the_same(standin, warmpath):
+def test_all_listeners_serve_the_same_fleet(standin, warmpath):
     engine = standin()
     router = warmpath(start=False)
     ports = [router.port, free_port(), free_port()]
@@ -476,7 +476,7 @@ def test_a_backend_may_have_an_ipv6_address(standin, warmpath):
     assert (response.json()["engine"], response.header("x-warmpath-backend")) == ("six", engine.url)
 
 
-def test_what_comes_after_connection_close_is_not_served(standin, warmpath):
+def test_a_request_after_connection_close_is_not_served(standin, warmpath):
     engine = standin()
     router = warmpath(engine)
     with router.connect() as client:
@@ -486,7 +486,7 @@ def test_what_comes_after_connection_close_is_not_served(standin, warmpath):
     assert engine.targets() == ["/1"]
 
 
-def test_hundreds_of_pipelined_requests(standin, warmpath):
+def test_hundreds_of_pipelined_requests_are_served(standin, warmpath):
     engine = standin()
     router = warmpath(engine)
     with router.connect() as client:
@@ -550,7 +550,7 @@ def test_an_old_backend_is_understood(standin, warmpath, line):
                 break
 
 
-def test_many_interim_answers_are_passed_or_refused(standin, warmpath):
+def test_many_interim_responses_are_passed_on_or_refused(standin, warmpath):
     engine = standin()
     engine.answer("/some", *[head(103, "Link: </a>")] * 20, plain_answer(200, b"ok"))
     engine.answer("/endless", *[head(103, "Link: </a>" + "x" * 500)] * 20_000, plain_answer(200, b"ok"))
@@ -570,7 +570,7 @@ def test_an_old_client_need_not_send_host(standin, warmpath):
     assert len(engine.requests) == 1  # the stand-in insists on exactly one Host
 
 
-# Engines that do not speak properly.
+# Engines that send invalid HTTP.
 
 
 @pytest.mark.parametrize("answer", [
@@ -587,7 +587,7 @@ def test_an_old_client_need_not_send_host(standin, warmpath):
     b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
     b"SSH-2.0-OpenSSH_9.2\r\n",
 ], ids=lambda answer: repr(answer[:40]))
-def test_an_answer_that_is_not_http_is_502(standin, warmpath, answer):
+def test_an_invalid_http_response_is_502(standin, warmpath, answer):
     engine = standin()
     engine.answer("/x", answer, CLOSE)
     router = warmpath(engine)
@@ -608,7 +608,7 @@ def test_a_backend_that_leaves_before_its_head_is_complete_is_502(standin, warmp
     assert response.header("x-request-id")
 
 
-def test_bad_chunks_end_the_answer_as_truncated(standin, warmpath):
+def test_invalid_chunks_truncate_the_response(standin, warmpath):
     engine = standin()
     engine.answer("/x", head(200, "Transfer-Encoding: chunked"), chunk(b"good"), 0.05, b"zz\r\nbad\r\n", STALL)
     router = warmpath(engine)
@@ -618,7 +618,7 @@ def test_bad_chunks_end_the_answer_as_truncated(standin, warmpath):
         assert response.status == 200 and response.body == b"good" and not response.complete
 
 
-def test_bytes_after_the_answer_are_not_the_next_answer(standin, warmpath):
+def test_bytes_after_the_response_are_not_the_next_response(standin, warmpath):
     engine = standin()
     engine.answer("/x", plain_answer(200, b"ok") + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfalse")
     router = warmpath(engine, workers=1)
@@ -630,13 +630,13 @@ def test_bytes_after_the_answer_are_not_the_next_answer(standin, warmpath):
             assert client.read_response().json()["target"] == "/y"
 
 
-def test_an_early_answer_reaches_the_client_though_its_body_was_not_read(standin, warmpath):
+def test_an_early_response_reaches_a_client_whose_body_was_not_read(standin, warmpath):
     engine = standin()
     engine.early.add("/x")
     engine.answer("/x", json_answer(413, {"error": "too much for me"}, "Connection: close"), CLOSE)
     router = warmpath(engine)
     response = router.ask(request("POST", "/x", body=b"x" * 4_000_000))
-    assert response.status in (413, 502)  # the reset may overtake the answer in the kernel
+    assert response.status in (413, 502)  # the reset may overtake the response in the kernel
     small = router.ask(request("POST", "/x", body=b"x" * 100))
     assert (small.status, small.json()) == (413, {"error": "too much for me"})
 
@@ -653,7 +653,7 @@ def test_a_backend_that_reads_slowly_gets_the_whole_body(standin, warmpath):
 # OpenAI's requests.
 
 
-def test_a_chat_request_is_answered_by_the_engine(standin, warmpath):
+def test_a_chat_request_gets_the_response_of_the_engine(standin, warmpath):
     engine = standin("a")
     router = warmpath(engine)
     body = json.dumps(chat(events=2), indent=3).encode()
@@ -662,14 +662,14 @@ def test_a_chat_request_is_answered_by_the_engine(standin, warmpath):
     assert engine.requests[0].body == body
 
 
-def test_a_body_that_is_not_json_is_the_engines_to_judge(standin, warmpath):
+def test_a_body_that_is_not_json_is_left_to_the_engine(standin, warmpath):
     engine = standin()
     router = warmpath(engine)
     response = router.ask(request("POST", "/v1/chat/completions", body=b"{not json"))
     assert (response.status, response.json()["error"]["message"]) == (400, "not JSON")
 
 
-def test_many_connections_at_once_each_get_their_own_answer(standin, warmpath):
+def test_each_of_many_connections_gets_its_own_response(standin, warmpath):
     engine = standin()
     router = warmpath(engine)
     clients = [router.connect() for _ in range(200)]

@@ -1,7 +1,7 @@
-"""Ids are exactly those of Hugging Face tokenizers: documents of every kind, family by family.
+"""Token ids equal those of Hugging Face tokenizers: documents of every kind, family by family.
 
-The documents come from test/oracle/corpus.py; --documents says how many for a family.  Vocabularies are
-fetched by tools/vocabularies.py; a family whose file is missing is skipped, and says so.
+The documents come from test/oracle/corpus.py; --documents is their number for each family.
+tools/vocabularies.py fetches the vocabularies; a family without its file is skipped with a message.
 """
 import pathlib
 import sys
@@ -29,8 +29,8 @@ RANKS = {"gpt2": "r50k_base", "cl100k": "cl100k_base", "llama3": "cl100k_base",
 # The longest pieces take the oracle most of a second each: always for one family of each kind.
 LONG_PIECE = 1_000_000
 LONG_ALWAYS = ("llama3_2", "deepseek_v3", "gemma3")
-# Where added tokens are looked for in normalized text, a space counts as the three bytes it becomes, and
-# the bound on pieces (tokenizer_piece_max) comes earlier.
+# In normalized text a space counts as the three bytes that it becomes, so the bound on pieces
+# (tokenizer_piece_max) is reached earlier.
 LONG_OTHERWISE = {"llama2_normalized": LONG_PIECE // 3}
 FULL_COUNT = 50_000
 SEED = 5
@@ -49,7 +49,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def stream(binary):
-    """The program beside the router that encodes whatever it reads."""
+    """The program that encodes texts with the router's tokenizer."""
     return binary.with_name("tokenizer_encode_stream")
 
 
@@ -67,7 +67,7 @@ def patient(test):
 
 
 @patient
-def test_ids_of_documents_whole_and_in_parts(stream, count, family):
+def test_ids_of_documents_agree_whole_and_in_parts(stream, count, family):
     path = file_of(family)
     oracle = encode.HuggingFace(path)
     texts = list(corpus.Corpus(f"{family} {SEED}", oracle.added).documents(count))
@@ -76,7 +76,7 @@ def test_ids_of_documents_whole_and_in_parts(stream, count, family):
 
 
 @patient
-def test_ids_with_what_the_post_processor_adds(stream, count, family):
+def test_ids_that_the_post_processor_adds_agree(stream, count, family):
     path = file_of(family)
     oracle = encode.HuggingFace(path)
     texts = list(corpus.Corpus(f"{family} special", oracle.added).documents(count // 10))
@@ -84,7 +84,7 @@ def test_ids_with_what_the_post_processor_adds(stream, count, family):
 
 
 @patient
-def test_ids_of_long_pieces(stream, count, family):
+def test_ids_of_long_pieces_agree(stream, count, family):
     path = file_of(family)
     longest = LONG_OTHERWISE.get(family, LONG_PIECE)
     sizes = [40_000, longest] if family in LONG_ALWAYS or count >= FULL_COUNT else [40_000]
@@ -108,7 +108,7 @@ def pairs(file):
     return [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in file["model"]["merges"]]
 
 
-def test_made_files_are_those_that_packages_have():
+def test_generated_files_equal_those_of_packages():
     made, packaged = (encode.vocabulary_variants.load(encode.VOCABULARIES, family)
                       for family in ("gpt2_ranks", "gpt2") if file_of(family))
     assert made["model"]["vocab"] == packaged["model"]["vocab"]

@@ -1,7 +1,7 @@
-"""Chat templates render as they do with jinja2 as transformers sets it up: the same text, or an error in both.
+"""Chat templates render as with jinja2 in transformers' setup: the same text, or an error in both.
 
-Templates come from packages (tools/vocabularies.py), conversations from test/oracle/conversations.py, and
-small random templates from test/oracle/grammar.py.
+Templates come from packages (tools/vocabularies.py), conversations from
+test/oracle/conversations.py, and small random templates from test/oracle/grammar.py.
 """
 import pathlib
 import sys
@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def stream(binary):
-    """The program beside the router that renders whatever it reads."""
+    """The program that renders templates with the router's code."""
     return render.Program(binary.with_name("template_render_stream"))
 
 
@@ -59,7 +59,7 @@ def test_random_templates_render_as_jinja2_renders_them(request, stream, seed):
 
 
 def test_templates_render_most_conversations():
-    """What the comparison is worth: an error on both sides is equal too."""
+    """Guards the comparison: errors on both sides would be equal too."""
     sources = render.found_templates(False)
     for name in ("qwen2_5/default", "llama3_2/default", "trl/qwen3"):
         if name not in sources:

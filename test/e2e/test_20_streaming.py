@@ -1,4 +1,4 @@
-"""Streams: each part at once, back-pressure, and what happens when either side leaves."""
+"""Streams: each part at once, back-pressure, and either side leaving."""
 import json
 import time
 
@@ -261,7 +261,7 @@ def test_a_client_that_finished_sending_counts_as_gone(standin, warmpath):
         assert seen.gone.wait(within(1))
 
 
-def test_a_client_that_only_finished_sending_is_still_answered(standin, warmpath):
+def test_with_half_close_a_client_that_finished_sending_gets_its_response(standin, warmpath):
     engine = standin()
     engine.answer("/x", 0.3, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     router = warmpath(engine, half_close=True)
@@ -332,6 +332,6 @@ def test_a_client_that_leaves_while_its_body_waits_for_the_backend_is_noticed(st
     client.send(request("POST", "/x", body=b"x" * 8_000_000))
     eventually(lambda: engine.requests, "the request arrives")
     assert router.in_flight() == 1
-    assert router.get("/y").status == 200  # nobody else waits
+    assert router.get("/y").status == 200  # other clients do not wait
     client.close()
     eventually(lambda: router.in_flight() == 0, "nothing in flight", 2)

@@ -1,4 +1,4 @@
-"""What is not a proper request is refused, and nothing of it reaches a backend."""
+"""Malformed requests are refused, and no part of them reaches a backend."""
 import random
 import time
 
@@ -142,7 +142,7 @@ def pair(standin, warmpath):
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_refused_with_400_and_a_closed_connection(pair, case):
+def test_malformed_requests_get_400_and_a_closed_connection(pair, case):
     engine, router = pair
     with router.connect() as client:
         client.send(MALFORMED[case] + SMUGGLED)
@@ -154,7 +154,7 @@ def test_refused_with_400_and_a_closed_connection(pair, case):
     assert engine.targets() == []
 
 
-def test_a_malformed_request_after_good_ones_is_refused_after_their_answers(pair):
+def test_a_malformed_request_after_valid_ones_is_refused_after_their_responses(pair):
     engine, router = pair
     with router.connect() as client:
         client.send(request("GET", "/1") + request("GET", "/2") + MALFORMED["both content-length and chunked"])
@@ -166,7 +166,8 @@ def test_a_malformed_request_after_good_ones_is_refused_after_their_answers(pair
 
 
 def test_a_refused_client_reads_its_error_though_it_was_still_sending(pair):
-    """Closing with unread bytes resets the connection, and the reset would overtake the answer."""
+    """Closing with unread bytes resets the connection, and the reset would overtake the response.
+    """
     engine, router = pair
     with router.connect() as client:
         client.send(MALFORMED["space before colon"])
@@ -194,7 +195,7 @@ VALID = {
 
 
 @pytest.mark.parametrize("case", VALID)
-def test_valid_requests_are_taken(pair, case):
+def test_valid_requests_are_accepted(pair, case):
     engine, router = pair
     response = router.ask(VALID[case])
     assert response.status == 200, response
@@ -210,7 +211,7 @@ def test_a_valid_request_may_be_split_anywhere(pair, case):
     with router.connect() as client:
         for at in range(1, len(whole)):
             client.send(whole[:at])
-            time.sleep(0.002)  # so that the parts arrive in two reads; together they would work as well
+            time.sleep(0.002)  # so that the parts arrive in two reads
             client.send(whole[at:])
             assert client.read_response().status == 200, f"split at {at}"
         for byte in whole:
@@ -243,7 +244,9 @@ def test_a_malformed_request_may_be_split_anywhere_too(pair, case):
 
 @pytest.mark.timeout(120)
 def test_damaged_requests_never_do_more_than_fail(pair):
-    """Whatever arrives, the answer is HTTP, and the backend (whose stand-in is strict) sees only HTTP."""
+    """For any input the response is valid HTTP, and the backend's strict stand-in sees only valid
+    HTTP.
+    """
     engine, router = pair
     rng = random.Random(20)
     seeds = [*VALID.values(), *MALFORMED.values()]

@@ -1,4 +1,4 @@
-"""Everything has a limit, and each says so with its own status."""
+"""Everything has a limit, and each limit has its own status."""
 import time
 
 import pytest
@@ -19,7 +19,7 @@ def test_a_body_of_exactly_the_limit_passes(standin, warmpath):
 
 
 @pytest.mark.parametrize("lines", [(), ("Expect: 100-continue",)], ids=["plain", "expect"])
-def test_a_body_said_to_be_over_the_limit_is_refused_before_it_is_sent(standin, warmpath, lines):
+def test_a_body_announced_over_the_limit_is_refused_before_it_is_sent(standin, warmpath, lines):
     engine = standin()
     router = warmpath(engine, limits_body_size="100KiB")
     with router.connect() as client:
@@ -31,7 +31,7 @@ def test_a_body_said_to_be_over_the_limit_is_refused_before_it_is_sent(standin, 
     assert engine.requests == []
 
 
-def test_a_refused_body_that_is_sent_all_the_same_does_not_hide_the_answer(standin, warmpath):
+def test_a_refused_body_that_is_sent_anyway_does_not_hide_the_response(standin, warmpath):
     engine = standin()
     router = warmpath(engine, limits_body_size="100KiB")
     with router.connect() as client:
@@ -141,7 +141,7 @@ def test_requests_over_the_limit_are_503_until_one_has_ended(standin, warmpath):
     assert engine.targets() == ["/slow"] * 3 + ["/x"]
 
 
-def test_a_connection_that_is_refused_a_request_says_whether_it_closes(standin, warmpath):
+def test_a_refusal_says_whether_the_connection_closes(standin, warmpath):
     engine = standin()
     gate = Gate()
     engine.answer("/slow", gate, plain_answer(200, b"done"))
@@ -264,7 +264,7 @@ def test_a_body_that_does_not_come_is_408(standin, warmpath):
     assert engine.requests == []
 
 
-def test_an_idle_connection_is_closed_without_a_word(standin, warmpath):
+def test_an_idle_connection_is_closed_without_a_response(standin, warmpath):
     engine = standin()
     router = warmpath(engine, timeouts_keepalive="300ms")
     with router.connect() as client:
@@ -273,7 +273,7 @@ def test_an_idle_connection_is_closed_without_a_word(standin, warmpath):
         assert closes_within(client, 1.5)
 
 
-def test_a_connection_that_says_nothing_at_all_is_closed(standin, warmpath):
+def test_a_connection_that_sends_nothing_is_closed(standin, warmpath):
     router = warmpath(standin(), timeouts_header="300ms", timeouts_keepalive="300ms")
     with router.connect() as client:
         try:
@@ -284,7 +284,7 @@ def test_a_connection_that_says_nothing_at_all_is_closed(standin, warmpath):
             assert "closed" in str(end)
 
 
-def test_limits_of_time_do_not_touch_who_is_only_waiting(standin, warmpath):
+def test_timeouts_of_requests_do_not_apply_to_clients_that_wait(standin, warmpath):
     engine = standin()
     engine.answer("/x", 0.8, plain_answer(200, b"late"))
     router = warmpath(engine, timeouts_header="300ms", timeouts_body="300ms", timeouts_keepalive="300ms")

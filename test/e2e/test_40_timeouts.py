@@ -22,7 +22,7 @@ def test_connecting_that_takes_too_long_is_504(warmpath):
     hole.stop()
 
 
-def test_a_first_byte_that_does_not_come_is_504_and_the_backend_is_told(standin, warmpath):
+def test_a_missing_first_byte_is_504_and_the_backend_connection_closes(standin, warmpath):
     engine = standin()
     engine.answer("/x", STALL)
     router = warmpath(engine, timeouts_first_byte="300ms", retry_attempts=1)
@@ -33,7 +33,7 @@ def test_a_first_byte_that_does_not_come_is_504_and_the_backend_is_told(standin,
     assert engine.requests[0].gone.wait(within(1))
 
 
-def test_half_a_head_is_not_an_answer(standin, warmpath):
+def test_half_a_head_is_not_a_response(standin, warmpath):
     engine = standin()
     engine.answer("/x", b"HTTP/1.1 200 OK\r\nContent-Le", STALL)
     router = warmpath(engine, timeouts_first_byte="300ms", timeouts_between_chunks="300ms", retry_attempts=1)
@@ -62,7 +62,7 @@ def test_a_silence_in_a_sized_body_cuts_it(standin, warmpath):
     assert (response.status, response.body, response.complete) == (200, b"half", False)
 
 
-def test_a_stream_may_last_as_long_as_it_says_something(standin, warmpath):
+def test_a_stream_lasts_as_long_as_it_sends_events(standin, warmpath):
     engine = standin()
     engine.answer("/x", SSE_HEAD, *[step for _ in range(8) for step in (0.15, chunk(b":\n\n"))], LAST_CHUNK)
     router = warmpath(engine, timeouts_between_chunks="600ms", timeouts_first_byte="600ms")
@@ -99,7 +99,9 @@ def test_a_client_that_never_reads_is_given_up(standin, warmpath, line, frame, e
 
 
 def test_a_client_that_reads_now_and_then_is_not_given_up(standin, warmpath):
-    """The kernel tells of room only when a third of its buffer is free: the limit must be above that."""
+    """The kernel reports room only when a third of its buffer is free: the limit must be above
+    that.
+    """
     engine = standin()
     engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(b"x" * 65536)] * 400, LAST_CHUNK)
     router = warmpath(engine, timeouts_unread="1s")
@@ -150,7 +152,7 @@ def test_idle_backend_connections_are_closed_in_time(standin, warmpath):
     assert router.get("/x").status == 200
 
 
-def test_a_slow_answer_after_a_fast_one_is_not_confused_by_old_timers(standin, warmpath):
+def test_a_slow_response_after_a_fast_one_is_not_cut_by_old_timers(standin, warmpath):
     engine = standin()
     engine.answer("/slow", 0.35, plain_answer(200, b"slow"))
     router = warmpath(engine, timeouts_first_byte="500ms", timeouts_request="500ms", workers=1)

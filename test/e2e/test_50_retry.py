@@ -1,4 +1,4 @@
-"""What fails before a byte of the answer reached the client is tried elsewhere."""
+"""A request that fails before a byte of the response reached the client is retried elsewhere."""
 import time
 
 import pytest
@@ -85,7 +85,7 @@ def test_attempts_are_bounded(standin, warmpath):
     assert sum(len(engine.requests) for engine in engines) == 3
 
 
-def test_nothing_is_tried_again_after_the_head(standin, warmpath):
+def test_a_request_is_not_retried_after_the_response_head(standin, warmpath):
     engines = [standin(str(number)) for number in range(2)]
     for engine in engines:
         engine.answer("/x", SSE_HEAD, 0.05, RESET)
@@ -109,7 +109,7 @@ def test_a_busy_backend_is_replaced(standin, warmpath, status):
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_when_all_are_busy_the_answer_passes_untouched(standin, warmpath, status):
+def test_when_all_backends_are_busy_the_response_passes_unchanged(standin, warmpath, status):
     engines = [standin("0"), standin("1")]
     for engine in engines:
         engine.answer("/x", json_answer(status, {"detail": "queue is full"}, "Retry-After: 7", "X-Queue: 99"))
@@ -121,7 +121,7 @@ def test_when_all_are_busy_the_answer_passes_untouched(standin, warmpath, status
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 500, 502, 504])
-def test_other_answers_are_final(standin, warmpath, status):
+def test_other_responses_are_final(standin, warmpath, status):
     engines = [standin("0"), standin("1")]
     for engine in engines:
         engine.answer("/x", json_answer(status, {"says": engine.name}))
@@ -149,7 +149,7 @@ def test_a_busy_backend_is_left_alone_as_long_as_it_asked(standin, warmpath):
     assert len(busy.requests) > 1
 
 
-def test_a_busy_backend_is_asked_all_the_same_when_it_is_the_only_one(standin, warmpath):
+def test_the_only_backend_is_used_even_if_busy(standin, warmpath):
     engine = standin()
     engine.answer_once("/x", json_answer(429, {}, "Retry-After: 60"))
     router = warmpath(engine)
@@ -168,7 +168,7 @@ def test_retries_have_a_budget(standin, warmpath):
     assert 18 <= statuses.count(502) <= 28, statuses.count(502)
 
 
-def test_a_waiting_retry_is_given_up_when_the_client_leaves(standin, warmpath):
+def test_a_waiting_retry_is_dropped_when_the_client_leaves(standin, warmpath):
     bad, good = standin("bad"), standin("good")
     bad.answer("/x", RESET)
     good.answer("/x", RESET)
@@ -203,7 +203,7 @@ def test_a_retry_may_use_a_new_connection_to_the_same_backend_when_the_old_one_w
     assert router.backend(engine)["failures"] == 0
 
 
-def test_a_busy_engine_is_better_news_than_a_dead_one(standin, warmpath):
+def test_the_response_of_a_busy_engine_is_preferred_to_an_error(standin, warmpath):
     busy = standin()
     busy.answer("/x", json_answer(429, {"busy": True}, "Retry-After: 7"))
     dead = f"http://127.0.0.1:{free_port()}"

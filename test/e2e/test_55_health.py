@@ -1,4 +1,4 @@
-"""Which backends are asked: probes, ejection, and the way back."""
+"""Probes, ejection, and the way back."""
 import signal
 import time
 
@@ -14,14 +14,14 @@ EJECTS = {"health_interval": 0, "health_eject_failures": 3, "health_eject_time":
 
 
 def engines_of(router, count, target="/x"):
-    """Who answers the next requests."""
+    """The engines that serve the next requests."""
     return [router.get(target).json()["engine"] for _ in range(count)]
 
 
 # Probes.
 
 
-def test_a_backend_that_says_it_is_ill_is_left_out_and_comes_back(standin, warmpath):
+def test_a_backend_that_reports_unhealthy_is_left_out_and_comes_back(standin, warmpath):
     a, b = standin("a"), standin("b")
     router = warmpath(a, b, **PROBES)
     assert set(engines_of(router, 8)) == {"a", "b"}
@@ -35,7 +35,7 @@ def test_a_backend_that_says_it_is_ill_is_left_out_and_comes_back(standin, warmp
 
 @pytest.mark.parametrize("ill", [(STALL,), (RESET,), (b"garbage\r\n\r\n", RESET), (json_answer(503, {}),),
                                  (json_answer(500, {}),)], ids=["stall", "reset", "garbage", "503", "500"])
-def test_every_way_of_not_being_well_is_seen(standin, warmpath, ill):
+def test_every_kind_of_failed_probe_is_noticed(standin, warmpath, ill):
     a, b = standin("a"), standin("b")
     router = warmpath(a, b, **PROBES)
     a.answer("/health", *ill)
@@ -94,7 +94,7 @@ def test_the_path_of_the_probe_is_configured(standin, warmpath):
     assert [seen.target for seen in a.probes if seen.path == "/health"] == []
 
 
-def test_without_probes_nobody_is_probed(standin, warmpath):
+def test_with_interval_zero_no_backend_is_probed(standin, warmpath):
     a = standin("a")
     router = warmpath(a, health_interval=0, models_learn=False)
     time.sleep(0.3)
@@ -107,7 +107,8 @@ def test_with_every_backend_down_requests_are_tried_anyway(standin, warmpath):
     router = warmpath(a, **PROBES)
     a.health_status = 503
     router.wait_state(a, "down")
-    assert router.get("/x").status == 200  # what says it is ill may still work; refusing surely does not
+    # An unhealthy engine may still work; refusing surely does not.
+    assert router.get("/x").status == 200
     a.stop()
     response = router.get("/x")
     assert response.status == 503 and response.error()
@@ -123,7 +124,7 @@ def test_a_router_that_starts_before_its_backends_finds_them(standin, warmpath):
     assert router.get("/x").status == 200
 
 
-def test_running_answers_survive_a_bad_probe(standin, warmpath):
+def test_running_responses_survive_a_failed_probe(standin, warmpath):
     a = standin("a")
     gate = Gate()
     a.answer("/slow", gate, plain_answer(200, b"done"))
@@ -187,7 +188,7 @@ def test_timeouts_eject_a_backend(standin, warmpath):
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422, 429, 503])
-def test_being_busy_or_asked_nonsense_is_no_failure(standin, warmpath, status):
+def test_busy_and_client_error_responses_do_not_eject(standin, warmpath, status):
     a = standin("a")
     a.answer("/x", json_answer(status, {}))
     router = warmpath(a, **EJECTS)
@@ -196,7 +197,7 @@ def test_being_busy_or_asked_nonsense_is_no_failure(standin, warmpath, status):
     assert router.backend(a)["state"] == "up"
 
 
-def test_a_client_that_leaves_is_no_failure_of_the_backend(standin, warmpath):
+def test_a_client_that_leaves_does_not_count_against_the_backend(standin, warmpath):
     a = standin("a")
     a.answer("/x", STALL)
     router = warmpath(a, **EJECTS)
@@ -264,7 +265,7 @@ def test_the_time_of_ejection_has_a_maximum(standin, warmpath):
     assert time.monotonic() - begun < within(3)  # six times 200 ms; doubling would take 12 s
 
 
-def test_when_all_are_ejected_they_are_asked_all_the_same(standin, warmpath):
+def test_when_all_backends_are_ejected_ejection_is_ignored(standin, warmpath):
     a, b = standin("a"), standin("b")
     for engine in (a, b):
         engine.answer("/x", json_answer(500, {}))

@@ -1,4 +1,4 @@
-"""What engines say of their own load."""
+"""Scraping the metrics of engines."""
 import signal
 
 from harness import eventually
@@ -7,7 +7,7 @@ from standin import STALL, json_answer, plain_answer
 PAGE = plain_answer(200, b"vllm:num_requests_running 1.0\nvllm:num_requests_waiting 0.0\n")
 
 
-def test_engines_are_asked_again_and_again_and_it_counts_as_no_request(standin, warmpath):
+def test_engines_are_scraped_repeatedly_and_scrapes_do_not_count_as_requests(standin, warmpath):
     a = standin("a")
     a.answer("/metrics", PAGE)
     router = warmpath(a, load_interval="100ms")
@@ -17,7 +17,7 @@ def test_engines_are_asked_again_and_again_and_it_counts_as_no_request(standin, 
     assert a.requests == []
 
 
-def test_an_engine_that_never_answers_the_question_serves_all_the_same(standin, warmpath):
+def test_an_engine_that_never_responds_to_scrapes_still_serves(standin, warmpath):
     a, b = standin("a"), standin("b")
     a.answer("/metrics", STALL)
     b.answer("/metrics", PAGE)
@@ -27,7 +27,7 @@ def test_an_engine_that_never_answers_the_question_serves_all_the_same(standin, 
     assert router.backend(a)["state"] == "up"
 
 
-def test_a_list_of_steps_leads_to_the_other_path(standin, warmpath):
+def test_a_page_of_steps_leads_to_the_other_path(standin, warmpath):
     a = standin("a")
     a.answer("/metrics", json_answer(200, []))
     a.answer("/prometheus/metrics", plain_answer(200, b"trtllm_num_requests_running 1.0\n"))
@@ -36,7 +36,7 @@ def test_a_list_of_steps_leads_to_the_other_path(standin, warmpath):
     assert sum(seen.path == "/metrics" for seen in a.scrapes) == 1
 
 
-def test_a_reload_turns_it_on(standin, warmpath):
+def test_a_reload_turns_scraping_on(standin, warmpath):
     a = standin("a")
     a.answer("/metrics", PAGE)
     text = f"backends: ['{a.url}']\nload: {{interval: 100ms, scrape: %s}}\n"

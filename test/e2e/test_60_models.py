@@ -1,4 +1,4 @@
-"""Models: the list the router gives, and which backends a request may go to."""
+"""Models: the router's list, and the backends that may serve a request."""
 import json
 
 import pytest
@@ -21,7 +21,7 @@ def models(router):
 
 
 def asks(router, model, count=6):
-    """Who answers for the model."""
+    """The engine that serves the model."""
     return {router.post("/v1/embeddings", {"model": model, "input": "x"}).header("x-warmpath-backend")
             for _ in range(count)}
 
@@ -33,7 +33,7 @@ def test_the_list_is_the_union_over_backends(standin, warmpath):
     assert set(router.backend(a)["models"]) == {"m1", "m2"}
 
 
-def test_the_list_is_the_routers_own_answer(standin, warmpath):
+def test_the_router_itself_responds_with_the_list(standin, warmpath):
     a = standin("a", models=["m1"])
     router = warmpath(a, health_interval="30s", models_interval="1h")
     before = len(a.probes)
@@ -121,7 +121,7 @@ def test_without_learning_every_backend_takes_any_model(standin, warmpath):
     assert asks(router, "m7") == {a.url, b.url}
 
 
-def test_configured_models_are_believed_before_the_backend(standin, warmpath):
+def test_configured_models_override_the_list_of_the_backend(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m1"])
     router = warmpath(workers=1, config=f"""
 backends:

@@ -1,4 +1,4 @@
-"""Token ids: what is certified by an engine is counted as it counts; everything else goes by text."""
+"""Token ids: certified requests are counted as the engine counts; all others are routed by text."""
 import json
 import re
 import select
@@ -73,7 +73,7 @@ def test_ids_and_text_of_one_prompt_have_the_same_blocks(standin, warmpath, mode
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_was_answered_is_known_when_it_comes_back(standin, warmpath, model, stream):
+def test_a_response_is_matched_in_the_next_prompt(standin, warmpath, model, stream):
     said = "A load balancer spreads requests. " * 30 + "That is all."
     engine = standin("a", models=["m"])
     dialect = vllm.speak(engine, vllm.Dialect(model), said=said)
@@ -114,7 +114,7 @@ def test_another_tokenizer_certifies_nothing_and_everything_goes_by_text(standin
     assert router.stderr().count("computes other tokens in") == 1
 
 
-def test_an_engine_that_cannot_be_asked_is_complained_about_once(standin, warmpath, model):
+def test_an_engine_without_a_tokenize_endpoint_is_logged_once(standin, warmpath, model):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(model), paths=())
     engine.answer("/tokenize", json_answer(404, {}))
@@ -124,11 +124,11 @@ def test_an_engine_that_cannot_be_asked_is_complained_about_once(standin, warmpa
     assert router.stderr().count("cannot be asked") == 1
     assert router.post("/v1/chat/completions", CHAT).status == 200
     assert tokenizer_status(router)["token_id_requests"] == 0
-    vllm.speak(engine, vllm.Dialect(model))  # heals by itself
+    vllm.speak(engine, vllm.Dialect(model))  # recovers without a restart
     wait_certified(router)
 
 
-def test_the_second_way_of_asking_is_found(standin, warmpath, model):
+def test_the_render_endpoint_is_used_if_tokenize_is_missing(standin, warmpath, model):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(model), paths=("/v1/chat/completions/render",))
     engine.answer("/tokenize", json_answer(404, {}))
@@ -136,7 +136,7 @@ def test_the_second_way_of_asking_is_found(standin, warmpath, model):
     wait_certified(router)
 
 
-def test_a_trusted_tokenizer_asks_nobody(standin, warmpath, model):
+def test_a_trusted_tokenizer_sends_no_certification_requests(standin, warmpath, model):
     engine = standin("a", models=["m"])
     dialect = vllm.speak(engine, vllm.Dialect(model))
     router = warmpath(config=f"backends: ['{engine.url}']\ntokenizers: [{{path: '{model}', trust: true}}]\n", **FAST)
@@ -144,7 +144,7 @@ def test_a_trusted_tokenizer_asks_nobody(standin, warmpath, model):
     assert "/tokenize" not in engine.targets()
 
 
-def test_an_answer_that_counts_otherwise_revokes_and_says_so_once(standin, warmpath, model):
+def test_a_response_with_another_count_revokes_and_is_logged_once(standin, warmpath, model):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(model), off_by=1)
     router = warmpath(engine, tokenizer=model, **FAST)
@@ -169,7 +169,7 @@ def test_a_backend_that_disagrees_later_takes_features_away(standin, warmpath, m
     eventually(lambda: "tools" not in tokenizer_status(router)["certified_for"].split(","), lambda: tokenizer_status(router))
     assert "system" in tokenizer_status(router)["certified_for"].split(",")
     assert router.admin("DELETE", f"/backends/{router.backend(b)['id']}").status == 204
-    wait_certified(router, "tools")  # who is gone has no say
+    wait_certified(router, "tools")  # a removed backend does not count
 
 
 def test_ids_are_sent_on_where_the_operator_wants_it(standin, warmpath, model):
@@ -183,7 +183,7 @@ def test_ids_are_sent_on_where_the_operator_wants_it(standin, warmpath, model):
     got = engine.requests[-1].json()
     assert got == {**body, "prompt": dialect.ids(body)}
     assert router.post("/v1/chat/completions", CHAT).status == 200
-    assert engine.requests[-1].json() == CHAT  # vLLM's chats take none
+    assert engine.requests[-1].json() == CHAT  # vLLM's chat API takes no ids
 
 
 def test_long_prompts_are_matched_by_token_ids_and_do_not_stop_others(standin, warmpath, model):
@@ -200,7 +200,7 @@ def test_long_prompts_are_matched_by_token_ids_and_do_not_stop_others(standin, w
             assert short.read_response().status == 200
             served_meanwhile += 1
         assert long.read_response().status == 200
-    assert served_meanwhile > 1  # one may have come before the long prompt was complete
+    assert served_meanwhile > 1  # one may have come before the whole long prompt
     assert int(decision(router, body, "/v1/completions")["prompt_tokens"]) == len(dialect.ids(body))
     assert tokenizer_status(router)["token_id_requests"] == 2
 
@@ -250,7 +250,7 @@ def test_tokenize_needs_a_tokenizer_and_one_text(binary, words):
     assert run(binary, "tokenize", *words).returncode == 2
 
 
-def test_certify_says_where_an_engine_agrees(standin, binary, model):
+def test_certify_lists_the_cases_where_an_engine_agrees(standin, binary, model):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(model))
     done = run(binary, "certify", "--backend", engine.url, "--tokenizer", model)
@@ -261,7 +261,7 @@ def test_certify_says_where_an_engine_agrees(standin, binary, model):
     assert len(quiet.stdout.splitlines()) == 1
 
 
-def test_certify_says_where_an_engine_differs(standin, binary, model, tmp_path):
+def test_certify_lists_the_cases_where_an_engine_differs(standin, binary, model, tmp_path):
     engine = standin("a", models=["m"])
     vllm.speak(engine, vllm.Dialect(vllm.make_model(tmp_path / "other", "{{ bos_token }}" + vllm.TEMPLATE)))
     done = run(binary, "certify", "--backend", engine.url, "--tokenizer", model)
@@ -270,7 +270,7 @@ def test_certify_says_where_an_engine_differs(standin, binary, model, tmp_path):
     assert "certified: completion" in done.stdout
 
 
-def test_certify_says_when_nobody_can_be_asked(standin, binary, model):
+def test_certify_fails_if_no_endpoint_responds(standin, binary, model):
     engine = standin("a", models=["m"])
     engine.answer("/tokenize", json_answer(404, {}))
     engine.answer("/v1/chat/completions/render", json_answer(404, {}))

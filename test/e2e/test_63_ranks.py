@@ -25,7 +25,7 @@ def row(engine, ranks, **fields):
 
 
 def ranks_of(engine):
-    """What each of its requests said; that it was said once is checked by header()."""
+    """The rank header of each of its requests; header() checks that it occurs once."""
     return [request.header(RANK) for request in engine.requests]
 
 
@@ -105,7 +105,7 @@ def test_ranks_can_be_added_and_changed_while_it_runs(standin, warmpath):
     eventually(lambda: set(router.backends()) == wanted, "the line has two ranks now")
 
 
-def test_one_probe_speaks_for_all_ranks(standin, warmpath):
+def test_one_probe_covers_all_ranks(standin, warmpath):
     engine = standin("a")
     router = warmpath(config=config(
         row(engine, 8), more="health: {interval: 100ms, fall: 1}\nmodels: {interval: 1h}\nload: {scrape: false}\n"))
@@ -164,7 +164,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_is_refused_with_line_and_reason(binary, tmp_path, case):
+def test_invalid_ranks_are_refused_with_line_and_reason(binary, tmp_path, case):
     line, reason = BAD[case]
     path = tmp_path / "bad.yaml"
     path.write_text(f"policy: warm\nbackends:\n  - http://127.0.0.1:2\n  {line}\n")

@@ -1,6 +1,6 @@
-"""KV events: what the router says that engines hold is what they hold.
+"""KV events: the router's record equals the caches of engines.
 
-In every form in which they tell it, of every kind of block, and whatever nonsense comes with it.
+In every form of events, for every kind of block, with invalid events in between.
 """
 import json
 import random
@@ -59,8 +59,8 @@ def test_blocks_of_any_size_are_matched(kv, fleet, size):
     agree(router, [engine], prompts)
 
 
-def test_what_is_longer_than_what_is_asked_for_is_not_called_known(kv, fleet):
-    """A prompt is looked up by its first 8,192 blocks; an engine may have blocks of one token."""
+def test_a_prompt_beyond_8192_blocks_is_not_predicted_by_events(kv, fleet):
+    """A prompt is matched by its first 8,192 blocks; an engine may have blocks of one token."""
     engine = kv(form="sglang", block_tokens=1, blocks=20_000)
     router = fleet(engine)
     prompts = [prompt_of("long", 9000), prompt_of("short", 8100)]
@@ -103,10 +103,10 @@ def test_a_long_row_of_random_requests_is_predicted_to_the_token(kv, fleet):
     assert all(events_of(router, engine)["told"]["removed"] > 0 for engine in engines)
 
 
-def test_each_copy_of_a_block_is_taken_back_by_itself(kv, fleet):
+def test_each_copy_of_a_block_is_removed_separately(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
-    prompt = PROMPTS[2]  # of whole blocks: the last is computed again, into a block of its own
+    prompt = PROMPTS[2]  # of whole blocks: the last is computed again, into a new block
     answer = send(router, prompt)
     assert answer.cached == 48
     longer = prompt + prompt_of("more", 10)
@@ -121,7 +121,7 @@ def test_each_copy_of_a_block_is_taken_back_by_itself(kv, fleet):
         agree(router, [engine], [longer])
 
 
-def test_an_engine_that_takes_back_once_what_it_told_twice_is_a_set(kv, fleet):
+def test_with_copies_set_one_removal_removes_all_copies(kv, fleet):
     engine = kv()
     router = begin(fleet, engine, more=QUIET + "events: {copies: set}\n")
     prompt = PROMPTS[0]
@@ -134,7 +134,7 @@ def test_an_engine_that_takes_back_once_what_it_told_twice_is_a_set(kv, fleet):
     agree(router, [engine])
 
 
-def test_copies_that_are_left_are_believed_where_they_are_told(kv, fleet):
+def test_a_reported_count_of_remaining_copies_is_believed(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
     rank = engine.ranks[0]
@@ -149,7 +149,7 @@ def test_copies_that_are_left_are_believed_where_they_are_told(kv, fleet):
 
 @pytest.mark.parametrize("form", ["vllm-0.20", "vllm-0.22", "vllm-0.26"])
 @pytest.mark.parametrize("groups", [(0, 1), (1, 0)])
-def test_a_sliding_window_beside_full_attention_is_not_looked_at(kv, fleet, form, groups):
+def test_a_sliding_window_beside_full_attention_is_ignored(kv, fleet, form, groups):
     if form == "vllm-0.20" and groups == (1, 0):
         pytest.skip("before 0.22 nothing says which group has full attention")
     engine = kv(form=form, full_group=groups[0], window_group=groups[1], blocks=24)
@@ -175,7 +175,7 @@ def test_blocks_that_are_not_full_are_not_counted(kv, fleet):
 
 
 @pytest.mark.parametrize("placeholder", [True, False])
-def test_what_is_in_host_memory_stays_when_the_gpu_is_cleared(kv, fleet, placeholder):
+def test_blocks_in_host_memory_stay_when_the_gpu_is_cleared(kv, fleet, placeholder):
     engine = kv()
     router = begin(fleet, engine)
     prompt = PROMPTS[0]
@@ -206,7 +206,7 @@ def test_each_medium_has_its_tier(kv, fleet, medium, tier):
     assert row["matched_tokens"] == 96 and told == {"host": 0, "disk": 0, tier: 96}, row
 
 
-def test_what_another_machine_holds_does_not_count(kv, fleet):
+def test_blocks_of_another_machine_do_not_count(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
     rank = engine.ranks[0]
@@ -273,7 +273,7 @@ def test_salts_are_told_apart(kv, fleet, form):
                    lambda: f"{salt}: {explained(router, prompt, **more)} is {tokens}")
 
 
-def test_adapter_and_salt_together(kv, fleet):
+def test_adapter_and_salt_separate_prompts_together(kv, fleet):
     engine = kv(adapters=("poet",))
     router = fleet(engine, more="health: {interval: 100ms}\nmodels: {interval: 100ms}\nload: {scrape: false}\n")
     eventually(lambda: "poet" in router.backend(engine)["models"], "models are known")
@@ -306,7 +306,7 @@ def test_an_orphan_finds_its_place_when_its_parent_comes(kv, fleet):
     assert events["orphans_waiting"] == 0 and events["told"]["adopted"] == 3
 
 
-def test_a_fleet_of_which_one_tells_and_one_does_not(kv, fleet):
+def test_backends_with_and_without_events_share_a_fleet(kv, fleet):
     telling = kv("a", blocks=8000)
     silent = kv("b", start=False, blocks=8000)
     router = fleet(telling, silent, rows=[telling.row(), json.dumps({"url": silent.url})])
@@ -328,7 +328,7 @@ def test_a_fleet_of_which_one_tells_and_one_does_not(kv, fleet):
 
 @pytest.mark.parametrize("policy, places", [("kv_aware", 1), ("warm", 2)])
 def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet, policy, places):
-    """`warm` finds that a second copy pays when many wait; who goes there knows of the first."""
+    """`warm` may start a second copy when many requests wait; later requests know the first."""
     engines = [kv(name, blocks=2000) for name in "abc"]
     router = fleet(*engines, policy=policy)
     for number, engine in enumerate(engines):
@@ -338,7 +338,7 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
     gate = Gate()
     for engine in engines:
         engine.gate = gate
-    shared = prompt_of("burst", 20_000)  # which is worth waiting for
+    shared = prompt_of("burst", 20_000)  # worth waiting for
     answers = []
     threads = [threading.Thread(target=lambda number=number: answers.append(
         send(router, shared + prompt_of(f"tail {number}", 20)))) for number in range(8)]
@@ -346,7 +346,7 @@ def test_a_burst_with_one_new_prefix_does_not_scatter_before_any_event(kv, fleet
     def arrived():
         return sum(request.path == PATH for engine in engines for request in engine.http.requests)
 
-    for number, thread in enumerate(threads, start=1):  # two in one instant, on two workers, cannot know of each other
+    for number, thread in enumerate(threads, start=1):  # two workers at once may not see each other
         thread.start()
         eventually(lambda number=number: arrived() == number, lambda: f"{arrived()} have arrived")
     gate.open()
@@ -374,7 +374,7 @@ def pushed_chain(prompt, first_hash=1, block=16):
             "token_ids": prompt[: count * block], "block_size": block}
 
 
-def test_events_that_are_pushed_are_followed(kv, warmpath):
+def test_pushed_events_are_followed(kv, warmpath):
     engine, other = kv("a", start=False), kv("b", start=False)
     router = warmpath(config=config(*(json.dumps({"url": one.url}) for one in (engine, other))))
     prompt = PROMPTS[0]
@@ -399,7 +399,7 @@ def test_events_that_are_pushed_are_followed(kv, warmpath):
     eventually(lambda: explained(router, prompt)[other.url][0] == 0, lambda: str(router.backends()))
 
 
-def test_an_engine_that_keeps_its_events_is_asked_for_them(kv, fleet):
+def test_an_engine_that_keeps_its_events_is_polled(kv, fleet):
     engine = kv(form="trtllm", polled=True, blocks=16)
     router = fleet(engine)
     prompts = [*PROMPTS[:3], *(prompt_of(number, 90) for number in range(3))]
@@ -416,7 +416,7 @@ def test_an_engine_that_keeps_its_events_is_asked_for_them(kv, fleet):
     eventually(lambda: explained(router, prompt_of("seen"))[engine.url] == (96, False), "learning")
 
 
-def test_a_polled_engine_that_restarts(kv, fleet):
+def test_a_polled_engine_that_restarts_is_learned_again(kv, fleet):
     engine = kv(form="trtllm", polled=True)
     router = fleet(engine)
     send(router, PROMPTS[0])
@@ -432,7 +432,7 @@ def test_a_polled_engine_that_restarts(kv, fleet):
 # Nonsense.
 
 
-def test_what_makes_no_sense_costs_itself_alone(kv, fleet):
+def test_an_invalid_event_costs_only_itself(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
     rank = engine.ranks[0]
@@ -457,7 +457,7 @@ def test_what_makes_no_sense_costs_itself_alone(kv, fleet):
     assert told["unknown_kinds"] >= 3 and told["malformed"] >= 8, told
 
 
-def test_frames_that_are_no_message_are_counted_and_skipped(kv, fleet):
+def test_malformed_frames_are_counted_and_skipped(kv, fleet):
     engine = kv()
     router = begin(fleet, engine)
     for frames in ([b"one"], [b"", b"12345678"], [b"", b"1234567", b"\x93\x00\x90\x00"], [b""] * 4, [b""] * 100,
@@ -483,7 +483,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_batch_that_is_broken_makes_it_learn_anew_at_worst(kv, fleet, case):
+def test_a_broken_batch_discards_the_record_at_worst(kv, fleet, case):
     engine = kv(blocks=30, tells_size=True)
     router = begin(fleet, engine, more=SIZED)
     engine.publisher.send(BROKEN[case])
@@ -493,11 +493,11 @@ def test_a_batch_that_is_broken_makes_it_learn_anew_at_worst(kv, fleet, case):
         send(router, prompt)
     settle(router, engine)
     if "a deep nest in" in case:
-        return  # its cache was cleared, as the events say, and in truth not
+        return  # the events report a cleared cache, which is wrong
     agree(router, [engine], [*PROMPTS, *prompts])
 
 
-def test_a_flood_starves_nobody(kv, fleet):
+def test_a_flood_of_events_does_not_starve_other_engines(kv, fleet):
     flooding, well = kv("a", form="vllm-0.10.2", replay=False), kv("b", blocks=400)
     router = fleet(flooding, well)
     block = [["BlockStored", [number], None, [number] * 16, 16, None, "GPU"] for number in range(200)]
@@ -528,7 +528,7 @@ def test_a_flood_starves_nobody(kv, fleet):
         thread.join()
 
 
-def test_a_publisher_without_measure_leaves_the_router_well(kv, fleet):
+def test_oversized_batches_do_not_harm_the_router(kv, fleet):
     engine, well = kv("a", form="vllm-0.10.2", replay=False), kv("b", blocks=400)
     router = fleet(engine, well)
     prompt = prompt_of("well", 6000)
@@ -563,7 +563,7 @@ def test_a_publisher_without_measure_leaves_the_router_well(kv, fleet):
     assert explained(router, prompt)[well.url] == (5984, True)
 
 
-def test_the_status_tells_what_all_of_it_takes(kv, fleet):
+def test_the_status_reports_memory_and_counts(kv, fleet):
     engine = kv()
     router = fleet(engine)
     serve(router, engine, PROMPTS[0])

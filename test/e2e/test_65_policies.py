@@ -175,7 +175,8 @@ def test_one_hot_session_does_not_pin_a_backend(standin, warmpath):
     for number in range(40):
         router.connect().send(request("GET", "/hold", session(1)))
         eventually(lambda: sum(engine.open for engine in engines) == number + 1, "one more is held")
-    assert max(engine.open for engine in engines) <= 14, [engine.open for engine in engines]  # mean 10
+    # The mean is 10.
+    assert max(engine.open for engine in engines) <= 14, [engine.open for engine in engines]
 
 
 def test_pools_may_have_policies_of_their_own(standin, warmpath):

@@ -1,6 +1,6 @@
-"""KV events that get lost, come twice or begin again, and where they come from.
+"""KV events that are lost, duplicated or restarted, and the sockets that they come from.
 
-Whatever happens on the way, in the end the router knows what engines hold.
+After any of these faults the router's record equals the caches again.
 """
 import itertools
 import json
@@ -17,7 +17,7 @@ from kv_scene import (  # noqa: F401 (fixtures)
     name_of, prompt_of, relay, rows_of, send, serve, settle)
 
 
-# What is lost, and who begins again.
+# Losses and restarts.
 
 
 @pytest.mark.parametrize("form", ["vllm-0.25", "vllm-0.26", "sglang"])
@@ -36,7 +36,7 @@ def test_a_gap_is_filled_by_a_replay(kv, fleet, form):
     assert stream["replayed"] >= 2
 
 
-def test_a_last_message_that_is_lost_is_asked_for_when_it_is_quiet(kv, fleet):
+def test_a_lost_last_message_is_requested_after_a_silence(kv, fleet):
     engine = kv(blocks=8)
     router = begin(fleet, engine)
     engine.publisher.drop = 1
@@ -46,7 +46,7 @@ def test_a_last_message_that_is_lost_is_asked_for_when_it_is_quiet(kv, fleet):
     assert events_of(router, engine)["stream"]["purges"] == 0
 
 
-def test_a_gap_that_nobody_fills_makes_it_learn_anew(kv, fleet):
+def test_a_gap_without_a_replay_discards_the_record(kv, fleet):
     engine = kv(blocks=30, replay=False, tells_size=True)
     router = begin(fleet, engine, more=SIZED)
     engine.publisher.drop = 1
@@ -64,7 +64,7 @@ def test_a_gap_that_nobody_fills_makes_it_learn_anew(kv, fleet):
     agree(router, [engine], [*PROMPTS, *prompts, prompt_of("lost"), prompt_of("seen")])
 
 
-def test_a_replay_that_no_longer_reaches_back_is_a_new_beginning(kv, fleet):
+def test_a_replay_that_no_longer_reaches_back_discards_the_record(kv, fleet):
     engine = kv(blocks=30, buffer_steps=2, tells_size=True)
     router = begin(fleet, engine, more=SIZED)
     engine.publisher.drop = 4
@@ -81,7 +81,7 @@ def test_a_replay_that_no_longer_reaches_back_is_a_new_beginning(kv, fleet):
     agree(router, [engine], [*PROMPTS, *prompts])
 
 
-def test_what_is_used_all_the_time_is_known_although_it_is_never_told_again(kv, fleet):
+def test_a_prefix_in_constant_use_is_known_again_after_a_purge(kv, fleet):
     engine = kv(blocks=30, replay=False, tells_size=True)
     router = fleet(engine, more=SIZED)
     system = prompt_of("system", 64)
@@ -132,7 +132,7 @@ def test_messages_that_come_twice_count_once(kv, fleet):
 
 
 @pytest.mark.parametrize("replay", [True, False])
-def test_a_router_that_comes_late(kv, fleet, replay):
+def test_a_router_that_starts_late_learns_the_cache(kv, fleet, replay):
     engine = kv(blocks=20, replay=replay, tells_size=True)
     rank = engine.ranks[0]
     for prompt in [*PROMPTS, *(prompt_of(number, 50) for number in range(6))]:
@@ -156,7 +156,7 @@ def test_a_router_that_comes_late(kv, fleet, replay):
     agree(router, [engine], [*PROMPTS, *prompts])
 
 
-def test_a_publisher_that_counts_from_one(kv, fleet):
+def test_a_publisher_that_counts_from_one_is_live(kv, fleet):
     engine = kv(first=1)
     engine.ranks[0].serve(PROMPTS[0])
     engine.ranks[0].publish()
@@ -165,14 +165,14 @@ def test_a_publisher_that_counts_from_one(kv, fleet):
     agree(router, [engine])
 
 
-def test_without_a_replay_there_is_no_telling_whether_it_counts_from_one(kv, fleet):
+def test_without_a_replay_a_publisher_that_counts_from_one_stays_learning(kv, fleet):
     engine = kv(first=1, replay=False)
     router = fleet(engine)
     serve(router, engine, PROMPTS[0], states=("learning",))
     assert explained(router, PROMPTS[0])[engine.url] == (96, False)
 
 
-def test_an_engine_that_comes_late(kv, fleet):
+def test_an_engine_that_starts_late_is_followed(kv, fleet):
     engine = kv(start=False)
     router = fleet(engine)
     send(router, PROMPTS[0])
@@ -214,7 +214,7 @@ def test_after_restarts_in_any_order_it_heals_by_itself(kv, fleet, order, replay
     assert router.backend(engine)["requests"] >= 3
 
 
-def test_what_was_known_is_forgotten_when_the_engine_is_another(kv, fleet):
+def test_the_record_is_forgotten_when_the_engine_restarts_while_it_is_down(kv, fleet):
     engine = kv()
     router = begin(fleet, engine, more="health: {interval: 100ms}\nmodels: {learn: false}\nload: {scrape: false}\n")
     engine.http.stop()
@@ -226,7 +226,7 @@ def test_what_was_known_is_forgotten_when_the_engine_is_another(kv, fleet):
 
 
 @pytest.mark.parametrize("replay", [False, True])
-def test_a_cache_that_was_emptied_silently_is_noticed_by_answers(kv, fleet, replay):
+def test_responses_reveal_a_cache_that_was_emptied_silently(kv, fleet, replay):
     engine = kv(replay=replay, tells_size=True, blocks=40)
     prompts = [prompt_of(number, 80) for number in range(8)]
     router = fleet(engine, more=SIZED)
@@ -247,7 +247,7 @@ def test_a_cache_that_was_emptied_silently_is_noticed_by_answers(kv, fleet, repl
     agree(router, [engine], [*prompts, *(prompt_of(number, 80) for number in range(20, 30))])
 
 
-def test_a_connection_that_is_cut_is_made_good_by_a_replay(kv, fleet, relay):
+def test_a_replay_repairs_a_cut_connection(kv, fleet, relay):
     engine = kv(blocks=16)
     link = relay(engine.port)
     router = fleet(engine, rows=[engine.row(events=link.endpoint)])
@@ -265,7 +265,7 @@ def test_a_connection_that_is_cut_is_made_good_by_a_replay(kv, fleet, relay):
 
 
 @pytest.mark.parametrize("form", ["vllm-0.26", "sglang"])
-def test_a_new_process_whose_numbers_are_beyond_those_of_the_old_one(kv, fleet, relay, form):
+def test_a_new_process_with_higher_numbers_than_the_old_one_is_noticed(kv, fleet, relay, form):
     engine = kv(blocks=16, form=form)
     link = relay(engine.port)
     router = fleet(engine, rows=[engine.row(events=link.endpoint)])
@@ -280,7 +280,7 @@ def test_a_new_process_whose_numbers_are_beyond_those_of_the_old_one(kv, fleet, 
     agree(router, [engine], [*PROMPTS, *(prompt_of(number, 50) for number in range(6))])
 
 
-def test_a_server_that_was_away_while_its_publisher_was_not(kv, fleet):
+def test_a_server_whose_probes_failed_keeps_its_record_while_its_publisher_is_connected(kv, fleet):
     engine = kv()
     router = begin(fleet, engine, more="health: {interval: 100ms}\nmodels: {learn: false}\nload: {scrape: false}\n")
     engine.http.stop()
@@ -291,7 +291,7 @@ def test_a_server_that_was_away_while_its_publisher_was_not(kv, fleet):
     agree(router, [engine])
 
 
-def test_a_router_that_was_killed(kv, fleet, warmpath):
+def test_a_router_that_was_killed_learns_again_by_a_replay(kv, fleet, warmpath):
     engine = kv()
     router = begin(fleet, engine)
     router.kill()
@@ -303,7 +303,7 @@ def test_a_router_that_was_killed(kv, fleet, warmpath):
     assert engine.subscriptions() > before
 
 
-def test_two_routers_know_the_same(kv, fleet):
+def test_two_routers_have_the_same_record(kv, fleet):
     engines = [kv("a"), kv("b", form="sglang")]
     first, second = fleet(*engines), fleet(*engines)
     prompts = [prompt_of(number, 70) for number in range(6)]
@@ -319,7 +319,7 @@ def test_two_routers_know_the_same(kv, fleet):
                            lambda: str(explained(router, prompt)))
 
 
-def test_many_at_once_are_known_when_all_is_told(kv, fleet):
+def test_many_concurrent_requests_are_known_after_their_events(kv, fleet):
     engines = [kv(name, blocks=60, form=form)
                for name, form in (("a", "vllm-0.26"), ("b", "vllm-0.22"), ("c", "sglang"))]
     router = fleet(*engines)
@@ -349,7 +349,7 @@ def test_many_at_once_are_known_when_all_is_told(kv, fleet):
 
 
 class Story:
-    """Things that happen to an engine, at random."""
+    """Random faults of an engine."""
 
     def __init__(self, kv, fleet, seed):
         self.dice = random.Random(seed)
@@ -416,7 +416,7 @@ class Story:
         rank.publish()
 
     def check(self):
-        """Whatever was lost is asked for when something comes; an engine that has said nothing is not known."""
+        """Lost messages are requested when the next one arrives; a silent engine is unknown."""
         for engine in self.engines:
             engine.publisher.drop = 0
             engine.ranks[0].serve(self.prompt() + prompt_of(self.dice.random(), 40))
@@ -428,7 +428,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_in_whatever_order(kv, fleet, seed):
+def test_the_record_is_right_after_random_faults_in_random_order(kv, fleet, seed):
     story = Story(kv, fleet, seed)
     try:
         for _ in range(6):
@@ -439,7 +439,7 @@ def test_whatever_happens_in_whatever_order(kv, fleet, seed):
         raise AssertionError(f"seed {seed}: {story.told}") from error
 
 
-# Who publishes where.
+# Sockets and topics.
 
 
 @pytest.mark.parametrize("convention", [True, False])
@@ -475,7 +475,7 @@ def test_engines_that_connect_are_told_apart_by_their_topics(kv, warmpath, conve
     assert "belongs to no backend" in router.stderr()
 
 
-def test_engines_that_connect_can_be_asked_for_what_was_missed(kv, warmpath):
+def test_engines_that_connect_replay_missed_messages(kv, warmpath):
     address = f"tcp://127.0.0.1:{free_ports(1)}"
     engine = kv(connect=address, topic="kv-a", blocks=16)
     for prompt in PROMPTS:
@@ -505,7 +505,7 @@ def test_ranks_that_connect_share_their_topic(kv, warmpath):
     agree(router, [engine])
 
 
-def test_sockets_of_the_same_machine(kv, fleet, tmp_path):
+def test_ipc_sockets_of_the_same_machine_work(kv, fleet, tmp_path):
     engine = kv()
     live, replay = (f"ipc://{tmp_path}/{name}" for name in ("live", "replay"))
     engine.publisher.stop()
@@ -523,7 +523,7 @@ def test_sockets_of_the_same_machine(kv, fleet, tmp_path):
     agree(router, [engine])
 
 
-def test_an_address_that_changes_while_it_runs(kv, fleet):
+def test_an_address_of_events_can_change_by_a_reload(kv, fleet):
     engine, other = kv("a"), kv("b")
     router = begin(fleet, engine)
     other.ranks[0].serve(PROMPTS[3])
@@ -575,7 +575,7 @@ def test_each_rank_has_its_stream_and_requests_go_to_the_rank_that_has_the_prefi
     agree(router, [engine], [prompt_of(name, 3000) for name in (*"xyz", "new")])
 
 
-def test_a_backend_that_leaves_is_forgotten_and_learnt_when_it_comes_back(kv, fleet):
+def test_a_removed_backend_is_forgotten_and_learned_when_it_comes_back(kv, fleet):
     engines = [kv("a"), kv("b")]
     router = fleet(*engines)
     for engine in engines:

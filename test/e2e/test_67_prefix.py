@@ -1,7 +1,7 @@
-"""Requests go where their prefix is cached, and nobody is overloaded for it.
+"""Requests go to the backend that has their prefix cached, without overloading it.
 
-The engines have real prefix caches (engine.py); what is counted as cached is what they reused, never what the
-router thinks.  Where a test says what is possible, the same requests were replayed in the cache of a
+The engines have real prefix caches (engine.py).  Cached tokens are those that the engines reused,
+never the router's belief.  Upper bounds come from replaying the same requests in the cache of a
 single engine.
 """
 import collections
@@ -18,8 +18,8 @@ from engine import Tokenizer
 from harness import TOKEN, eventually, within
 from workloads import PATH, Ask, system, text, user
 
-# Each engine holds ten of the groups' prompts.  A warm request takes 8 ms to its first token, a cold one 80, and
-# 150 ms to its last.
+# Each engine holds ten of the groups' prompts.  A warm request takes 8 ms to its first token, a
+# cold one 80 ms, and each 150 ms to its last.
 ENGINES = {"cache_blocks": 2000, "prefill_speed": 40_000, "step": 0.01, "stream_interval": 8}
 QUICK = {"prefill_speed": 1_000_000, "step": 0.0}
 WARM = {"policy": "warm", "ask_usage": True}
@@ -27,7 +27,8 @@ WARM = {"policy": "warm", "ask_usage": True}
 
 @pytest.fixture
 def alone(tmp_path_factory):
-    """Tests that measure take turns, whatever number of processes runs tests; waiting counts as their time."""
+    """Tests that measure run one at a time, over all test processes; waiting counts as their time.
+    """
     with open(tmp_path_factory.getbasetemp().parent / "measuring", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -37,7 +38,7 @@ measures = pytest.mark.usefixtures("alone")
 
 
 def explain(router, ask, raw=None):
-    """What the router would do with a request, and why."""
+    """The router's explanation of a request."""
     data = client.request("POST", f"/explain?path={ask.path}", f"Authorization: Bearer {TOKEN}", "Connection: close",
                           "Content-Type: application/json", body=raw or ask.encode())
     with client.Client(("127.0.0.1", router.admin_port), within(5)) as connection:
@@ -85,7 +86,7 @@ def test_eight_caches_hit_like_one_as_large_as_all(caching, warmpath, is_told):
 
 @measures
 @pytest.mark.timeout(300)
-def test_one_hot_prompt_overloads_nobody(caching, warmpath):
+def test_one_hot_prompt_overloads_no_backend(caching, warmpath):
     engines = caching(4, 4, **ENGINES)
     router = warmpath(*engines, **WARM)
     account = Account(drive(router.url, workloads.hot(1), 32), engines)
@@ -99,11 +100,12 @@ def test_one_hot_prompt_overloads_nobody(caching, warmpath):
 @measures
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("percent, hits", [(50, 0.91), (70, 0.90), (90, 0.97)])
-def test_hits_by_the_share_of_the_common_prefix(caching, warmpath, percent, hits):
-    """The published hits are requests sent where the one before them was; here all that is shared was cached.
+def test_hits_follow_the_share_of_the_common_prefix(caching, warmpath, percent, hits):
+    """Published hits are requests sent to the backend of the one before; here the shared part must
+    be cached.
 
-    Published runs last half an hour: what the first quarter of this one had to compute is not counted.  Their
-    thirty users think between requests, so that about ten are being served at one time.
+    Published runs last half an hour, so the first quarter of this one is a warm-up.  Their thirty
+    users think between requests, so that about ten requests run at one time.
     """
     engines = caching(4, 4, **{**ENGINES, "cache_blocks": 2500})
     router = warmpath(*engines, **WARM)
@@ -132,7 +134,7 @@ def test_prompts_that_share_nothing_are_spread_evenly(caching, warmpath):
 @measures
 @pytest.mark.timeout(300)
 def test_a_killed_backend_takes_only_its_own_share_along(caching, warmpath):
-    """Answers are not streamed: of one that is, the client has seen the beginning, and nobody can begin it again."""
+    """Responses are not streamed: a stream that has begun cannot be retried."""
     engines = caching(4, 3, 1, **ENGINES)
     victim = engines[-1]
     router = warmpath(*engines, **WARM)
@@ -185,7 +187,7 @@ def test_the_next_turn_goes_where_the_last_one_went(caching, warmpath, stream):
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-def test_what_was_answered_is_believed_to_be_cached(caching, warmpath, stream):
+def test_responses_are_believed_to_be_cached(caching, warmpath, stream):
     engines = caching(3, **QUICK)
     router = warmpath(*engines, **WARM)
     rng = random.Random(3)
@@ -197,7 +199,7 @@ def test_what_was_answered_is_believed_to_be_cached(caching, warmpath, stream):
     assert explain(router, follow)["chosen"] == first.backend
 
 
-# What the router believes.
+# The router's belief.
 
 
 def test_explain_shows_the_decision_and_changes_nothing(caching, warmpath):
@@ -225,14 +227,14 @@ def test_explain_shows_the_decision_and_changes_nothing(caching, warmpath):
     assert all(rows[home]["cost"] < row["cost"] for url, row in rows.items() if url != home)
 
 
-def test_a_decision_is_shown_to_who_asks(caching, warmpath):
+def test_a_decision_is_shown_on_request(caching, warmpath):
     router = warmpath(*caching(2, **QUICK), **WARM)
     ask = Ask(0, [user("hello")], stream=False)
     assert send(router, ask, "x-warmpath-decision: 1").decision
     assert send(router, ask).decision is None
 
 
-def test_a_common_beginning_is_matched_as_far_as_it_goes(caching, warmpath):
+def test_a_common_prefix_is_matched_to_its_end(caching, warmpath):
     router = warmpath(*caching(2, **QUICK), **WARM)
     rng = random.Random(4)
     prompt = system(text(rng, 2000))
@@ -299,7 +301,7 @@ def test_tools_come_first_wherever_they_stand(caching, warmpath):
     assert set(matched(router, Ask(0, messages)).values()) == {0}, "without them it begins otherwise"
 
 
-def test_token_ids_are_matched_exactly(caching, warmpath):
+def test_token_ids_are_matched_block_by_block(caching, warmpath):
     engines = caching(4, **QUICK)
     router = warmpath(*engines, **WARM)
     ids = [random.Random(1).randrange(1 << 16) for _ in range(1000)]
@@ -324,11 +326,11 @@ def test_how_much_text_makes_a_token_is_learned(caching, warmpath):
                lambda: explain(router, Ask(0, [user(text(rng, 750))])))
 
 
-# Belief follows fact.
+# Belief follows the engines' caches.
 
 
 def settle(router, asks):
-    """Sends each of them until it is believed; the backend of each."""
+    """Sends each prompt until the router believes it to be cached; returns the backend of each."""
     homes = [send(router, ask).backend for ask in asks]
     for ask, home in zip(asks, homes):
         learned(router, ask, home)
@@ -372,7 +374,8 @@ def test_an_engine_that_came_back_is_believed_empty(caching, warmpath):
 
 
 def test_a_smaller_cache_than_the_traffic_needs_is_not_believed_to_hold_it(caching, warmpath):
-    """One engine with room for 8 prompts: of 24 the first ones are gone, and the router knows."""
+    """One engine with room for 8 prompts: of 24, the first ones are evicted, and the router knows.
+    """
     router = warmpath(*caching(1, cache_blocks=520, **QUICK), **WARM)
     rng = random.Random(9)
     asks = [Ask(number, [user(text(rng, 1000))], stream=False, max_tokens=1) for number in range(24)]
@@ -384,7 +387,7 @@ def test_a_smaller_cache_than_the_traffic_needs_is_not_believed_to_hold_it(cachi
         eventually(lambda: matched(router, ask)[home] < 100, lambda: explain(router, ask))
 
 
-# Usage: asked for by the router, seen by who asked.
+# Usage: requested by the router, shown to clients that asked.
 
 
 STREAM = {"model": "test-model", "messages": [user("hello")], "max_tokens": 6, "stream": True}
@@ -406,7 +409,7 @@ def path_of(body):
 
 @pytest.mark.parametrize("name", NOT_ASKING)
 @pytest.mark.parametrize("ask_usage", [True, False], ids=["asked for", "not asked for"])
-def test_usage_is_not_shown_to_who_did_not_ask(caching, warmpath, name, ask_usage):
+def test_usage_is_hidden_from_clients_that_did_not_ask(caching, warmpath, name, ask_usage):
     engine, = caching(1, **QUICK)
     router = warmpath(engine, policy="warm", ask_usage=ask_usage)
     body = NOT_ASKING[name]
@@ -422,7 +425,7 @@ def test_usage_is_not_shown_to_who_did_not_ask(caching, warmpath, name, ask_usag
 
 
 @pytest.mark.parametrize("ask_usage", [True, False], ids=["asked for", "not asked for"])
-def test_usage_is_shown_once_to_who_asked(caching, warmpath, ask_usage):
+def test_usage_is_shown_once_to_clients_that_asked(caching, warmpath, ask_usage):
     engine, = caching(1, **QUICK)
     router = warmpath(engine, policy="warm", ask_usage=ask_usage)
     body = {**STREAM, "messages": [user("hello" * 100)], "stream_options": {"include_usage": True}}
@@ -435,7 +438,7 @@ def test_usage_is_shown_once_to_who_asked(caching, warmpath, ask_usage):
     assert len({row["digest"] for row in engine.log()}) == 1, "the body is the client's own"
 
 
-def test_whole_answers_need_no_asking(caching, warmpath):
+def test_whole_responses_need_no_usage_option(caching, warmpath):
     engine, = caching(1, **QUICK)
     router = warmpath(engine, **WARM)
     body = {**STREAM, "stream": False}
@@ -443,8 +446,8 @@ def test_whole_answers_need_no_asking(caching, warmpath):
     assert len({row["digest"] for row in engine.log()}) == 1, "the body is the client's own"
 
 
-def test_usage_events_are_kept_from_the_client_while_the_answer_flows(caching, warmpath):
-    """Events come as they are said, although some of them must be looked at."""
+def test_usage_events_are_removed_while_the_response_flows(caching, warmpath):
+    """Events are relayed at once, although some of them must be inspected."""
     engine, = caching(1, step=0.05)
     router = warmpath(engine, **WARM)
     response = router.post(PATH, {**STREAM, "max_tokens": 8})
@@ -452,7 +455,7 @@ def test_usage_events_are_kept_from_the_client_while_the_answer_flows(caching, w
     assert times[-1] - times[0] >= 0.3, "not all at the end"
 
 
-# What is not understood.
+# Bodies that cannot be parsed.
 
 
 GARBLED = {
@@ -473,7 +476,7 @@ GARBLED = {
 
 
 @pytest.mark.parametrize("name", GARBLED)
-def test_a_garbled_body_is_the_engines_to_refuse(caching, warmpath, name):
+def test_an_invalid_body_is_left_to_the_engine(caching, warmpath, name):
     engines = caching(2, **QUICK)
     router = warmpath(*engines, **WARM)
     response = router.ask(client.request("POST", PATH, "Content-Type: application/json", body=GARBLED[name]))
@@ -484,7 +487,7 @@ def test_a_garbled_body_is_the_engines_to_refuse(caching, warmpath, name):
     assert send(router, Ask(0, [user("hello")])).is_good
 
 
-def test_garbled_bodies_are_spread_by_load(caching, warmpath):
+def test_invalid_bodies_are_spread_by_load(caching, warmpath):
     engines = caching(2, **QUICK)
     router = warmpath(*engines, **WARM)
     for _ in range(40):

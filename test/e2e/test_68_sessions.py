@@ -1,4 +1,6 @@
-"""Sessions under `warm`: a hint of where the history is, that survives its backend and is never a pin."""
+"""Sessions under `warm`: a hint to the backend with the history, which survives that backend and
+never pins.
+"""
 import collections
 
 import pytest
@@ -10,7 +12,7 @@ QUIET = {"health_interval": 0, "models_learn": False, "load_scrape": False, "pol
 
 
 def home(router, *lines, **fields):
-    """Where a prompt that is too short to have anything in common goes."""
+    """The backend of a prompt that is too short for a shared block."""
     return router.post("/v1/chat/completions", chat(**fields), *lines).header("x-warmpath-backend")
 
 
@@ -27,7 +29,7 @@ def test_a_session_stays_while_its_backend_is_idle(standin, warmpath, lines, fie
     assert len({home(router) for _ in range(40)}) > 1, "others go anywhere"
 
 
-def test_a_request_that_nobody_understands_has_a_session_too(standin, warmpath):
+def test_a_request_that_cannot_be_parsed_has_a_session_too(standin, warmpath):
     router = warmpath(*(standin(name) for name in "abcd"), **QUIET)
     seen = {router.get("/x", "X-Session-Id: two").json()["engine"] for _ in range(12)}
     assert len(seen) == 1, seen
@@ -42,7 +44,7 @@ def test_a_session_moves_once_when_its_backend_dies_and_stays_there(standin, war
     assert len(set(moved)) == 1 and moved[0] != first, (first, moved)
 
 
-def test_a_session_is_no_pin(standin, warmpath):
+def test_a_session_is_a_hint_and_not_a_pin(standin, warmpath):
     engines = [standin(name) for name in "abcd"]
     for engine in engines:
         engine.answer("/hold", STALL)
@@ -55,7 +57,7 @@ def test_a_session_is_no_pin(standin, warmpath):
 
 
 def test_sessions_are_told_apart_exactly(standin, warmpath):
-    """session-1 is no beginning of session-12."""
+    """Names are compared whole: session-1 is a prefix of session-12."""
     router = warmpath(*(standin(name) for name in "abcdefgh"), **QUIET)
     homes = {home(router, f"X-Session-Id: session-{number}") for number in (1, 11, 12, 13, 14, 15, 16, 17, 18, 19)}
     assert len(homes) > 2, homes

@@ -1,4 +1,4 @@
-"""`warmpath explain`: where a request would go, why, and how well that was known so far."""
+"""`warmpath explain`: the backend of a request, the reason, and the accuracy of predictions."""
 import json
 import re
 import subprocess
@@ -14,7 +14,7 @@ PATH = "/v1/completions"
 
 @pytest.fixture
 def simulated(binary, tmp_path):
-    """URLs of simulated engines, which tell in their usage what was cached."""
+    """URLs of simulated engines, whose usage reports cached tokens."""
     fleets = []
 
     def make(count):
@@ -44,7 +44,7 @@ def explain(binary, tmp_path):
 
 
 def send(router):
-    """Who answered, and how many tokens it had cached."""
+    """The backend of a response, and its cached tokens."""
     response = router.post(PATH, BODY)
     assert response.status == 200, response
     return response.header("x-warmpath-backend"), response.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
@@ -89,7 +89,7 @@ def test_the_candidate_that_has_the_prompt_is_marked_with_what_it_holds(simulate
     assert router.backend(home)["requests"] == 1 and router.backend(other)["requests"] == 0, "asking is not sending"
 
 
-def test_the_document_comes_as_it_is(simulated, warmpath, explain):
+def test_json_prints_the_document_unchanged(simulated, warmpath, explain):
     urls = simulated(2)
     router = warmpath(*urls, policy="warm")
     document = json.loads(explain(router, "--prompt", "hello", "--model", "codellama-13b", "--json").stdout)
@@ -101,7 +101,7 @@ def test_the_document_comes_as_it_is(simulated, warmpath, explain):
     assert document.keys() == asked.keys() and document["prompt_tokens"] == asked["prompt_tokens"]
 
 
-def test_predicted_and_actual_are_shown_for_who_has_answered(simulated, warmpath, explain):
+def test_predicted_and_actual_are_shown_for_backends_that_responded(simulated, warmpath, explain):
     urls = simulated(2)
     router = warmpath(*urls, policy="warm")
     page = explain(router, "--prompt", "hello").stdout
@@ -109,7 +109,7 @@ def test_predicted_and_actual_are_shown_for_who_has_answered(simulated, warmpath
     answers = [send(router) for _ in range(5)]
     home, cached = answers[-1]
     assert all(answer == (home, cached) for answer in answers[1:]) and answers[0] == (home, 0) and cached > 1500
-    # What an answer showed is noted when its client has it already.
+    # The router learns from a response after its client has it.
     eventually(lambda: (router.backend(home)["truth"]["believed"] or {"all": {"count": 0}})["all"]["count"] == 5,
                lambda: str(router.backend(home)))
     truth = router.admin("GET", f"/backends/{router.backend(home)['id']}").json()["truth"]
@@ -118,7 +118,8 @@ def test_predicted_and_actual_are_shown_for_who_has_answered(simulated, warmpath
     assert sum(count for _, count in believed["histogram"]) == 5
     assert believed["all"]["actual_tokens"] == 4 * cached
     assert believed["last"]["actual"] == cached
-    # The first was predicted to be new, and was.  Of the others the text is known, and the tokens nearly.
+    # The first was predicted as new, and was.  For the others the text is known, and token counts
+    # nearly.
     assert believed["all"]["equal"] >= 1 and believed["all"]["wrong_percent"] < 15
     _, found = rows(explain(router, "--prompt", "hello").stdout.split("predicted minus actual:\n")[1])
     assert list(found) == [home]
@@ -126,7 +127,7 @@ def test_predicted_and_actual_are_shown_for_who_has_answered(simulated, warmpath
     assert found[home][-2:] == [str(believed["last"]["predicted"]), str(cached)]
 
 
-def test_what_goes_wrong_is_said(simulated, warmpath, explain, tmp_path):
+def test_errors_are_explained(simulated, warmpath, explain, tmp_path):
     router = warmpath(*simulated(1))
     wrong = tmp_path / "wrong"
     wrong.write_text("not-it")

@@ -1,4 +1,4 @@
-"""The operator's interface."""
+"""The admin API."""
 import pytest
 from client import Client, Ended, chat, json_request, request
 from harness import eventually, free_port, within
@@ -10,7 +10,7 @@ QUIET = {"health_interval": 0, "models_learn": False, "policy": "round_robin"}
 @pytest.mark.parametrize("token", [None, "wrong", "", "test-admin-tokenx", "test-admin-toke"])
 @pytest.mark.parametrize("method, target", [("GET", "/status"), ("GET", "/backends"), ("POST", "/backends"),
                                             ("DELETE", "/backends/1")])
-def test_nothing_without_the_token(standin, warmpath, token, method, target):
+def test_every_path_needs_the_token(standin, warmpath, token, method, target):
     engine = standin()
     router = warmpath(engine, **QUIET)
     response = router.admin(method, target, token=token)
@@ -25,7 +25,7 @@ def test_admin_is_not_on_the_data_listener(standin, warmpath):
     assert response.json()["engine"] == "engine"
 
 
-def test_status(standin, warmpath):
+def test_status_reports_the_router_at_a_glance(standin, warmpath):
     engine = standin()
     engine.answer("/hold", STALL)
     router = warmpath(engine, **QUIET)
@@ -37,7 +37,7 @@ def test_status(standin, warmpath):
     assert (router.status()["in_flight"], router.status()["connections"]) == (1, 1)
 
 
-def test_backends_are_listed_with_what_is_known(standin, warmpath):
+def test_backends_are_listed_with_state_load_and_models(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m2"])
     a.answer("/hold", STALL)
     router = warmpath(config=f"""
@@ -83,7 +83,7 @@ def test_a_router_may_start_empty(standin, warmpath):
     eventually(lambda: router.get("/x").status == 200, "the backend is asked")
 
 
-def test_an_added_backend_may_say_its_models(standin, warmpath):
+def test_an_added_backend_may_name_its_models(standin, warmpath):
     a, b = standin("a", models=["m1"]), standin("b", models=["m1"])
     router = warmpath(a)
     assert router.admin("POST", "/backends", {"url": b.url, "models": ["m9"]}).status == 201
@@ -101,7 +101,7 @@ def test_an_added_backend_may_say_its_models(standin, warmpath):
     b'{"url": "http://127.0.0.1:1", "weight": "heavy"}', b'{"url": "http://127.0.0.1:1", "colour": "red"}',
     b'{"url": "http://127.0.0.1:1", "pool": "no-such-pool"}', b'{"url": "http://127.0.0.1:1", "models": "m"}'],
     ids=repr)
-def test_a_backend_that_makes_no_sense_is_refused(standin, warmpath, body):
+def test_an_invalid_backend_is_refused(standin, warmpath, body):
     router = warmpath(standin(), **QUIET)
     with Client(("127.0.0.1", router.admin_port), within(5)) as client:
         client.send(request("POST", "/backends", "Authorization: Bearer test-admin-token", body=body))
@@ -119,7 +119,7 @@ def test_the_same_backend_cannot_be_added_twice(standin, warmpath):
     assert len(router.backends()) == 1
 
 
-def test_a_removed_backend_finishes_what_it_runs(standin, warmpath):
+def test_a_removed_backend_finishes_its_requests(standin, warmpath):
     a, b = standin("a"), standin("b")
     gates = {"a": Gate(), "b": Gate()}
     for engine in (a, b):
@@ -148,7 +148,7 @@ def test_a_removed_backend_can_be_added_again(standin, warmpath):
         eventually(lambda: router.get("/x").json()["engine"] == "b", "b is asked")
 
 
-def test_draining_and_back(standin, warmpath):
+def test_a_drained_backend_gets_no_requests_until_it_is_ready(standin, warmpath):
     a, b = standin("a"), standin("b")
     gate = Gate()
     a.answer("/slow", gate, plain_answer(200, b"done"))
@@ -183,7 +183,7 @@ def test_a_drained_backend_is_not_brought_back_by_probes(standin, warmpath):
     assert router.backend(a)["state"] == "draining"
 
 
-def test_with_every_backend_draining_the_answer_is_503(standin, warmpath):
+def test_with_every_backend_draining_the_response_is_503(standin, warmpath):
     a = standin("a")
     router = warmpath(a, **QUIET)
     router.admin("POST", f"/backends/{router.backend(a)['id']}/drain")
@@ -208,7 +208,7 @@ def test_a_weight_can_be_changed(standin, warmpath):
     ("DELETE", "/backends/999", 404), ("POST", "/backends/999/drain", 404), ("PATCH", "/backends/999", 404),
     ("DELETE", "/backends/x", 404), ("GET", "/nothing", 404), ("PUT", "/backends", 405), ("DELETE", "/status", 405),
     ("POST", "/backends/1/explode", 404)])
-def test_what_is_not_there_is_said(standin, warmpath, method, target, status):
+def test_unknown_paths_and_backends_are_404(standin, warmpath, method, target, status):
     router = warmpath(standin(), **QUIET)
     response = router.admin(method, target, {"weight": 1} if method in ("PATCH", "POST", "PUT") else None)
     assert response.status == status and response.error()
@@ -228,7 +228,7 @@ def test_backends_change_under_load_without_a_failed_request(standin, warmpath):
             response = client.read_response()
             assert response.status == 200 and response.complete
         eventually(lambda: extra.url not in router.backends(), "it is gone")
-    # The last byte may be read before the worker has put its exchange away.
+    # The last byte may be read before the worker has released its exchange.
     eventually(lambda: router.status()["in_flight"] == 0, "all are counted out")
 
 
@@ -259,10 +259,10 @@ def test_a_dead_backend_can_be_added_and_removed(standin, warmpath):
     assert router.admin("DELETE", f"/backends/{made['id']}").status == 204
 
 
-# The interface itself.
+# The API itself.
 
 
-def test_admin_keeps_connections_and_refuses_nonsense(standin, warmpath):
+def test_admin_serves_again_and_refuses_malformed_requests(standin, warmpath):
     router = warmpath(standin(), **QUIET)
     authorized = "Authorization: Bearer test-admin-token"
     with Client(("127.0.0.1", router.admin_port), within(5)) as client:
@@ -286,7 +286,7 @@ def test_admin_keeps_connections_and_refuses_nonsense(standin, warmpath):
         assert status == 413
 
 
-def test_slow_admin_clients_disturb_nobody(standin, warmpath):
+def test_slow_admin_clients_do_not_disturb_others(standin, warmpath):
     a, b = standin("a"), standin("b")
     router = warmpath(a, b, health_interval="100ms", health_fall=1, health_rise=1)
     slow = [Client(("127.0.0.1", router.admin_port), within(5)) for _ in range(20)]

@@ -137,7 +137,7 @@ def test_the_first_token_comes_when_the_model_says_and_a_repeated_prompt_is_cach
         assert again.ttft_ms < first.ttft_ms / 3
     print(f"expected {expected:.1f} ms, seen {[round(ms, 1) for ms in times]}")
     assert min(times) >= expected - 0.5
-    # Others may hold the machine up, but not five times.
+    # A busy machine may delay one run, but not five in a row.
     assert min(times) <= (expected * 1.05 + 3) * harness.slow_factor
 
 
@@ -153,7 +153,7 @@ def test_tokens_come_one_by_one_and_as_fast_as_the_model_makes_them(fleet):
     assert expected_ms - 0.5 <= took_ms <= within(expected_ms * 1.2 + 1000)
 
 
-def test_a_conversation_hits_what_was_answered(fleet):
+def test_a_conversation_hits_its_earlier_responses(fleet):
     engines = fleet(speed=20)
     messages = [{"role": "system", "content": words(200)}, {"role": "user", "content": words(50, 1)}]
     before = 0
@@ -162,7 +162,7 @@ def test_a_conversation_hits_what_was_answered(fleet):
         usage = answer["usage"]
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         assert usage["completion_tokens"] == 64
-        # All that was there a turn ago, its answer included, but for a part of a block.
+        # All of the last turn, its response included, except for a partial block.
         assert cached >= before - 16 and (turn == 0) == (cached == 0)
         before = usage["total_tokens"]
         messages += [answer["choices"][0]["message"] | {"tool_calls": None}, {"role": "user", "content": words(30, turn)}]
@@ -177,7 +177,7 @@ def test_salts_keep_tenants_apart(fleet):
     assert Stream(engines, completion(200, model="tuned")).cached == 0
 
 
-def test_openais_own_library_understands_it(fleet):
+def test_the_openai_library_works_with_it(fleet):
     engines = fleet(model="llama-3.1-8b", speed=20, output=7)
     with openai.OpenAI(base_url=engines.url() + "/v1", api_key="x", max_retries=0) as library:
         assert [model.id for model in library.models.list()] == ["llama-3.1-8b"]
@@ -205,7 +205,7 @@ def test_a_client_that_leaves_frees_its_place(fleet):
     connection.close()
     eventually(lambda: engines.metric("vllm:num_requests_running") == 0, "it is cancelled", 1)
     assert engines.metric("vllm:kv_cache_usage_perc") == 0
-    # One whose answer has not begun, too.
+    # Also one whose response has not begun.
     connection = engines.connect()
     connection.send(client.json_request("/v1/completions", completion(100, output=5000)))
     eventually(lambda: engines.metric("vllm:num_requests_running") == 1, "it runs")
@@ -227,7 +227,7 @@ def test_metrics_agree_with_what_clients_saw(fleet):
     assert engines.metric("vllm:request_success_total") == 3
 
 
-def test_the_router_serves_and_reads_them(fleet, warmpath):
+def test_the_router_serves_and_scrapes_them(fleet, warmpath):
     engines = fleet(3, speed=5, threads=2)
     urls = [engines.url(index) for index in range(3)]
     router = warmpath(*urls, policy="warm", load_interval="100ms")
@@ -242,7 +242,7 @@ def test_the_router_serves_and_reads_them(fleet, warmpath):
     eventually(lambda: all(router.backend(url)["load"]["cache_tokens"] == 123120 for url in urls), "their size is read")
 
 
-def test_errors_can_be_ordered(fleet):
+def test_errors_can_be_injected(fleet):
     engines = fleet(speed=100)
     assert engines.post("/sim/faults", {"error_rate": 0.3, "error_status": 503}).json()["error_rate"] == 0.3
     statuses = [engines.post("/v1/completions", completion(10)).status for _ in range(100)]
@@ -254,7 +254,7 @@ def test_errors_can_be_ordered(fleet):
     assert refused.status == 400 and "error_rate" in refused.json()["error"]["message"]
 
 
-def test_stalls_and_slowness_can_be_ordered(fleet):
+def test_stalls_and_slowness_can_be_injected(fleet):
     engines = fleet(speed=10)
     engines.post("/sim/faults", {"stall_ms": 700})
     stream = Stream(engines, completion(10, output=10))
@@ -292,7 +292,7 @@ def test_a_crash_refuses_for_its_time_and_loses_the_cache(fleet):
     assert Stream(engines, completion(100)).cached == 0
 
 
-def test_a_reset_and_a_flush_for_all(fleet):
+def test_a_reset_and_a_flush_reach_all_engines(fleet):
     engines = fleet(4, speed=20, threads=2)
 
     def tell_all(order):
@@ -322,7 +322,7 @@ def test_a_reset_and_a_flush_for_all(fleet):
 
 
 class Subscriber:
-    """Hears one engine's KV events."""
+    """Receives one engine's KV events."""
 
     def __init__(self, context, port):
         self.socket = context.socket(zmq.SUB)
@@ -332,7 +332,7 @@ class Subscriber:
         self.socket.connect(f"tcp://127.0.0.1:{port}")
 
     def next(self, wanted):
-        """The next event of that kind, past all others before it."""
+        """The next event of that kind; others are skipped."""
         while True:
             _, _, payload = self.socket.recv_multipart()
             for event in msgpack.unpackb(payload)[1]:
@@ -340,14 +340,14 @@ class Subscriber:
                     return event
 
 
-def test_kv_events_tell_what_is_in_the_cache(fleet):
+def test_kv_events_report_the_blocks_of_the_cache(fleet):
     port = harness.free_port()
     engines = fleet(1, speed=20, kv_events_port=port, kv_tokens=1600, block_tokens=16)
     with zmq.Context() as context:
         subscriber = Subscriber(context, port)
 
         def subscription_is_known():
-            # Nothing is published while nothing changes, so flush until it is heard.
+            # An unchanged cache publishes nothing, so flush until an event arrives.
             engines.post("/reset_prefix_cache", {})
             return subscriber.socket.poll(100)
 
@@ -357,12 +357,12 @@ def test_kv_events_tell_what_is_in_the_cache(fleet):
         stored = subscriber.next("BlockStored")
         assert stored["token_ids"] == ids[:32] and stored["block_size"] == 16
         assert len(stored["block_hashes"]) == 2 and stored["parent_block_hash"] is None
-        # What goes on says behind what it goes on.
+        # A continuation names the block before it.
         engines.post("/v1/completions", {"prompt": ids + ids, "max_tokens": 4})
         more = subscriber.next("BlockStored")
         assert more["parent_block_hash"] == stored["block_hashes"][1]
         assert more["token_ids"] == (ids + ids)[32:80]
-        # Others take their place, the last ones first.
+        # Other blocks replace them, the last ones first.
         for seed in range(3):
             engines.post("/v1/completions", {"prompt": [seed] * 700, "max_tokens": 4})
         removed = subscriber.next("BlockRemoved")["block_hashes"]
@@ -384,7 +384,7 @@ def test_a_port_in_use_is_named(binary):
 
 
 async def read_stream(port, seed, tokens):
-    """Counts the events of one stream and says when it ended."""
+    """Counts the events of one stream and notes its end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(client.json_request("/v1/completions", completion(64, seed, output=tokens, stream=True)))
     text = await reader.readuntil(b"0\r\n\r\n")
@@ -393,7 +393,7 @@ async def read_stream(port, seed, tokens):
 
 
 @pytest.mark.timeout(180)
-def test_a_thousand_streams_of_two_hundred_engines(fleet):
+def test_two_hundred_engines_serve_a_thousand_streams(fleet):
     tokens = 30
     engines = fleet(200, model="qwen2.5-32b", speed=0.2, kv_tokens=65536)
     cpu = engines.cpu_seconds()

@@ -21,14 +21,18 @@ def prefill_ms(cached, fresh):
 
 
 def step_ms(chunks, contexts):
-    """`chunks` are pairs of cached and new tokens; `contexts` has one number for each sequence that decodes."""
+    """`chunks` are pairs of cached and new tokens; `contexts` has one number for each decoding
+    sequence.
+    """
     tokens = sum(fresh for _, fresh in chunks) + len(contexts)
     both = (FLOOR**2 + (TOKEN * tokens) ** 2) ** 0.5
     return both + sum(prefill_ms(*chunk) for chunk in chunks) + CONTEXT * sum(contexts)
 
 
 class StepEngine(engine.Engine):
-    """Computes in steps, as real ones do: all prompts that wait, and a token for each sequence that runs."""
+    """Computes in steps, as real engines do: all waiting prompts, and a token for each running
+    sequence.
+    """
 
     async def schedule(self):
         running = []
@@ -45,7 +49,7 @@ class StepEngine(engine.Engine):
                 continue
             chunks = [(s.cached_count, s.prompt_count - s.cached_count) for s in new]
             contexts = [s.prompt_count + s.made for s in running]
-            due += step_ms(chunks, contexts) / 1000  # of steps without a pause, one's lateness is not the next one's
+            due += step_ms(chunks, contexts) / 1000  # delays of steps do not add up
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             running += new
             for sequence in running:
@@ -106,7 +110,7 @@ def error_of(ms, known):
 
 @pytest.mark.quiet
 @pytest.mark.timeout(90)
-def test_what_is_measured_is_what_the_engine_takes(binary, stepping, tmp_path):
+def test_the_measured_times_are_those_of_the_engine(binary, stepping, tmp_path):
     path = tmp_path / "measured.json"
     done = measure(binary, stepping(), path, "--seconds", "15", "--sequences", "16")
     assert done.returncode == 0, done.stderr
@@ -116,11 +120,11 @@ def test_what_is_measured_is_what_the_engine_takes(binary, stepping, tmp_path):
     decode = [error_of(ms, step_ms([], [context] * batch)) for batch, context, ms in model["decode"]]
     assert len(prefill) == 18 and len(decode) == 9, done.stderr
     assert statistics.median(prefill) < 0.1 and statistics.median(decode) < 0.1, (prefill, decode)
-    # The prompts behind a cached beginning were no longer than they should be.
+    # The prompts behind a cached prefix had the right length.
     assert {cached for cached, _, _ in model["prefill"]} == {0, 1024, 4096, 16384}
     assert error_of(model["step"]["floor_ms"], FLOOR) < 0.1
     assert error_of(model["step"]["token_ms"], TOKEN) < 0.25
-    # What was written can be fitted again, and says the same.
+    # The written rows can be fitted again, with the same result.
     again = calibrate(binary, "--file", str(path))
     assert again.returncode == 0, again.stderr
     assert again.stdout == done.stdout
@@ -128,7 +132,7 @@ def test_what_is_measured_is_what_the_engine_takes(binary, stepping, tmp_path):
 
 @pytest.mark.quiet
 @pytest.mark.timeout(90)
-def test_engines_that_do_not_tell_what_was_cached_are_taken_to_have_it(binary, stepping, tmp_path):
+def test_engines_that_do_not_report_cached_tokens_are_assumed_to_have_them(binary, stepping, tmp_path):
     path = tmp_path / "measured.json"
     done = measure(binary, stepping(report_cached=False), path, "--seconds", "8", "--sequences", "4")
     assert done.returncode == 0, done.stderr
@@ -136,7 +140,7 @@ def test_engines_that_do_not_tell_what_was_cached_are_taken_to_have_it(binary, s
     assert statistics.median(prefill) < 0.1, prefill
 
 
-def test_an_interrupt_ends_it_with_what_there_is(binary, stepping, tmp_path):
+def test_an_interrupt_ends_it_with_the_measured_points(binary, stepping, tmp_path):
     path = tmp_path / "measured.json"
     backend = stepping()
     process = subprocess.Popen(
@@ -153,7 +157,7 @@ def test_an_interrupt_ends_it_with_what_there_is(binary, stepping, tmp_path):
     assert len(rows_of(path)["prefill"]) >= 5
 
 
-def test_a_model_that_the_engine_has_not_is_a_failure(binary, stepping):
+def test_a_model_that_the_engine_does_not_serve_is_a_failure(binary, stepping):
     done = calibrate(binary, "--backend", stepping().url, "--model", "other")
     assert done.returncode == 1
     assert re.search(r"a streamed completion failed: .*status 404", done.stderr), done.stderr

@@ -1,4 +1,4 @@
-"""`warmpath load` against stand-ins: what it sends, what it measures, and how it fails."""
+"""`warmpath load` against stand-ins: its requests, its figures, and its failures."""
 import json
 import re
 import signal
@@ -80,7 +80,7 @@ def prompts(engine, path=CHAT):
     return [request.json() for request in list(engine.requests) if request.path == path]
 
 
-# What it measures.
+# Measurements.
 
 
 def test_the_first_token_is_timed_from_when_the_request_was_due(standin, load):
@@ -89,7 +89,7 @@ def test_the_first_token_is_timed_from_when_the_request_was_due(standin, load):
     # Neither the head nor the role is a token.
     engine.answer(CHAT, SSE_HEAD, role, 0.3, token("a"), 0.05, token("b"), 0.05, token("c"), 0.2, usage(), END)
     result = load(engine, workload="sharing", rate=20, requests=20).json
-    # Never early by more than the clock's grain; late by what a busy machine takes.
+    # Never early by more than the clock's grain; late by the delays of a busy machine.
     assert 299 <= result["ttft_ms"]["p50"] < 300 + within(60)
     assert 45 <= result["itl_ms"]["p50"] < 50 + within(30)
     assert 45 <= result["tpot_ms"]["p50"] < 50 + within(30)
@@ -98,7 +98,8 @@ def test_the_first_token_is_timed_from_when_the_request_was_due(standin, load):
 
 
 def test_a_stall_is_charged_to_all_that_were_due_meanwhile(standin, load):
-    """The server answers nobody for 2 s; a loop that waits for answers would see one slow request."""
+    """The server stalls for 2 s; a loop that waits for responses would see only one slow request.
+    """
     engine = standin()
     opened = time.monotonic()
 
@@ -110,12 +111,12 @@ def test_a_stall_is_charged_to_all_that_were_due_meanwhile(standin, load):
     result = load(engine, workload="sharing", rate=50, requests=200, connections_max=200).json
     percentiles = result["ttft_percentiles_ms"]
     assert result["ttft_ms"]["max"] > 1500
-    # Those due in the stall waited for what was left of it: about half of all, evenly from 0 to 2 s.
+    # Requests due in the stall wait for its end: about half of all, evenly from 0 to 2 s.
     assert sum(value > 500 for value in percentiles) > 25
     assert percentiles[10] < 100
 
 
-def test_waiting_for_a_connection_is_charged_too_and_said_loudly(standin, load):
+def test_waiting_for_a_connection_is_charged_and_reported_as_doubt(standin, load):
     engine = standin()
     engine.answer(CHAT, 0.1, SSE_HEAD, token("a"), usage(), END)
     run = load(engine, workload="sharing", rate=40, requests=40, connections_max=1)
@@ -125,7 +126,7 @@ def test_waiting_for_a_connection_is_charged_too_and_said_loudly(standin, load):
     assert engine.open_max == 1
 
 
-def test_cached_tokens_and_backends_are_told(standin, warmpath, load):
+def test_cached_tokens_and_backends_are_reported(standin, warmpath, load):
     engines = [standin("a"), standin("b")]
     for engine in engines:
         engine.answer(CHAT, SSE_HEAD, token("a"), usage(prompt=100, output=2, cached=75), END)
@@ -137,7 +138,7 @@ def test_cached_tokens_and_backends_are_told(standin, warmpath, load):
     assert result["balance"] == pytest.approx(1, abs=0.1)
 
 
-def test_what_warms_up_does_not_count(standin, load):
+def test_requests_of_the_warm_up_do_not_count(standin, load):
     engine = standin()
     engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
     for number in range(5):
@@ -147,7 +148,7 @@ def test_what_warms_up_does_not_count(standin, load):
     assert result["requests"]["failed"] == 0
 
 
-def test_whole_answers_have_no_first_token(standin, load):
+def test_whole_responses_have_no_first_token(standin, load):
     engine = standin()
     body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hey"}}],
             "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
@@ -159,10 +160,10 @@ def test_whole_answers_have_no_first_token(standin, load):
     assert all("stream" not in body for body in prompts(engine))
 
 
-# What it sends.
+# Requests.
 
 
-def test_users_wait_for_their_own_answer_and_connections_are_used_again(standin, load):
+def test_users_wait_for_their_own_response_and_connections_are_reused(standin, load):
     engine = standin()
     engine.answer(CHAT, 0.05, SSE_HEAD, token("a"), usage(), END)
     result = load(engine, workload="sharing", users=4, duration="4s").json
@@ -204,13 +205,13 @@ def test_a_trace_comes_at_its_own_times_or_at_a_rate(standin, load, tmp_path):
     assert all(abs(gap - 0.5) < within(0.1) for gap in gaps), gaps
     assert all(body["max_tokens"] == 5 for body in prompts(engine))
     engine.requests.clear()
-    # Of a trace that has 2/s, 10/s are five copies side by side, each with a text of its own.
+    # A trace with 2/s becomes 10/s by five copies side by side, each with its own text.
     assert load(engine, trace=trace, rate=10).json["requests"]["succeeded"] == 25
     assert engine.requests[-1].arrived_at - engine.requests[0].arrived_at < 3
     assert len({request.body for request in engine.requests}) == 25
 
 
-def test_a_conversation_repeats_the_real_answers(standin, load):
+def test_a_conversation_repeats_the_real_responses(standin, load):
     engine = standin()
     said = {}
 
@@ -227,13 +228,13 @@ def test_a_conversation_repeats_the_real_answers(standin, load):
         messages = body["messages"]
         assert [message["role"] for message in messages[:3]] == ["system", "user", "assistant"]
         assert messages[-1]["role"] == "user"
-        # Each turn is the one before, its answer, and something new.
+        # Each turn is the one before, its response, and new text.
         assert said[json.dumps(messages[:-2])] == messages[-2]["content"]
     assert all(re.fullmatch(r"session-\d+", body["user"]) for body in later)
     assert len({body["user"] for body in prompts(engine)}) >= 3
 
 
-def test_the_request_is_as_it_was_asked_for(standin, load):
+def test_the_request_follows_the_flags(standin, load):
     engine = standin(models=["first", "second"])
     engine.answer("/base" + COMPLETIONS, SSE_HEAD, token("a", COMPLETIONS), usage(), END)
     engine.answer("/base/v1/models", json_answer(200, {"object": "list", "data": [{"id": "other"}]}))
@@ -291,13 +292,13 @@ def test_a_server_that_goes_away_is_refused_and_comes_back(standin, load):
     assert result["requests"]["failed"] + result["requests"]["succeeded"] == 100
 
 
-def test_nobody_there_is_a_failure(load):
+def test_a_server_that_does_not_exist_is_a_failure(load):
     run = load(f"http://127.0.0.1:{free_port()}", workload="sharing", rate=20, requests=10, status=1)
     assert "Connection refused" in run.err
 
 
 def test_a_server_that_dies_for_good_is_a_failure(standin, load):
-    """It answered the question for its models, and then nothing."""
+    """It responded to the request for its models, and then to nothing."""
     engine = standin()
     engine.answer(CHAT, RESET)
     run = load(engine, workload="sharing", rate=50, requests=10, status=1)
@@ -322,7 +323,7 @@ def test_an_interrupt_ends_early_with_the_figures_so_far(standin, load, number):
     assert run.json["requests"]["failed"] == 0
 
 
-def test_an_idle_connection_that_the_server_closes_is_no_error(standin, load):
+def test_an_idle_connection_that_the_server_closes_is_not_an_error(standin, load):
     engine = standin()
     engine.answer(CHAT, SSE_HEAD, token("a"), usage(), END)
     timers = [in_background(0.3 * number, engine.close_idle_connections) for number in range(1, 6)]
@@ -333,7 +334,7 @@ def test_an_idle_connection_that_the_server_closes_is_no_error(standin, load):
     assert engine.accepted > 2
 
 
-def test_the_page_stands_alone_and_progress_is_lines_where_nobody_watches(standin, load, tmp_path):
+def test_the_page_is_self_contained_and_progress_without_a_terminal_is_lines(standin, load, tmp_path):
     engine = standin()
     engine.answer(CHAT, SSE_HEAD, token("a"), 0.02, token("b"), usage(), END)
     page = tmp_path / "page.html"

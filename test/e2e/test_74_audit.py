@@ -1,4 +1,4 @@
-"""`warmpath audit`: what a fleet's metrics pages say of its caches."""
+"""`warmpath audit`: cache use of a fleet, by its metrics pages."""
 import json
 import os
 import pty
@@ -56,14 +56,14 @@ def run(binary, *words, seconds=15):
 
 
 def audit(binary, tmp_path, engines, *words):
-    """Exit status, what was printed, and the JSON."""
+    """Exit status, output, and the JSON."""
     path = tmp_path / "audit.json"
     urls = ",".join(getattr(engine, "url", engine) for engine in engines)
     done = run(binary, "--backend", urls, "--interval", "200ms", "--json", str(path), *words)
     return done.returncode, done.stdout, json.loads(path.read_text())
 
 
-def test_counts_between_two_looks(binary, tmp_path, standin):
+def test_counts_cover_the_time_between_two_scrapes(binary, tmp_path, standin):
     a, b = standin("a"), standin("b")
     pages(a, vllm(100, 50000, 40000), vllm(300, 150000, 50000, 2.0, [0.3] * 200))
     pages(b, vllm(), vllm(100, 100000, 10000, 1.0, [0.3] * 100))
@@ -74,8 +74,8 @@ def test_counts_between_two_looks(binary, tmp_path, standin):
     assert [replica["hit_rate"] for replica in found["replicas"]] == [0.1, 0.1]
     assert 0.1 <= fleet["ttft_p50_s"] <= 0.5 and fleet["seconds"] > 0.1
     assert found["verdict"]["name"] == "much" and "verdict: much" in words
-    # One cache would have found 2 * 10%.  Of 180,000 tokens that were computed each took as long as all
-    # of the time allows, since the engines claim more.
+    # One cache would have hit 2 * 10%.  The 180,000 computed tokens share the whole time of the
+    # replicas, since the engines claim more than that.
     waste = found["waste"]
     assert waste["achievable_hit_rate"] == pytest.approx(0.2) and waste["tokens"] == pytest.approx(20000)
     assert waste["seconds_per_token"] == pytest.approx(2 * fleet["seconds"] / 180000, rel=0.05)
@@ -123,8 +123,8 @@ def test_every_engine_is_understood(binary, tmp_path, standin):
 ])
 def test_the_guess_is_right_where_placement_is_blind(binary, tmp_path, caching, warmpath, policy, lowest, highest,
                                                      verdict):
-    """Nine documents, each asked about five times.  Turn by turn each meets its first engine again only with the
-    fifth question; one cache would have it from the second on: four times as often."""
+    """Nine documents with five questions each.  In turn, a document meets its first engine again
+    only with the fifth question; one cache would hit from the second on: four times as often."""
     engines = caching(4, cache_blocks=4000, prefill_speed=1_000_000, step=0.0)
     router = warmpath(*engines, policy=policy, workers=1)
     for question in range(5):
@@ -141,7 +141,7 @@ def test_the_guess_is_right_where_placement_is_blind(binary, tmp_path, caching, 
     assert 0.75 < found["waste"]["achievable_hit_rate"] <= 0.8
 
 
-def test_who_cannot_be_read_is_listed_and_the_others_go_on(binary, tmp_path, standin):
+def test_a_replica_that_cannot_be_read_is_listed_and_the_others_count(binary, tmp_path, standin):
     good, silent, wrong, other = standin("good"), standin("silent"), standin("wrong"), standin("other")
     pages(good, vllm(), vllm(10, 1000, 900))
     silent.answer("/metrics", STALL)
@@ -156,7 +156,7 @@ def test_who_cannot_be_read_is_listed_and_the_others_go_on(binary, tmp_path, sta
     assert found["verdict"]["name"] == "little"
 
 
-def test_nobody_can_be_read(binary, tmp_path):
+def test_no_readable_replica_is_a_failure(binary, tmp_path):
     status, words, found = audit(binary, tmp_path, [f"http://127.0.0.1:{free_port()}"])
     assert status == 1 and found["fleet"]["read"] == 0
 
@@ -169,7 +169,7 @@ def test_nobody_can_be_read(binary, tmp_path):
     ("some", [dict(requests=9, tokens=1000, hits=500, ttfts=[0.1] * 200)] * 2),
     ("thrashing", [dict(requests=100, tokens=1000, hits=500, ttfts=[0.1] * 95 + [4] * 5)] * 2),
 ])
-def test_verdicts(binary, tmp_path, standin, verdict, rest):
+def test_each_verdict_follows_its_rule(binary, tmp_path, standin, verdict, rest):
     engines = [standin(str(number)) for number in range(len(rest))]
     for engine, after in zip(engines, rest):
         pages(engine, vllm(), vllm(**after))
@@ -202,7 +202,7 @@ def test_terms_of_the_estimate_are_the_users(binary, tmp_path, standin):
     assert "as you said" in words and "codellama-13b on one H200" in words
 
 
-def test_since_the_engines_started(binary, tmp_path, standin):
+def test_since_start_covers_all_of_the_engines_counters(binary, tmp_path, standin):
     a, b = standin("a"), standin("b")
     for engine in (a, b):
         engine.answer("/metrics", text(vllm(10, 1000, 100, 0.5) + "process_start_time_seconds 1.7e9\n"))
@@ -267,7 +267,7 @@ def test_live_rewrites_the_table_until_it_is_interrupted(binary, tmp_path, stand
     ["--backend", "http://a:1", "--model", "gpt"], ["--backend", "http://a:1", "--interval", "0"],
     ["--backend", "http://a:1", "--path", "metrics"], ["--nonsense"],
 ])
-def test_a_wrong_command_line_is_said(binary, words):
+def test_an_invalid_command_line_is_explained(binary, words):
     done = run(binary, *words)
     assert done.returncode == 2 and "warmpath audit: " in done.stderr and done.stdout == ""
 
@@ -286,7 +286,7 @@ def test_keys_and_paths_reach_the_replica(binary, tmp_path, standin):
     ([], "certificate"),
     (["--ca", "none.pem"], "TLS could not be set up"),
 ])
-def test_replicas_with_tls(binary, tmp_path, standin, words, error):
+def test_replicas_with_tls_are_read(binary, tmp_path, standin, words, error):
     authority = Authority(tmp_path)
     a = standin("a", tls=authority.server("engine", "IP:127.0.0.1"))
     a.answer("/metrics", text(vllm(1, 10, 1)))
@@ -301,7 +301,7 @@ def test_a_name_is_as_many_replicas_as_it_has_addresses_and_may_have_none(binary
     a = standin("a")
     a.answer("/metrics", text(vllm(1, 10, 1)))
     port = a.url.rsplit(":", 1)[1]
-    # Names under .onion are never looked up (RFC 7686), so no server has to be there to say no.
+    # Names under .onion are never resolved (RFC 7686), so the test needs no name server.
     status, _, found = audit(binary, tmp_path, [f"http://localhost:{port}", f"http://nobody.onion:{port}"],
                              "--since-start")
     assert status == 0

@@ -148,7 +148,7 @@ def test_descriptors_do_not_grow_with_reloads(standin, warmpath):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_running_answers_finish(standin, warmpath, number):
+def test_a_signal_lets_running_responses_finish(standin, warmpath, number):
     engine = standin()
     gate = Gate()
     engine.answer("/x", SSE_HEAD, chunk(event(b"1")), gate, chunk(event(b"2")), LAST_CHUNK)
@@ -223,7 +223,7 @@ def test_a_second_signal_ends_at_once(standin, warmpath):
     assert engine.requests[0].gone.wait(within(1))
 
 
-def test_a_request_that_is_being_sent_when_the_signal_comes_is_answered(standin, warmpath):
+def test_a_request_that_is_being_sent_at_the_signal_gets_its_response(standin, warmpath):
     engine = standin()
     router = warmpath(engine)
     client = router.connect()

@@ -15,13 +15,13 @@ from standin import RESET, json_answer
 
 PATH = "/v1/chat/completions"
 QUIET = {"health_interval": 0, "models_learn": False, "load_scrape": False}
-SPAN = 512  # bytes of text that an id names
+SPAN = 512  # bytes of text for one id
 
 LINE = {"timestamp", "input_length", "output_length", "hash_ids", "session_id", "turn", "block_size"}
 
 
 def words(seed, size):
-    """Text that looks like nothing else."""
+    """Unique text."""
     rng = random.Random(seed)
     text = ""
     while len(text) < size:
@@ -68,7 +68,7 @@ def common(one, other):
 
 
 @pytest.mark.parametrize("policy", ["round_robin", "warm"])
-def test_what_prompts_have_in_common_is_in_the_trace_and_their_text_is_not(standin, warmpath, tmp_path, policy):
+def test_the_trace_has_shared_prefixes_of_prompts_and_no_text(standin, warmpath, tmp_path, policy):
     path = tmp_path / "trace.jsonl"
     router = warmpath(*(standin(name) for name in "ab"), policy=policy, record=path, **QUIET)
     shared = words("shared", 5 * SPAN)
@@ -104,7 +104,7 @@ def test_tenants_share_no_id(standin, warmpath, tmp_path):
     assert not set(trace[0]["hash_ids"]) & set(trace[3]["hash_ids"])
 
 
-def test_sessions_are_numbers_that_name_nobody(standin, warmpath, tmp_path):
+def test_sessions_are_anonymous_numbers(standin, warmpath, tmp_path):
     path = tmp_path / "trace.jsonl"
     router = warmpath(standin("a"), record=path, **QUIET)
     ask(router, turns("one"), "X-Session-Id: somebody")
@@ -119,7 +119,7 @@ def test_sessions_are_numbers_that_name_nobody(standin, warmpath, tmp_path):
 
 
 def test_lengths_are_the_engines(caching, warmpath, tmp_path):
-    """Its tokens are of five bytes, where four are a token to whoever has not been told."""
+    """Its tokens have five bytes; without reports the router assumes four."""
     path = tmp_path / "trace.jsonl"
     engines = caching(1, prefill_speed=1_000_000, step=0.0, token_size=5)
     router = warmpath(*engines, record=path, ask_usage=True, **QUIET)
@@ -136,7 +136,7 @@ def test_lengths_are_the_engines(caching, warmpath, tmp_path):
     assert [line["output_length"] for line in trace] == [5 + number for number in range(6)]
 
 
-def test_a_retry_is_one_line_and_what_is_no_prompt_or_failed_is_none(standin, warmpath, tmp_path):
+def test_a_retry_is_one_line_and_failed_or_promptless_requests_are_left_out(standin, warmpath, tmp_path):
     path = tmp_path / "trace.jsonl"
     engines = [standin("a"), standin("b")]
     router = warmpath(*engines, policy="round_robin", record=path, **QUIET)
@@ -153,7 +153,7 @@ def test_a_retry_is_one_line_and_what_is_no_prompt_or_failed_is_none(standin, wa
     assert len(recorded(path, 5)[4]["hash_ids"]) == 1
 
 
-def test_the_last_lines_are_written_on_the_way_out(standin, warmpath, tmp_path):
+def test_the_last_lines_are_written_at_exit(standin, warmpath, tmp_path):
     path = tmp_path / "trace.jsonl"
     router = warmpath(standin("a"), record=path, **QUIET)
     for number in range(20):
@@ -163,7 +163,7 @@ def test_the_last_lines_are_written_on_the_way_out(standin, warmpath, tmp_path):
     assert len(lines_of(path)) == 20
 
 
-def test_a_full_disk_is_said_once_and_requests_go_on(standin, warmpath):
+def test_a_full_disk_is_logged_once_and_requests_go_on(standin, warmpath):
     router = warmpath(standin("a"), record="/dev/full", **QUIET)
     for number in range(10):
         ask(router, turns(f"number {number}"))
@@ -173,7 +173,7 @@ def test_a_full_disk_is_said_once_and_requests_go_on(standin, warmpath):
     assert len(words_of_it) == 1 and "No space left" in words_of_it[0], words_of_it
 
 
-def test_a_file_that_was_moved_away_is_begun_anew_at_a_signal(standin, warmpath, tmp_path):
+def test_a_file_that_was_moved_is_created_again_at_a_signal(standin, warmpath, tmp_path):
     path, aside = tmp_path / "trace.jsonl", tmp_path / "trace.1"
     router = warmpath(standin("a"), record=path, **QUIET)
     prompt = turns(words("shared", 4 * SPAN))
@@ -182,14 +182,14 @@ def test_a_file_that_was_moved_away_is_begun_anew_at_a_signal(standin, warmpath,
     path.rename(aside)
     router.signal(signal.SIGHUP)
     ask(router, prompt)
-    # Whether the signal was heard before or after the request, its line is in one of the two.
+    # The signal may come before or after the request: its line is in one of the two files.
     eventually(lambda: len(lines_of(aside) + lines_of(path)) == 2, "both lines")
     ask(router, prompt)
     trace = lines_of(aside) + recorded(path, 3 - len(lines_of(aside)))
     assert common(trace[0], trace[2]) == 4, "files of one run can be joined"
 
 
-def test_a_limit_ends_it_until_the_file_is_another(standin, warmpath, tmp_path):
+def test_the_size_limit_stops_the_recording_until_the_file_is_rotated(standin, warmpath, tmp_path):
     path = tmp_path / "trace.jsonl"
     router = warmpath(standin("a"), record=path, record_size_max="4k", **QUIET)
     while router.status()["record"]["dropped"] == 0:
@@ -218,8 +218,8 @@ def test_a_file_that_cannot_be_made_is_an_error_at_the_start(binary, warmpath, t
     assert "cannot record to" in result.stderr and "No such file" in result.stderr, result.stderr
 
 
-def test_the_lab_finds_the_hits_that_were(caching, warmpath, binary, tmp_path):
-    """On one engine, which has room for all.  What is lost is a part of an id for each prompt."""
+def test_the_lab_reproduces_the_measured_hits(caching, warmpath, binary, tmp_path):
+    """On one engine with room for all prompts.  Each prompt loses a part of an id."""
     path, out = tmp_path / "trace.jsonl", tmp_path / "lab.json"
     engines = caching(1, prefill_speed=1_000_000, step=0.0, cache_blocks=5000)
     router = warmpath(*engines, policy="round_robin", record=path, ask_usage=True, **QUIET)

@@ -1,4 +1,6 @@
-"""The lab and life: `warmpath sim` tells what `engine`, `serve` and `load` do with the same workload."""
+"""The lab and real time: `warmpath sim` agrees with `engine`, `serve` and `load` on the same
+workload.
+"""
 import concurrent.futures
 import pathlib
 import sys
@@ -12,7 +14,9 @@ from report import CannotMeasure
 
 
 def compare_all(binary, directory):
-    """{policy: comparison}, side by side, since a fleet of four engines leaves most of a processor idle."""
+    """{policy: comparison}, run side by side, since a fleet of four engines leaves most of a core
+    idle.
+    """
     def compare(policy):
         return agree.compare(binary, directory, agree.QUICK, policy, (harness.free_port(), harness.free_port()))
 
@@ -30,7 +34,7 @@ def test_hit_rate_and_first_token_in_real_time_are_those_of_the_lab(binary, tmp_
         pytest.fail(str(why))
     for policy, comparison in comparisons.items():
         assert comparison.agrees(), f"{policy}: {comparison}"
-    # The policies must be further apart than what counts as alike, or any of them would do for the other.
+    # The policies must differ by more than the tolerance, or either would pass for the other.
     warm, round_robin = comparisons["warm"], comparisons["round_robin"]
     for sim_or_real in range(2):
         hits = [one.pair("hit_rate")[sim_or_real] for one in (warm, round_robin)]

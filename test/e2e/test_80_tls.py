@@ -34,7 +34,7 @@ def secure(authority, standin, warmpath):
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_requests_over_tls(authority, secure, version):
+def test_requests_are_served_over_tls(authority, secure, version):
     engine, router = secure
     tls = authority.client()
     tls.minimum_version = tls.maximum_version = version
@@ -61,7 +61,7 @@ def test_events_arrive_one_by_one_over_tls(authority, secure):
     assert response.complete and response.events() == ["1", "2"]
 
 
-def test_a_large_answer_over_tls_to_a_slow_reader(authority, secure):
+def test_a_slow_reader_gets_a_large_response_over_tls(authority, secure):
     engine, router = secure
     engine.answer("/x", head(200, "Transfer-Encoding: chunked"), *[chunk(bytes(65536))] * 400, LAST_CHUNK)
     before = router.memory()
@@ -107,7 +107,7 @@ def test_plain_text_on_the_tls_port_is_not_served(secure):
     assert engine.requests == []
 
 
-def test_a_handshake_that_does_not_come_is_given_up(authority, standin, warmpath):
+def test_a_missing_handshake_times_out(authority, standin, warmpath):
     certificate, key = authority.issue("router", "IP:127.0.0.1")
     router = warmpath(standin(), tls_certificate=certificate, tls_key=key, timeouts_header="300ms")
     for begin in (b"", b"\x16\x03\x01\x02\x00\x01"):
@@ -123,7 +123,7 @@ def test_a_handshake_that_does_not_come_is_given_up(authority, standin, warmpath
         assert client.read_response().status == 200
 
 
-def test_garbage_in_the_handshake_harms_nobody(authority, secure):
+def test_garbage_in_the_handshake_does_not_disturb_others(authority, secure):
     engine, router = secure
     for number in range(20):
         with router.connect() as client:
@@ -193,7 +193,7 @@ def test_certificate_and_key_must_match(authority, tmp_path, standin, warmpath):
 # Backends.
 
 
-def test_a_backend_over_tls(authority, standin, warmpath):
+def test_a_backend_is_used_over_tls(authority, standin, warmpath):
     engine = standin("a", tls=authority.server("engine", "IP:127.0.0.1"))
     router = warmpath(engine, backend_tls_ca=authority.certificate)
     body = bytes(range(256)) * 4000

@@ -1,4 +1,5 @@
-"""What was decided for single requests, and the stream of it: GET /decisions, /explain?id=, /overview, /stream."""
+"""Decisions of single requests, and their stream: GET /decisions, /explain?id=, /overview, /stream.
+"""
 import json
 import signal
 import time
@@ -42,7 +43,7 @@ class Watcher:
                 return document
 
     def has_missed_some(self):
-        """Whether the next few rounds are not of one second after the other."""
+        """Whether the next few rounds skip a second."""
         last = self.next("overview")["now_ms"]
         for _ in range(3):
             now = self.next("overview")["now_ms"]
@@ -63,7 +64,7 @@ def send(router, identity, **more):
 
 
 def decision_of(router, identity):
-    """As soon as it is over."""
+    """As soon as it has ended."""
     def kept():
         response = router.admin("GET", f"/decisions/{urllib.parse.quote(identity, safe='')}")
         return response.status == 200 and response.json()["outcome"] != "running" and response.json()
@@ -74,11 +75,11 @@ def fields(header):
     return dict(part.split("=", 1) for part in header.split("; "))
 
 
-def test_a_decision_agrees_with_the_header_and_with_what_the_engine_says(simulated, warmpath):
+def test_a_decision_agrees_with_the_header_and_with_the_engine(simulated, warmpath):
     urls = simulated(2)
     router = warmpath(*urls, policy="warm", **QUIET)
     decision_of(router, send(router, "first").header("x-request-id"))
-    # What was learned of the first answer takes a moment.
+    # Learning from the first response takes a moment.
     eventually(lambda: router.backends()[urls[0]]["in_flight"] == 0, "it is over")
     answer = send(router, "second")
     told = fields(answer.header("x-warmpath-decision"))
@@ -113,7 +114,7 @@ def test_a_decision_agrees_with_the_header_and_with_what_the_engine_says(simulat
 
 def test_a_stream_of_tokens_shows_when_the_first_came(simulated, warmpath):
     router = warmpath(*simulated(1), policy="warm", **QUIET)
-    # Half a second of tokens: a router that has to wait for the machine still sees them come one after the other.
+    # Half a second of tokens: even a delayed router sees them arrive one after the other.
     router.post(PATH, {**BODY, "stream": True, "max_tokens": 512}, "X-Request-Id: streamed")
     kept = decision_of(router, "streamed")
     assert kept["streamed"] is True
@@ -134,7 +135,7 @@ def test_ids_are_spelt_as_in_any_url(standin, warmpath):
     assert router.admin("GET", f"/explain?id={quoted}").json() == kept
 
 
-def test_what_is_not_kept_is_404_and_nonsense_is_400(standin, warmpath):
+def test_an_unknown_decision_is_404_and_an_invalid_query_is_400(standin, warmpath):
     router = warmpath(standin(), **QUIET)
     for target in ("/decisions/unheard-of", "/explain?id=unheard-of"):
         response = router.admin("GET", target)
@@ -165,7 +166,7 @@ def test_the_list_is_newest_first_and_goes_on_from_a_serial(standin, warmpath):
     assert router.admin("GET", f"/decisions?since={serials[0]}").json()["decisions"] == []
 
 
-def test_what_the_router_refuses_is_a_decision_of_nobody(standin, warmpath):
+def test_a_refused_request_has_a_decision_without_a_backend(standin, warmpath):
     router = warmpath(standin(models=["m"]), health_interval=0)
     response = router.post("/v1/chat/completions", chat(model="unheard-of"), "X-Request-Id: lost")
     assert response.status == 404, response
@@ -207,7 +208,7 @@ def test_the_overview_counts_what_was_sent(simulated, warmpath):
     assert router.admin("GET", f"/overview?since={page['now_ms'] + 60000}").json()["series"]["time_ms"] == []
 
 
-def test_a_stream_begins_at_once_and_tells_decisions_as_they_come(standin, warmpath):
+def test_a_stream_begins_at_once_and_sends_decisions_as_they_come(standin, warmpath):
     router = warmpath(standin(), policy="round_robin", **QUIET)
     watcher = Watcher(router)
     head = watcher.head()
@@ -247,7 +248,7 @@ def test_the_seventeenth_stream_is_refused_until_one_has_left(standin, warmpath)
 
 
 @pytest.mark.timeout(90)
-def test_who_stops_reading_takes_no_memory_and_nobodys_time(standin, warmpath):
+def test_a_reader_that_stops_takes_no_memory_and_delays_no_one_else(standin, warmpath):
     router = warmpath(standin(), load_scrape=False, **QUIET)  # no descriptors but those of watchers
     # Rounds of more than a megabyte: a socket holds one or two of them, and no more.
     names = [f"m{number:0200d}" for number in range(250)]
@@ -266,7 +267,7 @@ def test_who_stops_reading_takes_no_memory_and_nobodys_time(standin, warmpath):
         reader.next("overview")
         assert time.monotonic() - began < within(10), "a stuck one is given 30 seconds, and nobody waits for it"
         assert router.admin("GET", "/status").status == 200
-    # One that is being made, and one that is on its way to the reader, come and go.
+    # One round being made, and one in transit to the reader, come and go.
     assert router.memory() - before < 8 << 20, "rounds that were missed would have been fifteen megabytes and more"
     eventually(lambda: router.descriptors() <= descriptors, "no descriptor is left behind")
     for watcher in stuck:
@@ -312,7 +313,7 @@ def test_the_command_takes_a_file_by_its_name(simulated, warmpath, explain, tmp_
     assert page.startswith("The only candidate holds none of the "), page
 
 
-def test_without_metrics_the_fleet_is_shown_and_nothing_else_is_known(standin, warmpath):
+def test_without_metrics_only_the_fleet_is_shown(standin, warmpath):
     router = warmpath(standin(), metrics_enabled=False, **QUIET)
     router.post("/v1/chat/completions", chat(), "X-Request-Id: gone")
     page = router.admin("GET", "/overview").json()
@@ -326,7 +327,7 @@ def test_without_metrics_the_fleet_is_shown_and_nothing_else_is_known(standin, w
     watcher.close()
 
 
-def test_ids_and_names_that_are_no_utf8_leave_documents_that_are(standin, warmpath):
+def test_ids_and_names_that_are_not_utf8_leave_valid_json(standin, warmpath):
     router = warmpath(standin(), **QUIET)
     ids = {"caf\xe9": "caf?", "L" * 300: "L" * 128}
     for name in ids:

@@ -13,7 +13,7 @@ LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
 
 
 def parse(page):
-    """(name, labels) -> value; every line must be understood, and no series come twice."""
+    """(name, labels) -> value; every line must be valid, and every series unique."""
     found = {}
     for line in page.decode().splitlines():
         if line.startswith("#"):
@@ -82,7 +82,7 @@ def test_requests_are_counted_exactly_once(standin, warmpath):
     assert value(found, "warmpath_requests_received_total") == 15
     assert value(found, "warmpath_problems_total") == value(found, "warmpath_problems_total",
                                                             code="model_not_found") == 1
-    # Only streams have a first token that can be seen; what went wrong has no duration.
+    # Only streams have a visible first token; failed requests have no duration.
     assert value(found, "warmpath_time_to_first_token_seconds_count", model="test-model") == 10
     assert value(found, "warmpath_time_to_first_token_seconds_bucket", model="test-model", le="+Inf") == 10
     assert value(found, "warmpath_backend_time_to_first_token_seconds_count") == 10
@@ -108,7 +108,7 @@ def test_buckets_never_fall(standin, warmpath):
         assert rows == sorted(rows) and [count for _, count in rows] == sorted(count for _, count in rows)
 
 
-def test_backends_and_the_process_are_told(standin, warmpath):
+def test_backends_and_the_process_have_metrics(standin, warmpath):
     a, b = standin("a"), standin("b", start=False)
     router = warmpath(a, b, health_interval="100ms")
     router.wait_state(b, "down")
@@ -124,14 +124,14 @@ def test_backends_and_the_process_are_told(standin, warmpath):
     assert value(found, "process_resident_memory_bytes") == pytest.approx(router.memory(), rel=0.5)
 
 
-def test_the_api_wants_its_token(standin, warmpath):
+def test_the_admin_api_needs_its_token(standin, warmpath):
     engine = standin()
     router = warmpath(engine, **QUIET)
     assert router.admin("GET", "/metrics", token=None).status == 401
     assert router.admin("GET", "/metrics", token="wrong").status == 401
 
 
-def test_a_listener_of_its_own_wants_none_and_has_nothing_else(standin, warmpath):
+def test_metrics_listen_needs_no_token_and_serves_nothing_else(standin, warmpath):
     engine = standin()
     port = free_port()
     router = warmpath(engine, metrics_listen=f"127.0.0.1:{port}", **QUIET)
@@ -164,7 +164,7 @@ def answer_of(port):
         return None
 
 
-def test_nothing_is_counted_when_told_so(standin, warmpath):
+def test_nothing_is_counted_with_metrics_off(standin, warmpath):
     engine = standin()
     router = warmpath(engine, metrics_enabled=False, **QUIET)
     assert router.post("/v1/chat/completions", chat(stream=True)).status == 200

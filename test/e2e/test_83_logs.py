@@ -1,4 +1,4 @@
-"""What is written of requests, and what of the router itself."""
+"""The request log and the process log."""
 import collections
 import datetime
 import json
@@ -15,7 +15,7 @@ from standin import RESET, SSE_HEAD, chunk, event, json_answer
 
 QUIET = {"health_interval": 0}
 SECRET = "xylophone-of-the-prompt"
-# Of all lines; `trace_id`, `problem` and `slow` are in those that have one.
+# Fields of all lines; `trace_id`, `problem` and `slow` are optional.
 FIELDS = {
     "time", "id", "model", "path", "policy", "backend", "outcome", "status", "attempts", "streamed",
     "prompt_tokens", "expected_tokens", "cached_tokens", "output_tokens", "by_events", "candidates",
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def lines_of(path):
-    """What is there, each line read as a whole."""
+    """All lines of the file, parsed."""
     text = path.read_text() if path.exists() else ""
     assert text == "" or text.endswith("\n"), "half a line"
     return [json.loads(line) for line in text.splitlines()]
@@ -44,7 +44,7 @@ def by_id(lines):
     return {line["id"]: line for line in lines}
 
 
-def test_each_request_is_one_line_with_what_the_client_and_the_engine_saw(standin, warmpath, tmp_path):
+def test_each_request_is_one_line_that_agrees_with_client_and_engine(standin, warmpath, tmp_path):
     path = tmp_path / "access.log"
     engines = [standin("a"), standin("b")]
     usage = {"prompt_tokens": 321, "completion_tokens": 4, "total_tokens": 325,
@@ -97,7 +97,7 @@ def test_a_stream_has_its_times(standin, warmpath, tmp_path):
     assert line["total_ms"] >= 400 and 45 <= line["tpot_ms"] <= within(100)
 
 
-def test_what_the_router_refuses_and_what_breaks_is_told_as_that(standin, warmpath, tmp_path):
+def test_refused_and_broken_requests_have_their_outcome(standin, warmpath, tmp_path):
     path = tmp_path / "access.log"
     engine = standin("a")
     engine.answer("/broken", SSE_HEAD, chunk(event({"x": 1})), 0.05, RESET)
@@ -203,14 +203,14 @@ def test_files_that_are_moved_lose_nothing(standin, warmpath, tmp_path):
     assert router.stderr().count("files reopened") == 5
 
 
-def test_a_signal_for_new_files_harms_nobody_who_has_none(standin, warmpath):
+def test_a_signal_for_new_files_without_files_does_no_harm(standin, warmpath):
     router = warmpath(standin("a"), **QUIET)
     router.signal(signal.SIGUSR1)
     eventually(lambda: "files reopened" in router.stderr(), "it is heard")
     assert router.get("/x").status == 200
 
 
-def test_the_last_lines_are_written_on_the_way_out(standin, warmpath, tmp_path):
+def test_the_last_lines_are_written_at_exit(standin, warmpath, tmp_path):
     path = tmp_path / "access.log"
     router = warmpath(standin("a"), access_log_file=path, **QUIET)
     for number in range(20):
@@ -222,7 +222,7 @@ def test_the_last_lines_are_written_on_the_way_out(standin, warmpath, tmp_path):
 
 def test_a_full_disk_costs_lines_and_no_request(standin, warmpath):
     router = warmpath(standin("a"), access_log_file="/dev/full", **QUIET)
-    deadline = time.monotonic() + 2.5  # it is tried again, and not said again
+    deadline = time.monotonic() + 2.5  # it is tried again, and not logged again
     while time.monotonic() < deadline:
         assert router.get("/x").status == 200
     said = [line for line in router.stderr().splitlines() if "/dev/full" in line]
@@ -270,14 +270,14 @@ class Output:
         eventually(router.is_listening, "the router listens", 10)
 
 
-def test_standard_output_can_be_a_pipe_that_nobody_reads_for_a_while(standin, warmpath):
+def test_standard_output_can_be_a_pipe_without_a_reader_for_a_while(standin, warmpath):
     router = warmpath(start=False)
     engine = standin("a")
     ours, theirs = os.pipe()
     Output(router, [engine], theirs, **QUIET)
     os.close(theirs)
     with router.connect() as connection:
-        for count in range(1500):  # much more than a pipe and the router keep
+        for count in range(1500):  # much more than a pipe and the router hold
             connection.send(request("POST", "/x", f"X-Request-Id: {count}", body=b"{}"))
             assert connection.read_response("POST").status == 200
     eventually(lambda: "nobody reads it" in router.stderr(), "it is said")
@@ -368,7 +368,7 @@ def test_a_broken_backend_does_not_flood_the_log(standin, warmpath, way):
     assert len(lines) <= 6, lines
 
 
-def test_a_backend_that_comes_and_goes_is_told_a_few_times(standin, warmpath):
+def test_a_flapping_backend_is_logged_a_few_times(standin, warmpath):
     engine = standin("a")
     router = warmpath(engine, standin("b"), health_interval="10ms", health_fall=1, health_rise=1)
     router.wait_state(engine, "up")
@@ -387,7 +387,7 @@ def test_a_log_that_stays_empty_because_nothing_is_counted_is_announced(standin,
     assert lines_of(path) == []
 
 
-def test_what_is_no_http_is_a_line_with_a_time(standin, warmpath, tmp_path):
+def test_a_malformed_request_is_a_line_with_a_time(standin, warmpath, tmp_path):
     path = tmp_path / "access.log"
     router = warmpath(standin(), access_log_file=path, **QUIET)
     assert router.ask(b"nonsense\r\n\r\n").status == 400

@@ -1,4 +1,4 @@
-"""Traces: what goes on to engines, and what a collector gets."""
+"""Traces: the headers that engines get, and the spans that a collector gets."""
 import random
 import re
 import signal
@@ -21,7 +21,7 @@ EVENTS = ["request_complete", *STAGES, "sent", "answer_head", "first_token", "en
 
 @pytest.fixture
 def collector():
-    """Makes collectors; what they found wrong fails the test."""
+    """Makes collectors; errors that they find fail the test."""
     made = []
 
     def make(start=True, **options):
@@ -46,7 +46,7 @@ def asked(engine):
 
 
 def spans_of(collector, count):
-    """All of them, once there are that many; one too many is seen as well where there was time for it."""
+    """All spans, once there are that many; one too many is noticed if it arrived in time."""
     eventually(lambda: len(collector.spans) >= count or collector.faults,
                lambda: f"{count} spans, and not {len(collector.spans)}", 20)
     assert collector.faults == [] and len(collector.spans) == count
@@ -58,7 +58,7 @@ def metric(router, name):
     return float(re.search(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+]+)$", text, re.MULTILINE)[1])
 
 
-# What goes on.
+# Headers.
 
 @pytest.mark.parametrize("traceparent", [f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00",
                                          f"cc-{TRACE}-{PARENT}-01-more", "whatever it is"])
@@ -80,7 +80,7 @@ def test_a_collector_that_a_reload_names_begins_no_traces_before_the_next_start(
     eventually(lambda: "configuration reloaded" in router.stderr(), router.stderr)
     assert "take effect at the next start" in router.stderr()
     ask(router)
-    assert asked(engine).all("traceparent") == []  # its parent would be a span that nobody sends
+    assert asked(engine).all("traceparent") == []  # its parent would be a span that is never sent
 
 
 def test_our_span_is_a_child_of_the_client_and_the_engine_gets_it_as_parent(standin, warmpath, collector):
@@ -98,7 +98,7 @@ def test_our_span_is_a_child_of_the_client_and_the_engine_gets_it_as_parent(stan
     assert traces.posts[0].resource["service.version"] == traces.posts[0].scope["version"]
 
 
-def test_a_trace_that_nobody_records_goes_on_and_is_not_exported(standin, warmpath, collector):
+def test_an_unsampled_trace_is_forwarded_and_not_exported(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     ask(router, f"traceparent: 00-{TRACE}-{PARENT}-00")
@@ -127,7 +127,7 @@ def test_a_request_without_a_trace_begins_one(standin, warmpath, collector):
     [f"traceparent: 00-{TRACE}-{PARENT}-01-more"],
     [f"traceparent: 00-{TRACE}-{PARENT}-01", f"traceparent: 00-{TRACE}-{PARENT}-01"],
 ])
-def test_a_traceparent_that_cannot_be_read_is_replaced(standin, warmpath, collector, lines):
+def test_an_invalid_traceparent_is_replaced(standin, warmpath, collector, lines):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     ask(router, *lines)
@@ -136,7 +136,7 @@ def test_a_traceparent_that_cannot_be_read_is_replaced(standin, warmpath, collec
     assert asked(engine).header("traceparent") == f"00-{span.trace}-{span.id}-01"
 
 
-def test_one_in_so_many_requests_begins_a_trace(standin, warmpath, collector):
+def test_one_in_every_n_requests_begins_a_trace(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, tracing_every=4, **QUIET)
     count = 400
@@ -147,11 +147,11 @@ def test_one_in_so_many_requests_begins_a_trace(standin, warmpath, collector):
     begun = sum(1 for request in engine.requests if request.all("traceparent"))
     assert 0.15 * count < begun < 0.36 * count  # six standard deviations
     assert {span.parent for span in spans_of(traces, begun)} == {None}
-    ask(router, f"traceparent: 00-{TRACE}-{PARENT}-01")  # somebody else has decided already
+    ask(router, f"traceparent: 00-{TRACE}-{PARENT}-01")  # the caller has decided already
     assert spans_of(traces, begun + 1)[-1].trace == TRACE
 
 
-# What a span has.
+# Spans.
 
 def test_every_request_has_one_span_in_few_posts(standin, warmpath, collector):
     engines, traces = [standin("a"), standin("b")], collector()
@@ -174,7 +174,7 @@ def test_every_request_has_one_span_in_few_posts(standin, warmpath, collector):
     assert metric(router, "warmpath_spans_dropped_total") == 0
 
 
-def test_a_span_tells_the_stages_in_order_and_what_was_decided(standin, warmpath, collector):
+def test_a_span_has_the_stages_in_order_and_the_decision(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, policy="warm", **QUIET)
     ask(router, "x-standin-delay: 0.05", "x-standin-gap: 0.02", stream=True)
@@ -230,7 +230,7 @@ def test_failures_are_errors_and_refusals_of_requests_are_not(standin, warmpath,
     assert found["s502"].attributes["error.type"] == found["s502"].attributes["warmpath.problem"]
 
 
-def test_no_text_of_prompts_or_answers_is_in_a_span(standin, warmpath, collector):
+def test_no_text_of_prompts_or_responses_is_in_a_span(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     rng = random.Random(84)
@@ -246,7 +246,7 @@ def test_no_text_of_prompts_or_answers_is_in_a_span(standin, warmpath, collector
     assert said and said not in text
 
 
-def test_a_name_of_a_model_that_is_no_text_spoils_no_batch(standin, warmpath, collector):
+def test_an_invalid_model_name_does_not_spoil_its_batch(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     for model in ("é" * 90, "a\"\\\n\x01\u2028", "\U0001f600" * 70):
@@ -254,7 +254,7 @@ def test_a_name_of_a_model_that_is_no_text_spoils_no_batch(standin, warmpath, co
     spans_of(traces, 3)
 
 
-# Collectors that do not do their part.
+# Collectors that fail.
 
 def test_a_path_of_the_endpoint_is_used_as_it_is(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
@@ -295,13 +295,13 @@ def test_a_collector_that_hangs_costs_spans_and_no_request(standin, warmpath, co
     assert slowest < within(5), "a post is given up after ten seconds: nobody has waited for one"
     eventually(lambda: metric(router, "warmpath_spans_dropped_total") == 600 - 512, "what found no room is counted")
     assert traces.asked == 1
-    # It is given up after ten seconds, and not sent again.
+    # The post is dropped after ten seconds, and not sent again.
     eventually(lambda: metric(router, "warmpath_spans_dropped_total") == 600 - 512 + 1, "the post has an end", 15)
     eventually(lambda: traces.asked == 2, "the next one is tried")
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_collector_is_asked_once_more(standin, warmpath, collector, status):
+def test_a_busy_collector_gets_a_batch_once_more(standin, warmpath, collector, status):
     engine, traces = standin("a"), collector(at_first=[status])
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     ask(router)
@@ -309,7 +309,7 @@ def test_a_busy_collector_is_asked_once_more(standin, warmpath, collector, statu
     assert traces.asked == 2 and metric(router, "warmpath_spans_dropped_total") == 0
 
 
-def test_what_is_there_at_the_end_is_sent(standin, warmpath, collector):
+def test_remaining_spans_are_sent_at_exit(standin, warmpath, collector):
     engine, traces = standin("a"), collector()
     router = warmpath(engine, tracing_endpoint=traces.url, **QUIET)
     ask(router)

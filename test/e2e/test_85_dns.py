@@ -1,4 +1,4 @@
-"""Backends that are named: every address of the name is a backend, and the name is followed."""
+"""Backends with DNS names: every address is a backend, and changes are followed."""
 import time
 
 import pytest
@@ -84,7 +84,7 @@ def test_a_stream_outlives_its_address(standin, warmpath, names):
     assert response.complete and response.events() == ["1", "2"]
 
 
-def test_a_name_that_does_not_exist_yet(standin, warmpath, names):
+def test_a_name_that_does_not_exist_yet_is_followed_later(standin, warmpath, names):
     [one] = twins(standin, "127.0.0.1")
     router = start(warmpath, names, one.port)
     response = router.get("/x")
@@ -108,7 +108,7 @@ def test_a_name_server_in_trouble_takes_no_backend_away(standin, warmpath, names
     eventually(lambda: addresses(router) == {"127.0.0.1", "127.0.0.2"}, "names are followed again", 15)
 
 
-def test_a_time_to_live_of_zero_is_no_flood(standin, warmpath, names):
+def test_a_time_to_live_of_zero_does_not_flood_the_name_server(standin, warmpath, names):
     [one] = twins(standin, "127.0.0.1")
     names.addresses[NAME] = [one.host]
     names.ttl = 0
@@ -130,7 +130,7 @@ def test_a_long_time_to_live_is_cut(standin, warmpath, names):
     eventually(lambda: addresses(router) == {"127.0.0.2"}, "the new address", 5)
 
 
-def test_many_addresses(standin, warmpath, names):
+def test_many_addresses_are_many_backends(standin, warmpath, names):
     hosts = [f"127.0.0.{number}" for number in range(1, 21)]
     engines = twins(standin, *hosts)
     names.addresses[NAME] = hosts
@@ -139,7 +139,7 @@ def test_many_addresses(standin, warmpath, names):
     assert answering(router, 20) == set(hosts)
 
 
-def test_names_and_addresses_side_by_side(standin, warmpath, names):
+def test_names_and_addresses_work_side_by_side(standin, warmpath, names):
     one, two = twins(standin, "127.0.0.1", "127.0.0.2")
     other = standin("other")
     names.addresses[NAME] = [one.host, two.host]

@@ -1,4 +1,6 @@
-"""The dashboard in a real browser.  What is claimed is in test/browser/dashboard.mjs; here is what it is claimed of."""
+"""The dashboard in a real browser.  The claims are in test/browser/dashboard.mjs; here are the
+routers that they are made about.
+"""
 import contextlib
 import json
 import os
@@ -16,14 +18,14 @@ from workloads import groups
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BROWSER = ROOT / "test/browser"
-# Where its pictures go, for docs/images; none are taken without.
+# The folder for pictures, for docs/images; unset: no pictures.
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 
 pytestmark = pytest.mark.timeout(within(600 if SCREENSHOTS else 150))
 
 
 def claim(name, url, token=TOKEN, **deeds):
-    """Runs one claim.  What it asks for by a line `> word` is done by that name."""
+    """Runs one claim.  A line `> word` of its output calls the action of that name."""
     command = ["node", str(BROWSER / "dashboard.mjs"), name, url, token]
     environment = {**os.environ, "SLOW_FACTOR": str(harness.slow_factor)}
     said = []
@@ -64,7 +66,7 @@ class Site:
 
 @pytest.fixture
 def busy(caching, warmpath):
-    """Three engines that have answered."""
+    """A router in front of three engines, with past requests."""
     site = Site(warmpath(*caching(3), policy="warm", savings_gpu_hour_cents=250))
     site.send(24, seed=1)
     eventually(lambda: site.overview()["totals"]["requests"] == 24, "all are counted")
@@ -74,7 +76,7 @@ def busy(caching, warmpath):
 
 @pytest.fixture
 def mock():
-    """Makes listeners with made-up figures, for what is hard to bring about: mock("--backends", 1000)."""
+    """Makes listeners with made-up figures, for rare situations: mock("--backends", 1000)."""
     with contextlib.ExitStack() as stack:
         def make(*words):
             port = free_port()
@@ -87,7 +89,7 @@ def mock():
         yield make
 
 
-def test_the_modules_of_the_page():
+def test_the_modules_of_the_page_pass_their_tests():
     done = subprocess.run(["node", "--test", str(BROWSER / "modules.mjs")], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=within(30))
     assert done.returncode == 0, done.stdout
@@ -118,13 +120,13 @@ def test_the_page_is_small():
     "a_decision_tells_why",
     "a_decision_is_found_by_its_request_id",
 ])
-def test_on_a_router_that_has_answered(busy, name):
+def test_claims_hold_on_a_router_with_past_requests(busy, name):
     busy.claim(name)
 
 
 @pytest.mark.parametrize("name", ["figures_move_by_the_stream_alone", "decisions_are_filtered_and_held",
                                   "lines_are_drawn_and_tell_their_figures"])
-def test_on_a_router_that_goes_on_answering(busy, name):
+def test_claims_hold_on_a_router_under_load(busy, name):
     busy.claim(name, request=lambda: busy.send(3, seed=2))
 
 
@@ -142,11 +144,11 @@ def test_a_router_that_is_gone_is_missed_and_found_again(busy):
     busy.claim("a_router_that_is_gone_is_missed_and_found_again", stop=stop, start=start)
 
 
-def test_without_requests_it_says_so(standin, warmpath):
+def test_without_requests_the_page_says_so(standin, warmpath):
     Site(warmpath(standin())).claim("without_requests_it_says_so")
 
 
-def test_a_fleet_of_nobody_says_how_to_begin(warmpath):
+def test_an_empty_fleet_shows_how_to_add_a_backend(warmpath):
     Site(warmpath()).claim("a_fleet_of_nobody_says_how_to_begin")
 
 
@@ -159,14 +161,14 @@ def test_only_memory_that_is_full_looks_bad(mock):
 
 
 def test_made_up_figures_have_the_shape_of_real_ones(mock, busy):
-    """Or else claims about a thousand backends would be claims about nothing."""
+    """Otherwise claims about a thousand backends would be void."""
     def ask(url, target):
         request = urllib.request.Request(url + target, headers={"authorization": f"Bearer {TOKEN}"})
         with urllib.request.urlopen(request, timeout=within(5)) as answer:
             return json.load(answer)
 
     def shape(value):
-        """Names within names; of a list its first item."""
+        """Nested names; for a list those of its first item."""
         if isinstance(value, dict):
             return {key: shape(one) for key, one in sorted(value.items())}
         return [shape(value[0])] if isinstance(value, list) and value else None

@@ -1,6 +1,6 @@
-"""`warmpath top`: what is on the terminal is what the router tells, and the terminal is given back.
+"""`warmpath top`: the terminal shows the router's figures, and is restored at the end.
 
-The terminal is a pseudo-terminal, and what it shows is made of the bytes by pyte, which knows nothing of us.
+The terminal is a pseudo-terminal; pyte, an independent library, turns its bytes into a screen.
 """
 import contextlib
 import copy
@@ -69,7 +69,7 @@ def decision(serial, **members):
 
 
 class Admin:
-    """The admin API of a router that is made up; what it has can be changed, and it can hang."""
+    """The admin API of a made-up router; tests change its figures and make it hang."""
 
     def __init__(self, document, decisions=()):
         self.document = document
@@ -136,7 +136,7 @@ class Admin:
 
 
 class Terminal:
-    """One `warmpath top` on a pseudo-terminal, and what is to be seen there."""
+    """One `warmpath top` on a pseudo-terminal, and its screen."""
 
     def __init__(self, binary, admin, width=80, height=24, *words, token=TOKEN, environment=None):
         self.master, self.slave = pty.openpty()
@@ -261,7 +261,7 @@ def once(binary):
     return run
 
 
-def test_what_is_on_the_screen_is_what_the_document_says(admin, terminal):
+def test_the_screen_shows_the_figures_of_the_document(admin, terminal):
     router = admin(backend(0, in_flight=12, queued_tokens=3456, hit_rate=0.75, ttft_p50_ms=85.2, ttft_p95_ms=1234.0,
                            kv_usage=0.5, weight=3, requests_per_s=12.34),
                    backend(1, state="ejected", hit_rate=None, ttft_p50_ms=None, ttft_p95_ms=None, kv_usage=None),
@@ -285,7 +285,7 @@ def test_what_is_on_the_screen_is_what_the_document_says(admin, terminal):
     assert [screen.look_of(word) for word in ("up   ", "ejected", "draining")] == ["green", "red", "brown"]
 
 
-def test_a_new_document_changes_what_it_changes_and_nothing_is_cleared(admin, terminal):
+def test_a_new_document_rewrites_only_what_differs(admin, terminal):
     router = admin(backend(0), backend(1), decisions=[decision(1)])
     screen = terminal(router).sees("72.4%").sees("Sentence number 1.")
     start = len(screen.raw)
@@ -310,7 +310,7 @@ def test_an_unchanged_screen_writes_nothing(admin, terminal):
 
 
 @pytest.mark.parametrize("width, height", [(120, 40), (40, 10), (200, 60), (81, 25), (20, 3)])
-def test_after_a_change_of_size_the_screen_is_as_if_it_had_begun_so(admin, terminal, width, height):
+def test_after_a_change_of_size_the_screen_is_that_of_a_fresh_start(admin, terminal, width, height):
     router = admin(*(backend(i) for i in range(100)), decisions=[decision(i) for i in range(9, 0, -1)])
     fresh = terminal(router, width, height).sees("live")
     screen = terminal(router).sees("Sentence number 9.")
@@ -348,7 +348,7 @@ def test_a_thousand_backends_are_scrolled_and_sorted(admin, terminal):
     assert screen.raw.count(CLEAR) == 1
 
 
-def test_keys_answer_at_once_while_the_router_hangs(admin, terminal):
+def test_keys_react_at_once_while_the_router_hangs(admin, terminal):
     router = admin(backend(0))
     screen = terminal(router).sees("live")
     router.may_answer.clear()
@@ -372,7 +372,7 @@ def test_a_router_that_dies_is_missed_and_found_again(admin, terminal):
     router.stop()
     screen.sees("router unreachable since 0 s, trying").sees("Connection refused").sees("10.0.0.1:8000")
     screen.sees("router unreachable since 1 s, trying")
-    # Another one, whose numbers begin anew.
+    # Another router, whose numbers start at 0.
     router.decisions = [decision(2)]
     router.document["uptime_s"] = 1
     router.start()
@@ -391,7 +391,7 @@ def test_a_router_that_is_not_there_yet_is_waited_for(terminal):
 
 
 @pytest.mark.parametrize("way", ["q", "\x03", signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_the_terminal_is_given_back(admin, terminal, way):
+def test_the_terminal_is_restored_at_exit(admin, terminal, way):
     screen = terminal(admin(backend(0))).sees("live")
     assert screen.raw.startswith(ENTER) and termios.tcgetattr(screen.slave) != screen.before
     if isinstance(way, str):
@@ -401,7 +401,7 @@ def test_the_terminal_is_given_back(admin, terminal, way):
     assert screen.finish() == ""
 
 
-def test_a_stop_gives_the_terminal_back_until_it_goes_on(admin, terminal):
+def test_a_suspend_restores_the_terminal_until_it_resumes(admin, terminal):
     screen = terminal(admin(backend(0))).sees("live")
     screen.type("\x1a")
     _, status = os.waitpid(screen.process.pid, os.WUNTRACED)
@@ -417,7 +417,7 @@ def test_a_stop_gives_the_terminal_back_until_it_goes_on(admin, terminal):
     screen.finish()
 
 
-def test_a_pause_holds_what_is_seen(admin, terminal):
+def test_a_pause_freezes_the_screen(admin, terminal):
     router = admin(backend(0))
     screen = terminal(router).sees("72.4%")
     screen.type("p")
@@ -437,7 +437,7 @@ def test_names_cannot_move_the_cursor_and_wide_ones_are_cut_safely(admin, termin
     assert re.search(r"漢.*…漢字:8000 +up +0", screen.text().replace("\0", "")), screen.text()
     assert "?[31mup?" in screen.text() and "e? ? ?]0;title? ? 😀 end" in re.sub("😀 +end", "😀 end", screen.text())
     assert b"\x1b]" not in screen.raw and b"\x07" not in screen.raw and b"\x1b[31mup" not in screen.raw
-    # Behind wide names columns are where they are without.
+    # Columns behind wide names keep their place.
     with screen.lock:
         rows = [screen.screen.buffer[y] for y in range(24)]
     heads = [y for y, row in enumerate(screen.rows()) if row.startswith("BACKEND")]
@@ -445,7 +445,7 @@ def test_names_cannot_move_the_cursor_and_wide_ones_are_cut_safely(admin, termin
     assert states == ["ST", "up"]
 
 
-def test_color_is_left_out_where_it_is_not_wanted(admin, terminal):
+def test_no_color_turns_colors_off(admin, terminal):
     router = admin(backend(0), backend(1, state="down"))
     screen = terminal(router, environment={"NO_COLOR": "1"}).sees("live")
     assert not re.search(rb"\x1b\[[0-9;]*3[0-7]m", screen.raw)
@@ -457,7 +457,7 @@ def test_without_utf8_nothing_but_ascii_is_written(admin, terminal):
     assert max(screen.raw) < 0x80
 
 
-def test_one_screen_into_a_pipe(admin, once):
+def test_a_pipe_gets_one_plain_screen(admin, once):
     router = admin(*(backend(i) for i in range(50)), decisions=[decision(1)])
     for words in ((), ("--once",)):
         done = once(router, *words, COLUMNS="100")
@@ -468,7 +468,7 @@ def test_one_screen_into_a_pipe(admin, once):
         assert b"\x1b" not in done.stdout and max(map(len, lines)) <= 100 and done.stderr == b""
 
 
-def test_what_goes_wrong_is_said(admin, once, terminal):
+def test_errors_are_explained(admin, once, terminal):
     router = admin(backend(0))
     refused = once(router, "--once", token="wrong", code=1)
     assert b"the router answers 401: The token is missing or wrong." in refused.stderr and refused.stdout == b""
@@ -479,7 +479,7 @@ def test_what_goes_wrong_is_said(admin, once, terminal):
     assert "the router answers 401: The token is missing or wrong." in screen.finish(1)
 
 
-def test_the_screen_of_a_running_router(binary, tmp_path, warmpath, terminal):
+def test_the_screen_of_a_running_router_is_complete(binary, tmp_path, warmpath, terminal):
     fleet = Fleet(binary, tmp_path / "engines.stderr", 2, model="codellama-13b", speed=20)
     try:
         router = warmpath(fleet.url(0), fleet.url(1), policy="warm", savings_gpu_hour_cents=250)

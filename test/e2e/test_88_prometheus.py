@@ -1,4 +1,6 @@
-"""Prometheus and Grafana: the rules, the dashboard, and a real Prometheus beside the load generator."""
+"""Prometheus and Grafana: the rules, the dashboard, and a real Prometheus beside the load
+generator.
+"""
 import contextlib
 import itertools
 import json
@@ -9,8 +11,8 @@ import subprocess
 import sys
 import time
 
-import exactness
 import harness
+import predictions
 import pytest
 from prometheus import (GRAFANA, ROOT, Prometheus, documented_metrics, documented_values, metrics_in, panels_of,
                         rules_text)
@@ -20,9 +22,10 @@ REQUESTS = 1500
 MODEL = "llama-3.1-8b"
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
-# Queries that are empty in a fleet that is well: by the title of the panel and the name of the series.
+# Queries that are empty in a healthy fleet: by the title of the panel and the name of the series.
 MAY_BE_EMPTY = {
-    ("Prompts by token ids", "by token ids"), ("Prompts by token ids", "counted otherwise"), ("Remembered text", "remembered"),  # no tokenizers
+    # This fleet has no tokenizers.
+    ("Prompts by token ids", "by token ids"), ("Prompts by token ids", "counted otherwise"), ("Remembered text", "remembered"),
     ("Faults and retries", "{{backend}}"), ("Messages", "strays"), ("Problems", "{{code}}"),
     ("Starts over", "restart {{backend}}"), ("Starts over", "purge {{backend}}"), ("Starts over", "malformed {{backend}}"),
     ("Router starts", None), ("Backend ejected", None),
@@ -51,7 +54,7 @@ def queries_of(dashboard):
 
 
 @pytest.mark.timeout(60)
-def test_promtool_takes_the_rules_and_they_fire_when_they_should():
+def test_promtool_accepts_the_rules_and_they_fire_as_tested():
     assert "SUCCESS" in promtool("check", "rules", GRAFANA / "alerts.yaml")
     promtool("test", "rules", GRAFANA / "alerts_test.yaml")
 
@@ -62,7 +65,7 @@ def test_every_alert_has_fired_in_a_scene():
         assert f'alertname="{alert}"' in scenes, alert
 
 
-def test_every_alert_says_what_why_how_bad_and_where_to_read_on():
+def test_every_alert_has_summary_description_severity_and_runbook():
     rules = re.split(r"^      - (?:alert|record): ", rules_text(), flags=re.M)[1:]
     for rule in (rule for rule in rules if rule.startswith("Warmpath")):
         assert re.search(r"severity: (critical|warning)\b", rule), rule
@@ -82,7 +85,7 @@ def test_dashboard_and_rules_use_metrics_labels_and_values_that_exist(dashboard)
     metrics, values = {**documented_metrics(), "up": {"job", "instance"}}, documented_values()
     expressions = [expression for *_, expression in queries_of(dashboard)]
     expressions += [variable["definition"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
-    # Of the rules without what is said in them.
+    # The rules without their annotations.
     expressions.append(re.sub(r"^ +(summary|description|runbook): .*(\n {12,}.*)*|^ *#.*", "", rules_text(), flags=re.M))
     used = [metric for expression in expressions for metric in metrics_in(expression)]
     assert len(used) > 200
@@ -95,8 +98,8 @@ def test_dashboard_and_rules_use_metrics_labels_and_values_that_exist(dashboard)
                     assert any(re.fullmatch(word, one) for one in values[label]), f"{label} is never {word}"
 
 
-def test_every_metric_that_is_worth_it_is_shown(dashboard):
-    """Whoever adds a metric puts it on the dashboard, or here."""
+def test_every_metric_is_on_the_dashboard_or_left_out_on_purpose(dashboard):
+    """A new metric is on the dashboard, or in this list."""
     shown = {name for *_, expression in queries_of(dashboard) for name, _ in metrics_in(expression)}
     histograms = {"warmpath_time_per_output_token_seconds", "warmpath_time_to_first_token_seconds",
                   "warmpath_request_duration_seconds", "warmpath_routing_stage_seconds"}
@@ -120,7 +123,7 @@ def test_panels_are_numbered_placed_and_explained(dashboard):
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
         letters = [target["refId"] for target in panel["targets"]]
         assert letters and len(set(letters)) == len(letters), panel["title"]
-    # What is seen together: the page with all rows folded that are, and each of those by itself.
+    # Panels that are visible together: the page with its folded rows, and each of those alone.
     for together in [dashboard["panels"]] + [row["panels"] for row in rows]:
         cells = [(panel["gridPos"]["x"] + dx, panel["gridPos"]["y"] + dy) for panel in together
                  for dx, dy in itertools.product(range(panel["gridPos"]["w"]), range(panel["gridPos"]["h"]))]
@@ -128,13 +131,13 @@ def test_panels_are_numbered_placed_and_explained(dashboard):
         assert all(x < 24 for x, _ in cells), "a panel is too wide"
 
 
-def test_the_dashboard_asks_for_its_source_and_knows_its_variables(dashboard):
+def test_the_dashboard_has_a_source_and_all_its_variables(dashboard):
     assert [(one["name"], one["pluginId"]) for one in dashboard["__inputs"]] == [("DS_PROMETHEUS", "prometheus")]
     variables = {one["name"] for one in dashboard["templating"]["list"]}
     assert variables == {"datasource", "job", "instance", "model", "backend"}
     for title, _, expression in queries_of(dashboard):
         assert set(re.findall(r"\$\{?(\w+)", expression)) <= variables | {"__rate_interval"}, title
-        # process_* of other programs must not be drawn in.
+        # process_* of other programs must not be included.
         assert expression.count('job=~"$job", instance=~"$instance"') == len(metrics_in(expression)), title
 
 
@@ -144,7 +147,7 @@ def test_the_dashboard_asks_for_its_source_and_knows_its_variables(dashboard):
 def write_trace(path):
     """Prompts of 24 groups with 1,024 tokens in common and a tail of their own, at random times.
 
-    The engines are busy for half of the time, so that waits are of all lengths and quantiles are not on an edge.
+    The engines are half loaded, so that waits have all lengths and quantiles are not on an edge.
     """
     rng, now_ms = random.Random(7), 0
     with open(path, "w", encoding="utf-8") as file:
@@ -172,7 +175,9 @@ def prometheus_config(site, metrics_port, directory):
 
 
 def check_counts(prometheus, requests):
-    """To the last one, over both ways to scrape; nothing may have ended otherwise but the question for the models."""
+    """All of them, by both ways to scrape; only the request for the models may have another
+    outcome.
+    """
     assert requests["succeeded"] == requests["sent"] == REQUESTS, requests
     for job in ("warmpath", "warmpath-open"):
         def is_whole(job=job):
@@ -186,7 +191,8 @@ def check_counts(prometheus, requests):
 
 
 def first_tokens(lines):
-    """Milliseconds from sending to the first token, which the log counts from when a request was due; ascending."""
+    """Milliseconds from sending to the first token, ascending.  (The log counts from the due time.)
+    """
     return sorted(line["first_ms"] - (line["sent_ms"] - line["due_ms"]) for line in lines)
 
 
@@ -198,8 +204,8 @@ def since_sent(lines):
 def check_first_tokens(prometheus, report):
     """The router's clock runs from the first byte that it reads.
 
-    The generator's runs from when a request was due, and so do its figures: they are compared where it was in time, or they
-    would tell of the machine. From when requests were sent they are compared in any case.
+    The generator's clock runs from the due time, and so do its figures.  They are compared if it
+    sent in time; otherwise they would measure the machine.  Times from sending are always compared.
     """
     clients = [since_sent(report.answers)]
     if not report.summary["generator"]["doubt"]:
@@ -214,7 +220,7 @@ def check_first_tokens(prometheus, report):
 
 
 def check_tokens(prometheus, site, backends):
-    """Of each backend: what the router counted, what the engine did, and what the generator was told."""
+    """For each backend: counts of the router, of the engine, and of the generator."""
     counters = {name: prometheus.by("backend", f'{name}{{job="warmpath"}}') for name in (
         "warmpath_prompt_tokens_total", "warmpath_cached_tokens_total", "warmpath_output_tokens_total",
         "warmpath_cache_reported_prompt_tokens_total", "warmpath_requests_total")}
@@ -232,13 +238,13 @@ def check_tokens(prometheus, site, backends):
 
 
 def check_rules(prometheus):
-    """All are evaluated, and a fleet that is well wakes nobody."""
+    """All rules are evaluated, and none fires in a healthy fleet."""
     harness.eventually(lambda: all(rule["health"] != "unknown" for rule in prometheus.rules()), "all rules are evaluated")
     rules = prometheus.rules()
     assert len(rules) == len(re.findall(r"^      - (?:alert|record): ", rules_text(), re.M))
     assert [rule for rule in rules if rule["health"] != "ok" or rule.get("lastError")] == []
     assert [rule["name"] for rule in rules if rule.get("state") == "firing"] == []
-    # A bound of a histogram that an expression names is one that is there.
+    # A bucket bound that an expression names exists.
     for name, matchers in metrics_in(rules_text()):
         for label, _, value in matchers:
             if label == "le":
@@ -246,7 +252,7 @@ def check_rules(prometheus):
 
 
 def check_dashboard(prometheus, dashboard, moment):
-    """Every query is one, and has something to show while there is load, but for those that tell of trouble."""
+    """Every query is valid and has data under load, except for those about faults."""
     replacements = {"$job": "warmpath", "$instance": ".+", "$model": ".*", "$backend": ".*", "$__rate_interval": "10s"}
     empty = set()
     for title, legend, expression in queries_of(dashboard):
@@ -265,11 +271,12 @@ def check_dashboard(prometheus, dashboard, moment):
 
 @contextlib.contextmanager
 def scene(binary, directory):
-    """A router before four engines that tell of their caches, and a Prometheus that scrapes it in both ways."""
+    """A router before four engines with KV events, and a Prometheus that scrapes it in both ways.
+    """
     port = harness.free_port()
     keys = {"metrics_listen": f"127.0.0.1:{port}", "access_log_file": directory / "access.log",
             "record": directory / "record.jsonl"}
-    with exactness.Site(binary, directory, ENGINES, model=MODEL, speed=0.5, router_keys=keys) as site:
+    with predictions.Site(binary, directory, ENGINES, model=MODEL, speed=0.5, router_keys=keys) as site:
         with Prometheus(directory, prometheus_config(site, port, directory)) as prometheus:
             harness.eventually(lambda: len(prometheus.query("up == 1")) == 2, lambda: prometheus.query("up"), 10)
             yield site, prometheus
@@ -277,7 +284,7 @@ def scene(binary, directory):
 
 @contextlib.contextmanager
 def measured(binary, directory):
-    """A scene and the report of a load on it; another one where the generator itself says that it was too late to tell."""
+    """A scene and the report of a load on it; again if the generator doubts its own figures."""
     write_trace(directory / "trace.jsonl")
     for attempt in range(3):
         place = directory / str(attempt)

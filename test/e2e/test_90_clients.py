@@ -1,4 +1,4 @@
-"""Clients that people use."""
+"""Client libraries and programs in common use."""
 import asyncio
 import json
 import re
@@ -28,7 +28,7 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 # The openai package.
 
 
-def test_openai_chat(engine, warmpath):
+def test_openai_chats(engine, warmpath):
     with connect(warmpath(engine)) as client:
         answer = client.chat.completions.create(model="test-model", messages=MESSAGES, max_tokens=4)
         assert answer.choices[0].message.content == "a-0 a-1 a-2 a-3 "
@@ -55,7 +55,7 @@ def test_openai_stream_closed_early_is_cancelled(engine, warmpath):
         assert engine.requests[0].gone.wait(within(1))
 
 
-def test_openai_completions_and_embeddings(engine, warmpath):
+def test_openai_completes_and_embeds(engine, warmpath):
     with connect(warmpath(engine)) as client:
         answer = client.completions.create(model="test-model", prompt="hello", max_tokens=2)
         assert answer.choices[0].text == "a-0 a-1 "
@@ -66,12 +66,12 @@ def test_openai_completions_and_embeddings(engine, warmpath):
         assert [row.embedding for row in answer.data] == [[0.25, -0.5, 3.0], [0.25, -0.5, 5.0]]
 
 
-def test_openai_models(engine, warmpath):
+def test_openai_lists_models(engine, warmpath):
     with connect(warmpath(engine)) as client:
         assert [model.id for model in client.models.list()] == ["test-model"]
 
 
-def test_openai_unknown_model(engine, warmpath):
+def test_openai_sees_an_unknown_model_as_not_found(engine, warmpath):
     with connect(warmpath(engine)) as client, pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="no-such-model", messages=MESSAGES)
     assert caught.value.code == "model_not_found" and "no-such-model" in caught.value.message
@@ -82,7 +82,7 @@ def test_openai_unknown_model(engine, warmpath):
     (400, openai.BadRequestError), (401, openai.AuthenticationError), (404, openai.NotFoundError),
     (422, openai.UnprocessableEntityError), (429, openai.RateLimitError), (500, openai.InternalServerError),
     (503, openai.InternalServerError)])
-def test_openai_errors_of_the_engine(engine, warmpath, status, kind):
+def test_openai_sees_errors_of_the_engine(engine, warmpath, status, kind):
     error = {"message": "said the engine", "type": "SomeError", "param": None, "code": status}
     engine.answer("/v1/chat/completions", json_answer(status, {"error": error}))
     with connect(warmpath(engine)) as client, pytest.raises(kind) as caught:
@@ -90,7 +90,7 @@ def test_openai_errors_of_the_engine(engine, warmpath, status, kind):
     assert caught.value.status_code == status and caught.value.body["message"] == "said the engine"
 
 
-def test_openai_errors_of_the_router(engine, warmpath):
+def test_openai_sees_errors_of_the_router(engine, warmpath):
     engine.answer("/v1/chat/completions", RESET)
     router = warmpath(engine, limits_body_size="2k")
     with connect(router) as client:
@@ -124,7 +124,7 @@ def test_openai_sees_a_broken_stream_as_an_error(engine, warmpath):
     assert caught.value.message
 
 
-def test_openai_many_at_once(standin, warmpath):
+def test_openai_runs_many_requests_at_once(standin, warmpath):
     engines = [standin(name) for name in "abc"]
     router = warmpath(*engines)
 
@@ -146,7 +146,7 @@ def test_openai_many_at_once(standin, warmpath):
 # httpx.
 
 
-def test_httpx(engine, warmpath):
+def test_httpx_sends_and_streams(engine, warmpath):
     router = warmpath(engine)
     with httpx.Client(base_url=router.url, timeout=within(10)) as client:
         for number in range(5):
@@ -179,7 +179,7 @@ def curl(*words):
                           capture_output=True, text=True, timeout=within(15))
 
 
-def test_curl(engine, warmpath, tmp_path):
+def test_curl_sends_and_streams(engine, warmpath, tmp_path):
     router = warmpath(engine)
     done = curl("-i", router.url + "/x")
     assert done.stdout.startswith("HTTP/1.1 200") and '"engine": "a"' in done.stdout

@@ -1,4 +1,4 @@
-"""Everything at once: many clients, backends that misbehave in every way, and nothing left behind."""
+"""Everything at once: many clients and misbehaving backends; afterwards all resources are free."""
 import random
 import time
 
@@ -32,13 +32,13 @@ BEHAVIOURS = [
 
 
 def behave(engine, seed):
-    """Each request is answered in one of the ways, by chance."""
+    """Each request gets one of the responses at random."""
     rng = random.Random(seed)
     engine.answer("/mix", lambda _: rng.choice(BEHAVIOURS))
 
 
 def step(lane, answers):
-    """Sends a request of some kind on the lane's connection, or reads the answer to the last."""
+    """Sends a random request on the lane's connection, or reads the response to the last."""
     rng, client = lane["rng"], lane["client"]
     if lane["waiting"]:
         lane["waiting"] = False
@@ -114,14 +114,14 @@ def test_memory_does_not_grow_with_requests(standin, warmpath):
         for _ in range(count // 10):
             assert router.get("/x").status == 200
 
-    load(3000)  # what has a fixed size, receipts on their way and the last decisions, is full then
+    load(3000)  # memory of fixed size (receipt rings, the last decisions) is full by then
     before = router.memory()
     load(2000)
     grown = router.memory() - before
     assert grown < (200_000_000 if is_sanitized() else 1_000_000), f"{grown} bytes"
 
 
-def test_a_flood_of_connections_that_leave_is_survived(standin, warmpath):
+def test_a_flood_of_closing_connections_is_survived(standin, warmpath):
     router = warmpath(standin())
     assert router.get("/x").status == 200
     descriptors = router.descriptors()

@@ -1,7 +1,8 @@
 """Engines die and come back at random under a crowd of streams.
 
-What must hold: a request whose answer had not begun never fails; a stream that was cut is seen as cut, and
-only when its engine was killed; at the end nothing is counted, and memory and descriptors are as before.
+Invariants: a request fails only after its response began; a cut stream is seen as cut, and happens
+only when its engine was killed; at the end nothing is in flight, and memory and descriptors are as
+before.
 """
 import asyncio
 import collections
@@ -14,7 +15,7 @@ from client import Response, chat, json_request, sse_events
 from harness import EngineProcess, eventually, is_sanitized, within
 
 STREAMS = 200
-MEMORY_TOLERANCE = 8_000_000  # bytes over the baseline: allocator slack; sanitized builds keep far more
+MEMORY_TOLERANCE = 8_000_000  # bytes over the baseline: allocator slack; sanitizers keep far more
 KEYS = {"policy": "least_requests", "workers": 2, "health_interval": "200ms", "health_timeout": "1s",
         "health_fall": 2, "health_rise": 1, "health_eject_time": "300ms", "health_eject_time_max": "1s",
         "retry_attempts": 4, "retry_budget_percent": 100, "retry_budget_min": 1_000_000,
@@ -22,7 +23,7 @@ KEYS = {"policy": "least_requests", "workers": 2, "health_interval": "200ms", "h
 
 
 class Crowd:
-    """Clients that ask again and again until told to stop."""
+    """Clients that send requests until they are stopped."""
 
     def __init__(self, router, seed):
         self.router = router
@@ -166,7 +167,7 @@ def fleet():
 
 
 @pytest.mark.timeout(600)
-def test_engines_die_and_nobody_notices_but_their_streams(fleet, warmpath, request, record_property):
+def test_killed_engines_break_only_their_own_streams(fleet, warmpath, request, record_property):
     router = warmpath(*fleet, **KEYS)
     seconds = request.config.getoption("--chaos-seconds")
 
@@ -189,7 +190,7 @@ def test_engines_die_and_nobody_notices_but_their_streams(fleet, warmpath, reque
 
     eventually(lambda: router.in_flight() == 0, "nothing in flight")
     eventually(lambda: router.status()["connections"] == 0, "no clients")
-    eventually(lambda: router.post("/v1/completions", chat()).status == 200  # an ejected one needs a trial
+    eventually(lambda: router.post("/v1/completions", chat()).status == 200  # after a trial
                and all(row["state"] == "up" for row in router.backends().values()), router.backends, 10)
     eventually(lambda: router.descriptors() <= descriptors + 8, "descriptors are closed", 10)
     if not is_sanitized():

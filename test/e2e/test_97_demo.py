@@ -1,4 +1,6 @@
-"""What a newcomer runs first: the demonstration behind `make run`, and the example configuration."""
+"""The first steps of a newcomer: the demonstration behind `make run`, and the example
+configuration.
+"""
 import contextlib
 import fcntl
 import json
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.timeout(200)  # with the time for those before it
 
 
 class Demo:
-    """A demonstration; its output is in a file, as for anyone who redirects it."""
+    """A demonstration with its output redirected to a file."""
 
     def __init__(self, binary, directory, *words):
         self.path = directory / "demo.output"
@@ -38,7 +40,7 @@ class Demo:
         return self.path.read_text()
 
     def commands(self):
-        """The command lines of all its processes, but for its own."""
+        """The command lines of its child processes."""
         found = []
         for directory in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it ended, or is not ours
@@ -51,7 +53,7 @@ class Demo:
         assert words in self.output(), self.output()
 
     def wait_end(self, seconds=60):
-        """Its exit status; it takes all it started along."""
+        """Its exit status; checks that its children have ended."""
         status = self.process.wait(within(seconds))
         assert self.commands() == [], self.output()
         return status
@@ -63,7 +65,7 @@ class Demo:
 
 @pytest.fixture
 def alone():
-    """Demonstrations want the same ports, so one goes after the other, whichever processes the tests run in."""
+    """Demonstrations use the same ports, so they run one at a time, over all test processes."""
     with open(pathlib.Path(tempfile.gettempdir()) / "warmpath-demo-test.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -87,7 +89,7 @@ def demo(binary, tmp_path, alone):
 
 @pytest.fixture
 def busy_ports(alone):
-    """The ports that it would like to have, taken by us if not by others."""
+    """Occupies the ports that it prefers."""
     ports = (8080, 9090, 9004)
     with contextlib.ExitStack() as stack:
         for port in ports:
@@ -116,14 +118,14 @@ def test_both_policies_are_measured_with_the_same_users_and_warm_wins(demo):
         hits, _, ttft_p99_ms, *_ = row(one.output(), policy)
         assert abs(hits - 100 * run["hit_rate"]) < 0.06 and abs(ttft_p99_ms - run["ttft_ms"]["p99"]) < 0.6, one.output()
         assert "<svg" in next(one.reports.glob(f"*/{policy}.html")).read_text()
-    # Who of the users asks most often depends on the answers; what each of them asks does not.
+    # The order of users depends on the responses; the questions of each user do not.
     old, new = (sum(backend["prompt_tokens"] for backend in run["backends"]) for run in runs.values())
     assert abs(old - new) < 0.01 * old and runs["warm"]["seed"] == runs["round_robin"]["seed"], (old, new)
     assert runs["warm"]["hit_rate"] > runs["round_robin"]["hit_rate"] + 0.1, one.output()
     assert runs["warm"]["ttft_ms"]["mean"] < runs["round_robin"]["ttft_ms"]["mean"], one.output()
 
 
-def test_it_goes_on_serving_on_free_ports_and_finishes_what_runs_when_told_to_end(demo, busy_ports):
+def test_it_goes_on_serving_on_free_ports_and_finishes_running_requests_at_the_end(demo, busy_ports):
     one = demo("--quick")
     one.wait_for("Ctrl-C ends", 100)
     lines = one.lines_to_paste()
@@ -144,7 +146,9 @@ def test_it_goes_on_serving_on_free_ports_and_finishes_what_runs_when_told_to_en
 
 
 def check_pasted(said):
-    """The second prompt goes where the first one went, which is told before and after, and so would a third."""
+    """The second prompt goes to the backend of the first, as explained before and after; so would a
+    third.
+    """
     assert said.count("data: [DONE]") == 2 and said.count("data: ") > 40, said
     backends = re.findall(r"^x-warmpath-backend: (\S+)", said, re.MULTILINE)
     assert len(backends) == 2 and len(set(backends)) == 1, said

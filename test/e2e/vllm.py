@@ -1,11 +1,11 @@
-"""A stand-in that tokenizes as vLLM does, with the libraries that vLLM has: tokenizers and jinja2.
+"""A stand-in that tokenizes as vLLM does, with vLLM's libraries: tokenizers and jinja2.
 
     engine = standin("a", models=["m"])
     speak(engine, Dialect(directory))
 
-answers POST /tokenize and /v1/chat/completions/render, and chats and completions with a usage that counts.
-The files of a small model are made here as well: a vocabulary that tokenizers learns from a few lines of
-ours, and a template.
+serves POST /tokenize and /v1/chat/completions/render, and chats and completions with a real usage.
+It also makes the files of a small model: a vocabulary that tokenizers learns from a few lines of
+text, and a template.
 """
 import json
 import pathlib
@@ -55,7 +55,7 @@ def make_model(directory, template=TEMPLATE, text=None):
 
 
 class Refused(Exception):
-    """What this stand-in has no rules for."""
+    """A request that this stand-in has no rules for."""
 
 
 def text_of(content):
@@ -131,7 +131,7 @@ class Dialect:
 
 
 def speak(engine, dialect, off_by=0, said="x", paths=("/tokenize", "/v1/chat/completions/render")):
-    """Makes the engine answer.  `off_by` is added to what it says it counted."""
+    """Scripts the engine.  `off_by` is added to the token counts that it reports."""
     def tokens(request, key="tokens"):
         try:
             ids = dialect.ids(request.json())

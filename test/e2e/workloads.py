@@ -1,9 +1,9 @@
-"""Traffic for the tests of cache-aware routing: who asks what, in which order.
+"""Traffic for the tests of cache-aware routing: requests and their order.
 
-A workload is a list of conversations.  A conversation is a generator that yields one Ask after another
-and is sent the text of each answer, since a chat repeats what the engine has said.  Everything follows
-from a seed: the same workload can be sent to a router, and replayed in the cache of a single engine to
-know what would have been possible.
+A workload is a list of conversations.  A conversation is a generator that yields one Ask after
+another and gets the text of each response, since a chat repeats the engine's responses.  Everything
+follows from a seed: the same workload can be sent to a router, and replayed in the cache of a
+single engine for the upper bound.
 
     replay_one(groups(seed=1), cache_blocks=16000)      one cache as large as the fleet's
     replay_turns(groups(seed=1), 8, cache_blocks=2000)  eight caches, in turn
@@ -15,7 +15,7 @@ import engine
 
 PATH = "/v1/chat/completions"
 TOKENIZER = engine.Tokenizer()
-OUTPUT = 16  # tokens of an answer
+OUTPUT = 16  # tokens of a response
 
 # Of different lengths, so that nothing is aligned by luck; some need escapes in JSON.
 WORDS = ["a", "of", "the", "and", "cache", "prefix", "replica", "warm", "because", "whoever", "\n\n", "\"quoted\"",
@@ -25,7 +25,7 @@ WORDS = [f"{first}{second}" for first in WORDS for second in ("", "s", "ing", "-
 
 
 def text(rng, token_count):
-    """About so many tokens, and never the same text again."""
+    """About that many tokens, and never the same text again."""
     words = [f"{rng.getrandbits(64):x}"]
     size = token_count * TOKENIZER.size
     length = len(words[0])
@@ -37,7 +37,9 @@ def text(rng, token_count):
 
 
 class Ask:
-    """One request.  `shared` is how many of its first tokens others have too: the part worth caching."""
+    """One request.  `shared` is the number of its first tokens that others share: the part worth
+    caching.
+    """
 
     def __init__(self, group, messages=None, shared=0, path=PATH, **more):
         self.group = group
@@ -49,7 +51,7 @@ class Ask:
 
     @property
     def shared_cached(self):
-        """What an engine that has the shared part reports, at least."""
+        """The least that an engine with the shared part reports as cached."""
         return self.shared // engine.BLOCK_TOKENS * engine.BLOCK_TOKENS
 
     def encode(self):
@@ -73,11 +75,14 @@ def user(content):
 
 
 def shared_tokens(messages, tools=None):
-    return (len(TOKENIZER.chat(messages, tools)) // TOKENIZER.size) - 1  # less what asks for an answer
+    # Without the generation prompt.
+    return (len(TOKENIZER.chat(messages, tools)) // TOKENIZER.size) - 1
 
 
 def evenly(rng, count, requests):
-    """Which group asks, for each request: in no order, and all about as often, so that balance can be perfect."""
+    """The group of each request: in random order, all about equally often, so that balance can be
+    perfect.
+    """
     picks = [number % count for number in range(requests)]
     rng.shuffle(picks)
     return picks
@@ -97,7 +102,7 @@ TOOLS = [{"type": "function", "function": {"name": f"tool_{number}", "descriptio
 
 
 def hot(seed, requests=1000, share=0.8, shared=2000, own=200, **more):
-    """One prompt, tools included, that most requests begin with; the others have nothing in common."""
+    """One prompt, tools included, that most requests begin with; the others share nothing."""
     rng = random.Random(seed)
     prompt = system(text(rng, shared))
     size = shared_tokens([prompt], TOOLS)
@@ -111,13 +116,14 @@ def hot(seed, requests=1000, share=0.8, shared=2000, own=200, **more):
     return workload
 
 
-# Lengths of prompts in the published stress mix: 10% short, 20% medium, 30% of 2 to 4 thousand tokens,
-# 40% of 4 to 8 thousand.
+# Lengths of prompts in the published stress mix: 10% short, 20% medium, 30% of 2 to 4 thousand
+# tokens, 40% of 4 to 8 thousand.
 MIX = [300, 800, 1400, 2200, 3000, 3800, 4300, 5200, 6100, 7400]
 
 
 def sharing(seed, ratio, requests=600, **more):
-    """A few prompts of the published lengths, of which each request shares `ratio` with its group."""
+    """A few prompts of the published lengths, of which each request shares `ratio` with its group.
+    """
     rng = random.Random(seed)
     prompts = [(system(text(rng, int(size * ratio))), int(size * (1 - ratio))) for size in MIX]
     sizes = [shared_tokens([prompt]) for prompt, _ in prompts]
@@ -132,13 +138,13 @@ def chat(rng, group, turns, first, question, answer, **more):
     for _ in range(turns):
         ask = Ask(group, list(messages), shared, max_tokens=answer, **more)
         reply = yield ask
-        # The last token of an answer is in nobody's cache.
+        # The last token of a response is in no cache.
         shared = shared_tokens(messages) + 1 + answer - 1
         messages += [{"role": "assistant", "content": reply}, user(text(rng, question))]
 
 
 def chats(seed, count=42, turns=6, first=600, question=60, answer=48, **more):
-    """Conversations, each with a history of its own that grows by what was said."""
+    """Conversations, each with its own growing history."""
     rng = random.Random(seed)
     return [chat(random.Random(rng.getrandbits(64)), number, turns, first, question, answer, **more)
             for number in range(count)]
@@ -167,7 +173,7 @@ def tenants(seed, salts=4, requests=80, shared=1000, own=100, **more):
             for pick in picks]
 
 
-# What would have been possible.
+# Upper bounds.
 
 
 class Replay:
@@ -184,8 +190,8 @@ class Replay:
 
 
 def replay(workload, caches, choose):
-    """One request after another; choose(number) names the cache.  Turns of a conversation do not overlap,
-    and conversations begin in their order, one for each turn of the others."""
+    """One request after another; choose(number) names the cache.  Turns of a conversation do not
+    overlap, and conversations begin in their order, one for each turn of the others."""
     result = Replay()
     lanes = [(conversation, next(conversation)) for conversation in workload]
     number = 0

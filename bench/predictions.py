@@ -1,4 +1,4 @@
-"""exactness -- does the router know what engines have cached?  docs/benchmarks.md.
+"""predictions -- does the router know what engines have cached?  docs/benchmarks.md.
 
 Simulated engines that publish KV events, in real time over sockets, at 70% of what saturates them and with
 caches so full that they evict all the time.  For each request: how many tokens the router expected to be cached

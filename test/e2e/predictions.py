@@ -1,12 +1,12 @@
-"""How exactly the caches of engines are known: by a plain reader of their KV events, and by the router.
+"""Predicted and actual cache hits: by a plain reader of the engines' KV events, and by the router.
 
-    mirror = Mirror(context, replay_port)           # what one engine has said that it holds
+    mirror = Mirror(context, replay_port)           # one engine's cache, by its events
     mirror.catch_up()
-    mirror.cached(ids)                              # tokens that the engine will find
+    mirror.cached(ids)                              # tokens that the engine has cached
 
-    with Site(binary, directory, count=4, speed=10) as site:      # engines, and a router that listens to them
+    with Site(binary, directory, count=4, speed=10) as site:     # engines and a router with events
         report = site.measure(workload="chat", rate=40, requests=2000)
-        print(report)                               # predicted against found, request by request
+        print(report)                               # predicted against cached, by request
 """
 import collections
 import contextlib
@@ -25,7 +25,7 @@ END = b"\xff" * 8
 
 
 def free_run(count):
-    """The first of so many ports in a row that nobody uses: engines and ranks follow each other."""
+    """The first of `count` consecutive free ports, for engines and ranks."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 16
     run = free_run.next.get(worker, 0)
     for _ in range(120):
@@ -43,10 +43,11 @@ free_run.next = {}
 
 
 class Mirror:
-    """One engine's cache after its events, in the plainest form.
+    """One engine's cache after its events, in the simplest form.
 
-    A block is known by what is in it and before it: a number for each (block before, adapter, ids), where before the
-    first is the salt.  Hashes are the engine's names for blocks; each tier counts how many copies it has.
+    A block is identified by its content and prefix: a number for each (block before, adapter, ids),
+    where the salt stands before the first.  Hashes are the engine's names for blocks; each tier
+    counts its copies.
     """
 
     def __init__(self, context, replay_port):
@@ -62,7 +63,7 @@ class Mirror:
         self.stored = self.removed = self.copies = 0
 
     def catch_up(self):
-        """Reads all that was said until now; what an answer made known was published before its end."""
+        """Reads all messages so far; the events of a response are published before its end."""
         self.socket.send_multipart([b"", self.next.to_bytes(8, "big")])
         while (frames := self.socket.recv_multipart())[-2] != END:
             assert int.from_bytes(frames[-2], "big") == self.next, "a batch is missing"
@@ -82,7 +83,7 @@ class Mirror:
             self.store(event)
 
     def remove(self, tier, number):
-        assert tier[number] > 0, "what is not there was removed"
+        assert tier[number] > 0, "removed a block that is not there"
         tier[number] -= 1
         self.removed += 1
 
@@ -105,7 +106,9 @@ class Mirror:
         return self.contents.setdefault((before, adapter, tuple(ids)), len(self.contents))
 
     def cached(self, ids, adapter=None, salt=""):
-        """The engine looks on the GPU first and, where that ends, on the host; the last token is computed always."""
+        """The engine looks on the GPU first and then on the host; it always computes the last
+        token.
+        """
         numbers, before = [], salt
         for at in range((len(ids) - 1) // BLOCK):
             before = self.number(before, adapter, ids[at * BLOCK:(at + 1) * BLOCK])
@@ -118,7 +121,7 @@ class Mirror:
 
 
 class Report:
-    """What was predicted for each request of a run, against what its engine found."""
+    """Predicted and cached tokens of each request of a run."""
 
     def __init__(self, lines, summary):
         self.lines = lines
@@ -130,22 +133,22 @@ class Report:
 
     @staticmethod
     def most(line):
-        """What was matched, but for the last token, which no engine finds."""
+        """The predicted tokens, except for the last token, which engines always compute."""
         return min(line["predicted_tokens"], (line["prompt_tokens"] - 1) // BLOCK * BLOCK)
 
     @property
-    def exact(self):
-        """The share of requests of which it was known to the token."""
+    def equal_share(self):
+        """The share of requests predicted to the token."""
         return sum(predicted == found for predicted, found in self.pairs) / len(self.pairs)
 
     @property
     def over(self):
-        """Tokens that were believed to be cached and were not, of all tokens."""
+        """Tokens predicted but not cached, over all prompt tokens."""
         return sum(max(0, predicted - found) for predicted, found in self.pairs) / self.prompt_tokens
 
     @property
     def under(self):
-        """Tokens that were found where nobody expected them, of all tokens."""
+        """Tokens cached but not predicted, over all prompt tokens."""
         return sum(max(0, found - predicted) for predicted, found in self.pairs) / self.prompt_tokens
 
     @property
@@ -154,20 +157,21 @@ class Report:
 
     def __repr__(self):
         first = sorted(line["first_ms"] for line in self.answers)
-        return (f"{len(self.answers)} requests, {len(self.failures)} failed; exact {self.exact:.1%}, "
-                f"tokens believed too many {self.over:.2%}, too few {self.under:.2%}; cached {self.hit_rate:.1%}; "
+        return (f"{len(self.answers)} requests, {len(self.failures)} failed; equal {self.equal_share:.1%}, "
+                f"tokens predicted too many {self.over:.2%}, too few {self.under:.2%}; cached {self.hit_rate:.1%}; "
                 f"first token p50 {first[len(first) // 2]:.1f} ms, p99 {first[len(first) * 99 // 100]:.1f} ms")
 
 
 class Site:
-    """Engines that publish, and a router in front of them that listens, unless `events` is false."""
+    """Engines that publish events, and a router that subscribes to them unless `events` is false.
+    """
 
     def __init__(self, binary, directory, count=2, ranks=1, events=True, router_keys=None, **flags):
         self.binary, self.directory, self.runs = binary, directory, 0
         self.events_port, self.replay_port = free_run(count * ranks), free_run(count * ranks)
         if ranks > 1:
             flags["ranks"] = ranks
-        self.fleet = Fleet(binary, directory / "exactness-engines.stderr", count, kv_events_port=self.events_port,
+        self.fleet = Fleet(binary, directory / "predictions-engines.stderr", count, kv_events_port=self.events_port,
                            kv_replay_port=self.replay_port, **flags)
         self.router = harness.Router(binary, directory)
         try:
@@ -188,9 +192,11 @@ class Site:
         return "\n".join(rows) + "\n"
 
     def measure(self, seconds=60, **flags):
-        """One run of `warmpath load`; flags are its own: workload, rate, users, requests, warm_up and so on."""
+        """One run of `warmpath load` with its flags: workload, rate, users, requests, warm_up and
+        so on.
+        """
         self.runs += 1
-        log = self.directory / f"exactness-{self.runs}.jsonl"
+        log = self.directory / f"predictions-{self.runs}.jsonl"
         words = [str(self.binary), "load", "--url", self.router.url, "--api", "ids", "--json", "-", "--quiet",
                  "--log", str(log)]
         for key, value in flags.items():
