@@ -130,8 +130,8 @@ static enum status hop_feed(struct hop *hop)
                                  .target_size = worker->head_size_max};
 
     if (hop->parser == NULL) {
-        http_head_start(worker->answer_head, HTTP_KIND_RESPONSE, limits);
-        hop->head = worker->answer_head;
+        http_head_start(worker->response_head, HTTP_KIND_RESPONSE, limits);
+        hop->head = worker->response_head;
         enum status status = http_head_feed(hop->head, buffer_slice(&hop->receiving));
         if (status != STATUS_AGAIN) {
             return status;

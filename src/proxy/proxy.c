@@ -171,8 +171,8 @@ static enum status start_workers(struct proxy *proxy, const struct config *confi
     return STATUS_OK;
 }
 
-// SO_REUSEPORT would let us share a port with a stranger: another warmpath of the same user.  One
-// socket without it, bound first, finds out.
+// SO_REUSEPORT would let us share a port with another warmpath of the same user.  A socket without
+// it, bound first, fails if the port is taken.
 static enum status check_ports_are_free(const struct config *config, char error[proxy_error_size])
 {
     for (uint32_t i = 0; i < config->listen.count; i++) {
@@ -187,7 +187,7 @@ static enum status check_ports_are_free(const struct config *config, char error[
     return STATUS_OK;
 }
 
-// Clients must leave descriptors for backends, or the first to come would starve the work.
+// Clients must leave descriptors for connections to backends.
 static uint32_t connections_allowed(const struct proxy_options *options)
 {
     uint32_t wanted = options->config->limits.connections;
@@ -201,7 +201,7 @@ static uint32_t connections_allowed(const struct proxy_options *options)
     return (uint32_t)room;
 }
 
-// A look at the index is a look at random places of it, hence large pages.
+// A lookup in the index touches random places of it, hence large pages.
 static void make_knowledge(struct proxy *proxy, const struct proxy_options *options)
 {
     const struct config *config = options->config;
@@ -239,6 +239,7 @@ uint32_t proxy_worker_count(const struct proxy *proxy)
 
 const struct meters *proxy_meters(const struct proxy *proxy, uint32_t worker)
 {
+    ASSERT(worker < proxy->worker_count);
     return proxy->workers[worker]->meters;
 }
 
@@ -250,6 +251,7 @@ const struct dialect_set *proxy_dialects(const struct proxy *proxy)
 enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size])
 {
+    ASSERT(options->worker_count > 0 && options->fleet != NULL && options->reclaim != NULL);
     struct proxy *proxy = aligned_alloc(64, sizeof(*proxy));
     ASSERT(proxy != NULL);
     *proxy = (struct proxy){
@@ -290,6 +292,7 @@ enum status proxy_replan(struct proxy *proxy, const struct config *config,
         return STATUS_AGAIN;
     }
     const struct plan *now = atomic_load_explicit(&proxy->shared.plan, memory_order_relaxed);
+    ASSERT(now != NULL && now->config != config);
     if ((now->server_tls != NULL) != (config->tls.certificate != NULL)) {
         snprintf(error, proxy_error_size, "tls cannot be turned on or off without a restart");
         return STATUS_MALFORMED;
@@ -309,6 +312,7 @@ bool proxy_reclaim(struct proxy *proxy)
     if (proxy->retired == NULL || !reclaim_is_past(proxy->reclaim, proxy->retired_ticket)) {
         return false;
     }
+    ASSERT(proxy->retired != atomic_load_explicit(&proxy->shared.plan, memory_order_relaxed));
     plan_free(proxy, &proxy->retired);
     return true;
 }

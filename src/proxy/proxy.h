@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// proxy.h -- the data plane: one worker thread a core, each with all it needs of its own.
+// proxy.h -- the data plane: worker threads, which share nothing that is written per request.
 //
 //     keeper thread                       worker threads
 //     plan (configuration, TLS)  ------>  take the plan and the view once a turn,
@@ -31,19 +31,19 @@ struct proxy_options {
     const struct config *config; // kept until the next plan has taken its place
     struct fleet *fleet;
     struct reclaim *reclaim;   // its readers are the workers, by index
-    struct recorder *recorder; // what requests were like goes there, too; NULL: nowhere.  Kept
+    struct recorder *recorder; // gets an entry for each request; NULL: none.  Kept
     // The ring for the receipts of a worker; NULL: receipts are not read.
     struct receipt_ring *(*ring_of)(void *owner, uint32_t worker);
     void *owner;
-    const struct dialect_set *dialects; // tokenizers of models; NULL: there are none.  Kept
+    const struct dialect_set *dialects; // tokenizers of models; may be NULL.  Kept
     uint32_t worker_count;
-    uint64_t descriptor_count_max; // what the system allows the process
+    uint64_t descriptor_count_max; // that the system allows the process; 0: no limit
 };
 
 struct proxy_totals {
     uint64_t request_count;
     uint64_t retry_count;
-    uint64_t problem_count; // answers that were the router's own
+    uint64_t problem_count; // responses of the router itself
     uint64_t problems[HTTP_PROBLEM_COUNT];
     uint64_t upstream_opened; // connections to backends, ever
     uint64_t upstream_reused; // requests that found one kept
@@ -54,30 +54,30 @@ struct proxy_totals {
     uint64_t buffers_in_use;
 };
 
-// Binds all listeners and starts all workers, or nothing.  `error` says what failed.
+// Binds all listeners and starts all workers, or fails and leaves nothing behind; see `error`.
 enum status proxy_start(const struct proxy_options *options, struct proxy **out,
                         char error[proxy_error_size]);
 
-// Replaces the configuration for all that comes after; what runs goes on.  On failure the old plan
-// stays in force.  AGAIN: some worker has yet to see the plan before.  The old configuration may be
-// freed when proxy_reclaim says so.
+// Replaces the configuration for later requests.  On failure the old plan stays in force.  AGAIN: a
+// worker has not seen the plan before this one yet.  proxy_reclaim says when the old configuration
+// may be freed.
 enum status proxy_replan(struct proxy *proxy, const struct config *config,
                          char error[proxy_error_size]);
 
 // True, once after each change of plan, when no worker can see the configuration before it.
 bool proxy_reclaim(struct proxy *proxy);
 
-// Stop accepting, close what is idle, finish what runs.
+// Stops accepting, closes idle connections, lets requests finish.
 void proxy_drain(struct proxy *proxy);
 bool proxy_is_drained(const struct proxy *proxy);
 
-// Ends all workers, whatever they do.  Clears the caller's pointer; `*proxy` may be NULL.
+// Ends all workers at once; requests in flight fail.  Clears the caller's pointer; `*proxy` may be
+// NULL.
 void proxy_stop(struct proxy **proxy);
 
 void proxy_totals(const struct proxy *proxy, struct proxy_totals *out);
 
-// The knowledge that all workers share.  The keeper's number as a sender of mail is the number of
-// workers.
+// The knowledge that all workers share.  The keeper is its sender number proxy_worker_count.
 struct knowledge *proxy_knowledge(const struct proxy *proxy);
 uint32_t proxy_worker_count(const struct proxy *proxy);
 

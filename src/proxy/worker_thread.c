@@ -32,7 +32,8 @@
 enum {
     housekeeping_ms = 1000,
     accepts_per_turn = 64,
-    // People read less, and estimates are made of fewer keys above that; see chronicle/shadow.h.
+    // Further requests of a second have no timed stages and rivals, and fewer keys are kept of
+    // them.
     detailed_per_second = 1000,
     announced_late_per_second = 256,
     // The least size of one read, so that a long response does not cost a call per kilobyte.
@@ -45,7 +46,7 @@ enum {
     body_block_min = 524288,
 };
 
-// Those that gave way before this turn; those that give way again wait for the next.
+// Runs the clients that gave way.  One that gives way again waits for the next turn.
 static void worker_run_again(struct worker *worker)
 {
     struct list_node *list = NULL;
@@ -74,7 +75,7 @@ static void listener_accept(struct listener *listener)
         int fd = -1;
         struct address peer;
         if (!worker_may_accept(worker)) {
-            return; // they wait in the kernel's queue; housekeeping looks again
+            return; // connections wait in the kernel's queue until housekeeping tries again
         }
         enum status status = tcp_accept(listener->source.fd, &fd, &peer);
         if (status != STATUS_OK) {
@@ -83,7 +84,7 @@ static void listener_accept(struct listener *listener)
         }
         client_open(worker, fd, &peer);
     }
-    loop_wake(worker->loop); // others first, then the rest of the queue
+    loop_wake(worker->loop); // other events first, then the rest of the queue
 }
 
 static void worker_listener_ready(struct loop_source *source, uint32_t events)
@@ -110,7 +111,7 @@ static void worker_close_listeners(struct worker *worker)
     worker->listener_count = 0;
 }
 
-// Requests that run for long, some of them each second.
+// Announces requests that run for long, some of them each second.
 static void worker_announce_long(struct worker *worker)
 {
     struct list_node *node = worker->ring != NULL ? worker->all_clients : NULL;
@@ -183,6 +184,7 @@ static bool worker_take_policies(struct worker *worker, const struct config *con
 static void worker_take_news(struct worker *worker)
 {
     const struct plan *plan = atomic_load_explicit(&worker->proxy->plan, memory_order_acquire);
+    ASSERT(plan != NULL);
     if (plan != worker->plan) {
         if (worker->plan != NULL) {
             tls_context_destroy(&worker->client_tls);
@@ -224,7 +226,7 @@ static void worker_begin_turn(void *owner)
 {
     struct worker *worker = owner;
     uint64_t epoch = reclaim_epoch(worker->reclaim);
-    worker_take_news(worker); // lets go of connections to backends that left
+    worker_take_news(worker); // closes idle connections to backends that left
     reclaim_announce(worker->reclaim, worker->index, epoch);
 }
 
@@ -260,10 +262,10 @@ static bool worker_reserve(struct worker *worker, uint64_t body_memory)
         {&worker->exchanges, exchange_size(), connections},
         {&worker->requests, sizeof(struct request), connections},
         {&worker->heads, sizeof(struct http_head), requests},
-        // One for each connection, not only for each request: who sends the beginnings of many
-        // requests must not make the others uncounted.
+        // One for each connection, not only for each request: a client that sends the first bytes
+        // of many requests must not keep others from being counted.
         {&worker->accounts, sizeof(struct account), connections},
-        // One for each request, one that it gave up this turn, and those that wait for work.
+        // One for each request, one that it closed this turn, and the idle ones.
         {&worker->upstreams, sizeof(struct upstream), 2 * requests + worker->idle_count_max},
     };
     size_t size = 0;
@@ -280,11 +282,12 @@ static bool worker_reserve(struct worker *worker, uint64_t body_memory)
         pool_init(needs[i].pool, memory, needs[i].slot_size, needs[i].count);
         memory += (pool_memory_size(needs[i].slot_size, needs[i].count) + 4095) / 4096 * 4096;
     }
-    worker->answer_head = malloc(sizeof(*worker->answer_head));
+    ASSERT(memory == (uint8_t *)worker->memory + size);
+    worker->response_head = malloc(sizeof(*worker->response_head));
     worker->event_space = malloc(event_space_size);
     worker->idle = calloc(worker->backend_count_max, sizeof(struct list_node *));
     uint64_t block = worker->body_size_max + trailer_room;
-    return worker->answer_head != NULL && worker->event_space != NULL && worker->idle != NULL &&
+    return worker->response_head != NULL && worker->event_space != NULL && worker->idle != NULL &&
            body_store_init(&worker->bodies, block > body_block_min ? block : body_block_min,
                            body_memory, &worker->proxy->body_memory);
 }
@@ -300,9 +303,10 @@ static void worker_set_sizes(struct worker *worker, const struct config *config)
     worker->body_size_max = config->limits.body_size;
     worker->backend_count_max = config->limits.backends;
     worker->idle_count_max = config->limits.requests + config->limits.backends;
+    ASSERT(worker->connection_count_max > 0 && worker->request_count_max > 0);
 }
 
-// From here on they are closed with the worker.
+// The worker owns them from here on.
 static void worker_take_listeners(struct worker *worker, const int *fds, uint32_t count)
 {
     ASSERT(count <= listener_count_max);
@@ -335,7 +339,8 @@ static void worker_close_all(struct worker *worker)
         }
     }
     upstream_purge(worker, true);
-    loop_turn(worker->loop, 0); // recycles what was closed
+    loop_turn(worker->loop, 0); // recycles the closed connections
+    ASSERT(worker->again == NULL && worker->lane.owner == NULL);
 }
 
 static void worker_run(void *owner)
@@ -374,7 +379,7 @@ static void worker_free(struct worker **worker_ptr)
     token_thread_destroy(&worker->token_thread);
     tls_context_destroy(&worker->client_tls);
     loop_destroy(&worker->loop);
-    free(worker->answer_head);
+    free(worker->response_head);
     free(worker->event_space);
     free(worker->idle);
     free(worker);
@@ -461,6 +466,7 @@ void worker_stop(struct worker **worker_ptr)
     if (worker == NULL) {
         return;
     }
+    ASSERT(worker->thread != NULL);
     loop_stop(worker->loop);
     thread_join(&worker->thread);
     worker_free(worker_ptr);

@@ -120,9 +120,9 @@ struct worker {
     void *memory; // of the pools
     size_t memory_size;
 
-    uint8_t *event_space;          // where the data lines of one event are joined
-    struct http_head *answer_head; // for an answer's head that comes in one piece
-    struct list_node **idle;       // by slot of the backend: connections that wait for work
+    uint8_t *event_space;            // where the data lines of one event are joined
+    struct http_head *response_head; // for an answer's head that comes in one piece
+    struct list_node **idle;         // by slot of the backend: connections that wait for work
     struct list_node *all_clients;
     struct list_node *again; // clients that gave way to others and go on next turn
     struct listener listeners[listener_count_max];

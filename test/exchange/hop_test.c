@@ -93,7 +93,7 @@ static bool bench_open(struct bench *bench)
     size_t sizes[] = {sizeof(struct upstream), buffer_size, sizeof(struct http_head)};
 
     *bench = (struct bench){.worker = {.config = rig.config,
-                                       .answer_head = &bench->response_head,
+                                       .response_head = &bench->response_head,
                                        .idle = bench->idle,
                                        .head_size_max = 4096,
                                        .read_size = 4096,
