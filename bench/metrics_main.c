@@ -242,7 +242,7 @@ static void write_receipt(uint32_t number, void *to)
     receipt.attempts = 1;
     receipt.is_streamed = number % 2 == 0;
     receipt.request_bytes = 9000 + number * 31;
-    receipt.answer_bytes = 700 + number * 177;
+    receipt.response_bytes = 700 + number * 177;
     receipt.decision.candidate_count = 64;
     receipt.decision.chosen.running_requests = number % 40;
     receipt.decision.chosen.queued_tokens = number * 997 % 30000;

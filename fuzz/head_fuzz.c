@@ -27,7 +27,7 @@ static void forward(const struct http_head *head)
                                                             .keep_authorization = true},
                              &out);
     } else {
-        http_forward_answer(head, &(struct http_forward_answer){.request_id = slice_str("id")},
+        http_forward_response(head, &(struct http_forward_response){.request_id = slice_str("id")},
                             &out);
     }
     ASSERT(!out.overflow);

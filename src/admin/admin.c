@@ -104,7 +104,7 @@ static bool token_is_good(const struct connection *c)
 
 static void admin_refuse(struct text *out, enum http_problem problem, const char *detail)
 {
-    http_problem_answer(&(struct http_problem_answer){.problem = problem,
+    http_problem_response(&(struct http_problem_response){.problem = problem,
                                                       .detail = slice_str(detail),
                                                       .close = true},
                         out);

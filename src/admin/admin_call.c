@@ -9,8 +9,8 @@
 
 void admin_call_problem(const struct admin_call *call, enum http_problem which, const char *detail)
 {
-    http_problem_answer(
-        &(struct http_problem_answer){.problem = which, .detail = slice_str(detail), .close = true},
+    http_problem_response(
+        &(struct http_problem_response){.problem = which, .detail = slice_str(detail), .close = true},
         call->out);
 }
 

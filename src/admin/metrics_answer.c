@@ -113,8 +113,8 @@ void metrics_answer(const struct admin_options *options, uint64_t now_ms, struct
     ASSERT(out->size == 0 && out->capacity > head_size);
     struct text page = text_over(out->bytes + head_size, out->capacity - head_size);
     if (!write_page(options, now_ms, &page)) {
-        http_problem_answer(
-            &(struct http_problem_answer){.problem = HTTP_PROBLEM_INTERNAL,
+        http_problem_response(
+            &(struct http_problem_response){.problem = HTTP_PROBLEM_INTERNAL,
                                           .detail = slice_str("the page of metrics does not fit"),
                                           .close = true},
             out);

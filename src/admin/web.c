@@ -58,13 +58,13 @@ bool web_answer(struct slice method, struct slice path, struct text *out)
         return false;
     }
     if (!is_head && !slice_is(method, "GET")) {
-        http_problem_answer(
-            &(struct http_problem_answer){.problem = HTTP_PROBLEM_NO_SUCH_METHOD, .close = true},
+        http_problem_response(
+            &(struct http_problem_response){.problem = HTTP_PROBLEM_NO_SUCH_METHOD, .close = true},
             out);
     } else if (slice_is(path, "/")) {
         redirect(out);
     } else if (asset == NULL) {
-        http_problem_answer(&(struct http_problem_answer){.problem = HTTP_PROBLEM_NOT_FOUND,
+        http_problem_response(&(struct http_problem_response){.problem = HTTP_PROBLEM_NOT_FOUND,
                                                           .close = true,
                                                           .without_body = is_head},
                             out);

@@ -140,7 +140,7 @@ void account_head(struct exchange *x, uint16_t status)
 void account_wrote(struct exchange *x, size_t size)
 {
     if (!x->account->is_closed) {
-        x->account->receipt.answer_bytes += size;
+        x->account->receipt.response_bytes += size;
     }
 }
 
@@ -339,8 +339,8 @@ void account_close(struct exchange *x, bool is_finished)
     account->is_closed = true;
     receipt->outcome = outcome_of(x, is_finished);
     account_body(x);
-    receipt->answer_bytes += buffer_slice(&x->response.head).size +
-                             buffer_slice(&x->response.out).size + x->response.document.size;
+    receipt->response_bytes += buffer_slice(&x->response.head).size +
+                               buffer_slice(&x->response.out).size + x->response.document.size;
     receipt->end_us = account_now(x);
     struct receipt_parts parts = parts_of(account);
     if (is_counted(x)) {

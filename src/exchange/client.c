@@ -9,7 +9,7 @@
 enum {
     // How long the rest of a request that was refused is read.
     linger_ms = 2000,
-    // Requests sent ahead are answered in one go up to this; then others have their turn.
+    // Requests sent ahead that are served in one turn; then others have theirs.
     requests_per_turn = 16,
 };
 

@@ -17,7 +17,7 @@ static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 static const struct slice no_detail = {0};
 
-// A client's request id that is longer goes to the backend, but is not repeated in answers.
+// A longer request id of a client goes to the backend, but is not repeated in the response.
 enum { given_id_size_max = 512 };
 
 // The client stopped in the middle of a request, or the connection broke.

@@ -205,7 +205,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     return &step_relay;
 }
 
-// Reads one portion into x->response.out.  OK: something is there or the answer is done.
+// Reads one portion into x->response.out.  OK: bytes are there, or the response is complete.
 static enum status relay_read(struct exchange *x)
 {
     struct worker *worker = x->worker;

@@ -37,8 +37,8 @@ const struct step *respond_problem(struct exchange *x, enum http_problem problem
     x->response.is_lingering = !x->is_complete;
     struct text out = text_over(x->response.head.bytes + x->response.head.end,
                                 worker->buffer_size - x->response.head.end);
-    http_problem_answer(
-        &(struct http_problem_answer){
+    http_problem_response(
+        &(struct http_problem_response){
             .problem = problem,
             .detail = detail,
             .request_id = x->request->id_text,

@@ -68,9 +68,9 @@ void response_write_head(struct exchange *x, const struct http_head *head)
     }
     x->keep_alive &= !x->worker->draining && x->hop.body.framing != HTTP_UNTIL_CLOSE &&
                      !(x->hop.body.framing == HTTP_CHUNKED && x->is_http10);
-    http_forward_answer(
+    http_forward_response(
         head,
-        &(struct http_forward_answer){
+        &(struct http_forward_response){
             .chunked = chunked,
             .close = !x->keep_alive,
             .say_keep_alive = x->is_http10 && x->keep_alive,
@@ -94,9 +94,9 @@ void response_pass_interim(struct exchange *x, const struct http_head *head)
     }
     struct text out = text_over(x->response.head.bytes + x->response.head.end,
                                 x->worker->buffer_size - x->response.head.end);
-    http_forward_answer(head, &(struct http_forward_answer){0}, &out);
-    // Hints that do not fit any more are only hints; the answer itself must have its room: that of
-    // the largest head, and half of what is for the fields that we add.
+    http_forward_response(head, &(struct http_forward_response){0}, &out);
+    // An interim head that does not fit is dropped: the final one must have its room, which is that of
+    // the largest head and half of the room for fields that we add.
     uint32_t most = (x->worker->buffer_size - x->worker->read_size) / 2;
     if (!out.overflow && x->response.head.end + out.size <= most) {
         x->response.head.end += (uint32_t)out.size;

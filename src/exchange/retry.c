@@ -44,7 +44,7 @@ bool retry_is_allowed(struct exchange *x, enum hop_failure failure)
     }
     struct route_input input = choose_input(x);
     route_read_model(x->worker->route, &input, &request);
-    // An engine that is busy is better news than one that is down: its answer is passed on then.
+    // A busy engine's response is worth more to the client than a try at one that is down.
     enum backend_tier worst = failure == HOP_BUSY ? BACKEND_BUSY : BACKEND_DOWN;
     uint64_t now_ms = loop_now_ms(x->worker->loop);
     if (!route_has_more(x->worker->view, &request, &x->request->tried, worst, now_ms)) {

@@ -96,8 +96,8 @@ void http_forward_request(const struct http_head *head, const struct http_forwar
     text_add_str(out, "\r\n");
 }
 
-void http_forward_answer(const struct http_head *head, const struct http_forward_answer *how,
-                         struct text *out)
+void http_forward_response(const struct http_head *head, const struct http_forward_response *how,
+                           struct text *out)
 {
     ASSERT(head->kind == HTTP_KIND_RESPONSE && head->size > 0);
 

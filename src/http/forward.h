@@ -24,7 +24,7 @@ struct http_forward_request {
     bool begins_trace;
 };
 
-struct http_forward_answer {
+struct http_forward_response {
     bool chunked;            // the body goes on with chunked framing
     bool close;              // this connection ends after the response
     bool say_keep_alive;     // to an HTTP/1.0 client that asked for it
@@ -35,5 +35,5 @@ struct http_forward_answer {
 
 void http_forward_request(const struct http_head *head, const struct http_forward_request *how,
                           struct text *out);
-void http_forward_answer(const struct http_head *head, const struct http_forward_answer *how,
-                         struct text *out);
+void http_forward_response(const struct http_head *head, const struct http_forward_response *how,
+                           struct text *out);

@@ -104,7 +104,7 @@ void http_problem_document(enum http_problem problem, struct slice detail, struc
     text_add_str(out, "}}");
 }
 
-void http_problem_answer(const struct http_problem_answer *answer, struct text *out)
+void http_problem_response(const struct http_problem_response *answer, struct text *out)
 {
     uint8_t space[document_size_max];
     struct text document = text_over(space, sizeof(space));

@@ -16,7 +16,7 @@ enum http_problem {
     HTTP_PROBLEM_COUNT
 };
 
-struct http_problem_answer {
+struct http_problem_response {
     enum http_problem problem;
     struct slice detail;     // what and where; may be empty
     struct slice request_id; // may be empty
@@ -32,7 +32,7 @@ const char *http_problem_code(enum http_problem problem);
 void http_problem_document(enum http_problem problem, struct slice detail, struct text *out);
 
 // The whole response, head and document.
-void http_problem_answer(const struct http_problem_answer *answer, struct text *out);
+void http_problem_response(const struct http_problem_response *answer, struct text *out);
 
 // The reason phrase of a status that the router uses itself.
 const char *http_reason(uint16_t status);

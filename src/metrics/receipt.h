@@ -60,8 +60,8 @@ struct receipt {
     uint16_t status;     // as the client saw it; 0: none
     const char *problem; // the code of the router's own error response (a constant), or NULL
     uint32_t attempts;
-    uint64_t request_bytes; // of the body
-    uint64_t answer_bytes;  // sent to the client, heads included
+    uint64_t request_bytes;  // of the body
+    uint64_t response_bytes; // sent to the client, heads included
     bool is_streamed;
     bool is_announced; // an earlier receipt was sent while it ran
 

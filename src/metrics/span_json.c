@@ -199,7 +199,7 @@ static void span_put_attributes(struct json_writer *json, const struct receipt *
     span_put_text(json, "url.path", path);
     span_put_count_if_any(json, "http.response.status_code", receipt->status);
     span_put_count_if_any(json, "http.request.body.size", receipt->request_bytes);
-    span_put_count_if_any(json, "http.response.size", receipt->answer_bytes);
+    span_put_count_if_any(json, "http.response.size", receipt->response_bytes);
     span_put_error(json, receipt);
     span_put_name(json, "warmpath.problem", receipt->problem);
     span_put_name(json, "gen_ai.operation.name", span_operation(path));

@@ -121,7 +121,7 @@ struct worker {
     size_t memory_size;
 
     uint8_t *event_space;            // where the data lines of one event are joined
-    struct http_head *response_head; // for an answer's head that comes in one piece
+    struct http_head *response_head; // for a head that comes in one piece
     struct list_node **idle;         // by slot of the backend: connections that wait for work
     struct list_node *all_clients;
     struct list_node *again; // clients that gave way to others and go on next turn

@@ -16,7 +16,7 @@ PARENT = "00f067aa0ba902b7"
 TRACEPARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 QUIET = {"health_interval": 0, "models_learn": False, "load_scrape": False}
 STAGES = ["parse", "tokenize", "match", "decide", "queue"]
-EVENTS = ["request_complete", *STAGES, "sent", "response_head", "first_token", "end"]
+EVENTS = ["request_complete", *STAGES, "sent", "answer_head", "first_token", "end"]
 
 
 @pytest.fixture
@@ -181,10 +181,10 @@ def test_a_span_has_the_stages_in_order_and_the_decision(standin, warmpath, coll
     span, = spans_of(traces, 1)
     names = [event.name for event in span.events]
     assert names == [name for name in EVENTS if name in names]
-    assert {"request_complete", "parse", "decide", "sent", "response_head", "first_token", "end"} <= set(names)
+    assert {"request_complete", "parse", "decide", "sent", "answer_head", "first_token", "end"} <= set(names)
     for event in span.events:
         assert event.attributes.keys() == ({"warmpath.duration_ns"} if event.name in STAGES else set()), event.name
-    assert span.event("response_head").time - span.event("sent").time > 45e6
+    assert span.event("answer_head").time - span.event("sent").time > 45e6
     assert span.event("end").time == span.end
     attributes = span.attributes
     assert span.name == attributes["gen_ai.operation.name"] == "chat" and not span.is_error

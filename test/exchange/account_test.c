@@ -129,7 +129,7 @@ static void check_stream(const struct receipt *receipt, const struct receipt_par
     CHECK(receipt->stage_ns[RECEIPT_STAGE_MATCH] > 0);
     CHECK(receipt->stage_ns[RECEIPT_STAGE_DECIDE] > 0);
     CHECK_EQ(receipt->request_bytes, sizeof(BODY) - 1);
-    CHECK(receipt->answer_bytes > sizeof(USAGE));
+    CHECK(receipt->response_bytes > sizeof(USAGE));
     CHECK(slice_is(parts->id, "r"));
     CHECK(slice_is(parts->model, "m"));
     CHECK(slice_is(parts->path, "/v1/chat/completions"));

@@ -24,11 +24,11 @@ static const char *request(const char *text, const struct http_forward_request *
     return space;
 }
 
-static const char *answer(const char *text, const struct http_forward_answer *how)
+static const char *answer(const char *text, const struct http_forward_response *how)
 {
     parse(HTTP_KIND_RESPONSE, text);
     struct text out = text_over(space, sizeof(space) - 1);
-    http_forward_answer(&head, how, &out);
+    http_forward_response(&head, how, &out);
     space[out.size] = '\0';
     return space;
 }
@@ -105,7 +105,7 @@ TEST(a_trace_passes_as_it_is_or_with_us_as_its_parent)
 
 TEST(an_answer_keeps_status_reason_and_repeated_fields)
 {
-    struct http_forward_answer how = {
+    struct http_forward_response how = {
         .chunked = true, .request_id = slice_str("id"), .backend = slice_str("http://b")};
     CHECK_STR(
         answer("HTTP/1.1 418 I am a teapot\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n"
@@ -117,11 +117,11 @@ TEST(an_answer_keeps_status_reason_and_repeated_fields)
 
 TEST(an_answer_says_what_becomes_of_the_connection)
 {
-    struct http_forward_answer close = {.close = true};
+    struct http_forward_response close = {.close = true};
     CHECK_STR(
         answer("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-Request-Id: b\r\n\r\n", &close),
         "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-Request-Id: b\r\nconnection: close\r\n\r\n");
-    struct http_forward_answer keep = {.say_keep_alive = true};
+    struct http_forward_response keep = {.say_keep_alive = true};
     CHECK_STR(answer("HTTP/1.1 204\r\n\r\n", &keep),
               "HTTP/1.1 204 \r\nconnection: keep-alive\r\n\r\n");
 }

@@ -34,8 +34,8 @@ TEST(the_answer_says_when_to_come_back_and_that_the_connection_ends)
 {
     char space[4096];
     struct text out = text_over(space, sizeof(space) - 1);
-    http_problem_answer(
-        &(struct http_problem_answer){
+    http_problem_response(
+        &(struct http_problem_response){
             .problem = HTTP_PROBLEM_NO_BACKEND,
             .retry_after_s = 3,
             .request_id = slice_str("id-1"),

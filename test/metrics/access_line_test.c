@@ -52,7 +52,7 @@ static const struct receipt usual = {
     .decision.policy = &policy_warm,
     .attempts = 1,
     .request_bytes = 5120,
-    .answer_bytes = 20480,
+    .response_bytes = 20480,
     .is_streamed = true,
     .first_us = 43210,
     .last_us = 725290,
@@ -167,7 +167,7 @@ TEST(the_longest_line_fits_and_less_room_is_an_overflow)
     struct slice longest = slice_of(odd, sizeof(odd));
     receipt.decision.chosen.backend = UINT64_MAX;
     receipt.problem = "context_length_exceeded";
-    receipt.request_bytes = receipt.answer_bytes = receipt.decision.chosen.queued_tokens =
+    receipt.request_bytes = receipt.response_bytes = receipt.decision.chosen.queued_tokens =
         UINT64_MAX;
     receipt.first_us = receipt.last_us = receipt.end_us = receipt.saved_us = UINT64_MAX;
     receipt.wall_us = UINT64_MAX;

@@ -31,7 +31,7 @@ static struct example example(void)
                     .decision.policy = &policy_warm,
                     .attempts = 2,
                     .request_bytes = 900,
-                    .answer_bytes = 1234,
+                    .response_bytes = 1234,
                     .is_streamed = true,
                     .complete_us = 100,
                     .sent_us = 200,
