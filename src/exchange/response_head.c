@@ -95,8 +95,8 @@ void response_pass_interim(struct exchange *x, const struct http_head *head)
     struct text out = text_over(x->response.head.bytes + x->response.head.end,
                                 x->worker->buffer_size - x->response.head.end);
     http_forward_response(head, &(struct http_forward_response){0}, &out);
-    // An interim head that does not fit is dropped: the final one must have its room, which is that of
-    // the largest head and half of the room for fields that we add.
+    // An interim head that does not fit is dropped: the final one must have its room, which is that
+    // of the largest head and half of the room for fields that we add.
     uint32_t most = (x->worker->buffer_size - x->worker->read_size) / 2;
     if (!out.overflow && x->response.head.end + out.size <= most) {
         x->response.head.end += (uint32_t)out.size;
