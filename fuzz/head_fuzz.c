@@ -28,7 +28,7 @@ static void forward(const struct http_head *head)
                              &out);
     } else {
         http_forward_response(head, &(struct http_forward_response){.request_id = slice_str("id")},
-                            &out);
+                              &out);
     }
     ASSERT(!out.overflow);
     http_head_start(&again, head->kind, (struct http_limits){sizeof(space), sizeof(space)});

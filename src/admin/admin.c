@@ -105,9 +105,9 @@ static bool token_is_good(const struct connection *c)
 static void admin_refuse(struct text *out, enum http_problem problem, const char *detail)
 {
     http_problem_response(&(struct http_problem_response){.problem = problem,
-                                                      .detail = slice_str(detail),
-                                                      .close = true},
-                        out);
+                                                          .detail = slice_str(detail),
+                                                          .close = true},
+                          out);
 }
 
 static enum http_problem what_is_too_large(const struct connection *c)

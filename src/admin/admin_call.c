@@ -9,9 +9,10 @@
 
 void admin_call_problem(const struct admin_call *call, enum http_problem which, const char *detail)
 {
-    http_problem_response(
-        &(struct http_problem_response){.problem = which, .detail = slice_str(detail), .close = true},
-        call->out);
+    http_problem_response(&(struct http_problem_response){.problem = which,
+                                                          .detail = slice_str(detail),
+                                                          .close = true},
+                          call->out);
 }
 
 void admin_call_document(const struct admin_call *call, uint16_t status, struct slice json)

@@ -115,8 +115,8 @@ void metrics_answer(const struct admin_options *options, uint64_t now_ms, struct
     if (!write_page(options, now_ms, &page)) {
         http_problem_response(
             &(struct http_problem_response){.problem = HTTP_PROBLEM_INTERNAL,
-                                          .detail = slice_str("the page of metrics does not fit"),
-                                          .close = true},
+                                            .detail = slice_str("the page of metrics does not fit"),
+                                            .close = true},
             out);
         return;
     }

@@ -65,9 +65,9 @@ bool web_answer(struct slice method, struct slice path, struct text *out)
         redirect(out);
     } else if (asset == NULL) {
         http_problem_response(&(struct http_problem_response){.problem = HTTP_PROBLEM_NOT_FOUND,
-                                                          .close = true,
-                                                          .without_body = is_head},
-                            out);
+                                                              .close = true,
+                                                              .without_body = is_head},
+                              out);
     } else {
         web_serve(asset, !is_head, out);
     }
