@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 
+#include <arpa/inet.h>
+
 // ipc_path_size_max: the room in sockaddr_un, less the NUL.
 enum { host_size_max = 253, label_size_max = 63, ipc_path_size_max = 107 };
 
@@ -21,77 +23,29 @@ static size_t endpoint_find(struct slice text, uint8_t byte)
     return at != NULL ? (size_t)(at - text.bytes) : text.size;
 }
 
-static bool endpoint_is_digit(uint8_t byte)
+// `family` is AF_INET or AF_INET6.
+static bool is_literal(int family, struct slice text)
 {
-    return byte >= '0' && byte <= '9';
-}
+    char host[INET6_ADDRSTRLEN];
+    uint8_t address[sizeof(struct in6_addr)];
 
-static bool is_hex(uint8_t byte)
-{
-    uint8_t lower = ascii_lower(byte);
-    return endpoint_is_digit(byte) || (lower >= 'a' && lower <= 'f');
+    if (text.size == 0 || text.size >= sizeof(host) ||
+        memchr(text.bytes, '\0', text.size) != NULL) {
+        return false;
+    }
+    memcpy(host, text.bytes, text.size);
+    host[text.size] = '\0';
+    return inet_pton(family, host, address) == 1;
 }
 
 static bool endpoint_is_v4(struct slice text)
 {
-    for (int part = 0; part < 4; part++) {
-        size_t size = part < 3 ? endpoint_find(text, '.') : text.size;
-        uint64_t number;
-        // No leading zeros: half of the world reads them as octal.
-        if (size > 3 || (size > 1 && text.bytes[0] == '0') ||
-            !slice_parse_u64(slice_of(text.bytes, size), &number) || number > 255) {
-            return false;
-        }
-        if (part < 3) {
-            if (size == text.size) {
-                return false;
-            }
-            text = slice_from(text, size + 1);
-        }
-    }
-    return true;
+    return is_literal(AF_INET, text);
 }
 
-// Groups of hex digits between colons; "::" once stands for the ones left out, an IPv4 address at
-// the end for the last two.
 static bool is_v6(struct slice text)
 {
-    int groups = 0;
-    bool gap = false;
-
-    if (slice_starts_with(text, "::")) {
-        gap = true;
-        text = slice_from(text, 2);
-    }
-    while (text.size > 0) {
-        size_t size = endpoint_find(text, ':');
-        if (size == text.size && endpoint_is_v4(text)) {
-            groups += 2;
-            break;
-        }
-        if (size == 0 || size > 4) {
-            return false;
-        }
-        for (size_t i = 0; i < size; i++) {
-            if (!is_hex(text.bytes[i])) {
-                return false;
-            }
-        }
-        groups++;
-        text = slice_from(text, size);
-        if (slice_starts_with(text, "::")) {
-            if (gap) {
-                return false;
-            }
-            gap = true;
-            text = slice_from(text, 2);
-        } else if (text.size == 1) {
-            return false; // a colon at the end
-        } else if (text.size > 0) {
-            text = slice_from(text, 1);
-        }
-    }
-    return gap ? groups <= 7 : groups == 8;
+    return is_literal(AF_INET6, text);
 }
 
 static bool endpoint_is_label(struct slice label)
@@ -101,8 +55,8 @@ static bool endpoint_is_label(struct slice label)
     }
     for (size_t i = 0; i < label.size; i++) {
         uint8_t lower = ascii_lower(label.bytes[i]);
-        if (!endpoint_is_digit(lower) && !(lower >= 'a' && lower <= 'z') && lower != '-' &&
-            lower != '_') {
+        bool is_digit = lower >= '0' && lower <= '9';
+        if (!is_digit && !(lower >= 'a' && lower <= 'z') && lower != '-' && lower != '_') {
             return false;
         }
     }

@@ -27,7 +27,7 @@ static void write_part(const struct drive_progress *progress, double elapsed_s, 
 
 void drive_progress_show(struct drive_progress *progress, const struct drive_run *run)
 {
-    const struct drive_tally *tally = drive_run_peek(run);
+    const struct drive_tally *tally = drive_run_tally(run);
     double elapsed_s = drive_run_elapsed_s(run);
     double since_s = elapsed_s - progress->last_s;
     double rate = since_s > 0 ? (double)(tally->done - progress->last_done) / since_s : 0;

@@ -36,7 +36,7 @@ const char *drive_error_meaning(enum drive_error error)
     return error_kinds[error].meaning;
 }
 
-struct distribution drive_result_spread(const struct histogram *times)
+static struct distribution result_spread(const struct histogram *times)
 {
     if (times->count == 0) {
         return (struct distribution){0};
@@ -57,7 +57,7 @@ static double cpu_share(const struct drive_result *result)
 
 const char *drive_result_doubt(const struct drive_result *result)
 {
-    double late_ms = drive_result_spread(&result->tally->late).p99;
+    double late_ms = result_spread(&result->tally->late).p99;
     bool is_late = late_ms > late_ms_max || result->tally->errors[DRIVE_UNSENT] > 0;
 
     if (is_late && result->counts.in_flight_max == result->connections_max) {
@@ -105,7 +105,7 @@ static void write_errors(const struct drive_tally *tally, FILE *out)
 
 static void result_write_times(const struct drive_result *result, FILE *out)
 {
-    struct distribution gaps = drive_result_spread(&result->tally->gaps);
+    struct distribution gaps = result_spread(&result->tally->gaps);
 
     fprintf(out, "  %-20s%12s%12s%12s%12s%12s\n", "", "mean", "p50", "p90", "p99", "max");
     if (result->stream) {
@@ -145,7 +145,7 @@ static void write_rates(const struct drive_result *result, FILE *out)
 
 void drive_result_write_table(const struct drive_result *result, FILE *out)
 {
-    struct distribution late = drive_result_spread(&result->tally->late);
+    struct distribution late = result_spread(&result->tally->late);
     const char *doubt = drive_result_doubt(result);
 
     fprintf(out, "%s%s%s at %s, model %s\n\n", result->label != NULL ? result->label : "",
@@ -277,7 +277,7 @@ static void result_put_backends(struct json_file *file, const struct drive_tally
 
 static void result_put_generator(struct json_writer *json, const struct drive_result *result)
 {
-    struct distribution late = drive_result_spread(&result->tally->late);
+    struct distribution late = result_spread(&result->tally->late);
 
     result_put_spread(json, "late_ms", &late, true);
     json_break_line(json, 2);
@@ -294,7 +294,7 @@ void drive_result_write_json(const struct drive_result *result, FILE *out)
 {
     const struct figures *figures = &result->figures;
     const struct drive_tally *tally = result->tally;
-    struct distribution gaps = drive_result_spread(&tally->gaps);
+    struct distribution gaps = result_spread(&tally->gaps);
     bool has_any = figures->request_count > 0;
     bool has_first = has_any && result->stream;
     struct json_file file;

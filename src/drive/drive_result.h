@@ -50,6 +50,3 @@ void drive_result_write_html(const struct drive_result *result, FILE *out);
 // Names and meanings of the kinds of errors.
 const char *drive_error_name(enum drive_error error);
 const char *drive_error_meaning(enum drive_error error);
-
-// Percentiles of a histogram, in ms.
-struct distribution drive_result_spread(const struct histogram *times);

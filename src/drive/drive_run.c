@@ -92,12 +92,12 @@ void drive_run_destroy(struct drive_run **run_ptr)
     free(run);
 }
 
-struct drive_tally *drive_run_tally(struct drive_run *run)
+void drive_run_sum(struct drive_run *run, struct figures *out)
 {
-    return &run->tally;
+    drive_tally_sum(&run->tally, out);
 }
 
-const struct drive_tally *drive_run_peek(const struct drive_run *run)
+const struct drive_tally *drive_run_tally(const struct drive_run *run)
 {
     return &run->tally;
 }

@@ -327,7 +327,7 @@ static int load_write_report(struct load_command *load, struct drive_result *res
     const struct load_flags *flags = &load->flags;
     bool is_table = flags->json == NULL || strcmp(flags->json, "-") != 0;
 
-    drive_tally_sum(drive_run_tally(load->run), &result->figures);
+    drive_run_sum(load->run, &result->figures);
     if (is_table) {
         drive_result_write_table(result, stdout);
     }

@@ -44,9 +44,35 @@ static const char style[] =
     "text{paint-order:stroke;stroke:var(--paper);stroke-width:3px}"
     ".chart:has(.s:hover) .s:not(:hover){opacity:.15}.chart .s:hover path{stroke-width:3.5}\n";
 
-void chart_write_style(FILE *out)
+static const char page_style[] =
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1400px;padding:0 1rem;"
+    "color:#212529;background:#fff}\n"
+    "h1{font-size:1.6rem}h2{font-size:1.25rem;margin-top:2.5rem;border-bottom:1px solid #ced4da}"
+    "summary{cursor:pointer;font-weight:600;margin:.8rem 0}"
+    ".row{display:flex;flex-wrap:wrap;gap:1rem}.scroll{overflow-x:auto}"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.5rem 0}"
+    "th,td{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #e9ecef}"
+    "th:first-child,td:first-child{text-align:left}td.best{font-weight:700;color:#2b8a3e}"
+    "tr.judge td:first-child{font-weight:700;color:#d9480f}.note{color:#5c6b7a}\n"
+    "@media(prefers-color-scheme:dark){body{color:#e9ecef;background:#16191d}"
+    "h2{border-color:#3b4148}th,td{border-color:#2b3036}td.best{color:#8ce99a}"
+    "tr.judge td:first-child{color:#ff922b}.note{color:#adb5bd}}\n";
+
+void chart_begin_page(FILE *out, const char *title)
 {
-    fputs(style, out);
+    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+          out);
+    chart_write_text(out, title);
+    fprintf(out, "</title>\n<style>\n%s%s</style></head><body>\n<h1>", page_style, style);
+    chart_write_text(out, title);
+    fputs("</h1>\n", out);
+}
+
+void chart_end_page(FILE *out)
+{
+    fputs("</body></html>\n", out);
 }
 
 void chart_write_text(FILE *out, const char *text)

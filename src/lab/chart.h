@@ -2,8 +2,8 @@
 //
 // chart.h -- charts as SVG, for pages that stand alone: no script, nothing to fetch.
 //
-// The page puts chart_write_style into its <style> once and the charts wherever it likes.  Colours
-// come from there, light or dark as the reader prefers.  A pointer on a line, or on its name in the
+// A page begins with its title and a style for all that stands on it; colours come from there, light
+// or dark as the reader prefers.  A pointer on a line, or on its name in the
 // legend, dims the others.
 //
 //     lines   y |      ___/  a        bars   round_robin |=====        12.5%
@@ -60,7 +60,9 @@ struct chart_bars {
     double mark;
 };
 
-void chart_write_style(FILE *out);
+void chart_begin_page(FILE *out, const char *title);
+void chart_end_page(FILE *out);
+
 void chart_write_lines(FILE *out, const struct chart_lines *chart);
 void chart_write_bars(FILE *out, const struct chart_bars *chart);
 

@@ -6,20 +6,6 @@
 
 #include <inttypes.h>
 
-static const char page_style[] =
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1400px;padding:0 1rem;"
-    "color:#212529;background:#fff}\n"
-    "h1{font-size:1.6rem}h2{font-size:1.25rem;margin-top:2.5rem;border-bottom:1px solid #ced4da}"
-    "summary{cursor:pointer;font-weight:600;margin:.8rem 0}"
-    ".row{display:flex;flex-wrap:wrap;gap:1rem}.scroll{overflow-x:auto}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.5rem 0}"
-    "th,td{padding:.15rem .7rem;text-align:right;border-bottom:1px solid #e9ecef}"
-    "th:first-child,td:first-child{text-align:left}td.best{font-weight:700;color:#2b8a3e}"
-    "tr.judge td:first-child{font-weight:700;color:#d9480f}.note{color:#5c6b7a}\n"
-    "@media(prefers-color-scheme:dark){body{color:#e9ecef;background:#16191d}"
-    "h2{border-color:#3b4148}th,td{border-color:#2b3036}td.best{color:#8ce99a}"
-    "tr.judge td:first-child{color:#ff922b}.note{color:#adb5bd}}\n";
-
 // The judged policy has the colour of the one that matters, the others the next ones in their
 // order.
 static uint32_t color_of(uint32_t policy, uint32_t judge)
@@ -215,17 +201,11 @@ static void report_write_score(FILE *out, const struct sweep *sweep, uint32_t ju
 
 void report_html_write(FILE *out, const struct sweep *sweep, const struct report_options *options)
 {
-    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n"
-          "<title>warmpath sim</title>\n<style>\n",
-          out);
-    fputs(page_style, out);
-    chart_write_style(out);
+    chart_begin_page(out, "warmpath sim");
     fprintf(out,
-            "</style></head><body>\n<h1>warmpath sim</h1>\n<p class=\"note\">warmpath %s, seed "
-            "%" PRIu64 ", %u for each figure. The first %.0f%% of the requests of a run warm the "
-            "caches up and do not count. Goodput: TTFT below 1 s and TPOT below 50 ms.</p>\n",
+            "<p class=\"note\">warmpath %s, seed %" PRIu64 ", %u for each figure. The first %.0f%% "
+            "of the requests of a run warm the caches up and do not count. Goodput: TTFT below 1 s "
+            "and TPOT below 50 ms.</p>\n",
             WARMPATH_VERSION, sweep->options.seed, sweep->options.seed_count,
             sweep->options.warm_up * 100);
     if (options->judge != report_no_judge && sweep->options.policy_count > 1) {
@@ -234,5 +214,5 @@ void report_html_write(FILE *out, const struct sweep *sweep, const struct report
     for (uint32_t i = 0; i < sweep->fleet_count; i++) {
         write_fleet(out, sweep, i, options);
     }
-    fputs("</body></html>\n", out);
+    chart_end_page(out);
 }

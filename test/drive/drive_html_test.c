@@ -18,7 +18,7 @@ TEST(the_page_stands_alone)
     CHECK(strstr(page, "Requests by backend") != NULL);
     CHECK(strstr(page, "<script") == NULL);
     CHECK(strstr(page, "src=") == NULL);
-    CHECK(strstr(page, "not trust") == NULL);
+    CHECK(strstr(page, "TRUST") == NULL);
 }
 
 TEST(text_from_outside_is_text)
@@ -34,10 +34,11 @@ TEST(doubt_and_errors_are_on_the_page)
 {
     struct drive_result result = result_fixture();
     fixture_tally.errors[DRIVE_UNSENT] = 7;
+    fixture_tally.errors[DRIVE_STATUS] = 2;
     fixture_tally.statuses[503] = 2;
     const char *page = written(&result, drive_result_write_html);
-    CHECK(strstr(page, "Do not trust these times") != NULL);
-    CHECK(strstr(page, "status 503") != NULL);
+    CHECK(strstr(page, "DO NOT TRUST THESE TIMES") != NULL);
+    CHECK(strstr(page, "not 200; 503: 2)") != NULL);
 }
 
 TEST(a_run_without_an_answer_has_a_page_too)

@@ -10,7 +10,7 @@ TEST(an_open_loop_sends_all_that_is_due_and_ends)
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 400, .requests = 60});
     scene_run(&scene);
-    const struct drive_tally *tally = drive_run_peek(scene.run);
+    const struct drive_tally *tally = drive_run_tally(scene.run);
     CHECK_EQ(tally->sent, 60);
     CHECK_EQ(tally->done, 60);
     CHECK_EQ(tally->sample_count, 60);
@@ -25,7 +25,7 @@ TEST(users_who_wait_are_never_more_than_there_are)
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .users = 3, .requests = 6});
     scene.options.is_closed = true;
     scene_run(&scene);
-    CHECK_EQ(drive_run_peek(scene.run)->sample_count, 6);
+    CHECK_EQ(drive_run_tally(scene.run)->sample_count, 6);
     CHECK(drive_run_counts(scene.run).in_flight_max <= 3);
     scene_close(&scene);
 }
@@ -38,11 +38,11 @@ TEST(what_is_due_while_all_connections_are_in_use_is_charged_for_the_wait)
     scene.server.answer_ms = 10;
     scene_run(&scene);
     struct figures figures;
-    drive_tally_sum(drive_run_tally(scene.run), &figures);
+    drive_run_sum(scene.run, &figures);
     // One after the other, 10 ms each: the last one waited for the 19 before it.
     CHECK_EQ(figures.request_count, 20);
     CHECK(figures.ttft.max > 150);
-    CHECK(drive_run_peek(scene.run)->late.max_ns > 140000000);
+    CHECK(drive_run_tally(scene.run)->late.max_ns > 140000000);
     scene_close(&scene);
 }
 
@@ -55,7 +55,7 @@ TEST(what_could_not_be_sent_in_time_is_counted)
     scene.options.duration_s = 0.2;
     scene.server.answer_ms = 20;
     scene_run(&scene);
-    const struct drive_tally *tally = drive_run_peek(scene.run);
+    const struct drive_tally *tally = drive_run_tally(scene.run);
     CHECK(tally->errors[DRIVE_UNSENT] > 100);
     CHECK(tally->errors[DRIVE_UNSENT] + tally->sent > 130);
     CHECK(tally->errors[DRIVE_UNSENT] + tally->sent < 280);
@@ -71,7 +71,7 @@ TEST(what_is_due_just_before_the_end_is_sent)
     // A connection for each: a loop that wakes after the end still has room for what was due before.
     scene.options.client.connections_max = 512;
     scene_run(&scene);
-    const struct drive_tally *tally = drive_run_peek(scene.run);
+    const struct drive_tally *tally = drive_run_tally(scene.run);
     CHECK(tally->sent > 120);
     CHECK_EQ(tally->error_count, 0);
     scene_close(&scene);
@@ -83,16 +83,16 @@ TEST(warm_up_is_by_number_or_by_time)
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 1000, .requests = 30});
     scene.options.warm_up_requests = 10;
     scene_run(&scene);
-    CHECK_EQ(drive_run_peek(scene.run)->done, 30);
-    CHECK_EQ(drive_run_peek(scene.run)->sample_count, 20);
+    CHECK_EQ(drive_run_tally(scene.run)->done, 30);
+    CHECK_EQ(drive_run_tally(scene.run)->sample_count, 20);
     scene_close(&scene);
 
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 200, .requests = 30});
     scene.options.warm_up_s = 0.05;
     scene_run(&scene);
-    CHECK(drive_run_peek(scene.run)->sample_count < 30);
-    CHECK(drive_run_peek(scene.run)->sample_count > 5);
-    CHECK(drive_run_peek(scene.run)->samples[0].due_ms >= 50);
+    CHECK(drive_run_tally(scene.run)->sample_count < 30);
+    CHECK(drive_run_tally(scene.run)->sample_count > 5);
+    CHECK(drive_run_tally(scene.run)->samples[0].due_ms >= 50);
     scene_close(&scene);
 }
 
@@ -112,7 +112,7 @@ TEST(a_run_that_is_stopped_ends_at_once_with_what_it_has)
     scene.options.watch = stop_at_once;
     scene.options.watch_owner = &scene;
     scene_run(&scene);
-    const struct drive_tally *tally = drive_run_peek(scene.run);
+    const struct drive_tally *tally = drive_run_tally(scene.run);
     CHECK_EQ(tally->done, 0);
     CHECK(tally->cut > 0);
     CHECK_EQ(tally->cut, tally->sent);
@@ -129,7 +129,7 @@ TEST(a_user_who_is_refused_does_not_ask_as_fast_as_that)
     scene.options.duration_s = 2;
     run_server_close(&scene.server);
     scene_run(&scene);
-    const struct drive_tally *tally = drive_run_peek(scene.run);
+    const struct drive_tally *tally = drive_run_tally(scene.run);
     CHECK(tally->errors[DRIVE_REFUSED] > 0);
     CHECK(tally->sent <= 10); // within 2 s each asks twice at most
     CHECK_EQ(tally->responded, 0);

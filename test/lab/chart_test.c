@@ -163,8 +163,10 @@ TEST(bars_of_nothing_are_drawn_too)
 TEST(the_style_knows_light_and_dark)
 {
     FILE *out = fmemopen(page, sizeof(page), "w");
-    chart_write_style(out);
+    chart_begin_page(out, "a<b");
+    chart_end_page(out);
     fclose(out);
-    CHECK_EQ(count_of("prefers-color-scheme:dark"), 1);
+    CHECK_EQ(count_of("prefers-color-scheme:dark"), 2); // of the page and of the charts
+    CHECK_EQ(count_of("a&lt;b"), 2);
     CHECK_EQ(count_of("http"), 0);
 }
