@@ -2,7 +2,7 @@
 //
 // chart.h -- charts as SVG, for pages that stand alone: no script, nothing to fetch.
 //
-// A page begins with its title and a style for all that stands on it; colours come from there, light
+// A page begins with its title and the style of all its parts; colours come from there, light
 // or dark as the reader prefers.  A pointer on a line, or on its name in the
 // legend, dims the others.
 //
