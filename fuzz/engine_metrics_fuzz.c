@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (size > 0) {
         memcpy(copy, bytes, size);
     }
-    static const uint32_t ranks[] = {engine_metrics_all_ranks, 0, 1};
+    static const uint32_t ranks[] = {exposition_all_ranks, 0, 1};
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         engine_metrics_read(slice_of(copy, size), ranks[i], &report);
         check_ranges(&report);

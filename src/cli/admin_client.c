@@ -78,7 +78,7 @@ void admin_client_close(struct admin_client *client)
 }
 
 struct fetch *admin_client_ask(const struct admin_client *client, const char *path,
-                               struct slice body, size_t answer_size_max, fetch_done_fn *done,
+                               struct slice body, size_t response_size_max, fetch_done_fn *done,
                                void *owner)
 {
     const struct drive_endpoint *endpoint = &client->endpoint;
@@ -100,7 +100,7 @@ struct fetch *admin_client_ask(const struct admin_client *client, const char *pa
         .path = target,
         .body = body,
         .timeout_ms = (uint32_t)(client->options->timeout * 1000),
-        .answer_size_max = answer_size_max,
+        .response_size_max = response_size_max,
         .done = done,
         .owner = owner,
     });

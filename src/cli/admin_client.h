@@ -62,7 +62,7 @@ void admin_client_close(struct admin_client *client);
 
 // GETs a path, "/overview?since=5", or POSTs a body to it.  NULL: memory or descriptors are short.
 struct fetch *admin_client_ask(const struct admin_client *client, const char *path,
-                               struct slice body, size_t answer_size_max, fetch_done_fn *done,
+                               struct slice body, size_t response_size_max, fetch_done_fn *done,
                                void *owner);
 
 // The next question goes to the next address of the host, if it has several.

@@ -434,7 +434,7 @@ static void probe_page_came(void *owner, const struct fetch_result *result)
     }
     if (page->report != NULL) {
         engine_metrics_read(result->status == 200 ? result->body : (struct slice){0},
-                            engine_metrics_all_ranks, page->report);
+                            exposition_all_ranks, page->report);
     }
 }
 

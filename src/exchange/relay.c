@@ -186,7 +186,7 @@ const struct step *relay_begin(struct exchange *x, struct http_head *head)
     }
     x->hop.is_fault = relay_is_fault(head->status);
     account_head(x, head->status);
-    attempt_judge(x, x->hop.is_fault ? BACKEND_FAULT : BACKEND_ANSWERING);
+    attempt_judge(x, x->hop.is_fault ? BACKEND_FAULT : BACKEND_RESPONDING);
     http_head_response_framing(head, x->is_head_request);
     x->response.is_event_stream = http_head_type_is(head, "text/event-stream");
     x->hop.is_reusable =

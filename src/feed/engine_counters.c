@@ -24,6 +24,13 @@ enum counter_field {
     FIELD_COUNT,
 };
 
+// The others are added up over series; block sizes and start times are the first of many alike.
+static const enum engine_combine combines[FIELD_COUNT] = {
+    [FIELD_HIT_RATE] = ENGINE_MEAN,
+    [FIELD_BLOCK_TOKENS] = ENGINE_FIRST,
+    [FIELD_STARTED] = ENGINE_FIRST,
+};
+
 #define BUCKETS(name, kind)                                                                        \
     {                                                                                              \
         (name), FIELD_TTFT_BUCKET, (kind), .is_special = true                                      \
@@ -136,29 +143,6 @@ static void counters_take_bucket(void *owner, uint32_t row, const struct exposit
     }
 }
 
-// The first row of each field that the page has; negative when it has none.  Rates are means; block
-// sizes and start times are the first of many that are alike.
-static void counters_read_fields(const struct counters_reader *reader, double *fields)
-{
-    for (uint32_t field = 0; field < FIELD_COUNT; field++) {
-        fields[field] = -1;
-    }
-    for (uint32_t i = ARRAY_COUNT(rows); i-- > 0;) {
-        const struct engine_tally *tally = &reader->tallies[i];
-        if (tally->count == 0) {
-            continue;
-        }
-        double *value = &fields[rows[i].field];
-        if (rows[i].field == FIELD_HIT_RATE) {
-            *value = tally->sum / tally->count;
-        } else if (rows[i].field == FIELD_BLOCK_TOKENS || rows[i].field == FIELD_STARTED) {
-            *value = tally->first;
-        } else {
-            *value = tally->sum;
-        }
-    }
-}
-
 static enum engine_kind counters_kind(const struct counters_reader *reader)
 {
     for (uint32_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -235,16 +219,17 @@ static void make_monotonic(struct counter_histogram *histogram)
 void engine_counters_read(struct slice page, struct engine_counters *out)
 {
     struct counters_reader reader = {.bucket_row = ARRAY_COUNT(rows)};
+    const struct engine_page_options options = {.rows = rows,
+                                                .row_count = ARRAY_COUNT(rows),
+                                                .rank = exposition_all_ranks,
+                                                .special = counters_take_bucket,
+                                                .owner = &reader};
     double fields[FIELD_COUNT];
 
-    engine_page_read(page,
-                     &(struct engine_page_options){.rows = rows,
-                                                   .row_count = ARRAY_COUNT(rows),
-                                                   .rank = engine_page_all_ranks,
-                                                   .special = counters_take_bucket,
-                                                   .owner = &reader},
-                     reader.tallies);
-    counters_read_fields(&reader, fields);
+    engine_page_read(page, &options, reader.tallies);
+    for (uint32_t i = 0; i < FIELD_COUNT; i++) {
+        fields[i] = engine_page_field(&options, reader.tallies, i, combines[i]);
+    }
     reader.ttft.count = reader.unbounded > 0 ? reader.unbounded : fields[FIELD_TTFT_COUNT];
     make_monotonic(&reader.ttft);
     *out = (struct engine_counters){

@@ -6,18 +6,22 @@
 #include "feed/engine_page.h"
 
 enum metric_field {
-    FIELD_RUNNING, // added up over series, unless a comment says otherwise
+    FIELD_RUNNING,
     FIELD_WAITING,
-    FIELD_USAGE,        // the mean
+    FIELD_USAGE,
     FIELD_CACHE_TOKENS, // of the whole cache
-    FIELD_BLOCK_TOKENS, // the first
+    FIELD_BLOCK_TOKENS,
     FIELD_BLOCKS,
     FIELD_BLOCKS_USED,
     FIELD_CONFIG, // block size and number of blocks are labels, the value means nothing
+    FIELD_COUNT,
 };
 
-_Static_assert((uint32_t)engine_metrics_all_ranks == (uint32_t)engine_page_all_ranks,
-               "the same value");
+// The others are added up over series.
+static const enum engine_combine combines[FIELD_COUNT] = {
+    [FIELD_USAGE] = ENGINE_MEAN,
+    [FIELD_BLOCK_TOKENS] = ENGINE_FIRST,
+};
 
 // A row of FIELD_CONFIG: the labels with the block size and with the number of blocks, of which
 // `spare` are never used.
@@ -94,14 +98,9 @@ static const struct engine_row rows[] = {
     {.name = "max_total_num_tokens", FIELD_CACHE_TOKENS},
 };
 
-struct metrics_reader {
-    struct engine_tally tallies[ARRAY_COUNT(rows)];
-};
-
 static void metrics_take_config(void *owner, uint32_t row, const struct exposition_sample *sample)
 {
-    struct metrics_reader *reader = owner;
-    struct engine_tally *tally = &reader->tallies[row];
+    struct engine_tally *tally = (struct engine_tally *)owner + row;
     uint32_t spare = rows[row].extra;
     double block_tokens = 0;
     double blocks = 0;
@@ -119,81 +118,41 @@ static void metrics_take_config(void *owner, uint32_t row, const struct expositi
     }
 }
 
-// The first row of a field that the page has; NULL when it has none.
-static const struct engine_tally *metric_tally(const struct metrics_reader *reader,
-                                               enum metric_field field)
+void engine_metrics_read(struct slice page, uint32_t rank, struct load_report *out)
 {
-    for (uint32_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        if (rows[i].field == field && reader->tallies[i].count > 0) {
-            return &reader->tallies[i];
-        }
+    struct engine_tally tallies[ARRAY_COUNT(rows)] = {0};
+    const struct engine_page_options options = {.rows = rows,
+                                                .row_count = ARRAY_COUNT(rows),
+                                                .rank = rank,
+                                                .skips_priorities = true,
+                                                .special = metrics_take_config,
+                                                .owner = tallies};
+    double fields[FIELD_COUNT];
+
+    engine_page_read(page, &options, tallies);
+    for (uint32_t i = 0; i < FIELD_COUNT; i++) {
+        fields[i] = engine_page_field(&options, tallies, i, combines[i]);
     }
-    return NULL;
-}
-
-static double metric_sum(const struct metrics_reader *reader, enum metric_field field)
-{
-    const struct engine_tally *tally = metric_tally(reader, field);
-    return tally == NULL ? -1 : tally->sum;
-}
-
-static double usage_of(const struct metrics_reader *reader, double blocks)
-{
-    const struct engine_tally *usage = metric_tally(reader, FIELD_USAGE);
-    double used = metric_sum(reader, FIELD_BLOCKS_USED);
-    double mean = -1;
-
-    if (usage != NULL) {
-        mean = usage->sum / usage->count;
-    } else if (used >= 0 && blocks > 0) {
-        mean = used / blocks;
+    double blocks = fields[FIELD_BLOCKS];
+    double block_tokens = fields[FIELD_BLOCK_TOKENS];
+    if (block_tokens < 0) {
+        block_tokens = engine_page_field(&options, tallies, FIELD_CONFIG, ENGINE_FIRST);
     }
-    return mean > 1 ? 1 : mean;
-}
-
-static double block_tokens_of(const struct metrics_reader *reader)
-{
-    for (uint32_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        bool has_size = rows[i].field == FIELD_BLOCK_TOKENS || rows[i].field == FIELD_CONFIG;
-        if (has_size && reader->tallies[i].first > 0) {
-            return reader->tallies[i].first;
-        }
+    double usage = fields[FIELD_USAGE];
+    if (usage < 0 && fields[FIELD_BLOCKS_USED] >= 0 && blocks > 0) {
+        usage = fields[FIELD_BLOCKS_USED] / blocks;
     }
-    return -1;
-}
-
-static double cache_tokens_of(const struct metrics_reader *reader, double blocks,
-                              double block_tokens)
-{
-    double tokens = metric_sum(reader, FIELD_CACHE_TOKENS);
-    if (tokens < 0) {
-        tokens = metric_sum(reader, FIELD_CONFIG);
-    }
+    double tokens =
+        fields[FIELD_CACHE_TOKENS] >= 0 ? fields[FIELD_CACHE_TOKENS] : fields[FIELD_CONFIG];
     if (tokens < 0 && blocks >= 0 && block_tokens > 0) {
         tokens = blocks * block_tokens;
     }
-    // A cache of size 0 has not been measured yet.
-    return tokens > 0 && tokens <= EXPOSITION_VALUE_MAX ? tokens : -1;
-}
-
-void engine_metrics_read(struct slice page, uint32_t rank, struct load_report *out)
-{
-    struct metrics_reader reader = {0};
-    engine_page_read(page,
-                     &(struct engine_page_options){.rows = rows,
-                                                   .row_count = ARRAY_COUNT(rows),
-                                                   .rank = rank,
-                                                   .skips_priorities = true,
-                                                   .special = metrics_take_config,
-                                                   .owner = &reader},
-                     reader.tallies);
-    double blocks = metric_sum(&reader, FIELD_BLOCKS);
-    double block_tokens = block_tokens_of(&reader);
     *out = (struct load_report){
-        .running = (float)metric_sum(&reader, FIELD_RUNNING),
-        .waiting = (float)metric_sum(&reader, FIELD_WAITING),
-        .kv_usage = (float)usage_of(&reader, blocks),
-        .cache_tokens = cache_tokens_of(&reader, blocks, block_tokens),
+        .running = (float)fields[FIELD_RUNNING],
+        .waiting = (float)fields[FIELD_WAITING],
+        .kv_usage = (float)(usage > 1 ? 1 : usage),
+        // A cache of size 0 has not been measured yet.
+        .cache_tokens = tokens > 0 && tokens <= EXPOSITION_VALUE_MAX ? tokens : -1,
         .block_tokens = block_tokens,
     };
 }

@@ -6,11 +6,9 @@
 // JSON.  Series of one name are added up, and usages averaged (engine_page.h).
 #pragma once
 
-#include "base/slice.h"
+#include "feed/exposition.h"
 #include "fleet/load.h"
 
-enum { engine_metrics_all_ranks = UINT32_MAX };
-
 // Fields that the page does not have are negative.  Series that name another data-parallel rank
-// than `rank` are skipped.
+// than `rank`, which may be exposition_all_ranks, are skipped.
 void engine_metrics_read(struct slice page, uint32_t rank, struct load_report *out);

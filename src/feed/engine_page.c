@@ -6,8 +6,6 @@
 #include "base/text.h"
 #include "feed/stats_json.h"
 
-_Static_assert((uint32_t)engine_page_all_ranks == (uint32_t)stats_json_all_ranks, "the same value");
-
 struct page_reader {
     const struct engine_page_options *options;
     struct engine_tally *tallies;
@@ -37,7 +35,7 @@ static bool sample_is_of_rank(uint32_t rank, struct slice labels)
     static const char *const names[] = {"engine", "dp_rank"};
     uint64_t number;
 
-    for (size_t i = 0; rank != engine_page_all_ranks && i < ARRAY_COUNT(names); i++) {
+    for (size_t i = 0; rank != exposition_all_ranks && i < ARRAY_COUNT(names); i++) {
         struct slice value = exposition_label(labels, names[i]);
         if (slice_parse_u64(value, &number) && number != rank) {
             return false;
@@ -107,4 +105,21 @@ void engine_page_read(struct slice page, const struct engine_page_options *optio
     while (exposition_next(&text, &series)) {
         page_take_series(&reader, &series);
     }
+}
+
+double engine_page_field(const struct engine_page_options *options,
+                         const struct engine_tally *tallies, uint32_t field,
+                         enum engine_combine combine)
+{
+    for (uint32_t i = 0; i < options->row_count; i++) {
+        const struct engine_tally *tally = &tallies[i];
+        bool is_there = combine == ENGINE_FIRST ? tally->first > 0 : tally->count > 0;
+        if (options->rows[i].field != field || !is_there) {
+            continue;
+        }
+        return combine == ENGINE_SUM    ? tally->sum
+               : combine == ENGINE_MEAN ? tally->sum / tally->count
+                                        : tally->first;
+    }
+    return -1;
 }

@@ -27,12 +27,10 @@ struct engine_tally {
     uint32_t count;
 };
 
-enum { engine_page_all_ranks = UINT32_MAX };
-
 struct engine_page_options {
     const struct engine_row *rows; // several may have the same name
     uint32_t row_count;
-    uint32_t rank; // series of other ranks are skipped; or engine_page_all_ranks
+    uint32_t rank; // series of other ranks are skipped; or exposition_all_ranks
     // SGLang has series for each priority beside the total, whose label is empty.
     bool skips_priorities;
     void (*special)(void *owner, uint32_t row, const struct exposition_sample *sample);
@@ -42,3 +40,14 @@ struct engine_page_options {
 // Adds to the tallies, one for each row.
 void engine_page_read(struct slice page, const struct engine_page_options *options,
                       struct engine_tally *tallies);
+
+enum engine_combine {
+    ENGINE_SUM,
+    ENGINE_MEAN,
+    ENGINE_FIRST, // above 0
+};
+
+// The value of the first row of a field that the page has; negative when it has none.
+double engine_page_field(const struct engine_page_options *options,
+                         const struct engine_tally *tallies, uint32_t field,
+                         enum engine_combine combine);

@@ -23,6 +23,9 @@
 // Larger counts are invalid; sums of thousands of values below it are still exact enough.
 #define EXPOSITION_VALUE_MAX 1e15
 
+// For readers of pages with series of several data-parallel ranks.
+enum { exposition_all_ranks = UINT32_MAX };
+
 // The rest of a page.  Its fields are private.
 struct exposition {
     const uint8_t *at;

@@ -59,14 +59,11 @@ enum status models_list_read(struct slice body, struct models_list *out)
         return STATUS_EXHAUSTED;
     }
     char *at = list.memory;
-    struct json json = json_open(data[0].raw);
+    struct json json = json_inside(data[0].raw);
     struct json_item item;
-    if (json_next(&json, &item)) {
-        json_enter(&json);
-        while (json_next(&json, &item)) {
-            if (item.value.kind == JSON_OBJECT && json_skip(&json, &item.value)) {
-                models_list_take(&list, item.value.raw, &at);
-            }
+    while (json_next_whole(&json, &item)) {
+        if (item.value.kind == JSON_OBJECT) {
+            models_list_take(&list, item.value.raw, &at);
         }
     }
     ASSERT(json_close(&json) == STATUS_OK); // json_find has read all of it

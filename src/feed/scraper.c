@@ -127,8 +127,7 @@ static enum watcher_next scraper_heard(void *owner, struct backend *backend,
 
     // The page of a server with ranks has series for each of them.
     engine_metrics_read(scraped_page(result),
-                        backend->rank_count > 1 ? backend->rank : engine_metrics_all_ranks,
-                        &report);
+                        backend->rank_count > 1 ? backend->rank : exposition_all_ranks, &report);
     if (scraped->source == SOURCE_TRYING || scraped->source == SOURCE_OTHER) {
         bool is_text = result->status == 200 && !is_json;
         return scraper_heard_other(scraper, backend, is_text, &report);

@@ -2,12 +2,11 @@
 
 #include "feed/stats_json.h"
 
-#include "base/text.h"
 #include "feed/exposition.h"
 #include "json/json.h"
 
 struct sink {
-    uint32_t rank; // or stats_json_all_ranks
+    uint32_t rank; // or exposition_all_ranks
     stats_json_fn *number;
     void *owner;
 };
@@ -20,61 +19,46 @@ static void stats_take_member(const struct sink *sink, const struct json_item *i
     }
 }
 
-// The object is well-formed.
-static void read_object(const struct sink *sink, struct slice object)
+static void stats_take_members(const struct sink *sink, struct slice object)
 {
-    struct json json = json_open(object);
+    struct json json = json_inside(object);
     struct json_item item;
 
-    if (!json_next(&json, &item)) {
-        return;
-    }
-    json_enter(&json);
-    while (json_next(&json, &item)) {
+    while (json_next_whole(&json, &item)) {
         stats_take_member(sink, &item);
         if (item.value.kind == JSON_OBJECT && json_string_is(item.key, "kvCacheStats")) {
-            json_enter(&json);
-            while (json_next(&json, &item)) {
-                stats_take_member(sink, &item);
-            }
+            stats_take_members(sink, item.value.raw);
         }
     }
 }
 
 // One without a rank is everybody's.
-static bool object_is_of_rank(const struct sink *sink, struct slice object)
+static bool object_is_of_rank(const struct sink *sink, const struct json_value *object)
 {
-    static const char *const names[] = {"dp_rank"};
-    struct json_value rank[1] = {0};
+    struct json_value rank = json_member(object, "dp_rank");
     uint64_t number;
 
-    return sink->rank == stats_json_all_ranks || json_find(object, names, 1, rank) != STATUS_OK ||
-           rank[0].kind != JSON_NUMBER || !slice_parse_u64(rank[0].raw, &number) ||
-           number == sink->rank;
+    return sink->rank == exposition_all_ranks || !json_uint(&rank, &number) || number == sink->rank;
 }
 
 // Every object of an array, or the last alone.
-static void read_elements(const struct sink *sink, struct slice array, bool last_alone)
+static void stats_take_elements(const struct sink *sink, struct slice array, bool last_alone)
 {
-    struct json json = json_open(array);
+    struct json json = json_inside(array);
     struct json_item item;
-    struct slice last = {0};
+    struct slice last = slice_str("{}");
 
-    if (!json_next(&json, &item)) {
-        return;
-    }
-    json_enter(&json);
-    while (json_next(&json, &item)) {
-        if (item.value.kind != JSON_OBJECT || !json_skip(&json, &item.value)) {
+    while (json_next_whole(&json, &item)) {
+        if (item.value.kind != JSON_OBJECT) {
             continue;
         }
         last = item.value.raw;
-        if (!last_alone && object_is_of_rank(sink, last)) {
-            read_object(sink, last);
+        if (!last_alone && object_is_of_rank(sink, &item.value)) {
+            stats_take_members(sink, last);
         }
     }
-    if (last_alone && last.size > 0) {
-        read_object(sink, last);
+    if (last_alone) {
+        stats_take_members(sink, last);
     }
 }
 
@@ -82,22 +66,16 @@ void stats_json_read(struct slice page, uint32_t rank, stats_json_fn *number, vo
 {
     const struct sink sink = {.rank = rank, .number = number, .owner = owner};
     static const char *const names[] = {"loads"};
-    struct json_value loads[1] = {0};
+    struct json_value loads = {0};
 
-    if (json_find(page, names, 1, loads) != STATUS_OK) { // which reads all of it
+    if (json_find(page, names, 1, &loads) != STATUS_OK) { // which reads all of it
         return;
     }
-    if (loads[0].kind == JSON_ARRAY) {
-        read_elements(&sink, loads[0].raw, false);
-        return;
-    }
-    struct json json = json_open(page);
-    struct json_item item;
-    if (json_next(&json, &item) && json_skip(&json, &item.value)) {
-        if (item.value.kind == JSON_ARRAY) {
-            read_elements(&sink, item.value.raw, true);
-        } else if (item.value.kind == JSON_OBJECT) {
-            read_object(&sink, item.value.raw);
-        }
+    if (loads.kind == JSON_ARRAY) {
+        stats_take_elements(&sink, loads.raw, false);
+    } else if (exposition_json_bracket(page) == '[') {
+        stats_take_elements(&sink, page, true);
+    } else {
+        stats_take_members(&sink, page);
     }
 }

@@ -16,6 +16,4 @@
 // `name` lies in the page, escapes as they stand.  The value is what exposition_number takes.
 typedef void stats_json_fn(void *owner, struct slice name, double value);
 
-enum { stats_json_all_ranks = UINT32_MAX };
-
 void stats_json_read(struct slice page, uint32_t rank, stats_json_fn *number, void *owner);

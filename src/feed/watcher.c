@@ -158,7 +158,7 @@ static void watch_ask(struct watch *watch)
         .path = options->path(options->owner, watch->backend),
         .body = options->body,
         .timeout_ms = watcher->schedule.timeout_ms,
-        .answer_size_max = options->response_size_max,
+        .response_size_max = options->response_size_max,
         .takes_part = options->takes_part,
         .done = watch_heard,
         .owner = watch,

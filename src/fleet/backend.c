@@ -72,7 +72,7 @@ void backend_judge(struct backend *backend, enum backend_outcome outcome, bool o
     uint64_t ejected_until = LOAD(ejected_until_ms);
     bool decides = on_trial && ejected_until != 0 && now_ms >= ejected_until;
 
-    if (outcome == BACKEND_ANSWERING) {
+    if (outcome == BACKEND_RESPONDING) {
         if (decides) {
             STORE(ejected_until_ms, 0);
             STORE(trial, false);

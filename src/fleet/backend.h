@@ -34,7 +34,7 @@ enum backend_tier {
 };
 
 enum backend_outcome {
-    BACKEND_ANSWERING, // a good head: enough to pass a trial, not to clear earlier faults
+    BACKEND_RESPONDING, // a good head: enough to pass a trial, not to clear earlier faults
     BACKEND_SUCCESS,   // a complete response
     BACKEND_FAULT,     // transport errors, timeouts, 500, 502, 504, invalid HTTP responses
 };

@@ -14,9 +14,9 @@
 
 enum {
     // A list of models with all their permissions is some kilobytes each.
-    answer_size_usual = 1 << 20,
+    response_size_usual = 1 << 20,
     // A path and a key of up to 4096 bytes each, and the other fields.
-    request_size_max = 12288,
+    request_head_size_max = 12288,
     head_size_max = 65536,
     // After this many reads in a turn, other sources of the loop come first.
     reads_per_turn = 16,
@@ -34,23 +34,20 @@ struct fetch {
     const char *why; // connecting failed at once; reported from the loop
     bool connected;
     bool takes_part;
-    uint8_t request[request_size_max];
-    uint32_t request_size;
-    uint8_t *body; // of the request, or NULL
-    size_t body_size;
-    size_t sent; // of both together
+    size_t sent; // of the request
     uint64_t sent_us;
     struct http_response response;
-    uint8_t *answer; // its body as far as it has come; behind it, room for the head
-    size_t answer_size;
-    size_t answer_size_max; // of head and body
+    uint8_t *kept; // its body as far as it has come; behind it, room for the head
+    size_t kept_size;
+    size_t response_size_max; // of head and body
+    size_t request_size;
+    uint8_t request[]; // head and body
 };
 
 static void fetch_free(struct loop_deferred *deferred)
 {
     struct fetch *fetch = CONTAINER_OF(deferred, struct fetch, recycle);
-    free(fetch->body);
-    free(fetch->answer);
+    free(fetch->kept);
     free(fetch);
 }
 
@@ -87,7 +84,7 @@ static void fetch_succeed(struct fetch *fetch, bool is_part)
     fetch_report(fetch, &(struct fetch_result){
                             .status = fetch->response.head.status,
                             .is_part = is_part,
-                            .body = slice_of(fetch->answer, fetch->answer_size),
+                            .body = slice_of(fetch->kept, fetch->kept_size),
                             .took_us = loop_now_us(fetch->loop) - fetch->sent_us,
                         });
 }
@@ -103,9 +100,9 @@ static const char *fetch_why_malformed(enum status status, bool closed)
 // Bytes that the response may still have.
 static size_t fetch_room(const struct fetch *fetch)
 {
-    size_t taken = fetch->answer_size + (fetch->response.has_head ? fetch->response.head.size : 0);
-    ASSERT(taken <= fetch->answer_size_max);
-    return fetch->answer_size_max - taken;
+    size_t taken = fetch->kept_size + (fetch->response.has_head ? fetch->response.head.size : 0);
+    ASSERT(taken <= fetch->response_size_max);
+    return fetch->response_size_max - taken;
 }
 
 // Reads once.  False: the fetch is over, or no more bytes are there.
@@ -121,7 +118,7 @@ static bool fetch_read_some(struct fetch *fetch)
         fetch_fail(fetch, "the response is too large");
         return false;
     }
-    uint8_t *end = fetch->answer + fetch->answer_size;
+    uint8_t *end = fetch->kept + fetch->kept_size;
     enum status status = transport_read(&fetch->transport, end, room, &size);
     if (status == STATUS_AGAIN) {
         return false;
@@ -139,7 +136,7 @@ static bool fetch_read_some(struct fetch *fetch)
     }
     if (data.size > 0) {
         memmove(end, data.bytes, data.size);
-        fetch->answer_size += data.size;
+        fetch->kept_size += data.size;
     }
     if (status == STATUS_OK) {
         fetch_succeed(fetch, false);
@@ -180,11 +177,9 @@ static enum status fetch_send(struct fetch *fetch)
         fetch->connected = true;
     }
     enum status status = transport_handshake(&fetch->transport);
-    while (status == STATUS_OK && fetch->sent < fetch->request_size + fetch->body_size) {
-        bool in_body = fetch->sent >= fetch->request_size;
-        size_t at = in_body ? fetch->sent - fetch->request_size : fetch->sent;
-        struct slice rest = in_body ? slice_of(fetch->body + at, fetch->body_size - at)
-                                    : slice_of(fetch->request + at, fetch->request_size - at);
+    while (status == STATUS_OK && fetch->sent < fetch->request_size) {
+        struct slice rest =
+            slice_of(fetch->request + fetch->sent, fetch->request_size - fetch->sent);
         size_t size = 0;
         status = transport_write(&fetch->transport, &rest, 1, &size);
         fetch->sent += status == STATUS_OK ? size : 0;
@@ -213,23 +208,25 @@ static void fetch_expire(struct timer *timer)
     fetch_fail(fetch, fetch->why != NULL ? fetch->why : "timed out");
 }
 
-static void fetch_write_request(struct fetch *fetch, const struct fetch_peer *peer,
-                                const char *path)
+static void fetch_write_request(struct fetch *fetch, const struct fetch_options *options)
 {
-    struct text out = text_over(fetch->request, sizeof(fetch->request));
+    const struct fetch_peer *peer = options->peer;
+    size_t body_size = options->body.size;
+    struct text out = text_over(fetch->request, request_head_size_max + body_size);
 
-    text_add_format(&out, "%s %s HTTP/1.1\r\nhost: %s\r\n", fetch->body != NULL ? "POST" : "GET",
-                    path, peer->authority);
-    if (fetch->body != NULL) {
+    text_add_format(&out, "%s %s HTTP/1.1\r\nhost: %s\r\n", body_size > 0 ? "POST" : "GET",
+                    options->path, peer->authority);
+    if (body_size > 0) {
         text_add_format(&out, "content-type: application/json\r\ncontent-length: %zu\r\n",
-                        fetch->body_size);
+                        body_size);
     }
     if (peer->authorization != NULL) {
         text_add_format(&out, "authorization: %s\r\n", peer->authorization);
     }
     text_add_str(&out, "user-agent: warmpath\r\naccept: */*\r\nconnection: close\r\n\r\n");
+    text_add(&out, options->body);
     ASSERT(!out.overflow);
-    fetch->request_size = (uint32_t)out.size;
+    fetch->request_size = out.size;
 }
 
 // EXHAUSTED: nothing was tried.  Another failure is in fetch->why.
@@ -255,22 +252,15 @@ static enum status fetch_connect(struct fetch *fetch, const struct fetch_peer *p
 
 struct fetch *fetch_start(const struct fetch_options *options)
 {
-    struct fetch *fetch = calloc(1, sizeof(*fetch));
-    size_t answer_size_max =
-        options->answer_size_max > 0 ? options->answer_size_max : answer_size_usual;
+    struct fetch *fetch = calloc(1, sizeof(*fetch) + request_head_size_max + options->body.size);
+    size_t response_size_max =
+        options->response_size_max > 0 ? options->response_size_max : response_size_usual;
     // The kernel gives pages only to the bytes that are written.
-    uint8_t *answer = malloc(answer_size_max + head_size_max);
-    uint8_t *body = options->body.size > 0 ? malloc(options->body.size) : NULL;
-    if (fetch == NULL || answer == NULL || (options->body.size > 0 && body == NULL)) {
+    uint8_t *kept = malloc(response_size_max + head_size_max);
+    if (fetch == NULL || kept == NULL) {
         free(fetch);
-        free(answer);
-        free(body);
+        free(kept);
         return NULL;
-    }
-    if (body != NULL) {
-        memcpy(body, options->body.bytes, options->body.size);
-        fetch->body = body;
-        fetch->body_size = options->body.size;
     }
     fetch->transport.source.ready = fetch_ready;
     fetch->loop = options->loop;
@@ -280,10 +270,10 @@ struct fetch *fetch_start(const struct fetch_options *options)
     fetch->takes_part = options->takes_part;
     fetch->done = options->done;
     fetch->owner = options->owner;
-    fetch->answer = answer;
-    fetch->answer_size_max = answer_size_max;
-    fetch_write_request(fetch, options->peer, options->path);
-    http_response_start(&fetch->response, answer + answer_size_max, head_size_max);
+    fetch->kept = kept;
+    fetch->response_size_max = response_size_max;
+    fetch_write_request(fetch, options);
+    http_response_start(&fetch->response, kept + response_size_max, head_size_max);
 
     if (fetch_connect(fetch, options->peer, options->tls) == STATUS_EXHAUSTED) {
         fetch_free(&fetch->recycle);

@@ -26,7 +26,7 @@ enum {
     post_timeout_ms = 10000,
     retry_ms = 1000,
     try_max = 2,
-    answer_size_max = 65536,
+    response_size_max = 65536,
     finish_turn_ms = 10,
 };
 
@@ -187,7 +187,7 @@ static void post(struct span_exporter *exporter)
         .path = exporter->path,
         .body = exporter->leaving,
         .timeout_ms = post_timeout_ms,
-        .answer_size_max = answer_size_max,
+        .response_size_max = response_size_max,
         .takes_part = true,
         .done = posted,
         .owner = exporter,

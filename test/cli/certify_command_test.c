@@ -9,7 +9,7 @@
 #include "net/stub_server.h"
 #include "test.h"
 
-enum { answer_size_max = 262144 };
+enum { response_size_max = 262144 };
 
 static struct child child;
 static struct tiny_files files;
@@ -20,8 +20,8 @@ static char url[64];
 
 static void compute(struct stub_route *route, struct slice body)
 {
-    static uint8_t space[answer_size_max];
-    static uint8_t answer[answer_size_max];
+    static uint8_t space[response_size_max];
+    static uint8_t answer[response_size_max];
     struct text json = text_over(space, sizeof(space));
     struct text out = text_over(answer, sizeof(answer));
     uint16_t status = tiny_engine_answer(&engine, route->path, body, &json);

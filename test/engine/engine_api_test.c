@@ -58,7 +58,7 @@ TEST(metrics_say_what_was_done_and_our_scraper_reads_them)
     CHECK_EQ(rig_number(page, "vllm:generation_tokens_total{engine=\"0\",model_name="
                               "\"codellama-13b\"} "),
              18);
-    engine_metrics_read(slice_str(page), engine_metrics_all_ranks, &report);
+    engine_metrics_read(slice_str(page), exposition_all_ranks, &report);
     CHECK_EQ(report.running, 0);
     CHECK_EQ(report.waiting, 0);
     CHECK_EQ(report.block_tokens, 16);

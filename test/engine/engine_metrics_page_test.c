@@ -41,7 +41,7 @@ TEST(our_own_scraper_reads_it)
     struct load_report report;
     status = (struct engine_status){
         .running = 7, .waiting = 3, .used_tokens = 30783, .kv_tokens = 123132};
-    engine_metrics_read(slice_str(page()), engine_metrics_all_ranks, &report);
+    engine_metrics_read(slice_str(page()), exposition_all_ranks, &report);
     CHECK_EQ(report.running, 7);
     CHECK_EQ(report.waiting, 3);
     CHECK(report.kv_usage > 0.2499f && report.kv_usage < 0.2501f);
@@ -118,6 +118,6 @@ TEST(each_rank_has_its_series_under_one_head)
     CHECK(strstr(text, "time_to_first_token_seconds_count{engine=\"2\",model_name=\"m\"} 1\n") !=
           NULL);
     struct load_report report;
-    engine_metrics_read(slice_str(text), engine_metrics_all_ranks, &report);
+    engine_metrics_read(slice_str(text), exposition_all_ranks, &report);
     CHECK_EQ(report.running, 18);
 }

@@ -20,7 +20,7 @@
 
 #include <unistd.h>
 
-enum { answer_size_max = 262144 };
+enum { response_size_max = 262144 };
 
 // Another text for tools, and the same for everything else.
 #define OTHER_TOOLS                                                                                \
@@ -32,7 +32,7 @@ struct engine {
     struct stub_server server;
     struct tiny_set tiny;
     uint16_t fails_with; // instead of an answer
-    uint8_t answer[answer_size_max];
+    uint8_t answer[response_size_max];
     void (*asked)(struct engine *engine); // before it answers
 };
 
@@ -58,7 +58,7 @@ static struct scene scene;
 static void compute(struct stub_route *route, struct slice body)
 {
     struct engine *engine = route->owner;
-    static uint8_t space[answer_size_max];
+    static uint8_t space[response_size_max];
     struct text json = text_over(space, sizeof(space));
     struct text out = text_over(engine->answer, sizeof(engine->answer));
 

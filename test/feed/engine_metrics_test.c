@@ -33,7 +33,7 @@ static const char *read_rank(struct slice page, uint32_t rank)
 
 static const char *read_slice(struct slice page)
 {
-    return read_rank(page, engine_metrics_all_ranks);
+    return read_rank(page, exposition_all_ranks);
 }
 
 static const char *read_page(const char *page)
@@ -330,7 +330,7 @@ TEST(a_page_may_end_anywhere)
         struct load_report report;
         CHECK(copy != NULL);
         memcpy(copy, vllm, size);
-        engine_metrics_read(slice_of(copy, size), engine_metrics_all_ranks, &report);
+        engine_metrics_read(slice_of(copy, size), exposition_all_ranks, &report);
         free(copy);
         CHECK(report.running < 0 || report.running == 1 || report.running == 17);
     }
@@ -355,7 +355,7 @@ TEST(a_page_of_two_thousand_lines_takes_less_than_a_millisecond)
     CHECK(!page.overflow);
     for (int i = 0; i < rounds; i++) {
         uint64_t start_ns = clock_monotonic_ns();
-        engine_metrics_read(text_slice(&page), engine_metrics_all_ranks, &report);
+        engine_metrics_read(text_slice(&page), exposition_all_ranks, &report);
         uint64_t took_ns = clock_monotonic_ns() - start_ns;
         best_ns = took_ns < best_ns ? took_ns : best_ns;
     }

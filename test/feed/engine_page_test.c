@@ -47,7 +47,7 @@ static struct seen read_page(const char *page, uint32_t rank, bool skips_priorit
 TEST(series_of_a_name_are_added_up_and_other_names_are_skipped)
 {
     struct engine_tally tallies[ARRAY_COUNT(rows)];
-    read_page("running 0\nrunning{a=\"b\"} 3\nrunning 4\nother 9\n", engine_page_all_ranks, false,
+    read_page("running 0\nrunning{a=\"b\"} 3\nrunning 4\nother 9\n", exposition_all_ranks, false,
               tallies);
     CHECK(tallies[0].sum == 7 && tallies[0].first == 3 && tallies[0].count == 3);
     CHECK_EQ(tallies[1].count, 0);
@@ -56,7 +56,7 @@ TEST(series_of_a_name_are_added_up_and_other_names_are_skipped)
 TEST(rows_of_one_name_are_told_apart_by_a_label)
 {
     struct engine_tally tallies[ARRAY_COUNT(rows)];
-    read_page("kinds{kind=\"one\"} 1\nkinds{kind=\"two\"} 2\nkinds 4\n", engine_page_all_ranks,
+    read_page("kinds{kind=\"one\"} 1\nkinds{kind=\"two\"} 2\nkinds 4\n", exposition_all_ranks,
               false, tallies);
     CHECK(tallies[1].sum == 1 && tallies[2].sum == 2);
 }
@@ -64,7 +64,7 @@ TEST(rows_of_one_name_are_told_apart_by_a_label)
 TEST(special_rows_go_to_the_callback)
 {
     struct engine_tally tallies[ARRAY_COUNT(rows)];
-    struct seen seen = read_page("special 5\n", engine_page_all_ranks, false, tallies);
+    struct seen seen = read_page("special 5\n", exposition_all_ranks, false, tallies);
     CHECK(seen.row == 3 && seen.count == 1 && seen.value == 5);
     CHECK_EQ(tallies[3].count, 0);
 }
@@ -76,14 +76,14 @@ TEST(series_of_other_ranks_and_of_single_priorities_are_skipped)
     struct engine_tally tallies[ARRAY_COUNT(rows)];
     read_page(page, 1, true, tallies);
     CHECK(tallies[0].sum == 6);
-    read_page(page, engine_page_all_ranks, false, tallies);
+    read_page(page, exposition_all_ranks, false, tallies);
     CHECK(tallies[0].sum == 15);
 }
 
 TEST(members_of_json_are_read_by_the_same_names)
 {
     struct engine_tally tallies[ARRAY_COUNT(rows)];
-    struct seen seen = read_page("{\"running\":3,\"special\":1,\"kinds\":2}", engine_page_all_ranks,
+    struct seen seen = read_page("{\"running\":3,\"special\":1,\"kinds\":2}", exposition_all_ranks,
                                  false, tallies);
     CHECK(tallies[0].sum == 3);
     CHECK_EQ(seen.count + tallies[1].count + tallies[2].count, 0);

@@ -3,6 +3,7 @@
 #include "feed/stats_json.h"
 
 #include "base/text.h"
+#include "feed/exposition.h"
 #include "test.h"
 
 static void note(void *owner, struct slice name, double value)
@@ -22,7 +23,7 @@ static const char *read_rank(const char *page, uint32_t rank)
 
 static const char *read_page(const char *page)
 {
-    return read_rank(page, stats_json_all_ranks);
+    return read_rank(page, exposition_all_ranks);
 }
 
 TEST(of_steps_the_last_counts_alone)

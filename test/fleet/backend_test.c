@@ -91,14 +91,14 @@ TEST(answers_that_begin_well_and_always_break_eject)
     struct backend backend = {0};
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(backend_tier(&backend, 10), BACKEND_READY);
-        backend_judge(&backend, BACKEND_ANSWERING, false, 10, &rules);
+        backend_judge(&backend, BACKEND_RESPONDING, false, 10, &rules);
         backend_judge(&backend, BACKEND_FAULT, false, 10, &rules);
     }
     CHECK_STR(backend_state(&backend, 10), "ejected");
     bool on_trial = false;
     CHECK(backend_begin(&backend, 1010, false, &on_trial));
     CHECK(on_trial);
-    backend_judge(&backend, BACKEND_ANSWERING, on_trial, 1010, &rules);
+    backend_judge(&backend, BACKEND_RESPONDING, on_trial, 1010, &rules);
     CHECK_STR(backend_state(&backend, 1010), "up"); // the trial does not last as long as its answer
     backend_judge(&backend, BACKEND_FAULT, on_trial, 1010, &rules);
     CHECK_STR(backend_state(&backend, 1010), "ejected");
@@ -115,7 +115,7 @@ TEST(an_old_answer_does_not_end_an_ejection)
 
 TEST(while_half_open_only_the_trial_decides)
 {
-    static const enum backend_outcome outcomes[] = {BACKEND_ANSWERING, BACKEND_SUCCESS,
+    static const enum backend_outcome outcomes[] = {BACKEND_RESPONDING, BACKEND_SUCCESS,
                                                     BACKEND_FAULT};
     struct backend backend = {0};
     bool on_trial = false;

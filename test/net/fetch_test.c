@@ -9,7 +9,7 @@
 #include "sys/pushed_clock.h"
 #include "test.h"
 
-enum { answer_size_max = 1 << 20, timeout_ms = 60000 };
+enum { response_size_max = 1 << 20, timeout_ms = 60000 };
 
 struct scene {
     struct stub_server server;
@@ -415,10 +415,10 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     char head[128];
     struct scene scene;
     scene_open(&scene);
-    struct outcome outcome = fetch_large(&scene, until_close, answer_size_max - 1);
+    struct outcome outcome = fetch_large(&scene, until_close, response_size_max - 1);
     CHECK_EQ(outcome.status, 200);
-    CHECK_EQ(outcome.body_size, answer_size_max - 1 - strlen(until_close));
-    outcome = fetch_large(&scene, until_close, answer_size_max + 1);
+    CHECK_EQ(outcome.body_size, response_size_max - 1 - strlen(until_close));
+    outcome = fetch_large(&scene, until_close, response_size_max + 1);
     CHECK_EQ(outcome.status, 0);
     CHECK_STR(outcome.text, "the response is too large");
 
@@ -426,14 +426,14 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     outcome = fetch_large(&scene, head, strlen(head) + 1000000);
     CHECK_EQ(outcome.status, 200);
     CHECK_EQ(outcome.body_size, 1000000);
-    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", answer_size_max);
-    outcome = fetch_large(&scene, head, strlen(head) + answer_size_max);
+    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", response_size_max);
+    outcome = fetch_large(&scene, head, strlen(head) + response_size_max);
     CHECK_EQ(outcome.status, 0);
     CHECK_STR(outcome.text, "the response is too large");
 
     outcome =
         fetch_large(&scene, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n7fffffff\r\n",
-                    answer_size_max + 100);
+                    response_size_max + 100);
     CHECK_STR(outcome.text, "the response is too large");
     outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
     CHECK_STR(outcome.text, "invalid HTTP response");
@@ -448,24 +448,24 @@ TEST(of_an_answer_of_more_its_beginning_is_taken_by_who_wants_it)
     struct scene scene;
     scene_open(&scene);
     scene.takes_part = true;
-    struct outcome outcome = fetch_large(&scene, until_close, answer_size_max - 1);
+    struct outcome outcome = fetch_large(&scene, until_close, response_size_max - 1);
     CHECK(!outcome.is_part);
-    CHECK_EQ(outcome.body_size, answer_size_max - 1 - strlen(until_close));
-    outcome = fetch_large(&scene, until_close, answer_size_max + 1);
+    CHECK_EQ(outcome.body_size, response_size_max - 1 - strlen(until_close));
+    outcome = fetch_large(&scene, until_close, response_size_max + 1);
     CHECK(outcome.is_part);
     CHECK_EQ(outcome.status, 200);
-    CHECK_EQ(outcome.body_size, answer_size_max - strlen(until_close));
+    CHECK_EQ(outcome.body_size, response_size_max - strlen(until_close));
 
-    snprintf(head, sizeof(head), "HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n", answer_size_max);
-    outcome = fetch_large(&scene, head, strlen(head) + answer_size_max);
+    snprintf(head, sizeof(head), "HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n", response_size_max);
+    outcome = fetch_large(&scene, head, strlen(head) + response_size_max);
     CHECK(outcome.is_part);
     CHECK_EQ(outcome.status, 404);
-    CHECK_EQ(outcome.body_size, answer_size_max - strlen(head));
+    CHECK_EQ(outcome.body_size, response_size_max - strlen(head));
 
     snprintf(head, sizeof(head), "%s7fffffff\r\n", chunked);
-    outcome = fetch_large(&scene, head, answer_size_max + 100);
+    outcome = fetch_large(&scene, head, response_size_max + 100);
     CHECK(outcome.is_part);
-    CHECK_EQ(outcome.body_size, answer_size_max - strlen(chunked)); // without the chunk's own line
+    CHECK_EQ(outcome.body_size, response_size_max - strlen(chunked)); // without the chunk's own line
     CHECK_EQ(outcome.text[0], 'x');
     outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
     CHECK_EQ(outcome.status, 0);

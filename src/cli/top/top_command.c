@@ -23,7 +23,7 @@
 
 enum {
     // A thousand backends are half a megabyte.
-    answer_size_max = 16 << 20,
+    response_size_max = 16 << 20,
     tick_max_ms = 1000,
     // A question that is open for so long beyond the interval is bad news already.
     patience_ms = 2000,
@@ -214,13 +214,13 @@ static void top_ask(struct top_command *command)
                      history->points[history->count - 1].time_ms);
         }
         command->asks_overview = admin_client_ask(&command->client, path, (struct slice){0},
-                                                  answer_size_max, overview_came, command);
+                                                  response_size_max, overview_came, command);
     }
     if (command->asks_decisions == NULL) {
         snprintf(path, sizeof(path), "/decisions?limit=%u&since=%.0f", (unsigned)top_decision_max,
                  command->decisions.serial);
         command->asks_decisions = admin_client_ask(&command->client, path, (struct slice){0},
-                                                   answer_size_max, decisions_came, command);
+                                                   response_size_max, decisions_came, command);
     }
 }
 
