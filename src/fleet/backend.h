@@ -35,8 +35,8 @@ enum backend_tier {
 
 enum backend_outcome {
     BACKEND_RESPONDING, // a good head: enough to pass a trial, not to clear earlier faults
-    BACKEND_SUCCESS,   // a complete response
-    BACKEND_FAULT,     // transport errors, timeouts, 500, 502, 504, invalid HTTP responses
+    BACKEND_SUCCESS,    // a complete response
+    BACKEND_FAULT,      // transport errors, timeouts, 500, 502, 504, invalid HTTP responses
 };
 
 // How complete our record of its blocks is.

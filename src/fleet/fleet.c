@@ -19,24 +19,6 @@ struct retired {
     struct backend *backend;
 };
 
-struct fleet {
-    struct fleet_limits limits;
-    struct reclaim *reclaim;
-    struct fleet_entry *entries; // in the order in which they were added
-    uint32_t entry_count;
-    struct backend **slots; // NULL: free
-    struct fleet_pool_models *pools;
-    struct retired *retired;
-    uint64_t next_id;
-    uint64_t generation;
-    bool changed;
-
-    // Written by the keeper, read by workers.
-    struct {
-        _Alignas(64) _Atomic(struct fleet_view *) view;
-    } shared;
-};
-
 // Out of memory for a name is not survivable.
 static char *fleet_copy_text(const char *text)
 {
@@ -172,7 +154,6 @@ static struct backend *backend_make(const struct fleet_spec *spec)
         .events_topic = fleet_copy_text(spec->events_topic != NULL ? spec->events_topic : ""),
     };
     load_init(&backend->load);
-    truth_init(&backend->truth);
     bool is_v6 = strchr(spec->host, ':') != NULL;
     ASSERT(asprintf(&backend->authority, "%s%s%s:%u", is_v6 ? "[" : "", spec->host,
                     is_v6 ? "]" : "", spec->port) != -1);
@@ -355,13 +336,7 @@ bool fleet_publish(struct fleet *fleet)
     if (!fleet->changed) {
         return true;
     }
-    struct fleet_view *view = fleet_view_build(&(struct fleet_view_source){
-        .entries = fleet->entries,
-        .entry_count = fleet->entry_count,
-        .pools = fleet->pools,
-        .pool_count = fleet->limits.pool_count,
-        .generation = fleet->generation + 1,
-    });
+    struct fleet_view *view = fleet_view_build(fleet);
     if (view == NULL) {
         return false;
     }

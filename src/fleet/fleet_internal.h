@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fleet_internal.h -- what the keeper knows of each backend, and the building of a view from it.
+// fleet_internal.h -- the fleet as its keeper knows it, and the building of a view from it.
 #pragma once
 
 #include "fleet/fleet.h"
@@ -20,16 +20,28 @@ struct fleet_pool_models {
     uint32_t count;
 };
 
-struct fleet_view_source {
-    const struct fleet_entry *entries;
+struct retired;
+
+struct fleet {
+    struct fleet_limits limits;
+    struct reclaim *reclaim;
+    struct fleet_entry *entries; // in the order in which they were added
     uint32_t entry_count;
-    const struct fleet_pool_models *pools;
-    uint32_t pool_count;
+    struct backend **slots; // NULL: free
+    struct fleet_pool_models *pools;
+    struct retired *retired;
+    uint64_t next_id;
     uint64_t generation;
+    bool changed;
+
+    // Written by the keeper, read by workers.
+    struct {
+        _Alignas(64) _Atomic(struct fleet_view *) view;
+    } shared;
 };
 
-// NULL when memory is short.
-struct fleet_view *fleet_view_build(const struct fleet_view_source *source);
+// The next generation.  NULL when memory is short.
+struct fleet_view *fleet_view_build(const struct fleet *fleet);
 
 // Clears the caller's pointer; `*view` may be NULL.
 void fleet_view_destroy(struct fleet_view **view);

@@ -39,30 +39,30 @@ struct sizes {
     size_t strings_size; // bytes of names and documents
 };
 
-static struct sizes view_measure(const struct fleet_view_source *source)
+static struct sizes view_measure(const struct fleet *fleet)
 {
     struct sizes sizes = {0};
 
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        const struct fleet_entry *entry = &source->entries[i];
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        const struct fleet_entry *entry = &fleet->entries[i];
         for (uint32_t m = 0; m < entry->model_count; m++) {
             sizes.names++;
             sizes.strings_size += strlen(entry->models[m].name) + 1;
             sizes.strings_size += strlen(entry->models[m].document) + 1;
         }
     }
-    for (uint32_t p = 0; p < source->pool_count; p++) {
-        for (uint32_t m = 0; m < source->pools[p].count; m++) {
+    for (uint32_t p = 0; p < fleet->limits.pool_count; p++) {
+        for (uint32_t m = 0; m < fleet->pools[p].count; m++) {
             sizes.names++;
-            sizes.strings_size += strlen(source->pools[p].models[m].name) + 1;
-            sizes.strings_size += strlen(source->pools[p].models[m].document) + 1;
+            sizes.strings_size += strlen(fleet->pools[p].models[m].name) + 1;
+            sizes.strings_size += strlen(fleet->pools[p].models[m].document) + 1;
         }
     }
     return sizes;
 }
 
 struct view_build {
-    const struct fleet_view_source *source;
+    const struct fleet *fleet;
     struct fleet_view *view;
     char *strings;        // where the next one goes
     uint32_t models_left; // that may still be added
@@ -71,11 +71,11 @@ struct view_build {
     uint32_t *marks;  // for each place: the last entry that was there, plus one
 };
 
-static uint32_t models_allowed(const struct fleet_view_source *source)
+static uint32_t models_allowed(const struct fleet *fleet)
 {
     uint32_t wildcards = 0;
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        wildcards += !source->entries[i].models_known;
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        wildcards += !fleet->entries[i].models_known;
     }
     uint32_t allowed = wildcard_list_size_max / (wildcards + 1);
     return allowed < model_count_max ? allowed : model_count_max;
@@ -83,10 +83,10 @@ static uint32_t models_allowed(const struct fleet_view_source *source)
 
 static bool build_start(struct view_build *build, struct sizes sizes)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
     uint32_t table_size = 16;
 
-    build->models_left = models_allowed(source);
+    build->models_left = models_allowed(fleet);
     build->models_left = sizes.names < build->models_left ? sizes.names : build->models_left;
     while (table_size < build->models_left * 2) {
         table_size *= 2;
@@ -97,15 +97,15 @@ static bool build_start(struct view_build *build, struct sizes sizes)
     if (view == NULL) {
         return false;
     }
-    view->members = calloc(source->entry_count + 1, sizeof(*view->members));
-    view->pools = calloc(source->pool_count, sizeof(*view->pools));
+    view->members = calloc(fleet->entry_count + 1, sizeof(*view->members));
+    view->pools = calloc(fleet->limits.pool_count, sizeof(*view->pools));
     view->models = calloc(table_size, sizeof(*view->models));
     view->strings = build->strings = malloc(sizes.strings_size + 1);
     view->models_document =
         malloc(sizes.strings_size + sizes.names + sizeof(list_open) + sizeof(list_close));
-    view->pool_count = source->pool_count;
+    view->pool_count = fleet->limits.pool_count;
     view->model_mask = table_size - 1;
-    view->generation = source->generation;
+    view->generation = fleet->generation + 1;
     return build->places != NULL && build->marks != NULL && view->members != NULL &&
            view->pools != NULL && view->models != NULL && view->strings != NULL &&
            view->models_document != NULL;
@@ -113,11 +113,11 @@ static bool build_start(struct view_build *build, struct sizes sizes)
 
 static void add_members(struct view_build *build)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
     struct fleet_view *view = build->view;
 
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        const struct fleet_entry *entry = &source->entries[i];
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        const struct fleet_entry *entry = &fleet->entries[i];
         view->members[view->member_count++] = (struct fleet_member){.backend = entry->backend,
                                                                     .slot = entry->backend->slot,
                                                                     .weight = entry->weight,
@@ -167,10 +167,10 @@ static struct fleet_view_model *view_add_model(struct view_build *build, const c
     return model;
 }
 
-static bool pool_is_healthy(const struct fleet_view_source *source, uint32_t pool)
+static bool pool_is_healthy(const struct fleet *fleet, uint32_t pool)
 {
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        if (source->entries[i].backend->pool == pool && is_healthy(source->entries[i].backend)) {
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        if (fleet->entries[i].backend->pool == pool && is_healthy(fleet->entries[i].backend)) {
             return true;
         }
     }
@@ -196,11 +196,11 @@ static uint32_t view_describe_model(struct view_build *build, const char *name, 
 // first pool that serves them.
 static void add_learned(struct view_build *build, uint32_t pool)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
     uint32_t *places = build->places;
 
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        const struct fleet_entry *entry = &source->entries[i];
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        const struct fleet_entry *entry = &fleet->entries[i];
         bool healthy = is_healthy(entry->backend);
         for (uint32_t m = 0; entry->backend->pool == pool && m < entry->model_count; m++) {
             places[m] = view_describe_model(build, entry->models[m].name, pool,
@@ -215,21 +215,21 @@ static void add_learned(struct view_build *build, uint32_t pool)
 
 static void add_models(struct view_build *build)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
 
-    for (uint32_t p = 0; p < source->pool_count; p++) {
-        for (uint32_t m = 0; m < source->pools[p].count; m++) {
-            view_describe_model(build, source->pools[p].models[m].name, p, NULL);
+    for (uint32_t p = 0; p < fleet->limits.pool_count; p++) {
+        for (uint32_t m = 0; m < fleet->pools[p].count; m++) {
+            view_describe_model(build, fleet->pools[p].models[m].name, p, NULL);
         }
     }
-    for (uint32_t p = 0; p < source->pool_count; p++) {
+    for (uint32_t p = 0; p < fleet->limits.pool_count; p++) {
         add_learned(build, p);
     }
     // Our own documents for configured models that no backend describes.
-    for (uint32_t p = 0; p < source->pool_count; p++) {
-        bool healthy = pool_is_healthy(source, p);
-        for (uint32_t m = 0; healthy && m < source->pools[p].count; m++) {
-            const struct fleet_model *named = &source->pools[p].models[m];
+    for (uint32_t p = 0; p < fleet->limits.pool_count; p++) {
+        bool healthy = pool_is_healthy(fleet, p);
+        for (uint32_t m = 0; healthy && m < fleet->pools[p].count; m++) {
+            const struct fleet_model *named = &fleet->pools[p].models[m];
             view_describe_model(build, named->name, p, named->document);
         }
     }
@@ -239,7 +239,7 @@ typedef void visit_fn(struct view_build *build, struct fleet_group *group, uint3
 
 static void visit_all_of_pool(struct view_build *build, uint32_t member, visit_fn *visit)
 {
-    uint32_t pool = build->source->entries[member].backend->pool;
+    uint32_t pool = build->fleet->entries[member].backend->pool;
     for (uint32_t at = 0; at <= build->view->model_mask; at++) {
         struct fleet_view_model *model = &build->view->models[at];
         if (model->name != NULL && model->group.pool == pool) {
@@ -251,12 +251,12 @@ static void visit_all_of_pool(struct view_build *build, uint32_t member, visit_f
 // Calls `visit` once for each model and each member that serves it: the members in their order.
 static void visit_servers(struct view_build *build, visit_fn *visit)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
     const uint32_t *places = build->places;
 
     memset(build->marks, 0, (build->view->model_mask + 1) * sizeof(*build->marks));
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        const struct fleet_entry *entry = &source->entries[i];
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        const struct fleet_entry *entry = &fleet->entries[i];
         if (!entry->models_known) {
             visit_all_of_pool(build, i, visit);
         }
@@ -304,14 +304,14 @@ static void add_pools(struct view_build *build)
 // The members with unknown models of the first pool that has any.
 static void add_any(struct view_build *build)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
     struct fleet_view *view = build->view;
 
     view->any_model.first = build->list_at;
-    for (uint32_t p = 0; p < source->pool_count && view->any_model.count == 0; p++) {
+    for (uint32_t p = 0; p < fleet->limits.pool_count && view->any_model.count == 0; p++) {
         view->any_model.pool = p;
-        for (uint32_t i = 0; i < source->entry_count; i++) {
-            if (source->entries[i].backend->pool == p && !source->entries[i].models_known) {
+        for (uint32_t i = 0; i < fleet->entry_count; i++) {
+            if (fleet->entries[i].backend->pool == p && !fleet->entries[i].models_known) {
                 view->lists[build->list_at++] = i;
                 view->any_model.count++;
             }
@@ -365,22 +365,22 @@ static void list_model(struct view_build *build, uint32_t place, struct text *ou
 // In the order of the backends, so that the list does not change its order with every hash.
 static void write_document(struct view_build *build, size_t capacity)
 {
-    const struct fleet_view_source *source = build->source;
+    const struct fleet *fleet = build->fleet;
     struct fleet_view *view = build->view;
     struct text out = text_over(view->models_document, capacity);
     const uint32_t *places = build->places;
 
     memset(build->marks, 0, (view->model_mask + 1) * sizeof(*build->marks));
     text_add_str(&out, list_open);
-    for (uint32_t i = 0; i < source->entry_count; i++) {
-        for (uint32_t m = 0; m < source->entries[i].model_count; m++) {
+    for (uint32_t i = 0; i < fleet->entry_count; i++) {
+        for (uint32_t m = 0; m < fleet->entries[i].model_count; m++) {
             list_model(build, *places++, &out);
         }
     }
-    for (uint32_t p = 0; p < source->pool_count; p++) {
-        for (uint32_t m = 0; m < source->pools[p].count; m++) {
+    for (uint32_t p = 0; p < fleet->limits.pool_count; p++) {
+        for (uint32_t m = 0; m < fleet->pools[p].count; m++) {
             const struct fleet_view_model *model =
-                view_model_place(view, slice_str(source->pools[p].models[m].name));
+                view_model_place(view, slice_str(fleet->pools[p].models[m].name));
             list_model(build, (uint32_t)(model - view->models), &out);
         }
     }
@@ -389,10 +389,10 @@ static void write_document(struct view_build *build, size_t capacity)
     view->models_document[out.size] = '\0';
 }
 
-struct fleet_view *fleet_view_build(const struct fleet_view_source *source)
+struct fleet_view *fleet_view_build(const struct fleet *fleet)
 {
-    struct sizes sizes = view_measure(source);
-    struct view_build build = {.source = source};
+    struct sizes sizes = view_measure(fleet);
+    struct view_build build = {.fleet = fleet};
     bool built = build_start(&build, sizes);
 
     if (built) {

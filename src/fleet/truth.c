@@ -51,11 +51,6 @@ int32_t truth_bucket_edge(uint32_t bucket)
                                        : (int32_t)bucket_bound(bucket - truth_side_buckets);
 }
 
-void truth_init(struct truth *truth)
-{
-    *truth = (struct truth){0};
-}
-
 static uint64_t half_number(uint64_t now_ms)
 {
     return now_ms / truth_half_ms + 1;

@@ -59,6 +59,7 @@ struct truth_record {
     struct truth_half halves[2];
 };
 
+// Zeroed it is empty.
 struct truth {
     struct truth_record records[TRUTH_KIND_COUNT];
 };
@@ -84,8 +85,6 @@ struct truth_view {
     uint32_t last_predicted;
     uint32_t last_actual;
 };
-
-void truth_init(struct truth *truth);
 
 void truth_note(struct truth *truth, enum truth_kind kind, uint32_t predicted_tokens,
                 uint32_t actual_tokens, uint64_t now_ms);

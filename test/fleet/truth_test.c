@@ -25,7 +25,7 @@ static void read_at(uint64_t now_ms)
 
 TEST(nothing_noted_is_nothing)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     read_at(0);
     CHECK_EQ(view.all.count, 0);
     CHECK_EQ(view.recent.count, 0);
@@ -36,7 +36,7 @@ TEST(nothing_noted_is_nothing)
 
 TEST(what_is_equal_is_apart_from_what_is_nearly_so)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(512, 512, 1000);
     note(512, 512, 1000);
     note(512, 512, 1000);
@@ -51,7 +51,7 @@ TEST(what_is_equal_is_apart_from_what_is_nearly_so)
 
 TEST(too_much_promised_is_above_zero_and_too_little_below)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(160, 128, 1000);
     read_at(1000);
     CHECK_EQ(view.all.p50, 32);
@@ -69,11 +69,11 @@ TEST(too_much_promised_is_above_zero_and_too_little_below)
 
 TEST(tokens_promised_where_none_were_are_infinitely_wrong)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(16, 0, 1000);
     read_at(1000);
     CHECK(isinf(view.all.wrong_percent));
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(0, 0, 1000);
     read_at(1000);
     CHECK(view.all.wrong_percent == 0);
@@ -82,7 +82,7 @@ TEST(tokens_promised_where_none_were_are_infinitely_wrong)
 
 TEST(the_kinds_do_not_mix)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(512, 512, 1000);
     truth_note(&truth, TRUTH_BELIEVED, 512, 0, 1000);
     read_at(1000);
@@ -95,7 +95,7 @@ TEST(the_kinds_do_not_mix)
 
 TEST(what_was_bad_is_forgotten_by_the_recent_past_only)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     for (int i = 0; i < 100; i++) {
         note(4096, 0, 1000);
     }
@@ -116,7 +116,7 @@ TEST(what_was_bad_is_forgotten_by_the_recent_past_only)
 
 TEST(where_nothing_comes_any_more_nothing_is_recent)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(512, 512, 1000);
     read_at(1000 + truth_half_ms);
     CHECK_EQ(view.recent.count, 1);
@@ -127,7 +127,7 @@ TEST(where_nothing_comes_any_more_nothing_is_recent)
 
 TEST(a_clock_that_is_behind_brings_nothing_back)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     note(512, 512, 1000 + 2 * truth_half_ms);
     note(512, 0, 1000);
     read_at(1000 + 2 * truth_half_ms);
@@ -215,7 +215,7 @@ TEST(figures_are_those_of_the_sorted_samples)
     struct rng rng = {.state = 7};
     uint64_t now_ms = 0;
 
-    truth_init(&truth);
+    truth = (struct truth){0};
     for (uint32_t i = 0; i < sample_max; i++) {
         now_ms += rng_below(&rng, 200) == 0 ? rng_below(&rng, 3 * truth_half_ms) : 10;
         uint32_t actual = rng_below(&rng, 1U << rng_below(&rng, 22));
@@ -249,7 +249,7 @@ TEST(many_threads_lose_nothing_of_the_whole)
     static uint64_t seeds[thread_count] = {1, 2, 3, 4};
     struct thread *threads[thread_count] = {0};
 
-    truth_init(&truth);
+    truth = (struct truth){0};
     for (int i = 0; i < thread_count; i++) {
         CHECK(thread_start("notes", note_many, &seeds[i], &threads[i]) == STATUS_OK);
     }

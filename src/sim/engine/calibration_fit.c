@@ -306,48 +306,31 @@ static void drop_idle(const struct calibration_model *model, struct step_model *
     }
 }
 
-struct variety {
-    double low;
-    double high;
-};
-
-static void variety_note(struct variety *variety, double value)
+// Whether there are three rows or more, which differ in both of their counts.
+static bool rows_differ(const struct calibration_row *rows, uint32_t count, bool is_cached)
 {
-    variety->low = variety->high == 0 ? value : fmin(variety->low, value);
-    variety->high = fmax(variety->high, value);
-}
+    uint32_t counted = 0;
+    bool first_differs = false;
+    bool second_differs = false;
+    const struct calibration_row *one = NULL;
 
-static bool varies(const struct variety *variety)
-{
-    return variety->high > variety->low;
+    for (uint32_t i = 0; i < count; i++) {
+        if ((rows[i].first > 0) == is_cached) {
+            one = one == NULL ? &rows[i] : one;
+            counted++;
+            first_differs |= rows[i].first != one->first;
+            second_differs |= rows[i].second != one->second;
+        }
+    }
+    return counted >= 3 && second_differs && (first_differs || !is_cached);
 }
 
 // Every constant has rows that differ in what it multiplies.
 static bool tells_apart(const struct calibration_model *model)
 {
-    struct variety fresh = {0};
-    struct variety cached = {0};
-    struct variety behind = {0};
-    struct variety batch = {0};
-    struct variety each = {0};
-    uint32_t fresh_count = 0;
-    for (uint32_t i = 0; i < model->prefill_count; i++) {
-        const struct calibration_row *row = &model->prefill[i];
-        if (row->first > 0) {
-            variety_note(&cached, row->first);
-            variety_note(&behind, row->second);
-        } else {
-            variety_note(&fresh, row->second);
-            fresh_count++;
-        }
-    }
-    for (uint32_t i = 0; i < model->decode_count; i++) {
-        variety_note(&batch, model->decode[i].first);
-        variety_note(&each, model->decode[i].second);
-    }
-    return fresh_count >= 3 && model->prefill_count - fresh_count >= 3 &&
-           model->decode_count >= 3 && varies(&fresh) && varies(&cached) && varies(&behind) &&
-           varies(&batch) && varies(&each);
+    return rows_differ(model->prefill, model->prefill_count, false) &&
+           rows_differ(model->prefill, model->prefill_count, true) &&
+           rows_differ(model->decode, model->decode_count, true);
 }
 
 void calibration_judge(const struct calibration_model *model, const struct step_model *step,

@@ -207,31 +207,30 @@ static bool check_options(const struct workload_options *options, char *error)
         (void)snprintf(error, workload_error_size, "unknown workload '%.40s'", options->kind);
         return false;
     }
-    if ((kind != NULL) == (options->trace != NULL)) {
-        return workload_complain(error, "a workload is one of the built-in ones or a trace");
-    }
-    if (!(options->rate >= 0 && options->rate <= 1e6)) {
-        return workload_complain(error,
-                                 "the rate is not a number of requests/s from 0 to a million");
-    }
-    if (options->users > user_max) {
-        return workload_complain(error, "there are more than a million users");
-    }
-    if (options->users > 0 && options->rate > 0) {
-        return workload_complain(error, "a rate and a number of users contradict each other");
-    }
-    if (kind != NULL && options->users == 0 && options->rate == 0) {
-        return workload_complain(error, "a built-in workload needs a rate or a number of users");
-    }
-    if (!(options->share >= 0 && options->share < 1)) {
-        return workload_complain(error, "the share is not a number from 0 to below 1");
-    }
-    if (options->share > 0 && (kind == NULL || !kind->varies_share)) {
-        return workload_complain(error, "the share of this workload cannot be set");
-    }
-    if (options->trace != NULL && options->rate > 0 && options->trace->span_us == 0) {
-        return workload_complain(error,
-                                 "all requests of the trace are at one time, so it has no rate");
+    const struct {
+        bool is_wrong;
+        const char *text;
+    } rules[] = {
+        {(kind != NULL) == (options->trace != NULL),
+         "a workload is one of the built-in ones or a trace"},
+        {!(options->rate >= 0 && options->rate <= 1e6),
+         "the rate is not a number of requests/s from 0 to a million"},
+        {options->users > user_max, "there are more than a million users"},
+        {options->users > 0 && options->rate > 0,
+         "a rate and a number of users contradict each other"},
+        {kind != NULL && options->users == 0 && options->rate == 0,
+         "a built-in workload needs a rate or a number of users"},
+        {!(options->share >= 0 && options->share < 1),
+         "the share is not a number from 0 to below 1"},
+        {options->share > 0 && (kind == NULL || !kind->varies_share),
+         "the share of this workload cannot be set"},
+        {options->trace != NULL && options->rate > 0 && options->trace->span_us == 0,
+         "all requests of the trace are at one time, so it has no rate"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rules); i++) {
+        if (rules[i].is_wrong) {
+            return workload_complain(error, rules[i].text);
+        }
     }
     return true;
 }

@@ -21,14 +21,14 @@ static const char *written(bool has_histogram, uint64_t now_ms)
 
 TEST(a_kind_without_predictions_is_null)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     CHECK_STR(written(true, 0), "{\"by_events\":null,\"believed\":null}");
     CHECK_STR(written(false, 0), "{\"by_events\":null,\"believed\":null}");
 }
 
 TEST(figures_cover_all_predictions_the_recent_ones_and_the_last)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     truth_note(&truth, TRUTH_BY_EVENTS, 0, 512, 1000);
     truth_note(&truth, TRUTH_BY_EVENTS, 512, 512, 1000 + 2 * truth_half_ms);
     CHECK_STR(written(true, 1000 + 2 * truth_half_ms),
@@ -42,7 +42,7 @@ TEST(figures_cover_all_predictions_the_recent_ones_and_the_last)
 
 TEST(the_histogram_is_optional)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     truth_note(&truth, TRUTH_BELIEVED, 16, 16, 1000);
     CHECK(strstr(written(true, 1000), "\"histogram\":[[0,1]]") != NULL);
     CHECK(strstr(written(false, 1000), "histogram") == NULL);
@@ -51,14 +51,14 @@ TEST(the_histogram_is_optional)
 
 TEST(recent_figures_without_a_sample_are_null)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     truth_note(&truth, TRUTH_BELIEVED, 16, 16, 1000);
     CHECK(strstr(written(false, 1000 + 2 * truth_half_ms), "\"recent\":null,") != NULL);
 }
 
 TEST(a_percentage_of_zero_tokens_is_null)
 {
-    truth_init(&truth);
+    truth = (struct truth){0};
     truth_note(&truth, TRUTH_BELIEVED, 16, 0, 1000);
     CHECK(strstr(written(false, 1000), "\"wrong_percent\":null") != NULL);
 }
