@@ -41,8 +41,8 @@ struct fetch_options {
     struct slice body; // JSON to be posted, copied; empty: GET
     uint32_t timeout_ms;
     size_t response_size_max; // head and body; 0: a megabyte
-    bool takes_part;        // cut a response that is too large, instead of failing
-    fetch_done_fn *done;    // called once, never from inside fetch_start; the fetch is over by then
+    bool takes_part;          // cut a response that is too large, instead of failing
+    fetch_done_fn *done; // called once, never from inside fetch_start; the fetch is over by then
     void *owner;
 };
 

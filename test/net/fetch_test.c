@@ -426,7 +426,8 @@ TEST(an_answer_of_a_megabyte_is_taken_and_one_of_more_is_not)
     outcome = fetch_large(&scene, head, strlen(head) + 1000000);
     CHECK_EQ(outcome.status, 200);
     CHECK_EQ(outcome.body_size, 1000000);
-    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n", response_size_max);
+    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n",
+             response_size_max);
     outcome = fetch_large(&scene, head, strlen(head) + response_size_max);
     CHECK_EQ(outcome.status, 0);
     CHECK_STR(outcome.text, "the response is too large");
@@ -456,7 +457,8 @@ TEST(of_an_answer_of_more_its_beginning_is_taken_by_who_wants_it)
     CHECK_EQ(outcome.status, 200);
     CHECK_EQ(outcome.body_size, response_size_max - strlen(until_close));
 
-    snprintf(head, sizeof(head), "HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n", response_size_max);
+    snprintf(head, sizeof(head), "HTTP/1.1 404 No\r\ncontent-length: %d\r\n\r\n",
+             response_size_max);
     outcome = fetch_large(&scene, head, strlen(head) + response_size_max);
     CHECK(outcome.is_part);
     CHECK_EQ(outcome.status, 404);
@@ -465,7 +467,8 @@ TEST(of_an_answer_of_more_its_beginning_is_taken_by_who_wants_it)
     snprintf(head, sizeof(head), "%s7fffffff\r\n", chunked);
     outcome = fetch_large(&scene, head, response_size_max + 100);
     CHECK(outcome.is_part);
-    CHECK_EQ(outcome.body_size, response_size_max - strlen(chunked)); // without the chunk's own line
+    CHECK_EQ(outcome.body_size,
+             response_size_max - strlen(chunked)); // without the chunk's own line
     CHECK_EQ(outcome.text[0], 'x');
     outcome = fetch_large(&scene, "HTTP/1.1 200 OK\r\nx: ", 70000); // a head without end
     CHECK_EQ(outcome.status, 0);
