@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cheapest_internal.h -- the lowest of some costs, for the policies that rank all targets.
+// cheapest_internal.h -- picks the lowest cost, for policies that rank all targets.
 #pragma once
 
 #include "base/base.h"
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-// The index of the lowest cost; the k lowest each with probability 1/k.
+// The index of the lowest cost; k equal ones win with probability 1/k each.
 static inline uint32_t cheapest_of(const double *costs, uint32_t count, struct rng *rng)
 {
     ASSERT(count > 0);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// decision.h -- why a request went where it went: what was known of the chosen backend, and what was
-// predicted.
+// decision.h -- why a request went to its backend: the state of that backend, and the prediction.
 //
 // Route writes it once for each attempt, in place: into the receipt of the request, where it stays.
-// Learning, the decision header, the request log, metrics and /explain read it there.
+// Feedback, the decision header, the request log, metrics and /explain read it there.
 #pragma once
 
 #include "policy/policy.h"
@@ -22,9 +21,9 @@ struct decision_party {
     uint64_t queued_tokens; // uncached prompt tokens of requests that wait for their first token
 
     // Of the prompt.
-    uint32_t matched_blocks;   // that it is believed to hold
+    uint32_t matched_blocks;   // believed to be in its cache
     uint32_t matched_tokens;   // in these blocks
-    uint32_t confirmed_tokens; // of the matched ones, those that the engine has shown to have
+    uint32_t confirmed_tokens; // of the matched ones, confirmed by the engine
     uint32_t reported_tokens;  // that its KV events report
     uint32_t host_tokens;      // of the reported ones, in host memory and not on the GPU
     uint32_t disk_tokens;      // and on disk only
@@ -33,22 +32,22 @@ struct decision_party {
     bool by_events;            // the holding comes from KV events, which are live
 
     // Predictions; 0 if the policy does not read prompts.
-    float wait_ms;    // before its own prompt is begun
-    float prefill_ms; // for its own prompt
-    float cost;       // by the policy's own measure; NAN: it has none
+    float wait_ms;    // until the prefill of this prompt starts
+    float prefill_ms; // of this prompt
+    float cost;       // in the policy's own unit; NAN: the policy ranks nothing
 };
 
 struct decision {
-    const struct policy *policy; // NULL: nothing was decided
+    const struct policy *policy; // NULL: no decision was made
     uint32_t pool;
     uint32_t candidate_count;
-    uint32_t prompt_tokens; // as counted or estimated before the request was sent
+    uint32_t prompt_tokens; // counted, or estimated, before the request was sent
     uint32_t prompt_blocks;
-    uint32_t session_slot; // where its session was before; UINT32_MAX: nowhere
+    uint32_t session_slot; // that served its session last; UINT32_MAX: unknown
     struct decision_party chosen;
 };
 
-// Until the first token; NAN: the policy does not predict.
+// Time to the first token; NAN: the policy does not predict.
 static inline double decision_predicted_ms(const struct decision *decision,
                                            const struct decision_party *party)
 {

@@ -4,8 +4,8 @@
 //
 //     load(target) = running requests
 //
-// Ties are the common case on a quiet fleet and are broken at random: always keeping the first
-// would send every request of every worker there.
+// Ties are common on a quiet fleet and are broken at random: the first of the list would get the
+// requests of all workers.
 
 #include "base/rng.h"
 #include "policy/policy.h"

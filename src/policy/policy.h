@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// policy.h -- what a routing policy is.
+// policy.h -- the interface of routing policies.
 //
-// A policy is a pure decision: given a snapshot of the routable backends and one request, name a
-// backend.  It performs no I/O, takes no lock, allocates nothing and reads no clock; all it may
-// change is its own state and the generator it is handed.  The proxy, the simulator and the unit
-// tests therefore run the very same code, and a run is replayed from its seed.
+// A policy is a pure decision: from a snapshot of the routable backends and one request it picks a
+// backend.  It performs no I/O, takes no lock, allocates nothing and reads no clock.  It changes
+// only its own state and the generator that it is given.  The proxy, the simulator and the unit
+// tests therefore run the same code, and a seed replays a run.
 //
 // To add one: write src/policy/<name>.c defining `policy_<name>`, add a line to policies.def,
 // and test it in test/policy/<name>_test.c.  No other file names a policy.
@@ -23,73 +23,75 @@ struct policy_target {
     uint64_t identity;         // hash of the backend's name: the same in every process and order
     uint32_t backend;          // its slot in the fleet
     uint32_t weight;           // at least 1
-    uint32_t running_requests; // sent by us, all workers together, not answered to the end
+    uint32_t running_requests; // in flight from this router, all workers together
 
-    // What it is believed to hold of this prompt.
-    uint32_t matched_blocks; // leading ones
+    // Cache: the prefix of this prompt that it is believed to hold.
+    uint32_t matched_blocks;
     uint32_t matched_tokens; // at most prompt_tokens
     bool has_session;        // served the request's session last
 
-    // What it has to do.
+    // Load.
     uint64_t queued_tokens;  // uncached prompt tokens of requests that wait for their first token
-    uint64_t context_tokens; // in the KV cache of requests that are being decoded
+    uint64_t context_tokens; // in the KV cache, of requests that are decoding
     uint32_t decoding;       // requests past their first token
-    float recent_requests;   // sent there lately, fading
-    float recent_tokens;     // those of their prompts that were not cached
-    float foreign_requests;  // others', as the engine reports
-    float waiting;           // requests in the engine's queue; negative: not known
-    float kv_usage;          // 0..1 of the cache in use by running requests; negative: not known
+    float recent_requests;   // sent there recently, decaying
+    float recent_tokens;     // uncached prompt tokens of the recent requests
+    float foreign_requests;  // of other routers, as the engine reports
+    float waiting;           // requests in the engine's queue; negative: unknown
+    float kv_usage;          // 0..1 of the cache in use by running requests; negative: unknown
 
-    // What it can do.
+    // Speed and size.
     float prefill_ms;      // for one uncached token
-    float step_ms;         // between two tokens
-    uint64_t cache_tokens; // 0: not known
+    float step_ms;         // between two output tokens
+    uint64_t cache_tokens; // 0: unknown
 };
 
-// What the pool's requests are like; fleet/traffic.h says how it is learned.
+// The traffic of the pool, as fleet/traffic.h learns it.
 struct policy_traffic {
     float arrivals_per_ms; // of the whole pool
-    float decode_ms;       // mean, from first token to last; 0: not known yet
+    float decode_ms;       // mean, from first token to last; 0: unknown
     float output_tokens;   // mean
-    float prefill_ms;      // mean of what the chosen targets were predicted to need
-    float scarcity; // 0..1 of what is found would not be, if all held all; negative: not known
+    float prefill_ms;      // mean of the predictions for the chosen targets
+    // If every target cached every prompt, evictions would prevent this fraction of the hits, 0..1;
+    // negative: unknown.
+    float scarcity;
 };
 
-// Numbers that peers let their operators set; those of `warm` are measured, not set.
+// Settings of other routers' policies.  `warm` has none.
 struct policy_knobs {
     uint32_t load_bound_percent; // of the mean load: how far affinity may overload a target; >= 100
-    float match_threshold;       // cache_aware: share of the prompt that counts as a match
-    uint32_t balance_absolute;   // cache_aware: requests between the most and the least loaded
-    float balance_relative;      // cache_aware: and their ratio
+    float match_threshold;       // cache_aware: fraction of the prompt that counts as a match
+    uint32_t balance_absolute;   // cache_aware: most minus fewest running requests
+    float balance_relative;      // cache_aware: most over fewest running requests
     float prefill_scale;         // dynamo
     float temperature;           // dynamo
 };
 
-// What the peers ship with.
+// The defaults of those routers.
 extern const struct policy_knobs policy_knobs_default;
 
 struct policy_input {
     const struct policy_target *targets;
     uint32_t target_count; // at least one
-    uint32_t pool_size;    // backends that the targets were taken from; more when they are a sample
-    uint64_t session_key;  // 0 when the client gave none
+    uint32_t pool_size;    // backends that the targets were taken from; larger for a sample
+    uint64_t session_key;  // 0: no session
     uint64_t now_ms;
 
     // The prompt.
     const uint64_t *keys; // of its whole blocks
-    uint32_t key_count;   // 0 when it was not understood
+    uint32_t key_count;   // 0: the prompt could not be read
     uint32_t prompt_tokens;
     uint32_t block_tokens;   // in one block, about; at least 1
     uint32_t history_tokens; // before the last turn of the assistant
     uint32_t turns;          // of the assistant
-    uint32_t output_max;     // tokens; 0: not said
-    float reuse;             // of what its holders have, by each target, if all had it
+    uint32_t output_max;     // tokens; 0: no limit in the request
+    float reuse;             // uses of a copy before its eviction, if every target had one
 
     const struct policy_knobs *knobs;
     const struct policy_traffic *traffic;
 
-    // Room for target_count numbers.  A policy that ranks all targets leaves here what each would
-    // cost, the lowest being the best, for people to see; others leave it alone.
+    // Room for target_count numbers.  A policy that ranks all targets writes the cost of each, the
+    // lowest being the best; /explain shows them.  Other policies do not touch it.
     double *costs;
 };
 
@@ -97,18 +99,18 @@ struct policy {
     const char *name;    // in the configuration and in metric labels
     const char *summary; // one line, for --help and the manual
     size_t state_size;   // private to each worker and pool, starts zeroed
-    bool reads_prompt;   // wants to know what targets hold of the prompt
-    bool may_sample;     // of a large pool it is enough to see holders and some others
+    bool reads_prompt;   // needs the matches, loads and speeds of targets
+    bool may_sample;     // of a large pool, holders and a few other targets are enough
 
     // Returns an index into in->targets.
     uint32_t (*pick)(void *state, const struct policy_input *in, struct rng *rng);
 };
 
-// The checked way to call a policy: states what callers and policies owe each other, once.
+// Calls `pick` and checks the contract of both sides.
 uint32_t policy_pick(const struct policy *policy, void *state, const struct policy_input *in,
                      struct rng *rng);
 
-// NULL when no policy has that name.
+// NULL: unknown name.
 const struct policy *policy_find(const char *name);
 
 // The policies in the order of policies.def; NULL past the last.

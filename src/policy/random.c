@@ -2,8 +2,8 @@
 //
 // random -- any target, all alike.
 //
-// Needs neither state nor load figures, so many balancers in front of one fleet do not disturb each
-// other.  The price is chance: with n requests on n targets the fullest holds about ln n / ln ln n.
+// Without state or loads, many routers in front of one fleet do not disturb each other.  The price
+// is imbalance: of n requests on n targets, the fullest target gets about ln n / ln ln n.
 
 #include "base/rng.h"
 #include "policy/policy.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sample_internal.h -- drawing targets by weight, for the policies that do.
+// sample_internal.h -- draws targets with a probability in proportion to their weight.
 //
-// Weights are summed afresh for each request: two walks over an array that is in cache anyway cost
-// less than a table that must follow every change of the fleet.
+// Weights are summed for each request: two walks over an array that is in the CPU's cache cost less
+// than a table that must follow every change of the fleet.
 #pragma once
 
 #include "base/base.h"

@@ -40,10 +40,10 @@
 // goes to the target where a hash always sends it, so that an evicted prefix returns to the same
 // cache.
 //
-// Unknown quantities are left out, not guessed: without arrivals l is 0, without mean p there is no
-// price, and memory counts only if every target reports it.  The prices are bounded, by r and f,
-// and by taking for w at most the queue that such a load has in the long run.  A burst on cold
-// caches makes queues that pass; a price on those would pin every prompt to its first holder.
+// Unknown quantities are left out, not guessed: without arrivals l is 0, without mean p r is 0, and
+// memory counts only if every target reports it.  The prices are bounded: r and f have limits, and
+// w is at most the queue that such a load has in the long run.  A burst on cold caches makes
+// temporary queues; pricing those would pin every prompt to its first holder.
 //
 // During the first few hundred requests scarcity is unknown: misses cost in full, and on a busy
 // fleet G grows with a power of the share.
@@ -107,7 +107,8 @@ static const double recent_floor = 4;
 // Highest lean.  Hashed prefixes fall unevenly: the busiest of 8 engines had up to 1.27 of the mean
 // at 0.1, and 1.13 at 0.25.
 static const double lean_max = 0.25;
-// Share at which the lean is highest.  From the first version; never varied.
+// Share at which the lean is highest, so that a target far above its share still gets the prompts
+// that it holds.  From the first version; never varied.
 static const double lean_share_max = 2;
 // While scarcity is unknown, G grows with this power of the share.  With a lower one a prompt in
 // 80% of requests stayed on 4 engines of 8, 1.61 of the mean; with 4 the busiest had at most 1.37.

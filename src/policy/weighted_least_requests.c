@@ -4,10 +4,9 @@
 //
 //     load(target) = (running requests + 1) / weight
 //
-// The request to come is counted: an idle target of weight 1 and one of weight 8 are not equally
-// good, and without it all idle targets would tie.  A light target is thus used once the heavy ones
-// are as full, for their weight, as one request would make it; who wants a fixed share of the
-// traffic instead takes weighted_random or weighted_round_robin.
+// The new request is counted, since otherwise idle targets of weight 1 and 8 would tie.  A target
+// of low weight is thus used only when the others are as full for their weight as one request would
+// make it.  weighted_random and weighted_round_robin give fixed shares instead.
 
 #include "base/base.h"
 #include "base/rng.h"

@@ -4,9 +4,9 @@
 //
 //     P(target is drawn) ~ weight        load(target) = running requests / weight
 //
-// The draw alone gives each target its share while the loads are level, so the request to come is
-// not counted as weighted_least_requests does: that would favour heavy targets twice, and let one
-// of weight 1 beside one of weight 99 starve on a quiet fleet.
+// While loads are equal, the draw alone gives each target its share.  So the new request is not
+// counted, unlike in weighted_least_requests: that would favour high weights twice, and a target of
+// weight 1 beside one of weight 99 would starve on a quiet fleet.
 
 #include "policy/sample_internal.h"
 
@@ -23,8 +23,8 @@ static uint32_t weighted_power_of_two_pick(void *state, const struct policy_inpu
     uint64_t point = sample_below(rng, weight_sum);
     uint32_t first = sample_target_at(in, point);
 
-    // The second comes from the line without the first's stretch: a point beyond where the first
-    // begins is moved past its end.
+    // The second is drawn from the line without the first target: a point beyond the beginning of
+    // the first is moved past its end.
     const struct policy_target *a = &in->targets[first];
     uint64_t first_begin = 0;
     for (uint32_t i = 0; i < first; i++) {

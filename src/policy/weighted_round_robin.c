@@ -3,20 +3,21 @@
 // weighted_round_robin -- targets in turn, each as often as its weight says, evenly spread.
 //
 // Every target has a timetable.  One round of the clock has 2^32 ticks; a target of weight w
-// departs w times a round, evenly spaced, from an offset that its fleet slot alone decides:
+// departs w times a round, evenly spaced, from an offset that follows from its fleet slot:
 //
 //     departure(j) = ceil((j * 2^32 + offset) / w),    j = 0 .. w - 1
 //     offset       = slot * 2^32 / golden ratio  (mod 2^32)
 //
-// A pick moves the clock to the next departure of any target.  Any sum-of-weights picks in a row
-// therefore hold each target exactly w times, a target's own departures are equidistant, and
-// multiples of the golden ratio spread neighbouring slots, so that light targets do not bunch up.
+// A pick moves the clock to the next departure of any target.  Any sum-of-weights consecutive picks
+// therefore contain each target exactly w times, at equal distances.  Multiples of the golden ratio
+// spread neighbouring slots, so that targets of low weight do not bunch up.
 // With equal weights this is plain round robin.
 //
-// The state is the place on the clock and says nothing about targets.  When one leaves, the others
-// keep their order; when it returns, so does its place.  The usual smooth scheme, a running credit
-// per target, carries debts from the old fleet into the new one: of a hundred targets let all but
-// two fail, and one of those may be served dozens of times in a row until the credits meet.
+// The state is the time on the clock and does not depend on targets.  When a target leaves, the
+// others keep their order; when it returns, it has its old place.  The usual smooth scheme, a
+// running credit for each target, carries credits of the old fleet into the new one: if all but two
+// of a hundred targets fail, one of the two may be picked dozens of times in a row until credits
+// are even.
 
 #include "base/base.h"
 #include "base/rng.h"
@@ -53,7 +54,7 @@ static uint32_t weighted_round_robin_pick(void *state, const struct policy_input
 {
     struct weighted_round_robin *self = state;
 
-    // Workers share the timetable; starting at one place they would all call on the same targets.
+    // Workers share the timetable: from the same start they would all pick the same targets.
     if (!self->started) {
         self->now = (uint32_t)(rng_next(rng) >> 32);
         self->started = true;

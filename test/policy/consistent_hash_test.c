@@ -65,7 +65,7 @@ static void check_departure(bool weighted, double share)
     }
     CHECK(fleet_is_near(moved, session_count * share, 8));
     for (uint32_t i = 0; i < fewer_count; i++) {
-        CHECK(received[i] > 0); // the refugees are shared out, not dumped on a neighbour
+        CHECK(received[i] > 0); // its sessions spread over all others
     }
 }
 
@@ -151,7 +151,7 @@ static void check_bound(bool weighted)
     struct rng rng = {.state = 1};
 
     for (uint32_t turn = 0; turn < 5000; turn++) {
-        // Nine in ten requests belong to one session; none ends.
+        // Nine in ten requests belong to one session, and all keep running.
         uint64_t session = session_at(rng_below(&rng, 10) == 0 ? turn : 0);
         uint32_t chosen = pick(targets, 8, session);
         CHECK(targets[chosen].running_requests < cap(targets, 8, chosen) ||
@@ -189,7 +189,7 @@ TEST(an_overloaded_target_passes_a_session_to_the_one_that_would_inherit_it)
     }
 }
 
-TEST(one_running_request_overloads_nobody)
+TEST(one_running_request_is_not_an_overload)
 {
     struct policy_target targets[64];
     fleet_fill(targets, 64);

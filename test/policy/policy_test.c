@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every policy owes its callers, whatever its idea; each one is found through the list.
+// The contract that every policy of the list keeps.
 
 #include "policy/policy.h"
 
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <time.h>
 
-TEST(finds_a_policy_by_name_or_not_at_all)
+TEST(finds_policies_by_name)
 {
     CHECK(policy_find("round_robin") == &policy_round_robin);
     CHECK(policy_find("consistent_hash") == &policy_consistent_hash);
@@ -32,7 +32,7 @@ TEST(the_list_holds_each_name_once_with_a_summary)
     CHECK(policy_at(count + 1) == NULL);
 }
 
-TEST(the_default_knobs_are_those_of_the_peers)
+TEST(the_default_knobs_are_those_of_the_original_routers)
 {
     CHECK_EQ(policy_knobs_default.load_bound_percent, 125);
     CHECK(policy_knobs_default.match_threshold == 0.3F);
@@ -42,7 +42,7 @@ TEST(the_default_knobs_are_those_of_the_peers)
     CHECK(policy_knobs_default.temperature == 0);
 }
 
-// All that a policy is handed.
+// The whole input of a policy.
 struct scene {
     struct policy_target targets[fleet_count_max];
     double costs[fleet_count_max];
@@ -74,7 +74,7 @@ static void scene_init(struct scene *scene, uint32_t count)
     };
 }
 
-// A prompt that nobody has seen.
+// A prompt that no target has seen.
 static void scene_add_cold_prompt(struct scene *scene, uint32_t blocks, struct rng *rng)
 {
     scene->prompt.count = 0;
@@ -90,7 +90,7 @@ static uint32_t one_of(const uint32_t *values, uint32_t count, struct rng *rng)
 #define ONE_OF(rng, ...)                                                                           \
     one_of((const uint32_t[]){__VA_ARGS__}, ARRAY_COUNT(((const uint32_t[]){__VA_ARGS__})), rng)
 
-// A prompt of two texts that others share, so that its beginnings come again; or none at all.
+// A prompt of two texts that others share, so that prefixes repeat; or no prompt.
 static void randomise_prompt(struct scene *scene, struct rng *rng)
 {
     struct policy_input *in = &scene->in;
@@ -129,8 +129,8 @@ static void randomise_target(struct scene *scene, uint32_t index, struct rng *rn
     target->cache_tokens = ONE_OF(rng, 0, 1000, 2000000);
 }
 
-// Up to `count_max` targets with anything in their fields that the interface allows.  Slots are
-// close together, have holes, or lie anywhere.
+// Up to `count_max` targets with any values that the interface allows.  Slots are close together,
+// have holes, or lie anywhere.
 static void scene_randomise(struct scene *scene, uint32_t count_max, struct rng *rng)
 {
     uint32_t stride = ONE_OF(rng, 1, 5, 0x9e3779b1);
@@ -171,7 +171,7 @@ static struct scene *scene_create(void)
     return scene;
 }
 
-// Either no cost is left, or one for each target.
+// Either no cost is written, or one for each target.
 static bool are_costs_whole(const struct policy_input *in)
 {
     uint32_t left = 0;
@@ -199,7 +199,7 @@ static void check_any_fleet(const struct policy *policy)
     free(scene);
 }
 
-TEST(every_policy_names_a_target_of_any_fleet)
+TEST(every_policy_picks_a_target_of_any_fleet)
 {
     for (uint32_t p = 0; policy_at(p) != NULL; p++) {
         check_any_fleet(policy_at(p));
@@ -223,14 +223,14 @@ static void check_replay(const struct policy *policy)
     free(scene);
 }
 
-TEST(every_policy_is_replayed_by_its_seed)
+TEST(the_same_seed_repeats_the_picks_of_every_policy)
 {
     for (uint32_t p = 0; policy_at(p) != NULL; p++) {
         check_replay(policy_at(p));
     }
 }
 
-// Prompts come again while the targets that got them leave and return.
+// Prompts repeat while the targets that got them leave and return.
 static void check_shrink_and_grow(const struct policy *policy)
 {
     struct scene *scene = scene_create();
@@ -258,7 +258,7 @@ TEST(every_policy_survives_a_list_that_shrinks_to_one_and_grows_again)
     }
 }
 
-// Known from its size alone, or not at all.
+// A prompt of which only the size is known, or not even that.
 static void forget_prompt(struct scene *scene, struct rng *rng)
 {
     scene->in.keys = NULL;
@@ -286,14 +286,14 @@ static void check_no_prompt(const struct policy *policy)
     free(scene);
 }
 
-TEST(every_policy_survives_a_prompt_that_was_not_understood)
+TEST(every_policy_survives_an_unreadable_prompt)
 {
     for (uint32_t p = 0; policy_at(p) != NULL; p++) {
         check_no_prompt(policy_at(p));
     }
 }
 
-// Baselines that keep their makers' habits.
+// Exceptions among the rebuilt policies of other routers.
 static bool is_any_of(const struct policy *policy, const char *const *names)
 {
     for (; *names != NULL; names++) {
@@ -304,14 +304,14 @@ static bool is_any_of(const struct policy *policy, const char *const *names)
     return false;
 }
 
-// What they cannot read goes to one place.
+// These send all unreadable prompts to one target.
 static bool herds_without_a_prompt(const struct policy *policy)
 {
     static const char *const names[] = {"ranvier", "ranvier_median", NULL};
     return is_any_of(policy, names);
 }
 
-// Every worker begins at the head of the list, or where the prompt's hash says.
+// Every worker starts at the head of the list, or where the prompt's hash sends it.
 static bool starts_at_a_fixed_place(const struct policy *policy)
 {
     static const char *const names[] = {"round_robin", "cache_aware", "ranvier", "ranvier_median",
@@ -346,7 +346,7 @@ static void check_spread(const struct policy *policy, enum spread spread)
     }
 }
 
-TEST(no_policy_herds_when_all_targets_are_alike)
+TEST(no_policy_herds_when_all_targets_are_equal)
 {
     for (uint32_t p = 0; policy_at(p) != NULL; p++) {
         check_spread(policy_at(p), SPREAD_PROMPTS);
@@ -398,7 +398,7 @@ static double cpu_ns(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-// The least time that some picks took, which is the one that nothing else disturbed.
+// The least time of several trials, since other programs only add time.
 static double pick_ns(const struct policy *policy, struct scene *scene, uint32_t count)
 {
     enum { trials = 15, picks = 6 };
@@ -424,7 +424,8 @@ static double pick_ns(const struct policy *policy, struct scene *scene, uint32_t
     return least;
 }
 
-// Linear time is 8 times for 8 times the targets, quadratic 64.  The rest is for caches.
+// For 8 times the targets, linear time is 8 times and quadratic 64.  24 leaves room for cache
+// misses.
 TEST(no_policy_takes_more_than_linear_time)
 {
     struct scene *scene = scene_create();

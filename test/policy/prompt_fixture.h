@@ -16,7 +16,7 @@ struct prompt {
     uint32_t count;
 };
 
-// Goes on with `count` blocks of what `text` names.  As in prompts, a key stands for all before it.
+// Appends `count` blocks of the text with that number.  A key stands for all blocks before it too.
 static inline void prompt_add(struct prompt *prompt, uint64_t text, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
 #include "policy/policy.h"
 #include "test.h"
 
-TEST(gives_all_targets_the_same_chance_whatever_their_load_and_weight)
+TEST(gives_all_targets_the_same_chance_regardless_of_load_and_weight)
 {
     struct policy_target targets[5];
     fleet_fill(targets, 5);

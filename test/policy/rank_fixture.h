@@ -3,7 +3,7 @@
 // rank_fixture.h -- one request in front of a small fleet, for the tests of policies that read the
 // prompt.
 //
-// A test starts from an idle fleet that holds nothing and says what differs.
+// A test starts from an idle, cold fleet and sets the differences.
 #pragma once
 
 #include "policy/fleet_fixture.h"

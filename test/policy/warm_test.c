@@ -52,7 +52,7 @@ static uint32_t stage_pick(struct stage *stage)
     return policy_pick(&policy_warm, NULL, &stage->in, &stage->rng);
 }
 
-// How often each of them is taken when nothing changes.
+// How often each target is taken while nothing changes.
 static void stage_shares(struct stage *stage, uint32_t hits[target_count])
 {
     memset(hits, 0, target_count * sizeof(hits[0]));
@@ -99,7 +99,7 @@ TEST(the_holder_wins_when_all_are_idle)
     CHECK(always_takes(&stage, 2));
 }
 
-TEST(a_queue_that_costs_more_than_the_cache_saves_sends_it_elsewhere)
+TEST(a_queue_that_costs_more_than_the_cache_saves_diverts_the_request)
 {
     struct stage stage;
     stage_init(&stage);
@@ -110,7 +110,7 @@ TEST(a_queue_that_costs_more_than_the_cache_saves_sends_it_elsewhere)
     CHECK(never_takes(&stage, 3));
 }
 
-TEST(so_does_a_crowd_that_decodes_there)
+TEST(a_large_decoding_batch_diverts_the_request)
 {
     struct stage stage;
     stage_init(&stage);
@@ -137,7 +137,7 @@ TEST(an_imbalance_elsewhere_does_not_switch_affinity_off)
     }
 }
 
-TEST(the_busier_the_fleet_the_longer_a_queue_is_worth_it)
+TEST(the_busier_the_fleet_the_longer_the_queue_a_hit_is_worth)
 {
     struct stage stage;
     stage_init(&stage);
@@ -151,7 +151,7 @@ TEST(the_busier_the_fleet_the_longer_a_queue_is_worth_it)
     CHECK(always_takes(&stage, 4));
 }
 
-TEST(avoidable_work_is_dearer_where_others_queue)
+TEST(avoidable_work_costs_more_when_others_queue)
 {
     struct stage stage;
     stage_init(&stage);
@@ -211,7 +211,7 @@ static bool spreads_with_one_unknown(float usual_ms, float unknown_token_ms, flo
     return is_even(hits);
 }
 
-TEST(a_target_that_has_not_shown_its_speed_is_taken_as_a_usual_one)
+TEST(a_target_of_unknown_speed_counts_as_a_usual_one)
 {
     static const float usual[] = {0.001F, 0.025F, 0.7F};
     for (size_t i = 0; i < ARRAY_COUNT(usual); i++) {
@@ -221,7 +221,7 @@ TEST(a_target_that_has_not_shown_its_speed_is_taken_as_a_usual_one)
     }
 }
 
-TEST(a_target_known_to_be_slow_waits_until_the_others_are_busy)
+TEST(a_slow_target_is_used_once_the_others_are_busy)
 {
     struct stage stage;
     stage_init(&stage);
@@ -277,7 +277,7 @@ TEST(a_target_of_twice_the_weight_is_as_good_with_twice_the_work)
     CHECK(always_takes(&stage, 3));
 }
 
-TEST(a_session_is_a_hint_when_the_prompt_is_not_understood)
+TEST(a_session_is_a_hint_without_prompt_keys)
 {
     struct stage stage;
     stage_init(&stage);
@@ -289,7 +289,7 @@ TEST(a_session_is_a_hint_when_the_prompt_is_not_understood)
     CHECK(never_takes(&stage, 4));
 }
 
-TEST(what_a_target_holds_counts_more_than_the_session)
+TEST(a_cached_prefix_counts_more_than_the_session)
 {
     struct stage stage;
     stage_init(&stage);
@@ -312,8 +312,8 @@ TEST(the_session_breaks_a_tie)
     CHECK(always_takes(&stage, 1));
 }
 
-// Against an idle one: each alone, so that none hides behind another.
-TEST(whatever_a_target_has_to_do_makes_it_dearer)
+// Each kind of load alone, against an idle target.
+TEST(every_kind_of_load_raises_the_cost)
 {
     struct stage stage;
     stage_init(&stage);
@@ -332,11 +332,11 @@ TEST(whatever_a_target_has_to_do_makes_it_dearer)
     CHECK(stage.costs[5] > stage.costs[4] * 1.5);
     CHECK(stage.costs[6] == stage.costs[0]);
 
-    // A batch of two: half a step more to wait, and a crowd that is a little larger.
+    // A batch of two: half a step more to wait, and a slightly larger batch.
     CHECK(stage.costs[3] > stage.costs[0] * 1.15);
 }
 
-TEST(memory_that_must_be_freed_first_is_a_wait)
+TEST(waiting_for_free_memory_raises_the_cost)
 {
     struct stage stage;
     stage_init(&stage);
@@ -352,7 +352,7 @@ TEST(memory_that_must_be_freed_first_is_a_wait)
     CHECK(stage.costs[0] > short_prompt * 4);
 }
 
-TEST(a_whole_hit_still_computes_a_block)
+TEST(a_full_hit_still_computes_one_block)
 {
     struct stage stage;
     stage_init(&stage);
@@ -367,8 +367,8 @@ TEST(a_whole_hit_still_computes_a_block)
     CHECK(stage.costs[0] >= 5);
 }
 
-// More arrivals than the fleet can serve, and queues all over it: the price has an end.
-TEST(no_rate_of_arrivals_pins_a_prompt_to_a_holder_that_is_far_behind)
+// More arrivals than the fleet can serve, and queues everywhere: the price is bounded.
+TEST(arrivals_never_pin_a_prompt_to_a_holder_with_a_long_queue)
 {
     struct stage stage;
     stage_init(&stage);
@@ -383,7 +383,7 @@ TEST(no_rate_of_arrivals_pins_a_prompt_to_a_holder_that_is_far_behind)
     }
 }
 
-TEST(arrivals_beyond_what_the_fleet_can_serve_change_nothing)
+TEST(arrivals_beyond_saturation_change_nothing)
 {
     struct stage stage;
     stage_init(&stage);
@@ -397,8 +397,9 @@ TEST(arrivals_beyond_what_the_fleet_can_serve_change_nothing)
     CHECK(stage.costs[4] == held && stage.costs[0] == cold);
 }
 
-// Other targets far behind raise the mean, and are no reason to wait ten seconds beside an idle one.
-TEST(queues_that_the_load_does_not_explain_raise_no_price)
+// Long queues at other targets raise the mean; that must not make a request wait ten seconds beside
+// an idle target.
+TEST(queues_longer_than_the_load_explains_do_not_raise_the_price)
 {
     struct stage stage;
     stage_init(&stage);
@@ -411,7 +412,7 @@ TEST(queues_that_the_load_does_not_explain_raise_no_price)
     CHECK(always_takes(&stage, 6));
 }
 
-TEST(memory_counts_when_every_target_tells_of_it)
+TEST(memory_counts_only_if_every_target_reports_it)
 {
     struct stage stage;
     stage_init(&stage);
@@ -430,7 +431,7 @@ TEST(memory_counts_when_every_target_tells_of_it)
     CHECK(always_takes(&stage, 0));
 }
 
-TEST(what_strangers_wait_for_is_a_queue_too)
+TEST(waiting_requests_of_other_routers_count_as_a_queue)
 {
     struct stage stage;
     stage_init(&stage);
@@ -452,7 +453,7 @@ static void stage_imbalance(struct stage *stage)
     decode(&stage->targets[3], 1);
 }
 
-TEST(a_miss_that_pays_for_itself_is_made_at_the_first_imbalance)
+TEST(a_copy_that_will_be_reused_is_made_at_the_first_imbalance)
 {
     struct stage stage;
     stage_imbalance(&stage);
@@ -465,7 +466,7 @@ TEST(a_miss_that_pays_for_itself_is_made_at_the_first_imbalance)
     CHECK(always_takes(&stage, 3));
 }
 
-TEST(where_copies_are_scarce_a_miss_costs_in_full)
+TEST(with_scarce_caches_a_miss_costs_in_full)
 {
     struct stage stage;
     stage_imbalance(&stage);
@@ -486,7 +487,7 @@ TEST(where_copies_are_scarce_a_miss_costs_in_full)
     CHECK(stage.costs[0] < in_full * 0.3);
 }
 
-// The target that all of the picks agree on; target_count: they do not.
+// The target of all picks; target_count: they differ.
 static uint32_t habit_of(struct stage *stage, uint64_t key)
 {
     stage->key = key;
@@ -501,7 +502,7 @@ static uint32_t habit_of(struct stage *stage, uint64_t key)
     return first;
 }
 
-TEST(where_copies_are_scarce_a_cold_prompt_goes_where_it_would_go_again)
+TEST(with_scarce_caches_a_cold_prompt_goes_where_its_hash_sends_it)
 {
     struct stage stage;
     stage_init(&stage);
@@ -517,7 +518,7 @@ TEST(where_copies_are_scarce_a_cold_prompt_goes_where_it_would_go_again)
     }
 }
 
-TEST(a_habit_is_worth_a_little_and_not_a_crowd)
+TEST(the_hashed_target_is_skipped_once_its_batch_is_large)
 {
     struct stage stage;
     stage_init(&stage);
@@ -532,13 +533,13 @@ TEST(a_habit_is_worth_a_little_and_not_a_crowd)
     decode(&stage.targets[habit], 16);
     CHECK(never_takes(&stage, habit));
     decode(&stage.targets[habit], 10);
-    // What somebody holds goes by what it costs.
+    // A cached prompt goes by cost.
     uint32_t holder = (habit + 1) % target_count;
     stage.targets[holder].matched_tokens = 3500;
     CHECK(always_takes(&stage, holder));
 }
 
-TEST(while_nobody_knows_whether_copies_last_the_busy_half_of_a_fleet_is_spared)
+TEST(with_unknown_scarcity_a_busy_fleet_avoids_targets_above_their_share)
 {
     struct stage stage;
     stage_init(&stage);
@@ -550,15 +551,15 @@ TEST(while_nobody_knows_whether_copies_last_the_busy_half_of_a_fleet_is_spared)
     CHECK(always_takes(&stage, 3));
     stage.traffic.scarcity = -1;
     CHECK(never_takes(&stage, 3));
-    // On an idle fleet it costs nobody anything.
+    // On an idle fleet the share does not matter.
     for (int i = 0; i < target_count; i++) {
         decode(&stage.targets[i], 0);
     }
     CHECK(always_takes(&stage, 3));
 }
 
-// What the fleet could have been spared is no waste either when it pays for itself.
-TEST(an_investment_has_no_price_on_a_busy_fleet)
+// Avoidable work has no price either if the copy pays for itself.
+TEST(a_copy_that_pays_for_itself_adds_no_price_on_a_busy_fleet)
 {
     struct stage stage;
     stage_imbalance(&stage);
@@ -583,7 +584,7 @@ static void stage_memory(struct stage *stage, uint64_t cache_tokens, float usage
     }
 }
 
-TEST(of_targets_that_are_the_same_but_for_their_memory_the_emptiest_wins)
+TEST(of_targets_that_differ_only_in_memory_the_emptiest_wins)
 {
     struct stage stage;
     stage_memory(&stage, 100000, 0.5F);
@@ -594,7 +595,7 @@ TEST(of_targets_that_are_the_same_but_for_their_memory_the_emptiest_wins)
     CHECK(always_takes(&stage, 2));
 }
 
-TEST(a_full_target_is_avoided_but_not_at_any_price)
+TEST(a_full_target_is_avoided_at_a_bounded_price)
 {
     struct stage stage;
     stage_memory(&stage, 100000, 0.3F);
@@ -607,7 +608,7 @@ TEST(a_full_target_is_avoided_but_not_at_any_price)
     }
     CHECK(always_takes(&stage, 4));
 
-    // Near preemption, by itself, is ten times as dear as empty.
+    // A nearly full target costs ten times as much as an empty one.
     stage_memory(&stage, 100000, 0);
     stage.traffic.decode_ms = 0;
     stage.targets[4].kv_usage = 1;
@@ -615,7 +616,7 @@ TEST(a_full_target_is_avoided_but_not_at_any_price)
     CHECK(fleet_is_near(stage.costs[4] / stage.costs[0], 10 * 0.96, 3));
 }
 
-// How many times the cost at a holder a miss costs, when its prompt's work is for nothing.
+// The cost of a miss over that of a hit, when reuse pays for the work of the copy.
 static double miss_over_hit(struct stage *stage)
 {
     stage->in.reuse = 1e9F;
@@ -624,7 +625,7 @@ static double miss_over_hit(struct stage *stage)
     return stage->costs[0] / stage->costs[4];
 }
 
-TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
+TEST(memory_that_a_request_takes_delays_later_requests)
 {
     struct stage stage;
     stage_memory(&stage, 100000, 0);
@@ -635,7 +636,7 @@ TEST(memory_that_a_request_takes_is_missing_to_those_who_come)
     CHECK(miss_over_hit(&stage) < 1.4);
 }
 
-// What arrivals add to the cost of a fleet that is all alike.
+// The factor by which arrivals raise the cost on a fleet of equal targets.
 static double arrivals_add(float usage)
 {
     struct stage stage;
@@ -647,13 +648,13 @@ static double arrivals_add(float usage)
     return stage.costs[0] - quiet;
 }
 
-TEST(who_comes_waits_for_the_same_memory)
+TEST(later_requests_wait_for_the_same_memory)
 {
     CHECK(arrivals_add(0.95F) == arrivals_add(0.9F));
     CHECK(arrivals_add(1) > 2.5 * arrivals_add(0.9F));
 }
 
-// Of a fleet in which only the two that are compared have room.
+// In a fleet where only the two compared targets have room.
 static double miss_over_hit_among(float usage)
 {
     struct stage stage;
@@ -663,20 +664,20 @@ static double miss_over_hit_among(float usage)
     return miss_over_hit(&stage);
 }
 
-TEST(the_fuller_the_others_the_more_their_memory_is_worth)
+TEST(the_fuller_the_fleet_the_higher_the_price_of_memory)
 {
     double fuller = miss_over_hit_among(0.7F);
     CHECK(fuller > miss_over_hit_among(0.3F) * 1.2);
-    // From nine tenths on it is the wait for it that makes the difference.
+    // From nine tenths on, the wait for memory makes the difference.
     double full = miss_over_hit_among(0.9F);
     CHECK(full > fuller * 1.2);
     CHECK(miss_over_hit_among(0.95F) == full);
     CHECK(miss_over_hit_among(1) > full * 1.2);
 }
 
-// Beyond four fifths it rises no more: what is left of the difference is who is nearer to preemption, and
-// at nine tenths both are as near as can be.
-TEST(the_price_of_memory_has_an_end)
+// Beyond four fifths the price stays.  The rest of the difference is the risk of preemption, which
+// is at its highest from nine tenths on.
+TEST(the_price_of_memory_is_bounded)
 {
     struct stage stage;
     stage_memory(&stage, 100000, 0.8F);
@@ -688,7 +689,7 @@ TEST(the_price_of_memory_has_an_end)
     CHECK(miss_over_hit(&stage) < full);
 }
 
-TEST(a_crowd_is_counted_by_heads_and_by_what_they_hold)
+TEST(the_batch_is_counted_by_requests_and_by_tokens)
 {
     struct stage stage;
     stage_init(&stage);
@@ -703,7 +704,7 @@ TEST(a_crowd_is_counted_by_heads_and_by_what_they_hold)
     CHECK(fleet_is_near(stage.costs[2] / stage.costs[0], 1.85, 3));
 }
 
-TEST(who_got_more_than_its_share_lately_is_leaned_away_from_by_little)
+TEST(a_target_above_its_recent_share_costs_a_little_more)
 {
     struct stage stage;
     stage_init(&stage);
@@ -720,7 +721,7 @@ TEST(who_got_more_than_its_share_lately_is_leaned_away_from_by_little)
     CHECK(always_takes(&stage, 2));
 }
 
-// The second target holds less and less: up to which cost, over the least, is it taken?
+// The highest cost over the least at which the second target is taken, as it holds less and less.
 static double dearest_that_is_taken(bool is_home)
 {
     struct stage stage;
@@ -740,7 +741,7 @@ static double dearest_that_is_taken(bool is_home)
     return dearest;
 }
 
-TEST(a_fiftieth_is_no_difference_and_a_session_is_worth_more_than_half_again)
+TEST(costs_within_2_percent_are_equal_and_a_session_is_worth_60_percent)
 {
     CHECK(fleet_is_near(dearest_that_is_taken(false), 1.02, 0.2));
     CHECK(fleet_is_near(dearest_that_is_taken(true), 1.6, 0.2));
@@ -757,7 +758,7 @@ static uint64_t any_count(struct rng *rng)
     return counts[rng_below(rng, ARRAY_COUNT(counts))];
 }
 
-// Anything that a bug elsewhere, an engine or a long uptime could bring.
+// Any value that a bug elsewhere, an engine or a long uptime could cause.
 static void any_target(struct policy_target *target, uint32_t prompt_tokens, struct rng *rng)
 {
     static const float floats[] = {0, 1e-30F, 0.02F, 1, 50, 1e9F, 3e38F, -1, NAN, INFINITY};
@@ -803,7 +804,7 @@ static void any_stage(struct stage *stage, struct rng *rng)
     }
 }
 
-TEST(costs_are_finite_and_the_least_is_taken_whatever_comes_in)
+TEST(costs_are_finite_and_the_least_is_taken_for_any_input)
 {
     struct rng rng = {.state = 12};
     for (int round = 0; round < 50000; round++) {

@@ -10,7 +10,7 @@ static uint32_t pick(const struct policy_target *targets, uint32_t count, struct
     return policy_pick(&policy_weighted_least_requests, NULL, &in, rng);
 }
 
-TEST(counts_the_request_to_come)
+TEST(counts_the_new_request)
 {
     struct rng rng = {.state = 1};
     struct policy_target targets[2] = {fleet_target(8, 1), fleet_target(2, 4)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// aibrix_prefix -- the best holder of the prompt that is not overloaded, as AIBrix's gateway has it.
+// aibrix_prefix -- the best holder of the prompt that is not overloaded: the rule of AIBrix's
+// gateway.
 //
 //     run(target)  = running requests;  mean, deviation: of run over all targets
 //     candidates   = those with run = min run   if max run - min run > 8
@@ -9,10 +10,10 @@
 //     choice       = of the holders, the one with most leading blocks, then the lowest run
 //                    without holders, the lowest run of all targets
 //
-// The original sorts by the share of the prompt that is held; the prompt is the same for all, so
-// counting blocks gives the same order.  Ties are broken at random, in both cases.
+// The original sorts by the fraction of the prompt that a target holds, which is the order by
+// blocks.  Ties are broken at random in both cases.
 //
-// Kept for comparison.  Both limits are switches: at a spread of 9 requests affinity is gone.
+// For comparison only.  Both limits are thresholds: at a spread of 9 requests affinity ends.
 
 #include "base/base.h"
 #include "base/rng.h"
@@ -20,18 +21,18 @@
 
 #include <math.h>
 
-// The spread of running requests beyond which only the least loaded count.
+// Beyond this spread of running requests, only the least loaded targets are candidates.
 enum { imbalance_max = 8 };
 
-struct spread {
+struct aibrix_spread {
     uint32_t least;
     uint32_t most;
-    double bound; // mean and one standard deviation
+    double bound; // mean plus one standard deviation
 };
 
-static struct spread spread_of(const struct policy_input *in)
+static struct aibrix_spread aibrix_spread(const struct policy_input *in)
 {
-    struct spread spread = {.least = UINT32_MAX};
+    struct aibrix_spread spread = {.least = UINT32_MAX};
     double sum = 0;
     for (uint32_t i = 0; i < in->target_count; i++) {
         uint32_t running = in->targets[i].running_requests;
@@ -40,7 +41,7 @@ static struct spread spread_of(const struct policy_input *in)
         sum += running;
     }
 
-    // Around the mean rather than from the sum of squares: never negative under the root.
+    // Around the mean, not from the sum of squares: the variance is never negative.
     double mean = sum / in->target_count;
     double square_sum = 0;
     for (uint32_t i = 0; i < in->target_count; i++) {
@@ -51,7 +52,7 @@ static struct spread spread_of(const struct policy_input *in)
     return spread;
 }
 
-static bool is_holder(const struct spread *spread, const struct policy_target *target)
+static bool is_light_holder(const struct aibrix_spread *spread, const struct policy_target *target)
 {
     if (spread->most - spread->least > imbalance_max && target->running_requests != spread->least) {
         return false;
@@ -59,8 +60,8 @@ static bool is_holder(const struct spread *spread, const struct policy_target *t
     return target->matched_blocks > 0 && target->running_requests <= spread->bound;
 }
 
-// Above 0 when `a` is the better one, 0 when they are alike.
-static int compare(const struct policy_target *a, const struct policy_target *b)
+// Above 0: `a` is better; 0: they are equal.
+static int compare_holders(const struct policy_target *a, const struct policy_target *b)
 {
     if (a->matched_blocks != b->matched_blocks) {
         return a->matched_blocks > b->matched_blocks ? 1 : -1;
@@ -75,16 +76,16 @@ static uint32_t aibrix_prefix_pick(void *state, const struct policy_input *in, s
 {
     (void)state;
 
-    struct spread spread = spread_of(in);
+    struct aibrix_spread spread = aibrix_spread(in);
     uint32_t best = 0;
     uint32_t tie_count = 0;
 
     for (uint32_t i = 0; i < in->target_count; i++) {
         const struct policy_target *target = &in->targets[i];
-        if (!is_holder(&spread, target)) {
+        if (!is_light_holder(&spread, target)) {
             continue;
         }
-        int order = tie_count == 0 ? 1 : compare(target, &in->targets[best]);
+        int order = tie_count == 0 ? 1 : compare_holders(target, &in->targets[best]);
         if (order > 0) {
             best = i;
             tie_count = 1;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cache_aware -- who had the longest part of the prompt, unless that is short or the fleet is out of
-// balance; the rule of the SGLang gateway and of the vLLM router.
+// cache_aware -- the target that the longest known prefix was sent to, or the least loaded one if
+// that prefix is short or the fleet is out of balance: the rule of the SGLang gateway and the vLLM
+// router.
 //
 //     inf(t)     = running requests
 //     imbalanced = max inf - min inf > balance_absolute  and  max inf > balance_relative * min inf
-//     least      = argmin (inf, requests that this worker gave to it so far, place in the list)
-//     match      = tokens of the prompt's longest beginning that was routed before / its tokens
-//     pick       = least                           if imbalanced, or match <= match_threshold
-//                  tenant(the matched beginning)   otherwise
-//     after      : each beginning of the prompt that has no tenant gets the chosen one
+//     least      = argmin (inf, requests that this worker has sent there, position in the list)
+//     match      = tokens of the prompt's longest prefix that was routed before / its tokens
+//     pick       = least                        if imbalanced, or match <= match_threshold
+//                  tenant(the matched prefix)   otherwise
+//     after      : each prefix of the prompt without a tenant gets the chosen one
 //
-// A beginning has one tenant, the first that it was sent to, whoever else has it by now.
+// A prefix has one tenant: the first target that it was sent to.
 //
-// The peer sends a match whose tenant is gone to the first of its list, every such request, and
-// remembers nothing.  A request that nobody can serve from a cache must not follow a dead backend:
-// here it goes to `least`, which takes over what was matched.
+// The original sends every match whose tenant is gone to the first target of its list and remembers
+// nothing.  Here such a request goes to `least`, which becomes the tenant of the matched prefix.
 //
-// The peer's tree holds 2^26 characters for each tenant.  The table of this one is smaller, so of a
-// long prompt not every beginning is remembered: all up to 32 blocks, from there on 16 for each
-// doubling.  A match is therefore found up to a sixteenth too short.
+// The original's tree holds 2^26 characters for each tenant.  This table is smaller, so it
+// remembers only some prefixes of a long prompt: all up to 32 blocks, then 16 for each doubling.  A
+// match is therefore found up to a sixteenth too short.
 
 #include "base/base.h"
 #include "policy/owner_table_internal.h"
@@ -27,25 +27,25 @@
 
 #include <stdbool.h>
 
-// One for each slot that limits.backends allows; slots above share, and the last one counts.
-enum { tally_count = 4096 };
+// One for each slot that limits.backends allows.
+enum { tenant_load_count = 4096 };
 
-struct tally {
+struct tenant_load {
     uint64_t identity;
     uint64_t processed;
 };
 
 struct cache_aware {
     struct owner_table tenants;
-    struct tally tallies[tally_count];
+    struct tenant_load loads[tenant_load_count];
 };
 
-struct match {
+struct tenant_match {
     uint32_t blocks;
-    uint64_t tenant; // an identity; 0 without a match
+    uint64_t tenant; // an identity; 0: no match
 };
 
-// The longest remembered beginning of at most so many blocks; 0 when there is none.
+// The longest remembered prefix of at most so many blocks.
 static uint32_t remembered_blocks(uint32_t blocks)
 {
     if (blocks < 32) {
@@ -55,21 +55,21 @@ static uint32_t remembered_blocks(uint32_t blocks)
     return blocks & ~(stride - 1);
 }
 
-static uint64_t processed(const struct cache_aware *self, const struct policy_target *target)
+static uint64_t processed_by(const struct cache_aware *self, const struct policy_target *target)
 {
-    const struct tally *tally = &self->tallies[target->backend % tally_count];
-    return tally->identity == target->identity ? tally->processed : 0;
+    const struct tenant_load *load = &self->loads[target->backend % tenant_load_count];
+    return load->identity == target->identity ? load->processed : 0;
 }
 
 static void count_processed(struct cache_aware *self, const struct policy_target *target)
 {
-    self->tallies[target->backend % tally_count] = (struct tally){
+    self->loads[target->backend % tenant_load_count] = (struct tenant_load){
         .identity = target->identity,
-        .processed = processed(self, target) + 1,
+        .processed = processed_by(self, target) + 1,
     };
 }
 
-static uint32_t least(const struct cache_aware *self, const struct policy_input *in)
+static uint32_t least_processed(const struct cache_aware *self, const struct policy_input *in)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < in->target_count; i++) {
@@ -77,7 +77,7 @@ static uint32_t least(const struct cache_aware *self, const struct policy_input 
         uint32_t best_running = in->targets[best].running_requests;
         if (running < best_running ||
             (running == best_running &&
-             processed(self, &in->targets[i]) < processed(self, &in->targets[best]))) {
+             processed_by(self, &in->targets[i]) < processed_by(self, &in->targets[best]))) {
             best = i;
         }
     }
@@ -97,11 +97,11 @@ static bool is_imbalanced(const struct policy_input *in)
            (double)most > (double)in->knobs->balance_relative * (double)fewest;
 }
 
-// Keys are chained, so whichever is found stands for all blocks before it: the search begins with
-// the longest and the first find is the answer.
-static struct match longest_match(struct cache_aware *self, const struct policy_input *in)
+// A key stands for all blocks before it, so the search goes from the longest prefix to the
+// shortest.
+static struct tenant_match longest_match(struct cache_aware *self, const struct policy_input *in)
 {
-    struct match match = {.blocks = remembered_blocks(in->key_count)};
+    struct tenant_match match = {.blocks = remembered_blocks(in->key_count)};
     while (match.blocks > 0) {
         match.tenant = owner_table_find(&self->tenants, in->keys[match.blocks - 1]);
         if (match.tenant != 0) {
@@ -112,25 +112,15 @@ static struct match longest_match(struct cache_aware *self, const struct policy_
     return match;
 }
 
-static bool is_enough(const struct policy_input *in, const struct match *match)
+static bool is_above_threshold(const struct policy_input *in, const struct tenant_match *match)
 {
     double matched_tokens = (double)match->blocks * (double)in->block_tokens;
     return matched_tokens > (double)in->knobs->match_threshold * (double)in->prompt_tokens;
 }
 
-// target_count when it is not among the targets.
-static uint32_t target_of(const struct policy_input *in, uint64_t identity)
-{
-    uint32_t i = 0;
-    while (i < in->target_count && in->targets[i].identity != identity) {
-        i++;
-    }
-    return i;
-}
-
-// Makes `chosen` the tenant of what had none, or had `gone`.
-static void insert(struct cache_aware *self, const struct policy_input *in, uint64_t chosen,
-                   uint64_t gone)
+// Makes `chosen` the tenant of the prefixes that have none, or have `gone`.
+static void insert_tenant(struct cache_aware *self, const struct policy_input *in, uint64_t chosen,
+                          uint64_t gone)
 {
     uint32_t blocks = remembered_blocks(in->key_count);
     while (blocks > 0) {
@@ -151,23 +141,23 @@ static uint32_t cache_aware_pick(void *state, const struct policy_input *in, str
     uint32_t chosen = in->target_count;
     uint64_t gone = 0;
     if (!is_imbalanced(in)) {
-        struct match match = longest_match(self, in);
-        if (match.tenant != 0 && is_enough(in, &match)) {
-            chosen = target_of(in, match.tenant);
+        struct tenant_match match = longest_match(self, in);
+        if (match.tenant != 0 && is_above_threshold(in, &match)) {
+            chosen = owner_target(in, match.tenant);
             gone = chosen == in->target_count ? match.tenant : 0;
         }
     }
     if (chosen == in->target_count) {
-        chosen = least(self, in);
+        chosen = least_processed(self, in);
     }
-    insert(self, in, in->targets[chosen].identity, gone);
+    insert_tenant(self, in, in->targets[chosen].identity, gone);
     count_processed(self, &in->targets[chosen]);
     return chosen;
 }
 
 const struct policy policy_cache_aware = {
     .name = "cache_aware",
-    .summary = "who had most of the prompt, the least loaded when out of balance (SGLang gateway)",
+    .summary = "the first target of the longest prefix, else the least loaded (SGLang gateway)",
     .state_size = sizeof(struct cache_aware),
     .reads_prompt = true,
     .pick = cache_aware_pick,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dynamo -- blocks to prefill and blocks being decoded, added up, as NVIDIA Dynamo's router has it.
+// dynamo -- the fewest blocks to prefill plus blocks being decoded: the rule of NVIDIA Dynamo's
+// router.
 //
 //     prefill(target) = (queued prompt tokens + tokens of this prompt it does not hold) / block
 //     decode(target)  = context tokens of requests being decoded / block + blocks of this prompt
@@ -10,11 +11,12 @@
 //
 //     P(target) ~ exp(-(cost - min) / ((max - min) * temperature))
 //
-// which is uniform when all cost the same.  Left out are the credits for host memory and disk, which
-// nobody tells us about, and two terms whose weights are 0 unless set (the decay of the credit, the
-// count of active requests).  Two things are not known here: the original counts a context that
-// several running requests share once, we count it for each; and it leaves out blocks of this prompt
-// that a running request already uses, we take all of them, which adds the same to every cost.
+// which is uniform when all costs are equal.  Left out are the credits for blocks in host memory
+// and on disk, which policies do not see, and two terms whose default weight is 0: the decay of the
+// credit and the count of active requests.  Two things differ.  The original counts a context once
+// that several running requests share; we count it for each.  It also leaves out blocks of this
+// prompt that a running request already uses; we count all of them, which adds the same to every
+// cost.
 
 #include "base/base.h"
 #include "base/rng.h"
@@ -34,13 +36,13 @@ static double dynamo_cost(const struct policy_input *in, const struct policy_tar
     return (double)in->knobs->prefill_scale * prefill + decode;
 }
 
-// In (0, 1] for the cheapest, less the dearer.
-static double chance_of(double cost, double least, double scale)
+// 1 for the cheapest, less for others.
+static double softmax_weight(double cost, double least, double scale)
 {
     return exp(-(cost - least) / scale);
 }
 
-static uint32_t draw(const struct policy_input *in, struct rng *rng)
+static uint32_t draw_by_softmax(const struct policy_input *in, struct rng *rng)
 {
     double least = in->costs[0];
     double most = in->costs[0];
@@ -55,20 +57,20 @@ static uint32_t draw(const struct policy_input *in, struct rng *rng)
     double scale = (most - least) * in->knobs->temperature;
     double sum = 0;
     for (uint32_t i = 0; i < in->target_count; i++) {
-        sum += chance_of(in->costs[i], least, scale);
+        sum += softmax_weight(in->costs[i], least, scale);
     }
 
-    // The chances laid end to end make a line; rounding may leave the point just beyond its end, and
-    // then it is the last target's that has a chance at all.
+    // The weights laid end to end make a line.  Rounding may leave the point just beyond its end;
+    // then it belongs to the last target with a positive weight.
     double point = (double)(rng_next(rng) >> 11) * 0x1p-53 * sum;
     uint32_t last = 0;
     for (uint32_t i = 0; i < in->target_count; i++) {
-        double chance = chance_of(in->costs[i], least, scale);
-        if (point < chance) {
+        double weight = softmax_weight(in->costs[i], least, scale);
+        if (point < weight) {
             return i;
         }
-        point -= chance;
-        last = chance > 0 ? i : last;
+        point -= weight;
+        last = weight > 0 ? i : last;
     }
     return last;
 }
@@ -83,7 +85,7 @@ static uint32_t dynamo_pick(void *state, const struct policy_input *in, struct r
     for (uint32_t i = 0; i < in->target_count; i++) {
         in->costs[i] = dynamo_cost(in, &in->targets[i]);
     }
-    return in->knobs->temperature > 0 ? draw(in, rng)
+    return in->knobs->temperature > 0 ? draw_by_softmax(in, rng)
                                       : cheapest_of(in->costs, in->target_count, rng);
 }
 

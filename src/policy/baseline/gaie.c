@@ -7,9 +7,9 @@
 //              + 3 * matched blocks(t) / blocks of the prompt
 //     cost     = -score;  the lowest, ties at random
 //
-// q is the length of the engine's queue.  A report that is missing is not a 0: where one target's
-// queue is not known all are compared by running requests, and where one's cache usage is not known
-// that term is left out for all.
+// q is the length of the engine's queue.  A missing report does not count as 0: if the queue of one
+// target is unknown, q is the running requests of each; if the cache usage of one is unknown, that
+// term is left out for all.
 
 #include "base/base.h"
 #include "policy/cheapest_internal.h"
@@ -21,40 +21,40 @@ static const double queue_weight = 2;
 static const double usage_weight = 2;
 static const double prefix_weight = 3;
 
-struct reports {
+struct gaie_reports {
     bool has_waiting; // of every target
     bool has_usage;   // of every target
     double queue_max;
     double queue_min;
 };
 
-static double queue_of(const struct reports *reports, const struct policy_target *target)
+static double gaie_queue(const struct gaie_reports *reports, const struct policy_target *target)
 {
     return reports->has_waiting ? (double)target->waiting : (double)target->running_requests;
 }
 
-static struct reports read_reports(const struct policy_input *in)
+static struct gaie_reports read_reports(const struct policy_input *in)
 {
-    struct reports reports = {.has_waiting = true, .has_usage = true};
+    struct gaie_reports reports = {.has_waiting = true, .has_usage = true};
     for (uint32_t i = 0; i < in->target_count; i++) {
         reports.has_waiting = reports.has_waiting && in->targets[i].waiting >= 0;
         reports.has_usage = reports.has_usage && in->targets[i].kv_usage >= 0;
     }
-    reports.queue_min = queue_of(&reports, &in->targets[0]);
+    reports.queue_min = gaie_queue(&reports, &in->targets[0]);
     reports.queue_max = reports.queue_min;
     for (uint32_t i = 1; i < in->target_count; i++) {
-        double queue = queue_of(&reports, &in->targets[i]);
+        double queue = gaie_queue(&reports, &in->targets[i]);
         reports.queue_min = queue < reports.queue_min ? queue : reports.queue_min;
         reports.queue_max = queue > reports.queue_max ? queue : reports.queue_max;
     }
     return reports;
 }
 
-static double score(const struct policy_input *in, const struct reports *reports,
-                    const struct policy_target *target)
+static double gaie_score(const struct policy_input *in, const struct gaie_reports *reports,
+                         const struct policy_target *target)
 {
     double range = reports->queue_max - reports->queue_min;
-    double queue = range > 0 ? (reports->queue_max - queue_of(reports, target)) / range : 1;
+    double queue = range > 0 ? (reports->queue_max - gaie_queue(reports, target)) / range : 1;
     double free_share = reports->has_usage ? 1 - (double)target->kv_usage : 0;
     double prefix = in->key_count > 0 ? (double)target->matched_blocks / in->key_count : 0;
     return queue_weight * queue + usage_weight * free_share + prefix_weight * prefix;
@@ -65,9 +65,9 @@ static uint32_t gaie_pick(void *state, const struct policy_input *in, struct rng
     (void)state;
     ASSERT(in->costs != NULL);
 
-    struct reports reports = read_reports(in);
+    struct gaie_reports reports = read_reports(in);
     for (uint32_t i = 0; i < in->target_count; i++) {
-        in->costs[i] = -score(in, &reports, &in->targets[i]);
+        in->costs[i] = -gaie_score(in, &reports, &in->targets[i]);
     }
     return cheapest_of(in->costs, in->target_count, rng);
 }

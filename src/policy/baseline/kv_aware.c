@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kv_aware -- the target that holds most of the prompt, as a branch of the vLLM Router has it.
+// kv_aware -- the target that holds most of the prompt: the rule of a branch of the vLLM Router.
 //
 //     score(target) = leading blocks of the prompt that it holds
 //     choice        = highest score, or fewest running requests when all scores are 0
 //
-// Kept for comparison.  Load counts only where nobody holds anything, so one popular beginning
-// sends all its requests to the target that got it first, however long the queue there.
+// For comparison only.  Load counts only if all targets are cold, so all requests with a popular
+// prefix go to the target that got it first, however long its queue.
 //
-// Ties are broken at random, in both cases.
+// Ties are broken at random in both cases.
 
 #include "base/base.h"
 #include "policy/cheapest_internal.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// llmd_sticky -- who holds most of the prompt, until their queues are far longer than the others':
-// the affinity filter of llm-d's optimised baseline.
+// llmd_sticky -- targets that hold most of the prompt, until their queues are far longer than the
+// others': the affinity filter of llm-d's optimised baseline.
 //
 //     sticky     = {t : matched blocks(t) >= 0.80 * blocks of the prompt}
 //     wait(t)    = queued tokens(t) / 15928 * 1000                                          ms
@@ -9,10 +9,10 @@
 //                  sticky    otherwise, if there are any
 //                  all       if there are none
 //     score(t)   = 1 - min(1, (queued tokens(t) + uncached tokens(t)) / 4194304)
-//     cost       = -score, and 2 more for who is not a candidate;  the lowest, ties at random
+//     cost       = -score, plus 2 if t is not a candidate;  the lowest, ties at random
 //
-// Both numbers of the wait are the peer's: the prefill rate of one model on one kind of machine, and
-// the penalty that its authors tolerate.
+// Both numbers of the wait are the original's: the prefill rate of one model on one kind of
+// machine, and the penalty that its authors accept.
 
 #include "base/base.h"
 #include "policy/cheapest_internal.h"
@@ -32,7 +32,7 @@ static bool is_sticky(const struct policy_input *in, const struct policy_target 
            (double)target->matched_blocks / (double)in->key_count >= sticky_share;
 }
 
-// Whether only sticky targets are candidates.
+// Whether sticky targets alone are candidates.
 static bool is_affinity_kept(const struct policy_input *in)
 {
     double sticky_ms = INFINITY;
@@ -42,11 +42,11 @@ static bool is_affinity_kept(const struct policy_input *in)
         double *least_ms = is_sticky(in, &in->targets[i]) ? &sticky_ms : &others_ms;
         *least_ms = wait_ms < *least_ms ? wait_ms : *least_ms;
     }
-    // Without sticky targets the gap is infinite, without others it is minus that.
+    // The gap is infinite without sticky targets, and minus infinity without others.
     return sticky_ms - others_ms <= wait_gap_max_ms;
 }
 
-static double cost(const struct policy_input *in, const struct policy_target *target)
+static double llmd_cost(const struct policy_input *in, const struct policy_target *target)
 {
     ASSERT(target->matched_tokens <= in->prompt_tokens);
     uint32_t uncached = in->prompt_tokens - target->matched_tokens;
@@ -62,14 +62,14 @@ static uint32_t llmd_sticky_pick(void *state, const struct policy_input *in, str
     bool affinity_kept = is_affinity_kept(in);
     for (uint32_t i = 0; i < in->target_count; i++) {
         bool is_candidate = !affinity_kept || is_sticky(in, &in->targets[i]);
-        in->costs[i] = cost(in, &in->targets[i]) + (is_candidate ? 0 : 2);
+        in->costs[i] = llmd_cost(in, &in->targets[i]) + (is_candidate ? 0 : 2);
     }
     return cheapest_of(in->costs, in->target_count, rng);
 }
 
 const struct policy policy_llmd_sticky = {
     .name = "llmd_sticky",
-    .summary = "who holds 80% of the prompt, until it must wait 18 s longer there (llm-d)",
+    .summary = "targets that hold 80% of the prompt, up to 18 s of extra wait (llm-d)",
     .reads_prompt = true,
     .pick = llmd_sticky_pick,
 };

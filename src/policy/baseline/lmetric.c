@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// lmetric -- the least product of prefill work and batch size, as LMetric (arXiv 2603.15202) has it.
+// lmetric -- the least product of prefill work and batch size: LMetric (arXiv 2603.15202).
 //
 //     cost(target) = (queued prompt tokens + u) * (running requests + 1)
-//     u            = the tokens of this prompt it does not hold, one block at the least
+//     u            = the tokens of this prompt that it does not hold, at least one block
 //
-// A product needs no weights: scaling a factor leaves the order as it is.  The request to come is
-// counted in the batch, since otherwise every idle target would cost 0 and the cache would mean
-// nothing among them.  An engine computes the last block of a prompt even when it holds all of it;
-// without that block all holders would cost 0, however large their batches.
+// A product needs no weights: scaling a factor keeps the order.  The new request is counted in the
+// batch, since otherwise every idle target would cost 0, whatever it holds.  An engine computes the
+// last block of a prompt even if it holds all of it; without that block all full holders would cost
+// 0, however large their batches.
 //
 // Ties are broken at random.
 

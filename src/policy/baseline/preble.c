@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// preble -- exploit what is cached or explore what is idle, as Preble's global scheduler has it.
+// preble -- exploits cached prefixes or explores idle targets: the rule of Preble's global
+// scheduler.
 //
 //     shared = tokens that the deepest holders have of this prompt;  own = prompt tokens - shared
 //     own < shared  exploit: the deepest holders are the candidates
@@ -14,28 +15,28 @@
 // A prompt's important prefix is the prompt itself when its own part is longer than the shared one,
 // else the deepest prefix that was important to an earlier prompt, else the shared part.
 //
-// Rebalancing, once 50 requests per target have come, at every 50th request: while the target of
-// the highest cost has more than 1.5 times that of the lowest, the prefix of least work that had more
-// than one request moves from that one to this, 8 at most.  When there is only one, it is copied
-// instead of moved, and only if what is queued there would double its prefill.  Requests for a moved
-// prefix have the new target among their candidates and the old one no longer.
+// Rebalancing runs at every 50th request, after the first 50 per target.  While the highest cost of
+// a target is more than 1.5 times the lowest, a prefix moves from the one to the other, at most 8
+// times: of those with more than one request, the one with the least work.  If there is only one,
+// it is copied instead, and only if the queue there would double its prefill.  Requests for a moved
+// prefix have the new target among their candidates, and not the old one.
 //
-// What differs from the original, and why:
-//   - The times come from what was learned of each target, not from a fit to one GPU and model.
-//   - Holders come from the prefix index, which knows of evictions and of other workers, not from a
-//     tree of placements; the table of preble_window.h is left with important prefixes only.  They are
-//     placed where their own requests went, not those of longer prefixes too, and without a tree the
-//     limit on depth in rebalancing is gone.
-//   - Nobody tells a policy about the ends of requests.  Those active on a target are counted
-//     together, not by prefix, and all are taken to be of mean length (45 tokens until known).
-//   - There is no record of times to the first token, hence the queue in the rule for copies.
-//   - The cost of what would be evicted, off unless set, is left out.
-//   - The lowest cost among some of the targets is looked up by target; the original takes the
-//     position within the candidates for a GPU's number.
+// Differences from the original:
+//   - Speeds are learned for each target, not fitted to one GPU and model.
+//   - Holders come from the prefix index, which knows evictions and the other workers, not from a
+//     tree of placements.  preble_window.h stores important prefixes only, placed where their own
+//     requests went, not those of longer prefixes.  Rebalancing thus has no limit on depth.
+//   - A policy does not see the ends of requests.  Active requests are counted by target, not by
+//     prefix, and all count as of mean length (45 tokens until known).
+//   - Times to the first token are not recorded, hence the queue in the rule for copies.
+//   - The cost of evictions, off by default, is left out.
+//   - The lowest cost among the candidates is looked up by target; the original takes the position
+//     among the candidates for a GPU's number.
 
 #include "base/base.h"
 #include "policy/baseline/preble_window.h"
 #include "policy/cheapest_internal.h"
+#include "policy/owner_table_internal.h"
 #include "policy/policy.h"
 
 #include <math.h>
@@ -51,10 +52,10 @@ struct preble {
 };
 
 // The part of a prompt that requests are counted under.
-struct important {
+struct preble_part {
     uint64_t key;
     uint32_t tokens;
-    uint32_t blocks; // from the prompt's beginning to this part's end; 0: there is none
+    uint32_t blocks; // from the start of the prompt to the end of this part; 0: no such part
 };
 
 static double preble_cost(const struct preble *self, const struct policy_input *in,
@@ -66,8 +67,8 @@ static double preble_cost(const struct preble *self, const struct policy_input *
            (double)target->running_requests * output_tokens * target->step_ms;
 }
 
-// Of those that hold most of the prompt.
-static const struct policy_target *deepest_of(const struct policy_input *in)
+// One of the targets that hold most of the prompt.
+static const struct policy_target *deepest_holder(const struct policy_input *in)
 {
     const struct policy_target *deepest = &in->targets[0];
     for (uint32_t i = 0; i < in->target_count; i++) {
@@ -79,45 +80,39 @@ static const struct policy_target *deepest_of(const struct policy_input *in)
     return deepest;
 }
 
-static struct important important_of(struct preble *self, const struct policy_input *in,
-                                     const struct policy_target *deepest)
+static struct preble_part important_part(struct preble *self, const struct policy_input *in,
+                                         const struct policy_target *deepest)
 {
     uint32_t shared = deepest->matched_tokens;
     uint32_t own = in->prompt_tokens - shared;
     uint32_t blocks = own > shared ? in->key_count : deepest->matched_blocks;
     if (blocks == 0) {
-        return (struct important){0};
+        return (struct preble_part){0};
     }
 
     if (own <= shared) {
         for (uint32_t i = blocks; i > 0; i--) {
             const struct preble_prefix *known = preble_window_find(&self->window, in->keys[i - 1]);
             if (known != NULL) {
-                return (struct important){known->key, known->tokens, i};
+                return (struct preble_part){known->key, known->tokens, i};
             }
         }
     }
-    return (struct important){in->keys[blocks - 1], own > shared ? own : shared, blocks};
+    return (struct preble_part){in->keys[blocks - 1], own > shared ? own : shared, blocks};
 }
 
-// The prefix as it stands in the window, if it was moved to a target that can be chosen now.
+// The prefix in the window, if it was moved to one of the targets.
 static const struct preble_prefix *moved_prefix(struct preble *self, const struct policy_input *in,
                                                 uint64_t key)
 {
     const struct preble_prefix *prefix = preble_window_find(&self->window, key);
-    if (prefix == NULL || prefix->moved_to == 0) {
-        return NULL;
-    }
-    for (uint32_t i = 0; i < in->target_count; i++) {
-        if (in->targets[i].identity == prefix->moved_to) {
-            return prefix;
-        }
-    }
-    return NULL;
+    bool is_moved = prefix != NULL && prefix->moved_to != 0 &&
+                    owner_target(in, prefix->moved_to) < in->target_count;
+    return is_moved ? prefix : NULL;
 }
 
-static bool is_candidate(const struct policy_target *target, uint32_t blocks,
-                         const struct preble_prefix *moved)
+static bool is_preble_candidate(const struct policy_target *target, uint32_t blocks,
+                                const struct preble_prefix *moved)
 {
     if (moved != NULL && target->identity == moved->moved_to) {
         return true;
@@ -126,25 +121,25 @@ static bool is_candidate(const struct policy_target *target, uint32_t blocks,
            (moved == NULL || target->identity != moved->moved_from);
 }
 
-// Puts all others behind the dearest candidate, so that the lowest cost is the choice.
+// Makes all others dearer than the dearest candidate, so that the lowest cost is the choice.
 static void narrow_to_holders(const struct policy_input *in, uint32_t blocks,
                               const struct preble_prefix *moved)
 {
     double dearest = 0;
     for (uint32_t i = 0; i < in->target_count; i++) {
-        if (is_candidate(&in->targets[i], blocks, moved)) {
+        if (is_preble_candidate(&in->targets[i], blocks, moved)) {
             dearest = fmax(dearest, in->costs[i]);
         }
     }
     for (uint32_t i = 0; i < in->target_count; i++) {
-        if (!is_candidate(&in->targets[i], blocks, moved)) {
-            // Doubled, since 1 more than a huge number may be the same number.
+        if (!is_preble_candidate(&in->targets[i], blocks, moved)) {
+            // Doubled, since adding 1 to a huge number may not change it.
             in->costs[i] += 2 * dearest + 1;
         }
     }
 }
 
-static void rebalance(struct preble *self, const struct policy_input *in)
+static void preble_rebalance(struct preble *self, const struct policy_input *in)
 {
     const struct policy_target *heavy = &in->targets[0];
     const struct policy_target *light = &in->targets[0];
@@ -174,7 +169,7 @@ static void rebalance(struct preble *self, const struct policy_input *in)
             }
             return;
         }
-        // Beyond this the two would only change roles.
+        // A larger move would only swap the roles of the two.
         if (light_cost + preble_prefix_work(prefix) * light->prefill_ms >= heavy_cost) {
             return;
         }
@@ -193,14 +188,14 @@ static uint32_t preble_pick(void *state, const struct policy_input *in, struct r
     self->request_count++;
     if (self->request_count % rebalance_period == 0 &&
         self->request_count >= (uint64_t)requests_per_target_min * in->target_count) {
-        rebalance(self, in);
+        preble_rebalance(self, in);
     }
 
     for (uint32_t i = 0; i < in->target_count; i++) {
         in->costs[i] = preble_cost(self, in, &in->targets[i]);
     }
-    const struct policy_target *deepest = deepest_of(in);
-    struct important important = important_of(self, in, deepest);
+    const struct policy_target *deepest = deepest_holder(in);
+    struct preble_part important = important_part(self, in, deepest);
     if (in->prompt_tokens - deepest->matched_tokens < deepest->matched_tokens) {
         narrow_to_holders(in, deepest->matched_blocks, moved_prefix(self, in, important.key));
     }

@@ -7,19 +7,19 @@
 
 #include <string.h>
 
-// The least number that 1 .. preble_places_max all divide.
+// The least common multiple of 1 .. preble_places_max.
 enum { parts_per_token = 840 };
 _Static_assert(preble_places_max == 8, "parts_per_token is made for 8");
 _Static_assert((preble_buckets & (preble_buckets - 1)) == 0, "a bucket is found by masking");
 _Static_assert(preble_requests_max < UINT16_MAX && preble_targets_max < UINT16_MAX, "links");
 
-// Both kinds of hashes come from elsewhere; mixed, they need not have good low bits.
-static uint32_t bucket_of(uint64_t hash)
+// Mixed, since keys and identities may have poor low bits.
+static uint32_t preble_bucket(uint64_t hash)
 {
     return (uint32_t)(hash_pair(hash, 0) & (preble_buckets - 1));
 }
 
-// All requests together miss at most 2^13 times 2^32 tokens: with the parts, 55 bits.
+// Fits: all requests together miss at most 2^13 times 2^32 tokens, which is 55 bits in parts.
 static uint64_t prefix_parts(const struct preble_prefix *prefix)
 {
     if (prefix->place_count == 0) {
@@ -28,7 +28,7 @@ static uint64_t prefix_parts(const struct preble_prefix *prefix)
     return (uint64_t)prefix->tokens * prefix->miss_count * (parts_per_token / prefix->place_count);
 }
 
-// Whoever changes a prefix takes its work off first and puts it on again after.
+// Changes of a prefix happen between work_remove and work_add.
 static void work_remove(struct preble_window *window, const struct preble_prefix *prefix)
 {
     for (uint32_t i = 0; i < prefix->place_count; i++) {
@@ -45,17 +45,17 @@ static void work_add(struct preble_window *window, const struct preble_prefix *p
     }
 }
 
-// The position plus one, or 0.
+// The position plus one; 0: unknown.
 static uint16_t target_find(const struct preble_window *window, uint64_t identity)
 {
-    uint16_t link = window->target_buckets[bucket_of(identity)];
+    uint16_t link = window->target_buckets[preble_bucket(identity)];
     while (link != 0 && window->targets[link - 1].identity != identity) {
         link = window->targets[link - 1].next;
     }
     return link;
 }
 
-// The same, or a new one; 0 when there is no room.
+// Adds the target if it is unknown; 0: the table is full.
 static uint16_t target_take(struct preble_window *window, uint64_t identity)
 {
     uint16_t link = target_find(window, identity);
@@ -70,7 +70,7 @@ static uint16_t target_take(struct preble_window *window, uint64_t identity)
     } else {
         return 0;
     }
-    uint16_t *bucket = &window->target_buckets[bucket_of(identity)];
+    uint16_t *bucket = &window->target_buckets[preble_bucket(identity)];
     window->targets[link - 1] = (struct preble_target){.identity = identity, .next = *bucket};
     *bucket = link;
     return link;
@@ -85,7 +85,7 @@ static void target_release(struct preble_window *window, uint16_t position)
     }
     ASSERT(target->work == 0);
 
-    uint16_t *link = &window->target_buckets[bucket_of(target->identity)];
+    uint16_t *link = &window->target_buckets[preble_bucket(target->identity)];
     while (*link != position + 1) {
         ASSERT(*link != 0);
         link = &window->targets[*link - 1].next;
@@ -95,7 +95,7 @@ static void target_release(struct preble_window *window, uint16_t position)
     window->target_free = (uint16_t)(position + 1);
 }
 
-// The place's number, or place_count when it is not there.
+// The number of the place; place_count: the prefix is not placed there.
 static uint32_t place_find(const struct preble_window *window, const struct preble_prefix *prefix,
                            uint64_t identity)
 {
@@ -115,7 +115,7 @@ static void place_remove(struct preble_window *window, struct preble_prefix *pre
     target_release(window, position);
 }
 
-// With the prefix's work off.
+// Between work_remove and work_add.
 static void place_add(struct preble_window *window, struct preble_prefix *prefix, uint64_t identity)
 {
     if (place_find(window, prefix, identity) < prefix->place_count) {
@@ -134,7 +134,7 @@ static void place_add(struct preble_window *window, struct preble_prefix *prefix
 
 struct preble_prefix *preble_window_find(struct preble_window *window, uint64_t key)
 {
-    uint16_t link = window->prefix_buckets[bucket_of(key)];
+    uint16_t link = window->prefix_buckets[preble_bucket(key)];
     while (link != 0 && window->prefixes[link - 1].key != key) {
         link = window->prefixes[link - 1].next;
     }
@@ -152,25 +152,25 @@ static struct preble_prefix *prefix_take(struct preble_window *window, uint64_t 
     if (link != 0) {
         window->prefix_free = window->prefixes[link - 1].next;
     } else {
-        // Each has a request in the ring, and the ring has room for one more.
+        // Each prefix has a request in the ring, and the ring has room for one more.
         ASSERT(window->prefix_end < preble_requests_max);
         link = ++window->prefix_end;
     }
-    uint16_t *bucket = &window->prefix_buckets[bucket_of(key)];
+    uint16_t *bucket = &window->prefix_buckets[preble_bucket(key)];
     prefix = &window->prefixes[link - 1];
     *prefix = (struct preble_prefix){.key = key, .tokens = tokens, .next = *bucket};
     *bucket = link;
     return prefix;
 }
 
-// With its work off.
+// After work_remove.
 static void prefix_release(struct preble_window *window, struct preble_prefix *prefix)
 {
     while (prefix->place_count > 0) {
         place_remove(window, prefix, 0);
     }
     uint16_t self = (uint16_t)(prefix - window->prefixes + 1);
-    uint16_t *link = &window->prefix_buckets[bucket_of(prefix->key)];
+    uint16_t *link = &window->prefix_buckets[preble_bucket(prefix->key)];
     while (*link != self) {
         ASSERT(*link != 0);
         link = &window->prefixes[*link - 1].next;
@@ -180,7 +180,7 @@ static void prefix_release(struct preble_window *window, struct preble_prefix *p
     window->prefix_free = self;
 }
 
-static void forget_oldest(struct preble_window *window)
+static void window_remove_oldest(struct preble_window *window)
 {
     const struct preble_request *request = &window->requests[window->oldest];
     struct preble_prefix *prefix = &window->prefixes[request->prefix];
@@ -201,14 +201,14 @@ void preble_window_expire(struct preble_window *window, uint64_t now_ms)
 {
     while (window->request_count > 0 &&
            window->requests[window->oldest].at_ms + preble_window_ms < now_ms) {
-        forget_oldest(window);
+        window_remove_oldest(window);
     }
 }
 
 void preble_window_add(struct preble_window *window, const struct preble_note *note)
 {
     if (window->request_count == preble_requests_max) {
-        forget_oldest(window);
+        window_remove_oldest(window);
     }
     struct preble_prefix *prefix = prefix_take(window, note->key, note->tokens);
 
@@ -245,7 +245,7 @@ struct preble_prefix *preble_window_cheapest(struct preble_window *window, uint6
     *count = 0;
     for (uint32_t i = 0; i < window->prefix_end; i++) {
         struct preble_prefix *prefix = &window->prefixes[i];
-        // Free ones have no place and so no work.
+        // Free entries have no place and so no work.
         if (prefix->request_count < 2 || prefix_parts(prefix) == 0) {
             continue;
         }

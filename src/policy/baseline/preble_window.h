@@ -2,8 +2,8 @@
 //
 // preble_window.h -- the prompts of the last three minutes, as the policy `preble` counts them.
 //
-// A request is noted under the prefix that it mostly consists of, and a prefix under the targets
-// that its requests went to.  From this follows what every target had to compute lately:
+// A request counts for the prefix that it mostly consists of, and a prefix for the targets that its
+// requests went to.  This gives the recent prefill work of every target:
 //
 //     work(target) = sum over prefixes placed on it of misses * tokens / places
 //
@@ -13,9 +13,9 @@
 //                                                  |
 //     targets   { identity, work }                 leaves with its last prefix
 //
-// A prefix has at least one request in the ring, so there are never more of them.  Work is kept up to
-// date with every change, in units of which every count of places takes a whole number: what was
-// added comes off to the last bit, and asking is a look-up however many prefixes there are.
+// A prefix has at least one request in the ring, so there are never more prefixes than requests.
+// Work is updated with every change, in parts of a token that any number of places divides:
+// subtraction undoes addition exactly, and reading is a lookup.
 //
 // Limits: preble_requests_max requests, beyond which the oldest leave before their time;
 // preble_places_max targets of one prefix, beyond which the first one placed leaves; and
@@ -40,10 +40,10 @@ struct preble_prefix {
     uint64_t key;
     uint64_t moved_from; // the identity of a target that gave it away; 0: none
     uint64_t moved_to;   // and of the one that got it; 0: none
-    uint32_t tokens;     // its own, without those before it
+    uint32_t tokens;     // its own, without the prefix before it
     uint32_t request_count;
-    uint32_t miss_count; // requests that found it missing where they went
-    uint16_t next;       // in its bucket, or of the free ones
+    uint32_t miss_count; // requests whose target did not hold it
+    uint16_t next;       // in its bucket, or in the free list
     uint16_t place_count;
     uint16_t places[preble_places_max]; // positions in `targets`, the first placed first
 };
@@ -69,7 +69,7 @@ struct preble_window {
     struct preble_prefix prefixes[preble_requests_max];
     uint16_t prefix_buckets[preble_buckets];
     uint16_t prefix_free;
-    uint16_t prefix_end; // those from here on were never used
+    uint16_t prefix_end; // entries from here on were never used
 
     struct preble_target targets[preble_targets_max];
     uint16_t target_buckets[preble_buckets];
@@ -77,7 +77,7 @@ struct preble_window {
     uint16_t target_end;
 };
 
-// What a request tells; `tokens` is for a key that is new.
+// One request; `tokens` is used if the key is new.
 struct preble_note {
     uint64_t key;
     uint32_t tokens;
@@ -86,26 +86,26 @@ struct preble_note {
     uint64_t now_ms;
 };
 
-// Forgets what is older than the window.
+// Removes requests that are older than the window.
 void preble_window_expire(struct preble_window *window, uint64_t now_ms);
 
 void preble_window_add(struct preble_window *window, const struct preble_note *note);
 
-// NULL when there is none.  Until the next call that changes the window.
+// NULL: unknown key.  Valid until the next call that changes the window.
 struct preble_prefix *preble_window_find(struct preble_window *window, uint64_t key);
 
 // In tokens.
 double preble_window_work(const struct preble_window *window, uint64_t identity);
 
-// The prefix placed on `from` and not on `to` with the least work, of those with some work and more
-// than one request; NULL when there is none.  `count` says how many there are.
+// Among the prefixes that are placed on `from` and not on `to`, with some work and more than one
+// request: the one with the least work, NULL if there are none.  `count` is their number.
 struct preble_prefix *preble_window_cheapest(struct preble_window *window, uint64_t from,
                                              uint64_t to, uint32_t *count);
 
-// What a target that has this prefix carries of it, in tokens.
+// The work of this prefix at each of its places, in tokens.
 double preble_prefix_work(const struct preble_prefix *prefix);
 
-// From now on requests for this prefix are to go to `to`, instead of to `from`; or, with `from` 0, as
-// well as to those that have it.
+// Requests for this prefix go to `to` instead of `from` from now on; with `from` 0, to `to` and to
+// its other places.
 void preble_window_move(struct preble_window *window, struct preble_prefix *prefix, uint64_t from,
                         uint64_t to);

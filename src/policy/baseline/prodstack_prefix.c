@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// prodstack_prefix -- any target that holds most of the prompt, as vLLM's production stack has it.
+// prodstack_prefix -- any target that holds most of the prompt: the rule of vLLM's production
+// stack.
 //
 //     score(target) = leading blocks of the prompt that it holds
 //     choice        = uniformly at random among those with the highest score
 //
-// When nobody holds the first block every score is 0 and the draw is among all.  The original walks
-// a trie of its own and keeps, at each node, the targets that held all nodes before it: those left
-// at the deepest one are those that hold most.
+// If all targets are cold, the draw is among all.  The original walks its own trie and keeps, at
+// each node, the targets that held all nodes before it; those left at the deepest node hold most.
 //
-// Kept for comparison.  There is no load in it, in any case.  The original's lower limit of a match,
-// under which it counts queries per second, is 0 unless set, and is left out.
+// For comparison only.  Load is ignored.  The original's lower limit of a match, below which it
+// counts queries per second, is 0 by default and left out.
 
 #include "base/base.h"
 #include "policy/cheapest_internal.h"

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ranvier_internal.h -- what ranvier and ranvier_median share: a prefix has one owner.
+// ranvier_internal.h -- shared by ranvier and ranvier_median: the owners of prefixes, and loads.
 //
 //     Lk    = blocks within the first 128 tokens, at least one, at most all
 //     h     = key of block Lk
 //     hit   = owner of the longest stored route among the blocks 1 .. Lk, if it is a target
 //     live  = targets in the order of their slots
-//     route = stored for block Lk when there was no hit
+//     route = stored for block Lk if there was no hit
 //
-// The peer hashes the tokens; a block key is such a hash, chained over all blocks before it.  It
-// learns a route from a response with status 200, this from the choice: a policy hears of no
-// responses.  The owner that is learned is the one chosen before a diversion, so a prefix whose owner
-// is overloaded leaves no trace of where it went.
+// The original hashes the tokens; a block key is such a hash, chained over all blocks before it.
+// The original learns a route from a response with status 200; a policy does not see responses, so
+// this learns from the choice.  The owner is the target chosen before a diversion: where requests
+// of an overloaded owner go is not remembered.
 #pragma once
 
 #include "base/base.h"
@@ -23,7 +23,7 @@
 
 enum {
     ranvier_prefix_tokens = 128,
-    // As many as limits.backends allows; of more targets only the first so many are hashed to.
+    // As many as limits.backends allows; jump hashing ignores targets beyond it.
     ranvier_live_max = 4096,
 };
 
@@ -33,75 +33,37 @@ struct ranvier {
     uint32_t live[ranvier_live_max]; // indices of targets, by their slots
 };
 
-static inline uint32_t ranvier_slot(const struct ranvier *self, const struct policy_input *in,
-                                    uint32_t place)
+// Moves live[i] down by steps of `gap` to its place among live[i - gap], live[i - 2 * gap], ...
+static inline void ranvier_sift(struct ranvier *self, const struct policy_input *in, uint32_t i,
+                                uint32_t gap)
 {
-    return in->targets[self->live[place]].backend;
-}
-
-static inline bool ranvier_is_sorted(const struct ranvier *self, const struct policy_input *in)
-{
-    for (uint32_t i = 1; i < self->live_count; i++) {
-        if (ranvier_slot(self, in, i - 1) > ranvier_slot(self, in, i)) {
-            return false;
-        }
+    uint32_t moved = self->live[i];
+    while (i >= gap && in->targets[self->live[i - gap]].backend > in->targets[moved].backend) {
+        self->live[i] = self->live[i - gap];
+        i -= gap;
     }
-    return true;
+    self->live[i] = moved;
 }
 
-static inline void ranvier_swap(struct ranvier *self, uint32_t a, uint32_t b)
-{
-    uint32_t swap = self->live[a];
-    self->live[a] = self->live[b];
-    self->live[b] = swap;
-}
-
-// Lets the place sink below the higher slots of the heap made of the first `count` places.
-static inline void ranvier_sink(struct ranvier *self, const struct policy_input *in, uint32_t place,
-                                uint32_t count)
-{
-    while (2 * place + 1 < count) {
-        uint32_t child = 2 * place + 1;
-        if (child + 1 < count &&
-            ranvier_slot(self, in, child) < ranvier_slot(self, in, child + 1)) {
-            child++;
-        }
-        if (ranvier_slot(self, in, place) >= ranvier_slot(self, in, child)) {
-            return;
-        }
-        ranvier_swap(self, place, child);
-        place = child;
-    }
-}
-
-// Brings `live` up to date.  Lists mostly come as they came the last time, and then this is one
-// walk; otherwise it is a heapsort, which needs no room.
+// Brings `live` up to date: a Shell sort of the last order, which mostly holds.
 static inline void ranvier_sort(struct ranvier *self, const struct policy_input *in)
 {
+    static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1}; // Ciura, 2001
     uint32_t count = in->target_count < ranvier_live_max ? in->target_count : ranvier_live_max;
-    if (self->live_count == count && ranvier_is_sorted(self, in)) {
-        return;
-    }
 
-    self->live_count = count;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; self->live_count != count && i < count; i++) {
         self->live[i] = i;
     }
-    if (ranvier_is_sorted(self, in)) {
-        return;
-    }
-    for (uint32_t i = count / 2; i > 0; i--) {
-        ranvier_sink(self, in, i - 1, count);
-    }
-    for (uint32_t i = count; i > 1; i--) {
-        ranvier_swap(self, 0, i - 1);
-        ranvier_sink(self, in, 0, i - 1);
+    self->live_count = count;
+    for (uint32_t g = 0; g < ARRAY_COUNT(gaps); g++) {
+        for (uint32_t i = gaps[g]; i < count; i++) {
+            ranvier_sift(self, in, i, gaps[g]);
+        }
     }
 }
 
-// The target that `hash` belongs to.  Jump consistent hash (Lamping and Veach, 2014): the last of
-// the buckets that the key jumps to, each jump as far as the fleet would have to grow before the key
-// moves again.
+// The target of a hash: jump consistent hash (Lamping and Veach, 2014).  Each jump goes to the size
+// of the fleet at which the key would move again; the last one within the fleet is the bucket.
 static inline uint32_t ranvier_jump(const struct ranvier *self, uint64_t hash)
 {
     int64_t bucket = 0;
@@ -115,7 +77,7 @@ static inline uint32_t ranvier_jump(const struct ranvier *self, uint64_t hash)
     return self->live[bucket];
 }
 
-// Of the prompt, which must have one.
+// Lk; the prompt must have keys.
 static inline uint32_t ranvier_route_blocks(const struct policy_input *in)
 {
     ASSERT(in->key_count > 0 && in->block_tokens > 0);
@@ -125,19 +87,15 @@ static inline uint32_t ranvier_route_blocks(const struct policy_input *in)
     return blocks < in->key_count ? blocks : in->key_count;
 }
 
-// The index of the target that owns the longest stored route; target_count when there is no route,
-// or when its owner is not a target.
+// The index of the target that owns the longest stored route; target_count: no route, or its owner
+// is not among the targets.
 static inline uint32_t ranvier_owner(struct ranvier *self, const struct policy_input *in)
 {
     uint64_t owner = 0;
     for (uint32_t i = ranvier_route_blocks(in); i > 0 && owner == 0; i--) {
         owner = owner_table_find(&self->routes, in->keys[i - 1]);
     }
-    uint32_t target = owner != 0 ? 0 : in->target_count;
-    while (target < in->target_count && in->targets[target].identity != owner) {
-        target++;
-    }
-    return target;
+    return owner != 0 ? owner_target(in, owner) : in->target_count;
 }
 
 static inline void ranvier_learn(struct ranvier *self, const struct policy_input *in,
@@ -147,11 +105,11 @@ static inline void ranvier_learn(struct ranvier *self, const struct policy_input
     owner_table_store(&self->routes, key, in->targets[target].identity);
 }
 
-// Requests in flight and, where the engine reports, up to ten for what it says about itself:
+// Requests in flight, plus up to ten for the queue and the cache that the engine reports:
 //
 //     load = running + floor(10 * (0.7 * min((run + waiting) / (run + 1) / 3, 1) + 0.3 * kv_usage))
 //
-// where run + waiting are the requests that the engine has, ours and others'.
+// run + waiting are the requests at the engine, those of other routers included.
 static inline uint64_t ranvier_load(const struct policy_target *target)
 {
     uint64_t load = target->running_requests;

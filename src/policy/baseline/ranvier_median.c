@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ranvier_median -- a prefix has one owner, which is passed over while its load is above twice the
-// median; Ranvier's rule for its plain jump hash.
+// ranvier_median -- a prefix has one owner, which is skipped while its load is above twice the
+// median: Ranvier's rule for its plain jump hash.
 //
 //     owner     = hit, or live[jump(h)], which then becomes the owner      (ranvier_internal.h)
-//     median    = the load in the middle, of an even number the upper one
+//     median    = of an even number of loads, the upper one in the middle
 //     pick      = the owner if load(owner) <= 2 * median + 2,
 //                 else the least loaded, of equals the one with the lowest slot
 //     no prompt : live[0]
 //
-// The 2 that is added keeps a quiet fleet, whose median is 0, from diverting.  The defects of ranvier
-// are here as well, but for its cap.
+// The added 2 keeps a quiet fleet, whose median is 0, from diverting.  It has the defects of
+// ranvier, except for the cap.
 
 #include "policy/baseline/ranvier_internal.h"
 
 enum { imbalance_factor = 2, imbalance_floor = 2 };
 
-// The median itself is not needed: it is below a number when more than half of the loads are.
-static bool is_overloaded(const struct policy_input *in, uint32_t owner)
+// Without sorting: the median is below a number if more than half of the loads are.
+static bool is_above_median_bound(const struct policy_input *in, uint32_t owner)
 {
     uint64_t load = ranvier_load(&in->targets[owner]);
     uint32_t far_below = 0;
@@ -27,7 +27,7 @@ static bool is_overloaded(const struct policy_input *in, uint32_t owner)
     return far_below > in->target_count / 2;
 }
 
-static uint32_t least_loaded(const struct ranvier *self, const struct policy_input *in)
+static uint32_t ranvier_least_loaded(const struct ranvier *self, const struct policy_input *in)
 {
     uint32_t best = self->live[0];
     for (uint32_t i = 1; i < self->live_count; i++) {
@@ -53,7 +53,7 @@ static uint32_t ranvier_median_pick(void *state, const struct policy_input *in, 
         owner = ranvier_jump(self, in->keys[ranvier_route_blocks(in) - 1]);
         ranvier_learn(self, in, owner);
     }
-    return is_overloaded(in, owner) ? least_loaded(self, in) : owner;
+    return is_above_median_bound(in, owner) ? ranvier_least_loaded(self, in) : owner;
 }
 
 const struct policy policy_ranvier_median = {

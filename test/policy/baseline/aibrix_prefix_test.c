@@ -51,7 +51,7 @@ TEST(at_a_spread_of_eight_all_may_match_and_at_nine_only_the_least_loaded)
     rank.targets[3].running_requests = 10;
     CHECK_EQ(pick(&rank), 0);
 
-    // Nobody among the least loaded holds anything: they win all the same.
+    // The least loaded win although they are cold.
     rank_hold(&rank, 0, 0);
     CHECK_EQ(pick(&rank), 0);
 
@@ -60,7 +60,7 @@ TEST(at_a_spread_of_eight_all_may_match_and_at_nine_only_the_least_loaded)
     CHECK(rank_is_spread(&rank, &policy_aibrix_prefix, NULL, 1 << 0 | 1 << 3));
 }
 
-TEST(passes_over_a_holder_beyond_mean_and_deviation_for_the_next_best)
+TEST(skips_a_holder_beyond_mean_and_deviation_for_the_next_best)
 {
     struct rank rank;
     rank_init(&rank, 4, 10);
@@ -90,7 +90,7 @@ TEST(without_a_holder_within_bounds_takes_the_least_loaded_of_all)
     CHECK(rank_is_spread(&rank, &policy_aibrix_prefix, NULL, 1 << 1 | 1 << 2 | 1 << 3));
 }
 
-TEST(spreads_a_prompt_that_was_not_understood)
+TEST(spreads_an_unreadable_prompt)
 {
     struct rank rank;
     rank_init(&rank, 4, 0);

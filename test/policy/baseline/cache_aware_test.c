@@ -64,7 +64,7 @@ TEST(a_cold_request_takes_the_fewest_running)
     rig_fini(&rig);
 }
 
-TEST(of_equals_the_one_that_got_the_fewest_so_far_then_the_first)
+TEST(of_equally_loaded_targets_the_one_with_fewest_requests_so_far_then_the_first)
 {
     struct rig rig;
     rig_init(&rig);
@@ -72,14 +72,14 @@ TEST(of_equals_the_one_that_got_the_fewest_so_far_then_the_first)
     for (uint32_t i = 0; i < ARRAY_COUNT(order); i++) {
         CHECK_EQ(pick_text(&rig, i, 10, 0, 0), order[i]);
     }
-    // A match counts as well: the third gets its second request and is passed over in its turn.
+    // A match counts too: the third gets its second request and is skipped in its turn.
     CHECK_EQ(pick_text(&rig, 2, 10, 0, 0), 2);
     CHECK_EQ(pick_text(&rig, 50, 10, 0, 0), 3);
     CHECK_EQ(pick_text(&rig, 51, 10, 0, 0), 0);
     rig_fini(&rig);
 }
 
-TEST(without_a_prompt_requests_go_round)
+TEST(without_a_prompt_requests_rotate)
 {
     struct rig rig;
     rig_init(&rig);
@@ -89,7 +89,7 @@ TEST(without_a_prompt_requests_go_round)
     rig_fini(&rig);
 }
 
-TEST(who_takes_a_slot_over_has_processed_nothing)
+TEST(a_backend_that_takes_a_slot_over_has_processed_nothing)
 {
     struct rig rig;
     rig_init(&rig);
@@ -103,7 +103,7 @@ TEST(who_takes_a_slot_over_has_processed_nothing)
     rig_fini(&rig);
 }
 
-TEST(a_match_follows_its_tenant_whatever_it_runs)
+TEST(a_match_follows_its_tenant_regardless_of_load)
 {
     struct rig rig;
     rig_init(&rig);
@@ -134,7 +134,7 @@ TEST(a_match_must_be_more_than_the_threshold)
     rig_fini(&rig);
 }
 
-TEST(the_tail_that_is_no_whole_block_counts_as_unmatched)
+TEST(a_partial_block_at_the_end_counts_as_unmatched)
 {
     struct rig rig;
     rig_init(&rig);
@@ -161,7 +161,7 @@ TEST(out_of_balance_means_both_apart_by_more_than_64_and_by_more_than_half)
     CHECK_EQ(pick(&rig), 0);
     load(&rig, 301, 250, 250, 200);
     CHECK_EQ(pick(&rig), 3);
-    load(&rig, 64, 0, 65, 1); // whoever is the most loaded, not only the tenant
+    load(&rig, 64, 0, 65, 1); // also if another target is the most loaded
     CHECK_EQ(pick(&rig), 1);
 
     rig.knobs.balance_absolute = 400;
@@ -176,7 +176,7 @@ TEST(out_of_balance_means_both_apart_by_more_than_64_and_by_more_than_half)
     rig_fini(&rig);
 }
 
-TEST(what_an_imbalance_moved_is_remembered_only_where_nobody_was_before)
+TEST(a_diverted_prompt_is_remembered_only_for_prefixes_without_a_tenant)
 {
     struct rig rig;
     rig_init(&rig);
@@ -185,12 +185,12 @@ TEST(what_an_imbalance_moved_is_remembered_only_where_nobody_was_before)
     CHECK_EQ(pick_text(&rig, 1, 4, 9, 6), 2);
     load(&rig, 0, 0, 0, 0);
     CHECK_EQ(pick_text(&rig, 1, 4, 0, 0), 0);
-    CHECK_EQ(pick_text(&rig, 1, 4, 9, 6), 2); // the deepest beginning has its own tenant
+    CHECK_EQ(pick_text(&rig, 1, 4, 9, 6), 2); // the longest prefix has its own tenant
     CHECK_EQ(pick_text(&rig, 1, 4, 9, 1), 2);
     rig_fini(&rig);
 }
 
-TEST(a_match_extends_what_its_tenant_has)
+TEST(a_match_extends_the_prefix_of_its_tenant)
 {
     struct rig rig;
     rig_init(&rig);
@@ -198,11 +198,11 @@ TEST(a_match_extends_what_its_tenant_has)
     CHECK_EQ(pick_text(&rig, 1, 4, 0, 0), 3);
     load(&rig, 0, 1, 1, 1);
     CHECK_EQ(pick_text(&rig, 1, 4, 9, 8), 3);  // 4 of 12
-    CHECK_EQ(pick_text(&rig, 1, 4, 9, 27), 3); // 12 of 31, which 4 would not be enough for
+    CHECK_EQ(pick_text(&rig, 1, 4, 9, 27), 3); // 12 of 31; 4 would not be enough
     rig_fini(&rig);
 }
 
-TEST(a_match_whose_tenant_is_gone_is_placed_by_load_and_taken_over)
+TEST(a_match_whose_tenant_is_gone_gets_the_least_loaded_tenant)
 {
     struct rig rig;
     rig_init(&rig);
@@ -245,7 +245,7 @@ struct twin_entry {
     uint64_t tenant;
 };
 
-// The same rule with every beginning remembered in a plain list.
+// The same rule with every prefix in a plain list.
 struct twin {
     struct twin_entry entries[20000];
     uint32_t entry_count;

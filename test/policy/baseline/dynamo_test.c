@@ -97,7 +97,7 @@ TEST(with_temperature_equal_costs_are_drawn_evenly)
     CHECK(rank_is_spread(&rank, &policy_dynamo, NULL, 15));
 }
 
-TEST(next_to_no_temperature_takes_the_cheapest_and_a_huge_one_anyone)
+TEST(a_tiny_temperature_takes_the_cheapest_and_a_huge_one_any_target)
 {
     struct rank rank;
     rank_init(&rank, 4, 10);

@@ -15,7 +15,7 @@ struct rig {
     struct rng rng;
 };
 
-// Idle targets that report, and a prompt of ten blocks that nobody holds.
+// Idle, cold targets that report, and a prompt of ten blocks.
 static void rig_init(struct rig *rig)
 {
     *rig = (struct rig){.rng = {.state = 4}};
@@ -94,7 +94,7 @@ TEST(a_whole_match_is_worth_three)
     CHECK(pick(&rig) != 1);
 }
 
-TEST(without_a_prompt_the_match_is_no_term)
+TEST(without_a_prompt_the_match_term_is_left_out)
 {
     struct rig rig;
     rig_init(&rig);

@@ -29,7 +29,7 @@ TEST(one_block_outweighs_any_load)
     CHECK_EQ(pick(&rank), 2);
 }
 
-TEST(equal_holders_share_evenly_whatever_their_load)
+TEST(equal_holders_share_evenly_regardless_of_load)
 {
     struct rank rank;
     rank_init(&rank, 4, 10);
@@ -56,7 +56,7 @@ TEST(without_a_holder_the_fewest_running_requests_win)
     CHECK(rank_is_spread(&rank, &policy_kv_aware, NULL, 1 << 1 | 1 << 2 | 1 << 3));
 }
 
-TEST(a_prompt_that_was_not_understood_goes_by_load)
+TEST(an_unreadable_prompt_goes_by_load)
 {
     struct rank rank;
     rank_init(&rank, 2, 0);

@@ -77,7 +77,7 @@ TEST(among_sticky_targets_the_least_queued_and_uncached_is_taken)
     rig.targets[2].queued_tokens = 200;
     CHECK_EQ(pick(&rig), 1); // 301, 299, 300
     CHECK(is_cost(&rig, 0, 301.0 / 4194304 - 1) && is_cost(&rig, 1, 299.0 / 4194304 - 1));
-    CHECK(is_cost(&rig, 3, 1000.0 / 4194304 + 1)); // no candidate
+    CHECK(is_cost(&rig, 3, 1000.0 / 4194304 + 1)); // not a candidate
 }
 
 TEST(without_a_sticky_target_all_are_candidates)
@@ -118,7 +118,7 @@ TEST(the_wait_is_the_shortest_of_each_side)
     CHECK_EQ(pick(&rig), 1);
 }
 
-TEST(when_all_are_sticky_there_is_nobody_to_flee_to)
+TEST(when_all_are_sticky_affinity_holds)
 {
     struct rig rig;
     rig_init(&rig);
@@ -163,7 +163,7 @@ TEST(without_a_prompt_the_shortest_queue_is_taken_and_ties_are_broken_evenly)
     CHECK(fleet_is_near(hits[3], 2000, 8));
 }
 
-// The rule as a filter and a score, without the costs that people see.
+// The rule as a filter and a score, without costs.
 static bool may_take(const struct policy_input *in, uint32_t chosen)
 {
     double waits[2] = {1e300, 1e300};

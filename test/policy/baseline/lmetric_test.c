@@ -56,7 +56,7 @@ TEST(less_than_a_block_left_is_as_good_as_nothing_left)
     CHECK_EQ(rank.costs[0], rank_block_tokens + 5);
 }
 
-TEST(a_holder_loses_once_its_batch_outweighs_what_it_saves)
+TEST(a_holder_loses_once_its_batch_outweighs_its_cache)
 {
     struct rank rank;
     rank_init(&rank, 2, 10);
@@ -78,7 +78,7 @@ TEST(ties_are_drawn_evenly_and_only_among_the_cheapest)
     CHECK(rank_is_spread(&rank, &policy_lmetric, NULL, 1 << 1 | 1 << 2 | 1 << 4));
 }
 
-TEST(a_prompt_that_was_not_understood_goes_by_queue_and_batch)
+TEST(an_unreadable_prompt_goes_by_queue_and_batch)
 {
     struct rank rank;
     rank_init(&rank, 3, 0);

@@ -26,7 +26,7 @@ static void fleet_init(struct rank *rank, uint32_t target_count, uint32_t prompt
     }
 }
 
-// A request that nobody holds anything of, which the target of the lowest cost gets.
+// A cold request, which goes to the target of the lowest cost.
 static uint32_t explore(struct rank *rank, void *state, uint64_t name, uint32_t blocks)
 {
     rank_name_blocks(rank, 0, name);
@@ -106,7 +106,7 @@ TEST(the_cost_of_decoding_takes_the_mean_output_or_45_tokens)
     free(state);
 }
 
-TEST(what_a_target_had_to_compute_counts_for_three_minutes)
+TEST(prefill_work_counts_for_three_minutes)
 {
     struct rank rank;
     void *state = state_create();
@@ -155,7 +155,7 @@ TEST(a_hit_adds_no_work_and_a_miss_does)
     pick(&rank, state);
     CHECK_EQ(rank.costs[0], 160 * 0.5);
 
-    // The index has forgotten it meanwhile.
+    // The prefix was evicted meanwhile.
     rank_hold(&rank, 0, 0);
     pick(&rank, state);
     pick(&rank, state);
@@ -208,7 +208,7 @@ TEST(a_shared_part_that_was_never_seen_is_counted_where_it_is_missed)
     struct rank rank;
     void *state = state_create();
     fleet_init(&rank, 2, 16);
-    // Half is shared, which is not enough to go where it is.
+    // Half of it is shared, too little to exploit.
     rank_hold(&rank, 0, 8);
     rank.targets[0].running_requests = 1;
     CHECK_EQ(pick(&rank, state), 1);
@@ -246,7 +246,7 @@ static void overload_first(struct rank *rank, void *state, uint64_t names)
     rank->in.target_count = 2;
 }
 
-// As many requests without a prompt as it takes until `count` have come in all.
+// Requests without a prompt, until `count` in all.
 static void pass_requests(struct rank *rank, void *state, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -269,7 +269,7 @@ TEST(rebalancing_moves_prefixes_after_fifty_requests_per_target)
     CHECK_EQ(rank.costs[0], 1920 * 0.5);
     CHECK_EQ(rank.costs[1], 1280 * 0.5);
 
-    // Those that moved go to the other one, though the first one holds them and is cheaper.
+    // Moved prefixes go to the other target, though the first holds them and is cheaper.
     rank.targets[1].running_requests = 100;
     uint32_t moved = 0;
     for (uint64_t name = 1; name <= 10; name++) {
@@ -325,7 +325,7 @@ TEST(a_single_prefix_is_copied_once_the_queue_doubles_its_time)
     CHECK_EQ(rank.costs[0], 160 * 0.5);
     CHECK_EQ(rank.costs[1], 160 * 0.5);
 
-    // Both are candidates now, and the one with less to do is taken.
+    // Both are candidates now, and the less loaded one is taken.
     rank_name_blocks(&rank, 0, 1);
     rank_ask(&rank, 10);
     rank_hold(&rank, 0, 10);
@@ -336,7 +336,7 @@ TEST(a_single_prefix_is_copied_once_the_queue_doubles_its_time)
     free(state);
 }
 
-// Target 0 costs 1600 ms; returns its cost after the others had their chance to take some of it.
+// Target 0 costs 1600 ms; returns its cost after a rebalancing.
 static double cost_beside(double other_ms)
 {
     struct rank rank;
@@ -350,7 +350,7 @@ static double cost_beside(double other_ms)
     return rank.costs[0];
 }
 
-TEST(half_as_much_again_is_not_out_of_balance)
+TEST(a_cost_of_1_5_times_is_not_out_of_balance)
 {
     CHECK_EQ(cost_beside(1067), 1600);
     CHECK_EQ(cost_beside(1066), 1600 - 160);

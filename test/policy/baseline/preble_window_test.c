@@ -105,7 +105,7 @@ TEST(a_prefix_is_not_placed_when_there_are_too_many_targets)
         add(window, i, 10000 + 2 * i, 0);
         add(window, i, 10001 + 2 * i, 0);
     }
-    // The window is full of requests, of which one leaves and takes nothing with it.
+    // The window is full: one request leaves, and its prefix stays.
     add(window, 1, 5, 0);
     CHECK_EQ(preble_window_work(window, 5), 0);
     CHECK_EQ(preble_window_find(window, 1)->place_count, 2);
@@ -146,7 +146,7 @@ TEST(the_cheapest_to_move_has_requests_work_and_only_the_one_place)
     add(window, 12, 2, 0); // elsewhere
     add(window, 12, 2, 0);
     struct preble_note hit = {.key = 13, .tokens = 5, .identity = 1};
-    preble_window_add(window, &hit); // nothing to do for it
+    preble_window_add(window, &hit); // adds no work
     preble_window_add(window, &hit);
     CHECK(preble_window_cheapest(window, 1, 2, &count) == NULL);
 
@@ -160,7 +160,7 @@ TEST(the_cheapest_to_move_has_requests_work_and_only_the_one_place)
     free(window);
 }
 
-// The twin: every request with what it told, and what was placed where.
+// The twin: a list of all requests, and the places of every prefix.
 enum { twin_keys = 24, twin_targets = 12, twin_requests_max = 4000 };
 
 struct twin {
@@ -267,7 +267,7 @@ TEST(agrees_with_a_twin_that_adds_up_afresh)
     uint64_t now_ms = 0;
 
     while (twin.request_count < twin_requests_max) {
-        // Now and then a pause in which everything is forgotten.
+        // Now and then a pause after which the window is empty.
         now_ms += rng_below(&rng, 200) == 0 ? 400000 : rng_below(&rng, 4000);
         preble_window_expire(window, now_ms);
         twin_expire(&twin, now_ms);

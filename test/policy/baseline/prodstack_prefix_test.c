@@ -2,7 +2,7 @@
 
 #include "policy/rank_fixture.h"
 
-TEST(draws_evenly_among_those_at_the_deepest_match_whatever_their_load)
+TEST(draws_evenly_among_the_deepest_matches_regardless_of_load)
 {
     struct rank rank;
     rank_init(&rank, 5, 10);
@@ -26,7 +26,7 @@ TEST(one_holder_of_one_block_gets_everything)
     CHECK(rank_is_spread(&rank, &policy_prodstack_prefix, NULL, 1 << 3));
 }
 
-TEST(draws_among_all_when_nobody_holds_the_first_block)
+TEST(draws_among_all_for_a_cold_prompt)
 {
     struct rank rank;
     rank_init(&rank, 5, 10);

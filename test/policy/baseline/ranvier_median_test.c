@@ -136,7 +136,7 @@ TEST(a_diverted_request_goes_to_the_least_loaded_with_the_lowest_slot)
     rig_fini(&rig);
 }
 
-TEST(a_lone_target_is_taken_whatever_its_load)
+TEST(a_lone_target_is_taken_at_any_load)
 {
     struct rig rig;
     rig_init(&rig, 1);
@@ -160,7 +160,7 @@ TEST(a_prefix_whose_owner_left_gets_another_for_good)
     rig_fini(&rig);
 }
 
-TEST(reports_of_the_engine_are_load)
+TEST(engine_reports_count_as_load)
 {
     struct rig rig;
     rig_init(&rig, 5);

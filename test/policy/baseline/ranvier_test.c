@@ -126,7 +126,7 @@ TEST(the_longest_stored_route_wins)
     rig_init(&rig);
     make_owner(&rig, 2);
     CHECK_EQ(pick_text(&rig, 5, 8, 0, 0), 2);
-    make_owner(&rig, 1); // the longer route is no prefix of this prompt
+    make_owner(&rig, 1); // the longer route does not match this prompt
     CHECK_EQ(pick_text(&rig, 5, 3, 0, 0), 1);
 
     load(&rig, 0, 0, 0, 0);
@@ -145,8 +145,8 @@ TEST(a_hit_on_a_shorter_route_stores_no_longer_one)
     load(&rig, 0, 0, 0, 0);
     CHECK_EQ(pick_text(&rig, 5, 8, 0, 0), 1);
 
-    // The short route gets another owner when its own is gone; had the long one been stored, it
-    // would still name the old one.
+    // The short route gets another owner when its own is gone; a stored long one would still have
+    // the old one.
     struct policy_target all[count];
     memcpy(all, rig.targets, sizeof(all));
     fleet_remove(rig.targets, &rig.in.target_count, 1);
@@ -159,7 +159,7 @@ TEST(a_hit_on_a_shorter_route_stores_no_longer_one)
     rig_fini(&rig);
 }
 
-TEST(an_owner_at_the_cap_is_passed_over_and_remembered)
+TEST(an_owner_at_the_cap_is_skipped_and_stays_the_owner)
 {
     struct rig rig;
     rig_init(&rig);
@@ -208,7 +208,7 @@ TEST(when_all_are_at_the_cap_the_least_loaded_with_the_lowest_slot_is_taken)
     rig_fini(&rig);
 }
 
-TEST(what_a_request_probes_follows_its_key)
+TEST(the_order_of_probing_follows_the_key)
 {
     for (uint64_t text = 0; text < 60; text++) {
         struct rig rig;
@@ -245,7 +245,7 @@ TEST(a_prefix_whose_owner_left_gets_another_for_good)
     rig_fini(&rig);
 }
 
-// Who takes a slot over does not inherit what its last backend owned.
+// A backend that takes a slot over does not inherit the routes of the last one.
 TEST(owners_are_known_by_name_and_not_by_slot)
 {
     struct rig rig;
@@ -260,7 +260,7 @@ TEST(owners_are_known_by_name_and_not_by_slot)
     rig_fini(&rig);
 }
 
-TEST(reports_of_the_engine_are_load_and_missing_ones_are_not)
+TEST(engine_reports_count_as_load_and_missing_ones_do_not)
 {
     struct rig rig;
     rig_init(&rig);
@@ -285,7 +285,7 @@ TEST(reports_of_the_engine_are_load_and_missing_ones_are_not)
 }
 
 // Others' requests count as running at the engine: 9 of 12 wait there, 12 / 4 / 3 = 1.
-TEST(requests_of_others_count_through_the_report)
+TEST(requests_of_other_routers_count_through_the_report)
 {
     struct rig rig;
     rig_init(&rig);
@@ -325,7 +325,7 @@ static void give_to_second(struct rig *rig, uint64_t first_text, uint64_t end_te
     }
 }
 
-TEST(what_is_used_is_remembered_while_the_rest_is_forgotten)
+TEST(used_routes_stay_while_others_are_evicted)
 {
     struct rig rig;
     rig_init(&rig);

@@ -2,7 +2,7 @@
 
 #include "policy/rank_fixture.h"
 
-// Room for the policy's state, which is its own affair.
+// Memory for the policy's state.
 struct smetric_state {
     uint64_t words[8];
 };
@@ -38,7 +38,7 @@ TEST(a_conversation_stays_although_others_cost_less)
     CHECK_EQ(rank.costs[1], -60 * rank_block_tokens);
 }
 
-TEST(the_first_turn_goes_where_it_costs_least_whatever_is_held)
+TEST(the_first_turn_ignores_the_cache)
 {
     struct rank rank;
     second_turn(&rank, 4);
@@ -60,7 +60,7 @@ TEST(more_than_half_of_the_history_must_be_held)
     rank.targets[1].matched_tokens += 1;
     CHECK_EQ(pick(&rank), 1);
 
-    // Of no history, something must be held.
+    // Without history, some token must be held.
     rank.in.history_tokens = 0;
     rank_hold(&rank, 1, 0);
     CHECK_EQ(pick(&rank), 0);
@@ -68,7 +68,7 @@ TEST(more_than_half_of_the_history_must_be_held)
     CHECK_EQ(pick(&rank), 1);
 }
 
-TEST(the_previous_target_is_left_at_the_token_where_it_misses_its_time)
+TEST(the_previous_target_is_left_at_the_token_where_it_misses_the_goal)
 {
     struct rank rank;
     second_turn(&rank, 2);
@@ -82,7 +82,7 @@ TEST(the_previous_target_is_left_at_the_token_where_it_misses_its_time)
     CHECK_EQ(pick(&rank), 0);
 }
 
-TEST(the_previous_target_keeps_it_when_nobody_is_in_time)
+TEST(the_previous_target_keeps_a_conversation_when_all_miss_the_goal)
 {
     struct rank rank;
     second_turn(&rank, 3);
@@ -91,13 +91,13 @@ TEST(the_previous_target_keeps_it_when_nobody_is_in_time)
     rank.targets[2].queued_tokens = 20000;
     CHECK_EQ(pick(&rank), 1);
 
-    // One in time is enough to leave, though it need not be the one that is taken.
+    // One target that meets the goal is enough to leave, even if another one is taken.
     rank.targets[2].queued_tokens = 5000;
     rank.targets[2].running_requests = 100;
     CHECK_EQ(pick(&rank), 0);
 }
 
-TEST(a_target_of_unknown_speed_is_in_time)
+TEST(a_target_of_unknown_speed_meets_the_goal)
 {
     struct rank rank;
     second_turn(&rank, 2);
@@ -137,7 +137,7 @@ TEST(a_new_conversation_takes_the_least_product_of_load_and_running_requests)
     CHECK_EQ(rank.costs[2], 16 * rank_block_tokens);
 }
 
-TEST(idle_targets_tie_and_rotate_whatever_they_hold)
+TEST(idle_targets_tie_and_rotate_regardless_of_the_cache)
 {
     struct rank rank;
     struct smetric_state state = {0};
@@ -160,7 +160,7 @@ TEST(equal_holders_with_equal_load_rotate)
     CHECK(rank_is_spread(&rank, &policy_smetric, &state, 1 << 1 | 1 << 3));
 }
 
-TEST(a_prompt_that_was_not_understood_goes_by_running_requests)
+TEST(an_unreadable_prompt_goes_by_running_requests)
 {
     struct rank rank;
     rank_init(&rank, 3, 0);

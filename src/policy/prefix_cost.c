@@ -4,11 +4,11 @@
 //
 //     cost(target) = prompt tokens it does not hold + prompt tokens queued there
 //
-// Both are tokens to compute, so what the cache saves and what the queue costs need no weight
-// between them: a target keeps the prompts that it holds until its queue is longer than what they
-// save, and not one token further.  Blind to decoding and to targets of different speeds.
+// Both are tokens to compute, so no weight is needed between the savings of the cache and the cost
+// of the queue: a target keeps its prompts until its queue is longer than its cache saves.
+// Decoding and the speeds of targets are ignored.
 //
-// Ties are broken at random: to a prompt that nobody holds all idle targets are alike.
+// Ties are broken at random: for a cold prompt all idle targets are equal.
 
 #include "base/base.h"
 #include "policy/cheapest_internal.h"

@@ -7,7 +7,7 @@ static uint32_t pick(struct rank *rank)
     return rank_pick(rank, &policy_prefix_cost, NULL);
 }
 
-TEST(prefers_the_longest_held_beginning_when_queues_are_empty)
+TEST(prefers_the_longest_held_prefix_when_queues_are_empty)
 {
     struct rank rank;
     rank_init(&rank, 3, 10);
@@ -39,7 +39,7 @@ TEST(running_requests_and_contexts_do_not_count)
     CHECK_EQ(pick(&rank), 0);
 }
 
-TEST(spreads_a_prompt_that_nobody_holds_and_one_that_was_not_understood)
+TEST(spreads_cold_prompts_and_unreadable_ones)
 {
     struct rank rank;
     rank_init(&rank, 4, 8);
