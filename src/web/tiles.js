@@ -56,7 +56,7 @@ export function makeTiles() {
     const half = recent.ttft_ms.p50 === null ? ""
       : `; half within ${words.ms(recent.ttft_ms.p50)}, round-robin: ${words.ms(recent.round_robin_ttft_ms.p50)}`;
     put(ttft, { value: words.ms(ours), verdict: against(words.comparedTime(ours, theirs)),
-      note: `19 of 20 streams begin within this${half}` });
+      note: `95% of streams begin within this${half}` });
     pairs.get(ttft)([ours, theirs], Math.max(ours ?? 0, theirs ?? 0), words.ms);
   }
 

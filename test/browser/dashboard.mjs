@@ -586,11 +586,11 @@ const claims = {
   // For docs/images: needs SCREENSHOTS.
   async screenshots() {
     const shoot = async (page, name) => {
-      await page.waitForTimeout(1500); // bars have come to rest
+      await page.waitForTimeout(1500); // charts have come to rest
       await page.screenshot({ path: join(process.env.SCREENSHOTS, `dashboard-${name}.png`) });
     };
     for (const colorScheme of ["light", "dark"]) {
-      const page = await browser.dashboard({ viewport: { width: 1440, height: 1180 }, colorScheme });
+      const page = await browser.dashboard({ viewport: { width: 1440, height: 1180 }, colorScheme, reducedMotion: "reduce" });
       await page.locator("#decision-list li").nth(5).waitFor();
       await page.mouse.move(0, 0);
       if (colorScheme === "dark") {
@@ -601,7 +601,7 @@ const claims = {
       }
       await shoot(page, colorScheme);
     }
-    const page = await browser.dashboard({ viewport: { width: 375, height: 812 }, colorScheme: "dark" });
+    const page = await browser.dashboard({ viewport: { width: 375, height: 812 }, colorScheme: "dark", reducedMotion: "reduce" });
     await shoot(page, "phone");
   },
 };
