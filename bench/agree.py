@@ -1,8 +1,9 @@
-"""agree -- does the lab tell what happens?  docs/benchmarks.md.
+"""agree -- does the lab predict real runs?  docs/benchmarks.md.
 
-The same workload twice: in virtual time (`warmpath sim`), and in real time over sockets, with simulated
-engines (`warmpath engine`), the router (`warmpath serve`) and the load generator (`warmpath load`).
-Hit rates and times to the first token must come out alike; what differs is what the lab leaves out.
+The same workload twice: in virtual time (`warmpath sim`), and in real time over sockets, with
+simulated engines (`warmpath engine`), the router (`warmpath serve`) and the load generator
+(`warmpath load`).  Hit rates and times to first token must agree; the lab leaves out only the
+network and the router's own time.
 """
 import dataclasses
 import json
@@ -21,10 +22,10 @@ POLICIES = ("warm", "round_robin")
 WARM_UP = 0.2
 HIT_POINTS_MAX = 2.0
 TTFT_PERCENT_MAX = 15.0
-# On its way a request waits for some process to be woken six times: the generator, the router and the
-# engine, there and back.  Two of these are measured by those who sleep, the generator's and the engine's.
-# When the two make up more than this share of the time to the first token, six of them may be most of
-# what is allowed, and it is the machine that would be compared.
+# A request waits six times for the scheduler: at the generator, the router and the engine, there
+# and back.  The generator and the engine measure one of these each.  If the two exceed this share
+# of the time to first token, all six may use up the tolerance, and the bench would compare the
+# machine.
 LATE_PERCENT_MAX = 3.0
 TRIES = 3
 TOKEN = "agree"
@@ -32,8 +33,9 @@ TOKEN = "agree"
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is asked for.  Rates are about half of what saturates the fleet, so that round_robin, too, keeps
-    up: beyond that, queues grow from chance, and no two runs are alike."""
+    """One load.  Rates are about half of saturation, so that round_robin keeps up too: beyond that,
+    queues grow from chance, and runs differ.
+    """
     name: str
     workload: str
     model: str
@@ -49,9 +51,10 @@ class Case:
                 "--warm-up", str(WARM_UP)]
 
 
-# Of 120 requests, agents' hits vary least: their conversations stay where they are.  The larger the model, the
-# longer its times, and the less a busy machine adds to them.  With this seed the lab is in the middle of what small
-# changes of the rate make of it, 8% to either side.
+# With 120 requests, hits of `agent` vary least: its conversations stay at their backend.  The
+# larger the model, the longer its times, and the less a busy machine adds to them.  With this seed
+# the lab's result is in the middle of those of slightly different rates, which are 8% to either
+# side.
 QUICK = Case("agent_32b", "agent", "qwen2.5-32b", 120, rate=9, seed=6)
 CASES = (
     Case("b2b", "b2b", "llama-3.1-8b", 800, rate=7),
@@ -103,7 +106,7 @@ def fetch(url):
 
 
 def finish(binary, *words, seconds):
-    """What a command writes to standard output."""
+    """The standard output of a command."""
     try:
         done = subprocess.run([str(binary), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=seconds)

@@ -31,7 +31,7 @@ enum {
     system_blocks = 6, // those of one application begin with so many alike
     block_tokens = 64,
     member_count = 8,
-    // What the worker uses meanwhile: more than the processor has close to a core.
+    // Memory that the worker uses meanwhile: more than the cache of a core.
     other_size = 8 << 20,
 };
 

@@ -1,7 +1,7 @@
-"""decision -- what it takes to choose a backend: docs/benchmarks.md.
+"""decision -- the cost of choosing a backend: docs/benchmarks.md.
 
-First without a server, stage by stage (bench_decision).  Then the whole server, with a policy that reads
-prompts against one that does not, by turns on one core.
+First without a server, stage by stage (bench_decision).  Then the whole server, with a policy that
+reads prompts and one that does not, in turns on one core.
 """
 import json
 import os
@@ -14,8 +14,8 @@ from proxy import machine, median, number, spread
 from report import CannotMeasure
 from servers import Load, Process, Proxy, free_ports, version
 
-# What bench_decision is told.  One application: all conversations begin with the same system prompt,
-# which every backend holds.
+# Arguments of bench_decision.  One application: all conversations begin with the same system
+# prompt, which every backend holds.
 CASES = {
     "chat16k_64": ["--backends", "64"],
     "chat16k_1024": ["--backends", "1024"],
@@ -54,7 +54,7 @@ def in_process(report, build, quick, case):
     for stage in STAGES:
         report.figure(case, f"{stage}_us", found[f"{stage}_p50_us"], "us",
                       p99=found[f"{stage}_p99_us"])
-    # What the choice takes behind the match: who can be used, how loaded each is, what each costs.
+    # The choice without the match: usable backends, their loads and costs.
     report.figure(case, "decide_us", found["choose_p50_us"] - found["match_p50_us"], "us")
     report.figure(case, "targets", found["targets"], "1")
     report.figure(case, "matched_share", found["matched"], "1")
@@ -72,8 +72,8 @@ class Windows:
         self.disturbed = 0
 
     def one(self, server):
-        # The load never sleeps.  To wake it costs the server more than a decision, and the more often
-        # the slower the server is; nobody has to be woken at the other end of a network.
+        # The load never sleeps.  Waking it would cost the server more than a decision, and more
+        # often the slower the server is; over a network the server wakes no process.
         words = f"mode closed connections 64 spin 1 chats {CHATS} body {BODY_SIZE} " \
                 f"warmup-ms 150 measure-ms {300 if self.quick else 1000}"
         best = None

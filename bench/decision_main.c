@@ -5,8 +5,8 @@
 // A fleet and an index as they are after hours of service, then requests one after another: read
 // the body, hash the prompt, match, choose, and send the update of the index.  Every
 // request is the next turn of another conversation, whose bytes lie cold in memory, as do its runs
-// in the index.  What a request did to the index is undone behind it, so that every pass finds the
-// same.
+// in the index.  Each request's update of the index is undone, so that every pass finds the
+// same state.
 //
 //     $ bench_decision --backends 64
 //     {"p50_us":..., ...}
@@ -256,8 +256,8 @@ static void shuffle(struct scene *scene)
     }
 }
 
-// What passes between two requests: the oldest ends, one in the middle gets its first token, some
-// backend reports, time goes on.
+// Events between two requests: the oldest request ends, one in the middle gets its first token, a
+// backend reports, time passes.
 static void live_on(struct scene *scene)
 {
     uint32_t backends = (uint32_t)scene->options.backends;

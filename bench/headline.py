@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The published experiment of a prefix-aware router, in simulation: prints the tables of docs/headline.md.
+"""A published experiment with a prefix-aware router, in simulation: prints the tables of
+docs/headline.md.
 
     bench/headline.py --build build/release
 
-Each table is one `warmpath sim` whose command line goes to standard error; two of them need a file, which
-is made here: engines that are slower and smaller than those measured, and the stress mix on more prompts
-than a cache holds.
+Each table is one `warmpath sim` whose command line goes to standard error.  Two of them need a
+file, which is made here: slower and smaller engines, and the stress mix on more prompts than a
+cache holds.
 """
 import argparse
 import json
@@ -20,7 +21,7 @@ MODEL = "codellama-13b"
 POLICIES = ("random", "round_robin", "ranvier_median", "warm")
 BASE = "round_robin"
 SEEDS = 9
-# What 30 minutes come to at 13 and at 6 requests a second.
+# Requests of 30 minutes, at 13 and at 6 a second.
 REQUESTS, REQUESTS_A100, REQUESTS_90_USERS = 24000, 11000, 60000
 
 # The constants of the shipped model (src/sim/engine/profiles.def, one H200), by what limits them.
@@ -131,7 +132,7 @@ def headline(lab):
 
 
 def sharing(lab):
-    """Each cell is what the caches hit and, in brackets, how many requests went to the same backend."""
+    """Each cell has cache hits and, in brackets, the share of requests to the same backend."""
     print("| engines | share | published | " + " | ".join(POLICIES) + " |")
     print("|---|---:|---:|" + "---:|" * len(POLICIES))
     small = ("--calibration", lab.directory / "a100-40.json")

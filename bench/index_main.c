@@ -6,9 +6,9 @@
 //     {"case":"match_short_10m_64","metric":"p50_ns","value":231,"unit":"ns"}
 //
 // The population, in blocks that some backend holds:
-//     a quarter  prompts of 16 blocks that nobody shares, with one holder each
-//     a quarter  prompts of 512 blocks that nobody shares, with one holder each
-//     a half     conversations: one of 32 system prompts of 5 to 120 blocks, which most backends come to
+//     a quarter  prompts of 16 blocks that share no prefix, with one holder each
+//     a quarter  prompts of 512 blocks that share no prefix, with one holder each
+//     a half     conversations: one of 32 system prompts of 5 to 120 blocks, which most backends
 //                hold, then 20 to 200 blocks of their own; one holder each beyond the system prompt
 // Backends are drawn evenly.  A query asks for one prompt of the whole population, drawn evenly:
 // what it needs of the index is not in a cache unless the whole index is.

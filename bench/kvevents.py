@@ -1,7 +1,8 @@
-"""kvevents -- exact cache state: how fast engines' events become known, and what knowing them costs.
+"""kvevents -- KV events: how fast they are applied, and their cost.  docs/benchmarks.md.
 
-bench_kvevents does the work, in one process: it fills the ledger to 10 million blocks of 64 engines, then
-keeps it there.  bench_kvlatency publishes to the feeder over sockets and looks when it has arrived.
+bench_kvevents measures in one process: it fills the ledger to 10 million blocks of 64 engines, then
+keeps it at that size.  bench_kvlatency publishes to the feeder over sockets and polls for the
+arrival.
 """
 import datetime
 import json
@@ -37,8 +38,9 @@ def run(report, build, quick):
 
 
 def run_first():
-    """In a new process: ahead of whatever else the machine does, where that is allowed.  Its threads sleep when
-    they have nothing to do, so nothing starves."""
+    """In a new process: gives it priority over others, if permitted.  Its idle threads sleep, so no
+    other process starves.
+    """
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
         pathlib.Path("/proc/self/autogroup").write_text("-20")

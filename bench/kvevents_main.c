@@ -13,7 +13,7 @@
 // spread evenly over the logarithm, up to 150,000: small ones, which are short on the wire, are as
 // frequent as in text.
 //
-//     apply       blocks stored a second, by events of 64, into a ledger that holds all but what made room
+//     apply       blocks stored a second, by events of 64, into a ledger that is nearly full
 //     remove      blocks removed a second, by events of one
 //     turnover    blocks stored a second, each with the removal that makes room for it
 //
@@ -161,7 +161,7 @@ static void write_event(struct text *out, const struct kv_event *event, uint32_t
     ++*count;
 }
 
-// What goes, to make room for the next step.
+// Removes blocks to make room for the next step.
 static void write_removed(struct text *out, uint32_t backend, uint32_t *count)
 {
     uint64_t hashes[step_blocks];
@@ -286,7 +286,7 @@ static void *read_always(void *owner)
     struct reader *reader = owner;
     struct prefix_hit hits[hit_max];
     while (!atomic_load_explicit(reader->is_over, memory_order_relaxed)) {
-        // What is being replaced here is at worst half a prompt of one and half of another.
+        // A prompt that is being replaced is at worst half of one and half of another.
         const uint64_t *keys = world.asked[rng_below(&reader->rng, asked_count)];
         uint32_t count = prefix_ledger_match(world.ledger, keys, step_blocks, hits, hit_max);
         reader->found += count > 0;

@@ -251,7 +251,7 @@ static bool is_known(const struct flying *flying)
            hit.backend == flying->slot && hit.blocks == flying->key_count;
 }
 
-// What is not known within a second was not sent to anybody: it is lost when it should have been.
+// A block that is unknown after a second was lost: count it as late.
 static void look(void)
 {
     for (uint32_t i = 0; i < world.flying_count;) {

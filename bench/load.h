@@ -15,10 +15,11 @@
 // no scheduler stands between them, and a stream can run in lockstep with its reader.
 //
 // `warmpath load` and `warmpath engine` cannot take their place: those replay workloads against
-// engines that take their time.  `warmpath load` spends 145 µs of CPU on a request, because it writes
-// a prompt of its own for each; this one spends 10 µs, so that one core can load a proxy with 40,000
-// requests a second.  It also holds 10,000 connections, runs events in lockstep, and knows the time
-// that another program had the core.  Responses are read with the same http/response.
+// engines that take their time.  `warmpath load` spends 145 µs of CPU on a request, because it
+// writes a prompt of its own for each; this one spends 10 µs, so that one core can load a proxy
+// with 40,000 requests a second.  It also holds 10,000 connections, runs events in lockstep, and
+// knows the time that another program had the core.  Responses are read with the same
+// http/response.
 //
 // Says `begin` and `end` on standard output around the time that is measured, or `holding` once all
 // connections are held.

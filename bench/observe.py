@@ -1,8 +1,8 @@
-"""observe -- what it costs to be seen: docs/benchmarks.md.
+"""observe -- the cost of metrics, logs and history: docs/benchmarks.md.
 
-Counting a request, its line in the log, and a page of metrics: bench_metrics measures them, in a fresh process
-for each size of fleet.  Noting a receipt in the chronicle: bench_chronicle.  Then the whole server with all that tells
-of requests, against one without any of it (overhead.py).
+bench_metrics measures counting a request, its line in the log, and a page of metrics, in a new
+process for each size of fleet.  bench_chronicle measures a receipt in the chronicle.  overhead.py
+compares the whole server with and without all of it.
 """
 import json
 import os

@@ -1,9 +1,9 @@
-"""What it costs to be seen: requests/s with all that tells of requests, over those without any of it.
+"""The cost of metrics, logs and history: requests/s with all of them over requests/s without.
 
-Two servers by turns on one core, round after round: one counts, keeps decisions and writes a log of every
-request to the disk, the other does nothing of that.  The thread that writes shares the core of the worker, so all of
-its work is in the figure.  The core is never idle, so requests/s are those in a second of the core's time that the
-server had, with all of its threads: what other programs took of it is nobody's fault.
+Two servers in turns on one core, round after round: one counts, keeps decisions and logs every
+request to the disk, the other does none of that.  The scribe shares the core of the worker, so its
+work is in the figure.  The core is never idle: requests/s are per second of CPU time of the server
+with all its threads, so that other programs on the core do not count.
 """
 import statistics
 
@@ -11,8 +11,8 @@ from decision import CHATS, ORIGINS, Windows, cores, cpu_of
 from proxy import median, spread
 from servers import Load, Proxy, free_ports
 
-# Case -> who is compared, first over second.  The default policy; and one that looks at no prompt, to which a
-# body is otherwise only a model.
+# Case -> servers compared, first over second: with the default policy, and with one that does not
+# read prompts.
 CASES = {"all_on": ("all_on", "all_off"), "plain_all_on": ("plain_all_on", "plain_all_off")}
 NEEDED = {("all_on", "rps_ratio"): ("≥", 0.95)}
 
@@ -26,7 +26,9 @@ def busy_of(window):
 
 
 class Alone(Windows):
-    """The server's threads wait for each other, which is no disturbance: only the load's waiting is."""
+    """Threads of the server may wait for each other; only waiting of the load counts as a
+    disturbance.
+    """
 
     def one(self, server):
         measure = self.load.measure

@@ -1,9 +1,9 @@
 """predictions -- does the router know what engines have cached?  docs/benchmarks.md.
 
-Simulated engines that publish KV events, in real time over sockets, at 70% of what saturates them and with
-caches so full that they evict all the time.  For each request: how many tokens the router expected to be cached
-where it sent it, against how many the engine found.  An engine is killed and comes back; events get lost; and the
-same load without events shows what belief alone is worth.
+Simulated engines with KV events, in real time over sockets, at 70% of saturation and with full
+caches that evict all the time.  For each request it compares the tokens that the router predicted
+as cached with those that the engine had cached.  An engine is killed and restarted; events are
+lost; and the same load without events shows the accuracy of belief alone.
 """
 import bisect
 import contextlib
@@ -24,18 +24,18 @@ LOAD = 0.7
 NEEDED_SHARE = 0.99
 NEEDED_ERROR = 0.01
 NEEDED_BACK_S = 5
-# Metric -> what is needed of it; while faults last nothing is.
+# Metric -> its target; during faults there are no targets.
 NEEDED = {"equal_share": ("≥", NEEDED_SHARE), "error": ("≤", NEEDED_ERROR), "back_s": ("≤", NEEDED_BACK_S)}
 FAULTY = ("drop", "restart", "no_events")
 LOSS = 0.05
 DOWN_S = 2
-# Whether the router is right again is seen of so many requests that follow each other, and of all that come later.
+# The router has recovered if this many consecutive requests, and all later ones, are right.
 BACK_WINDOW = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How long things take, in seconds of the run, and how many times faster than life engines are."""
+    """Durations in seconds of the run, and the speed of engines relative to real ones."""
     speed: float
     warm_up: float  # until all caches are full
     steady: float
@@ -49,7 +49,7 @@ QUICK = Plan(speed=6, warm_up=7, steady=4, compared=3, loss=3, after=6.5)
 
 
 def saturating_rate(binary, directory):
-    """Requests per second at 70% of what saturates the fleet, at the speed of life, as the lab finds it."""
+    """Requests per second at 70% of saturation, at speed 1, as the lab finds it."""
     path = f"{directory}/sim.json"
     finish(binary, "sim", "--workload", "chat", "--policy", "warm", "--backends", "4", "--model", MODEL,
            "--load", str(LOAD), "--json", path, seconds=120)
@@ -121,7 +121,7 @@ class Engines:
 
 
 class Site:
-    """Engines, a router in front of them, and one run of load whose time counts from its first request."""
+    """Engines, a router, and one run of load whose time counts from its first request."""
 
     def __init__(self, binary, directory, ports, engines, with_events):
         self.binary, self.directory, self.engines = binary, directory, engines
@@ -243,8 +243,9 @@ class Run:
         return Sample([request for request in self.requests[first:last] if backend in (None, request.backend)])
 
     def back_s(self, since_s, until_s=float("inf")):
-        """How long after a moment it is right again: the first time from which on the next hundred, and all that
-        come later, are equal often enough."""
+        """Seconds from a moment until the router has recovered: from then on the next hundred
+        requests, and all later ones, are equal often enough.
+        """
         first, last = bisect.bisect_left(self.sent, since_s), bisect.bisect_left(self.sent, until_s)
         wrong, back = 0, None
         flags = [not request.is_equal() for request in self.requests[first:last]]
@@ -270,7 +271,7 @@ def tell(report, case, sample):
 
 
 class Evictions:
-    """Blocks that engines said were removed, between two moments of a run."""
+    """Blocks that engines reported as removed, between two moments of a run."""
 
     def __init__(self, site):
         self.site, self.seen = site, []
@@ -296,7 +297,7 @@ def measure_compared(report, case, plan, rate, site):
 
 
 def measure_faults(report, plan, rate, site, engines):
-    """Calm first, then events get lost for a while, then an engine dies and another is started in its place."""
+    """First no faults, then lost events for a while, then an engine is killed and restarted."""
     calm_s = plan.warm_up + plan.steady
     kill_s = calm_s + plan.loss + plan.after
     evictions = Evictions(site)

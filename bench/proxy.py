@@ -18,8 +18,8 @@ EVENTS = 200
 JSON_SIZE, EVENT_SIZE = 1024, 95
 PATH = "/v1/chat/completions"
 
-# What each case sends.  In the closed loop each event waits for the one before (`lockstep`), so that
-# none is forwarded in another's company; at a fixed rate they come by the clock, as tokens do.
+# The load of each case.  In the closed loop each event waits for the one before (`lockstep`), so
+# that each is forwarded alone; at a fixed rate they come by the clock, as tokens do.
 CASES = {
     "json_2k": {"closed": "connections 64",
                 "open": "connections 64",

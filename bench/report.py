@@ -4,7 +4,7 @@ import sys
 
 
 class CannotMeasure(Exception):
-    """There is no figure, and the reason."""
+    """Why a figure cannot be measured."""
 
 
 class Report:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""How much each constant of the policy `warm` matters: the lab with each at half and at twice its value.
+"""Sensitivity of the policy `warm` to its constants: the lab with each at half and twice its value.
 
     make BUILD=release && bench/sensitivity.py --build build/release [--trace FILE] > sensitivity.md
 
-Every line `static const float name = value;` of src/policy/warm.c is a constant.  The program is linked once more with a warm.c that
-reads them from the environment, and simulates each workload at three loads, as `warmpath sim` does.  A figure is the geometric mean
-over all points of the shipped value's time over the varied one's: above 1 the varied value is better.
+Every line `static const float name = value;` of src/policy/warm.c is a constant.  The program is
+linked once more with a warm.c that reads them from the environment, and simulates each workload at
+three loads, as `warmpath sim` does.  A figure is the geometric mean over all points of the shipped
+value's time over the varied one's: above 1 the varied value is better.
 """
 import argparse
 import concurrent.futures
@@ -27,7 +28,8 @@ WORKLOADS = ("b2b", "rag", "chat", "agent", "hot", "unique", "stress")
 LOADS = "0.5,0.85,0.95"
 METRICS = (("TTFT mean", ("ttft_ms", "mean")), ("TTFT p99", ("ttft_ms", "p99")), ("E2E mean", ("e2e_ms", "mean")))
 FACTORS = (0.5, 2)
-FACTORS_AROUND_ONE = {"cost_noise", "session_worth", "habit_worth"}  # 1 + x: it is x that is halved and doubled
+# Of these factors, 1 + x, the part x is halved and doubled.
+FACTORS_AROUND_ONE = {"cost_noise", "session_worth", "habit_worth"}
 SHARES = {"load_max", "fill_max", "session_match", "crowd_by_tokens"}  # below 1: at most 0.99
 
 

@@ -22,8 +22,8 @@ ANSWER_SECONDS = 120
 
 # proxy_buffering off: an event must reach the client when it comes; the default holds it back until
 #   a buffer is full.  It makes the JSON case faster as well, so it is set for both.
-# keepalive: without it every request opens a connection to the backend.  256 is more than ever rest.
-# keepalive_requests: the default closes each connection after 1000 requests.
+# keepalive: without it every request opens a connection to the backend.  256 is more than ever
+# idle. keepalive_requests: the default closes each connection after 1000 requests.
 NGINX = """
 daemon off;
 {user}
@@ -62,9 +62,9 @@ http {{
 }}
 """
 
-# http-no-delay: without it an event waits up to 200 ms for company before it is sent.
+# http-no-delay: without it an event waits up to 200 ms for further bytes before it is sent.
 # http-reuse always: the default opens a connection to the backend for each client's first request.
-# no strict-limits: haproxy wants two descriptors for each of maxconn, which idle clients do not use.
+# no strict-limits: haproxy demands two descriptors for each of maxconn; idle clients use one.
 HAPROXY = """
 global
     nbthread 1
@@ -105,7 +105,9 @@ def haproxy_command(directory, port, origins, _build):
 
 
 def warmpath_command(_directory, port, origins, build, policy="round_robin"):
-    """Neither of the others probes its backends, asks them for models or their load, or logs here."""
+    """Without probes, model lists, scraping and logs, which the other proxies do not have here
+    either.
+    """
     backends = [word for origin in origins for word in ("--backend", f"http://127.0.0.1:{origin}")]
     return [str(build / "warmpath"), "serve", "--listen", f"127.0.0.1:{port}", *backends,
             "--policy", policy, "--workers", "1", "--health-interval", "0",
@@ -114,7 +116,7 @@ def warmpath_command(_directory, port, origins, build, policy="round_robin"):
 
 
 def watched_command(directory, port, *rest, **how):
-    """All that tells of requests: meters, the list of decisions, a log of every request on the disk."""
+    """With meters, the list of decisions, and a log of every request on the disk."""
     return [*warmpath_command(directory, port, *rest, **how), "--metrics-enabled", "true",
             "--decisions-keep", "1000", "--access-log-file", f"{directory}/access.log",
             "--admin-listen", f"127.0.0.1:{port + 500}", "--admin-token", "bench"]

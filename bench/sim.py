@@ -1,7 +1,7 @@
-"""sim -- how long the policy lab takes for one run: docs/benchmarks.md.
+"""sim -- the time of one run of the policy lab: docs/benchmarks.md.
 
-`warmpath sim` on one core, with one thread, from its start to its end: reading the trace and writing
-the report included.  The published trace is not part of the source: TRACE= names it.  Without it, a
+`warmpath sim` with one thread on one core, from start to end, including reading the trace and
+writing the report.  The published trace is not part of the source: TRACE= names it.  Without it, a
 built-in workload is measured, under another name.
 """
 import os

@@ -4,8 +4,8 @@ english  the Debian reference and the manual pages of the kernel and the C libra
 chinese  the same two in Chinese: lines that are mostly Chinese characters
 code     the Python library, and this program's own sources
 
-The packages are unpacked into build/texts/ without being installed: some machines are set up to leave
-out documentation.  Nothing of them is committed.
+The packages are unpacked into build/texts/ without being installed: some machines are configured to
+leave out documentation.  None of them is committed.
 """
 import gzip
 import html

@@ -1,7 +1,8 @@
-"""tokenizer -- how fast text becomes ids, beside Hugging Face tokenizers and tiktoken: docs/benchmarks.md.
+"""tokenizer -- speed of tokenizing, beside Hugging Face tokenizers and tiktoken:
+docs/benchmarks.md.
 
-bench_tokenizer measures ours, tokenizer_peers.py theirs; they take turns on one core, round by round, on
-the same documents, and must come to the same ids.  Vocabularies come from packages
+bench_tokenizer measures ours, tokenizer_peers.py theirs; they take turns on one core, round by
+round, on the same documents, and must produce the same ids.  Vocabularies come from packages
 (tools/vocabularies.py), texts from Debian's (bench/texts.py).
 """
 import json

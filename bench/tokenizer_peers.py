@@ -1,10 +1,11 @@
-"""Hugging Face tokenizers or tiktoken on one core, for bench/tokenizer.py; run by the tests' Python.
+"""Hugging Face tokenizers or tiktoken on one core, for bench/tokenizer.py; run by the Python of
+tests.
 
     tokenizer_peers.py tokenizers tokenizer.json DOCUMENTS
     tokenizer_peers.py tiktoken ranks.tiktoken DOCUMENTS
 
-For each line on standard input all documents are encoded once more, and a line of JSON says how long it
-took.  The first round of a process is cold: both have caches of their own.
+For each line on standard input it encodes all documents once more and prints the time as a line of
+JSON.  The first round of a process is cold: both have caches of their own.
 """
 import json
 import os

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: what is read has names, limits and rows within their bounds; written and read
-// again it is the same; and what can be fitted has constants that are numbers.
+// For any input: a file that is read has names, limits and rows within their bounds; written and
+// read again it is the same; and the constants of a fit are numbers.
 
 #include "base/base.h"
 #include "base/text.h"

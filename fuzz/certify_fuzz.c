@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An engine that answers questions with anything.  The first byte picks the engine; then each line is an
-// answer: a byte for its status and the body, where "=" alone is what an engine says that computes the same.
+// An engine with arbitrary responses.  The first byte picks the engine; then each line is a
+// response: a byte for its status, and the body, where "=" alone stands for a response with our own
+// ids.
 //
-// Whatever it says: each case is counted once; nothing is certified that no case has shown; who differs or
-// cannot be asked has a reason; and an engine that only agrees is believed.
+// For any input: each case is counted once; only features that a case has shown are certified; an
+// engine that differs or does not respond has a reason; and an engine that always agrees is
+// certified.
 
 #include "base/base.h"
 #include "dialect/certify.h"

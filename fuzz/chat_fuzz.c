@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: what is no JSON is no chat; what is accepted has messages with roles and contents of
-// the kind that the engine gives, and prints as JSON; and engines make the same of messages when those are
-// written anew by themselves.
+// For any input: text that is not JSON is not a chat; an accepted chat has messages with roles and
+// contents as the engine gives them, and prints as JSON; and engines treat messages the same when
+// they are written again alone.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -63,7 +63,7 @@ static void check_message(const struct chat_rules *rules, const struct value *me
     }
 }
 
-// What `rules` make of a body of these messages alone is what they made of them before.
+// A body of these messages alone gives the same messages under `rules`.
 static void check_written(const struct chat_rules *rules, struct slice body, struct reading *before)
 {
     uint8_t *space = malloc(2 * (size_t)print_size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte picks what to keep and the portion size.  Whatever the bytes, the verdict and what
-// is kept do not depend on the portions, and a body kept with its framing is accepted again.
+// The first byte picks what to keep and the portion size.  For any input, the verdict and the kept
+// bytes do not depend on the portions, and a body kept with its framing is accepted again.
 
 #include "base/base.h"
 #include "fuzz.h"

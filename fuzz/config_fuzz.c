@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes, config_parse says yes or no.  After a no the message is whole and points into
-// the text; after a yes everything that others rely on without checking holds.  Files with secrets
-// are not read from the disk: their path is their content.
+// For any input, config_parse accepts or refuses it.  A refusal has a complete message that points
+// into the text; an accepted configuration has every property that other code relies on without
+// checking. Files with secrets are not read from the disk: their path is their content.
 //
 // An input may begin with flags, one "--name value" on a line, before a line "%%".
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte picks the portions, the second how the connection ends.  Whatever the bytes: what the
-// answer says does not depend on the portions in which it came, and times never run backwards.
+// The first byte picks the portions, the second how the connection ends.  For any input, the result
+// does not depend on the portions in which the response came, and times never run backwards.
 
 #include "base/base.h"
 #include "base/histogram.h"
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     ASSERT(whole.error == parts.error);
     ASSERT(whole.status == parts.status);
     if (whole.error != DRIVE_MALFORMED) {
-        // What stood before something malformed is heard only if it came before.
+        // Bytes before a malformed part count only if they came in an earlier portion.
         ASSERT(whole.token_events == parts.token_events);
         ASSERT(slice_equal(text_slice(&whole.text), text_slice(&parts.text)));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: each value is negative or a finite number; a histogram ascends and never falls; and
-// from a page to itself nothing was done.  The input is copied to a block of its exact size so that a
-// sanitizer sees one byte too far.
+// For any input: each value is negative or a finite number; a histogram never falls; and the
+// difference between a page and itself is zero.  The input is copied to a block of its exact size,
+// so that a sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "feed/engine_counters.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: what is refused changes nothing and is explained; what is taken is in its range,
-// and what is written of it reads back as the same.
+// For any input: a refused body changes nothing and is explained; accepted values are in their
+// range, and reading back what is written gives the same.
 
 #include "base/base.h"
 #include "base/text.h"

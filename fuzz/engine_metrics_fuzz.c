@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: each field is negative or a finite number in its range; and a page of text that
-// comes twice says twice the counts, the same usage and the same block.  The input is copied to a block
-// of its exact size so that a sanitizer sees one byte too far.
+// For any input: each field is negative or a finite number in its range; and a page of text
+// repeated twice gives twice the counts, the same usage and the same block.  The input is copied to
+// a block of its exact size, so that a sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "feed/engine_metrics.h"

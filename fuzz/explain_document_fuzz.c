@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a document is read exactly when it is an object with an array of `backends`, or one of
-// `rivals`; it is a decision that was made if it has only those, and then nothing is said of predictions; strings are parts of the input without control characters; and what
-// was read can be shown.
+// For any input: a document is read exactly if it is an object with an array of `backends`, or one
+// of `rivals`.  With `rivals` alone it is a past decision, without predictions.  Strings are parts
+// of the input without control characters, and the result can be printed.
 
 #include "base/base.h"
 #include "cli/explain_document.h"

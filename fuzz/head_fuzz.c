@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte picks request or response and where the rest is split.  Whatever the bytes, the
-// verdict is the same fed whole or in two parts, and a head that passed can be written on and is
-// then a head again, with the same fields: forwarding does not make a new meaning.
+// The first byte picks request or response and where the rest is split.  For any input, the verdict
+// is the same fed whole or in two parts, and an accepted head, written again, is a head with the
+// same fields: forwarding does not change its meaning.
 
 #include "base/base.h"
 #include "base/text.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes, the scanner and its simple twin come to the same verdict and, when that is
-// yes, to the same keys and values; every string then decodes within its own size or has half a
-// surrogate pair; and json_find agrees.  The input is copied to a block of its exact size so that a
-// sanitizer sees one byte too far.
+// For any input, the scanner and its simple twin reach the same verdict and, if the text is valid,
+// the same keys and values; every string then decodes within its own size or has half a surrogate
+// pair; and json_find agrees.  The input is copied to a block of its exact size, so that a
+// sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "fuzz.h"

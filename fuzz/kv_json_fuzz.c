@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: what is no JSON is no document; every notice keeps to the limits, each of its
-// numbers can be read, and what is wrong is said; whoever reads for one owner reads a part of what is
-// there, in its order; and a document in an envelope says the same as without.  The input is copied to a
-// block of its exact size so that a sanitizer sees one byte too far.
+// For any input: text that is not JSON is refused; every notice keeps to the limits, each of its
+// numbers can be read, and errors have a message; reading for one owner gives a part of all
+// notices, in their order; and a document in an envelope gives the same as without.  The input is
+// copied to a block of its exact size, so that a sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -40,7 +40,7 @@ static void check_notice(const struct kv_json *reader, const struct kv_notice *n
     }
 }
 
-// How many notices there are; -1 when it is no document.
+// The number of notices; -1: the document is invalid.
 static int64_t read_all(struct kv_json *reader, struct slice document,
                         const struct kv_json_owner *owner)
 {

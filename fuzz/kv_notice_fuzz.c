@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: notices keep to their limits and lie within what was read, a batch that is msgpack is
-// read to its end with a notice for each event, and reading it again says the same.  The input is copied
-// to a block of its exact size so that a sanitizer sees one byte too far.
+// For any input: notices keep to their limits and lie within the input, a valid msgpack batch is
+// read to its end with a notice for each event, and reading it again gives the same.  The input is
+// copied to a block of its exact size, so that a sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "fuzz.h"
@@ -77,7 +77,7 @@ static struct tally read_all(struct kv_reader *reader, struct slice payload)
     struct tally tally = {.status = kv_reader_begin(reader, payload)};
     struct kv_notice notice;
 
-    // Apart: a removal that is like the one before is not read field by field, and foretells nothing.
+    // Separately: a removal like the one before is not read field by field, and foresees nothing.
     struct tally foreseen = {0};
     kv_reader_foresee(reader, mix_foreseen, &foreseen);
     while (tally.status == STATUS_OK) {

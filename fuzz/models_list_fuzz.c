@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a list is read exactly when the document has an array of `data`; every model
-// has a name, and a document that is part of the input and says that name; and a list made of these
+// For any input: a list is read exactly if the document has an array of `data`; every model has a
+// name, and a document that is part of the input and contains that name; and a list made of these
 // documents alone is read as the same list.
 
 #include "base/base.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a trace is in order of time, from 0 to its span; every request is within the limits
-// and its ids are the trace's; written and read again it is the same, but for times that were equal.
-// What is no trace leaves a reason.
+// For any input: a trace is in order of time, from 0 to its span; every request is within the
+// limits and its ids are the trace's; written and read again it is the same, except for equal
+// times.  An invalid trace has a message.
 
 #include "base/base.h"
 #include "base/text.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: values lie within them, passing over a value ends where walking through it does, and
-// runs of integers are what their values are one by one.  The input is copied to a block of its exact size
-// so that a sanitizer sees one byte too far.
+// For any input: values lie within it, skipping a value ends where walking through it does, and
+// runs of integers equal their values one by one.  The input is copied to a block of its exact
+// size, so that a sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "fuzz.h"

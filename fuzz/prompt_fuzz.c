@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes, for every API: what is read is a function of the bytes, its slices lie where
-// they may, the text that was promised is the text that is hashed, and keys do not depend on how many
-// there is room for.
+// For any input and API: the result is a function of the bytes, its slices lie where they may, the
+// text size equals the text that is hashed, and keys do not depend on the room for them.
 
 #include "api/prompt.h"
 #include "base/base.h"

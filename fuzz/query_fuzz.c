@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the target: a value that is found is a part of it that has no `&`, behind a `?` and its name; and what
-// is decoded is no longer than it was spelt, and spelt again with %XX throughout, decodes to the same.
+// For any target: a found value is a part of it without `&`, behind a `?` and its name; decoding
+// never lengthens it; and spelt again with %XX throughout it decodes to the same.
 
 #include "admin/query.h"
 #include "base/base.h"

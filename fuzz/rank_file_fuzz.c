@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a tokenizer or a reason.  Since hardly any bytes have a line for each byte, which a
-// vocabulary needs, those lines are put in front of them.
+// For any input: a tokenizer or a message.  A vocabulary needs a line for each byte, which hardly
+// any input has, so those lines are put in front of it.
 
 #include "base/base.h"
 #include "base/text.h"

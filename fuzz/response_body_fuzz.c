@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte picks the API, and event or body.  Whatever the bytes: what is not JSON says nothing
-// and leaves the chain alone; what the event says does not depend on whether there is a chain; and
-// the chunk that may be cut out of a stream has no output.  The input is copied to a block of its exact size so that a sanitizer sees one byte too far.
+// The first byte picks the API, and event or body.  For any input: invalid JSON has no effect and
+// leaves the chain alone; the result of an event does not depend on a chain; and the event that may
+// be cut out of a stream has no output.  The input is copied to a block of its exact size, so that
+// a sanitizer catches a read of one byte too many.
 
 #include "api/response_body.h"
 #include "base/base.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The first byte picks the portions, the second the buffer: none, a small one, or one that holds
-// everything.  Whatever the bytes, the parser says of every event what its simple twin says of the
-// whole text, and passes over one only when the buffer is short.
+// everything.  For any input, the parser gives for every event what its simple twin gives for the
+// whole text, and skips an event only if the buffer is too small.
 
 #include "fuzz.h"
 #include "http/sse_twin.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes, a template compiles or is refused with a reason, and what compiles renders or fails with
-// a reason, within its steps, its arena and its output.  The input is copied to a block of its exact size so that
-// a sanitizer sees one byte too far.
+// For any input, a template compiles or is refused with a message, and a compiled one renders or
+// fails with a message, within its steps, its arena and its output.  The input is copied to a block
+// of its exact size, so that a sanitizer catches a read of one byte too many.
 
 #include "base/base.h"
 #include "fuzz.h"

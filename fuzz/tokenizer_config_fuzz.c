@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: what is accepted is a JSON object; all that is kept is the result's own, is UTF-8 and
-// no longer than the text; no token is empty; and a file written from the result reads as the same result.
+// For any input: an accepted file is a JSON object; the result owns its strings, which are UTF-8
+// and no longer than the text; no token is empty; and a file written from the result reads as the
+// same result.
 
 #include "base/base.h"
 #include "base/text.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first byte picks one of the families, the rest is a text.  Whatever it is: it is refused exactly
-// when it is not UTF-8; its ids are the tokenizer's, no more than was said; its parts have them too; and
-// where nothing is changed on the way the tokens spell the text.
+// The first byte picks one of the families, the rest is a text.  A text is refused exactly if it is
+// not UTF-8; its ids are the tokenizer's, no more than the bound; its parts have ids too; and if
+// normalization changes nothing, the tokens spell the text.
 
 #include "base/base.h"
 #include "base/utf8.h"

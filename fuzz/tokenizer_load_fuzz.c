@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a tokenizer or a reason.  What loads encodes text, its own included, into ids that
-// it has, no more of them than it said.
+// For any input: a tokenizer or a message.  A loaded tokenizer encodes text, its own included, into
+// ids that it has, no more of them than its bound.
 
 #include "base/base.h"
 #include "fuzz.h"

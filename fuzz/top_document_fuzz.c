@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: a document is read exactly when it is an object with its list; no list is longer
-// than its limit; strings end, are UTF-8 and have no control character; and what was read can be joined to
-// what is kept, and drawn, at any size, in either character set.
+// For any input: a document is read exactly if it is an object with its list; no list is longer
+// than its limit; strings end, are UTF-8 and have no control character; and the result can be
+// joined to the last one and drawn at any size, in either character set.
 
 #include "base/base.h"
 #include "base/utf8.h"

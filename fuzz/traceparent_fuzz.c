@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes, what is read has ids, and what is written of it is read as the same.
+// For any input, a parsed field has ids, and writing it gives a field that reads as the same.
 
 #include "base/base.h"
 #include "base/text.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the bytes: what the scanner calls JSON is read, but for halves of surrogate pairs and integers of
-// thousands of digits, and nothing else is.  What was read is written, read again, equal to itself, and
-// written as the same bytes.  In small memories it is refused, and nothing outside them is touched.
+// For any input: exactly the texts that the scanner accepts are read, except for halves of
+// surrogate pairs and integers of thousands of digits.  A value that was read is written, read
+// again, equal to itself, and written as the same bytes.  With little memory it is refused, and
+// nothing outside that memory is touched.
 
 #include "base/base.h"
 #include "fuzz.h"
@@ -30,7 +31,7 @@ static struct slice write(const struct value *value, void *memory, size_t size, 
     return text_slice(&text);
 }
 
-// Numbers beyond all floats are written as Infinity, which is no JSON.
+// Numbers beyond all floats are written as Infinity, which JSON does not have.
 static void check_again(const struct value *value, size_t size)
 {
     size_t text_size = 400 * size + 64;

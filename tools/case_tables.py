@@ -4,12 +4,13 @@
     tools/case_tables.py read > src/template/value/case_tables.txt
     tools/case_tables.py write src/template/value/case_tables.txt build/debug/case_tables.def
 
-`read` asks the Python that runs it, whose version of Unicode the text names.  The build runs `write`,
-which only rewrites that text as C: the program does not depend on the Python of the machine that builds it.
+`read` takes the tables from the running Python; the text names its version of Unicode.  The build
+runs `write`, which only rewrites that text as C: the program does not depend on the builder's
+Python.
 
-The text is one line for each table, its name before its rows; a line that begins with a blank goes on
-with the one above.  A row begins so many code points
-after the last one of the row before.
+The text has one line for each table, its name before its rows; a line that begins with a blank
+continues the one above.  The start of a row is the distance in code points from the end of the row
+before.
     classes:   skipped.length                  a range, from its first to its last; 0 is left out
     *_runs:    skipped.length.step.distance    every `step`th of them moves by the same distance
     *_several: skipped.a.b.c                   one character becomes two or three (no third: 0)

@@ -4,16 +4,16 @@
     PYTHON tools/char_classes.py ask > src/tokenizer/split/char_class.txt
     tools/char_classes.py table OUTPUT                                      (the build runs this)
 
-`ask` asks the package tokenizers what it takes each character for; PYTHON has the version that is to be
-followed: 0.23.2 so far.  No other input decides what is written, so running it again is the test of what
-is checked in.  `table` needs no package, and its output does not depend on the version of Python.
+`ask` takes the classes from the package tokenizers; PYTHON must have the version to follow: 0.23.2
+so far.  The output has no other input, so running it again checks the committed file.  `table`
+needs no package, and its output does not depend on the version of Python.
 """
 import collections
 import pathlib
 import sys
 
 RANGES = pathlib.Path(__file__).resolve().parent.parent / "src/tokenizer/split/char_class.txt"
-# Bit n, as in char_class.h, is the nth row: its name, and its pattern where tokenizers takes patterns.
+# Bit n, as in char_class.h, is the nth row: its name, and its pattern if tokenizers accepts one.
 CLASSES = {
     "LU": r"\p{Lu}", "LL": r"\p{Ll}", "LT": r"\p{Lt}", "LM": r"\p{Lm}", "LO": r"\p{Lo}", "M": r"\p{M}",
     "N": r"\p{N}", "P": r"\p{P}", "S": r"\p{S}", "WS": r"\s", "HAN": r"\p{Han}",
@@ -57,7 +57,7 @@ def numeric():
 
 
 def word():
-    """\\w of Rust's regex crate: behind such a character, a token that must be a whole word is not found."""
+    """\\w of Rust's regex crate: behind such a character a single_word token does not match."""
     from tokenizers import AddedToken, Tokenizer, models
     tokenizer = Tokenizer(models.BPE())
     tokenizer.add_tokens([AddedToken(TOKEN, single_word=True)])
@@ -71,7 +71,7 @@ def word():
 
 
 def ask():
-    """What tokenizers says of every character: a word of bits each."""
+    """The classes of every character by tokenizers, as a word of bits each."""
     table = [0] * POINTS
     found = {name: matching(pattern) for name, pattern in CLASSES.items() if pattern}
     for name, characters in {**found, "RUST_NUMERIC": numeric(), "RUST_WORD": word()}.items():

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Compares src/tokenizer/nfc/nfc.c with `tokenizers`, which must be installed: every difference is a bug.
+"""Compares src/tokenizer/nfc/nfc.c with `tokenizers`, which must be installed; a difference is a
+bug.
 
     tools/check_nfc.py [--random 300000] [--seed 1]
 
-Every character alone and with marks around it, pairs that may compose, and random texts made of what
-normalization changes.
+Inputs: every character alone and with marks around it, pairs that may compose, and random texts of
+characters that normalization changes.
 """
 
 import argparse

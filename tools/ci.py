@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Everything that continuous integration runs, in an order that keeps two cores busy.
 
-Two lanes run side by side.  The tests wait a good part of their time, so the other lane uses what
-they leave: it compiles for the sanitizers and runs `make check`, at the lowest priority.
+Two lanes run side by side.  The tests wait a good part of their time, so the other lane uses the
+idle CPU time: it compiles for the sanitizers and runs `make check`, at the lowest priority.
 
     debug build | make test                  | unit tests under ASan+UBSan | threads under TSan
                 | asan build   tsan build    | make check
 
-What a part prints goes to build/ci/PART.log, and to the output if the part fails.  At the end come
-the time of each part and one line that counts the tests: `N passed, N failed`.  A part that fails
-without a failed test counts as one failure.
+The output of a part goes to build/ci/PART.log, and to standard output if the part fails.  At the
+end come the time of each part and one line that counts the tests: `N passed, N failed`.  A part
+that fails without a failed test counts as one failure.
 """
 import os
 import pathlib

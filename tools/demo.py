@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `make run` shows: one load on a fleet of simulated engines, balanced in turn and then by what is cached.
+"""The demonstration of `make run`: one load on simulated engines, under round_robin and under warm.
 
-    tools/demo.py build/release/warmpath           both runs, a table; then it serves until Ctrl-C or SIGTERM
+    tools/demo.py build/release/warmpath           both runs, a table; then it serves until SIGTERM
     tools/demo.py build/release/warmpath --once    ends after the table
-    tools/demo.py build/release/warmpath --quick   runs of seconds, for tests: too short for figures to quote
+    tools/demo.py build/release/warmpath --quick   runs of seconds, for tests; not for real figures
 
-It starts `warmpath engine`, `warmpath serve` and `warmpath load`, and reads what they report; it measures
-nothing itself.  Python's standard library alone.
+It starts `warmpath engine`, `warmpath serve` and `warmpath load`, and reads their reports; it
+measures nothing itself.  It uses Python's standard library alone.
 """
 import argparse
 import http.client
@@ -29,12 +29,12 @@ MODEL = "codellama-13b"
 ENGINES = 8
 POLICIES = ("round_robin", "warm")  # the last one goes on serving
 START_S = 20  # for a program to be ready
-DRAIN_S = 10  # for answers that are under way at the end
+DRAIN_S = 10  # for responses in flight at the end
 
-# Just so many users that KV caches are full, and requests wait, when every engine keeps its own copy of a document;
-# otherwise they are two thirds full.  With fewer users what differs is only the time that prompts take to compute.
+# Enough users to fill the KV caches, so that requests wait, if every engine keeps its own copy of a
+# document; under warm the caches are two thirds full.  With fewer users only prefill times differ.
 WORKLOAD, ABOUT, USERS = "rag", "4,000 documents, few of them much asked for", 280
-# Twice life's speed makes enough requests for a 99th percentile in 45 seconds.
+# Twice the real speed gives enough requests for a 99th percentile in 45 seconds.
 FULL = {"speed": 2, "requests": 1700, "warm_up": 400}
 QUICK = {"speed": 4, "requests": 400, "warm_up": 0}
 
@@ -50,11 +50,13 @@ COLUMNS = [  # heading, value of a run, is more better, how it is written
 
 
 class DemoError(Exception):
-    """What went wrong, for people."""
+    """An error message for the user."""
 
 
 class Children:
-    """The programs that run.  Signals are for us: each has a session of its own, and we tell it in our own time."""
+    """The running programs, each in its own session: a signal reaches only us, and we stop them in
+    order.
+    """
 
     def __init__(self):
         self.running = []
@@ -83,7 +85,9 @@ class Children:
         return child
 
     def stop(self):
-        """Ends all, the last one first, so that the router drains while there are engines; whether all ended well."""
+        """Stops all, the last first, so that the router drains while engines run.  True: all exited
+        with 0.
+        """
         for child in reversed(self.running):
             child.terminate()
             try:
@@ -172,7 +176,9 @@ class Fleet:
         return self.engines.poll() is None and self.router.poll() is None
 
     def late_ms(self):
-        """How late engines saw the ends of their steps, on average: the machine was busy with something else."""
+        """Mean delay of the engines at the ends of their steps, caused by other load on the
+        machine.
+        """
         pages = "\n".join(ask(port, "/metrics") or "" for port in self.engine_ports)
         late_s, steps = (sum(float(value) for value in re.findall(rf"^warmpath:{name}(?:{{.*}})? (\S+)$", pages, re.M))
                          for name in ("engine_late_seconds_total", "engine_steps_total"))
@@ -186,11 +192,11 @@ class Fleet:
 
 def processor_s(pid):
     words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")  # of its own, and the kernel's for it
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")  # user, system
 
 
 def start_fleet(children, *words):
-    """Somebody may take a port between our look at it and our use; who fails on free ports fails on all."""
+    """Another process may take a port between check and use; a failure with free ports is final."""
     while True:
         ports = choose_ports()
         try:
@@ -202,7 +208,8 @@ def start_fleet(children, *words):
 
 
 class Results:
-    """The figures of the runs, and the folder with their reports, which stays when they are whole."""
+    """The figures of the runs, and the folder of their reports, which is kept if they are complete.
+    """
 
     def __init__(self):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="warmpath-demo-"))

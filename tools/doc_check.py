@@ -8,7 +8,7 @@ In README, ARCHITECTURE, CONTRIBUTING, STYLE and docs/**/*.md:
   exists somewhere; `net/fetch` is a module's header.
 In ARCHITECTURE, CONTRIBUTING, STYLE and docs/internals, in backticks:
 - `name()` is a function or macro, `struct name` is defined under src;
-- `like_this`, `LIKE_THIS`, `a->b` and `a.b_c` are words of the sources; a trailing _ stands for any end.
+- `like_this`, `LIKE_THIS`, `a->b` and `a.b_c` are words of the sources; a final _ matches any end.
 In ARCHITECTURE, the table of layers has the modules of tools/layers.txt, in the same order.
 
 Fenced code is not read, and neither is anything with a placeholder (<name>) or a space.

@@ -26,7 +26,7 @@ INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
 
 
 def commands_of(build):
-    """Our files and their distinct command lines: a file that 30 programs share is analysed once."""
+    """Our files and their distinct command lines: a file of 30 programs is analysed once."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = (build / entry["file"]).resolve()
@@ -44,7 +44,7 @@ def commands_of(build):
 
 
 def write_database(build, commands):
-    """What clang-tidy reads the flags from."""
+    """The file from which clang-tidy reads the flags."""
     KEPT.mkdir(parents=True, exist_ok=True)
     entries = [{"directory": str(build), "file": str(path), "arguments": words}
                for path, lines in commands.items() for words in lines]
@@ -88,7 +88,7 @@ class Keys:
 
 def analyse(path):
     done = subprocess.run(["clang-tidy", "--quiet", "-p", str(KEPT), str(path)], capture_output=True, text=True)
-    # Standard error counts the warnings that were suppressed; it matters where clang-tidy itself failed.
+    # Standard error counts suppressed warnings; it matters only if clang-tidy itself failed.
     return done.returncode == 0, done.stdout or (done.stderr if done.returncode else "")
 
 

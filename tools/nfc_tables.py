@@ -3,9 +3,10 @@
 
     tools/nfc_tables.py OUTPUT
 
-The data are those of Python's unicodedata for the characters below.  Unicode never changes the combining
-class or the canonical decomposition of an assigned character, and every Python since 3.6 has Unicode 9.0 or
-later: so the output does not depend on the version of Python, and its digest is checked.
+The data come from Python's unicodedata for the characters below.  Unicode never changes the
+combining class or the canonical decomposition of an assigned character, and every Python since 3.6
+has Unicode 9.0 or later.  So the output does not depend on the version of Python, and its digest is
+checked.
 """
 
 import hashlib
@@ -65,7 +66,7 @@ def read():
                 classes[point] = unicodedata.combining(character)
             if mapping and not mapping.startswith("<"):
                 direct[point] = [int(part, 16) for part in mapping.split()]
-                # What does not come back is excluded from composition.
+                # A character that NFC does not restore is excluded from composition.
                 if unicodedata.normalize("NFC", character) == character:
                     composed[tuple(direct[point])] = point
     return classes, direct, composed
@@ -94,7 +95,7 @@ def pages_of(values):
 
 
 def values_of(classes, full, composed):
-    """What the table says of each character, and the decompositions that it points to."""
+    """The table's value for each character, and the decompositions that it points to."""
     seconds = {pair[1] for pair in composed} | HANGUL_SECONDS
     wholes = set(composed.values())
     values = {point: combining for point, combining in classes.items()}

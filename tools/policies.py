@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""Writes docs/policies.md and docs/policies/: every policy on every workload, and the score of `warm`.
+"""Writes docs/policies.md and docs/policies/: every policy on every workload, and the score of
+warm.
 
-    tools/policies.py WARMPATH --trace FILE             runs the grid, which takes hours on two cores
+    tools/policies.py WARMPATH --trace FILE             runs the grid: hours on two cores
     tools/policies.py --from grid.json [more.json]      writes the documents of runs that were kept
 
-The runs themselves are `warmpath sim`; this program asks for them, one size of the fleet after the other, and
-lays the results out.
+The runs are `warmpath sim`; this program starts them, one size of the fleet after the other, and
+writes the tables.
 """
 
 import argparse
@@ -65,13 +66,15 @@ def geometric_mean(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-# What points have in common, in the order of the table.
+# Groups of points, in the order of the table.
 GROUPINGS = (lambda point: "all", lambda point: point["workload"], lambda point: point["model"],
              lambda point: f"load {point['level']:g}", lambda point: f"{point['backends']} replicas")
 
 
 def score(points):
-    """Of each group and metric: the ratios best peer over judged; and all of them with their names, worst first."""
+    """Ratios best peer over judged, by group and metric; and all ratios with their names, worst
+    first.
+    """
     ratios = {group: collections.defaultdict(list) for group in
               dict.fromkeys(name(point) for name in GROUPINGS for point in points)}
     ranking = []

@@ -9,7 +9,7 @@
 - A struct tag is defined once under src.
 - No sentence of a comment or a document begins with What, Who or Whoever.  Questions, headings and
   the header row of a table may.
-- No comment, document or string under src says "is no X"; "is no longer" is plain English.
+- No comment, document or string under src has the words `is no`, except in `is no longer`.
 - A comment line has at most 100 columns.
 
 Code in a document (fenced, indented by four, or in backticks) is not prose.

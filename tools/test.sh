@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every test of one build: unit, model and corpora, then end to end.  The second part runs even if the
-# first has failed.  The last line counts them all.
+# Every test of one build: unit, model and corpora, then end to end.  The second part runs even if
+# the first has failed.  The last line counts them all.
 set -u
 cd "$(dirname "$0")/.."
 build=${1:-debug}
 out=build/$build
 
-# What an earlier run left must not be counted.
+# Results of an earlier run must not be counted.
 rm -f "$out/meson-logs/testlog.json" "$out"/e2e*.xml
 
 make --no-print-directory BUILD="$build" unit

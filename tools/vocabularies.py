@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fetches what tools/vocabularies.txt lists into build/vocabularies/, and makes variants of it.
+"""Fetches the files of tools/vocabularies.txt into build/vocabularies/, and makes variants of them.
 
-    tools/vocabularies.py            what every run of the tests needs
-    tools/vocabularies.py --full     and what `make test-tokenizer` adds
+    tools/vocabularies.py            those that every run of the tests needs
+    tools/vocabularies.py --full     also those of `make test-tokenizer`
 
-What is there is not fetched again: a file gets its name only after its SHA-256 was right.  Without a
-network or without npm it says so and exits 1; tests that need a missing file then skip and say why.
-Several may run at a time: the first works, the others wait for it.  PyPI is reached with the pip of
-the Python that runs this.
+Existing files are not fetched again: a file gets its name only after its SHA-256 was verified.
+Without a network or without npm it reports that and exits 1; tests that need a missing file then
+skip with the reason.  Several may run at a time: the first works, the others wait for it.  It uses
+the pip of the Python that runs it.
 """
 import argparse
 import concurrent.futures
@@ -44,7 +44,7 @@ class Row(typing.NamedTuple):
 
     @property
     def target(self):
-        """What is there once the row has been fetched."""
+        """The files of the row after it was fetched."""
         file = ".complete" if "*" in self.file else pathlib.PurePath(self.file).name
         return PLACE / self.name / file
 
@@ -76,7 +76,7 @@ def download(package, folder):
         run(["npm", "pack", "--loglevel=error", "--fetch-retries=1", "--fetch-retry-mintimeout=1000",
              "--fetch-timeout=60000", "--pack-destination", str(folder), name])
     else:
-        # Where there is no wheel, only this one package is built from source.
+        # A package without a wheel is built from source, but not its dependencies.
         run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--retries=1",
              "--no-deps", "--prefer-binary", "-d", str(folder), name])
     return next(folder.iterdir())
@@ -135,7 +135,7 @@ def fetch_all(rows):
     for row in rows:
         packages.setdefault(row.package, []).append(row)
     if any(package.startswith("npm:") for package in packages) and not shutil.which("npm"):
-        # Not asked for otherwise: an npm that is no package of Debian does as well.
+        # Only if npm is missing: one from outside Debian's packages will do.
         subprocess.run([ROOT / "tools/install.sh", "vocabularies"], check=False)
     failures = []
     with concurrent.futures.ThreadPoolExecutor(3) as pool:

@@ -127,7 +127,7 @@ def gpt_oss(place):
 def gpt2_ranks(place):
     ranks = read_ranks(place / "ranks/r50k_base.tiktoken")
     file = from_ranks(ranks, merges_of_one_split(ranks), byte_level(), [], False)
-    # In the vocabulary too; and of the copies that circulate, the one that matches it after normalizing.
+    # In the vocabulary too; of the published copies, the one that is matched after normalizing.
     file["model"]["vocab"]["<|endoftext|>"] = 50256
     file["added_tokens"] = [added("<|endoftext|>", 50256, normalized=True)]
     return file

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The dashboard's files: fetches those that packages bring, and makes the assembly that embeds all.
 
-    tools/web.py fetch             what PACKAGES lists, into build/web/
+    tools/web.py fetch             the files of PACKAGES, into build/web/
     tools/web.py embed OUT.S       src/web/assets.txt and its files, as the table of src/admin/web.h
 
-What is there is not fetched again: a file gets its name only after its SHA-256 was right.  Several may run at a
-time: the first works, the others wait for it.
+Existing files are not fetched again: a file gets its name only after its SHA-256 was verified.
+Several may run at a time: the first works, the others wait for it.
 """
 import fcntl
 import hashlib
@@ -74,7 +74,7 @@ def pack(package, folder):
 def fetch_package(name):
     package, files = PACKAGES[name]
     if not shutil.which("npm"):
-        # Not asked for otherwise: an npm that is no package of Debian does as well.
+        # Only if npm is missing: one from outside Debian's packages will do.
         subprocess.run([ROOT / "tools/install.sh", "web"], check=False)
     with tempfile.TemporaryDirectory(dir=PLACE) as folder:
         with tarfile.open(pack(package, pathlib.Path(folder))) as archive:
@@ -113,7 +113,7 @@ def assembly(assets):
     rows = []
     for number, asset in enumerate(assets):
         content = asset.source.read_bytes()
-        # The checksum makes this file another one when the asset is: nothing else would bring the compiler here.
+        # The checksum changes this file with the asset, so that the compiler runs again.
         parts.append(f"// {hashlib.sha256(content).hexdigest()}\n"
                      f'path_{number}: .asciz "{asset.path}"\n'
                      f'type_{number}: .asciz "{asset.type}"\n'

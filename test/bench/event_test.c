@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the load tool takes for an event decides what the benchmark counts.
+// The benchmark counts what its load tool recognizes as an event.
 
 #include "event.h"
 
