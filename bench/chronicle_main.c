@@ -110,6 +110,7 @@ static void make_receipt(struct slot *slot)
     uint64_t depths[receipt_depth_max];
     char id[256];
 
+    receipt.decision.chosen.slot = (uint32_t)receipt.decision.chosen.backend - 1;
     make_keys(conversation, keys);
     for (uint32_t i = 0; i < block_count; i++) {
         sampled[receipt.sampled_count] = keys[i];
@@ -121,6 +122,7 @@ static void make_receipt(struct slot *slot)
     }
     for (uint32_t i = 0; i < receipt.rival_count; i++) {
         rivals[i].backend = 1 + (receipt.decision.chosen.backend + i) % member_count;
+        rivals[i].slot = (uint32_t)rivals[i].backend - 1;
         rivals[i].expected_tokens = system_blocks * block_tokens;
     }
     int id_size = snprintf(id, sizeof(id), "%032llx", (unsigned long long)rng_next(&rng));
@@ -150,7 +152,7 @@ static struct chronicle *make_chronicle(void)
     ASSERT(chronicle != NULL);
     for (uint32_t i = 0; i < member_count; i++) {
         members[i] = (struct chronicle_member){
-            .id = 1 + i, .is_usable = true, .cache_tokens = 1000000, .token_ms = 0.05F};
+            .id = 1 + i, .slot = i, .is_usable = true, .cache_tokens = 1000000, .token_ms = 0.05F};
     }
     chronicle_set_members(chronicle, members, member_count);
     return chronicle;

@@ -20,15 +20,9 @@ static const double account_percentiles[chronicle_percentile_count] = {0.50, 0.9
 
 static inline void figures_add(struct chronicle_figures *to, const struct chronicle_figures *more)
 {
-    to->requests += more->requests;
-    to->failures += more->failures;
-    to->prompt_tokens += more->prompt_tokens;
-    to->output_tokens += more->output_tokens;
-    to->told_prompt_tokens += more->told_prompt_tokens;
-    to->cached_tokens += more->cached_tokens;
-    to->shadow_cached_tokens += more->shadow_cached_tokens;
-    to->saved_s += more->saved_s;
-    to->shadow_saved_s += more->shadow_saved_s;
+#define X(type, compact, name) to->name += more->name;
+    CHRONICLE_SUM_MAP(X)
+#undef X
 }
 
 static inline void figures_no_percentiles(struct chronicle_figures *figures)

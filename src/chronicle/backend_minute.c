@@ -12,15 +12,9 @@
 
 struct part {
     uint64_t step;
-    uint32_t requests;
-    uint32_t failures;
-    uint32_t prompt_tokens;
-    uint32_t output_tokens;
-    uint32_t told_prompt_tokens;
-    uint32_t cached_tokens;
-    float shadow_cached_tokens;
-    float saved_s;
-    float shadow_saved_s;
+#define X(type, compact, name) compact name;
+    CHRONICLE_SUM_MAP(X)
+#undef X
     uint16_t waits[wait_coarse_count]; // full ones stay as they are
 };
 
@@ -56,60 +50,40 @@ void backend_minute_destroy(struct backend_minute **minutes)
     }
 }
 
-void backend_minute_note(struct backend_minute *minutes, uint32_t number, uint64_t step,
+void backend_minute_note(struct backend_minute *minutes, uint32_t slot, uint64_t step,
                          const struct receipt_share *account)
 {
-    ASSERT(number < minutes->member_max);
-    struct part *part = &minutes->minutes[number].parts[step % timeline_minute_steps];
+    ASSERT(slot < minutes->member_max);
+    struct part *part = &minutes->minutes[slot].parts[step % timeline_minute_steps];
     const struct chronicle_figures *sums = &account->sums;
 
     if (part->step != step) {
         *part = (struct part){.step = step};
     }
-    part->requests += (uint32_t)sums->requests;
-    part->failures += (uint32_t)sums->failures;
-    part->prompt_tokens += (uint32_t)sums->prompt_tokens;
-    part->output_tokens += (uint32_t)sums->output_tokens;
-    part->told_prompt_tokens += (uint32_t)sums->told_prompt_tokens;
-    part->cached_tokens += (uint32_t)sums->cached_tokens;
-    part->shadow_cached_tokens += (float)sums->shadow_cached_tokens;
-    part->saved_s += (float)sums->saved_s;
-    part->shadow_saved_s += (float)sums->shadow_saved_s;
+#define X(type, compact, name) part->name += (compact)sums->name;
+    CHRONICLE_SUM_MAP(X)
+#undef X
     if (account->ttft_ms >= 0) {
         uint16_t *count = &part->waits[wait_bucket(account->ttft_ms, wait_coarse)];
         *count = (uint16_t)(*count + (*count < UINT16_MAX));
     }
 }
 
-static struct chronicle_figures sums_of(const struct part *part)
-{
-    return (struct chronicle_figures){
-        .requests = part->requests,
-        .failures = part->failures,
-        .prompt_tokens = part->prompt_tokens,
-        .output_tokens = part->output_tokens,
-        .told_prompt_tokens = part->told_prompt_tokens,
-        .cached_tokens = part->cached_tokens,
-        .shadow_cached_tokens = (double)part->shadow_cached_tokens,
-        .saved_s = (double)part->saved_s,
-        .shadow_saved_s = (double)part->shadow_saved_s,
-    };
-}
-
-void backend_minute_sum(const struct backend_minute *minutes, uint32_t number, uint64_t step,
+void backend_minute_sum(const struct backend_minute *minutes, uint32_t slot, uint64_t step,
                         struct chronicle_figures *out)
 {
-    ASSERT(number < minutes->member_max);
+    ASSERT(slot < minutes->member_max);
     uint32_t waits[wait_coarse_count] = {0};
 
     *out = (struct chronicle_figures){0};
     for (uint32_t i = 0; i < timeline_minute_steps; i++) {
-        const struct part *part = &minutes->minutes[number].parts[i];
+        const struct part *part = &minutes->minutes[slot].parts[i];
         if (part->step > step || part->step + timeline_minute_steps <= step) {
             continue;
         }
-        struct chronicle_figures sums = sums_of(part);
-        figures_add(out, &sums);
+#define X(type, compact, name) out->name += (type)part->name;
+        CHRONICLE_SUM_MAP(X)
+#undef X
         for (uint32_t bucket = 0; bucket < wait_coarse_count; bucket++) {
             waits[bucket] += part->waits[bucket];
         }
@@ -120,8 +94,8 @@ void backend_minute_sum(const struct backend_minute *minutes, uint32_t number, u
     }
 }
 
-void backend_minute_forget(struct backend_minute *minutes, uint32_t number)
+void backend_minute_forget(struct backend_minute *minutes, uint32_t slot)
 {
-    ASSERT(number < minutes->member_max);
-    memset(&minutes->minutes[number], 0, sizeof(minutes->minutes[number]));
+    ASSERT(slot < minutes->member_max);
+    memset(&minutes->minutes[slot], 0, sizeof(minutes->minutes[slot]));
 }

@@ -17,13 +17,13 @@ struct backend_minute;
 struct backend_minute *backend_minute_create(uint32_t member_max);
 void backend_minute_destroy(struct backend_minute **minutes);
 
-// A request of the backend of that number (member_table.h), in the step that is open.
-void backend_minute_note(struct backend_minute *minutes, uint32_t number, uint64_t step,
+// A request of the backend of that slot (member_table.h), in the step that is open.
+void backend_minute_note(struct backend_minute *minutes, uint32_t slot, uint64_t step,
                          const struct receipt_share *account);
 
 // The minute before the end of that step, without its span.
-void backend_minute_sum(const struct backend_minute *minutes, uint32_t number, uint64_t step,
+void backend_minute_sum(const struct backend_minute *minutes, uint32_t slot, uint64_t step,
                         struct chronicle_figures *out);
 
-// That number has nobody any more.
-void backend_minute_forget(struct backend_minute *minutes, uint32_t number);
+// That slot has nobody any more.
+void backend_minute_forget(struct backend_minute *minutes, uint32_t slot);

@@ -8,7 +8,6 @@
 #include "chronicle/backend_minute.h"
 #include "chronicle/decision_ring.h"
 #include "chronicle/hot_prefixes.h"
-#include "chronicle/member_table.h"
 #include "chronicle/shadow.h"
 #include "chronicle/thinning.h"
 #include "chronicle/timeline.h"
@@ -25,16 +24,13 @@ struct chronicle {
     struct thinning thinning;
     struct rng rng; // whose prefixes are noted
     struct chronicle_figures total;
-    struct member_table *members;
     struct shadow *shadow;
     struct timeline *timeline;
     struct backend_minute *minutes;
     struct hot_prefixes *prefixes;
     struct decision_ring *decisions;
-    // For chronicle_set_members alone.
-    bool *is_kept;
-    uint32_t *numbers;
-    struct chronicle_member *told;
+    uint64_t *ids;   // of backends, by slot; 0: none
+    bool *is_member; // for chronicle_set_members alone
 };
 
 struct chronicle *chronicle_create(const struct chronicle_options *options)
@@ -46,18 +42,16 @@ struct chronicle *chronicle_create(const struct chronicle_options *options)
     self->member_max = options->member_max;
     self->decision_max = options->decision_max;
     self->rng = (struct rng){options->seed};
-    self->members = member_table_create(options->member_max);
     self->shadow = shadow_create(options->member_max);
     self->timeline = timeline_create();
     self->minutes = backend_minute_create(options->member_max);
     self->prefixes = hot_prefixes_create(options->hot_max, options->member_max);
     self->decisions = decision_ring_create(options->decision_max);
-    self->is_kept = calloc(options->member_max + 1, sizeof(*self->is_kept));
-    self->numbers = calloc(options->member_max + 1, sizeof(*self->numbers));
-    self->told = calloc(options->member_max + 1, sizeof(*self->told));
-    if (self->members == NULL || self->shadow == NULL || self->timeline == NULL ||
-        self->minutes == NULL || self->prefixes == NULL || self->decisions == NULL ||
-        self->is_kept == NULL || self->numbers == NULL || self->told == NULL) {
+    self->ids = calloc(options->member_max + 1, sizeof(*self->ids));
+    self->is_member = calloc(options->member_max + 1, sizeof(*self->is_member));
+    if (self->shadow == NULL || self->timeline == NULL || self->minutes == NULL ||
+        self->prefixes == NULL || self->decisions == NULL || self->ids == NULL ||
+        self->is_member == NULL) {
         chronicle_destroy(&self);
     }
     return self;
@@ -69,49 +63,50 @@ void chronicle_destroy(struct chronicle **chronicle)
     if (self == NULL) {
         return;
     }
-    member_table_destroy(&self->members);
     shadow_destroy(&self->shadow);
     timeline_destroy(&self->timeline);
     backend_minute_destroy(&self->minutes);
     hot_prefixes_destroy(&self->prefixes);
     decision_ring_destroy(&self->decisions);
-    free(self->is_kept);
-    free(self->numbers);
-    free(self->told);
+    free(self->ids);
+    free(self->is_member);
     free(self);
     *chronicle = NULL;
 }
 
-static void forget_member(void *owner, uint32_t number)
+static void chronicle_set_slot(struct chronicle *self, uint32_t slot, uint64_t id)
 {
-    struct chronicle *self = owner;
-    shadow_forget(self->shadow, number);
-    backend_minute_forget(self->minutes, number);
-    hot_prefixes_forget(self->prefixes, number);
+    if (self->ids[slot] != 0 && self->ids[slot] != id) {
+        shadow_forget(self->shadow, slot);
+        backend_minute_forget(self->minutes, slot);
+        hot_prefixes_forget(self->prefixes, slot);
+    }
+    self->ids[slot] = id;
 }
 
 void chronicle_set_members(struct chronicle *chronicle, const struct chronicle_member *members,
                            uint32_t count)
 {
-    uint32_t known = 0;
+    ASSERT(count <= chronicle->member_max);
+    memset(chronicle->is_member, 0, chronicle->member_max * sizeof(*chronicle->is_member));
+    for (uint32_t i = 0; i < count; i++) {
+        ASSERT(members[i].slot < chronicle->member_max && members[i].id != 0);
+        chronicle->is_member[members[i].slot] = true;
+        chronicle_set_slot(chronicle, members[i].slot, members[i].id);
+    }
+    for (uint32_t slot = 0; slot < chronicle->member_max; slot++) {
+        if (!chronicle->is_member[slot]) {
+            chronicle_set_slot(chronicle, slot, 0);
+        }
+    }
+    shadow_set_members(chronicle->shadow, members, count);
+}
 
-    memset(chronicle->is_kept, 0, chronicle->member_max * sizeof(*chronicle->is_kept));
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t number = member_table_find(chronicle->members, members[i].id);
-        if (number != member_none) {
-            chronicle->is_kept[number] = true;
-        }
-    }
-    // Who has gone makes room for who has come.
-    member_table_keep(chronicle->members, chronicle->is_kept, forget_member, chronicle);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t number = member_table_enter(chronicle->members, members[i].id);
-        if (number != member_none) {
-            chronicle->numbers[known] = number;
-            chronicle->told[known++] = members[i];
-        }
-    }
-    shadow_set_members(chronicle->shadow, chronicle->told, chronicle->numbers, known);
+// chronicle_no_slot: it has left, or is not a member yet.
+static uint32_t chronicle_slot_of(const struct chronicle *self, uint32_t slot, uint64_t id)
+{
+    bool is_there = id != 0 && slot < self->member_max && self->ids[slot] == id;
+    return is_there ? slot : chronicle_no_slot;
 }
 
 // A backend has worked on the prompt, as far as anybody can tell.
@@ -149,7 +144,7 @@ static struct receipt_share account_of(const struct receipt *receipt,
     return account;
 }
 
-static void note_prefixes(struct chronicle *self, const struct receipt *receipt, uint32_t number)
+static void note_prefixes(struct chronicle *self, const struct receipt *receipt, uint32_t slot)
 {
     uint32_t shift = self->thinning.keep_shift;
     if (shift > 0 && (rng_next(&self->rng) & ((1U << shift) - 1)) != 0) {
@@ -162,11 +157,12 @@ static void note_prefixes(struct chronicle *self, const struct receipt *receipt,
         .depths = parts.depths,
         .depth_count = receipt->depth_count,
         .block_tokens = receipt->block_tokens,
-        .holder = receipt->outcome == RECEIPT_OK ? number : member_none,
+        .holder = receipt->outcome == RECEIPT_OK ? slot : chronicle_no_slot,
         .rival_count = receipt->rival_count,
     };
     for (uint32_t i = 0; i < receipt->rival_count; i++) {
-        sighting.rivals[i].member = member_table_find(self->members, parts.rivals[i].backend);
+        sighting.rivals[i].slot =
+            chronicle_slot_of(self, parts.rivals[i].slot, parts.rivals[i].backend);
         sighting.rivals[i].expected_tokens = parts.rivals[i].expected_tokens;
     }
     hot_prefixes_note(self->prefixes, &sighting);
@@ -186,17 +182,18 @@ static bool is_kept(struct chronicle *self, const struct receipt *receipt)
 void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
 {
     struct chronicle_decision decision = {.shadow_ttft_ms = NAN};
+    const struct decision_party *chosen = &receipt->decision.chosen;
+    uint32_t slot = chronicle_slot_of(chronicle, chosen->slot, chosen->backend);
+
     if (receipt->outcome == RECEIPT_RUNNING) {
-        shadow_begin(chronicle->shadow, receipt,
-                     member_table_find(chronicle->members, receipt->decision.chosen.backend));
+        shadow_begin(chronicle->shadow, receipt, slot);
         decision_ring_put(chronicle->decisions, receipt, &decision);
         return;
     }
     thinning_count(&chronicle->thinning);
-    uint32_t number = member_table_find(chronicle->members, receipt->decision.chosen.backend);
     struct shadow_estimate estimate = {0};
     if (is_computed(receipt)) {
-        shadow_note(chronicle->shadow, receipt, number, &estimate);
+        shadow_note(chronicle->shadow, receipt, slot, &estimate);
         if (estimate.backend != 0) {
             decision.shadow_backend = estimate.backend;
             decision.shadow_cached_tokens = (uint32_t)(estimate.cached_tokens + 0.5);
@@ -206,11 +203,11 @@ void chronicle_note(struct chronicle *chronicle, const struct receipt *receipt)
     struct receipt_share account = account_of(receipt, &estimate);
     figures_add(&chronicle->total, &account.sums);
     timeline_note(chronicle->timeline, &account);
-    if (number != member_none) {
-        backend_minute_note(chronicle->minutes, number, chronicle->step, &account);
+    if (slot != chronicle_no_slot) {
+        backend_minute_note(chronicle->minutes, slot, chronicle->step, &account);
     }
     if (receipt->decision.chosen.backend != 0) {
-        note_prefixes(chronicle, receipt, number);
+        note_prefixes(chronicle, receipt, slot);
     }
     if (is_kept(chronicle, receipt)) {
         decision_ring_put(chronicle->decisions, receipt, &decision);
@@ -222,8 +219,8 @@ void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms)
     uint64_t step = timeline_tick(chronicle->timeline, wall_ms);
     if (step < chronicle->step) {
         // Its stretches would come back to life when the clock passes them again.
-        for (uint32_t number = 0; number < chronicle->member_max; number++) {
-            backend_minute_forget(chronicle->minutes, number);
+        for (uint32_t i = 0; i < chronicle->member_max; i++) {
+            backend_minute_forget(chronicle->minutes, i);
         }
     }
     if (chronicle->wall_ms != 0 && wall_ms > chronicle->wall_ms) {
@@ -256,14 +253,13 @@ void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures
     figures_no_percentiles(out);
 }
 
-bool chronicle_backend(const struct chronicle *chronicle, uint64_t id,
+bool chronicle_backend(const struct chronicle *chronicle, uint32_t slot, uint64_t id,
                        struct chronicle_figures *out)
 {
-    uint32_t number = member_table_find(chronicle->members, id);
-    if (number == member_none) {
+    if (chronicle_slot_of(chronicle, slot, id) == chronicle_no_slot) {
         return false;
     }
-    backend_minute_sum(chronicle->minutes, number, chronicle->step, out);
+    backend_minute_sum(chronicle->minutes, slot, chronicle->step, out);
     out->span_s = timeline_span_s(chronicle->timeline, timeline_minute_steps);
     return true;
 }
@@ -274,7 +270,7 @@ uint32_t chronicle_prefixes(const struct chronicle *chronicle, struct chronicle_
     uint32_t count = hot_prefixes_list(chronicle->prefixes, out, out_max);
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < out[i].holder_count && k < chronicle_holder_max; k++) {
-            out[i].holders[k] = member_table_id(chronicle->members, (uint32_t)out[i].holders[k]);
+            out[i].holders[k] = chronicle->ids[out[i].holders[k]];
         }
     }
     return count;

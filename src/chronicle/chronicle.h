@@ -13,9 +13,13 @@
 
 struct chronicle;
 
-// A backend as the keeper knows it, told when something changed and every second.
+// The slot of a backend that is not in the fleet.
+enum { chronicle_no_slot = UINT32_MAX };
+
+// A backend as the keeper knows it, reported every second.
 struct chronicle_member {
     uint64_t id;
+    uint32_t slot; // in the fleet; below member_max
     uint32_t pool;
     bool is_usable;        // a rotation would include it
     uint64_t cache_tokens; // 0: not known
@@ -44,22 +48,29 @@ void chronicle_tick(struct chronicle *chronicle, uint64_t wall_ms);
 
 enum { chronicle_percentile_count = 3 };
 
-// What a stretch of time came to.  Negative: nothing to tell it by.
+// Sums over requests: X(type, type in the sums of five seconds, name).  Failures are busy, failed,
+// broken and refused requests.  The engines of told requests reported their cached tokens; a shadow
+// value is the estimate for round-robin; saved_s is the prefill time that caches saved.
+#define CHRONICLE_SUM_MAP(X)                                                                       \
+    X(uint64_t, uint32_t, requests)                                                                \
+    X(uint64_t, uint32_t, failures)                                                                \
+    X(uint64_t, uint32_t, prompt_tokens)                                                           \
+    X(uint64_t, uint32_t, output_tokens)                                                           \
+    X(uint64_t, uint32_t, told_prompt_tokens)                                                      \
+    X(uint64_t, uint32_t, cached_tokens) /* of told requests */                                    \
+    X(double, float, shadow_cached_tokens)                                                         \
+    X(double, float, saved_s)                                                                      \
+    X(double, float, shadow_saved_s)
+
+// The figures of a stretch of time.
 struct chronicle_figures {
-    double span_s; // how long it was: what counts are divided by for a rate
-    uint64_t requests;
-    uint64_t failures; // of them: busy, failed, broken, refused
-    uint64_t prompt_tokens;
-    uint64_t output_tokens;
-    // Of requests whose engine told: tokens of prompts, those that were cached, and those that would have
-    // been under round-robin, by the shadow.
-    uint64_t told_prompt_tokens;
-    uint64_t cached_tokens;
-    double shadow_cached_tokens;
-    double ttft_ms[chronicle_percentile_count]; // the 50th, 95th and 99th percentile
+    double span_s; // its length: counts are divided by it for a rate
+#define X(type, compact, name) type name;
+    CHRONICLE_SUM_MAP(X)
+#undef X
+    // The 50th, 95th and 99th percentile; NAN: unknown.
+    double ttft_ms[chronicle_percentile_count];
     double shadow_ttft_ms[chronicle_percentile_count];
-    double saved_s;        // prefill that caches saved
-    double shadow_saved_s; // that they would have saved under round-robin
 };
 
 // A point of the line of time.
@@ -78,8 +89,8 @@ uint32_t chronicle_points(const struct chronicle *chronicle, uint64_t since_ms,
 void chronicle_recent(const struct chronicle *chronicle, struct chronicle_figures *out);
 void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures *out);
 
-// The last minute of one backend; false: nothing is known of it.
-bool chronicle_backend(const struct chronicle *chronicle, uint64_t id,
+// The last minute of one backend; false: it is not among the members.
+bool chronicle_backend(const struct chronicle *chronicle, uint32_t slot, uint64_t id,
                        struct chronicle_figures *out);
 
 enum { chronicle_holder_max = 16 };

@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "base/rng.h"
-#include "chronicle/member_table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -143,15 +142,15 @@ static uint32_t let_in(struct hot_prefixes *self, uint64_t key, uint64_t parent,
     return lowest;
 }
 
-static void set_holder(const struct hot_prefixes *self, uint32_t place, uint32_t member,
+static void set_holder(const struct hot_prefixes *self, uint32_t place, uint32_t slot,
                        bool is_holder)
 {
-    if (member == member_none) {
+    if (slot == chronicle_no_slot) {
         return;
     }
-    ASSERT(member < self->member_max);
-    uint64_t *word = &holders_of(self, place)[member / word_bits];
-    uint64_t bit = 1ULL << (member % word_bits);
+    ASSERT(slot < self->member_max);
+    uint64_t *word = &holders_of(self, place)[slot / word_bits];
+    uint64_t bit = 1ULL << (slot % word_bits);
     *word = is_holder ? *word | bit : *word & ~bit;
 }
 
@@ -159,7 +158,7 @@ static void see(struct hot_prefixes *self, uint32_t place, const struct hot_sigh
 {
     self->prefixes[place].count += (1 + sighting->others) * self->unit;
     for (uint32_t i = 0; i < sighting->rival_count; i++) {
-        set_holder(self, place, sighting->rivals[i].member,
+        set_holder(self, place, sighting->rivals[i].slot,
                    sighting->rivals[i].expected_tokens >= self->prefixes[place].tokens);
     }
     set_holder(self, place, sighting->holder, true);
@@ -195,10 +194,10 @@ void hot_prefixes_note(struct hot_prefixes *prefixes, const struct hot_sighting 
     }
 }
 
-void hot_prefixes_forget(struct hot_prefixes *prefixes, uint32_t member)
+void hot_prefixes_forget(struct hot_prefixes *prefixes, uint32_t slot)
 {
     for (uint32_t place = 0; place < prefixes->prefix_count; place++) {
-        set_holder(prefixes, place, member, false);
+        set_holder(prefixes, place, slot, false);
     }
 }
 

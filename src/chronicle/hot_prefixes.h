@@ -39,10 +39,10 @@ struct hot_sighting {
     uint32_t depth_count;
     uint32_t block_tokens;
     uint32_t others; // requests that it stands for beside itself
-    uint32_t holder; // that has all of it now, or member_none
+    uint32_t holder; // that has all of it now, or chronicle_no_slot
     uint32_t rival_count;
     struct {
-        uint32_t member; // or member_none
+        uint32_t slot; // or chronicle_no_slot
         uint32_t expected_tokens;
     } rivals[decision_rival_max];
 };
@@ -50,7 +50,7 @@ struct hot_sighting {
 void hot_prefixes_note(struct hot_prefixes *prefixes, const struct hot_sighting *sighting);
 
 // That number has nobody any more, and holds nothing.
-void hot_prefixes_forget(struct hot_prefixes *prefixes, uint32_t member);
+void hot_prefixes_forget(struct hot_prefixes *prefixes, uint32_t slot);
 
 // See chronicle.h; `holders` are numbers.  What came but once lately is no prefix that anybody shares, and is left
 // out.

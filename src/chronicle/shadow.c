@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "base/prefill_curve.h"
 #include "base/rng.h"
-#include "chronicle/member_table.h"
 #include "chronicle/shadow_cache.h"
 
 #include <math.h>
@@ -21,7 +20,7 @@ struct queue {
     uint64_t at_us;
 };
 
-struct member {
+struct shadow_member {
     uint64_t id; // 0: nobody
     double token_ms;
     struct queue queues[FLEET_COUNT];
@@ -44,7 +43,7 @@ struct tally {
 // A request, done by both.
 struct done {
     uint64_t request; // 0: none
-    uint32_t numbers[FLEET_COUNT];
+    uint32_t slots[FLEET_COUNT];
     double shares[FLEET_COUNT]; // of the prompt, found
     double waits_ms[FLEET_COUNT];
     double drawn_ms; // the last wait has this less than its average, by chance
@@ -58,10 +57,10 @@ struct shadow {
     struct shadow_sieve sieve;
     struct rng rng; // always from the same beginning
     struct tally tallies[shadow_pool_max];
-    struct member *members; // by number
-    uint32_t *order;        // numbers, pool by pool
+    struct shadow_member *members; // by slot
+    uint32_t *order;               // slots, pool by pool
     struct rotation pools[shadow_pool_max];
-    struct shadow_cache *caches; // two for each number
+    struct shadow_cache *caches; // two for each slot
     struct done *begun;
 };
 
@@ -95,31 +94,30 @@ void shadow_destroy(struct shadow **shadow)
     }
 }
 
-static uint32_t cache_of(uint32_t number, enum fleet fleet)
+static uint32_t cache_of(uint32_t slot, enum fleet fleet)
 {
-    return number * FLEET_COUNT + fleet;
+    return slot * FLEET_COUNT + fleet;
 }
 
-void shadow_forget(struct shadow *shadow, uint32_t number)
+void shadow_forget(struct shadow *shadow, uint32_t slot)
 {
-    ASSERT(number < shadow->member_max);
-    shadow->members[number] = (struct member){0};
-    shadow_cache_clear(shadow->caches, cache_of(number, REAL));
-    shadow_cache_clear(shadow->caches, cache_of(number, ROTATION));
+    ASSERT(slot < shadow->member_max);
+    shadow->members[slot] = (struct shadow_member){0};
+    shadow_cache_clear(shadow->caches, cache_of(slot, REAL));
+    shadow_cache_clear(shadow->caches, cache_of(slot, ROTATION));
 }
 
 // Returns the tokens that its cache holds.
-static uint64_t set_member(struct shadow *shadow, const struct chronicle_member *told,
-                           uint32_t number)
+static uint64_t set_member(struct shadow *shadow, const struct chronicle_member *told)
 {
-    ASSERT(number < shadow->member_max);
-    struct member *member = &shadow->members[number];
+    ASSERT(told->slot < shadow->member_max);
+    struct shadow_member *member = &shadow->members[told->slot];
     uint64_t tokens = told->cache_tokens > 0 ? told->cache_tokens : shadow_cache_tokens;
 
     member->id = told->id;
     member->token_ms = told->token_ms > 0 ? told->token_ms : PREFILL_SHIPPED_TOKEN_MS;
-    shadow_cache_set_size(shadow->caches, cache_of(number, REAL), tokens);
-    shadow_cache_set_size(shadow->caches, cache_of(number, ROTATION), tokens);
+    shadow_cache_set_size(shadow->caches, cache_of(told->slot, REAL), tokens);
+    shadow_cache_set_size(shadow->caches, cache_of(told->slot, ROTATION), tokens);
     return tokens;
 }
 
@@ -129,7 +127,7 @@ static bool has_turn(const struct chronicle_member *member)
 }
 
 void shadow_set_members(struct shadow *shadow, const struct chronicle_member *members,
-                        const uint32_t *numbers, uint32_t count)
+                        uint32_t count)
 {
     ASSERT(count <= shadow->member_max);
     uint64_t tokens = 0;
@@ -137,7 +135,7 @@ void shadow_set_members(struct shadow *shadow, const struct chronicle_member *me
         shadow->pools[pool].count = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        tokens += set_member(shadow, &members[i], numbers[i]);
+        tokens += set_member(shadow, &members[i]);
         if (has_turn(&members[i])) {
             shadow->pools[members[i].pool].count++;
         }
@@ -152,16 +150,16 @@ void shadow_set_members(struct shadow *shadow, const struct chronicle_member *me
     for (uint32_t i = 0; i < count; i++) {
         if (has_turn(&members[i])) {
             struct rotation *pool = &shadow->pools[members[i].pool];
-            shadow->order[pool->first + pool->count++] = numbers[i];
+            shadow->order[pool->first + pool->count++] = members[i].slot;
         }
     }
 }
 
-// Whose turn it is; member_none: nobody's.
+// Whose turn it is; chronicle_no_slot: nobody's.
 static uint32_t take_turn(struct shadow *shadow, uint32_t pool)
 {
     if (pool >= shadow_pool_max || shadow->pools[pool].count == 0) {
-        return member_none;
+        return chronicle_no_slot;
     }
     struct rotation *rotation = &shadow->pools[pool];
     // Members come and go between turns, hence the remainder here and not when it is stored.
@@ -288,21 +286,21 @@ static void compute(struct shadow *shadow, const struct shadow_prompt *prompt, u
 }
 
 // Both do it.  False: nobody has the turn, or nobody knows who did it.
-static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+static bool do_both(struct shadow *shadow, const struct receipt *receipt, uint32_t slot,
                     uint64_t now_us, struct done *out)
 {
     uint32_t turn = take_turn(shadow, receipt->decision.pool);
-    if (turn == member_none || number == member_none) {
+    if (turn == chronicle_no_slot || slot == chronicle_no_slot) {
         return false;
     }
     struct shadow_prompt prompt = prompt_of(receipt);
-    struct member *real = &shadow->members[number];
-    struct member *other = &shadow->members[turn];
+    struct shadow_member *real = &shadow->members[slot];
+    struct shadow_member *other = &shadow->members[turn];
     double size = receipt->prompt_tokens;
     double measured = measured_tokens(receipt);
 
-    *out = (struct done){.numbers = {[REAL] = number, [ROTATION] = turn}};
-    const uint32_t caches[FLEET_COUNT] = {cache_of(number, REAL), cache_of(turn, ROTATION)};
+    *out = (struct done){.slots = {[REAL] = slot, [ROTATION] = turn}};
+    const uint32_t caches[FLEET_COUNT] = {cache_of(slot, REAL), cache_of(turn, ROTATION)};
     compute(shadow, &prompt, receipt->decision.pool, caches, out->shares);
     double cached = moved(measured, size, out->shares[REAL], out->shares[ROTATION]);
     // An average for all would make queues shorter than they are, and waits all alike.
@@ -323,7 +321,7 @@ static struct done *begun(struct shadow *shadow, const struct receipt *receipt, 
     return &shadow->begun[*request >> 1 & (begun_max - 1)];
 }
 
-void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t number)
+void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t slot)
 {
     uint64_t request;
     struct done *done = begun(shadow, receipt, &request);
@@ -334,7 +332,7 @@ void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t
     if (shadow->sieve.judge_shift > 0 || done->request == request) {
         return;
     }
-    if (do_both(shadow, receipt, number, receipt->wall_us + receipt->complete_us, &fresh)) {
+    if (do_both(shadow, receipt, slot, receipt->wall_us + receipt->complete_us, &fresh)) {
         fresh.request = request;
         *done = fresh;
     }
@@ -352,13 +350,13 @@ static bool finish_begun(struct shadow *shadow, const struct receipt *receipt, s
     *out = *done;
     done->request = 0;
     for (uint32_t fleet = 0; fleet < FLEET_COUNT; fleet++) {
-        shadow_cache_add(shadow->caches, cache_of(out->numbers[fleet], (enum fleet)fleet),
+        shadow_cache_add(shadow->caches, cache_of(out->slots[fleet], (enum fleet)fleet),
                          receipt->output_tokens);
     }
     return true;
 }
 
-void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t slot,
                  struct shadow_estimate *out)
 {
     double measured = measured_tokens(receipt);
@@ -371,11 +369,11 @@ void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t 
                                     .model_ms = (double)NAN,
                                     .shadow_model_ms = (double)NAN};
     if (!finish_begun(shadow, receipt, &done) &&
-        !do_both(shadow, receipt, number, receipt->wall_us + receipt->end_us, &done)) {
+        !do_both(shadow, receipt, slot, receipt->wall_us + receipt->end_us, &done)) {
         return;
     }
-    const struct member *real = &shadow->members[done.numbers[REAL]];
-    const struct member *other = &shadow->members[done.numbers[ROTATION]];
+    const struct shadow_member *real = &shadow->members[done.slots[REAL]];
+    const struct shadow_member *other = &shadow->members[done.slots[ROTATION]];
     double cached =
         moved(measured, receipt->prompt_tokens, done.shares[REAL], done.shares[ROTATION]);
 

@@ -68,10 +68,10 @@ void shadow_destroy(struct shadow **shadow);
 
 // Who is there, each with its number (member_table.h); at most member_max.
 void shadow_set_members(struct shadow *shadow, const struct chronicle_member *members,
-                        const uint32_t *numbers, uint32_t count);
+                        uint32_t count);
 
 // That number has nobody any more.
-void shadow_forget(struct shadow *shadow, uint32_t number);
+void shadow_forget(struct shadow *shadow, uint32_t slot);
 
 struct shadow_estimate {
     uint64_t backend; // that had the turn; 0: not known, and all below is as measured
@@ -89,8 +89,8 @@ void shadow_fade(struct shadow *shadow, uint64_t elapsed_ms);
 
 // A request was sent to the backend of that number: it is done now, in the order in which requests came, and told of
 // when it ends.
-void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t number);
+void shadow_begin(struct shadow *shadow, const struct receipt *receipt, uint32_t slot);
 
 // A request that was computed, by the backend of that number or member_none; unless it was begun it is done now.
-void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t number,
+void shadow_note(struct shadow *shadow, const struct receipt *receipt, uint32_t slot,
                  struct shadow_estimate *out);

@@ -15,6 +15,7 @@ uint32_t members_of(const struct fleet *fleet, uint64_t now_ms, struct chronicle
         load_read(&backend->load, now_ms, &load);
         out[count++] = (struct chronicle_member){
             .id = backend->id,
+            .slot = backend->slot,
             .pool = backend->pool,
             .is_usable =
                 !fleet_is_draining(fleet, backend) && backend_tier(backend, now_ms) != BACKEND_DOWN,

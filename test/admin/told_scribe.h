@@ -66,9 +66,10 @@ void chronicle_total(const struct chronicle *chronicle, struct chronicle_figures
     *out = chronicle->total;
 }
 
-bool chronicle_backend(const struct chronicle *chronicle, uint64_t id,
+bool chronicle_backend(const struct chronicle *chronicle, uint32_t slot, uint64_t id,
                        struct chronicle_figures *out)
 {
+    (void)slot;
     *out = chronicle->backend == id ? chronicle->lately : (struct chronicle_figures){0};
     return chronicle->backend == id;
 }

@@ -16,14 +16,21 @@ static struct chronicle *make(uint32_t decision_max)
 static void set_two(struct chronicle *chronicle)
 {
     const struct chronicle_member members[] = {
-        {.id = 1, .is_usable = true, .cache_tokens = 100000, .token_ms = 0.1F},
-        {.id = 2, .is_usable = true, .cache_tokens = 100000, .token_ms = 0.1F},
+        {.id = 1, .slot = 1, .is_usable = true, .cache_tokens = 100000, .token_ms = 0.1F},
+        {.id = 2, .slot = 2, .is_usable = true, .cache_tokens = 100000, .token_ms = 0.1F},
     };
     chronicle_set_members(chronicle, members, 2);
 }
 
+// A backend's slot is its id here, as long as slots suffice.
+static uint32_t slot_of(uint64_t id)
+{
+    return (uint32_t)(id % world_member_max);
+}
+
 static void note(struct chronicle *chronicle, struct receipt receipt)
 {
+    receipt.decision.chosen.slot = slot_of(receipt.decision.chosen.backend);
     struct fixture_receipt made;
     char text[32];
     int size = snprintf(text, sizeof(text), "id-%u", (unsigned)receipt.number);
@@ -124,41 +131,47 @@ TEST(every_outcome_counts_where_it_should)
     CHECK_EQ(figures.told_prompt_tokens, 100);
     CHECK_EQ(figures.cached_tokens, 50);
     CHECK_EQ(figures.span_s, 10);
-    CHECK(chronicle_backend(chronicle, 1, &figures));
+    CHECK(chronicle_backend(chronicle, 1, 1, &figures));
     CHECK_EQ(figures.requests, RECEIPT_OUTCOME_COUNT - 3);
     CHECK_EQ(figures.span_s, 10);
-    CHECK(chronicle_backend(chronicle, 2, &figures));
+    CHECK(chronicle_backend(chronicle, 2, 2, &figures));
     CHECK_EQ(figures.requests, 0);
-    CHECK(!chronicle_backend(chronicle, 3, &figures));
+    CHECK(!chronicle_backend(chronicle, 3, 3, &figures));
     chronicle_tick(chronicle, begin_ms + 100000);
-    chronicle_backend(chronicle, 1, &figures);
+    chronicle_backend(chronicle, 1, 1, &figures);
     CHECK_EQ(figures.requests, 0);
     chronicle_destroy(&chronicle);
 }
 
-TEST(members_come_and_go_and_more_than_there_is_room_for_are_not_known)
+// Three leave in each round, and three others get their slots.
+TEST(a_slot_that_changes_hands_begins_without_requests)
 {
     struct chronicle *chronicle = make(4);
-    struct chronicle_member members[world_member_max + 3];
+    struct chronicle_member members[world_member_max];
     struct chronicle_figures figures;
+    enum { changes = 3 };
 
     chronicle_tick(chronicle, begin_ms);
     for (uint32_t round = 0; round < 20; round++) {
-        for (uint32_t i = 0; i < ARRAY_COUNT(members); i++) {
+        for (uint32_t i = 0; i < world_member_max; i++) {
+            uint64_t id = 1 + round * changes + i;
             members[i] = (struct chronicle_member){
-                .id = 1 + round * 3 + i, .is_usable = true, .token_ms = 1};
+                .id = id, .slot = slot_of(id), .is_usable = true, .token_ms = 1};
         }
-        chronicle_set_members(chronicle, members, ARRAY_COUNT(members));
-        uint32_t known = 0;
-        for (uint32_t i = 0; i < ARRAY_COUNT(members); i++) {
-            note(chronicle,
-                 (struct receipt){.decision.chosen.backend = members[i].id, .outcome = RECEIPT_OK});
-            known += chronicle_backend(chronicle, members[i].id, &figures);
+        chronicle_set_members(chronicle, members, world_member_max);
+        for (uint32_t i = 0; i < world_member_max; i++) {
+            uint64_t id = members[i].id;
+            uint32_t rounds = round < (world_member_max - 1 - i) / changes
+                                  ? round + 1
+                                  : 1 + (world_member_max - 1 - i) / changes;
+            note(chronicle, (struct receipt){.decision.chosen.backend = id, .outcome = RECEIPT_OK});
+            CHECK(chronicle_backend(chronicle, members[i].slot, id, &figures));
+            CHECK_EQ(figures.requests, rounds);
+            CHECK(!chronicle_backend(chronicle, members[i].slot, id + world_member_max, &figures));
         }
-        CHECK_EQ(known, world_member_max);
     }
     chronicle_set_members(chronicle, members, 0);
-    CHECK(!chronicle_backend(chronicle, members[0].id, &figures));
+    CHECK(!chronicle_backend(chronicle, members[0].slot, members[0].id, &figures));
     note(chronicle,
          (struct receipt){.decision.chosen.backend = members[0].id, .outcome = RECEIPT_OK});
     chronicle_destroy(&chronicle);
@@ -170,7 +183,7 @@ TEST(hot_prefixes_name_their_holders_by_id)
     struct chronicle_prefix prefix;
     static struct fixture_prompt prompt;
     struct fixture_receipt made;
-    struct decision_party rivals[1] = {{.backend = 2, .expected_tokens = 64}};
+    struct decision_party rivals[1] = {{.backend = 2, .slot = 2, .expected_tokens = 64}};
 
     set_two(chronicle);
     chronicle_tick(chronicle, begin_ms);
@@ -181,6 +194,7 @@ TEST(hot_prefixes_name_their_holders_by_id)
         chronicle_note(chronicle, receipt_make(&made,
                                                (struct receipt){.number = i,
                                                                 .decision.chosen.backend = 1,
+                                                                .decision.chosen.slot = 1,
                                                                 .outcome = RECEIPT_OK,
                                                                 .prompt_tokens = 85,
                                                                 .block_tokens = 16,

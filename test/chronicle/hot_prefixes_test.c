@@ -5,7 +5,6 @@
 #include "chronicle/hot_prefixes.h"
 
 #include "base/rng.h"
-#include "chronicle/member_table.h"
 #include "test.h"
 
 #include <math.h>
@@ -66,7 +65,7 @@ static void note_documents(struct hot_prefixes *prefixes, uint32_t others,
         for (uint32_t depth = 0; depth < 10; depth++) {
             depths[depth] = depth <= own ? document_key(document, depth) : rng_next(&rng);
         }
-        struct hot_sighting sighting = sighting_of(depths, 10, member_none);
+        struct hot_sighting sighting = sighting_of(depths, 10, chronicle_no_slot);
         sighting.others = others;
         if (rng_below(&chance, 1 + others) == 0) {
             hot_prefixes_note(prefixes, &sighting);
@@ -129,7 +128,7 @@ TEST(where_one_request_in_16_is_noted_the_hottest_are_found_with_their_counts_up
     }
     hot_prefixes_fade(prefixes, 60000);
     const uint64_t depths[] = {1};
-    struct hot_sighting sighting = sighting_of(depths, 1, member_none);
+    struct hot_sighting sighting = sighting_of(depths, 1, chronicle_no_slot);
     hot_prefixes_note(prefixes, &sighting);
     CHECK_EQ(hot_prefixes_list(prefixes, listed, list_max), count);
     hot_prefixes_destroy(&prefixes);
@@ -140,7 +139,7 @@ static void note_shared(struct hot_prefixes *prefixes, uint32_t requests, struct
 {
     for (uint32_t i = 0; i < requests; i++) {
         const uint64_t depths[] = {101, 102, 104, 108, rng_next(rng)};
-        struct hot_sighting sighting = sighting_of(depths, 5, member_none);
+        struct hot_sighting sighting = sighting_of(depths, 5, chronicle_no_slot);
         sighting.block_tokens = 64;
         hot_prefixes_note(prefixes, &sighting);
     }
@@ -168,7 +167,7 @@ TEST(a_prefix_that_finds_no_empty_place_is_listed_once_with_all_but_a_few_reques
 
     for (uint32_t i = 0; i < 20000; i++) {
         const uint64_t depths[] = {rng_next(&rng)};
-        struct hot_sighting sighting = sighting_of(depths, 1, member_none);
+        struct hot_sighting sighting = sighting_of(depths, 1, chronicle_no_slot);
         hot_prefixes_note(prefixes, &sighting);
     }
     note_shared(prefixes, 36, &rng);
@@ -184,8 +183,8 @@ TEST(counts_fade_by_half_in_five_minutes_and_shares_stay)
 {
     struct hot_prefixes *prefixes = hot_prefixes_create(64, member_max);
     const uint64_t depths[] = {7, 8};
-    struct hot_sighting sighting = sighting_of(depths, 2, member_none);
-    struct hot_sighting other = sighting_of(NULL, 0, member_none);
+    struct hot_sighting sighting = sighting_of(depths, 2, chronicle_no_slot);
+    struct hot_sighting other = sighting_of(NULL, 0, chronicle_no_slot);
 
     for (uint32_t i = 0; i < 1000; i++) {
         hot_prefixes_note(prefixes, &sighting);
@@ -228,13 +227,13 @@ TEST(holders_are_who_did_it_and_who_was_thought_to_have_it)
     CHECK_EQ(listed[0].holders[0], 70);
 
     // 3 has all of it, 4 lacks a token, 5 is nobody's number; a failure shows nothing of who did it.
-    sighting.holder = member_none;
+    sighting.holder = chronicle_no_slot;
     sighting.rival_count = 3;
-    sighting.rivals[0].member = 3;
+    sighting.rivals[0].slot = 3;
     sighting.rivals[0].expected_tokens = 64;
-    sighting.rivals[1].member = 4;
+    sighting.rivals[1].slot = 4;
     sighting.rivals[1].expected_tokens = 63;
-    sighting.rivals[2].member = member_none;
+    sighting.rivals[2].slot = chronicle_no_slot;
     sighting.rivals[2].expected_tokens = 64;
     hot_prefixes_note(prefixes, &sighting);
     hot_prefixes_list(prefixes, listed, list_max);
@@ -243,7 +242,7 @@ TEST(holders_are_who_did_it_and_who_was_thought_to_have_it)
     CHECK_EQ(listed[0].holders[1], 70);
 
     // 70 has lost it.
-    sighting.rivals[0].member = 70;
+    sighting.rivals[0].slot = 70;
     sighting.rivals[0].expected_tokens = 0;
     hot_prefixes_note(prefixes, &sighting);
     hot_prefixes_list(prefixes, listed, list_max);

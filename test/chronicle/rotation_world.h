@@ -105,6 +105,7 @@ static inline void world_members(struct chronicle_member *out, uint64_t told_cac
 {
     for (uint32_t i = 0; i < world.options.member_count; i++) {
         out[i] = (struct chronicle_member){.id = 100 + i,
+                                           .slot = i,
                                            .pool = 3,
                                            .is_usable = true,
                                            .cache_tokens = told_cache_tokens,
@@ -214,6 +215,7 @@ static inline void world_pass(uint32_t index)
         .number = index,
         .wall_us = 1700000000000000ULL + (uint64_t)(world.now_ms * 1000),
         .decision.chosen.backend = 100 + request->chosen,
+        .decision.chosen.slot = request->chosen,
         .decision.pool = 3,
         .outcome = RECEIPT_OK,
         .first_us = (uint64_t)(request->ttft_ms * 1000),

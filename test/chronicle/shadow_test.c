@@ -4,7 +4,6 @@
 
 #include "chronicle/shadow.h"
 
-#include "chronicle/member_table.h"
 #include "rotation_world.h"
 #include "test.h"
 
@@ -39,13 +38,9 @@ static struct shadow *make_shadow(uint64_t told_cache_tokens)
 {
     struct shadow *shadow = shadow_create(world_member_max);
     struct chronicle_member members[world_member_max];
-    uint32_t numbers[world_member_max];
 
     world_members(members, told_cache_tokens);
-    for (uint32_t i = 0; i < world.options.member_count; i++) {
-        numbers[i] = i;
-    }
-    shadow_set_members(shadow, members, numbers, world.options.member_count);
+    shadow_set_members(shadow, members, world.options.member_count);
     return shadow;
 }
 
@@ -352,16 +347,15 @@ TEST(a_rotation_includes_those_that_can_be_used_and_a_pool_has_its_own)
 {
     struct shadow *shadow = shadow_create(4);
     const struct chronicle_member members[] = {
-        {.id = 11, .pool = 1, .is_usable = true},
-        {.id = 12, .pool = 0, .is_usable = true},
-        {.id = 13, .pool = 1},
-        {.id = 14, .pool = 1, .is_usable = true},
+        {.id = 11, .slot = 2, .pool = 1, .is_usable = true},
+        {.id = 12, .slot = 0, .pool = 0, .is_usable = true},
+        {.id = 13, .slot = 3, .pool = 1},
+        {.id = 14, .slot = 1, .pool = 1, .is_usable = true},
     };
-    const uint32_t numbers[] = {2, 0, 3, 1};
     const uint64_t turns[] = {11, 14, 11, 14};
     struct shadow_estimate estimate;
 
-    shadow_set_members(shadow, members, numbers, 4);
+    shadow_set_members(shadow, members, 4);
     for (uint32_t i = 0; i < ARRAY_COUNT(turns); i++) {
         shadow_note(shadow, &(struct receipt){.decision.pool = 1, .decision.chosen.backend = 13}, 3,
                     &estimate);
@@ -387,7 +381,7 @@ TEST(what_nobody_knows_is_as_measured)
 
     // A pool without members, a backend that has left, a pool beyond all limits.
     for (uint32_t i = 0; i < 3; i++) {
-        shadow_note(shadow, &receipt, i == 0 ? 0 : member_none, &estimate);
+        shadow_note(shadow, &receipt, i == 0 ? 0 : chronicle_no_slot, &estimate);
         CHECK_EQ(estimate.backend, 0);
         CHECK_EQ(estimate.cached_tokens, 40);
         CHECK_EQ(estimate.ttft_ms, 5);
@@ -402,12 +396,11 @@ TEST(a_queue_holds_two_minutes_at_most_and_a_clock_that_goes_back_does_no_work)
 {
     struct shadow *shadow = shadow_create(1);
     const struct chronicle_member member = {.id = 5, .is_usable = true, .token_ms = 1};
-    const uint32_t number = 0;
     struct receipt receipt = {
         .wall_us = 1000000000, .decision.chosen.backend = 5, .prompt_tokens = 10000};
     struct shadow_estimate estimate;
 
-    shadow_set_members(shadow, &member, &number, 1);
+    shadow_set_members(shadow, &member, 1);
     for (uint32_t i = 0; i < 100; i++) {
         receipt.wall_us -= 1000;
         shadow_note(shadow, &receipt, 0, &estimate);
@@ -426,7 +419,6 @@ TEST(who_leaves_takes_cache_and_queue_along)
 {
     struct shadow *shadow = shadow_create(1);
     struct chronicle_member member = {.id = 5, .is_usable = true, .token_ms = 1};
-    const uint32_t number = 0;
     static struct fixture_prompt prompt;
     struct fixture_receipt made;
     struct shadow_estimate estimate;
@@ -439,11 +431,11 @@ TEST(who_leaves_takes_cache_and_queue_along)
         (struct receipt){
             .wall_us = 1, .decision.chosen.backend = 5, .prompt_tokens = 8000, .block_tokens = 16},
         &prompt, (struct receipt_parts){0});
-    shadow_set_members(shadow, &member, &number, 1);
+    shadow_set_members(shadow, &member, 1);
     shadow_note(shadow, receipt, 0, &estimate);
     shadow_forget(shadow, 0);
     member.id = 6;
-    shadow_set_members(shadow, &member, &number, 1);
+    shadow_set_members(shadow, &member, 1);
     shadow_note(shadow, receipt, 0, &estimate);
     CHECK_EQ(estimate.backend, 6);
     CHECK_EQ(estimate.model_ms, 8000);

@@ -90,8 +90,9 @@ static void snapshot_open(struct snapshot *snapshot, const struct admin_options 
     snapshot->prefix_count = chronicle_prefixes(chronicle, snapshot->prefixes, prefix_max);
     for (uint32_t i = 0; i < backend_count; i++) {
         struct backend_recent *recent = &snapshot->backends[i];
+        const struct backend *backend = fleet_at(options->fleet, i);
         recent->is_known =
-            chronicle_backend(chronicle, fleet_at(options->fleet, i)->id, &recent->figures);
+            chronicle_backend(chronicle, backend->slot, backend->id, &recent->figures);
     }
     scribe_unlock(scribe);
     scribe_totals(scribe, &snapshot->scribe);
