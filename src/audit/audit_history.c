@@ -17,7 +17,7 @@ void audit_history_note(struct audit_history *history, const struct audit_page *
     history->restarted = history->page_count > 0 &&
                          !engine_counters_since(&history->last.counters, &next.counters, &done);
     if (history->restarted) {
-        // Nothing was counted at the start, which was somewhen in between.
+        // Counters begin at 0 with the restart, at an unknown time in between.
         engine_counters_read(slice_str(""), &history->last.counters);
         history->first = history->last;
         history->has_restarted = true;

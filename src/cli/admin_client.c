@@ -123,9 +123,9 @@ void admin_client_why(const struct fetch_result *result, char out[admin_why_size
                error.kind == JSON_OBJECT &&
                json_find(error.raw, &names[1], 1, &message) == STATUS_OK &&
                message.kind == JSON_STRING) {
-        int size = snprintf(out, admin_why_size, "the router answers %u: ", result->status);
+        int size = snprintf(out, admin_why_size, "the router responds with %u: ", result->status);
         top_text_copy(message.raw, out + size, admin_why_size - (size_t)size);
     } else {
-        snprintf(out, admin_why_size, "the router answers %u", result->status);
+        snprintf(out, admin_why_size, "the router responds with %u", result->status);
     }
 }

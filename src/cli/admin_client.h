@@ -68,5 +68,5 @@ struct fetch *admin_client_ask(const struct admin_client *client, const char *pa
 // The next question goes to the next address of the host, if it has several.
 void admin_client_turn(struct admin_client *client);
 
-// The reason why a response has no document: "Connection refused", "the router answers 401: ...".
+// Why a response has no document: "Connection refused", "the router responds with 401: ...".
 void admin_client_why(const struct fetch_result *result, char out[admin_why_size]);

@@ -4,7 +4,7 @@
 // differ.
 //
 // The check that serve makes at its start, once and with details.  Exit status 0: every backend
-// agrees in every case that it answers.
+// agrees in every case that it could compare.
 
 #include "base/base.h"
 #include "base/reclaim.h"

@@ -130,17 +130,17 @@ static bool explain_read_body(struct explain_command *command)
     return is_written;
 }
 
-static bool explain_show(const struct explain_command *command, struct slice answer)
+static bool explain_show(const struct explain_command *command, struct slice response)
 {
     struct explain_document document;
-    enum status status = explain_document_read(answer, &document);
+    enum status status = explain_document_read(response, &document);
 
     if (status != STATUS_OK) {
-        return explain_say("the answer",
+        return explain_say("the response",
                            status == STATUS_MALFORMED ? "not an explanation" : status_text(status));
     }
     if (command->options.json) {
-        printf("%.*s\n", (int)answer.size, (const char *)answer.bytes);
+        printf("%.*s\n", (int)response.size, (const char *)response.bytes);
     } else {
         explain_table_write(&document, stdout);
     }
@@ -148,7 +148,7 @@ static bool explain_show(const struct explain_command *command, struct slice ans
     return command_flush() || explain_say("standard output", "cannot be written");
 }
 
-static void explain_answered(void *owner, const struct fetch_result *result)
+static void explain_responded(void *owner, const struct fetch_result *result)
 {
     struct explain_command *command = owner;
 
@@ -191,7 +191,7 @@ static bool explain_ask(struct explain_command *command)
 {
     write_target(command);
     if (admin_client_ask(&command->client, command->target,
-                         slice_of(command->body, command->body_size), 0, explain_answered,
+                         slice_of(command->body, command->body_size), 0, explain_responded,
                          command) == NULL) {
         return explain_say("start", "memory or descriptors are short");
     }

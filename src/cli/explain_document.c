@@ -20,7 +20,7 @@ const struct explain_field explain_candidate_fields[explain_candidate_numbers] =
 };
 
 const struct explain_field explain_record_fields[explain_record_numbers] = {
-    {"all", "count", "answers", EXPLAIN_COUNT, NULL},
+    {"all", "count", "samples", EXPLAIN_COUNT, NULL},
     {"all", "equal_share", "equal", EXPLAIN_SHARE, NULL},
     {"all", "wrong_percent", "off by", EXPLAIN_PERCENT, NULL},
     {"all", "p1", "p1", EXPLAIN_DIFFERENCE, NULL},

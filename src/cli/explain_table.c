@@ -237,7 +237,7 @@ void explain_table_write(const struct explain_document *document, FILE *out)
     write_opening(document, out);
     write_grid(&candidates, out);
     if (document->record_count == 0) {
-        fprintf(out, "\nNo answer has told yet what was cached.\n");
+        fprintf(out, "\nNo response has reported cached tokens yet.\n");
         return;
     }
     fprintf(out, "\nCached tokens, predicted minus actual:\n");

@@ -10,8 +10,9 @@
 //
 // Text is kept JSON-escaped, as it came, and can be put into another JSON document as it is.
 //
-// Limits: drive_memory_size bytes of text and drive_memory_responses responses.  The caller generates a
-// response that was forgotten.  Threads: one owner.  Memory: reserved at first, used as it fills.
+// Limits: drive_memory_size bytes of text and drive_memory_responses responses.  The caller
+// generates a response that was forgotten.  Threads: one owner.  Memory: reserved at first, used as
+// it fills.
 #pragma once
 
 #include "base/slice.h"

@@ -13,7 +13,7 @@
 struct drive_progress {
     FILE *out;
     bool is_terminal;
-    bool is_whole;          // responses are not streamed: there is no first token
+    bool is_whole;          // responses are not streamed, so the first token has no time of its own
     uint64_t request_count; // in all; 0: not known
     double duration_s;      // 0: not known
     double last_s;          // of the last line

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_response.h -- reads one HTTP response of an engine as its bytes arrive, and times its tokens.
+// drive_response.h -- reads one HTTP response of an engine as its bytes arrive, and times its
+// tokens.
 //
 //     head | event | event event | ev
 //     ent | [DONE]

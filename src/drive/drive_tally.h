@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive_tally.h -- what came of the requests of a run, counted as they end.
+// drive_tally.h -- counts and times of the requests of a run, noted as they end.
 //
-// Times run from when a request was due, not from when it was sent: whoever holds one up, the
-// server or this program, is charged for all that wait behind it.  How late sending was is counted
-// too, since then the figures say more of the generator than of the server.
+// Times run from when a request was due, not from when it was sent, so a delay counts for all
+// requests that wait behind it.  How late requests were sent is counted too: late ones measure the
+// generator rather than the server.
 //
 // Pure.  Threads: one owner.  Memory: samples are reserved for drive_requests_max requests.
 #pragma once

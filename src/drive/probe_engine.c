@@ -19,7 +19,7 @@
 enum {
     batch_max = 128,
     rounds_max = 9,
-    answer_tokens = 20, // of a stream that is timed while it runs
+    output_tokens = 20, // of a stream that is timed while it runs
     tail_tokens = 16,   // of such a stream, that are its own
     gap_count_min = 4,
     token_max = 128, // of a stream, that are timed
@@ -109,7 +109,7 @@ struct probe_prompt {
     uint64_t shared_id; // of its prefix
     uint32_t shared;    // tokens
     uint32_t own;       // tokens that were never sent before
-    uint32_t answer_tokens;
+    uint32_t output_tokens;
 };
 
 static uint32_t words_of(const struct probe *probe, uint32_t tokens)
@@ -135,7 +135,7 @@ static void probe_send(struct probe *probe, const struct probe_prompt *prompt,
     request->pieces[0] = (struct piece){prompt->shared_id, words_of(probe, prompt->shared)};
     request->pieces[1] = (struct piece){probe->next_id++, words_of(probe, prompt->own)};
     request->request = (struct drive_request){
-        .item = {.output_tokens = prompt->answer_tokens,
+        .item = {.output_tokens = prompt->output_tokens,
                  .piece_count = ARRAY_COUNT(request->pieces),
                  .pieces = request->pieces},
         .token_us = request->token_us,
@@ -190,7 +190,7 @@ static void probe_keep(struct point *point, double first, double second, double 
 // Sends the prefix of a prompt, so that it is cached.  Returns the cached tokens, 0 on failure.
 static uint64_t warm(struct probe *probe, uint64_t id, uint32_t tokens)
 {
-    struct probe_prompt prompt = {.shared_id = id, .shared = tokens, .answer_tokens = 1};
+    struct probe_prompt prompt = {.shared_id = id, .shared = tokens, .output_tokens = 1};
     if (!probe_ask(probe, &prompt, 1)) {
         return 0;
     }
@@ -201,7 +201,7 @@ static uint64_t warm(struct probe *probe, uint64_t id, uint32_t tokens)
 static void measure_prefill(struct probe *probe, struct point *point, uint64_t id, uint64_t cached)
 {
     struct probe_prompt prompt = {
-        .shared_id = id, .shared = point->cached, .own = point->fresh, .answer_tokens = 1};
+        .shared_id = id, .shared = point->cached, .own = point->fresh, .output_tokens = 1};
     const struct probe_request *request = &probe->requests[0];
     if (!probe_ask(probe, &prompt, 1)) {
         point->is_refused = request->status >= 400 && request->status < 500;
@@ -267,7 +267,7 @@ static void measure_decode(struct probe *probe, struct point *point, uint64_t id
     struct probe_prompt prompt = {.shared_id = id,
                                   .shared = point->cached - tail_tokens,
                                   .own = tail_tokens,
-                                  .answer_tokens = answer_tokens};
+                                  .output_tokens = output_tokens};
     double made = 0;
     if (!probe_ask(probe, &prompt, point->batch)) {
         uint16_t status = probe->requests[0].status;
@@ -287,7 +287,7 @@ static void plan(struct probe *probe, bool is_decode, uint32_t cached, uint32_t 
 {
     const struct probe_engine_options *options = probe->options;
     uint64_t sequences = is_decode ? other : 1;
-    uint64_t fresh = is_decode ? tail_tokens + answer_tokens : other;
+    uint64_t fresh = is_decode ? tail_tokens + output_tokens : other;
     uint64_t step_tokens = options->step_tokens;
     bool fits = cached + fresh + 1 <= options->context_max &&
                 cached + sequences * fresh <= probe->kv_tokens / 2 &&
@@ -421,7 +421,7 @@ struct probe_page {
     struct load_report *report; // NULL: the page is not read
     uint16_t status;
     uint64_t took_us;
-    char why[64]; // there is no response
+    char why[64]; // if status is 0
 };
 
 static void probe_page_came(void *owner, const struct fetch_result *result)
@@ -485,7 +485,7 @@ static bool read_limits(struct probe *probe)
 // One request that shows whether the others will succeed, and how many tokens our words are.
 static bool read_words(struct probe *probe)
 {
-    struct probe_prompt prompt = {.own = 256, .answer_tokens = 2};
+    struct probe_prompt prompt = {.own = 256, .output_tokens = 2};
     const struct probe_request *request = &probe->requests[0];
     probe->words_per_token = 1;
     if (!probe_ask(probe, &prompt, 1)) {

@@ -7,8 +7,8 @@
 //               x policies               a cell: a row of the table, the median of
 //               x seeds                  ... its runs
 //
-// Every run stands at a place of its own, whoever computes it and when: equal options give equal
-// bytes.  Only wall times differ.
+// Every run has a place of its own, independent of the thread that computes it: equal options give
+// equal bytes.  Only wall times differ.
 //
 // Threads: one owner; sweep_run starts its own and waits for them.  Memory: taken by sweep_create.
 #pragma once

@@ -24,7 +24,7 @@ static double prompt_of(const struct audit_history *history, enum audit_span spa
     return span_of(history, span).done.values[COUNTER_PROMPT];
 }
 
-TEST(one_page_tells_of_the_time_since_the_start_alone)
+TEST(one_page_covers_only_the_time_since_the_start)
 {
     struct audit_history history = {0};
     note(&history, 5000, "vllm:prompt_tokens_total 100\nprocess_start_time_seconds 400\n");
@@ -44,7 +44,7 @@ TEST(when_an_engine_started_may_not_be_known)
     CHECK(span_of(&history, AUDIT_EVER).span_s == -1);
 }
 
-TEST(the_last_interval_and_the_whole_are_told_apart)
+TEST(the_last_interval_differs_from_the_whole_audit)
 {
     struct audit_history history = {0};
     note(&history, 1000, "vllm:prompt_tokens_total 100\n");
@@ -57,7 +57,7 @@ TEST(the_last_interval_and_the_whole_are_told_apart)
     CHECK(span_of(&history, AUDIT_WHOLE).span_s == 3);
 }
 
-TEST(a_page_that_cannot_be_had_leaves_a_hole)
+TEST(a_page_that_cannot_be_read_leaves_a_gap)
 {
     struct audit_history history = {0};
     note(&history, 1000, "vllm:prompt_tokens_total 100\n");
@@ -70,7 +70,7 @@ TEST(a_page_that_cannot_be_had_leaves_a_hole)
     CHECK(span_of(&history, AUDIT_LAST).span_s == 2);
 }
 
-TEST(who_was_never_read_says_why)
+TEST(a_replica_that_was_never_read_has_the_reason)
 {
     struct audit_history history = {0};
     audit_history_fail(&history, "timed out");
@@ -91,7 +91,7 @@ TEST(after_a_restart_everything_begins_there)
     CHECK(span_of(&history, AUDIT_WHOLE).restarted && prompt_of(&history, AUDIT_WHOLE) == 500);
 }
 
-TEST(a_page_without_counters_is_none_unless_they_come)
+TEST(a_page_without_counters_counts_once_they_appear)
 {
     struct audit_history history = {0};
     note(&history, 1000, "sglang:num_running_reqs 0\n");
@@ -101,7 +101,7 @@ TEST(a_page_without_counters_is_none_unless_they_come)
     CHECK(prompt_of(&history, AUDIT_LAST) == 7);
 }
 
-TEST(who_lists_no_steps_has_taken_none)
+TEST(an_engine_that_lists_no_steps_has_taken_no_steps)
 {
     static const char steps[] =
         "[{\"kvCacheStats\":{\"reusedBlocks\":1,\"missedBlocks\":1,\"tokensPerBlock\":32}}]";

@@ -9,7 +9,7 @@
 
 typedef void write_fn(FILE *out, const struct audit_report *report);
 
-// What it writes; the caller frees it.
+// Returns the written text, which the caller frees.
 static char *written(write_fn *write, const struct audit_report *report)
 {
     char *bytes = NULL;
@@ -59,7 +59,7 @@ static void scene_open(struct scene *scene)
                                           .result = &scene->result};
 }
 
-TEST(the_table_has_a_row_for_everyone_and_says_who_was_not_read)
+TEST(the_table_has_a_row_for_every_replica_read_or_not)
 {
     struct scene scene;
     scene_open(&scene);
@@ -74,7 +74,7 @@ TEST(the_table_has_a_row_for_everyone_and_says_who_was_not_read)
     free(text);
 }
 
-TEST(the_verdict_comes_with_its_rule_and_what_it_rests_on)
+TEST(the_verdict_comes_with_its_rule_and_its_assumptions)
 {
     struct scene scene;
     scene_open(&scene);
@@ -91,7 +91,7 @@ TEST(the_verdict_comes_with_its_rule_and_what_it_rests_on)
     free(text);
 }
 
-TEST(what_is_not_known_is_said_so)
+TEST(unknown_figures_are_marked_as_unknown)
 {
     struct scene scene;
     scene_open(&scene);
@@ -105,7 +105,7 @@ TEST(what_is_not_known_is_said_so)
     free(text);
 }
 
-TEST(the_json_is_json_and_has_null_for_what_is_not_known)
+TEST(the_json_is_valid_and_has_null_for_unknown_figures)
 {
     static const char *const names[] = {"span", "replicas", "fleet", "waste", "verdict", "also"};
     struct json_value values[6];

@@ -72,7 +72,7 @@ static const char *why_of(const struct scene *scene, uint32_t index)
     return audit_scrape_at(scene->scrape, index)->history.why;
 }
 
-TEST(a_round_asks_everyone_once_and_a_second_again)
+TEST(each_round_reads_every_replica_once)
 {
     struct scene scene;
     scene_open(&scene, "http://127.0.0.1:1");
@@ -90,7 +90,7 @@ TEST(a_round_asks_everyone_once_and_a_second_again)
     scene_close(&scene);
 }
 
-TEST(what_is_no_page_says_why)
+TEST(a_response_without_a_page_has_the_reason)
 {
     struct scene scene;
     scene_open(&scene, NULL);

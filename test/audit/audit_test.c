@@ -74,7 +74,7 @@ TEST(without_any_page_it_fails)
     child_close(&child);
 }
 
-TEST(a_signal_before_the_end_means_that_nothing_was_measured)
+TEST(a_signal_before_the_second_read_is_a_failure)
 {
     child_start(&child, command_audit,
                 WORDS("--backend", "http://127.0.0.1:1", "--interval", "1h"));
@@ -85,7 +85,7 @@ TEST(a_signal_before_the_end_means_that_nothing_was_measured)
     child_close(&child);
 }
 
-TEST(a_wrong_command_line_is_said)
+TEST(a_wrong_command_line_is_refused_with_a_reason)
 {
     static const char *const wrong[][4] = {
         {NULL},

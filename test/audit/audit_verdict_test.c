@@ -100,7 +100,7 @@ TEST(the_fleet_has_the_quantiles_of_all_whatever_their_buckets)
     CHECK(result.fleet.first_tokens == 200);
 }
 
-TEST(nothing_said_is_not_zero)
+TEST(a_missing_counter_differs_from_zero)
 {
     struct audit_replica replica = silent_one();
     struct audit_figures figures;
@@ -116,7 +116,7 @@ TEST(the_hit_rate_of_the_fleet_is_by_tokens)
     CHECK(is_about(judge(replicas, 2).fleet.hit_rate, 0.1));
 }
 
-TEST(who_does_not_count_hits_is_left_out_of_the_rate)
+TEST(replicas_that_do_not_count_hits_are_left_out_of_the_rate)
 {
     struct audit_replica replicas[3] = {busy_one(1000, 500), busy_one(1000, 500), silent_one()};
     replicas[2].done.values[COUNTER_COMPUTED] = 5000;
@@ -127,7 +127,7 @@ TEST(who_does_not_count_hits_is_left_out_of_the_rate)
     CHECK_EQ(result.spread_count, 3);
 }
 
-TEST(one_cache_would_find_what_all_replicas_do_together)
+TEST(one_cache_would_hit_as_often_as_all_replicas_together)
 {
     struct audit_replica replicas[4] = {busy_one(1000, 125), busy_one(1000, 125),
                                         busy_one(1000, 125), busy_one(1000, 125)};
@@ -163,7 +163,7 @@ TEST(idle_replicas_do_not_share_the_traffic_and_unread_ones_may)
     CHECK(is_about(result.achievable, 0.4));
 }
 
-TEST(what_was_not_read_counts_for_nothing)
+TEST(replicas_that_were_not_read_are_left_out)
 {
     struct audit_replica replicas[2] = {busy_one(1000, 200), busy_one(1000, 900)};
     replicas[1].why = "timed out";
@@ -171,7 +171,7 @@ TEST(what_was_not_read_counts_for_nothing)
     CHECK(judge(replicas, 2).fleet.requests == 10);
 }
 
-TEST(overlapping_prefills_take_no_more_than_all_of_the_time)
+TEST(overlapping_prefills_are_capped_at_the_elapsed_time)
 {
     struct audit_replica replicas[2] = {busy_one(1000, 0), busy_one(1000, 0)};
     CHECK(!judge(replicas, 2).token_is_capped);
@@ -180,7 +180,7 @@ TEST(overlapping_prefills_take_no_more_than_all_of_the_time)
     CHECK(result.token_is_capped && is_about(result.token_s, 10.5 / 2000));
 }
 
-TEST(without_a_speed_there_are_tokens_and_no_hours)
+TEST(without_a_prefill_speed_waste_is_in_tokens_only)
 {
     struct audit_replica replicas[2] = {busy_one(1000, 100), busy_one(1000, 100)};
     replicas[0].done.values[COUNTER_PREFILL_SECONDS] = -1;
@@ -190,7 +190,7 @@ TEST(without_a_speed_there_are_tokens_and_no_hours)
     CHECK(result.token_s == -1 && result.wasted_gpu_hours == -1 && result.wasted_money == -1);
 }
 
-TEST(without_a_span_there_is_no_rate)
+TEST(without_a_span_the_monthly_rate_is_unknown)
 {
     struct audit_replica replicas[2] = {busy_one(1000, 100), busy_one(1000, 100)};
     replicas[1].span_s = -1;
@@ -199,7 +199,7 @@ TEST(without_a_span_there_is_no_rate)
     CHECK(result.wasted_money > 0);
 }
 
-TEST(a_model_says_how_long_its_prompts_take)
+TEST(a_model_gives_the_prefill_time)
 {
     struct audit_replica replicas[2] = {busy_one(40960, 4096), busy_one(40960, 4096)};
     struct profile model;
@@ -236,7 +236,7 @@ TEST(verdicts_follow_their_rules)
     CHECK_STR(verdict_of(0.81, 5), "little");
 }
 
-TEST(thrashing_is_said_beside_the_verdict)
+TEST(thrashing_is_reported_beside_the_verdict)
 {
     struct audit_replica replicas[2] = {busy_one(1000, 100), busy_one(1000, 100)};
     CHECK(judge(replicas, 2).also == NULL);
@@ -248,7 +248,7 @@ TEST(thrashing_is_said_beside_the_verdict)
     CHECK(judge(replicas, 2).also == NULL);
 }
 
-TEST(without_traffic_or_without_counters_there_is_no_verdict_on_the_caches)
+TEST(without_traffic_or_counters_the_verdict_leaves_caches_out)
 {
     struct audit_replica replicas[2] = {busy_one(0, 0), silent_one()};
     replicas[0].done.values[COUNTER_REQUESTS] = 0;

@@ -45,7 +45,7 @@ static bool check(struct admin_client_options given)
     return admin_client_check(&client, "test", &options);
 }
 
-TEST(options_that_make_no_sense_are_refused)
+TEST(contradictory_options_are_refused)
 {
     CHECK(!check((struct admin_client_options){.timeout = 1}));
     CHECK(!check((struct admin_client_options){.url = "127.0.0.1:1", .timeout = 1}));
@@ -93,7 +93,7 @@ static void ask(const char *path)
     loop_turn(loop, 0);
 }
 
-TEST(a_question_carries_the_token)
+TEST(a_request_carries_the_token)
 {
     set_up((struct admin_client_options){.token = "secret"}, "/overview?since=5",
            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
@@ -128,18 +128,18 @@ TEST(a_token_is_the_first_line_of_its_file)
     tear_down();
 }
 
-TEST(why_there_is_no_document_is_said_in_the_routers_words)
+TEST(a_refusal_has_the_routers_own_message)
 {
     set_up(
         (struct admin_client_options){0}, "/x",
         "HTTP/1.1 401 X\r\ncontent-length: 37\r\n\r\n{\"error\":{\"message\":\"no such token\"}}");
     CHECK(admin_client_open(&client, loop));
     ask("/x");
-    CHECK_STR(why, "the router answers 401: no such token");
+    CHECK_STR(why, "the router responds with 401: no such token");
     CHECK(strstr(server.request, "authorization") == NULL);
     server.routes[0].answer = slice_str("HTTP/1.1 502 X\r\ncontent-length: 5\r\n\r\nsorry");
     ask("/x");
-    CHECK_STR(why, "the router answers 502");
+    CHECK_STR(why, "the router responds with 502");
     server.slams = true;
     ask("/x");
     CHECK_EQ(answer_status, 0);

@@ -89,7 +89,7 @@ TEST(an_engine_that_agrees_is_a_success_with_every_case)
     tear_down();
 }
 
-TEST(an_engine_that_differs_is_a_failure_that_says_where)
+TEST(an_engine_that_differs_is_a_failure_that_names_the_cases)
 {
     set_up("x" TINY_TEMPLATE);
     CHECK_EQ(certify(WORDS(ENGINE, TOKENIZER)), COMMAND_FAILED);
@@ -140,7 +140,7 @@ TEST(an_engine_that_is_not_there_ends_with_the_time)
     tear_down();
 }
 
-TEST(a_tokenizer_that_is_refused_is_said)
+TEST(a_refused_tokenizer_is_reported_with_the_reason)
 {
     set_up(TINY_TEMPLATE);
     tiny_write(&files, "tokenizer.json", slice_str("{}"));

@@ -149,13 +149,13 @@ TEST(a_secret_that_is_missing_is_refused_with_the_place)
     child_close(&child);
 }
 
-TEST(nothing_is_started)
+TEST(check_starts_nothing)
 {
     char yaml[128];
     struct address address;
     int fd = -1;
     char space[32];
-    // Whoever tried to listen there would fail.
+    // A second listener on this address would fail.
     ASSERT(address_parse("127.0.0.1:0", &address) == STATUS_OK);
     ASSERT(tcp_listen(&address, &fd) == STATUS_OK && tcp_local(fd, &address) == STATUS_OK);
     struct text text = text_over(space, sizeof(space) - 1);

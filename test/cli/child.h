@@ -64,7 +64,7 @@ static inline void child_start(struct child *child, child_run_fn *run, const cha
     child_start_to(child, run, words, -1);
 }
 
-// What it has said so far, in one of two places by turns.
+// The output of the child so far, in one of two buffers by turns.
 static inline const char *child_text(int fd)
 {
     static char spaces[2][child_text_size];

@@ -145,7 +145,7 @@ TEST(the_markdown_reference_names_every_option)
     child_close(&child);
 }
 
-TEST(a_manual_of_no_known_kind_is_an_error)
+TEST(a_manual_of_an_unknown_kind_is_an_error)
 {
     const char *const *const ways[] = {WORDS("manual"), WORDS("manual", "--html"),
                                        WORDS("manual", "--man", "--markdown")};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command is a process of its own; the router that it asks is here, and says what it is told to.
+// The command runs in a process of its own; a stub server in this one plays the router.
 
 #include "cli/child.h"
 #include "config/option/command.h"
@@ -62,7 +62,7 @@ static struct file file_of(const char *text)
     return file;
 }
 
-TEST(a_prompt_is_asked_about_as_a_chat_and_the_answer_is_a_table)
+TEST(a_prompt_is_posted_as_a_chat_and_the_response_shown_as_a_table)
 {
     set_up(CHAT_PATH, 200, document);
     CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--model", "m", "--prompt",
@@ -77,7 +77,7 @@ TEST(a_prompt_is_asked_about_as_a_chat_and_the_answer_is_a_table)
     tear_down();
 }
 
-TEST(a_body_and_a_token_come_from_files_and_the_document_goes_out_as_it_is)
+TEST(body_and_token_are_read_from_files_and_json_is_printed_unchanged)
 {
     struct file body = file_of("{\"prompt\":[1,2]}");
     struct file token = file_of("from-file\n");
@@ -99,7 +99,7 @@ static const char decision[] = "{\"why\":\"warm chose b.\",\"outcome\":\"ok\",\"
                                "\"backend\":{\"id\":2,\"url\":\"b\"},\"expected_tokens\":16,"
                                "\"rivals\":[{\"id\":1,\"url\":\"a\",\"expected_tokens\":0}]}";
 
-TEST(a_request_that_was_is_asked_about_by_its_id)
+TEST(a_past_request_is_looked_up_by_its_id)
 {
     set_up("/explain?id=a%2Fb%20%25-1.~_", 200, decision);
     CHECK_EQ(explain(WORDS("--admin", url, "--token", "secret", "--id", "a/b %-1.~_")), COMMAND_OK);
@@ -110,7 +110,8 @@ TEST(a_request_that_was_is_asked_about_by_its_id)
     tear_down();
     set_up("/explain?id=x", 404, "{\"error\":{\"message\":\"it is not kept\"}}");
     CHECK_EQ(explain(WORDS("--admin", url, "--id", "x")), COMMAND_FAILED);
-    CHECK_STR(child_text(child.err), "warmpath explain: the router answers 404: it is not kept\n");
+    CHECK_STR(child_text(child.err),
+              "warmpath explain: the router responds with 404: it is not kept\n");
     tear_down();
 }
 
@@ -134,23 +135,24 @@ TEST(a_prompt_for_completions_is_one)
     tear_down();
 }
 
-TEST(what_the_router_says_against_it_is_passed_on)
+TEST(an_error_of_the_router_is_printed)
 {
     set_up(CHAT_PATH, 404, "{\"error\":{\"message\":\"no such model\",\"code\":404}}");
     CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
-    CHECK_STR(child_text(child.err), "warmpath explain: the router answers 404: no such model\n");
+    CHECK_STR(child_text(child.err),
+              "warmpath explain: the router responds with 404: no such model\n");
     tear_down();
     set_up(CHAT_PATH, 502, "sorry");
     CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
-    CHECK_STR(child_text(child.err), "warmpath explain: the router answers 502\n");
+    CHECK_STR(child_text(child.err), "warmpath explain: the router responds with 502\n");
     tear_down();
     set_up(CHAT_PATH, 200, "{\"data\":[]}");
     CHECK_EQ(explain(WORDS("--admin", url, "--prompt", "hi")), COMMAND_FAILED);
-    CHECK_STR(child_text(child.err), "warmpath explain: the answer: not an explanation\n");
+    CHECK_STR(child_text(child.err), "warmpath explain: the response: not an explanation\n");
     tear_down();
 }
 
-TEST(nobody_there_is_a_failure_that_says_so)
+TEST(a_router_that_does_not_listen_is_a_failure_with_a_reason)
 {
     set_up(CHAT_PATH, 200, "");
     server.slams = true;
@@ -172,7 +174,7 @@ static int refuse(const char *const *words)
     return status;
 }
 
-TEST(a_command_line_that_makes_no_sense_is_refused)
+TEST(contradictory_command_lines_are_refused)
 {
     CHECK_EQ(refuse(WORDS("--prompt", "hi")), COMMAND_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "127.0.0.1:1", "--prompt", "hi")), COMMAND_USAGE);

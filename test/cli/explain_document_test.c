@@ -47,7 +47,7 @@ TEST(a_document_is_read_with_its_candidates_and_records)
     CHECK(document.memory == NULL);
 }
 
-TEST(what_is_missing_or_of_another_kind_is_left_out)
+TEST(members_that_are_missing_or_of_another_kind_are_left_out)
 {
     CHECK_EQ(read_text("{\"backends\":[],\"prompt_tokens\":\"many\",\"by_token_ids\":1}"),
              STATUS_OK);
@@ -64,7 +64,7 @@ TEST(what_is_missing_or_of_another_kind_is_left_out)
     explain_document_free(&document);
 }
 
-TEST(what_has_no_backends_is_no_explanation)
+TEST(a_document_without_backends_is_refused)
 {
     static const char *const texts[] = {
         "", "{}", "[]", "{\"backends\":{}}", "{\"backends\":[}", "{\"backends\":[]} x"};

@@ -41,17 +41,17 @@ TEST(the_chosen_one_is_marked_and_columns_line_up)
         "  backend      events    cached  host  first token   cost\n"
         "  http://a:1   none           0    64      29.9 ms      -\n"
         "> http://b:22  learning     960     0      14.2 ms  6.283\n"
-        "\nNo answer has told yet what was cached.\n");
+        "\nNo response has reported cached tokens yet.\n");
 }
 
-TEST(columns_that_nobody_fills_are_not_there)
+TEST(columns_without_values_are_left_out)
 {
     CHECK_STR(table_of("{\"summary\":\"s\",\"prompt_tokens\":5,\"backends\":[{\"url\":\"u\","
                        "\"matched_tokens\":0,\"cost\":null}]}"),
               "s\nThe prompt has about 5 tokens, guessed by its size.\n\n"
               "  backend  cached\n"
               "  u             0\n"
-              "\nNo answer has told yet what was cached.\n");
+              "\nNo response has reported cached tokens yet.\n");
 }
 
 TEST(each_backend_has_its_record_of_predictions)
@@ -63,7 +63,7 @@ TEST(each_backend_has_its_record_of_predictions)
                         "\"recent\":{\"count\":10,\"equal_share\":1,\"p99\":0},"
                         "\"last\":{\"predicted\":960,\"actual\":944}}}}]}"),
                "\nCached tokens, predicted minus actual:\n"
-               "  backend  by        answers   equal  off by   p1  p99  lately    equal  p99  "
+               "  backend  by        samples   equal  off by   p1  p99  lately    equal  p99  "
                "predicted  actual\n"
                "  u        believed      200  98.00%   1.50%  -64  +16      10  100.00%    0  "
                "      960     944\n") != NULL);
@@ -91,7 +91,7 @@ TEST(a_decision_that_was_made_has_its_rivals_and_its_end)
               "                   0       -            -     -\n");
 }
 
-TEST(a_decision_that_chose_nobody_has_no_table)
+TEST(a_decision_without_a_backend_has_no_table)
 {
     CHECK_STR(table_of("{\"why\":\"Nobody.\",\"outcome\":\"refused\",\"status\":404,"
                        "\"backend\":null,\"rivals\":[]}"),

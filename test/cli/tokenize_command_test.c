@@ -28,7 +28,7 @@ static int tokenize(const char *const *words)
     return child_finish(&child);
 }
 
-// What it prints; why it does not, otherwise.
+// Returns standard output, or standard error of a failure.
 static const char *printed(const char *const *words)
 {
     int code = tokenize(words);
@@ -110,7 +110,7 @@ TEST(a_command_line_that_is_wrong_is_refused)
     tear_down();
 }
 
-TEST(what_cannot_be_read_or_rendered_is_said)
+TEST(unreadable_files_and_templates_are_reported)
 {
     set_up();
     tiny_write(&files, "other.jinja", slice_str("{{ raise_exception('no such role') }}"));

@@ -11,7 +11,7 @@ static struct config_events events(uint32_t index)
     return config_backend_events(config, &config->backends[index]);
 }
 
-TEST(nobody_publishes_unless_someone_says_so)
+TEST(engines_publish_only_if_the_configuration_says_so)
 {
     CHECK_STR(outcome("backends: [http://a]\n"), "ok");
     CHECK(events(0).endpoint == NULL);
@@ -42,7 +42,7 @@ TEST(a_backend_follows_the_defaults_unless_it_says_otherwise)
     CHECK_STR(events(3).replay, "ipc:///run/re");
 }
 
-TEST(who_is_asked_for_events_has_neither_ports_nor_a_replay)
+TEST(a_polled_backend_has_neither_ports_nor_a_replay)
 {
     CHECK_STR(outcome("events: {endpoint: 'tcp://*:5557', replay: 'tcp://*:5657'}\n"
                       "backends: [{url: http://a, ranks: 64, events: poll}]\n"),
@@ -61,7 +61,7 @@ TEST(who_is_asked_for_events_has_neither_ports_nor_a_replay)
               "events");
 }
 
-TEST(who_connects_to_us_may_be_asked_for_a_replay)
+TEST(an_engine_that_connects_to_us_may_have_a_replay)
 {
     CHECK_STR(outcome("events: {bind: ['tcp://*:5557'], replay: 'tcp://*:5657'}\n"
                       "backends: [{url: http://a, events_topic: a}]\n"),
@@ -203,7 +203,7 @@ TEST(the_numbers_have_defaults_and_bounds)
               "f:2:23: events.host_weight: 101 is too large, the most is 100");
 }
 
-TEST(memory_is_taken_where_somebody_may_tell_something)
+TEST(memory_is_reserved_only_if_events_can_arrive)
 {
     CHECK_STR(outcome("backends: [http://a]\n"), "ok");
     CHECK(!config_hears_events(config));

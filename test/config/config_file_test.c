@@ -47,7 +47,7 @@ TEST(refuses_one_byte_more_and_leaves_the_size_alone)
     CHECK_EQ(size, 99);
 }
 
-TEST(tells_why_a_file_cannot_be_read)
+TEST(an_unreadable_file_has_the_reason)
 {
     char bytes[8];
     size_t size = 99;

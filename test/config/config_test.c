@@ -370,7 +370,7 @@ TEST(four_thousand_backends_with_everything_fit)
     CHECK_EQ(config->backends[count - 1].models.count, 4);
 }
 
-TEST(values_made_of_nothing_end_at_the_limit)
+TEST(empty_values_end_at_the_limit)
 {
     static char commas[1 << 20];
     memset(commas, 'a', sizeof(commas));
@@ -397,7 +397,7 @@ TEST(an_error_is_written_with_its_place_or_without)
     CHECK(slice_is(text_slice(&text), "command line: t"));
 }
 
-TEST(destroy_clears_the_pointer_and_takes_none)
+TEST(destroy_clears_the_pointer_and_accepts_null)
 {
     CHECK_STR(outcome("backends: [http://a]\n"), "ok");
     config_destroy(&config);

@@ -150,7 +150,7 @@ TEST(a_policy_must_exist_everywhere)
               "\"round_robin\"?");
 }
 
-TEST(to_replace_keys_there_must_be_keys)
+TEST(replacing_keys_needs_keys)
 {
     CHECK_STR(outcome("authorization: replace\n" BACKEND),
               "f:1:16: authorization: replace needs api_key or api_key_file, for all or for each "

@@ -7,7 +7,7 @@
 #include "config/config.h"
 #include "test.h"
 
-// What the last accepted text became; lives until the next one.
+// The configuration of the last accepted text; lives until the next one.
 static struct config *config;
 static char outcome_text[1024];
 

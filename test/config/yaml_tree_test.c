@@ -68,7 +68,7 @@ TEST(every_node_knows_its_line_and_column)
               "1:1{1:1\"\xc3\xa9\": 1:4\"\xc3\xa9\"}");
 }
 
-TEST(nothing_written_differs_from_an_empty_text)
+TEST(a_blank_value_differs_from_an_empty_text)
 {
     CHECK_STR(read("a:\nb: ''\n"), "1:1{1:1\"a\": 1:3-, 2:1\"b\": 2:4\"\"}");
 }
@@ -109,7 +109,7 @@ TEST(refuses_a_second_document)
     CHECK_STR(read("---\n---\n"), "2:1: a second document; a file holds one");
 }
 
-TEST(refuses_keys_that_are_no_text)
+TEST(refuses_keys_other_than_text)
 {
     CHECK_STR(read("[a]: 1\n"), "1:1: a key must be text");
     CHECK_STR(read("? {a: b}\n: 1\n"), "1:3: a key must be text");
@@ -131,7 +131,7 @@ TEST(twenty_thousand_brackets_are_refused_at_once)
               "1:17: nested more than 16 deep");
 }
 
-TEST(points_at_what_is_not_yaml)
+TEST(points_at_the_first_character_that_is_not_yaml)
 {
     CHECK_STR(read("a: [1\n"), "2:1: not YAML: did not find expected ',' or ']' while parsing a "
                                "flow sequence");
@@ -143,7 +143,7 @@ TEST(points_at_what_is_not_yaml)
                                 "scanning for the next token");
 }
 
-TEST(points_at_bytes_that_are_no_utf8)
+TEST(points_at_bytes_that_are_not_utf8)
 {
     CHECK_STR(read("a: 1\n\xc3\xa9: \xff\n"),
               "2:4: not a text file in UTF-8: invalid leading UTF-8 octet");

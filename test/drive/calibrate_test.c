@@ -35,7 +35,7 @@ static bool says(const char *text)
     return strstr(child_text(child.out), text) != NULL;
 }
 
-TEST(a_file_is_fitted_and_its_errors_are_told)
+TEST(a_file_is_fitted_and_the_errors_are_printed)
 {
     make_file("{\"models\": {\"m\": {\"kv_tokens\": 5000, " ROWS "}}}");
     run(WORDS("--file", path));
@@ -51,7 +51,7 @@ TEST(a_file_is_fitted_and_its_errors_are_told)
     CHECK(unlink(path) == 0);
 }
 
-TEST(what_is_written_has_the_constants_and_the_rows)
+TEST(a_written_file_has_the_constants_and_the_rows)
 {
     struct calibration calibration;
     make_file("{\"models\": {\"m\": {\"kv_tokens\": 5000, " ROWS "}}}");

@@ -122,7 +122,7 @@ TEST(a_request_is_the_head_its_length_and_the_body)
     scene_close(&scene);
 }
 
-TEST(an_answer_in_small_portions_is_read_to_its_end)
+TEST(a_response_in_small_portions_is_read_to_its_end)
 {
     struct scene scene;
     scene_open(&scene, GOOD, STUB_STAYS);
@@ -131,7 +131,7 @@ TEST(an_answer_in_small_portions_is_read_to_its_end)
     scene_close(&scene);
 }
 
-TEST(what_goes_wrong_has_its_kind)
+TEST(each_failure_has_its_kind_of_error)
 {
     static const struct {
         const char *answer;
@@ -150,7 +150,7 @@ TEST(what_goes_wrong_has_its_kind)
     }
 }
 
-TEST(nobody_who_listens_is_a_refusal)
+TEST(a_closed_port_is_a_refusal)
 {
     struct scene scene;
     scene_open(&scene, GOOD, STUB_STAYS);
@@ -162,7 +162,7 @@ TEST(nobody_who_listens_is_a_refusal)
     loop_destroy(&scene.loop);
 }
 
-TEST(a_door_that_is_slammed_is_a_reset)
+TEST(a_connection_that_the_server_resets_is_a_reset)
 {
     struct scene scene;
     scene_open(&scene, GOOD, STUB_STAYS);
@@ -258,7 +258,7 @@ TEST(there_is_room_up_to_the_limit)
     scene_close(&scene);
 }
 
-TEST(a_request_without_end_is_not_made)
+TEST(a_request_that_is_too_large_is_not_sent)
 {
     static const struct piece huge[] = {{1, drive_request_size_max / content_token_size}};
     struct scene scene;
@@ -274,7 +274,7 @@ TEST(a_request_without_end_is_not_made)
     scene_close(&scene);
 }
 
-TEST(over_tls_only_whom_it_trusts_is_asked)
+TEST(over_tls_only_trusted_servers_get_requests)
 {
     struct scene scene;
     char error[tls_error_size];

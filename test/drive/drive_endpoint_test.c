@@ -29,7 +29,7 @@ TEST(a_url_has_its_parts)
     }
 }
 
-TEST(what_is_no_url_is_refused)
+TEST(anything_but_a_url_is_refused)
 {
     static const char *const bad[] = {"",
                                       "localhost",
@@ -95,7 +95,7 @@ TEST(the_first_model_is_taken)
     scene_close(&scene);
 }
 
-TEST(an_endpoint_that_has_no_list_is_there_all_the_same)
+TEST(an_endpoint_without_a_list_of_models_is_reachable)
 {
     struct scene scene;
     scene_open(&scene, "HTTP/1.1 404 No\r\n\r\n");
@@ -104,7 +104,7 @@ TEST(an_endpoint_that_has_no_list_is_there_all_the_same)
     scene_close(&scene);
 }
 
-TEST(nobody_there_is_a_failure_with_a_reason)
+TEST(an_endpoint_that_does_not_listen_is_a_failure_with_a_reason)
 {
     struct scene scene;
     scene_open(&scene, "");

@@ -41,7 +41,7 @@ TEST(doubt_and_errors_are_on_the_page)
     CHECK(strstr(page, "not 200; 503: 2)") != NULL);
 }
 
-TEST(a_run_without_an_answer_has_a_page_too)
+TEST(a_run_without_a_response_has_a_page)
 {
     struct drive_result result = result_fixture();
     result.figures = (struct figures){0};

@@ -13,7 +13,7 @@
 static const uint64_t begin_us = 100000000;
 static struct drive_response answer;
 
-// What is written of one request.
+// The line of one request.
 static const char *line_of(const struct drive_ending *ending)
 {
     static char line[8192];
@@ -51,7 +51,7 @@ static struct drive_ending ending_of(void)
     };
 }
 
-TEST(a_line_has_what_was_predicted_and_what_was_found)
+TEST(a_line_has_predicted_and_actual_cached_tokens)
 {
     memset(&answer, 0, sizeof(answer));
     answer.status = 200;
@@ -74,7 +74,7 @@ TEST(a_line_has_what_was_predicted_and_what_was_found)
               "\"decision\":\"policy=warm; matched_tokens=400; prompt_tokens=412\"}\n");
 }
 
-TEST(what_nobody_said_is_null)
+TEST(unknown_members_are_null)
 {
     memset(&answer, 0, sizeof(answer));
     answer.error = DRIVE_REFUSED;
@@ -87,7 +87,7 @@ TEST(what_nobody_said_is_null)
               "\"counts\":false,\"backend\":null,\"predicted_tokens\":null,\"decision\":null}\n");
 }
 
-TEST(the_longest_answers_have_room)
+TEST(the_longest_headers_fit_into_a_line)
 {
     memset(&answer, 0, sizeof(answer));
     memset(answer.backend, 1, sizeof(answer.backend) - 1);

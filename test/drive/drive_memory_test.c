@@ -13,7 +13,7 @@ static bool holds(const struct drive_memory *memory, uint64_t session, uint64_t 
     return drive_memory_find(memory, session, id, &text) && slice_is(text, expected);
 }
 
-TEST(an_answer_is_found_by_its_session_and_piece)
+TEST(a_response_is_found_by_its_session_and_piece)
 {
     struct drive_memory *memory = drive_memory_create();
     struct slice text;
@@ -77,7 +77,7 @@ TEST(when_the_ring_is_full_the_oldest_are_forgotten)
     drive_memory_destroy(&memory);
 }
 
-TEST(what_is_larger_than_the_ring_is_known_to_be_an_answer_only)
+TEST(a_response_larger_than_the_ring_is_remembered_without_its_text)
 {
     struct drive_memory *memory = drive_memory_create();
     struct slice text = slice_of("", (size_t)drive_memory_size + 1);

@@ -5,7 +5,7 @@
 #include "drive/run_fixture.h"
 #include "test.h"
 
-// What is shown of a run that is over, as if it still ran.
+// The progress line of a run that is over, as if it still ran.
 static const char *shown(struct drive_progress *progress)
 {
     static char text[1024];
@@ -24,7 +24,7 @@ static const char *shown(struct drive_progress *progress)
     return text;
 }
 
-TEST(elsewhere_it_is_a_line_now_and_then)
+TEST(without_a_terminal_it_is_a_line_now_and_then)
 {
     struct drive_progress progress = {.request_count = 20};
     const char *text = shown(&progress);
@@ -46,7 +46,7 @@ TEST(on_a_terminal_it_is_written_over_and_leaves_a_clean_line)
     CHECK(drive_progress_ms(&progress) < 1000);
 }
 
-TEST(what_is_not_known_is_left_out)
+TEST(unknown_figures_are_left_out)
 {
     struct drive_progress progress = {.is_whole = true};
     const char *text = shown(&progress);

@@ -58,7 +58,7 @@ TEST(times_are_those_of_the_tokens)
 {
     begin();
     CHECK(!feed_str(SSE_HEAD "\r\n", 1000));
-    // A role is no token.
+    // A role alone does not count as a token.
     CHECK(!feed_str("data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\","
                     "\"content\":\"\"}}]}\n\n",
                     2000));
@@ -175,7 +175,7 @@ TEST(failures_have_their_kind)
     }
 }
 
-TEST(an_end_too_early_is_told_from_a_broken_connection)
+TEST(an_early_end_differs_from_a_broken_connection)
 {
     begin();
     drive_response_cut(&response, true, 1);
@@ -242,7 +242,7 @@ TEST(a_head_or_a_document_without_end_is_refused)
     drive_response_end(&response);
 }
 
-TEST(interim_answers_have_a_limit)
+TEST(interim_responses_have_a_limit)
 {
     bool is_over = false;
     begin();

@@ -40,7 +40,7 @@ TEST(errors_stand_in_the_table_with_their_codes)
     CHECK(strstr(table, "timeout") == NULL);
 }
 
-TEST(json_says_the_same_and_null_for_what_is_not_known)
+TEST(json_has_the_same_figures_and_null_for_unknown_ones)
 {
     struct drive_result result = result_fixture();
     CHECK(slice_is(member(&result, "requests_per_s"), "5"));
@@ -58,7 +58,7 @@ TEST(json_says_the_same_and_null_for_what_is_not_known)
     CHECK(slice_is(member(&result, "goodput"), "null"));
 }
 
-TEST(json_stays_json_whatever_it_is_told)
+TEST(json_stays_valid_with_any_text)
 {
     struct drive_result result = result_fixture();
     char label[2048];
@@ -75,7 +75,7 @@ TEST(json_stays_json_whatever_it_is_told)
     CHECK(slice_is(member(&result, "e2e_ms"), "null"));
 }
 
-TEST(a_generator_that_lags_says_so_and_why)
+TEST(a_lagging_generator_is_reported_with_the_reason)
 {
     struct drive_result result = result_fixture();
     CHECK(drive_result_doubt(&result) == NULL);
@@ -94,7 +94,7 @@ TEST(a_generator_that_lags_says_so_and_why)
     CHECK(strstr((const char *)member(&result, "generator").bytes, "connections-max") != NULL);
 }
 
-TEST(what_could_not_be_sent_is_a_reason_to_doubt)
+TEST(unsent_requests_are_a_reason_to_doubt)
 {
     struct drive_result result = result_fixture();
     fixture_tally.errors[DRIVE_UNSENT] = 1;

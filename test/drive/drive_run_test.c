@@ -19,7 +19,7 @@ TEST(an_open_loop_sends_all_that_is_due_and_ends)
     scene_close(&scene);
 }
 
-TEST(users_who_wait_are_never_more_than_there_are)
+TEST(at_most_as_many_requests_are_in_flight_as_there_are_users)
 {
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .users = 3, .requests = 6});
@@ -30,7 +30,7 @@ TEST(users_who_wait_are_never_more_than_there_are)
     scene_close(&scene);
 }
 
-TEST(what_is_due_while_all_connections_are_in_use_is_charged_for_the_wait)
+TEST(waiting_for_a_free_connection_counts_as_response_time)
 {
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 1000, .requests = 20});
@@ -46,7 +46,7 @@ TEST(what_is_due_while_all_connections_are_in_use_is_charged_for_the_wait)
     scene_close(&scene);
 }
 
-TEST(what_could_not_be_sent_in_time_is_counted)
+TEST(requests_that_could_not_be_sent_are_counted)
 {
     struct scene scene;
     scene_open(&scene,
@@ -62,13 +62,13 @@ TEST(what_could_not_be_sent_in_time_is_counted)
     scene_close(&scene);
 }
 
-TEST(what_is_due_just_before_the_end_is_sent)
+TEST(requests_due_just_before_the_end_are_sent)
 {
     struct scene scene;
     scene_open(&scene,
                &(struct workload_options){.kind = "sharing", .rate = 2000, .requests = 4000});
     scene.options.duration_s = 0.1;
-    // A connection for each: a loop that wakes after the end still has room for what was due before.
+    // A connection for each request: a loop that wakes after the end still sends those due before.
     scene.options.client.connections_max = 512;
     scene_run(&scene);
     const struct drive_tally *tally = drive_run_tally(scene.run);
@@ -103,7 +103,7 @@ static void stop_at_once(void *owner, const struct drive_run *run)
     drive_run_stop(scene->run);
 }
 
-TEST(a_run_that_is_stopped_ends_at_once_with_what_it_has)
+TEST(a_stopped_run_ends_at_once_with_its_figures_so_far)
 {
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .rate = 200, .requests = 100});
@@ -121,7 +121,7 @@ TEST(a_run_that_is_stopped_ends_at_once_with_what_it_has)
     scene_close(&scene);
 }
 
-TEST(a_user_who_is_refused_does_not_ask_as_fast_as_that)
+TEST(a_refused_user_waits_before_the_next_request)
 {
     struct scene scene;
     scene_open(&scene, &(struct workload_options){.kind = "sharing", .users = 5, .requests = 1000});

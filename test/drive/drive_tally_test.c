@@ -41,7 +41,7 @@ static bool is_near(double a, double b)
     return fabs(a - b) < 1e-6;
 }
 
-TEST(times_run_from_when_it_was_due_and_lateness_is_told)
+TEST(times_run_from_the_due_time_and_lateness_is_counted)
 {
     struct figures figures;
     begin();
@@ -55,7 +55,7 @@ TEST(times_run_from_when_it_was_due_and_lateness_is_told)
     drive_tally_fini(&tally);
 }
 
-TEST(what_warms_up_does_not_count)
+TEST(warm_up_requests_do_not_count)
 {
     struct figures figures;
     begin();
@@ -115,7 +115,7 @@ TEST(the_engines_own_counts_go_before_ours)
     drive_tally_fini(&tally);
 }
 
-TEST(backends_are_told_apart_by_name)
+TEST(backends_are_counted_by_name)
 {
     struct figures figures;
     begin();
@@ -147,7 +147,7 @@ TEST(more_backends_than_can_be_counted_are_not_known)
     drive_tally_fini(&tally);
 }
 
-TEST(the_median_of_the_last_seconds_forgets_what_is_older)
+TEST(the_recent_median_leaves_older_requests_out)
 {
     begin();
     CHECK(drive_tally_recent_ms(&tally, due_us) < 0);
@@ -160,7 +160,7 @@ TEST(the_median_of_the_last_seconds_forgets_what_is_older)
     drive_tally_fini(&tally);
 }
 
-TEST(an_answer_without_a_token_ends_when_it_ended)
+TEST(a_response_without_a_token_ends_with_its_last_byte)
 {
     begin();
     answer.first_us = 0;

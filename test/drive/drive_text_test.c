@@ -58,7 +58,7 @@ static const char *word(uint64_t id, uint32_t tokens)
     return space;
 }
 
-TEST(prompts_with_equal_first_pieces_have_equal_beginnings_and_part_there)
+TEST(prompts_with_equal_first_pieces_share_exactly_that_prefix)
 {
     struct rng rng = {.state = 5};
     for (int round = 0; round < 200; round++) {
@@ -127,7 +127,7 @@ TEST(a_trace_is_one_message_so_that_a_short_prompt_begins_a_longer_one)
     CHECK(memcmp(longer, shorter, size) == 0);
 }
 
-TEST(an_answer_is_repeated_as_it_came)
+TEST(a_response_is_repeated_verbatim)
 {
     const struct piece pieces[] = {{1, 2}, {2, 1}, {3, 50}, {4, 1}};
     struct drive_memory *memory = drive_memory_create();
@@ -148,7 +148,7 @@ TEST(an_answer_is_repeated_as_it_came)
     drive_memory_destroy(&memory);
 }
 
-TEST(an_answer_that_nobody_heard_is_made_up_and_stays_the_assistants)
+TEST(a_forgotten_response_is_generated_and_stays_the_assistants)
 {
     const struct piece pieces[] = {{1, 2}, {2, 1}, {3, 5}, {4, 1}};
     struct drive_memory *memory = drive_memory_create();
@@ -161,7 +161,7 @@ TEST(an_answer_that_nobody_heard_is_made_up_and_stays_the_assistants)
     drive_memory_destroy(&memory);
 }
 
-TEST(a_first_turn_without_a_system_prompt_is_a_beginning_of_the_second)
+TEST(a_first_turn_without_a_system_prompt_is_a_prefix_of_the_second)
 {
     const struct piece pieces[] = {{2, 4}, {3, 5}, {4, 1}};
     struct drive_memory *memory = drive_memory_create();
@@ -212,7 +212,7 @@ TEST(ids_stand_for_the_text_of_completions)
     CHECK(strstr(body_of(&ids, &nothing, NULL), "\"prompt\":[],") != NULL);
 }
 
-TEST(ids_of_an_answer_are_its_bytes_and_no_part_of_a_token)
+TEST(ids_of_a_response_are_its_bytes_without_a_partial_token)
 {
     const struct piece pieces[] = {{1, 2}, {3, 50}, {4, 1}};
     struct drive_memory *memory = drive_memory_create();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be said without an engine; test/e2e/test_72_calibrate.py has one.
+// Failures that need no engine; test/e2e/test_72_calibrate.py has one.
 
 #include "drive/probe_engine.h"
 
@@ -21,13 +21,13 @@ static bool probe(const char *url, const char *model)
     return probe_engine(&options, &calibration, error);
 }
 
-TEST(nobody_listens)
+TEST(an_engine_that_does_not_listen_is_a_failure)
 {
     CHECK(!probe("http://127.0.0.1:1", "m"));
     CHECK_STR(error, "Connection refused");
 }
 
-TEST(what_is_no_url_is_refused)
+TEST(anything_but_a_url_is_refused)
 {
     CHECK(!probe("nowhere", "m"));
     CHECK(error[0] != '\0');

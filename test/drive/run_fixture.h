@@ -48,7 +48,7 @@ static inline void run_answer(struct timer *timer)
     struct slice bytes = slice_of(answer, (size_t)size);
     size_t sent = 0;
     if (transport_is_open(&peer->transport)) {
-        // Whoever has gone is told nothing.
+        // The client may have gone.
         (void)!transport_write(&peer->transport, &bytes, 1, &sent);
     }
 }

@@ -105,7 +105,7 @@ def test_predicted_and_actual_are_shown_for_backends_that_responded(simulated, w
     urls = simulated(2)
     router = warmpath(*urls, policy="warm")
     page = explain(router, "--prompt", "hello").stdout
-    assert "No answer has told yet what was cached." in page
+    assert "No response has reported cached tokens yet." in page
     answers = [send(router) for _ in range(5)]
     home, cached = answers[-1]
     assert all(answer == (home, cached) for answer in answers[1:]) and answers[0] == (home, 0) and cached > 1500
@@ -131,8 +131,8 @@ def test_errors_are_explained(simulated, warmpath, explain, tmp_path):
     router = warmpath(*simulated(1))
     wrong = tmp_path / "wrong"
     wrong.write_text("not-it")
-    assert "the router answers 401" in explain(router, "--prompt", "hi", token_file=wrong, code=1).stderr
+    assert "the router responds with 401" in explain(router, "--prompt", "hi", token_file=wrong, code=1).stderr
     refused = explain(router, "--prompt", "hi", "--model", "unheard-of", code=1).stderr
-    assert "the router answers 404: No backend serves the model" in refused, refused
+    assert "the router responds with 404: No backend serves the model" in refused, refused
     assert "Connection refused" in explain(free_port(), "--prompt", "hi", code=1).stderr
     assert "--body" in explain(router, code=2).stderr

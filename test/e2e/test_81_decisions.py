@@ -301,7 +301,7 @@ def test_the_command_shows_a_decision_with_its_rivals(simulated, warmpath, expla
     assert table[1].split()[:2] == [">", home] and table[2].split()[0] == other, page
     assert json.loads(explain(router, "--id", "a b/c", "--json").stdout) == kept
     refused = explain(router, "--id", "unheard-of", code=1).stderr
-    assert "the router answers 404" in refused and "no decision of that request id is kept" in refused, refused
+    assert "the router responds with 404" in refused and "no decision of that request id is kept" in refused, refused
     assert "--body" in explain(router, "--id", "x", "--prompt", "y", code=2).stderr
 
 

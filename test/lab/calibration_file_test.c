@@ -43,7 +43,7 @@ TEST(a_profile_comes_from_the_file)
     CHECK(unlink(path) == 0);
 }
 
-TEST(what_was_written_can_be_read)
+TEST(a_written_file_can_be_read)
 {
     make_file("{\"models\": {\"mine\": {\"kv_tokens\": 777, " STEP "}}}");
     CHECK(calibration_file_read("test", path, &calibration));

@@ -118,7 +118,7 @@ TEST(every_series_has_a_place_in_the_legend)
           height);
 }
 
-TEST(what_cannot_be_drawn_is_left_out)
+TEST(values_that_cannot_be_drawn_are_left_out)
 {
     double x[] = {1, 2, 3};
     double y[] = {NAN, 5, INFINITY};
@@ -153,7 +153,7 @@ TEST(bars_are_as_long_as_their_values_and_the_mark_stands_where_it_should)
     CHECK_EQ(count_of("infinite cache: 50.0%"), 1);
 }
 
-TEST(bars_of_nothing_are_drawn_too)
+TEST(bars_of_zero_are_drawn)
 {
     const struct chart_bar bar = {"idle", 0, 1};
     draw_bars(&(struct chart_bars){.title = "t", .bars = &bar, .bar_count = 1});

@@ -58,7 +58,7 @@ TEST(every_job_is_run_once_however_many_threads_there_are)
     }
 }
 
-TEST(one_thread_tells_after_each)
+TEST(one_thread_reports_after_each_job)
 {
     CHECK(run_all(1, UINT32_MAX));
     CHECK_EQ(seen.told_count, job_count);
@@ -73,7 +73,7 @@ TEST(a_failure_ends_it)
     CHECK(!run_all(4, 10));
 }
 
-TEST(no_job_is_no_work)
+TEST(without_jobs_nothing_runs)
 {
     CHECK(jobs_run(&(struct jobs){.run = run}));
 }

@@ -6,7 +6,7 @@
 
 static const struct report_options judged = {.judge = 0};
 
-TEST(the_score_is_told_over_all_and_by_each_list)
+TEST(the_score_is_written_over_all_points_and_by_each_list)
 {
     struct sweep_options options = grid_options();
     paper_write(&options, &judged, report_markdown_write);
@@ -20,7 +20,7 @@ TEST(the_score_is_told_over_all_and_by_each_list)
     CHECK_EQ(paper_count("furthest ahead"), 0);
 }
 
-TEST(where_others_are_ahead_is_said_the_worst_first)
+TEST(points_where_others_are_ahead_are_listed_worst_first)
 {
     struct sweep_options options = grid_options();
     paper_write(&options, &(struct report_options){.judge = 2}, report_markdown_write);

@@ -30,7 +30,7 @@ TEST(rows_come_best_first_and_equal_ones_in_their_order)
     CHECK(memcmp(rows, (uint32_t[]){0, 1, 2, 3, 4}, 20) == 0);
 }
 
-TEST(the_best_are_those_that_look_like_the_best)
+TEST(cells_that_print_like_the_best_are_the_best)
 {
     set((double[]){30, 100.1, 20.01, 20.02, 40}, (double[]){0.1, 0.5, 0.2, 0.5, 0.9});
     const struct report_column *ttft = report_column_find("ttft");
@@ -41,7 +41,7 @@ TEST(the_best_are_those_that_look_like_the_best)
     CHECK(!report_is_best(&sweep, &point, report_column_find("hits"), 0));
 }
 
-TEST(where_all_look_the_same_none_is_the_best)
+TEST(equal_cells_have_no_best)
 {
     set((double[]){30.01, 30.02, 30, 30, 30}, (double[]){0, 0, 0, 0, 0});
     for (uint32_t i = 0; i < 5; i++) {

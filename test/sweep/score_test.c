@@ -74,7 +74,7 @@ TEST(only_points_that_are_wanted_count)
     CHECK(is_near(score.metrics[0].mean, 1.2));
 }
 
-TEST(who_has_no_number_is_not_compared)
+TEST(a_policy_without_a_number_is_not_compared)
 {
     set(0, (double[]){0, 120, 300});
     set(1, (double[]){100, 300, 80});

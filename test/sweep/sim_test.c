@@ -149,7 +149,7 @@ TEST(a_trace_alone_runs_as_it_was_recorded)
     CHECK(strstr(html.text, "</html>") != NULL);
 }
 
-TEST(what_is_wrong_is_said_before_anything_runs)
+TEST(wrong_words_are_refused_before_anything_runs)
 {
     static const struct {
         const char *line;

@@ -36,7 +36,7 @@ TEST(every_combination_is_one_point_in_the_order_of_the_lists)
     sweep_destroy(&sweep);
 }
 
-TEST(load_is_a_share_of_what_saturates_that_fleet)
+TEST(load_is_a_fraction_of_the_rate_that_saturates_the_fleet)
 {
     struct sweep_options options = grid_options();
     struct sweep *sweep = sweep_create(&options);
@@ -83,7 +83,7 @@ TEST(rates_and_users_need_no_saturation)
     sweep_destroy(&sweep);
 }
 
-TEST(of_several_seeds_the_median_is_told)
+TEST(several_seeds_give_the_median)
 {
     struct sweep_options options = grid_options();
     options.seed = 1;

@@ -4,8 +4,8 @@
 //
 //     GET /overview, /decisions --> top_document --> top_screen --> top_paint --> the terminal
 //
-// Questions, keys and signals are events of one loop: a key answers at once, also while the router
-// does not.  Only reads; nothing can be changed from here.
+// Responses, keys and signals are events of one loop: a key takes effect at once, even while the
+// router does not respond.  Only reads; nothing can be changed from here.
 
 #include "base/base.h"
 #include "base/text.h"
@@ -117,7 +117,7 @@ static void top_draw(struct top_command *command, uint32_t width, uint32_t heigh
         .history = &command->history,
         .decisions = &command->decisions,
         .link = {.silent_s = (double)silent_s,
-                 .why = command->is_lost ? command->why : "no answer"},
+                 .why = command->is_lost ? command->why : "no response"},
     };
     if (command->is_lost || is_slow) {
         scene.link.state = TOP_LOST;

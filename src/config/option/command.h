@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// command.h -- the sub-commands of the program, one for each row of commands.def, and the parts that
-// they share.
+// command.h -- the sub-commands of the program, one for each row of commands.def, and the parts
+// that they share.
 //
 // Each takes the words behind its name and returns an exit status.  Its code stands in the module
 // that it commands.

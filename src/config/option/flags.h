@@ -10,8 +10,8 @@
 //     };
 //     static const struct config_option_table table = FLAG_TABLE("load", rows);
 //
-// `--name value` and `--name=value`; a switch alone is true.  Words without dashes belong to the row
-// whose name is empty, if there is one.  `--help` prints the table.
+// `--name value` and `--name=value`; a switch alone is true.  Words without dashes belong to the
+// row whose name is empty, if the table has one.  `--help` prints the table.
 #pragma once
 
 #include "base/base.h"
@@ -52,6 +52,6 @@ struct flag_numbers {
 enum { FLAGS_READ = -1 };
 
 // Sets all of `out` to the defaults and reads the words behind the name of the command, which it
-// keeps and cuts at `=` and `,`.  Returns FLAGS_READ, or the exit status: `--help` was given and the
-// help printed, or a word is wrong and the reason was printed to standard error.
+// keeps and cuts at `=` and `,`.  Returns FLAGS_READ, or the exit status: the help was printed for
+// `--help`, or the reason why a word is wrong to standard error.
 int flags_read(const struct config_option_table *table, int word_count, char **words, void *out);

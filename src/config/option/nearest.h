@@ -4,7 +4,7 @@
 //
 //     struct config_nearest nearest = {.word = "bdy_size"};
 //     config_nearest_offer(&nearest, "body_size");  // once for each candidate
-//     nearest.best                                  // NULL when none is near
+//     nearest.best                                  // NULL if every candidate is too far
 #pragma once
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command is a process of its own without a terminal; the router that it asks is here, and says what
-// it is told to.  What happens on a terminal is in test/e2e/test_87_top.py.
+// The command runs in a process of its own without a terminal; a stub server in this one plays the
+// router.  test/e2e/test_87_top.py has a terminal.
 
 #include "cli/child.h"
 #include "config/option/command.h"
@@ -83,13 +83,13 @@ TEST(a_router_without_decisions_is_shown_all_the_same)
     tear_down();
 }
 
-TEST(what_goes_wrong_is_said)
+TEST(failures_are_reported_with_a_reason)
 {
     char said[256];
     set_up(401, "{\"error\":{\"message\":\"the token is wrong\"}}");
     CHECK_EQ(top(WORDS("--admin", url, "--once")), COMMAND_FAILED);
-    snprintf(said, sizeof(said), "warmpath top: %s: the router answers 401: the token is wrong\n",
-             url);
+    snprintf(said, sizeof(said),
+             "warmpath top: %s: the router responds with 401: the token is wrong\n", url);
     CHECK_STR(child_text(child.err), said);
     CHECK_STR(child_text(child.out), "");
     tear_down();
@@ -112,7 +112,7 @@ static int refuse(const char *const *words)
     return status;
 }
 
-TEST(a_command_line_that_makes_no_sense_is_refused)
+TEST(contradictory_command_lines_are_refused)
 {
     CHECK_EQ(refuse(WORDS("--once")), COMMAND_USAGE);
     CHECK_EQ(refuse(WORDS("--admin", "h:1")), COMMAND_USAGE);

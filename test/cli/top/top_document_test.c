@@ -57,7 +57,7 @@ TEST(an_overview_is_read_with_its_lists)
     CHECK(isnan(overview.series.points[1].round_robin_hit_rate));
 }
 
-TEST(a_second_document_leaves_nothing_of_the_first)
+TEST(a_second_document_replaces_all_of_the_first)
 {
     CHECK_EQ(read_text(whole), STATUS_OK);
     CHECK_EQ(read_text("{\"backends\":[{}]}"), STATUS_OK);
@@ -70,7 +70,7 @@ TEST(a_second_document_leaves_nothing_of_the_first)
     CHECK(isnan(overview.recent.hit_rate) && isnan(overview.recent.ttft.p50_ms));
 }
 
-TEST(what_is_no_overview_is_refused)
+TEST(another_document_than_an_overview_is_refused)
 {
     static const char *const texts[] = {
         "", "{}", "[]", "{\"backends\":{}}", "{\"backends\":[}", "{\"backends\":[]} x"};
@@ -80,7 +80,7 @@ TEST(what_is_no_overview_is_refused)
     }
 }
 
-TEST(nothing_that_a_terminal_acts_on_comes_through)
+TEST(control_characters_are_replaced)
 {
     CHECK_EQ(read_text("{\"policy\":\"a\\u001b[2Jb\\u0007\\u009b\\u007fc\",\"backends\":[{\"url\":"
                        "\"\\ud800\"}]}"),
@@ -168,7 +168,7 @@ TEST(decisions_are_joined_newest_first_and_the_oldest_go)
     CHECK(kept.count == top_decision_max && kept.serial == 150);
 }
 
-TEST(a_router_that_began_anew_is_asked_for_all_it_has)
+TEST(a_restarted_router_is_asked_for_all_its_decisions)
 {
     kept.count = 0;
     kept.serial = 0;

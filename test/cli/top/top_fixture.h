@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// top_fixture.h -- a router as `warmpath top` knows it, made up: as many backends as wanted, prefixes,
+// top_fixture.h -- generated state of a router for `warmpath top`: any number of backends, prefixes,
 // decisions, curves.
 #pragma once
 

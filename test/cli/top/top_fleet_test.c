@@ -64,7 +64,7 @@ TEST(the_first_order_is_the_routers_and_rows_are_scrolled)
     CHECK_STR(top_fixture_row(&fixture.grid, 1), "");
 }
 
-TEST(a_column_sorts_largest_first_and_what_is_unknown_last)
+TEST(a_column_sorts_largest_first_and_unknown_last)
 {
     top_fixture_fill(&fixture, 6);
     draw(80, 7, 0, order_of("hit rate"));

@@ -39,7 +39,7 @@ TEST(sequences_are_one_key_each_in_both_of_their_forms)
     }
 }
 
-TEST(what_is_not_known_is_passed_over_as_a_whole)
+TEST(an_unknown_sequence_is_skipped_whole)
 {
     uint32_t count;
     CHECK_EQ(take_all("\033[200~", &count), TOP_KEY_NONE);

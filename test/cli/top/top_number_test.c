@@ -47,7 +47,7 @@ TEST(numbers_are_written_as_people_read_them)
     }
 }
 
-TEST(what_is_not_known_is_a_dash_and_what_cannot_be_is_bounded)
+TEST(unknown_is_a_dash_and_impossible_values_are_clamped)
 {
     static const enum top_unit units[] = {TOP_COUNT, TOP_RATE,    TOP_SHARE, TOP_PERCENT,
                                           TOP_MS,    TOP_SECONDS, TOP_AGE};
@@ -58,7 +58,7 @@ TEST(what_is_not_known_is_a_dash_and_what_cannot_be_is_bounded)
     }
 }
 
-TEST(columns_of_six_hold_what_is_promised)
+TEST(numbers_fit_into_the_columns_that_the_header_promises)
 {
     double value = 0.001;
     for (uint32_t i = 0; i < 300; i++) { // up to 650,000

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The twin is a terminal, as simple as can be: it does what the sequences say, one cell after the other.
+// The twin is a minimal terminal that applies the sequences cell by cell.
 
 #include "cli/top/top_paint.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole screens are compared with those in test/cli/top/screens/, one file each, named by width, height and
-// backends.  `TOP_SCREENS=DIR build/debug/top_screen_test` writes what is drawn now: look at it before it
-// replaces what was good.
+// Whole screens are compared with those in test/cli/top/screens/, one file each, named by width,
+// height and backends.  `TOP_SCREENS=DIR build/debug/top_screen_test` writes the screens of today:
+// look at them before they replace the recorded ones.
 
 #include "cli/top/top_screen.h"
 
@@ -55,7 +55,7 @@ static uint32_t first_difference(const char *name)
     return row == fixture.grid.height ? 0 : row + 1;
 }
 
-TEST(whole_screens_are_as_they_should_be)
+TEST(whole_screens_equal_the_recorded_ones)
 {
     static const struct {
         uint32_t width;
@@ -114,7 +114,7 @@ static bool has_text(const char *text)
 
 TEST(a_low_screen_leaves_panels_out_in_the_order_that_is_promised)
 {
-    // What is seen first at which height, from low to high.
+    // The height from which on each panel is shown.
     static const struct {
         uint32_t height;
         const char *text;
@@ -147,7 +147,7 @@ TEST(panels_are_turned_off_and_the_rest_gets_their_rows)
     CHECK(!has_text("FLEET"));
 }
 
-TEST(the_head_says_how_the_router_is_reached)
+TEST(the_head_shows_the_state_of_the_connection)
 {
     top_fixture_fill(&fixture, 3);
     fixture.scene.link = (struct top_link){TOP_LOST, 12, "Connection refused"};
@@ -169,7 +169,7 @@ TEST(the_head_says_how_the_router_is_reached)
     CHECK(has_text("connecting"));
 }
 
-TEST(what_was_scrolled_beyond_the_end_comes_back_to_it)
+TEST(scrolling_stops_at_the_end)
 {
     top_fixture_fill(&fixture, 1000);
     fixture.view.scroll[TOP_FLEET] = 4096;
@@ -182,7 +182,7 @@ TEST(what_was_scrolled_beyond_the_end_comes_back_to_it)
     CHECK_EQ(fixture.view.scroll[TOP_FLEET] + fixture.view.page[TOP_FLEET], 1000);
 }
 
-TEST(a_sentence_that_is_looked_at_is_whole_and_the_last_one_can_be_reached)
+TEST(focused_decisions_show_whole_sentences_down_to_the_last)
 {
     top_fixture_fill(&fixture, 3);
     fixture.view.focus = TOP_DECISIONS;
@@ -199,7 +199,7 @@ TEST(a_sentence_that_is_looked_at_is_whole_and_the_last_one_can_be_reached)
     CHECK_EQ(fixture.view.scroll[TOP_DECISIONS], 0);
 }
 
-TEST(what_is_not_known_is_a_dash_and_no_money_is_no_money)
+TEST(unknown_is_a_dash_and_without_a_price_money_is_left_out)
 {
     top_fixture_fill(&fixture, 0);
     fixture.overview.recent.hit_rate = (double)NAN;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is refused, and where: through config_parse, which is what binds.
+// Refusals and their places, through config_parse, which binds.
 
 #include "config/option/bind_options.h"
 
@@ -134,7 +134,7 @@ TEST(points_at_a_bad_value_in_a_list_and_in_an_item)
               "f:2:11: pools.name: \"a b\" is not a name: write letters, digits, -, _ and .");
 }
 
-TEST(an_item_needs_what_names_it)
+TEST(an_item_needs_its_first_row)
 {
     CHECK_STR(outcome("backends:\n  - weight: 3\n"), "f:2:5: backends: an item needs its url");
     CHECK_STR(outcome("backends: [{}]\n"), "f:1:12: backends: an item needs its url");
@@ -166,7 +166,7 @@ TEST(a_list_flag_repeats_and_of_a_single_one_the_last_counts)
     CHECK_EQ(config->backends[1].weight, 1);
 }
 
-TEST(an_error_in_a_flag_says_so)
+TEST(an_error_in_a_flag_names_the_flag)
 {
     CHECK_STR(
         outcome_with(BACKEND, FLAGS("--limits-body-size", "8x")),

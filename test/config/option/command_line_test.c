@@ -41,7 +41,7 @@ TEST(a_value_follows_its_flag_or_an_equals_sign)
     CHECK_STR(source.values[3], ":80");
 }
 
-TEST(nothing_is_a_source_too)
+TEST(an_empty_command_line_is_a_source)
 {
     CHECK_EQ(read(""), STATUS_OK);
     CHECK_EQ(source.value_count, 0);
@@ -64,7 +64,7 @@ TEST(a_value_may_be_empty_or_hold_equals_signs)
     CHECK_STR(source.values[3], "http://a=b");
 }
 
-TEST(refuses_words_that_are_no_flags_and_flags_without_value)
+TEST(refuses_other_words_than_flags_and_flags_without_a_value)
 {
     CHECK_EQ(read("--workers 3 4"), STATUS_MALFORMED);
     CHECK_STR(error.file, "command line");

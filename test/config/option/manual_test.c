@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the manual lists equals what the parser accepts, and docs/configuration.md is what the rows
-// say today.
+// The manual lists exactly the options that the parser accepts, and docs/configuration.md equals the
+// output of the rows.
 
 #include "config/option/manual.h"
 

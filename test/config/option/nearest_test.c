@@ -23,7 +23,7 @@ TEST(finds_the_word_with_the_fewest_mistakes)
     CHECK_STR(best_of("url_size", keys, ARRAY_COUNT(keys)), "uri_size");
 }
 
-TEST(suggests_nothing_when_nothing_is_near)
+TEST(a_distant_word_gets_no_suggestion)
 {
     CHECK_STR(best_of("timeout", keys, ARRAY_COUNT(keys)), "");
     CHECK_STR(best_of("", keys, ARRAY_COUNT(keys)), "");

@@ -78,7 +78,7 @@ TEST(a_duration_without_a_unit_is_seconds)
     CHECK_EQ(number("timeouts.body", "0.5s"), -1);
 }
 
-TEST(says_what_is_accepted_and_the_bounds)
+TEST(a_refusal_names_the_accepted_forms_and_the_bounds)
 {
     CHECK_EQ(number("limits.uri_size", "x"), -1);
     CHECK_STR(why_text, "\"x\" is not a size: write a number of bytes such as 4096, or 8k, 32m, 1g "

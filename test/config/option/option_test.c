@@ -114,7 +114,7 @@ TEST(the_field_of_a_row_has_the_type_that_its_kind_writes)
     }
 }
 
-TEST(a_list_of_things_takes_what_the_first_row_of_a_thing_takes)
+TEST(a_list_of_items_accepts_the_values_of_their_first_row)
 {
     const struct config_option_table *table;
     const struct config_option *row;
